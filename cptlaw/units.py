@@ -1,0 +1,84 @@
+"""The only parser and printer of quantities: ``8.1B``, ``517M``, ``34%``, ``1e20``."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from cptlaw.errors import UsageError
+
+SUFFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12, "%": 1e-2}
+
+_QUANTITY = re.compile(
+    r"""\s*(?P<number>[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<suffix>[KkMmGgBbTt%]?)\s*"""
+)
+
+
+def parse_quantity(text: str | float, what: str = "value") -> float:
+    """Read a number that may carry a unit.
+
+    Parameters
+    ----------
+    text
+        A number, or text such as ``"8.1B"``, ``"517M"``, ``"26e9"``, ``"34%"`` or ``"1_000"``.
+        K, M, B (or G) and T stand for 1e3, 1e6, 1e9 and 1e12 in either case; ``%`` for 0.01.
+    what
+        The name of the quantity, for the error message.
+
+    Returns
+    -------
+    float
+        The plain number.
+
+    Raises
+    ------
+    UsageError
+        If the text is not a finite number with one of those units.
+
+    Examples
+    --------
+    >>> parse_quantity("8.1B")
+    8100000000.0
+    >>> parse_quantity("34%")
+    0.34
+    """
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        number, suffix = float(text), ""
+    else:
+        match = _QUANTITY.fullmatch(str(text))
+        if match is None:
+            raise UsageError(
+                f"{what}: {text!r} is not a number. Expected a number such as 26e9, 8.1B, 517M or 34%."
+            )
+        # Python itself takes "1_000"; a trailing "_" is the one form it refuses.
+        number, suffix = float(match["number"].replace("_", "")), match["suffix"].upper()
+    if not math.isfinite(number):
+        raise UsageError(f"{what}: {text!r} is not a finite number.")
+    # Decimal text through the exponent keeps 8.1B == 8.1e9 and 34% == 0.34 to the last bit.
+    return number if suffix == "" else float(f"{number!r}e{round(math.log10(SUFFIXES[suffix]))}") if (
+        "e" not in repr(number)
+    ) else number * SUFFIXES[suffix]
+
+
+def format_quantity(value: float, digits: int = 3) -> str:
+    """Print a count of parameters, tokens or FLOPs the way people say it.
+
+    Examples
+    --------
+    >>> format_quantity(8.1e9)
+    '8.1B'
+    >>> format_quantity(3.5e21)
+    '3.5e+21'
+    """
+    if not math.isfinite(value):
+        return str(value)
+    magnitude = abs(value)
+    for suffix, scale in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("K", 1e3)):
+        if scale <= magnitude < 1e15:
+            return f"{value / scale:.{digits}g}{suffix}" if magnitude / scale < 1000 else f"{value:.{digits}g}"
+    return f"{value:.{digits}g}"
+
+
+def format_percent(fraction: float, digits: int = 3) -> str:
+    """Print a share or a relative change, ``0.0213`` as ``'2.13%'``."""
+    return f"{100 * fraction:.{digits}g}%" if math.isfinite(fraction) else str(fraction)
