@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 
 from cptlaw.errors import UsageError
 
-SUFFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12, "%": 1e-2}
+SUFFIXES = {
+    suffix: Decimal(scale)
+    for suffix, scale in (
+        ("", "1"),
+        ("K", "1e3"),
+        ("M", "1e6"),
+        ("G", "1e9"),
+        ("B", "1e9"),
+        ("T", "1e12"),
+        ("%", "0.01"),
+    )
+}
 
 _QUANTITY = re.compile(
     r"""\s*(?P<number>[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<suffix>[KkMmGgBbTt%]?)\s*"""
@@ -42,22 +54,17 @@ def parse_quantity(text: str | float, what: str = "value") -> float:
     >>> parse_quantity("34%")
     0.34
     """
-    if isinstance(text, (int, float)) and not isinstance(text, bool):
-        number, suffix = float(text), ""
-    else:
-        match = _QUANTITY.fullmatch(str(text))
+    if isinstance(text, str):
+        match = _QUANTITY.fullmatch(text)
         if match is None:
-            raise UsageError(
-                f"{what}: {text!r} is not a number. Expected a number such as 26e9, 8.1B, 517M or 34%."
-            )
-        # Python itself takes "1_000"; a trailing "_" is the one form it refuses.
-        number, suffix = float(match["number"].replace("_", "")), match["suffix"].upper()
-    if not math.isfinite(number):
+            raise UsageError(f"{what}: {text!r} is not a number. Expected a number such as 26e9, 8.1B, 517M or 34%.")
+        # Decimal keeps 8.1B equal to 8.1e9 and 34% equal to 0.34 to the last bit.
+        value = float(Decimal(match["number"].replace("_", "")) * SUFFIXES[match["suffix"].upper()])
+    else:
+        value = float(text)
+    if not math.isfinite(value):
         raise UsageError(f"{what}: {text!r} is not a finite number.")
-    # Decimal text through the exponent keeps 8.1B == 8.1e9 and 34% == 0.34 to the last bit.
-    return number if suffix == "" else float(f"{number!r}e{round(math.log10(SUFFIXES[suffix]))}") if (
-        "e" not in repr(number)
-    ) else number * SUFFIXES[suffix]
+    return value
 
 
 def format_quantity(value: float, digits: int = 3) -> str:
