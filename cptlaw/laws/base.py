@@ -1,0 +1,328 @@
+"""What a law of continual pre-training is: inputs, parameters, and terms that read like the paper.
+
+A law's loss is a sum of terms. Each amplitude (a non-negative number) multiplies one term; a term is a function of
+the inputs and of the shape parameters. Subclasses state just that, and what they claim; prediction, derivatives,
+inversion and, through `cptlaw.fitting`, estimation follow from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.laws.calculus import Array, Jet, Positive
+
+Role = Literal["source", "target", "other"]
+RatioOf = Literal["source", "own", "target"]
+Status = Literal["published", "secondary source", "reconstructed"]
+
+# Paper letters of the inputs, as terms see them.
+LETTERS = {"n_params": "N", "tokens": "D", "replay": "r", "ptpp": "P"}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The range of one shape parameter.
+
+    Parameters
+    ----------
+    low, high
+        Bounds that a fit keeps; a fit that ends on one says so.
+    start
+        Range from which starting values are drawn; the bounds where not given.
+    scale
+        ``"log"`` for positive parameters, which are searched on a logarithmic axis; ``"linear"`` for the rest.
+    """
+
+    low: float
+    high: float
+    start: tuple[float, float] | None = None
+    scale: Literal["log", "linear"] = "log"
+
+    @property
+    def start_range(self) -> tuple[float, float]:
+        """The range of starting values."""
+        return self.start or (self.low, self.high)
+
+    def to_axis(self, value: Any) -> Any:
+        """Map parameter values to the axis on which they are searched."""
+        return np.log(value) if self.scale == "log" else np.asarray(value, dtype=float)
+
+    def from_axis(self, coordinate: Any) -> Any:
+        """Map coordinates on the search axis back to parameter values."""
+        return np.exp(coordinate) if self.scale == "log" else coordinate
+
+
+EXPONENT = Shape(0.01, 5.0, start=(0.05, 1.2))
+
+
+class Law:
+    """Base of all laws. A subclass is one equation; see ``CONTRIBUTING.md`` for how to add one.
+
+    Attributes
+    ----------
+    name
+        The name on the command line.
+    equation
+        The formula in plain text.
+    source
+        Paper, equation number and arXiv id.
+    status
+        ``"published"``, ``"secondary source"`` or ``"reconstructed"``.
+    inputs
+        Columns that the law reads, out of n_params, tokens, replay, ptpp and what `prepare` adds.
+    ratio_of
+        Of which corpus the law's ratio is the share; ``None`` for laws without a ratio.
+    units
+        Parameters and tokens per unit of N and D. For laws whose exponents vary with an input the unit is part of
+        the model.
+    amplitudes
+        Names of the non-negative linear coefficients, in the order of the terms.
+    shapes
+        The other parameters, with their ranges.
+    delta
+        Huber threshold of the published protocol, on log residuals.
+    decreasing
+        Inputs in which the law claims never to rise. `cptlaw.testing.check_law` tries to break the claim.
+    vanishing
+        Amplitudes whose terms vanish as an input grows without bound: the law's limits, also tested.
+    diverges_at_zero
+        Inputs at whose zero the law is infinite.
+    power_in_tokens
+        Amplitudes whose terms are a pure power of tokens; where they hold all the dependence on tokens, the law
+        is inverted for tokens in closed form.
+    """
+
+    name: ClassVar[str]
+    equation: ClassVar[str]
+    source: ClassVar[str]
+    status: ClassVar[Status] = "published"
+    version: ClassVar[int] = 1
+    inputs: tuple[str, ...]
+    ratio_of: RatioOf | None = None
+    units: Mapping[str, float]
+    amplitudes: tuple[str, ...]
+    shapes: Mapping[str, Shape]
+    delta: ClassVar[float] = 1e-3
+    decreasing: tuple[str, ...] = ()
+    vanishing: Mapping[str, tuple[str, ...]]
+    diverges_at_zero: tuple[str, ...] = ()
+    power_in_tokens: tuple[str, ...] = ()
+    ratio_margin: ClassVar[float] = 0.0
+    constants: Mapping[str, float]
+
+    def __init__(self) -> None:
+        for attribute in ("vanishing", "constants"):
+            if not hasattr(self, attribute):
+                setattr(self, attribute, {})
+
+    # -- what a subclass writes ------------------------------------------------------------------------------------
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the terms, one per amplitude, then any that stand without an amplitude.
+
+        Parameters
+        ----------
+        x
+            Inputs in the law's units under their paper letters (``x.N``, ``x.D``, ``x.r``, ``x.P``), each (n,).
+        p
+            Shape parameters by name, each (s, 1).
+        """
+        raise NotImplementedError
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that differ from the published default, enough to build this law again."""
+        return {}
+
+    def prepare(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Add input columns that the law computes from whole runs. Most laws need none."""
+        return frame
+
+    def training_rows(self, fit: pd.DataFrame, test: pd.DataFrame | None) -> pd.DataFrame:
+        """Choose the rows to fit on; baselines that are defined by their data override this."""
+        return fit
+
+    def reported(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Map the parameters that the terms use to the published ones; they differ only in a constraint mode."""
+        return dict(params)
+
+    def fitted(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Map published parameters to the ones that the terms use: the inverse of `reported`."""
+        return dict(params)
+
+    # -- what follows ----------------------------------------------------------------------------------------------
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """All parameter names, amplitudes first."""
+        return (*self.amplitudes, *self.shapes)
+
+    @property
+    def spec(self) -> str:
+        """The name with its options, as ``--law`` takes it."""
+        return ":".join([self.name, *(f"{key}={_option_text(value)}" for key, value in self.options().items())])
+
+    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
+        """Turn rows of a table into the law's inputs, in its units and with its meaning of the ratio.
+
+        Parameters
+        ----------
+        frame
+            Rows with the columns in `inputs`, in raw parameters and raw tokens.
+        role
+            Role of the eval whose loss is predicted. Where absent it is taken from the column ``eval``, and is
+            target where there is none.
+
+        Raises
+        ------
+        DataError
+            If a column is missing, or a value is missing or negative.
+        """
+        columns = {}
+        for name in self.inputs:
+            columns[name] = Positive(self._column(frame, name, role))
+        return SimpleNamespace(**{LETTERS.get(name, name): column for name, column in columns.items()})
+
+    def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
+        if name not in frame.columns:
+            raise DataError(
+                f"law {self.name} needs the column {name!r}; the table has {', '.join(map(str, frame.columns))}."
+                f"{did_you_mean(name, map(str, frame.columns))}"
+            )
+        values = frame[name].to_numpy(dtype=float)
+        if not np.all(values >= 0):
+            row = int(np.flatnonzero(~(values >= 0))[0])
+            raise DataError(
+                f"law {self.name} needs {name} in every row, zero or more; row {frame.index[row]} has {values[row]}."
+            )
+        if name in ("n_params", "tokens"):
+            return values / self.units[name]
+        if name == "replay":
+            if np.any(values > 1):
+                row = int(np.flatnonzero(values > 1)[0])
+                raise DataError(
+                    f"replay must lie in [0, 1]; row {frame.index[row]} has {values[row]}. Write 34% or 0.34."
+                )
+            is_share = self._replay_is_the_share(frame, role)
+            return np.clip(np.where(is_share, values, 1.0 - values), self.ratio_margin, 1.0 - self.ratio_margin)
+        return values
+
+    def _replay_is_the_share(self, frame: pd.DataFrame, role: Role | None) -> NDArray[np.bool_]:
+        """Say for each row whether the law's ratio is replay itself (the source share) or 1 - replay."""
+        if self.ratio_of != "own":
+            return np.full(len(frame), self.ratio_of == "source")
+        if role is None and "eval" in frame.columns:
+            roles = frame["eval"].astype(str).to_numpy()
+        else:
+            roles = np.full(len(frame), role or "target")
+        strange = ~np.isin(roles, ("source", "target"))
+        if strange.any():
+            raise UsageError(
+                f"law {self.name} needs to know whether eval {roles[strange][0]!r} measures the source or the target "
+                f"corpus, because its ratio is the share of the eval's own corpus. Name it with --source-eval or "
+                f"--target-eval (source_eval=, target_eval= in the library)."
+            )
+        return roles == "source"
+
+    def check_params(self, params: Mapping[str, float]) -> dict[str, float]:
+        """Return the parameters in canonical order, or say which are missing or unknown."""
+        unknown = [name for name in params if name not in self.parameters and name not in self.constants]
+        if unknown:
+            raise UsageError(
+                f"law {self.name} has no parameter {unknown[0]!r}; its parameters are {', '.join(self.parameters)}."
+                f"{did_you_mean(unknown[0], self.parameters)}"
+            )
+        missing = [name for name in self.parameters if name not in params]
+        if missing:
+            raise UsageError(f"law {self.name} lacks a value for {', '.join(missing)}.")
+        for name, fixed in self.constants.items():
+            if name in params and not math.isclose(params[name], fixed, rel_tol=1e-12):
+                raise UsageError(f"law {self.name} holds {name} at {fixed:g}; {params[name]:g} was given.")
+        return {name: float(params[name]) for name in self.parameters}
+
+    def evaluate(self, params: Mapping[str, Any], x: SimpleNamespace) -> Any:
+        """Sum the law's terms.
+
+        Parameters
+        ----------
+        params
+            Values by name: numbers, or arrays of shape (s, 1) for several parameter vectors at once.
+        x
+            Inputs as `bind` returns them.
+
+        Returns
+        -------
+        array of shape (n,) or (s, n), or a Jet of it where inputs or parameters are Jets
+        """
+        shape = SimpleNamespace(**{name: params[name] for name in self.shapes})
+        total: Any = 0.0
+        for k, term in enumerate(self.terms(x, shape)):
+            total = total + (term * params[self.amplitudes[k]] if k < len(self.amplitudes) else term)
+        return total
+
+    def predict(self, params: Mapping[str, float], frame: pd.DataFrame, role: Role | None = None) -> Array:
+        """Return the loss of each row of `frame` in nats per token, shape (n,).
+
+        Parameters
+        ----------
+        params
+            All parameters by name, in the law's units.
+        frame
+            Rows with the columns of `inputs`, in raw parameters and raw tokens.
+        role
+            Role of the eval; from the column ``eval`` where absent, target where there is none.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from cptlaw.laws import law
+        >>> row = pd.DataFrame({"n_params": [70e9], "tokens": [1.4e12]})
+        >>> epoch = {"E": 1.8172, "A": 477.83, "B": 2143.42, "alpha": 0.34731, "beta": 0.36717}
+        >>> round(float(law("chinchilla").predict(epoch, row)[0]), 3)
+        1.974
+        """
+        x = self.bind(frame, role)
+        with np.errstate(over="ignore", divide="ignore"):
+            loss = self.evaluate(self.fitted(self.check_params(params)), x)
+        return np.broadcast_to(np.asarray(loss, dtype=float), (len(frame),)).copy()
+
+    def predict_many(self, draws: NDArray[np.float64], frame: pd.DataFrame, role: Role | None = None) -> Array:
+        """Return losses of shape (s, n) for parameter vectors of shape (s, parameters)."""
+        x = self.bind(frame, role)
+        params = {name: draws[:, i : i + 1] for i, name in enumerate(self.parameters)}
+        with np.errstate(over="ignore", divide="ignore"):
+            loss = self.evaluate(self.fitted(params), x)
+        return np.broadcast_to(loss, (len(draws), len(frame)))
+
+    def partials(
+        self, params: Mapping[str, float], frame: pd.DataFrame, wrt: Sequence[str], role: Role | None = None
+    ) -> Jet:
+        """Return the loss with its exact first and second derivatives with respect to inputs.
+
+        Derivatives are per raw parameter, raw token, and unit of replay; indices follow `wrt`.
+        """
+        x = self.bind(frame, role)
+        for i, name in enumerate(wrt):
+            column = getattr(x, LETTERS.get(name, name))
+            if name == "replay":
+                slope = np.where(self._replay_is_the_share(frame, role), 1.0, -1.0)
+            else:
+                slope = np.full(len(frame), 1.0 / self.units.get(name, 1.0))
+            setattr(x, LETTERS.get(name, name), Jet(column.value, {i: slope}, {}))
+        loss = self.evaluate(self.fitted(self.check_params(params)), x)
+        return loss if isinstance(loss, Jet) else Jet(loss, {}, {})
+
+    def __repr__(self) -> str:
+        return f"<law {self.spec}: {self.equation}>"
+
+
+def _option_text(value: Any) -> str:
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value).lower()

@@ -1,0 +1,206 @@
+"""Exact first and second derivatives of a law's terms, carried along with their values.
+
+A law writes its terms once, with ordinary arithmetic. Evaluated on arrays the terms give numbers; evaluated on
+`Jet` objects the same lines also give derivatives with respect to the parameters. There is no second formula that
+could drift from the first, no step size, and only the few parameters that a term depends on cost anything.
+
+Axes: ``s`` = parameter vectors evaluated side by side, ``n`` = rows of data. Values have shape (s, n) or broadcast
+to it; parameters come as (s, 1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+Array = NDArray[np.float64]
+
+# Stands for log(0): finite, so that 0**a is 0 for every a > 0 with derivatives 0 instead of 0 * inf = nan.
+LOG_OF_ZERO = -1e30
+
+
+class Jet:
+    """A value, its slopes by parameter, and its curvatures by pair of parameters.
+
+    Parameters
+    ----------
+    value
+        Array that broadcasts to (s, n).
+    slopes
+        First derivatives by parameter index; an absent index means zero.
+    curves
+        Second derivatives by index pair ``(i, j)`` with ``i <= j``; an absent pair means zero. ``None`` where second
+        derivatives are not wanted.
+    """
+
+    __slots__ = ("curves", "slopes", "value")
+    __array_ufunc__ = None  # so that array * Jet asks Jet, not NumPy's element loop
+
+    def __init__(self, value: Any, slopes: dict[int, Any], curves: dict[tuple[int, int], Any] | None) -> None:
+        self.value = value
+        self.slopes = slopes
+        self.curves = curves
+
+    def chain(self, value: Any, first: Any, second: Any) -> Jet:
+        """Return f(self), given f, f' and f'' at this value."""
+        slopes = {i: first * slope for i, slope in self.slopes.items()}
+        if self.curves is None:
+            return Jet(value, slopes, None)
+        curves = {pair: first * curve for pair, curve in self.curves.items()}
+        if second is not None:
+            for i, slope_i in self.slopes.items():
+                for j, slope_j in self.slopes.items():
+                    if i <= j:
+                        _add(curves, (i, j), second * (slope_i * slope_j))
+        return Jet(value, slopes, curves)
+
+    def __neg__(self) -> Jet:
+        return self.chain(-self.value, -1.0, None)
+
+    def __add__(self, other: Any) -> Jet:
+        if not isinstance(other, Jet):
+            return Jet(self.value + other, self.slopes, self.curves)
+        slopes = dict(self.slopes)
+        for i, slope in other.slopes.items():
+            _add(slopes, i, slope)
+        curves = None
+        if self.curves is not None and other.curves is not None:
+            curves = dict(self.curves)
+            for pair, curve in other.curves.items():
+                _add(curves, pair, curve)
+        return Jet(self.value + other.value, slopes, curves)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Jet:
+        return self + (-other)
+
+    def __rsub__(self, other: Any) -> Jet:
+        return (-self) + other
+
+    def __mul__(self, other: Any) -> Jet:
+        if not isinstance(other, Jet):
+            return self.chain(self.value * other, other, None)
+        slopes = {i: slope * other.value for i, slope in self.slopes.items()}
+        for i, slope in other.slopes.items():
+            _add(slopes, i, slope * self.value)
+        curves = None
+        if self.curves is not None and other.curves is not None:
+            curves = {pair: curve * other.value for pair, curve in self.curves.items()}
+            for pair, curve in other.curves.items():
+                _add(curves, pair, curve * self.value)
+            for i, slope_i in self.slopes.items():
+                for j, slope_j in other.slopes.items():
+                    product = slope_i * slope_j
+                    _add(curves, (min(i, j), max(i, j)), 2.0 * product if i == j else product)
+        return Jet(self.value * other.value, slopes, curves)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Jet:
+        return self * reciprocal(other)
+
+    def __rtruediv__(self, other: Any) -> Jet:
+        return reciprocal(self) * other
+
+    def __pow__(self, exponent: Any) -> Jet:
+        return exp(exponent * log(self))  # type: ignore[no-any-return]
+
+    def __rpow__(self, base: Any) -> Jet:
+        return exp(self * log(base))  # type: ignore[no-any-return]
+
+
+class Positive:
+    """A non-negative input column that remembers its logarithm, since every law raises it to fitted powers.
+
+    Parameters
+    ----------
+    value
+        Array of shape (n,), zero or positive.
+    """
+
+    __slots__ = ("log", "value")
+    __array_ufunc__ = None
+
+    def __init__(self, value: Array) -> None:
+        self.value = value
+        with np.errstate(divide="ignore"):
+            self.log = np.where(value > 0, np.log(value), LOG_OF_ZERO)
+
+    def __pow__(self, exponent: Any) -> Any:
+        return exp(exponent * self.log)
+
+    def __rpow__(self, base: Any) -> Any:
+        return exp(log(base) * self.value)
+
+    def __add__(self, other: Any) -> Any:
+        return other + self.value
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return -other + self.value
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - self.value
+
+    def __mul__(self, other: Any) -> Any:
+        return other * self.value
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return reciprocal(other) * self.value
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other * (1.0 / self.value)
+
+
+def _add(store: dict[Any, Any], key: Any, value: Any) -> None:
+    store[key] = store[key] + value if key in store else value
+
+
+def exp(u: Any) -> Any:
+    """Exponential of a number, array or Jet."""
+    if isinstance(u, Jet):
+        value = np.exp(u.value)
+        return u.chain(value, value, value)
+    return np.exp(u)
+
+
+def log(u: Any) -> Any:
+    """Natural logarithm of a number, array, input column or Jet."""
+    if isinstance(u, Positive):
+        return u.log
+    if isinstance(u, Jet):
+        inverse = 1.0 / u.value
+        return u.chain(np.log(u.value), inverse, -inverse * inverse)
+    return np.log(u)
+
+
+def reciprocal(u: Any) -> Any:
+    """Return 1 / u for a number, array or Jet."""
+    if isinstance(u, Jet):
+        inverse = 1.0 / u.value
+        return u.chain(inverse, -inverse * inverse, 2.0 * inverse**3)
+    return 1.0 / (u.value if isinstance(u, Positive) else u)
+
+
+def expit(u: Any) -> Any:
+    """Logistic function 1 / (1 + exp(-u)), stable for large ``|u|``."""
+    if isinstance(u, Jet):
+        value = special.expit(u.value)
+        first = value * (1.0 - value)
+        return u.chain(value, first, first * (1.0 - 2.0 * value))
+    return special.expit(u)
+
+
+def maximum(u: Any, floor: float) -> Any:
+    """Clip from below; where the clip binds, the derivatives are zero."""
+    if isinstance(u, Jet):
+        free = np.asarray(u.value > floor, dtype=float)
+        return u.chain(np.maximum(u.value, floor), free, None)
+    return np.maximum(u, floor)

@@ -1,0 +1,57 @@
+"""Laws of pre-training from scratch, the baselines of the field: Chinchilla and Kaplan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cptlaw.laws.base import EXPONENT, Law, Shape
+
+
+class Chinchilla(Law):
+    """L = E + A / N^alpha + B / D^beta (Hoffmann et al. 2022, eq. 2, arXiv:2203.15556).
+
+    N counts parameters and D tokens, both raw. Refitted by Besiroglu et al. 2024 (arXiv:2404.10102).
+    """
+
+    name = "chinchilla"
+    equation = "L = E + A/N^alpha + B/D^beta"
+    source = "Hoffmann et al. 2022, eq. 2, arXiv:2203.15556"
+    inputs = ("n_params", "tokens")
+    units = {"n_params": 1.0, "tokens": 1.0}
+    amplitudes = ("E", "A", "B")
+    shapes = {"alpha": EXPONENT, "beta": EXPONENT}
+    decreasing = ("n_params", "tokens")
+    vanishing = {"n_params": ("A",), "tokens": ("B",)}
+    diverges_at_zero = ("n_params", "tokens")
+    power_in_tokens = ("B",)
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the constant, the size term and the token term."""
+        return 1.0, x.N**-p.alpha, x.D**-p.beta
+
+
+class Kaplan(Law):
+    """L = [(N_c/N)^(alpha_N/alpha_D) + D_c/D]^alpha_D (Kaplan et al. 2020, eq. 1.5, arXiv:2001.08361).
+
+    N counts non-embedding parameters. There is no irreducible loss: the law goes to zero with both N and D.
+    """
+
+    name = "kaplan"
+    equation = "L = [(N_c/N)^(alpha_N/alpha_D) + D_c/D]^alpha_D"
+    source = "Kaplan et al. 2020, eq. 1.5, arXiv:2001.08361"
+    inputs = ("n_params", "tokens")
+    units = {"n_params": 1.0, "tokens": 1.0}
+    amplitudes = ()
+    shapes = {
+        "alpha_N": Shape(0.005, 2.0, start=(0.03, 0.4)),
+        "alpha_D": Shape(0.005, 2.0, start=(0.03, 0.4)),
+        "N_c": Shape(1e2, 1e30, start=(1e8, 1e18)),
+        "D_c": Shape(1e2, 1e30, start=(1e8, 1e18)),
+    }
+    decreasing = ("n_params", "tokens")
+    diverges_at_zero = ("n_params", "tokens")
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the single term, which stands without an amplitude."""
+        return (((p.N_c / x.N) ** (p.alpha_N / p.alpha_D) + p.D_c / x.D) ** p.alpha_D,)

@@ -1,0 +1,278 @@
+"""The D-CPT law and its alternatives L1 to L7 (Que et al. 2024, arXiv:2406.01375).
+
+The ratio r is the share of the corpus whose loss is predicted: replay for the source loss, 1 - replay for the target
+loss. N and D are in billions. Every law is fitted once for each of the two losses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, Literal
+
+from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.laws.base import EXPONENT, Law, Shape
+from cptlaw.laws.calculus import exp, log
+
+Monotone = Literal["none", "soft", "paper"]
+MONOTONE = ("none", "soft", "paper")
+
+# 1,000 steps of 131,072 tokens, in billions: where the published constraint holds from (section 4.2 of the paper).
+PUBLISHED_MIN_TOKENS = 0.1311
+
+EPSILON = Shape(1e-6, 2.0, start=(0.02, 0.5))
+
+
+class _DCPT(Law):
+    """What L1 to L7 share: inputs, units, the meaning of r, and the constraint that keeps the loss falling in r.
+
+    Parameters
+    ----------
+    monotone
+        ``"none"`` leaves the law free. ``"soft"`` penalises a loss that rises with r at the fitted points.
+        ``"paper"`` keeps C at or above the bound C0 that makes dL/dr < 0 for all r and all tokens from `min_tokens`
+        on; the published limited-data optimum is impossible under it.
+    min_tokens
+        Tokens, in billions, from which ``"paper"`` guarantees a falling loss.
+    """
+
+    source = "Que et al. 2024, table 1, arXiv:2406.01375"
+    inputs = ("n_params", "tokens", "replay")
+    ratio_of = "own"
+    units = {"n_params": 1e9, "tokens": 1e9}
+    amplitudes = ("E", "A", "B", "C")
+    decreasing = ("n_params", "tokens")
+    vanishing = {"n_params": ("A",), "tokens": ("B",)}
+    diverges_at_zero = ("n_params", "tokens")
+    power_in_tokens = ("B",)
+
+    def __init__(self, monotone: Monotone = "none", min_tokens: float = PUBLISHED_MIN_TOKENS) -> None:
+        super().__init__()
+        monotone = monotone or "none"  # an option text "none" arrives as None
+        if monotone not in MONOTONE:
+            raise UsageError(f"monotone={monotone!r}: expected none, soft or paper.{did_you_mean(monotone, MONOTONE)}")
+        if not min_tokens > 0:
+            raise UsageError(f"min_tokens={min_tokens}: expected a positive number of tokens, in billions.")
+        self.monotone, self.min_tokens = monotone, float(min_tokens)
+
+    def options(self) -> dict[str, Any]:
+        """Return the constraint mode where it is not the default."""
+        if self.monotone == "none":
+            return {}
+        return {"monotone": self.monotone} | (
+            {} if self.min_tokens == PUBLISHED_MIN_TOKENS else {"min_tokens": self.min_tokens}
+        )
+
+    def lower_bound_of_c(self, p: Any) -> Any:
+        """Return C0 / B: the least C, per unit of B, at which the loss falls with r everywhere; None if it always does.
+
+        A function of the shape parameters and `min_tokens`, sufficient for all r in (0, 1] and D >= min_tokens.
+        """
+        return None
+
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the published terms."""
+        raise NotImplementedError
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the published terms or, under ``monotone="paper"``, the same with C written as C0 + C1.
+
+        C0 is proportional to B, so the constrained law is still a sum of non-negative amplitudes times terms: the
+        B-term carries its C0, and the last amplitude is the excess C1 >= 0.
+        """
+        terms = self.plain_terms(x, p)
+        ratio = self.lower_bound_of_c(p) if self.monotone == "paper" else None
+        if ratio is None:
+            return terms
+        one, size, data, barrier = terms
+        return one, size, data + ratio * barrier, barrier
+
+    def reported(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Turn the excess C1 of the constrained fit back into the published C = C0 + C1."""
+        return self._shift_c(params, 1.0)
+
+    def fitted(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Turn the published C into the excess C1 that the terms use."""
+        return self._shift_c(params, -1.0)
+
+    def _shift_c(self, params: Mapping[str, Any], sign: float) -> dict[str, Any]:
+        ratio = self.lower_bound_of_c(SimpleNamespace(**params)) if self.monotone == "paper" else None
+        return dict(params) if ratio is None else {**params, "C": params["C"] + sign * ratio * params["B"]}
+
+
+class DCPT1(_DCPT):
+    """L1 = E + A/N^alpha + B/D^beta + C/(r+eps)^gamma: ratio and tokens do not interact."""
+
+    name = "dcpt-l1"
+    equation = "L = E + A/N^alpha + B/D^beta + C/(r+eps)^gamma"
+    shapes = {"alpha": EXPONENT, "beta": EXPONENT, "gamma": EXPONENT, "eps": EPSILON}
+    decreasing = ("n_params", "tokens", "share")
+
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the four published terms."""
+        return 1.0, x.N**-p.alpha, x.D**-p.beta, (x.r + p.eps) ** -p.gamma
+
+
+class DCPT2(_DCPT):
+    """L2 = E + A/N^alpha + (B/D^beta + C/(r+eps)^gamma)^eta: at fixed r not Chinchilla's law unless eta = 1."""
+
+    name = "dcpt-l2"
+    equation = "L = E + A/N^alpha + (B/D^beta + C/(r+eps)^gamma)^eta"
+    amplitudes = ("E", "A")
+    shapes = {
+        "B": Shape(1e-8, 1e4, start=(0.03, 3.0)),
+        "C": Shape(1e-8, 1e4, start=(0.03, 3.0)),
+        "alpha": EXPONENT,
+        "beta": EXPONENT,
+        "gamma": EXPONENT,
+        "eta": Shape(0.05, 10.0, start=(0.4, 2.5)),
+        "eps": EPSILON,
+    }
+    decreasing = ("n_params", "tokens", "share")
+    vanishing = {"n_params": ("A",)}
+    power_in_tokens = ()
+
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the constant, the size term, and the joint term of tokens and ratio, which has no amplitude."""
+        return 1.0, x.N**-p.alpha, (p.B * x.D**-p.beta + p.C * (x.r + p.eps) ** -p.gamma) ** p.eta
+
+
+class DCPT3(_DCPT):
+    """L3, the D-CPT law: E + A/N^alpha + B r^eta/D^beta + C/(r+eps)^gamma (eq. 1 and eq. 6)."""
+
+    name = "dcpt-l3"
+    equation = "L = E + A/N^alpha + B r^eta/D^beta + C/(r+eps)^gamma"
+    source = "Que et al. 2024, eq. 6, arXiv:2406.01375"
+    shapes = {
+        "alpha": EXPONENT,
+        "beta": EXPONENT,
+        "gamma": EXPONENT,
+        "eta": Shape(0.01, 10.0, start=(0.1, 3.0)),
+        "eps": EPSILON,
+    }
+
+    def __init__(self, monotone: Monotone = "none", min_tokens: float = PUBLISHED_MIN_TOKENS) -> None:
+        super().__init__(monotone, min_tokens)
+        if monotone == "paper":  # the proof of dL/dr < 0 needs eta > 1
+            self.shapes = self.shapes | {"eta": Shape(1.0, 10.0, start=(1.05, 3.0))}
+
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the four published terms."""
+        return 1.0, x.N**-p.alpha, x.r**p.eta * x.D**-p.beta, (x.r + p.eps) ** -p.gamma
+
+    def lower_bound_of_c(self, p: Any) -> Any:
+        """Return C0 / B = eta (1+eps)^(gamma+1) / (gamma D_min^beta)."""
+        return p.eta * (1.0 + p.eps) ** (p.gamma + 1.0) / (p.gamma * self.min_tokens**p.beta)
+
+
+class DCPT4(_DCPT):
+    """L4 = E + A/N^alpha + B b^r/D^beta + C/c^r."""
+
+    name = "dcpt-l4"
+    equation = "L = E + A/N^alpha + B b^r/D^beta + C/c^r"
+    shapes = {
+        "alpha": EXPONENT,
+        "beta": EXPONENT,
+        "b": Shape(1e-4, 1e4, start=(0.1, 20.0)),
+        "c": Shape(1e-4, 1e8, start=(1.1, 100.0)),
+    }
+
+    def __init__(self, monotone: Monotone = "none", min_tokens: float = PUBLISHED_MIN_TOKENS) -> None:
+        super().__init__(monotone, min_tokens)
+        if monotone == "paper":  # the bound is derived for b, c > 1
+            self.shapes = self.shapes | {
+                "b": Shape(1.0001, 1e4, start=(1.1, 20.0)),
+                "c": Shape(1.01, 1e8, start=(1.5, 100.0)),
+            }
+
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the four published terms."""
+        return 1.0, x.N**-p.alpha, p.b**x.r * x.D**-p.beta, (1.0 / p.c) ** x.r
+
+    def lower_bound_of_c(self, p: Any) -> Any:
+        """Return C0 / B = ln(b) b c / (ln(c) D_min^beta), from dL/dr = 0 at r = 1 and D = D_min."""
+        return log(p.b) * p.b * p.c / (log(p.c) * self.min_tokens**p.beta)
+
+
+class DCPT5(_DCPT):
+    """L5 = E + A/N^alpha + B/(r D + (1-r) sigma)^beta, as printed: sigma in billions of tokens.
+
+    Parameters
+    ----------
+    sigma
+        ``"tokens"`` is the printed form. ``"rate"`` reads the foreign share as (1-r) sigma D, sigma being the worth
+        of a foreign token; the printed form may have lost that D (reconstructed).
+    """
+
+    name = "dcpt-l5"
+    equation = "L = E + A/N^alpha + B/(r D + (1-r) sigma)^beta"
+    amplitudes = ("E", "A", "B")
+    shapes = {"alpha": EXPONENT, "beta": EXPONENT, "sigma": Shape(1e-6, 1e3, start=(0.01, 3.0))}
+    power_in_tokens = ()
+    diverges_at_zero = ("n_params",)
+    vanishing = {"n_params": ("A",)}
+
+    def __init__(
+        self,
+        monotone: Monotone = "none",
+        min_tokens: float = PUBLISHED_MIN_TOKENS,
+        sigma: Literal["tokens", "rate"] = "tokens",
+    ) -> None:
+        super().__init__(monotone, min_tokens)
+        if sigma not in ("tokens", "rate"):
+            raise UsageError(f"sigma={sigma!r}: expected tokens (as printed) or rate.")
+        self.sigma = sigma
+        if sigma == "rate":
+            self.power_in_tokens, self.diverges_at_zero = ("B",), ("n_params", "tokens")
+            self.vanishing = {"n_params": ("A",), "tokens": ("B",)}
+
+    def options(self) -> dict[str, Any]:
+        """Return the reading of sigma and the constraint mode where they are not the default."""
+        return super().options() | ({} if self.sigma == "tokens" else {"sigma": self.sigma})
+
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the constant, the size term and the term of effective tokens."""
+        foreign = (1.0 - x.r) * p.sigma
+        if self.sigma == "tokens":
+            return 1.0, x.N**-p.alpha, (x.r * x.D + foreign) ** -p.beta
+        return 1.0, x.N**-p.alpha, (x.r + foreign) ** -p.beta * x.D**-p.beta
+
+
+class DCPT6(_DCPT):
+    """L6 = E + A/N^alpha + B e^r/D^beta + C/(r+eps)^gamma (appendix)."""
+
+    name = "dcpt-l6"
+    equation = "L = E + A/N^alpha + B e^r/D^beta + C/(r+eps)^gamma"
+    shapes = {"alpha": EXPONENT, "beta": EXPONENT, "gamma": EXPONENT, "eps": EPSILON}
+
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the four published terms."""
+        return 1.0, x.N**-p.alpha, exp(1.0 * x.r) * x.D**-p.beta, (x.r + p.eps) ** -p.gamma
+
+    def lower_bound_of_c(self, p: Any) -> Any:
+        """Return C0 / B = e (1+eps)^(gamma+1) / (gamma D_min^beta)."""
+        return math.e * (1.0 + p.eps) ** (p.gamma + 1.0) / (p.gamma * self.min_tokens**p.beta)
+
+
+class DCPT7(_DCPT):
+    """L7 = E + A/N^alpha + B (r+eps)^eta/D^beta + C/(r+eps)^gamma (appendix)."""
+
+    name = "dcpt-l7"
+    equation = "L = E + A/N^alpha + B (r+eps)^eta/D^beta + C/(r+eps)^gamma"
+    shapes = {
+        "alpha": EXPONENT,
+        "beta": EXPONENT,
+        "gamma": EXPONENT,
+        "eta": Shape(0.01, 10.0, start=(0.1, 3.0)),
+        "eps": EPSILON,
+    }
+
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the four published terms."""
+        share = x.r + p.eps
+        return 1.0, x.N**-p.alpha, share**p.eta * x.D**-p.beta, share**-p.gamma
+
+    def lower_bound_of_c(self, p: Any) -> Any:
+        """Return C0 / B = eta (1+eps)^(eta+gamma) / (gamma D_min^beta)."""
+        return p.eta * (1.0 + p.eps) ** (p.eta + p.gamma) / (p.gamma * self.min_tokens**p.beta)

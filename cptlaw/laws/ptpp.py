@@ -1,0 +1,207 @@
+"""Adaptation laws aware of the pre-training budget (Goffinet et al. 2025, arXiv:2510.23198), and their baselines.
+
+P is the base model's pre-training tokens per parameter (ptpp). The published ratio r is the share of the source
+corpus (replay) for both losses; ``ratio_of=own`` uses the share of the eval's own corpus instead, which gives the
+target law the right signs. N and D are in billions; for the two gated forms the unit of D is part of the model,
+because its exponent varies with P.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import pandas as pd
+
+from cptlaw.errors import UsageError
+from cptlaw.laws.base import EXPONENT, Law, Shape
+from cptlaw.laws.calculus import expit, log, maximum
+
+EPS = 1e-5  # fixed in the paper
+MIN_EXPONENT = 1e-6  # the paper's clip on the gated exponent
+NU = Shape(0.01, 5.0, start=(0.05, 1.5))
+
+
+class _PTPP(Law):
+    """What the forms share.
+
+    Parameters
+    ----------
+    ratio_of
+        ``"source"`` as published, or ``"own"``: the share of the eval's own corpus.
+    unit_tokens
+        Tokens per unit of D. Part of the model for the gated forms.
+    shifted
+        Replace D by D + kappa P N, pre-training tokens at an exchange rate kappa: finite at D = 0, and at r = 1 plain
+        continued pre-training. An extension, not in the paper.
+    """
+
+    source = "Goffinet et al. 2025, arXiv:2510.23198"
+    inputs = ("n_params", "tokens", "replay", "ptpp")
+    ratio_of = "source"
+    amplitudes = ("E", "A", "B", "C")
+    constants = {"eps": EPS}
+    delta = 0.02
+    ratio_margin = 1e-9  # the paper's clip of r
+    decreasing = ("n_params", "tokens")
+    vanishing = {"n_params": ("A",), "tokens": ("B",)}
+    diverges_at_zero = ("n_params", "tokens")
+    power_in_tokens = ("B",)
+
+    def __init__(
+        self, ratio_of: Literal["source", "own"] = "source", unit_tokens: float = 1e9, shifted: bool = False
+    ) -> None:
+        super().__init__()
+        if ratio_of not in ("source", "own"):
+            raise UsageError(f"ratio_of={ratio_of!r}: expected source (as published) or own.")
+        if not unit_tokens > 0:
+            raise UsageError(f"unit_tokens={unit_tokens}: expected a positive number of tokens, such as 1e9.")
+        self.ratio_of = ratio_of
+        self.units = {"n_params": 1e9, "tokens": float(unit_tokens)}
+        self.shifted = shifted
+        if shifted:
+            self.shapes = self.shapes | {"kappa": Shape(1e-8, 10.0, start=(1e-4, 1.0))}
+            self.power_in_tokens = ()
+            self.diverges_at_zero = ("n_params",)
+            self.vanishing = {"tokens": ("B",)}
+            if "ptpp" not in self.inputs:
+                self.inputs = (*self.inputs, "ptpp")
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that differ from the paper."""
+        found: dict[str, Any] = {}
+        if self.ratio_of != "source":
+            found["ratio_of"] = self.ratio_of
+        if self.units["tokens"] != 1e9:
+            found["unit_tokens"] = self.units["tokens"]
+        if self.shifted:
+            found["shifted"] = True
+        return found
+
+    def token_exponent(self, x: Any, p: Any) -> Any:
+        """Return the exponent of D."""
+        return p.beta
+
+    def adapted_tokens(self, x: Any, p: Any) -> Any:
+        """Return D or, shifted, D plus the pre-training tokens at the exchange rate kappa."""
+        if not self.shifted:
+            return x.D
+        pretraining = (x.P * 1.0) * (x.N * 1.0) * (self.units["n_params"] / self.units["tokens"])
+        return x.D + p.kappa * pretraining
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the constant, the size term, the adaptation term and the ratio barrier."""
+        adaptation = x.r**p.nu * self.adapted_tokens(x, p) ** -self.token_exponent(x, p)
+        return 1.0, x.N**-p.alpha, adaptation, (x.r + EPS) ** -p.gamma
+
+
+class _Gated(_PTPP):
+    """Forms 2 and 3: the exponent of D shrinks as the pre-training budget grows.
+
+    Parameters
+    ----------
+    ratio_of, unit_tokens, shifted
+        As in the other forms.
+    lambda_upper
+        Upper bound of lambda. 1 keeps the exponent positive; ``None`` leaves lambda unbounded as in the paper, where
+        the clip can make the objective flat.
+    """
+
+    def __init__(
+        self,
+        ratio_of: Literal["source", "own"] = "source",
+        unit_tokens: float = 1e9,
+        shifted: bool = False,
+        lambda_upper: float | None = 1.0,
+    ) -> None:
+        super().__init__(ratio_of, unit_tokens, shifted)
+        if lambda_upper is not None and not lambda_upper > 0:
+            raise UsageError(f"lambda_upper={lambda_upper}: expected a positive number, or none for no bound.")
+        self.lambda_upper = lambda_upper
+        high = 100.0 if lambda_upper is None else float(lambda_upper)
+        self.shapes = self.shapes | {
+            "lambda": Shape(0.0, high, start=(min(0.1, high), min(0.9, high)), scale="linear"),
+            "zeta": Shape(-5.0, 5.0, start=(-1.0, 1.5), scale="linear"),
+        }
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that differ from the default."""
+        return super().options() | ({} if self.lambda_upper == 1.0 else {"lambda_upper": self.lambda_upper})
+
+    def token_exponent(self, x: Any, p: Any) -> Any:
+        """Return beta (1 - lambda P^zeta / (1 + P^zeta)), at least 1e-6."""
+        gate = expit(p.zeta * log(x.P))
+        return maximum(p.beta * (1.0 - getattr(p, "lambda") * gate), MIN_EXPONENT)
+
+
+class PTPPFloor(_PTPP):
+    """Form 1: the pre-training budget lowers the floor, F / P^eta."""
+
+    name = "ptpp-floor"
+    equation = "L = E + A/N^alpha + B r^nu/D^beta + C/(r+eps)^gamma + F/P^eta"
+    amplitudes = ("E", "A", "B", "C", "F")
+    shapes = {"alpha": EXPONENT, "beta": EXPONENT, "nu": NU, "gamma": EXPONENT, "eta": EXPONENT}
+    decreasing = ("n_params", "tokens", "ptpp")
+    vanishing = {"n_params": ("A",), "tokens": ("B",), "ptpp": ("F",)}
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the terms of the P-blind law and the floor."""
+        return *super().terms(x, p), x.P**-p.eta
+
+
+class PTPPGate(_Gated):
+    """Form 2: the pre-training budget slows adaptation, beta (1 - lambda g(P))."""
+
+    name = "ptpp-gate"
+    equation = "L = E + A/N^alpha + B r^nu/D^(beta (1 - lambda g(P))) + C/(r+eps)^gamma,  g = P^zeta/(1+P^zeta)"
+    shapes = {"alpha": EXPONENT, "beta": EXPONENT, "nu": NU, "gamma": EXPONENT}
+
+
+class PTPPGatedFloor(_Gated):
+    """Form 3: gate and floor together."""
+
+    name = "ptpp-gated-floor"
+    equation = (
+        "L = E + A/N^alpha + B r^nu/D^(beta (1 - lambda g(P))) + C/(r+eps)^gamma + F/P^eta,  g = P^zeta/(1+P^zeta)"
+    )
+    amplitudes = ("E", "A", "B", "C", "F")
+    shapes = {"alpha": EXPONENT, "beta": EXPONENT, "nu": NU, "gamma": EXPONENT, "eta": EXPONENT}
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the terms of the gated law and the floor."""
+        return *super().terms(x, p), x.P**-p.eta
+
+
+class PTPPBlind(_PTPP):
+    """The D-CPT law as the paper's baseline: blind to the pre-training budget, eps fixed."""
+
+    name = "ptpp-blind"
+    equation = "L = E + A/N^alpha + B r^nu/D^beta + C/(r+eps)^gamma"
+    inputs = ("n_params", "tokens", "replay")
+    shapes = {"alpha": EXPONENT, "beta": EXPONENT, "nu": NU, "gamma": EXPONENT}
+
+
+class PTPPNearest(PTPPBlind):
+    """The blind law fitted on the highest pre-training budget alone: a baseline that the paper lacks."""
+
+    name = "ptpp-nearest"
+    source = "a baseline of this project; the equation is that of ptpp-blind"
+    status = "reconstructed"
+
+    def training_rows(self, fit: pd.DataFrame, test: pd.DataFrame | None) -> pd.DataFrame:
+        """Keep the rows of the highest fitted budget."""
+        if "ptpp" not in fit.columns:
+            raise UsageError("law ptpp-nearest needs the column ptpp to find the highest fitted budget.")
+        return fit[fit["ptpp"] == fit["ptpp"].max()]
+
+
+class PTPPOracle(PTPPBlind):
+    """The blind law fitted on the test rows themselves: not a forecast but a bound on what its shape can reach."""
+
+    name = "ptpp-oracle"
+
+    def training_rows(self, fit: pd.DataFrame, test: pd.DataFrame | None) -> pd.DataFrame:
+        """Take the test rows."""
+        if test is None:
+            raise UsageError("law ptpp-oracle is fitted on the test rows, so it exists only inside compare.")
+        return test
