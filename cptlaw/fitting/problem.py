@@ -1,0 +1,194 @@
+"""A law bound to data and to restraint, as functions of free coordinates.
+
+Free coordinates are the free amplitudes ``c`` and the free shapes ``z`` on their search axes. Pinned parameters are
+constants; tied parameters share one coordinate. Nothing here searches: `varpro` and `newton` do.
+
+Axes: s = coordinate vectors side by side, n = rows, k = free amplitudes, m = free shapes.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from cptlaw.fitting.restraint import Restraint
+from cptlaw.laws.base import Law
+from cptlaw.laws.calculus import Array, Jet, Positive, reciprocal
+
+
+class Problem:
+    """Columns of the linear part, their derivatives, bounds, and the way back to named parameters.
+
+    Parameters
+    ----------
+    law
+        The law; its terms are evaluated on `x`.
+    x
+        Inputs of n rows as `Law.bind` returns them.
+    loss
+        Observed losses, shape (n,), positive.
+    restraint
+        Pins, ties, bounds and priors by parameter name.
+    """
+
+    def __init__(self, law: Law, x: SimpleNamespace, loss: Array, restraint: Restraint) -> None:
+        self.law, self.x, self.restraint = law, x, restraint
+        self.loss = np.asarray(loss, dtype=float)
+        self.log_loss = np.log(self.loss)
+        self.n = len(self.loss)
+        fixed, groups = restraint.fixed, restraint.groups(law)
+        amplitudes, shapes = set(law.amplitudes), law.shapes
+        self.amplitude_groups = [group for group in groups if group[0] in amplitudes]
+        self.shape_groups = [group for group in groups if group[0] in shapes]
+        self.k, self.m = len(self.amplitude_groups), len(self.shape_groups)
+        self.fixed = {name: float(value) for name, value in fixed.items()}
+        self.free = [group[0] for group in (*self.amplitude_groups, *self.shape_groups)]
+        self.size = self.k + self.m
+        self._column_of = {name: k for k, group in enumerate(self.amplitude_groups) for name in group}
+        self._axes = [law.shapes[group[0]] for group in self.shape_groups]
+        shape_ranges = [restraint.range(law, group) for group in self.shape_groups]
+        self.z_low = np.array([a.to_axis(low) for a, (low, _) in zip(self._axes, shape_ranges, strict=True)])
+        self.z_high = np.array([a.to_axis(high) for a, (_, high) in zip(self._axes, shape_ranges, strict=True)])
+        # A column whose amplitude has bounds of its own keeps its natural scale, so that the bounds stay constant.
+        self.c_low, self.c_high = np.zeros(self.k), np.full(self.k, np.inf)
+        self.natural = np.zeros(self.k, dtype=bool)
+        for k, group in enumerate(self.amplitude_groups):
+            low, high = restraint.range(law, group)
+            self.c_low[k], self.c_high[k] = low, high
+            self.natural[k] = low > 0 or np.isfinite(high)
+        self.low = np.concatenate([self.c_low, self.z_low])
+        self.high = np.concatenate([self.c_high, self.z_high])
+
+    def at_ratio(self, shift: float) -> Problem:
+        """Return the same problem with the law's ratio moved by `shift`, kept within [0, 1]."""
+        moved = copy.copy(self)
+        moved.x = copy.copy(self.x)
+        moved.x.r = Positive(np.clip(self.x.r.value + shift, 0.0, 1.0))
+        return moved
+
+    def starts(self, count: int, rng: np.random.Generator) -> Array:
+        """Draw starting shapes by Latin hypercube over the start ranges, on the search axes: shape (count, m)."""
+        strata = (rng.permuted(np.tile(np.arange(count), (self.m, 1)), axis=1).T + rng.random((count, self.m))) / count
+        z = np.empty((count, self.m))
+        for m, (axis, group) in enumerate(zip(self._axes, self.shape_groups, strict=True)):
+            low, high = (float(axis.to_axis(end)) for end in axis.start_range)
+            low, high = np.clip([low, high], self.z_low[m], self.z_high[m])
+            if group[0] in self.restraint.priors:  # start where the prior is
+                prior = self.restraint.priors[group[0]]
+                low, high = (
+                    float(np.clip(axis.to_axis(max(end, axis.low)), self.z_low[m], self.z_high[m]))
+                    for end in (prior.mean - prior.sd, prior.mean + prior.sd)
+                )
+            z[:, m] = low + (high - low) * strata[:, m]
+        return z
+
+    def shapes(self, z: Array, order: int) -> SimpleNamespace:
+        """Return the law's shape parameters at z (s, m) as Jets of shape (s, 1), pinned ones as numbers."""
+        values: dict[str, Any] = dict(self.fixed)
+        for m, (axis, group) in enumerate(zip(self._axes, self.shape_groups, strict=True)):
+            coordinate, index = z[:, m : m + 1], self.k + m
+            value = axis.from_axis(coordinate)
+            slope = value if axis.scale == "log" else np.ones_like(value)
+            curves = None if order < 2 else ({(index, index): value} if axis.scale == "log" else {})
+            values.update(dict.fromkeys(group, Jet(value, {index: slope}, curves)))
+        return SimpleNamespace(**values)
+
+    def columns(self, z: Array, order: int = 1) -> tuple[Any, list[Any]]:
+        """Evaluate the terms at z.
+
+        Returns
+        -------
+        offset
+            The part of the loss without a free amplitude, or 0.
+        columns
+            One Jet, array or number per free amplitude; tied amplitudes share a sum.
+        """
+        shape = self.shapes(z, order)
+        offset: Any = 0.0
+        columns: list[Any] = [None] * self.k
+        names = self.law.amplitudes
+        for t, term in enumerate(self.law.terms(self.x, shape)):
+            k = self._column_of.get(names[t]) if t < len(names) else None
+            if k is not None:
+                columns[k] = term if columns[k] is None else columns[k] + term
+            else:
+                offset = offset + (term * self.fixed[names[t]] if t < len(names) else term)
+        return offset, columns
+
+    def normalised(self, columns: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Divide each column by its mean over the rows, which uncouples amplitudes from exponents.
+
+        Returns
+        -------
+        columns
+            The divided columns.
+        scales
+            The divisors: Jets of shape (s, 1), or numbers. Natural amplitude = c / scale.
+        """
+        divided, scales = [], []
+        for k, column in enumerate(columns):
+            if self.natural[k]:
+                divided.append(column)
+                scales.append(1.0)
+            elif isinstance(column, Jet):
+                scale = _row_mean(column)
+                divided.append(column * reciprocal(scale))
+                scales.append(scale)
+            else:
+                scale = float(np.mean(column))
+                divided.append(column / scale)
+                scales.append(scale)
+        return divided, scales
+
+    def parameters(self, c: Array, z: Array) -> Array:
+        """Return all parameters of the law, in its order and natural scale, shape (s, parameters).
+
+        `c` is on the normalised scale, as `newton` uses it.
+        """
+        _, columns = self.normalised_at(z)
+        natural = (
+            np.stack([c[:, k] / np.ravel(_value(scale)) for k, scale in enumerate(columns)], axis=1)
+            if self.k
+            else np.zeros((len(z), 0))
+        )
+        found: dict[str, Any] = {name: np.full(len(z), value) for name, value in self.fixed.items()}
+        for k, group in enumerate(self.amplitude_groups):
+            found.update(dict.fromkeys(group, natural[:, k]))
+        for m, (axis, group) in enumerate(zip(self._axes, self.shape_groups, strict=True)):
+            found.update(dict.fromkeys(group, axis.from_axis(z[:, m])))
+        found = self.law.reported(found)
+        return np.stack([np.broadcast_to(found[name], len(z)) for name in self.law.parameters], axis=1)
+
+    def normalised_at(self, z: Array) -> tuple[list[Any], list[Any]]:
+        """Return `normalised` of the columns at z, values only where that is all that is needed."""
+        return self.normalised(self.columns(z, order=1)[1])
+
+    def coordinates(self, params: Mapping[str, float]) -> tuple[Array, Array]:
+        """Return the coordinates (c, z) of one set of parameters, shapes (1, k) and (1, m)."""
+        inner = self.law.fitted(params)
+        z = np.array(
+            [[float(axis.to_axis(inner[g[0]])) for axis, g in zip(self._axes, self.shape_groups, strict=True)]]
+        )
+        z = np.clip(z.reshape(1, self.m), self.z_low, self.z_high)
+        scales = self.normalised_at(z)[1]
+        c = np.array(
+            [[float(inner[g[0]] * np.ravel(_value(s))[0]) for g, s in zip(self.amplitude_groups, scales, strict=True)]]
+        )
+        return c.reshape(1, self.k), z
+
+
+def _row_mean(column: Jet) -> Jet:
+    def mean(part: Any) -> Any:
+        part = np.asarray(part)
+        return part.mean(axis=-1, keepdims=True) if part.ndim else part
+
+    curves = None if column.curves is None else {pair: mean(part) for pair, part in column.curves.items()}
+    return Jet(mean(column.value), {i: mean(part) for i, part in column.slopes.items()}, curves)
+
+
+def _value(item: Any) -> Any:
+    return item.value if isinstance(item, Jet) else item

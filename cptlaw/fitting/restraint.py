@@ -1,0 +1,195 @@
+"""Restraint on a fit: parameters pinned, tied, bounded or given a weak prior.
+
+On real data a freer fit wins in sample and loses at unseen budgets; restraint is how a user says what is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.laws.base import Law
+from cptlaw.units import parse_quantity
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A normal prior on one parameter, in the law's units."""
+
+    mean: float
+    sd: float
+
+
+@dataclass(frozen=True)
+class Restraint:
+    """Pins, ties, bounds and priors by parameter name, in the law's units.
+
+    Parameters
+    ----------
+    fixed
+        Parameters held at a value.
+    tied
+        Groups of parameters that share one value.
+    bounds
+        Narrower ranges than the law's own, (low, high).
+    priors
+        Normal priors. A prior counts like one more observation of the parameter: its penalty is scaled by the
+        variance of the log residuals, which is estimated from a fit without it.
+    """
+
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    tied: tuple[tuple[str, ...], ...] = ()
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    priors: Mapping[str, Prior] = field(default_factory=dict)
+
+    @classmethod
+    def build(
+        cls,
+        law: Law,
+        fix: Mapping[str, Any] | Iterable[str] | None = None,
+        tie: Iterable[Any] | None = None,
+        bound: Mapping[str, Any] | Iterable[str] | None = None,
+        prior: Mapping[str, Any] | Iterable[str] | None = None,
+    ) -> Restraint:
+        """Read restraint from mappings or from the texts of the command line, and check it against the law.
+
+        Parameters
+        ----------
+        law
+            The law whose parameters are meant.
+        fix
+            ``{"alpha": 0.34}`` or ``["alpha=0.34"]``.
+        tie
+            ``[("alpha", "beta")]`` or ``["alpha,beta"]``.
+        bound
+            ``{"lambda": (0, 1)}`` or ``["lambda=0:1"]``.
+        prior
+            ``{"E": (1.8, 0.1)}`` or ``["E=1.8:0.1"]``: mean and standard deviation.
+
+        Raises
+        ------
+        UsageError
+            If a name is unknown, a value lies outside the law's range, or two restraints contradict each other.
+        """
+        fixed = {name: _number(name, value) for name, value in _pairs(fix, "--fix", "alpha=0.34").items()}
+        bounds = {
+            name: _two(name, value, "low:high") for name, value in _pairs(bound, "--bound", "beta=0.1:0.6").items()
+        }
+        priors = {
+            name: Prior(*_two(name, value, "mean:sd")) for name, value in _pairs(prior, "--prior", "E=1.8:0.1").items()
+        }
+        tied = tuple(tuple(_names(group)) for group in (tie or ()))
+        restraint = cls(fixed, tied, bounds, priors)
+        restraint._check(law)
+        return restraint
+
+    def groups(self, law: Law) -> list[tuple[str, ...]]:
+        """Return the free parameters of the law in order, tied ones together."""
+        found: list[tuple[str, ...]] = []
+        seen: set[str] = set()
+        for name in law.parameters:
+            if name in self.fixed or name in seen:
+                continue
+            group = next((tie for tie in self.tied if name in tie), (name,))
+            group = tuple(member for member in law.parameters if member in group)
+            seen.update(group)
+            found.append(group)
+        return found
+
+    def range(self, law: Law, group: tuple[str, ...]) -> tuple[float, float]:
+        """Return the range in which the parameters of a group may move."""
+        low, high = 0.0, math.inf
+        for name in group:
+            if name in law.shapes:
+                low = max(low, law.shapes[name].low) if name != group[0] else law.shapes[name].low
+                high = min(high, law.shapes[name].high)
+            if name in self.bounds:
+                low, high = max(low, self.bounds[name][0]), min(high, self.bounds[name][1])
+        return low, high
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, empty where there is no restraint."""
+        parts = {
+            "fix": dict(self.fixed),
+            "tie": [list(group) for group in self.tied],
+            "bound": {name: list(pair) for name, pair in self.bounds.items()},
+            "prior": {name: [prior.mean, prior.sd] for name, prior in self.priors.items()},
+        }
+        return {name: part for name, part in parts.items() if part}
+
+    def _check(self, law: Law) -> None:
+        for flag, names in (
+            ("--fix", self.fixed),
+            ("--tie", [name for group in self.tied for name in group]),
+            ("--bound", self.bounds),
+            ("--prior", self.priors),
+        ):
+            for name in names:
+                if name not in law.parameters:
+                    raise UsageError(
+                        f"{flag} {name}: law {law.name} has no such parameter; it has {', '.join(law.parameters)}."
+                        f"{did_you_mean(name, law.parameters)}"
+                    )
+        for name, value in self.fixed.items():
+            low, high = (law.shapes[name].low, law.shapes[name].high) if name in law.shapes else (0.0, math.inf)
+            if not low <= value <= high:
+                raise UsageError(f"--fix {name}={value:g}: law {law.name} allows {name} from {low:g} to {high:g}.")
+            for flag, others in (("--bound", self.bounds), ("--prior", self.priors)):
+                if name in others:
+                    raise UsageError(f"{name} is held by --fix and also given to {flag}: keep one of the two.")
+        for group in self.tied:
+            if len(group) < 2 or len(set(group)) != len(group):
+                raise UsageError(f"--tie {','.join(group)}: expected two or more different parameters.")
+            if len({name in law.shapes for name in group}) > 1:
+                raise UsageError(f"--tie {','.join(group)}: an amplitude and a shape parameter cannot share a value.")
+            if len({law.shapes[name].scale for name in group if name in law.shapes}) > 1:
+                raise UsageError(f"--tie {','.join(group)}: these parameters live on different scales.")
+            if any(name in self.fixed for name in group):
+                raise UsageError(f"--tie {','.join(group)}: one of these is held by --fix; hold the other one too.")
+        names = [name for group in self.tied for name in group]
+        if len(set(names)) != len(names):
+            raise UsageError("--tie: a parameter stands in two groups; join them into one.")
+        for name, prior in self.priors.items():
+            if not prior.sd > 0:
+                raise UsageError(
+                    f"--prior {name}={prior.mean:g}:{prior.sd:g}: the standard deviation must be positive."
+                )
+        for group in self.groups(law):
+            low, high = self.range(law, group)
+            if not low < high:
+                raise UsageError(
+                    f"--bound {group[0]}: no value is left between {low:g} and {high:g}; use --fix to pin it."
+                )
+
+
+def _pairs(given: Mapping[str, Any] | Iterable[str] | None, flag: str, example: str) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return dict(given)
+    found: dict[str, Any] = {}
+    for item in [given] if isinstance(given, str) else given:
+        for text in item.split(","):
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise UsageError(f"{flag} {text!r}: expected NAME=VALUE, as in {flag} {example}.")
+            found[name.strip()] = value.strip()
+    return found
+
+
+def _names(group: Any) -> list[str]:
+    return [name.strip() for name in group.split(",")] if isinstance(group, str) else [str(name) for name in group]
+
+
+def _number(name: str, value: Any) -> float:
+    return parse_quantity(value, name)
+
+
+def _two(name: str, value: Any, form: str) -> tuple[float, float]:
+    parts = value.split(":") if isinstance(value, str) else list(value)
+    if len(parts) != 2:
+        raise UsageError(f"{name}={value}: expected {form}.")
+    return _number(name, parts[0]), _number(name, parts[1])
