@@ -1,0 +1,72 @@
+"""cptlaw: scaling laws of continual pre-training, from a table of runs to a plan.
+
+>>> import cptlaw as cl
+>>> runs = cl.examples.load("en-fr-pilot")
+>>> fit = cl.fit("ptpp-floor", runs, on="target", where="31 <= ptpp and ptpp <= 124 and replay in (0.1, 0.25, 0.5)")
+>>> fit.status
+'converged'
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cptlaw import examples, planning as plan
+    from cptlaw.errors import CptlawError, DataError, FitError, UsageError
+    from cptlaw.findings import Finding
+    from cptlaw.fitting import Fit, fit, load_fit
+    from cptlaw.laws import Law, law
+    from cptlaw.runs import Runs, read_runs
+
+__version__ = "0.1.0"
+
+# Public name -> where it lives. Loaded on first use, so that the command line answers --help at once.
+_HOMES = {
+    "CptlawError": "cptlaw.errors",
+    "DataError": "cptlaw.errors",
+    "Finding": "cptlaw.findings",
+    "Fit": "cptlaw.fitting",
+    "FitError": "cptlaw.errors",
+    "Law": "cptlaw.laws",
+    "Runs": "cptlaw.runs",
+    "UsageError": "cptlaw.errors",
+    "examples": "cptlaw.examples",
+    "fit": "cptlaw.fitting",
+    "law": "cptlaw.laws",
+    "load_fit": "cptlaw.fitting",
+    "plan": "cptlaw.planning",
+    "read_runs": "cptlaw.runs",
+}
+_MODULES = {"examples", "plan"}
+
+__all__ = [
+    "CptlawError",
+    "DataError",
+    "Finding",
+    "Fit",
+    "FitError",
+    "Law",
+    "Runs",
+    "UsageError",
+    "examples",
+    "fit",
+    "law",
+    "load_fit",
+    "plan",
+    "read_runs",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'cptlaw' has no attribute {name!r}")
+    home = importlib.import_module(_HOMES[name])
+    value = home if name in _MODULES else getattr(home, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

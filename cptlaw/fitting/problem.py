@@ -63,12 +63,16 @@ class Problem:
         self.low = np.concatenate([self.c_low, self.z_low])
         self.high = np.concatenate([self.c_high, self.z_high])
 
-    def at_ratio(self, shift: float) -> Problem:
-        """Return the same problem with the law's ratio moved by `shift`, kept within [0, 1]."""
+    def at(self, letter: str, column: Positive) -> Problem:
+        """Return the same problem with one input column replaced."""
         moved = copy.copy(self)
         moved.x = copy.copy(self.x)
-        moved.x.r = Positive(np.clip(self.x.r.value + shift, 0.0, 1.0))
+        setattr(moved.x, letter, column)
         return moved
+
+    def at_ratio(self, shift: float) -> Problem:
+        """Return the same problem with the law's ratio moved by `shift`, kept within [0, 1]."""
+        return self.at("r", Positive(np.clip(self.x.r.value + shift, 0.0, 1.0)))
 
     def starts(self, count: int, rng: np.random.Generator) -> Array:
         """Draw starting shapes by Latin hypercube over the start ranges, on the search axes: shape (count, m)."""

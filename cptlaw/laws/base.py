@@ -96,6 +96,12 @@ class Law:
         Amplitudes whose terms vanish as an input grows without bound: the law's limits, also tested.
     diverges_at_zero
         Inputs at whose zero the law is infinite.
+    ratio_margin
+        How far the ratio is kept from 0 and 1.
+    on_base_models
+        True for laws of the base models' own losses (rows with tokens = 0).
+    constants
+        Parameters that the law holds at a published value.
     power_in_tokens
         Amplitudes whose terms are a pure power of tokens; where they hold all the dependence on tokens, the law
         is inverted for tokens in closed form.
@@ -117,6 +123,7 @@ class Law:
     diverges_at_zero: tuple[str, ...] = ()
     power_in_tokens: tuple[str, ...] = ()
     ratio_margin: ClassVar[float] = 0.0
+    on_base_models: ClassVar[bool] = False
     constants: Mapping[str, float]
 
     def __init__(self) -> None:

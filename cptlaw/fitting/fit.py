@@ -1,0 +1,307 @@
+"""Fit a law to runs: global search, polish on the stated objective, and an honest account of how it went."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import FitError, UsageError
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting import checks, identify, newton, varpro
+from cptlaw.fitting.newton import Descent, Penalty
+from cptlaw.fitting.problem import Problem
+from cptlaw.fitting.restraint import Restraint
+from cptlaw.fitting.result import Fit
+from cptlaw.laws import Law, law
+from cptlaw.laws.base import Role
+from cptlaw.laws.calculus import Array
+from cptlaw.runs import Runs, read_runs
+
+DEFAULT_STARTS = 64
+AGREE = 1e-3  # starts whose polished objective is within this share of the best agree with it
+SOFT_WEIGHT = 1.0  # of squared relative slopes dL/dr > 0 under monotone=soft, beside squared log residuals
+
+
+@dataclass(frozen=True)
+class Training:
+    """The rows of one eval as a law is fitted on them.
+
+    Parameters
+    ----------
+    law
+        The law.
+    frame
+        Rows with run, loss and the law's inputs, raw units.
+    role
+        Role of the eval.
+    on
+        Name of the eval.
+    findings
+        What was left out, and why.
+    """
+
+    law: Law
+    frame: pd.DataFrame
+    role: Role
+    on: str
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to fit: threshold, starts, seed and restraint."""
+
+    delta: float
+    starts: int = DEFAULT_STARTS
+    seed: int = 0
+    restraint: Restraint = field(default_factory=Restraint)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"delta": self.delta, "starts": self.starts, "seed": self.seed, "restraint": self.restraint.to_dict()}
+
+
+def fit(
+    law_name: str | Law,
+    runs: Any,
+    on: str,
+    where: str | None = None,
+    *,
+    delta: float | None = None,
+    starts: int = DEFAULT_STARTS,
+    seed: int = 0,
+    fix: Mapping[str, Any] | Iterable[str] | None = None,
+    tie: Iterable[Any] | None = None,
+    bound: Mapping[str, Any] | Iterable[str] | None = None,
+    prior: Mapping[str, Any] | Iterable[str] | None = None,
+) -> Fit:
+    """Fit a law to the losses of one eval.
+
+    Variable projection searches the shape parameters from many starts; every distinct optimum is then polished on the
+    stated objective, the sum over points of Huber(delta) of the log residual.
+
+    Parameters
+    ----------
+    law_name
+        A law's name with its options, or a law.
+    runs
+        A runs table: `Runs`, a DataFrame or a path.
+    on
+        The eval whose loss is fitted: its name, or ``source`` or ``target``.
+    where
+        Filter of rows, such as ``"ptpp <= 31 and replay > 0"``.
+    delta
+        Huber threshold on log residuals; the law's published value where absent.
+    starts
+        Number of starting points of the global search.
+    seed
+        Seed of the starting points. The same seed gives the same bits on one machine.
+    fix, tie, bound, prior
+        Restraint by parameter name: ``{"alpha": 0.34}``, ``[("alpha", "beta")]``, ``{"lambda": (0, 0.9)}``,
+        ``{"E": (1.8, 0.1)}`` (mean, standard deviation); or the command line's texts.
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    DataError, UsageError
+        If rows, names or options are unusable.
+    FitError
+        If the rows cannot determine the law: too few points, or an input with a single level.
+    """
+    chosen = law(law_name)
+    table = runs if isinstance(runs, Runs) else read_runs(runs)
+    training = training_rows(chosen, table, on, where)
+    rows = chosen.training_rows(training.frame, None)
+    options = Options(
+        _positive(chosen.delta if delta is None else delta, "delta"),
+        starts,
+        seed,
+        Restraint.build(chosen, fix, tie, bound, prior),
+    )
+    return fit_rows(
+        Training(chosen, rows, training.role, training.on, training.findings),
+        options,
+        base=table.base_losses(training.on),
+        provenance={
+            "source": str(table.path) if table.path else None,
+            "fingerprint": table.fingerprint,
+            "where": where,
+            "n_params_kind": table.n_params_kind,
+        },
+    )
+
+
+def training_rows(chosen: Law, table: Runs, on: str, where: str | None = None) -> Training:
+    """Select the rows of one eval on which a law can be fitted, with the columns that the law computes.
+
+    Rows with tokens = 0 are the base models' losses; they are left out except for laws of base models.
+    """
+    rows = table.on(on)
+    name = str(rows.frame["eval"].iloc[0])
+    rows = replace(rows, frame=chosen.prepare(rows.frame))
+    if where:
+        rows = rows.where(where)
+    total = len(rows)
+    rows = rows.where("tokens == 0") if chosen.on_base_models else rows.adapted()
+    rows.require([column for column in chosen.inputs if column in _TABLE_INPUTS])
+    findings = ()
+    if total > len(rows) and not chosen.on_base_models:
+        findings = (
+            Finding("info", "base-rows", f"{total - len(rows)} rows with tokens = 0 (base models) are not fitted."),
+        )
+    return Training(chosen, rows.frame, table.role(name), name, findings)
+
+
+_TABLE_INPUTS = ("n_params", "tokens", "replay", "ptpp")
+
+
+def fit_rows(
+    training: Training,
+    options: Options,
+    base: pd.DataFrame | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Fit:
+    """Fit on rows that are already selected: what `fit`, compare and the studies share."""
+    chosen, frame = training.law, training.frame
+    problem = Problem(chosen, chosen.bind(frame, training.role), frame["loss"].to_numpy(dtype=float), options.restraint)
+    if problem.n < problem.size:
+        raise FitError(
+            f"{problem.n} points cannot determine the {problem.size} free parameters of law {chosen.name}. Add runs, hold "
+            f"parameters with --fix or --tie, or choose a smaller law."
+        )
+    before = checks.check_rows(chosen, frame, problem)
+    for finding in before:
+        if finding.code == "one-level":
+            raise FitError(f"{finding.message} {finding.advice}")
+    descent, members = minimise(problem, chosen, options)
+    best = int(np.argmin(descent.total))
+    # Starts that ended at the same point count once in the polish and as often as they came there here.
+    agree = int(members[descent.total <= descent.total[best] * (1 + AGREE) + 1e-26].sum())
+    c, z = descent.c[best], descent.z[best]
+    matrix = identify.jacobian(problem, c, z)
+    rank = identify.rank(matrix)
+    after = list(checks.check_fit(chosen, problem, c, z, matrix, rank))
+    converged = descent.status[best] == newton.CONVERGED
+    if not converged:
+        after.append(
+            Finding(
+                "warning",
+                "not-converged",
+                "the polish used up its steps before it converged.",
+                "The optimum lies in a flat valley: hold parameters with --fix or --prior, or choose a smaller law.",
+            )
+        )
+    if options.starts > 1 and agree < max(2, options.starts // 20):
+        after.append(
+            Finding(
+                "warning",
+                "few-starts-agree",
+                f"{agree} of {options.starts} starts reached the best optimum.",
+                "Raise --starts, or hold parameters with --fix or --prior.",
+            )
+        )
+    params = dict(zip(chosen.parameters, map(float, problem.parameters(c[None], z[None])[0]), strict=True))
+    keep = ["run", *(name for name in ("domain", *chosen.inputs) if name in frame.columns), "loss"]
+    return Fit(
+        law=chosen,
+        on=training.on,
+        role=training.role,
+        params=params,
+        objective=float(descent.objective[best]),
+        n_points=problem.n,
+        n_runs=int(frame["run"].nunique()),
+        status="converged" if converged else "not converged",
+        n_starts=options.starts,
+        n_agree=agree,
+        rank=rank,
+        n_free=problem.size,
+        findings=by_severity([*training.findings, *before, *after]),
+        data=frame[keep].reset_index(drop=True),
+        base=pd.DataFrame(columns=["n_params", "ptpp", "loss"]) if base is None else base,
+        options=options,
+        provenance=dict(provenance or {}),
+        coordinates=np.concatenate([c, z]),
+    )
+
+
+def minimise(problem: Problem, chosen: Law, options: Options) -> tuple[Descent, Array]:
+    """Search from all starts and polish each distinct optimum.
+
+    Returns
+    -------
+    Descent
+        The distinct optima, in order of the search's cost.
+    array of int
+        How many starts ended at each.
+    """
+    if options.starts < 1:
+        raise UsageError(f"starts={options.starts}: expected at least one start.")
+    starts = problem.starts(options.starts, np.random.default_rng(options.seed))
+    if problem.k:
+        c, z, cost = varpro.search(problem, starts)
+        chosen_starts, members = _distinct(problem, c, z, cost)
+        c, z = c[chosen_starts], z[chosen_starts]
+    else:  # no amplitude to project out: the polish is the search
+        c, z, members = np.zeros((len(starts), 0)), starts, np.ones(len(starts), dtype=int)
+    rising = SOFT_WEIGHT if getattr(chosen, "monotone", None) == "soft" else 0.0
+    penalty = None
+    if options.restraint.priors:
+        free = newton.descend(problem, c, z, options.delta, rising=rising)
+        penalty = _penalty(problem, free)
+    return newton.descend(problem, c, z, options.delta, penalty=penalty, rising=rising), members
+
+
+def _distinct(problem: Problem, c: Array, z: Array, cost: Array) -> tuple[Array, Array]:
+    """Group starts that the search brought to one point; return a representative of each and its number of starts."""
+    spread = np.maximum(problem.z_high - problem.z_low, 1e-12)
+    order = np.argsort(cost, kind="stable")
+    chosen: list[int] = []
+    members: list[int] = []
+    for i in order:
+        for place, j in enumerate(chosen):
+            if abs(cost[i] - cost[j]) <= 1e-5 * cost[j] and np.all(np.abs(z[i] - z[j]) <= 1e-3 * spread):
+                members[place] += 1
+                break
+        else:
+            chosen.append(int(i))
+            members.append(1)
+    return np.array(chosen), np.array(members)
+
+
+def _penalty(problem: Problem, free: Descent) -> Penalty:
+    """Scale the priors by the variance of the log residuals of a fit without them, so that each is one observation."""
+    best = int(np.argmin(free.objective))
+    residual = log_residuals(problem, free.c[best], free.z[best])
+    # The median keeps outliers from making a weak prior strong.
+    spread = 1.4826 * float(np.median(np.abs(residual)))
+    rows = max(problem.n - problem.size, 1)
+    variance = max(spread**2 * problem.n / rows, 1e-16)
+    priors = problem.restraint.priors
+    names = [name for name in problem.free if name in priors]
+    return Penalty(
+        coordinates=tuple(problem.free.index(name) for name in names),
+        means=tuple(priors[name].mean for name in names),
+        sds=tuple(priors[name].sd for name in names),
+        weight=variance,
+    )
+
+
+def log_residuals(problem: Problem, c: Array, z: Array) -> Array:
+    """Return log(predicted) - log(observed) at one coordinate vector, shape (n,)."""
+    params = dict(zip(problem.law.parameters, problem.parameters(c[None], z[None])[0], strict=True))
+    predicted = np.asarray(problem.law.evaluate(problem.law.fitted(params), problem.x), dtype=float)
+    return np.log(np.broadcast_to(predicted, (problem.n,))) - problem.log_loss
+
+
+def _positive(value: float, name: str) -> float:
+    if not (math.isfinite(value) and value > 0):
+        raise UsageError(f"{name}={value}: expected a positive number.")
+    return float(value)

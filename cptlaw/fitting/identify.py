@@ -1,0 +1,69 @@
+"""What the data can tell apart: the Jacobian of log losses, its rank, and the directions that it does not see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cptlaw.fitting.problem import Problem
+from cptlaw.laws.calculus import Array, Jet
+
+# Columns are scaled to length one; below this share of the largest singular value a direction is noise-free silence.
+RANK_TOLERANCE = 1e-9
+
+
+def jacobian(problem: Problem, c: Array, z: Array) -> Array:
+    """Return d log L / d(c, z) at one coordinate vector: shape (n, free parameters)."""
+    offset, columns = problem.columns(z.reshape(1, -1), order=1)
+    columns, _ = problem.normalised(columns)
+    loss = np.zeros(problem.n)
+    slopes = np.zeros((problem.n, problem.size))
+    for k, part in enumerate([*columns, offset]):
+        amplitude = float(c[k]) if k < problem.k else 1.0
+        value = np.broadcast_to(part.value if isinstance(part, Jet) else part, (1, problem.n))[0]
+        loss = loss + amplitude * value
+        if k < problem.k:
+            slopes[:, k] = value
+        if isinstance(part, Jet):
+            for index, slope in part.slopes.items():
+                slopes[:, index] += amplitude * np.broadcast_to(slope, (1, problem.n))[0]
+    return slopes / np.maximum(loss, 1e-300)[:, None]
+
+
+def rank(matrix: Array) -> int:
+    """Return the numerical rank of a Jacobian, independent of the units of its columns."""
+    lengths = np.linalg.norm(matrix, axis=0)
+    if not lengths.any():
+        return 0
+    # A column that is zero next to the largest one belongs to a parameter without any effect.
+    scaled = matrix[:, lengths > 1e-14 * lengths.max()]
+    singular = np.linalg.svd(scaled / np.linalg.norm(scaled, axis=0), compute_uv=False)
+    return int(np.sum(singular > RANK_TOLERANCE * singular[0]))
+
+
+def null_directions(matrix: Array, names: Sequence[str]) -> list[dict[str, float]]:
+    """Return the directions that leave every loss unchanged, as shares by parameter name, largest first."""
+    lengths = np.linalg.norm(matrix, axis=0)
+    silent = lengths <= 1e-14 * max(float(lengths.max()), 1e-300)
+    found: list[dict[str, float]] = [{name: 1.0} for name, dead in zip(names, silent, strict=True) if dead]
+    live = [name for name, dead in zip(names, silent, strict=True) if not dead]
+    if live:
+        scaled = matrix[:, ~silent] / lengths[~silent]
+        _, singular, rows = np.linalg.svd(scaled, full_matrices=True)
+        singular = np.concatenate([singular, np.zeros(len(live) - len(singular))])
+        for value, row in zip(singular, rows, strict=True):
+            if value <= RANK_TOLERANCE * singular[0]:
+                shares = {name: float(share) for name, share in zip(live, row, strict=True) if abs(share) > 0.1}
+                found.append(dict(sorted(shares.items(), key=lambda item: -abs(item[1]))))
+    return found
+
+
+def best_rank(problem: Problem, draws: int = 24, seed: int = 0) -> int:
+    """Return the highest rank over plausible parameters, which no fit to these rows can exceed.
+
+    Shapes are drawn from the start ranges; amplitudes let every term carry the same share of the loss.
+    """
+    z = problem.starts(draws, np.random.default_rng(seed))
+    amplitudes = np.full(problem.k, float(np.mean(problem.loss)) / max(problem.k, 1))
+    return max((rank(jacobian(problem, amplitudes, row)) for row in z), default=0)

@@ -1,0 +1,137 @@
+"""Doubt about a forecast: a bootstrap over runs, and how far outside the data a point lies."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import DataError, UsageError
+from cptlaw.findings import Finding
+from cptlaw.fitting import newton
+from cptlaw.fitting.problem import Problem
+from cptlaw.laws.calculus import Array
+from cptlaw.units import format_percent, format_quantity
+
+if TYPE_CHECKING:
+    from cptlaw.fitting.result import Fit
+
+DRAWS = 400
+MIN_RUNS = 3  # fewer runs cannot say how runs differ
+FAR = 10.0  # times outside the fitted range from which extrapolation is a warning
+
+
+def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
+    """Refit on reweighted runs and return the parameters, shape (count, parameters).
+
+    The points of one run are not independent, so whole runs are reweighted, with the exponential weights of the
+    Bayesian bootstrap (Rubin 1981): unlike resampling it never loses the only run at a level. Each refit starts from
+    the fit and minimises the same objective.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than three runs.
+    """
+    if fit.n_runs < MIN_RUNS:
+        raise DataError(f"{fit.n_runs} runs cannot say how runs differ; intervals need at least {MIN_RUNS}.")
+    problem = Problem(
+        fit.law, fit.law.bind(fit.data, fit.role), fit.data["loss"].to_numpy(dtype=float), fit.options.restraint
+    )
+    labels, run_of_row = np.unique(fit.data["run"].to_numpy(dtype=str), return_inverse=True)
+    rng = np.random.default_rng([fit.options.seed, 1])
+    weights = rng.exponential(size=(count, len(labels)))
+    weights *= len(labels) / weights.sum(axis=1, keepdims=True)
+    c, z = fit.coordinates[None, : problem.k], fit.coordinates[None, problem.k :]
+    descent = newton.descend(
+        problem,
+        np.repeat(c, count, axis=0),
+        np.repeat(z, count, axis=0),
+        fit.options.delta,
+        weights=weights[:, run_of_row],
+        iterations=60,
+        tolerance=1e-7,
+    )
+    return problem.parameters(descent.c, descent.z)
+
+
+def noise_draws(fit: Fit, count: int) -> Array:
+    """Return draws of the log error of a single measured loss, shape (count,), from the fit's own residuals."""
+    residual = -fit.residuals()
+    inflation = math.sqrt(fit.n_points / max(fit.n_points - fit.n_free, 1))
+    rng = np.random.default_rng([fit.options.seed, 2])
+    return inflation * rng.choice(residual - residual.mean(), size=count)
+
+
+def forecast(fit: Fit, frame: pd.DataFrame, interval: float | None) -> pd.DataFrame:
+    """Forecast rows; see `Fit.forecast`."""
+    if interval is not None and not 0 < interval < 1:
+        raise UsageError(f"interval={interval}: expected a probability between 0 and 1, such as 0.9.")
+    _forecastable(fit, frame)
+    out = frame.copy()
+    out["loss"] = fit.predict(frame)
+    findings = [extrapolation(fit, row) for _, row in frame.iterrows()]
+    if interval is not None:
+        if fit.n_runs < MIN_RUNS:
+            out["lo"], out["hi"] = np.nan, np.nan
+            silent = Finding(
+                "warning",
+                "no-interval",
+                f"{fit.n_runs} runs cannot say how runs differ, so the loss is not bounded.",
+                f"Fit on at least {MIN_RUNS} runs.",
+            )
+            findings = [(*found, silent) for found in findings]
+        else:
+            losses = sample_losses(fit, frame)
+            tail = (1.0 - interval) / 2.0
+            out["lo"], out["hi"] = np.quantile(losses, [tail, 1.0 - tail], axis=0)
+    out["findings"] = findings
+    return out
+
+
+def sample_losses(fit: Fit, frame: pd.DataFrame, noise: bool = True) -> Array:
+    """Return draws of the loss of each row, (draws, n): parameters by bootstrap and, if asked, measurement noise."""
+    draws = fit.draws()
+    losses = fit.law.predict_many(draws, frame, fit.role)
+    return losses * np.exp(noise_draws(fit, len(draws)))[:, None] if noise else losses
+
+
+def extrapolation(fit: Fit, row: pd.Series) -> tuple[Finding, ...]:
+    """Say how far outside the fitted data each input of a point lies."""
+    found = []
+    for name in fit.law.inputs:
+        if name not in fit.data.columns or name not in row.index:
+            continue
+        values = fit.data[name].to_numpy(dtype=float)
+        low, high, value = float(values.min()), float(values.max()), float(row[name])
+        if low * (1 - 1e-9) <= value <= high * (1 + 1e-9):
+            continue
+        show = format_percent if name == "replay" else format_quantity
+        if name == "replay":
+            far, how = value < low, "below" if value < low else "above"
+            times = ""
+        else:
+            factor = value / high if value > high else low / max(value, 1e-300)
+            far, how = factor >= FAR, "above" if value > high else "below"
+            times = f"{factor:.3g} times "
+        found.append(
+            Finding(
+                "warning" if far else "info",
+                "extrapolation",
+                f"{name} {show(value)} lies {times}{how} the fitted range {show(low)} to {show(high)}.",
+                f"A run at or beyond {name} {show(value)} would turn this into interpolation.",
+            )
+        )
+    return tuple(found)
+
+
+def _forecastable(fit: Fit, frame: pd.DataFrame) -> None:
+    for name in fit.law.diverges_at_zero:
+        if name in frame.columns and (frame[name].to_numpy(dtype=float) <= 0).any():
+            row = frame.index[frame[name].to_numpy(dtype=float) <= 0][0]
+            raise DataError(
+                f"row {row}: law {fit.law.name} is infinite at {name} = 0. Give {name} > 0; the loss of the base model "
+                f"itself is a measurement, not a forecast."
+            )

@@ -1,0 +1,183 @@
+"""The result of a fit: parameters, how sure the search was, forecasts with intervals, and a file that keeps it all."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.findings import Finding
+from cptlaw.laws.base import Law, Role
+from cptlaw.laws.calculus import Array
+
+if TYPE_CHECKING:
+    from cptlaw.fitting.fit import Options
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Fit:
+    """A fitted law.
+
+    Attributes
+    ----------
+    law
+        The law, with its options.
+    on, role
+        The eval that was fitted and its role.
+    params
+        Parameters by name, in the law's units.
+    objective
+        Sum over points of Huber(delta) of the log residual.
+    n_points, n_runs
+        Size of the data.
+    status
+        ``"converged"`` or ``"not converged"``.
+    n_starts, n_agree
+        Starts, and those whose polished objective is within 0.1 % of the best.
+    rank, n_free
+        Numerical rank of the Jacobian at the optimum, and number of free parameters.
+    findings
+        What the checks before and after the fit noticed, the worst first.
+    data
+        The fitted rows: run, the law's inputs in raw units, loss.
+    base
+        Measured losses of base models on this eval: n_params, ptpp, loss.
+    options
+        Threshold, starts, seed and restraint.
+    provenance
+        Where the data came from: file, fingerprint, filter, kind of parameter count.
+    """
+
+    law: Law
+    on: str
+    role: Role
+    params: dict[str, float]
+    objective: float
+    n_points: int
+    n_runs: int
+    status: str
+    n_starts: int
+    n_agree: int
+    rank: int
+    n_free: int
+    findings: tuple[Finding, ...]
+    data: pd.DataFrame
+    base: pd.DataFrame
+    options: Options
+    provenance: Mapping[str, Any]
+    coordinates: Array
+    _cache: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def units(self) -> dict[str, float]:
+        """Parameters and tokens per unit of N and D."""
+        return dict(self.law.units)
+
+    def predict(self, frame: pd.DataFrame) -> Array:
+        """Return the fitted loss of each row of `frame`, nats per token, shape (n,)."""
+        return self.law.predict(self.params, frame, self.role)
+
+    def forecast(self, frame: pd.DataFrame, interval: float | None = 0.9) -> pd.DataFrame:
+        """Return the rows of `frame` with loss, lo, hi and findings.
+
+        Parameters
+        ----------
+        frame
+            Rows with the law's inputs, raw units.
+        interval
+            Probability that a measured loss lies between lo and hi, by bootstrap over runs; ``None`` leaves the two
+            columns out.
+
+        Notes
+        -----
+        ``lo`` and ``hi`` are missing only where the data cannot bound the loss; the row's findings then say why.
+        """
+        from cptlaw.fitting.intervals import forecast
+
+        return forecast(self, frame, interval)
+
+    def draws(self, count: int | None = None) -> Array:
+        """Return bootstrap draws of the parameters, (draws, parameters), computed once and kept."""
+        from cptlaw.fitting.intervals import DRAWS, bootstrap
+
+        if "draws" not in self._cache or (count is not None and len(self._cache["draws"]) < count):
+            self._cache["draws"] = bootstrap(self, count or DRAWS)
+        drawn: Array = self._cache["draws"]
+        return drawn if count is None else drawn[:count]
+
+    def residuals(self) -> Array:
+        """Return log(predicted) - log(observed) of the fitted rows, shape (n_points,)."""
+        residual: Array = np.log(self.predict(self.data)) - np.log(self.data["loss"].to_numpy(dtype=float))
+        return residual
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the promised JSON keys."""
+        return {
+            "law": self.law.spec,
+            "on": self.on,
+            "params": self.params,
+            "units": self.units,
+            "objective": self.objective,
+            "delta": self.options.delta,
+            "n_points": self.n_points,
+            "n_runs": self.n_runs,
+            "status": self.status,
+            "n_starts": self.n_starts,
+            "n_agree": self.n_agree,
+            "rank": self.rank,
+            "n_free": self.n_free,
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write the fit to a JSON file, atomically; `load_fit` reads it back."""
+        from cptlaw.fitting.store import save
+
+        return save(self, path)
+
+    def summary(self) -> str:
+        """Return the fit as text: law, parameters, how the search went, findings."""
+        width = max(len(name) for name in self.params)
+        lines = [
+            f"{self.law.spec} on {self.on} ({self.role})",
+            f"  {self.law.equation}",
+            f"  N per {self.units['n_params']:g} parameters, D per {self.units['tokens']:g} tokens",
+            "",
+            *(f"  {name:<{width}}  {value:.6g}{self._mark(name)}" for name, value in self.params.items()),
+            "",
+            f"  objective {self.objective:.10g} (sum of Huber {self.options.delta:g} on log residuals), "
+            f"root mean square {100 * float(np.sqrt(np.mean(self.residuals() ** 2))):.3g} %",
+            f"  {self.n_points} points of {self.n_runs} runs; {self.status}; {self.n_agree} of {self.n_starts} starts agree; "
+            f"rank {self.rank} of {self.n_free}",
+        ]
+        return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
+
+    def _mark(self, name: str) -> str:
+        restraint = self.options.restraint
+        if name in restraint.fixed:
+            return "  (fixed)"
+        tied = next((group for group in restraint.tied if name in group), None)
+        if tied:
+            return f"  (tied: {' = '.join(tied)})"
+        return "  (prior)" if name in restraint.priors else ""
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{value:.6g}{html.escape(self._mark(name))}</td></tr>"
+            for name, value in self.params.items()
+        )
+        notes = "".join(f"<li>{html.escape(str(finding))}</li>" for finding in self.findings)
+        return (
+            f"<p><b>{html.escape(self.law.spec)}</b> on {html.escape(self.on)}: {html.escape(self.law.equation)}</p>"
+            f"<table>{rows}</table><p>objective {self.objective:.6g}; {self.n_points} points of {self.n_runs} runs; "
+            f"{self.status}; {self.n_agree} of {self.n_starts} starts agree; rank {self.rank} of {self.n_free}</p>"
+            f"<ul>{notes}</ul>"
+        )

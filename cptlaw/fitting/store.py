@@ -1,0 +1,136 @@
+"""Fits on disk: JSON, written atomically, with all that is needed to forecast, re-load and audit. No pickle."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import DataError
+from cptlaw.findings import Finding
+
+if TYPE_CHECKING:
+    from cptlaw.fitting.result import Fit
+
+FORMAT = "cptlaw-fit"
+FORMAT_VERSION = 1
+
+
+def save(fit: Fit, path: str | Path) -> Path:
+    """Write a fit to `path` and return the path. An existing file is replaced in one step or not at all."""
+    import cptlaw
+
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "cptlaw_version": cptlaw.__version__,
+        **fit.to_dict(),
+        "role": fit.role,
+        "law_version": fit.law.version,
+        "settings": fit.options.to_dict(),
+        "provenance": dict(fit.provenance),
+        "coordinates": fit.coordinates.tolist(),
+        "data": _columns(fit.data),
+        "base": _columns(fit.base),
+    }
+    if "draws" in fit._cache:
+        document["draws"] = fit._cache["draws"].tolist()
+    return write_text(path, json.dumps(document, indent=None, allow_nan=False))
+
+
+def load_fit(path: str | Path) -> Fit:
+    """Read a fit that `Fit.save` or ``cptlaw fit -o`` wrote.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, damaged, or of another kind or a newer version.
+    """
+    from cptlaw.fitting.fit import Options
+    from cptlaw.fitting.restraint import Restraint
+    from cptlaw.fitting.result import Fit
+    from cptlaw.laws import law
+
+    path = Path(path)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(
+            f"{path}: no such file. A fit is written by `cptlaw fit RUNS --law LAW --on EVAL -o FIT.json`."
+        ) from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise DataError(
+            f"{path}: not a readable fit ({error}). Write it again with `cptlaw fit ... -o {path.name}`."
+        ) from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise DataError(f"{path}: this JSON is not a cptlaw fit. Expected a file from `cptlaw fit ... -o FIT.json`.")
+    if document.get("format_version", 0) > FORMAT_VERSION:
+        raise DataError(
+            f"{path}: written by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw to read it."
+        )
+    try:
+        chosen = law(document["law"])
+        settings = document["settings"]
+        restraint = settings["restraint"]
+        fit = Fit(
+            law=chosen,
+            on=document["on"],
+            role=document["role"],
+            params=chosen.check_params(document["params"]),
+            **{key: document[key] for key in ("objective", "n_points", "n_runs", "status", "n_starts", "n_agree")},
+            rank=document["rank"],
+            n_free=document["n_free"],
+            findings=tuple(Finding(**item) for item in document["findings"]),
+            data=pd.DataFrame(document["data"]),
+            base=pd.DataFrame(document["base"]),
+            options=Options(
+                settings["delta"],
+                settings["starts"],
+                settings["seed"],
+                Restraint.build(chosen, *(restraint.get(key) for key in ("fix", "tie", "bound", "prior"))),
+            ),
+            provenance=document["provenance"],
+            coordinates=np.array(document["coordinates"], dtype=float),
+        )
+        if "draws" in document:
+            fit._cache["draws"] = np.array(document["draws"], dtype=float)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: the fit is damaged ({error!r}). Write it again with `cptlaw fit`.") from None
+    return fit
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a text file in one step: a reader sees the old file or the new one, never half of one."""
+    path = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror or error}).") from None
+    return path
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    def plain(value: Any) -> Any:
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return {str(name): [plain(value) for value in frame[name].tolist()] for name in frame.columns}
