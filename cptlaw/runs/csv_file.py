@@ -1,0 +1,176 @@
+"""Reading CSV: fast where the file is sound, exact about the row where it is not."""
+
+from __future__ import annotations
+
+import csv
+import io
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import DataError
+from cptlaw.runs.convert import MISSING_WORDS
+from cptlaw.runs.file_bytes import read_utf8
+from cptlaw.runs.problems import Problems
+from cptlaw.runs.raw_table import ROW, RawTable
+
+PickTextColumns = Callable[[list[str]], Collection[str]]
+
+_MISSING_NUMBERS = sorted({spelt for word in MISSING_WORDS for spelt in (word, word.upper(), word.title())} | {"NaN"})
+# Exact to the last bit, as a value in a Parquet file is. Newer pandas is always exact and warns of the option.
+_EXACT: dict[str, Any] = (
+    {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
+)
+
+
+def read_csv(path: Path, label: str, pick_text_columns: PickTextColumns, delimiter: str = ",") -> RawTable:
+    """Read a CSV file.
+
+    Parameters
+    ----------
+    path
+        The file, in UTF-8, with a header line.
+    label
+        What stands for the file in messages.
+    pick_text_columns
+        Given the header, tells which columns hold text even where it looks like numbers.
+    delimiter
+        What separates the fields.
+
+    Returns
+    -------
+    RawTable
+        The index holds the line of the file of each row, the header being line 1.
+
+    Raises
+    ------
+    DataError
+        If the file is unreadable or any row has too few or too many fields.
+    """
+    content = read_utf8(path)
+    header = _read_header(content, label, delimiter)
+    text_columns = pick_text_columns(header)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(
+                io.BytesIO(content),
+                sep=delimiter,
+                header=0,
+                names=header,
+                # Else a row with one field too many would turn the first column into an index.
+                index_col=False,
+                # As written: "category" would turn the id 007 into the number 7.
+                dtype=dict.fromkeys(text_columns, object),
+                keep_default_na=False,
+                # A run may well be called NA; a number may not.
+                na_values={name: [""] if name in text_columns else _MISSING_NUMBERS for name in header},
+                skipinitialspace=True,
+                low_memory=False,
+                **_EXACT,
+            )
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        _find_lines(content, label, delimiter, header)
+        raise DataError(
+            f"{label}: the file cannot be read as CSV ({error}). Check its quotes and delimiters."
+        ) from None
+    if frame.empty:
+        raise DataError(
+            f"{label}: a header without rows. Expected one row per measured loss; was it written to the end?"
+        )
+    if _is_plain(content, delimiter, len(header), len(frame)):
+        frame.index = pd.RangeIndex(2, len(frame) + 2, name=ROW)
+    else:
+        lines = _find_lines(content, label, delimiter, header)
+        if len(lines) != len(frame):
+            raise DataError(
+                f"{label}: found lines that can be read as blank or as rows, such as a bare pair of quotes. "
+                f"Expected {len(header)} fields in every row, as in the header. Remove these lines."
+            )
+        frame.index = pd.Index(lines, name=ROW)
+    # A spreadsheet leaves lines of bare commas; they are blank lines.
+    empty = frame.iloc[:, 0].isna().to_numpy(copy=True) if len(header) > 1 else np.zeros(len(frame), dtype=np.bool_)
+    if empty.any():
+        empty[empty] = frame[empty].isna().all(axis="columns").to_numpy()
+        frame = frame[~empty]
+    if frame.empty:
+        raise DataError(f"{label}: all rows are empty. Expected one row per measured loss.")
+    return RawTable(frame, label, path)
+
+
+def _read_header(content: bytes, label: str, delimiter: str) -> list[str]:
+    head = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="")
+    try:
+        header = next((fields for _, fields in _records(head, delimiter)), None)
+    except csv.Error as error:
+        raise DataError(f"{label}, row 1: the header cannot be read ({error}). Check its quotes.") from None
+    if header is None:
+        raise DataError(f"{label}: no header. Expected a line with the names of the columns, then rows.")
+    names = [field.strip() for field in header]
+    if len(names) == 1:
+        for other, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas"), ("|", "bars")):
+            if other in names[0]:
+                expected = "tabs" if delimiter == "\t" else "commas"
+                raise DataError(
+                    f"{label}, row 1: the fields are separated by {word}. Expected {expected}, and points as decimal "
+                    f"marks. Save the file so{'; files with tabs are named .tsv' if other == chr(9) else ''}."
+                )
+    return [name or f"column_{position}" for position, name in enumerate(names, 1)]
+
+
+def _is_plain(content: bytes, delimiter: str, n_columns: int, n_rows: int) -> bool:
+    """Whether each line is one row with all its fields, told by counting bytes: the row of line k is then k - 2."""
+    n_lines = content.count(b"\n") + (not content.endswith(b"\n"))
+    # Rows with too many fields were refused before, so that none can make up for one with too few.
+    n_delimiters = content.count(delimiter.encode())
+    return b'"' not in content and n_lines == n_rows + 1 and n_delimiters == (n_columns - 1) * (n_rows + 1)
+
+
+def _find_lines(content: bytes, label: str, delimiter: str, header: list[str]) -> list[int]:
+    """Return the line of each row, going through the file field by field."""
+    records = _records(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline=""), delimiter)
+    lines: list[int] = []
+    counts: list[int] = []
+    try:
+        next(records)
+        for line, fields in records:
+            lines.append(line)
+            counts.append(len(fields))
+    except csv.Error as error:
+        raise DataError(f"{label}, row {lines[-1] + 1 if lines else 2}: cannot be read as CSV ({error}).") from None
+    n_fields = np.array(counts, dtype=np.int64)
+    short, long = n_fields < len(header), n_fields > len(header)
+    problems = Problems(label)
+    expected = f"{len(header)} fields, as in the header"
+    if n_fields.size and short[-1]:
+        problems.add_rows(
+            f"column {header[n_fields[-1]]!r}",
+            lines[-1:],
+            short[-1:],
+            lambda _: f"the end of the file after {n_fields[-1]} fields: the last line is truncated",
+            expected,
+            "Was the file written or copied to the end? Copy it again, or remove the last line.",
+        )
+        short[-1] = False
+    for bad, remedy in (
+        (short, "Fill the missing fields (leave an empty one for a missing value)."),
+        (long, "Remove the surplus fields; put text that holds a delimiter in double quotes."),
+    ):
+        where = f"columns {header[0]!r} to {header[-1]!r}"
+        problems.add_rows(where, lines, bad, lambda position: f"{n_fields[position]} fields", expected, remedy)
+    problems.raise_if_any()
+    return lines
+
+
+def _records(text: io.TextIOBase, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line and the fields of every record that is not blank."""
+    reader = csv.reader(text, delimiter=delimiter, skipinitialspace=True)
+    line = 1
+    for fields in reader:
+        if len(fields) > 1 or (fields and fields[0].strip()):
+            yield line, fields
+        line = reader.line_num + 1

@@ -1,0 +1,60 @@
+"""Taking over a table from pandas, polars, pyarrow or whatever turns into one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from cptlaw.errors import DataError, UsageError
+from cptlaw.runs.raw_table import ROW, RawTable
+
+
+def from_dataframe(source: Any, label: str = "DataFrame") -> RawTable:
+    """Take over a table of another library, by what it can do rather than by its class.
+
+    Parameters
+    ----------
+    source
+        A pandas or polars DataFrame, a pyarrow Table, or anything else with a method ``to_pandas``.
+    label
+        What stands for the table in messages.
+
+    Returns
+    -------
+    RawTable
+        The index holds the position of each row, from 0; an index of the source is ignored.
+
+    Raises
+    ------
+    DataError
+        If the table has no rows, or columns of several levels.
+    UsageError
+        If the source is not a table.
+    """
+    frame = _to_pandas(source)
+    if isinstance(frame.columns, pd.MultiIndex):
+        raise DataError(f"{label}: the columns have several levels. Expected one name per column; flatten them.")
+    if frame.empty:
+        raise DataError(f"{label}: the table has no rows. Expected one row per measured loss.")
+    # Only the labels are replaced: the source keeps its own.
+    frame = frame.set_axis([str(name) for name in frame.columns], axis="columns")
+    return RawTable(frame.set_axis(pd.RangeIndex(len(frame), name=ROW), axis="index"), label)
+
+
+def _to_pandas(source: Any) -> pd.DataFrame:
+    if isinstance(source, pd.DataFrame):
+        return source
+    if callable(getattr(source, "collect", None)):
+        source = source.collect()
+    if callable(getattr(source, "get_column", None)):
+        # polars would ask for pyarrow to make a DataFrame; its columns need nothing.
+        return pd.DataFrame({name: source.get_column(name).to_numpy() for name in source.columns})
+    if callable(getattr(source, "to_pandas", None)):
+        frame = source.to_pandas()
+        if isinstance(frame, pd.DataFrame):
+            return frame
+    raise UsageError(
+        f"Runs cannot be read from a {type(source).__name__}. Expected a path to a .csv, .tsv, .parquet or .jsonl "
+        "file, or a DataFrame of pandas, polars or pyarrow."
+    )

@@ -1,0 +1,89 @@
+"""Reading JSON Lines, and JSON files that hold one list of records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from cptlaw.errors import DataError
+from cptlaw.runs.file_bytes import read_utf8
+from cptlaw.runs.raw_table import ROW, RawTable
+
+_ADVICE = 'Expected one object per line, such as {"run": "a", "eval": "target", "loss": 2.3}.'
+
+
+def read_json(path: Path, label: str) -> RawTable:
+    """Read a file with one JSON object per line, or with one list of objects.
+
+    Parameters
+    ----------
+    path
+        The file, in UTF-8.
+    label
+        What stands for the file in messages.
+
+    Returns
+    -------
+    RawTable
+        The index holds the line of each object, or for a list its position from 0.
+
+    Raises
+    ------
+    DataError
+        If the file is unreadable, truncated, or holds something else.
+    """
+    content = read_utf8(path).decode("utf-8")
+    if content.lstrip().startswith("["):
+        records, rows = _read_list(content, label)
+    else:
+        records, rows = _read_lines(content, label)
+    if not records:
+        raise DataError(f"{label}: no rows. {_ADVICE}")
+    for row, record in zip(rows, records, strict=True):
+        if not isinstance(record, dict):
+            raise DataError(f"{label}, row {row}: found {str(record)[:60]!r}. {_ADVICE}")
+    shapes = dict.fromkeys(map(tuple, records))
+    names = list(dict.fromkeys(name for shape in shapes for name in shape))
+    if not names:
+        raise DataError(f"{label}: the objects are empty. {_ADVICE}")
+    columns = {name: pd.Series([record.get(name) for record in records]) for name in names}
+    frame = pd.DataFrame(columns)
+    frame.index = pd.Index(rows, name=ROW)
+    return RawTable(frame, label, path)
+
+
+def _read_list(content: str, label: str) -> tuple[list[Any], list[int]]:
+    try:
+        records = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{label}: the list is truncated or not JSON ({error}). {_ADVICE}") from None
+    return records, list(range(len(records)))
+
+
+def _read_lines(content: str, label: str) -> tuple[list[Any], list[int]]:
+    lines = content.split("\n")
+    rows = [row for row, line in enumerate(lines, 1) if line.strip()]
+    try:
+        # All lines at once, three times as fast; one by one only to find what is wrong.
+        records = json.loads(f"[{','.join(lines[row - 1] for row in rows)}]")
+        if len(records) == len(rows):
+            return records, rows
+    except (ValueError, RecursionError):
+        pass
+    records = []
+    for row in rows:
+        line = lines[row - 1]
+        try:
+            records.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            if row != rows[-1]:
+                whole = " Is the whole file one object? Write it as one object per line." if row == 1 else ""
+                raise DataError(f"{label}, row {row}: not JSON ({error}).{whole} {_ADVICE}") from None
+            raise DataError(
+                f"{label}, row {row}: the last line is truncated ({error}). {_ADVICE} "
+                "Was the file written to the end? Copy it again, or remove the last line."
+            ) from None
+    return records, rows

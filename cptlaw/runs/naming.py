@@ -1,0 +1,144 @@
+"""Which column of a file is read as which column of a runs table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.runs.schema import COLUMNS, canonical_name, normal_name
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Which column of a file is read as which canonical column.
+
+    Parameters
+    ----------
+    file_columns
+        Canonical name -> name in the file.
+    n_params_kind
+        The kind of ``n_params`` where the name of its column in the file tells it, else ``None``.
+    notes
+        What the user should be told once.
+    """
+
+    file_columns: Mapping[str, str]
+    n_params_kind: str | None
+    notes: tuple[str, ...]
+
+    @property
+    def text_columns(self) -> frozenset[str]:
+        """The columns of the file that hold text, ids that look like numbers among them."""
+        return frozenset(name for canonical, name in self.file_columns.items() if not COLUMNS[canonical].numeric)
+
+
+def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label: str) -> Naming:
+    """Decide which column of a file is read as which canonical column.
+
+    A name that the user gave comes first, then the canonical name itself, then an alias. Columns that lose
+    (an alias beside the canonical column) are kept under their own name.
+
+    Parameters
+    ----------
+    found
+        The columns of the file, in order.
+    columns
+        Canonical name -> name in the file, as the user gave it.
+    label
+        The file, for messages.
+
+    Raises
+    ------
+    DataError
+        If a column is there twice, or two aliases stand for one column.
+    UsageError
+        If ``columns`` names what does not exist.
+    """
+    names = list(found)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(
+            f"{label}: column {twice[0]!r} appears {names.count(twice[0])} times in the header. "
+            "Expected each name once; rename or remove one of them."
+        )
+    given = _given_names(names, columns or {}, label)
+    taken = dict(given)
+    notes = [
+        f"column {canonical!r} of the file is set aside: columns= reads {canonical!r} from {name!r}"
+        for canonical, name in given.items()
+        if name != canonical and canonical in names and canonical not in given.values()
+    ]
+    for canonical in COLUMNS:
+        if canonical in names and canonical not in given and canonical not in given.values():
+            taken[canonical] = canonical
+    for canonical in COLUMNS:
+        if canonical in taken:
+            continue
+        aliases = [name for name in names if canonical_name(name) == canonical and name not in taken.values()]
+        if len(aliases) > 1:
+            listed = " and ".join(repr(alias) for alias in aliases)
+            raise DataError(
+                f"{label}: columns {listed} both stand for {canonical!r}. Expected one of them; rename the right one "
+                f"to {canonical!r}, or say which with columns={{{canonical!r}: {aliases[0]!r}}}."
+            )
+        if aliases:
+            taken[canonical] = aliases[0]
+    if "n_params" not in taken and "n_params_non_embedding" in taken:
+        taken["n_params"] = taken["n_params_non_embedding"]
+    renamed = [
+        f"{canonical} from {name!r}" for canonical, name in taken.items() if given.get(canonical, canonical) != name
+    ]
+    if renamed:
+        notes.append(f"columns read under other names: {', '.join(renamed)}")
+    return Naming(taken, _kind_told_by(taken.get("n_params", "")), tuple(notes))
+
+
+def missing_column(column: str, found: Iterable[str], label: str) -> DataError:
+    """Return the error for a column that is needed and not there, with the columns that are."""
+    names = list(found)
+    alike = [repr(name) for name in names if column in normal_name(name)]
+    hint = f" Did you mean {' or '.join(alike[:3])}?" if alike else did_you_mean(column, names)
+    meaning = f" ({COLUMNS[column].meaning})" if column in COLUMNS else ""
+    headless = sum(_is_number(name) for name in names) > 0
+    return DataError(
+        f"{label}: column {column!r}{meaning} is missing.{hint} Columns found: {', '.join(map(repr, names))}. "
+        f"Rename the column, or say which one it is with columns={{{column!r}: 'NAME IN THE FILE'}}."
+        + (" The first line seems to hold data: a header line with the names of the columns is expected." * headless)
+    )
+
+
+def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> dict[str, str]:
+    if not isinstance(columns, Mapping):
+        raise UsageError(f"columns=: found {columns!r}. Expected a mapping such as {{'eval': 'domain'}}.")
+    given: dict[str, str] = {}
+    for key, name in columns.items():
+        canonical = canonical_name(str(key))
+        if canonical is None:
+            swapped = " The two names seem to be the wrong way round." if name in COLUMNS and key in names else ""
+            raise UsageError(
+                f"columns=: {key!r} is not a column of a runs table.{swapped or did_you_mean(str(key), COLUMNS)} "
+                f"Expected {{column of cptlaw: column of the file}}, with one of {', '.join(COLUMNS)} on the left."
+            )
+        if name not in names:
+            raise UsageError(
+                f"columns=: {label} has no column {name!r} to read {canonical!r} from.{did_you_mean(str(name), names)} "
+                f"Columns found: {', '.join(map(repr, names))}."
+            )
+        given[canonical] = name
+    return given
+
+
+def _kind_told_by(name: str) -> str | None:
+    word = normal_name(name)
+    if any(part in word for part in ("non_emb", "nonemb", "noemb")):
+        return "non_embedding"
+    return "total" if "total" in word else None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

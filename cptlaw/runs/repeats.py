@@ -1,0 +1,76 @@
+"""Rows that measure the same thing twice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.runs.problems import Problems
+
+
+def add_repeated_rows(frame: pd.DataFrame, is_eval_assumed: bool, problems: Problems) -> None:
+    """Note rows with the same run, eval and step, or tokens where there is no step.
+
+    Parameters
+    ----------
+    frame
+        A table with canonical columns.
+    is_eval_assumed
+        Whether the source has no column ``eval``: then another column may be what tells the rows apart.
+    problems
+        Where to note them.
+    """
+    positions = _point_columns(frame)
+    keys = _keys(frame, positions)
+    repeated = keys.duplicated().to_numpy()
+    if not repeated.any():
+        return
+
+    def found(position: int) -> str:
+        values = frame.iloc[position]
+        point = "".join(f", {name} {values[name]:.10g}" for name in positions if not np.isnan(values[name]))
+        key = keys.iloc[position]
+        same = (keys.eq(key) | (keys.isna() & key.isna())).all(axis="columns").to_numpy()
+        first = frame.index[int(same.argmax())]
+        return f"run {values['run']!r}, eval {values['eval']!r}{point} again (as row {first})"
+
+    problems.add_rows(
+        f"columns {', '.join(map(repr, ['run', 'eval', *positions]))}",
+        frame.index,
+        repeated,
+        found,
+        "each point of a run once",
+        _remedy(frame, keys, is_eval_assumed),
+    )
+
+
+def _point_columns(frame: pd.DataFrame) -> list[str]:
+    """Return the columns that tell the points of one run apart."""
+    if "step" in frame.columns and frame["step"].notna().all():
+        return ["step"]
+    return [name for name in ("step", "tokens") if name in frame.columns]
+
+
+def _keys(frame: pd.DataFrame, positions: list[str]) -> pd.DataFrame:
+    # One integer for run and eval: far faster than two text columns.
+    codes = frame["run"].cat.codes.astype(np.int64) * len(frame["eval"].cat.categories) + frame["eval"].cat.codes
+    return pd.DataFrame({"run and eval": codes, **{name: frame[name] for name in positions}})
+
+
+def _remedy(frame: pd.DataFrame, keys: pd.DataFrame, is_eval_assumed: bool) -> str:
+    apart = [
+        name
+        for name in frame.columns
+        if name not in ("run", "eval", "loss", *keys.columns)
+        and not keys.assign(other=_hashable(frame[name])).duplicated().any()
+    ]
+    texts = [name for name in apart if not pd.api.types.is_numeric_dtype(frame[name])]
+    if is_eval_assumed and texts:
+        return f"The rows differ in {texts[0]!r}: if it names the validation set, say columns={{'eval': {texts[0]!r}}}."
+    if apart:
+        return f"The rows differ in {apart[0]!r}: make it a part of the name of the run, or remove the repeats."
+    return "Remove the repeats, or give each rerun a name of its own in the column 'run'."
+
+
+def _hashable(column: pd.Series) -> pd.Series:
+    return column.astype(str) if column.dtype == object else column

@@ -1,0 +1,146 @@
+"""The columns of a runs table: their names, other names in use for them, and the values they may hold."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+SMALLEST_RAW_COUNT = 1000.0
+"""Positive counts of parameters or tokens below this were almost surely meant in millions or billions."""
+
+N_PARAMS_KINDS = ("non_embedding", "total")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column that cptlaw knows.
+
+    Parameters
+    ----------
+    name
+        The canonical name.
+    meaning
+        What the column holds, with its unit.
+    numeric
+        Whether it holds float64 numbers; else it holds text.
+    lowest, highest
+        The closed range of its numbers.
+    positive
+        Whether zero is excluded from that range.
+    raw_count
+        Whether it counts single parameters or tokens, so that small positive numbers are a slip of units.
+    required
+        Whether a row that lacks it is unusable for every law.
+    aliases
+        Other names, in lower case with underscores. One-letter aliases are matched as written, all others in any case.
+    """
+
+    name: str
+    meaning: str
+    numeric: bool = True
+    lowest: float = 0.0
+    highest: float = math.inf
+    positive: bool = False
+    raw_count: bool = False
+    required: bool = False
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def expected(self) -> str:
+        """What a value of this column must be, in words."""
+        if not self.numeric:
+            return f"text ({self.meaning})"
+        if self.highest < math.inf:
+            span = f"a number from {self.lowest:g} to {self.highest:g}"
+        elif self.positive:
+            span = "a finite number above 0"
+        else:
+            span = f"a finite number, {self.lowest:g} or more" if self.lowest > -math.inf else "a finite number"
+        return f"{span} ({self.meaning})"
+
+
+COLUMNS: dict[str, Column] = {
+    column.name: column
+    for column in (
+        Column("run", "the id of one training run", numeric=False, required=True, aliases=("run_id", "run_name")),
+        Column(
+            "eval",
+            "the name of a validation set",
+            numeric=False,
+            required=True,
+            aliases=("eval_name", "eval_set", "validation_set", "val_set"),
+        ),
+        Column(
+            "loss",
+            "cross-entropy in nats per token",
+            positive=True,
+            required=True,
+            aliases=("L", "val_loss", "valid_loss", "validation_loss", "eval_loss"),
+        ),
+        Column(
+            "n_params",
+            "parameters of the model",
+            positive=True,
+            raw_count=True,
+            aliases=(
+                *("N", "params", "parameters", "num_params", "n_parameters", "num_parameters", "model_size"),
+                *("model_params", "total_params", "n_params_total", "non_embedding", "non_embedding_params"),
+                *("params_non_embedding", "n_non_embedding_params", "n_params_noembed"),
+            ),
+        ),
+        Column(
+            "tokens",
+            "adaptation tokens, replay included",
+            raw_count=True,
+            aliases=("D", "cpt_tokens", "adaptation_tokens", "n_tokens", "num_tokens", "tokens_seen"),
+        ),
+        Column(
+            "replay",
+            "share of the mix drawn from the source corpus",
+            highest=1.0,
+            aliases=("r", "replay_ratio", "replay_share", "replay_fraction"),
+        ),
+        Column(
+            "ptpp",
+            "pre-training tokens per parameter",
+            positive=True,
+            aliases=("P", "pretraining_tokens_per_param", "pretraining_tokens_per_parameter"),
+        ),
+        Column("step", "optimiser step", aliases=("steps", "global_step", "iteration", "iter")),
+        Column("lr", "learning rate at this step", aliases=("learning_rate",)),
+        Column("lr_peak", "highest learning rate of the run", aliases=("peak_lr", "max_lr", "peak_learning_rate")),
+        Column("lr_schedule", "shape of the schedule", numeric=False, aliases=("schedule", "lr_scheduler")),
+        Column("seed", "random seed", lowest=-math.inf, aliases=("random_seed",)),
+        Column("batch_tokens", "tokens of one optimiser step", positive=True, aliases=("tokens_per_batch",)),
+        Column("flops", "training compute in FLOP", aliases=("train_flops", "training_flops")),
+        Column("domain", "the target corpus of the run", numeric=False, aliases=("target_domain", "target_corpus")),
+        Column("tokenizer", "the tokenizer that the loss is counted in", numeric=False, aliases=("tokeniser",)),
+        Column("n_params_kind", "non_embedding or total", numeric=False, aliases=("params_kind",)),
+        Column("n_params_non_embedding", "parameters without embeddings", positive=True, raw_count=True),
+    )
+}
+
+_ALIASES: dict[str, str] = {alias: column.name for column in COLUMNS.values() for alias in column.aliases}
+
+
+def normal_name(name: str) -> str:
+    """Return a column name in lower case with underscores, the form in which aliases are listed."""
+    return re.sub(r"[\s.-]+", "_", name.strip()).lower()
+
+
+def canonical_name(name: str) -> str | None:
+    """Return the canonical column that a name stands for, or ``None``.
+
+    One-letter names are the letters of the papers and count as written (``N``, ``D``, ``r``, ``P``, ``L``);
+    every other name counts in any case, with spaces, dots or dashes for underscores.
+
+    Examples
+    --------
+    >>> canonical_name("N"), canonical_name("Val-Loss"), canonical_name("n")
+    ('n_params', 'loss', None)
+    """
+    word = name.strip()
+    if len(word) > 1:
+        word = normal_name(word)
+    return word if word in COLUMNS else _ALIASES.get(word)

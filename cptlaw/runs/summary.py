@@ -1,0 +1,98 @@
+"""A runs table in a few lines: for people, for notebooks, and as numbers."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.runs.levels import distinct_levels
+from cptlaw.runs.schema import COLUMNS
+from cptlaw.units import format_quantity
+
+MOST_LEVELS_SHOWN = 8
+
+Line = tuple[str, str]
+
+
+def factor_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per number column: its levels, range, and missing values.
+
+    Parameters
+    ----------
+    frame
+        A table with canonical columns.
+
+    Returns
+    -------
+    DataFrame
+        Index ``factor``; columns ``levels`` (how many distinct values), ``min``, ``max``, ``missing`` (how many rows).
+
+    Examples
+    --------
+    >>> factor_table(pd.DataFrame({"loss": [2.0, 3.0], "ptpp": [15.0, 15.0]})).loc["ptpp"].tolist()
+    [1.0, 15.0, 15.0, 0.0]
+    """
+    rows = {}
+    for name in (name for name, column in COLUMNS.items() if column.numeric and name in frame.columns):
+        levels = distinct_levels(frame[name])
+        low, high = (levels[0], levels[-1]) if levels.size else (np.nan, np.nan)
+        rows[name] = (levels.size, low, high, int(frame[name].isna().sum()))
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=["levels", "min", "max", "missing"])
+    return table.rename_axis("factor")
+
+
+def describe_levels(column: pd.Series) -> str:
+    """Return the levels of a column in words: all of them where they are few, else how many and the range.
+
+    Examples
+    --------
+    >>> describe_levels(pd.Series([31.0, 15.0, 31.0]))
+    '15, 31'
+    """
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        levels = distinct_levels(column)
+        if levels.size > MOST_LEVELS_SHOWN:
+            return f"{levels.size} levels from {format_quantity(levels[0])} to {format_quantity(levels[-1])}"
+        return ", ".join(format_quantity(level) for level in levels) or "no value"
+    words = sorted(str(word) for word in column.dropna().unique())
+    more = f", and {len(words) - MOST_LEVELS_SHOWN} more" if len(words) > MOST_LEVELS_SHOWN else ""
+    return ", ".join(words[:MOST_LEVELS_SHOWN]) + more or "no value"
+
+
+def summary_lines(frame: pd.DataFrame, evals: Iterable[Line], n_params_kind: str | None) -> list[Line]:
+    """Return the summary as pairs of a name and what there is to say.
+
+    Parameters
+    ----------
+    frame
+        A table with canonical columns.
+    evals
+        The evals with their roles.
+    n_params_kind
+        What ``n_params`` counts, if it is known.
+    """
+    lines = [("evals", ", ".join(name if role in (name, "other") else f"{name} ({role})" for name, role in evals))]
+    for name in ("n_params", "tokens", "replay", "ptpp", "lr_schedule", "lr_peak", "domain", "seed"):
+        if name in frame.columns and frame[name].notna().any():
+            kind = f" ({n_params_kind})" if name == "n_params" and n_params_kind else ""
+            missing = int(frame[name].isna().sum())
+            lines.append((name + kind, describe_levels(frame[name]) + (f" ({missing} missing)" if missing else "")))
+    return [*lines, ("loss", f"{frame['loss'].min():.4g} to {frame['loss'].max():.4g} nats per token")]
+
+
+def as_text(title: str, lines: list[Line]) -> str:
+    """Return the summary for a terminal."""
+    width = max(len(name) for name, _ in lines)
+    return "\n".join([title, *(f"  {name:{width}}  {value}" for name, value in lines)])
+
+
+def as_html(title: str, lines: list[Line]) -> str:
+    """Return the summary for a notebook, with everything from the data escaped."""
+    left = 'style="text-align:left"'
+    rows = "".join(
+        f"<tr><th {left}>{html.escape(name)}</th><td {left}>{html.escape(value)}</td></tr>" for name, value in lines
+    )
+    return f"<table><caption>{html.escape(title)}</caption><tbody>{rows}</tbody></table>"

@@ -1,0 +1,287 @@
+"""The runs table: checked measurements, and the few ways to pick from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.runs.fingerprint import fingerprint
+from cptlaw.runs.naming import missing_column
+from cptlaw.runs.problems import Problems
+from cptlaw.runs.schema import COLUMNS
+from cptlaw.runs.summary import as_html, as_text, describe_levels, factor_table, summary_lines
+from cptlaw.runs.where import find_column, parse
+
+Role = Literal["source", "target", "other"]
+
+
+# Two DataFrames have no single truth value to compare by; `fingerprint` tells equal runs.
+@dataclass(frozen=True, eq=False, repr=False)
+class Runs:
+    """Checked measurements of continual pre-training runs, one row per measured loss.
+
+    Made by `cptlaw.runs.read_runs`; every method returns new runs and leaves these as they are.
+
+    Parameters
+    ----------
+    frame
+        The rows. Canonical columns come first: numbers as float64, text (``run``, ``eval``, ``domain``, ..) as
+        categories; then all other columns as they were found. The index, named ``row``, holds the row of the source
+        that messages name. It is shared and must not be modified: take a copy.
+    path
+        The file, if there is one.
+    roles
+        Eval -> ``"source"`` or ``"target"``, for evals that are not called so.
+    n_params_kind
+        ``"non_embedding"``, ``"total"``, or ``None`` where nothing tells.
+    notes
+        What was assumed on reading, for the user to be told once.
+    assumed
+        The columns (``run``, ``eval``) that the source lacks and that were filled in.
+    """
+
+    frame: pd.DataFrame
+    path: Path | None = None
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    n_params_kind: str | None = None
+    notes: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __repr__(self) -> str:
+        return as_text(self._title, self._lines)
+
+    def _repr_html_(self) -> str:
+        return as_html(self._title, self._lines)
+
+    @property
+    def label(self) -> str:
+        """What stands for the table in messages: the file, or ``DataFrame``."""
+        return "DataFrame" if self.path is None else str(self.path)
+
+    @property
+    def evals(self) -> tuple[str, ...]:
+        """The names of all evals, sorted."""
+        return tuple(str(name) for name in self.frame["eval"].cat.categories)
+
+    def role(self, eval: str) -> Role:
+        """Return the role of an eval: its name where that is a role, else as given on reading, else ``"other"``."""
+        named: dict[str, Role] = {"source": "source", "target": "target"}
+        return named.get(eval) or self.roles.get(eval, "other")
+
+    def with_roles(
+        self, source_eval: str | None = None, target_eval: str | None = None, n_params_kind: str | None = None
+    ) -> Runs:
+        """Return the same runs with other roles.
+
+        Parameters
+        ----------
+        source_eval, target_eval
+            The evals that are the source and the target; ``None`` leaves the role as it is.
+        n_params_kind
+            ``"non_embedding"`` or ``"total"``; ``None`` leaves it as it is.
+
+        Raises
+        ------
+        UsageError
+            If an eval does not exist, or a role would go to two evals.
+        """
+        given: list[tuple[str, Role]] = []
+        if source_eval is not None:
+            given.append((source_eval, "source"))
+        if target_eval is not None:
+            given.append((target_eval, "target"))
+        roles = dict(self.roles)
+        for name, role in given:
+            if name not in self.evals:
+                raise UsageError(f"{role}_eval: {self._no_eval(name)}")
+            if name == role:
+                continue
+            if name in ("source", "target") or role in self.evals:
+                named = name if name in ("source", "target") else role
+                raise UsageError(
+                    f"{role}_eval={name!r}: there is an eval called {named!r}, whose role is its name. "
+                    f"Leave {role}_eval out, or rename that eval."
+                )
+            roles = {other: taken for other, taken in roles.items() if taken != role}
+            roles[name] = role
+        if source_eval is not None and source_eval == target_eval:
+            raise UsageError(f"source_eval and target_eval are both {source_eval!r}. Expected two different evals.")
+        return replace(self, roles=roles, n_params_kind=n_params_kind or self.n_params_kind)
+
+    def where(self, query: str) -> Runs:
+        """Return the rows that answer a filter.
+
+        Parameters
+        ----------
+        query
+            Such as ``'ptpp <= 31 and replay in (0.1, 0.25)'``; `cptlaw.runs.where` gives the language.
+
+        Raises
+        ------
+        UsageError
+            If the filter cannot be read, or leaves no row.
+
+        Examples
+        --------
+        >>> from cptlaw.runs import read_runs
+        >>> table = pd.DataFrame({"run": ["a", "b"], "loss": [2.5, 2.0], "ptpp": [15, 279]})
+        >>> len(read_runs(table).where("ptpp <= 31"))
+        1
+        """
+        condition = parse(query)
+        mask = condition.mask(self.frame)
+        if mask.any():
+            return self._keep(mask)
+        columns = {name: find_column(self.frame, name) for name in condition.columns}
+        levels = "; ".join(f"{name}: {describe_levels(found)}" for name, found in columns.items() if found is not None)
+        raise UsageError(f"{self.label}: no row answers {query!r}. Of {len(self)} rows, the levels are {levels}.")
+
+    def on(self, eval: str) -> Runs:
+        """Return the rows of one eval.
+
+        Parameters
+        ----------
+        eval
+            The name of an eval, or ``"source"`` or ``"target"`` for the eval of that role.
+
+        Raises
+        ------
+        DataError
+            If there is no such eval.
+        """
+        name = eval
+        if name not in self.evals:
+            name = next((other for other in self.evals if self.role(other) == eval), eval)
+        if name not in self.evals:
+            raise DataError(f"{self.label}: {self._no_eval(eval)}")
+        return self._keep((self.frame["eval"] == name).to_numpy(dtype=np.bool_))
+
+    def base_losses(self, eval: str) -> pd.DataFrame:
+        """Return the losses of the base models: the rows of one eval with ``tokens`` = 0, seeds averaged.
+
+        Parameters
+        ----------
+        eval
+            As for `on`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``n_params``, ``ptpp``, ``loss``, one row per base model, sorted; NaN where a column is not there.
+            Where base rows name their ``domain``, so does the result. No row where no base loss was measured.
+
+        Raises
+        ------
+        DataError
+            If there is no such eval.
+        """
+        frame = self.on(eval).frame
+        # reindex gives a column of NaN for one that is not there.
+        base = frame.reindex(columns=["n_params", "ptpp", "domain", "tokens", "loss"]).query("tokens == 0")
+        keys = ["n_params", "ptpp"] + (["domain"] if base["domain"].notna().any() else [])
+        return base.groupby(keys, dropna=False, observed=True, as_index=False).agg({"loss": "mean"})
+
+    def adapted(self) -> Runs:
+        """Return the rows of adapted models: all but those with ``tokens`` = 0.
+
+        Rows whose tokens are missing stay, for `require` to complain about.
+
+        Raises
+        ------
+        DataError
+            If there is no such row.
+        """
+        if "tokens" not in self.frame.columns:
+            return self
+        mask = (self.frame["tokens"] != 0).to_numpy(dtype=np.bool_)
+        if not mask.any():
+            raise DataError(
+                f"{self.label}: all {len(self)} rows have tokens = 0, which are losses of base models. "
+                "Expected losses measured during continual pre-training too."
+            )
+        return self._keep(mask)
+
+    def require(self, columns: Sequence[str], skip_base: bool = False) -> None:
+        """Make sure that every row has a value in each of some columns.
+
+        Parameters
+        ----------
+        columns
+            Canonical columns, or others of the table.
+        skip_base
+            Whether rows with ``tokens`` = 0 may lack values.
+
+        Raises
+        ------
+        DataError
+            Naming the column that is not there, or the rows without a value.
+        """
+        problems = Problems(self.label)
+        exempt = np.zeros(len(self), dtype=np.bool_)
+        if skip_base and "tokens" in self.frame.columns:
+            exempt = (self.frame["tokens"] == 0).to_numpy(dtype=np.bool_)
+        for name in columns:
+            if name not in self.frame.columns:
+                raise missing_column(name, map(str, self.frame.columns), self.label)
+            missing = self.frame[name].isna().to_numpy(dtype=np.bool_) & ~exempt
+            problems.add_rows(
+                f"column {name!r}",
+                self.frame.index,
+                missing,
+                lambda _: "nothing",
+                COLUMNS[name].expected if name in COLUMNS else "a value",
+                "Fill in the value, or leave these rows out with a filter.",
+            )
+        problems.raise_if_any()
+
+    def summary(self) -> pd.DataFrame:
+        """Return one row per factor (number column): ``levels``, ``min``, ``max``, ``missing``."""
+        return factor_table(self.frame)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the canonical columns, the same for any order of the rows and any path.
+
+        Names of runs that were made up from row numbers and ``n_params_kind``, which may be given apart from the
+        table, do not count.
+        """
+        skipped = {"n_params_kind", *(name for name in self.assumed if name == "run")}
+        return fingerprint(self.frame, tuple(name for name in COLUMNS if name not in skipped))
+
+    @property
+    def _title(self) -> str:
+        n_runs = len(self.frame["run"].cat.categories)
+        return f"Runs: {len(self)} rows, {n_runs} runs, from {'a DataFrame' if self.path is None else self.path.name}"
+
+    @property
+    def _lines(self) -> list[tuple[str, str]]:
+        return summary_lines(self.frame, [(name, self.role(name)) for name in self.evals], self.n_params_kind)
+
+    def _no_eval(self, eval: str) -> str:
+        listed = ", ".join(map(repr, self.evals))
+        if eval in ("source", "target"):
+            return f"no eval has the role {eval!r}. Evals found: {listed}. Say which one it is with {eval}_eval."
+        return f"no eval {eval!r}.{did_you_mean(eval, self.evals)} Evals found: {listed}."
+
+    def _keep(self, mask: npt.NDArray[np.bool_]) -> Runs:
+        if mask.all():
+            return self
+        frame = self.frame[mask]
+        # Else every group-by and list of levels would still speak of what was filtered out.
+        narrowed = {
+            name: frame[name].cat.remove_unused_categories()
+            for name in frame.columns
+            if isinstance(frame[name].dtype, pd.CategoricalDtype)
+        }
+        return replace(self, frame=frame.assign(**narrowed))

@@ -1,0 +1,203 @@
+"""From a table as it was found to one with canonical columns, or to a list of all that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from cptlaw.runs.convert import to_numbers, to_text
+from cptlaw.runs.naming import Naming, missing_column
+from cptlaw.runs.problems import Problems
+from cptlaw.runs.raw_table import ROW, RawTable
+from cptlaw.runs.repeats import add_repeated_rows
+from cptlaw.runs.schema import COLUMNS, N_PARAMS_KINDS, SMALLEST_RAW_COUNT, Column
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class CheckedTable:
+    """A table that every law may rely on.
+
+    Parameters
+    ----------
+    frame
+        Canonical columns first (numbers as float64, text as categories), then all others as they were found.
+    n_params_kind
+        ``"non_embedding"``, ``"total"``, or ``None`` where nothing tells.
+    assumed
+        The required columns that the source lacks.
+    notes
+        What was assumed, in words.
+    """
+
+    frame: pd.DataFrame
+    n_params_kind: str | None
+    assumed: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None) -> CheckedTable:
+    """Convert the columns of a table and check its rows.
+
+    Parameters
+    ----------
+    raw
+        The table as it was found.
+    naming
+        Which of its columns is read as which.
+    n_params_kind
+        The kind of ``n_params`` as the user gave it.
+
+    Raises
+    ------
+    DataError
+        Naming every kind of problem, with the number of bad rows and the first few of them.
+    """
+    problems = Problems(raw.label)
+    rows = raw.frame.index
+    if "loss" not in naming.file_columns:
+        raise missing_column("loss", raw.frame.columns, raw.label)
+    data: dict[Hashable, object] = {}
+    for name, column in COLUMNS.items():
+        if name in naming.file_columns:
+            found = raw.frame[naming.file_columns[name]]
+            data[name] = (
+                _checked_numbers(found, column, problems) if column.numeric else _checked_text(found, column, problems)
+            )
+    assumed, notes = _assume_missing(data, rows)
+    used = set(naming.file_columns.values())
+    data |= {name: raw.frame[name].array for name in raw.frame.columns if name not in used and name not in data}
+    order = [*(name for name in COLUMNS if name in data), *(name for name in data if name not in COLUMNS)]
+    frame = pd.DataFrame({name: data[name] for name in order}, index=pd.Index(rows, name=ROW))
+    kind = _checked_kind(frame, n_params_kind, problems) or naming.n_params_kind
+    if "run" not in assumed:
+        add_repeated_rows(frame, "eval" in assumed, problems)
+    _check_tokenizers(frame, problems)
+    problems.raise_if_any()
+    return CheckedTable(frame, kind, assumed, notes)
+
+
+def _checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Floats:
+    values, unreadable = to_numbers(found)
+
+    def original(position: int) -> str:
+        return repr(str(found.iloc[position]))
+
+    def number(position: int) -> str:
+        value = values[position]
+        return "nothing, or NaN" if np.isnan(value) else f"{value:.10g}"
+
+    where = _where(found, column)
+    remedy = "Write a plain number, or one with a unit (8.1B, 517M, 34%); leave the field empty if it is unknown."
+    problems.add_rows(where, found.index, unreadable, original, column.expected, remedy)
+    missing = np.isnan(values)
+    outside = (values < column.lowest) | (values > column.highest) | np.isinf(values)
+    if column.positive:
+        outside |= values == 0
+    if column.required:
+        outside |= missing & ~unreadable
+    problems.add_rows(where, found.index, outside, number, column.expected, _remedy(column, values[outside]))
+    if column.raw_count:
+        small = (values > 0) & (values < SMALLEST_RAW_COUNT)
+        first = f"{values[small][0]:g}" if small.any() else ""
+        problems.add_rows(
+            where,
+            found.index,
+            small,
+            number,
+            f"raw {'tokens' if column.name == 'tokens' else 'parameters'}, at least {SMALLEST_RAW_COUNT:g}",
+            f"If billions are meant write {first}B, if millions {first}M.",
+        )
+    return values
+
+
+def _where(found: pd.Series, column: Column) -> str:
+    return f"column {column.name!r}" + ("" if found.name == column.name else f" ({str(found.name)!r} in the file)")
+
+
+def _remedy(column: Column, bad: Floats) -> str:
+    if column.highest == 1 and bad.size and 1 < bad[0] <= 100:
+        return f"If {bad[0]:g} percent is meant write {bad[0]:g}% or {bad[0] / 100:g}."
+    if column.required:
+        return "Repair the value, or remove the row."
+    return "Repair the value, or leave the field empty if it is unknown."
+
+
+def _checked_text(found: pd.Series, column: Column, problems: Problems) -> pd.Categorical:
+    values = to_text(found)
+    if column.required:
+        missing = np.asarray(values.codes == -1)
+        problems.add_rows(
+            _where(found, column),
+            found.index,
+            missing,
+            lambda _: "nothing",
+            column.expected,
+            "Fill the field, or remove the row.",
+        )
+    return values
+
+
+def _assume_missing(data: dict[Hashable, object], rows: pd.Index) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Fill in the columns ``run`` and ``eval`` where they are not there, and say so."""
+    assumed: list[str] = []
+    notes: list[str] = []
+    if "run" not in data:
+        names = [f"row-{row}" for row in rows]
+        data["run"] = to_text(pd.Series(names))
+        assumed.append("run")
+        notes.append(f"no column 'run': every row is taken as a run of its own ({names[0]!r}, ..)")
+    if "eval" not in data:
+        data["eval"] = to_text(pd.Series("target", index=rows))
+        assumed.append("eval")
+        notes.append("no column 'eval': every loss is taken as one of eval 'target'")
+    return tuple(assumed), tuple(notes)
+
+
+def _checked_kind(frame: pd.DataFrame, given: str | None, problems: Problems) -> str | None:
+    if "n_params_kind" not in frame.columns:
+        return given
+    column = frame["n_params_kind"]
+    unknown = (column.notna() & ~column.isin(N_PARAMS_KINDS)).to_numpy(dtype=np.bool_)
+    either = " or ".join(N_PARAMS_KINDS)
+    problems.add_rows(
+        "column 'n_params_kind'",
+        frame.index,
+        unknown,
+        lambda position: repr(column.iloc[position]),
+        either,
+        "Write one of the two, or leave the field empty.",
+    )
+    kinds = [kind for kind in N_PARAMS_KINDS if (column == kind).any()]
+    if len(kinds) > 1:
+        first = {kind: frame.index[np.flatnonzero(column == kind)[0]] for kind in kinds}
+        listed = ", ".join(f"{kind} (row {row})" for kind, row in first.items())
+        problems.add(
+            f"column 'n_params_kind' mixes {listed}. Expected one kind in a table, as sizes are compared with each "
+            "other. Give n_params of all rows in one kind."
+        )
+    elif given and kinds and kinds != [given]:
+        problems.add(
+            f"column 'n_params_kind' says {kinds[0]}, and n_params_kind={given!r} was asked for. Expected the same; "
+            "leave one of them out."
+        )
+    return kinds[0] if kinds else given
+
+
+def _check_tokenizers(frame: pd.DataFrame, problems: Problems) -> None:
+    if "tokenizer" not in frame.columns:
+        return
+    known = frame.loc[frame["tokenizer"].notna(), ["eval", "tokenizer"]].drop_duplicates()
+    for name, group in known.groupby("eval", observed=True):
+        if len(group) > 1:
+            listed = ", ".join(f"{tokenizer} (row {row})" for row, tokenizer in group["tokenizer"].items())
+            problems.add(
+                f"column 'tokenizer': eval {str(name)!r} mixes {listed}. Expected one tokenizer in an eval, as nats "
+                "per token of different tokenizers do not compare. Give each an eval of its own, or keep one of them."
+            )

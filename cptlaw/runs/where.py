@@ -1,0 +1,382 @@
+"""The filter language: ``ptpp <= 31 and replay in (0.1, 0.25) and not run == "x"``.
+
+A query is read by a tokenizer and a recursive descent into a tree of conditions; nothing is ever evaluated as code.
+
+- Comparisons: ``==  !=  <  <=  >  >=``, ``in (...)``, ``not in (...)``, the column on the left.
+- Joined by ``and``, ``or``, ``not`` and parentheses; ``not`` binds tightest, ``or`` loosest.
+- Values: numbers with or without a unit (``0.25``, ``8.1B``, ``34%``), and text in single or double quotes.
+- Columns go by their names or by an alias (``N``, ``D``, ``r``); one with other characters stands in backticks.
+  ``atpp`` and ``flops`` are computed where the table does not hold them.
+- Numbers that differ by less than 1e-9 of their size are equal, in every comparison: ``replay == 0.3`` and
+  ``replay <= 0.3`` hold for ``0.1 + 0.2``, and ``replay > 0.3`` does not.
+- Every comparison with a missing value is false, ``!=`` and ``not in`` too. ``not`` is the plain complement, so each
+  row answers either Q or ``not (Q)``.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.runs.levels import same_level
+from cptlaw.runs.schema import canonical_name
+from cptlaw.units import parse_quantity
+
+Mask = npt.NDArray[np.bool_]
+
+DEEPEST_NESTING = 50
+"""Parentheses and ``not`` within each other, so that no query can exhaust the stack."""
+
+DERIVED = {"atpp": ("tokens", "n_params"), "flops": ("n_params", "tokens")}
+"""Columns that are computed from others where a table does not hold them."""
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>\s+)
+    | (?P<text>"[^"]*"|'[^']*')
+    | (?P<number>[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[KkMmGgBbTt%]?(?![\w.%]))
+    | (?P<operator>==|!=|<=|>=|<|>)
+    | (?P<mark>[(),])
+    | (?P<name>[^\W\d][\w.]*|`[^`]+`)
+    """,
+    re.VERBOSE,
+)
+_KEYWORDS = ("and", "or", "not", "in")
+_HINTS = {
+    "=": "Write == for equal.",
+    "&": "Write 'and'.",
+    "|": "Write 'or'.",
+    "!": "Write 'not'.",
+    "[": "Write a list in round parentheses.",
+    '"': "The quote is not closed.",
+    "'": "The quote is not closed.",
+}
+
+
+class Condition(ABC):
+    """A parsed filter."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The columns named, without repeats: canonical names, and other columns as written."""
+
+    @abstractmethod
+    def mask(self, frame: pd.DataFrame) -> Mask:
+        """Return which rows of a table answer the condition.
+
+        Parameters
+        ----------
+        frame
+            A table of n rows with the columns named.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+
+        Raises
+        ------
+        UsageError
+            If a column is not there, or holds text where a number is asked for or the other way round.
+        """
+
+
+@dataclass(frozen=True)
+class Not(Condition):
+    """The rows that do not answer ``inner``."""
+
+    inner: Condition
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns named."""
+        return self.inner.columns
+
+    def mask(self, frame: pd.DataFrame) -> Mask:
+        """Return the complement of the inner mask, see `Condition.mask`."""
+        return ~self.inner.mask(frame)
+
+
+@dataclass(frozen=True)
+class Joined(Condition):
+    """Several conditions, all of which (``and``) or one of which (``or``) must hold."""
+
+    word: str
+    parts: tuple[Condition, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns named."""
+        return tuple(dict.fromkeys(column for part in self.parts for column in part.columns))
+
+    def mask(self, frame: pd.DataFrame) -> Mask:
+        """Return the joined masks, see `Condition.mask`."""
+        # Every part is computed, so that a slip in any of them is told whatever the rows are.
+        join = np.logical_and if self.word == "and" else np.logical_or
+        masks = [part.mask(frame) for part in self.parts]
+        return np.asarray(join.reduce(masks), dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class Comparison(Condition):
+    """One column against one value, or for ``in`` and ``not in`` against several."""
+
+    column: str
+    operator: str
+    values: tuple[float | str, ...]
+    query: str
+    position: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The one column named."""
+        return (canonical_name(self.column) or self.column,)
+
+    def mask(self, frame: pd.DataFrame) -> Mask:
+        """Return the rows whose value compares so, see `Condition.mask`."""
+        column = find_column(frame, self.column)
+        if column is None:
+            known = [str(name) for name in frame.columns]
+            self._fail(f"no column {self.column!r}.{did_you_mean(self.column, known)} Columns: {', '.join(known)}.")
+        is_number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+        if column.isna().all():
+            return np.zeros(len(frame), dtype=np.bool_)
+        if is_number:
+            return self._mask_of_numbers(column.to_numpy(dtype=np.float64, na_value=np.nan))
+        return self._mask_of_text(column)
+
+    def _mask_of_numbers(self, values: npt.NDArray[np.float64]) -> Mask:
+        for value in self.values:
+            if isinstance(value, str):
+                self._fail(f"column {self.column!r} holds numbers, {value!r} is text. Write a number without quotes.")
+        levels = [level for level in self.values if isinstance(level, float)]
+        equal = np.logical_or.reduce([same_level(values, level) for level in levels])
+        if self.operator in ("==", "in"):
+            return np.asarray(equal, dtype=np.bool_)
+        if self.operator in ("!=", "not in"):
+            return np.asarray(~equal & ~np.isnan(values), dtype=np.bool_)
+        beyond = values < levels[0] if self.operator.startswith("<") else values > levels[0]
+        return np.asarray(beyond | equal if self.operator.endswith("=") else beyond & ~equal, dtype=np.bool_)
+
+    def _mask_of_text(self, column: pd.Series) -> Mask:
+        for value in self.values:
+            if not isinstance(value, str):
+                shown = f"{value:g}"
+                self._fail(f'column {self.column!r} holds text and {shown} is a number. Write it in quotes: "{shown}".')
+        if self.operator in ("<", "<=", ">", ">="):
+            self._fail(f"column {self.column!r} holds text, which has no order here. Use ==, !=, in or not in.")
+        if pd.api.types.is_bool_dtype(column):
+            column = column.map({True: "True", False: "False"})
+        equal = column.isin(list(self.values)).to_numpy(dtype=np.bool_)
+        if self.operator in ("==", "in"):
+            return equal
+        return np.asarray(~equal & column.notna().to_numpy(dtype=np.bool_), dtype=np.bool_)
+
+    def _fail(self, message: str) -> NoReturn:
+        raise _error(message, self.query, self.position)
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    text: str
+    position: int
+
+
+def find_column(frame: pd.DataFrame, name: str) -> pd.Series | None:
+    """Return the column that a name in a filter means, or ``None``.
+
+    Parameters
+    ----------
+    frame
+        A table of n rows.
+    name
+        A column of the table, an alias of one, or ``atpp`` (tokens / n_params) or ``flops`` (6 * n_params * tokens).
+
+    Returns
+    -------
+    Series of n values, or None
+
+    Examples
+    --------
+    >>> find_column(pd.DataFrame({"n_params": [1e6], "tokens": [2e7]}), "atpp").tolist()
+    [20.0]
+    """
+    # A column of that very name comes first: a table may keep `N` beside `n_params`.
+    for candidate in (name, canonical_name(name) or name):
+        if candidate in frame.columns:
+            return frame[candidate]
+        if candidate in DERIVED and set(DERIVED[candidate]) <= set(frame.columns):
+            first, second = (frame[part].astype(np.float64) for part in DERIVED[candidate])
+            return first / second if candidate == "atpp" else 6.0 * first * second
+    return None
+
+
+def parse(query: str) -> Condition:
+    """Read a filter.
+
+    Parameters
+    ----------
+    query
+        A filter such as ``'ptpp <= 31 and tokens >= 1B'``; the module's docstring gives the language.
+
+    Raises
+    ------
+    UsageError
+        If the query cannot be read; the message points at the place.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"ptpp": [15.0, 31.0, 279.0], "run": ["a", "b", "c"]})
+    >>> parse('ptpp <= 31 and not run == "a"').mask(table).tolist()
+    [False, True, False]
+    """
+    return _Parser(query).parse()
+
+
+class _Parser:
+    """Recursive descent: any := all (or all)*; all := one (and one)*; one := not one | (any) | comparison."""
+
+    def __init__(self, query: str) -> None:
+        self.query = query
+        self.tokens = _tokenize(query)
+        self.next = 0
+        self.depth = 0
+
+    def parse(self) -> Condition:
+        condition = self._any()
+        if self._token.kind != "end":
+            self._fail(f"expected 'and' or 'or', found {self._shown()}.{self._hint_for_chain()}")
+        return condition
+
+    @property
+    def _token(self) -> _Token:
+        return self.tokens[self.next]
+
+    def _take(self) -> _Token:
+        token = self._token
+        self.next += 1
+        return token
+
+    def _take_if(self, *texts: str) -> bool:
+        token = self._token
+        if token.kind in ("keyword", "mark") and token.text in texts:
+            self.next += 1
+            return True
+        return False
+
+    def _any(self) -> Condition:
+        parts = [self._all()]
+        while self._take_if("or"):
+            parts.append(self._all())
+        return parts[0] if len(parts) == 1 else Joined("or", tuple(parts))
+
+    def _all(self) -> Condition:
+        parts = [self._one()]
+        while self._take_if("and"):
+            parts.append(self._one())
+        return parts[0] if len(parts) == 1 else Joined("and", tuple(parts))
+
+    def _one(self) -> Condition:
+        self.depth += 1
+        if self.depth > DEEPEST_NESTING:
+            self._fail(f"more than {DEEPEST_NESTING} parentheses or 'not' within each other.")
+        try:
+            if self._take_if("not"):
+                return Not(self._one())
+            if self._take_if("("):
+                condition = self._any()
+                if not self._take_if(")"):
+                    self._fail(f"expected ')', found {self._shown()}.{self._hint_for_chain()}")
+                return condition
+            return self._comparison()
+        finally:
+            self.depth -= 1
+
+    def _comparison(self) -> Condition:
+        column = self._token
+        if column.kind != "name":
+            advice = " Write the column first, as in ptpp <= 31." if column.kind in ("number", "text") else ""
+            self._fail(f"expected the name of a column, found {self._shown()}.{advice}")
+        self.next += 1
+        name = column.text.strip("`")
+        if self._token.kind == "operator":
+            operator = self._take().text
+            return Comparison(name, operator, (self._value(),), self.query, column.position)
+        operator = "not in" if self._take_if("not") else "in"
+        if not self._take_if("in"):
+            self._fail(f"expected one of == != < <= > >= in, 'not in' after {name!r}, found {self._shown()}.")
+        if not self._take_if("("):
+            self._fail(f"expected '(' and a list of values after 'in', found {self._shown()}.")
+        values = [self._value()]
+        while self._take_if(","):
+            if self._token.text != ")":
+                values.append(self._value())
+        if not self._take_if(")"):
+            self._fail(f"expected ',' or ')' in the list of values, found {self._shown()}.")
+        return Comparison(name, operator, tuple(values), self.query, column.position)
+
+    def _value(self) -> float | str:
+        token = self._token
+        if token.kind == "text":
+            self.next += 1
+            return token.text[1:-1]
+        if token.kind == "number":
+            try:
+                value = parse_quantity(token.text)
+            except (UsageError, ArithmeticError):  # the latter from an exponent beyond all bounds
+                self._fail(f"{token.text} is not a finite number.")
+            self.next += 1
+            return value
+        if token.kind == "name":
+            # Show the whole word that was meant, dashes and all, not its first piece alone.
+            word = re.match(r"[^\s(),]+", self.query[token.position :])
+            shown = word.group() if word else token.text
+            self._fail(f'expected a number or text in quotes, found unquoted {shown}. Write "{shown}".')
+        self._fail(f"expected a number or text in quotes, found {self._shown()}.")
+
+    def _shown(self) -> str:
+        return "the end" if self._token.kind == "end" else self._token.text
+
+    def _hint_for_chain(self) -> str:
+        chained = self._token.kind == "operator"
+        return " Write two comparisons joined by 'and', as in ptpp >= 15 and ptpp <= 31." if chained else ""
+
+    def _fail(self, message: str) -> NoReturn:
+        token = self._token
+        if token.kind == "unreadable":
+            problem = "a number that cannot be read" if token.text.isdigit() else f"unexpected {token.text!r}"
+            message = f"{problem}. {_HINTS.get(token.text, '')}".rstrip()
+        raise _error(message, self.query, token.position)
+
+
+def _tokenize(query: str) -> list[_Token]:
+    if not isinstance(query, str) or not query.strip():
+        raise UsageError("The filter is empty. Expected a filter such as 'ptpp <= 31 and replay in (0.1, 0.25)'.")
+    tokens: list[_Token] = []
+    position = 0
+    while position < len(query):
+        match = _TOKEN.match(query, position)
+        if match is None:
+            # Left for the parser to complain about: what stands before may tell better what is wrong.
+            return [*tokens, _Token("unreadable", query[position], position)]
+        kind, text = str(match.lastgroup), match.group()
+        if kind == "name" and text.lower() in _KEYWORDS:
+            kind, text = "keyword", text.lower()
+        if kind != "space":
+            tokens.append(_Token(kind, text, position))
+        position = match.end()
+    return [*tokens, _Token("end", "", len(query))]
+
+
+def _error(message: str, query: str, position: int) -> UsageError:
+    # A tab or line break before the caret would shift it.
+    flat = re.sub(r"\s", " ", query)
+    return UsageError(f"In the filter: {message}\n    {flat}\n    {' ' * position}^")

@@ -1,0 +1,112 @@
+"""Real measurements: the shipped pilot, and public tables where they are at hand."""
+
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cptlaw.errors import DataError
+from cptlaw.runs import read_runs
+
+PUBLIC = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def public(name: str) -> Path:
+    path = PUBLIC / name
+    if not path.exists():
+        pytest.skip(f"the public measurements are not shipped: {path} is not here")
+    return path
+
+
+@pytest.fixture(scope="module")
+def pilot():
+    with resources.as_file(resources.files("cptlaw.examples") / "en_fr_pilot.csv") as path:
+        return read_runs(path, n_params_kind="total")
+
+
+def test_pilot(pilot):
+    assert len(pilot) == 1120
+    assert pilot.frame["run"].nunique() == 125
+    assert pilot.evals == ("source", "target")
+    assert pilot.notes == ()
+    summary = pilot.summary()["levels"]
+    assert (summary["n_params"], summary["ptpp"], summary["replay"]) == (3, 5, 5)
+    pilot.require(["n_params", "tokens", "ptpp"])
+    pilot.require(["replay"], skip_base=True)
+    with pytest.raises(DataError, match="'replay', 52 rows: row 2 has nothing"):
+        pilot.require(["replay"])
+
+
+def test_pilot_base_losses(pilot):
+    base = pilot.base_losses("source")
+    frame = pilot.frame
+    rows = frame[
+        (frame["tokens"] == 0) & (frame["eval"] == "source") & (frame["n_params"] == 45936) & (frame["ptpp"] == 15)
+    ]
+    mean = base.loc[(base["n_params"] == 45936) & (base["ptpp"] == 15), "loss"].item()
+    assert mean == pytest.approx(rows["loss"].mean())
+    assert len(pilot.adapted()) == 1120 - 52
+
+
+def test_pilot_filter_is_that_of_pandas(pilot):
+    frame = pilot.frame
+    kept = pilot.where("ptpp <= 31 and replay in (0.1, 25%) and atpp >= 1.99")
+    direct = (frame["ptpp"] <= 31) & frame["replay"].isin([0.1, 0.25]) & (frame["tokens"] / frame["n_params"] >= 1.99)
+    assert kept.frame["loss"].tolist() == frame.loc[direct, "loss"].tolist()
+    assert len(pilot.where("not run == 'base-46k-p15-s0'")) == 1118
+
+
+def test_chinchilla():
+    runs = read_runs(public("chinchilla_epoch.csv"))
+    assert len(runs) == 245
+    assert len(runs.notes) == 2
+    assert runs.frame["n_params"].dtype == np.float64
+    runs.require(["n_params", "tokens", "flops"])
+
+
+def test_gadre():
+    path = public("gadre_overtraining_c4.csv")
+    with pytest.raises(DataError, match=r"columns=\{'eval': 'domain'\}"):
+        read_runs(path)
+    runs = read_runs(path, columns={"eval": "domain"}, target_eval="c4_val")
+    assert len(runs) == 272
+    assert len(runs.on("target")) == 34
+    assert len(runs.evals) == 8
+    # 6 * n_params * tokens of the largest run is beyond 64-bit integers for an int64 table.
+    assert len(runs.where("flops > 5e21 and eval == 'c4_val'")) >= 1
+    small = read_runs(path, columns={"eval": "domain", "n_params": "n_params_noembed"})
+    assert small.n_params_kind == "non_embedding"
+    assert (small.frame["n_params"] < runs.frame["n_params"]).all()
+
+
+def test_olmo_ladder():
+    runs = read_runs(public("olmo_ladder.csv"), columns={"eval": "domain"})
+    assert (len(runs), len(runs.evals), runs.frame["run"].nunique()) == (220, 11, 20)
+    assert len(runs.where("tokens_per_param <= 21 and lr_peak < 1e-3")) > 0
+
+
+def test_delphi_midtraining():
+    runs = read_runs(public("delphi_midtrain.csv"), columns={"eval": "domain"})
+    assert len(runs) == 126
+    assert runs.frame["replay"].dropna().between(0, 1).all()
+    assert len(runs.base_losses("math_val_raw")) <= 1
+
+
+def test_replay_curves_without_tokens():
+    runs = read_runs(public("mixlaws_ct_pythia70m.csv"), columns={"eval": "domain"}, target_eval="python")
+    assert len(runs) == 984
+    with pytest.raises(DataError, match=r"column 'tokens'.* is missing"):
+        runs.require(["tokens"])
+
+
+def test_schedule_curves():
+    runs = read_runs(public("mpl_lr_curves.csv"))
+    assert len(runs) == 4162
+    runs.require(["step", "lr"])
+    assert len(runs.where("split == 'train' and n_params == 25M").frame["run"].unique()) >= 2
+
+
+def test_a_wide_table_is_refused_with_its_columns():
+    with pytest.raises(DataError, match=r"column 'loss'.*'arxiv_loss' or 'book_loss'"):
+        read_runs(public("dmsl_slimpajama.csv"))
