@@ -13,10 +13,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cptlaw import examples, planning as plan
+    from cptlaw import examples
+    from cptlaw import planning as plan
     from cptlaw.errors import CptlawError, DataError, FitError, UsageError
     from cptlaw.findings import Finding
-    from cptlaw.fitting import Fit, fit, load_fit
+    from cptlaw.fitting import Check, Fit, check, compare, fit, load_fit
     from cptlaw.laws import Law, law
     from cptlaw.runs import Runs, read_runs
 
@@ -32,6 +33,9 @@ _HOMES = {
     "Law": "cptlaw.laws",
     "Runs": "cptlaw.runs",
     "UsageError": "cptlaw.errors",
+    "Check": "cptlaw.fitting",
+    "check": "cptlaw.fitting",
+    "compare": "cptlaw.fitting",
     "examples": "cptlaw.examples",
     "fit": "cptlaw.fitting",
     "law": "cptlaw.laws",
@@ -42,6 +46,7 @@ _HOMES = {
 _MODULES = {"examples", "plan"}
 
 __all__ = [
+    "Check",
     "CptlawError",
     "DataError",
     "Finding",
@@ -50,6 +55,8 @@ __all__ = [
     "Law",
     "Runs",
     "UsageError",
+    "check",
+    "compare",
     "examples",
     "fit",
     "law",

@@ -1,0 +1,59 @@
+"""The command line: every verb parses, calls one function of the library, prints, and names the next command.
+
+Nothing heavy is imported before a verb runs, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from cptlaw.errors import CptlawError, did_you_mean
+
+
+class Verbs(click.Group):
+    """A group that suggests the nearest verb for one that it does not know."""
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return the verb, or fail with a suggestion."""
+        command = super().get_command(ctx, name)
+        if command is None:
+            known = self.list_commands(ctx)
+            ctx.fail(f"There is no verb {name!r}.{did_you_mean(name, known)} Verbs: {', '.join(known)}.")
+        return command
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order in which a study uses them."""
+        return list(self.commands)
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="cptlaw")
+def cli() -> None:
+    """Scaling laws of continual pre-training: from a table of runs to a plan.
+
+    \b
+    Try it on the runs that come with the package:
+      RUNS=$(cptlaw example en-fr-pilot)
+      cptlaw check $RUNS --law ptpp-floor --on target
+      cptlaw fit   $RUNS --law ptpp-floor --on target --where "ptpp >= 31 and ptpp <= 124 and replay > 0" -o t.json
+      cptlaw forecast t.json --at n_params=125K,tokens=2M,replay=25%,ptpp=279
+    """
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run the command line; a user's mistake ends with one message and exit code 2, never with a traceback."""
+    from cptlaw.cli import verbs
+
+    for command in verbs.VERBS:
+        cli.add_command(command)
+    try:
+        return cli.main(args=arguments, prog_name="cptlaw", standalone_mode=True)
+    except CptlawError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output, such as head, has gone
+        sys.stderr.close()
+        sys.exit(0)

@@ -99,7 +99,9 @@ def check_fit(law: Law, problem: Problem, c: Array, z: Array, matrix: Array, ran
         if c[k] <= max(problem.c_low[k], 1e-9 * float(np.mean(problem.loss))) and problem.c_low[k] == 0:
             shapes = sorted(_shapes_of(problem, k))
             dead.update(shapes)
-            rest = f", so {' and '.join(shapes)} mean nothing here" if shapes else ""
+            rest = (
+                f", so {' and '.join(shapes)} {'mean' if len(shapes) > 1 else 'means'} nothing here" if shapes else ""
+            )
             found.append(
                 Finding(
                     "info",

@@ -115,7 +115,7 @@ def extrapolation(fit: Fit, row: pd.Series) -> tuple[Finding, ...]:
         else:
             factor = value / high if value > high else low / max(value, 1e-300)
             far, how = factor >= FAR, "above" if value > high else "below"
-            times = f"{factor:.3g} times "
+            times = f"{factor:.3g} times " if factor >= 1.05 else "just "
         found.append(
             Finding(
                 "warning" if far else "info",

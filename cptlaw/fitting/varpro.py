@@ -10,8 +10,6 @@ Kaufman 1975 and Levenberg-Marquardt damping.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from cptlaw.fitting.problem import Problem

@@ -88,3 +88,59 @@ def _option(text: str) -> Any:
         return parse_quantity(text)
     except UsageError:
         return text
+
+
+def describe(chosen: Law) -> dict[str, Any]:
+    """Return what a law says of itself as plain values: equation, source, parameters, units, claims."""
+    return {
+        "name": chosen.name,
+        "equation": chosen.equation,
+        "source": chosen.source,
+        "status": chosen.status,
+        "inputs": list(chosen.inputs),
+        "ratio_of": chosen.ratio_of,
+        "units": dict(chosen.units),
+        "amplitudes": list(chosen.amplitudes),
+        "shapes": {name: [shape.low, shape.high] for name, shape in chosen.shapes.items()},
+        "constants": dict(chosen.constants),
+        "delta": chosen.delta,
+        "decreasing": list(chosen.decreasing),
+        "vanishing": {name: list(terms) for name, terms in chosen.vanishing.items()},
+        "diverges_at_zero": list(chosen.diverges_at_zero),
+        "options": [key for key in inspect.signature(type(chosen).__init__).parameters if key != "self"],
+    }
+
+
+def card(chosen: Law) -> str:
+    """Return a law's documentation card as text."""
+    said = describe(chosen)
+    share = {
+        "source": "replay, the share of the source corpus, for both losses",
+        "own": "the share of the eval's own corpus: replay for the source loss, 1 - replay for the target loss",
+        "target": "the share of the target corpus, 1 - replay",
+    }
+    lines = [
+        f"{said['name']}: {said['equation']}",
+        f"  source      {said['source']} ({said['status']})",
+        f"  inputs      {', '.join(said['inputs'])}",
+        f"  units       N per {said['units']['n_params']:g} parameters, D per {said['units']['tokens']:g} tokens",
+        *([f"  ratio r     {share[said['ratio_of']]}"] if said["ratio_of"] else []),
+        *([f"  amplitudes  {', '.join(said['amplitudes'])} (0 or more)"] if said["amplitudes"] else []),
+        f"  shapes      {', '.join(f'{name} in [{low:g}, {high:g}]' for name, (low, high) in said['shapes'].items())}",
+        *(
+            [f"  constants   {', '.join(f'{k} = {v:g}' for k, v in said['constants'].items())}"]
+            if said["constants"]
+            else []
+        ),
+        f"  delta       {said['delta']:g} (Huber threshold on log residuals)",
+        f"  claims      never rises with {', '.join(said['decreasing'])}",
+        *[
+            f"  limit       {name} -> infinity: the terms of {', '.join(t)} vanish"
+            for name, t in said["vanishing"].items()
+        ],
+        *([f"  diverges    at {' = 0, '.join(said['diverges_at_zero'])} = 0"] if said["diverges_at_zero"] else []),
+        *([f"  options     {', '.join(said['options'])}"] if said["options"] else []),
+        "",
+        inspect.getdoc(type(chosen)) or "",
+    ]
+    return "\n".join(lines)

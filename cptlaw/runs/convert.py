@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Hashable
 from decimal import Decimal
 from typing import Any
 
@@ -83,11 +82,12 @@ def _factorize(column: pd.Series) -> tuple[npt.NDArray[np.intp], list[Any]]:
     """Return the position of each value among the distinct ones, -1 for missing, and the distinct values."""
     try:
         codes, distinct = pd.factorize(column)
-    except TypeError:
-        # Lists and dicts, from a nested JSON file, cannot be hashed.
-        values = [value if isinstance(value, Hashable) else str(value) for value in column]
-        codes, distinct = pd.factorize(pd.Series(values, dtype=object))
-    return np.asarray(codes, dtype=np.intp), list(distinct)
+        return np.asarray(codes, dtype=np.intp), list(distinct)
+    except (TypeError, OverflowError):
+        # Lists and dicts, from a nested JSON file, cannot be hashed; integers beyond float64 stop some versions.
+        values = (value if pd.api.types.is_scalar(value) else str(value) for value in column)
+        codes, words = pd.factorize(np.fromiter(values, dtype=object, count=len(column)))
+        return np.asarray(codes, dtype=np.intp), list(words)
 
 
 def _number(value: object) -> float | None:

@@ -70,7 +70,7 @@ def read_runs(
         if columns:
             raise UsageError("columns= tells how to read a file, and these runs have been read. Leave it out.")
         return source.with_roles(source_eval, target_eval, n_params_kind)
-    raw, naming = _load(source, columns)
+    raw, naming = load_table(source, columns)
     checked = check_table(raw, naming, n_params_kind)
     runs = Runs(
         frame=checked.frame,
@@ -82,7 +82,8 @@ def read_runs(
     return runs.with_roles(source_eval, target_eval)
 
 
-def _load(source: Any, columns: Mapping[str, str] | None) -> tuple[RawTable, Naming]:
+def load_table(source: Any, columns: Mapping[str, str] | None) -> tuple[RawTable, Naming]:
+    """Read a table as it was found and decide what its columns are, without checking its rows."""
     if not isinstance(source, str | Path):
         raw = from_dataframe(source)
         return raw, name_columns(raw.frame.columns, columns, raw.label)

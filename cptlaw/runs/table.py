@@ -186,9 +186,9 @@ class Runs:
         DataError
             If there is no such eval.
         """
-        frame = self.on(eval).frame
         # reindex gives a column of NaN for one that is not there.
-        base = frame.reindex(columns=["n_params", "ptpp", "domain", "tokens", "loss"]).query("tokens == 0")
+        frame = self.on(eval).frame.reindex(columns=["n_params", "ptpp", "domain", "tokens", "loss"])
+        base = frame[frame["tokens"] == 0]
         keys = ["n_params", "ptpp"] + (["domain"] if base["domain"].notna().any() else [])
         return base.groupby(keys, dropna=False, observed=True, as_index=False).agg({"loss": "mean"})
 

@@ -68,7 +68,7 @@ def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None)
         if name in naming.file_columns:
             found = raw.frame[naming.file_columns[name]]
             data[name] = (
-                _checked_numbers(found, column, problems) if column.numeric else _checked_text(found, column, problems)
+                checked_numbers(found, column, problems) if column.numeric else _checked_text(found, column, problems)
             )
     assumed, notes = _assume_missing(data, rows)
     used = set(naming.file_columns.values())
@@ -83,7 +83,8 @@ def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None)
     return CheckedTable(frame, kind, assumed, notes)
 
 
-def _checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Floats:
+def checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Floats:
+    """Read one column as numbers and add whatever is wrong with it to the problems."""
     values, unreadable = to_numbers(found)
 
     def original(position: int) -> str:

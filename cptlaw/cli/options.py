@@ -1,0 +1,92 @@
+"""Options that several verbs share, and how their texts are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from cptlaw.errors import UsageError
+
+if TYPE_CHECKING:
+    from cptlaw.runs import Runs
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def several(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Apply decorators so that the first one stands first in the help."""
+
+    def apply(command: Command) -> Command:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return apply
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
+strict = click.option("--strict", is_flag=True, help="End with exit code 4 if a finding is an error.")
+seed = click.option("--seed", type=int, default=0, show_default=True, help="Seed; the same seed repeats the output.")
+interval = click.option(
+    "--interval", type=float, default=0.9, show_default=True, help="Probability that the intervals hold."
+)
+
+table = several(
+    click.argument("runs", type=click.Path()),
+    click.option("--source-eval", metavar="EVAL", help="The eval of what the base model knew, if not called source."),
+    click.option("--target-eval", metavar="EVAL", help="The eval of the new domain, if not called target."),
+    click.option(
+        "--columns",
+        multiple=True,
+        metavar="NAME=COLUMN",
+        help="Read column COLUMN of the file as NAME, as in eval=domain. May be repeated.",
+    ),
+    click.option(
+        "--n-params-kind",
+        type=click.Choice(["non_embedding", "total"]),
+        help="Which parameters n_params counts, if the file does not say.",
+    ),
+)
+
+rows = several(
+    click.option("--on", required=True, metavar="EVAL", help="The eval whose loss is meant, by name or by role."),
+    click.option("--where", metavar="Q", help="Keep these rows, as in 'ptpp <= 31 and replay in (0.1, 0.25)'."),
+)
+
+law = click.option("--law", "law_name", required=True, metavar="LAW", help="A law; `cptlaw laws` lists them.")
+
+search = several(
+    click.option("--delta", type=float, metavar="X", help="Huber threshold on log residuals. [default: the law's]"),
+    click.option("--starts", type=click.IntRange(1), default=64, show_default=True, help="Starts of the search."),
+    seed,
+)
+
+restraint = several(
+    click.option("--fix", multiple=True, metavar="NAME=X", help="Hold a parameter, as in alpha=0.34."),
+    click.option("--tie", multiple=True, metavar="NAME,NAME", help="Give parameters one value, as in alpha,beta."),
+    click.option("--bound", multiple=True, metavar="NAME=LOW:HIGH", help="Keep a parameter in a range."),
+    click.option("--prior", multiple=True, metavar="NAME=MEAN:SD", help="Put a weak prior on a parameter."),
+)
+
+
+def read_table(runs: str, options: dict[str, Any]) -> Runs:
+    """Read the runs table with the options of `table`, taking them out of `options`; tell once what was assumed."""
+    from cptlaw.runs import read_runs
+
+    columns = dict(_pair(text) for text in options.pop("columns"))
+    table = read_runs(runs, columns=columns or None, **{key: options.pop(key) for key in TABLE_OPTIONS})
+    for note in table.notes:
+        click.echo(f"note: {note}", err=True)
+    return table
+
+
+TABLE_OPTIONS = ("source_eval", "target_eval", "n_params_kind")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, column = text.partition("=")
+    if not equals or not name or not column:
+        raise UsageError(f"--columns {text!r}: expected NAME=COLUMN, as in eval=domain.")
+    return name, column

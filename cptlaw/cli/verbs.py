@@ -1,0 +1,224 @@
+"""The verbs that go from a table of runs to a forecast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cptlaw.cli import options
+from cptlaw.cli.output import (
+    plain,
+    progress,
+    show_findings,
+    show_json,
+    show_next,
+    stop_on_errors,
+    table_text,
+)
+from cptlaw.errors import UsageError
+
+
+@click.command()
+@click.argument("name", required=False)
+@options.as_json
+def laws(name: str | None, as_json: bool) -> None:
+    """List the laws, or describe one: equation, parameters, units, source.
+
+    \b
+    Examples:
+      cptlaw laws
+      cptlaw laws ptpp-gated-floor
+    """
+    from cptlaw.laws import LAWS, card, describe, law
+
+    found = [describe(law(name))] if name else [describe(law(known)) for known in LAWS]
+    if as_json:
+        show_json(found[0] if name else {"laws": found})
+    elif name:
+        click.echo(card(law(name)))
+    else:
+        width = max(len(item["name"]) for item in found)
+        for item in found:
+            click.echo(f"{item['name']:<{width}}  {item['equation']}")
+        show_next("cptlaw laws NAME")
+
+
+@click.command()
+@click.argument("name", required=False)
+def example(name: str | None) -> None:
+    """Print the path of example runs that come with the package; without a name, list them."""
+    from cptlaw import examples
+
+    for known in [name] if name else examples.EXAMPLES:
+        click.echo(examples.path(known) if name else known)
+
+
+@click.command()
+@options.table
+@options.law
+@options.rows
+@options.restraint
+@options.strict
+@options.as_json
+def check(runs: str, law_name: str, on: str, where: str | None, strict: bool, as_json: bool, **rest: Any) -> None:
+    """Look at runs before a fit: levels, confounding, what the design can identify.
+
+    \b
+    Example:
+      cptlaw check runs.csv --law ptpp-gated-floor --on target --where "ptpp <= 31"
+    """
+    import cptlaw as cl
+
+    table = options.read_table(runs, rest)
+    found = cl.check(law_name, table, on, where, **rest)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        click.echo(found.summary())
+        show_next(f"cptlaw fit {runs} --law {law_name} --on {on} -o FIT.json")
+    stop_on_errors(found.findings, strict)
+
+
+@click.command()
+@options.table
+@options.law
+@options.rows
+@options.search
+@options.restraint
+@click.option("-o", "--output", metavar="FIT.json", type=click.Path(), help="Keep the fit in a file.")
+@click.option(
+    "--draws", type=click.IntRange(0), default=400, show_default=True, help="Bootstrap draws kept in the file."
+)
+@options.strict
+@options.as_json
+def fit(
+    runs: str,
+    law_name: str,
+    on: str,
+    where: str | None,
+    output: str | None,
+    draws: int,
+    strict: bool,
+    as_json: bool,
+    **rest: Any,
+) -> None:
+    """Fit a law to the losses of one eval.
+
+    \b
+    Examples:
+      cptlaw fit runs.csv --law dcpt-l3 --on target -o target.json
+      cptlaw fit runs.csv --law dcpt-l3:monotone=paper --on source --fix alpha=0.34
+      cptlaw fit runs.csv --law chinchilla --on c4_val --tie alpha,beta --prior E=1.8:0.1
+    """
+    import cptlaw as cl
+    from cptlaw.fitting.intervals import MIN_RUNS
+
+    table = options.read_table(runs, rest)
+    fitted = cl.fit(law_name, table, on, where, **rest)
+    if output:
+        if draws and fitted.n_runs >= MIN_RUNS:
+            fitted.draws(draws)
+        fitted.save(output)
+    if as_json:
+        show_json(fitted.to_dict())
+    else:
+        click.echo(fitted.summary())
+        kept = output or "FIT.json"
+        values = ",".join(f"{name}=.." for name in fitted.law.inputs)
+        show_next(f"{'' if output else f'again with -o {kept}, then '}cptlaw forecast {kept} --at {values}")
+    stop_on_errors(fitted.findings, strict)
+
+
+@click.command()
+@options.table
+@click.option("--laws", "law_names", required=True, metavar="A,B,..", help="Laws to compare, with commas between.")
+@options.rows
+@click.option("--fit-where", metavar="Q", help="Rows to fit on.")
+@click.option("--test-where", metavar="Q", help="Rows to forecast.")
+@click.option("--anchors-where", metavar="Q", help="A few rows that join the fit and leave the test.")
+@click.option(
+    "--cv",
+    metavar="SPLIT",
+    help="leave-one-out:COLUMN, k-fold:COLUMN:K, leave-p-out:COLUMN:P or rollout:COLUMN, instead of the filters.",
+)
+@options.search
+@options.as_json
+def compare(runs: str, law_names: str, on: str, as_json: bool, **rest: Any) -> None:
+    """Fit laws on some runs and score their forecasts of others, best first.
+
+    \b
+    Examples:
+      cptlaw compare runs.csv --laws ptpp-floor,ptpp-gate,ptpp-nearest,ptpp-oracle --on target \\
+          --fit-where "ptpp <= 31" --test-where "ptpp == 279"
+      cptlaw compare runs.csv --laws dcpt-l1,dcpt-l3 --on source --cv leave-one-out:n_params
+    """
+    import cptlaw as cl
+
+    table = options.read_table(runs, rest)
+    names = [name.strip() for name in law_names.split(",") if name.strip()]
+    with progress("fitting", len(names)) as advance:
+        found = cl.compare(names, table, on, progress=advance, **rest)
+    if as_json:
+        show_json({"rows": [dict(row) for row in found.to_dict("records")]})
+        return
+    scores = dict.fromkeys(("huber_log", "rmse_log", "mae_rel", "mape_clip"), "{:.3g}".format)
+    scores |= dict.fromkeys(("intercept", "slope", "r2"), "{:.3f}".format)
+    click.echo(table_text(found.drop(columns="findings"), scores))
+    for row in found.to_dict("records"):
+        if row["findings"]:
+            click.echo(f"\n{row['law']}:")
+            show_findings(row["findings"])
+    best = found["law"].iloc[0] if found["law"].iloc[0] != "ptpp-oracle" else found["law"].iloc[min(1, len(found) - 1)]
+    show_next(f"cptlaw fit {runs} --law {best} --on {on} -o FIT.json")
+
+
+@click.command()
+@click.argument("fits", nargs=-1, required=True, type=click.Path())
+@click.option("--at", metavar="K=V,K=V,..", help="One point, as in n_params=8.1B,tokens=72B,replay=34%,ptpp=279.")
+@click.option("--points", metavar="POINTS.csv", type=click.Path(), help="A table of points.")
+@options.interval
+@options.strict
+@options.as_json
+def forecast(
+    fits: tuple[str, ...], at: str | None, points: str | None, interval: float, strict: bool, as_json: bool
+) -> None:
+    """Forecast losses at sizes, budgets and mixes never run.
+
+    \b
+    Examples:
+      cptlaw forecast target.json --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279
+      cptlaw forecast target.json source.json --points points.csv --interval 0.8
+    """
+    import pandas as pd
+
+    import cptlaw as cl
+    from cptlaw.runs.points import point, read_points
+
+    if (at is None) == (points is None):
+        raise UsageError("forecast needs either --at K=V,K=V,.. or --points POINTS.csv.")
+    frame = point(at) if at is not None else read_points(str(points))
+    tables = []
+    for path in fits:
+        fitted = cl.load_fit(path)
+        tables.append(fitted.forecast(frame, interval).assign(law=fitted.law.spec, on=fitted.on))
+    found = pd.concat(tables, ignore_index=True)
+    findings = [finding for row in found["findings"] for finding in row]
+    if as_json:
+        show_json({"points": plain(found.to_dict("records"))})
+    else:
+        from cptlaw.units import format_percent, format_quantity
+
+        formats: dict[str, Any] = {name: format_quantity for name in ("n_params", "tokens", "ptpp") if name in found}
+        formats |= dict.fromkeys(("loss", "lo", "hi"), "{:.4f}".format)
+        if "replay" in found:
+            formats["replay"] = format_percent
+        lead = ["law", "on"]
+        columns = [*lead, *(name for name in found.columns if name not in (*lead, "findings"))]
+        click.echo(table_text(found[columns], formats))
+        click.echo(f"lo, hi: {interval:g} interval of a measured loss, by bootstrap over runs", err=True)
+        show_findings(findings)
+    stop_on_errors(findings, strict)
+
+
+VERBS = (check, fit, compare, forecast, laws, example)

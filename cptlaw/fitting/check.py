@@ -1,0 +1,124 @@
+"""Look at runs before a law is fitted to them: levels, what the design can identify, and what stands in the way."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting import checks, identify
+from cptlaw.fitting.fit import training_rows
+from cptlaw.fitting.problem import Problem
+from cptlaw.fitting.restraint import Restraint
+from cptlaw.laws import Law, law
+from cptlaw.runs import Runs, read_runs
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Check:
+    """What a law would find in the runs.
+
+    Attributes
+    ----------
+    law, on
+        The law and the eval.
+    n_points, n_runs
+        Size of the data that a fit would use.
+    n_free, rank
+        Free parameters, and how many of them these rows can identify at best, whatever the losses.
+    levels
+        One row per input of the law: number of levels, min, max.
+    findings
+        The worst first.
+    """
+
+    law: Law
+    on: str
+    n_points: int
+    n_runs: int
+    n_free: int
+    rank: int
+    levels: pd.DataFrame
+    findings: tuple[Finding, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "law": self.law.spec,
+            "on": self.on,
+            "n_points": self.n_points,
+            "n_runs": self.n_runs,
+            "n_free": self.n_free,
+            "rank": self.rank,
+            "levels": {
+                str(name): {"levels": int(row["levels"]), "min": float(row["min"]), "max": float(row["max"])}
+                for name, row in self.levels.iterrows()
+            },
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
+    def summary(self) -> str:
+        """Return the check as text."""
+        head = (
+            f"{self.law.spec} on {self.on}: {self.n_points} points of {self.n_runs} runs; "
+            f"they identify at best {self.rank} of {self.n_free} free parameters"
+        )
+        notes = [f"  {finding}" for finding in self.findings] or ["  nothing stands in the way of a fit"]
+        return "\n".join([head, "", self.levels.to_string(), "", *notes])
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<li>{html.escape(str(finding))}</li>" for finding in self.findings)
+        return f"<p>{html.escape(self.summary().splitlines()[0])}</p>{self.levels.to_html()}<ul>{notes}</ul>"
+
+
+def check(
+    law_name: str | Law,
+    runs: Any,
+    on: str,
+    where: str | None = None,
+    *,
+    fix: Mapping[str, Any] | Iterable[str] | None = None,
+    tie: Iterable[Any] | None = None,
+    bound: Mapping[str, Any] | Iterable[str] | None = None,
+    prior: Mapping[str, Any] | Iterable[str] | None = None,
+) -> Check:
+    """Check runs against a law without fitting it.
+
+    Parameters
+    ----------
+    law_name, runs, on, where, fix, tie, bound, prior
+        As in `cptlaw.fit`.
+
+    Raises
+    ------
+    DataError, UsageError, FitError
+        If rows, names or options are unusable.
+    """
+    chosen = law(law_name)
+    table = runs if isinstance(runs, Runs) else read_runs(runs)
+    training = training_rows(chosen, table, on, where)
+    frame = chosen.training_rows(training.frame, None)
+    problem = Problem(
+        chosen,
+        chosen.bind(frame, training.role),
+        frame["loss"].to_numpy(dtype=float),
+        Restraint.build(chosen, fix, tie, bound, prior),
+    )
+    inputs = frame[[name for name in chosen.inputs if name in frame.columns]].astype(float)
+    return Check(
+        law=chosen,
+        on=training.on,
+        n_points=problem.n,
+        n_runs=int(frame["run"].nunique()),
+        n_free=problem.size,
+        rank=identify.best_rank(problem),
+        levels=pd.DataFrame({"levels": inputs.nunique(), "min": inputs.min(), "max": inputs.max()}),
+        findings=by_severity([*training.findings, *checks.check_rows(chosen, frame, problem)]),
+    )

@@ -1,0 +1,266 @@
+"""Judge laws by what they forecast: hold-out by filter, with anchors, or by splits over levels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import CptlawError, FitError, UsageError
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.fit import DEFAULT_STARTS, Options, Training, fit_rows, training_rows
+from cptlaw.fitting.metrics import METRICS, metrics
+from cptlaw.fitting.restraint import Restraint
+from cptlaw.fitting.splits import Fold, split
+from cptlaw.laws import Law, law
+from cptlaw.laws.calculus import Array
+from cptlaw.laws.ptpp import PTPPOracle
+from cptlaw.runs import Runs, read_runs
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """Forecasts of one law in one fold."""
+
+    predicted: Array
+    observed: Array
+    n_fit: int
+    n_free: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """Forecasts of one law by fold, and what was noticed on the way."""
+
+    folds: dict[str, _Scored]
+    findings: tuple[Finding, ...]
+
+
+def compare(
+    laws: str | Iterable[str | Law],
+    runs: Any,
+    on: str,
+    *,
+    fit_where: str | None = None,
+    test_where: str | None = None,
+    anchors_where: str | None = None,
+    cv: str | None = None,
+    where: str | None = None,
+    delta: float | None = None,
+    starts: int = DEFAULT_STARTS,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Fit laws on some runs and score their forecasts of others.
+
+    Parameters
+    ----------
+    laws
+        Names of laws with their options, or one comma-separated text. ``ptpp-nearest`` is the blind law on the highest
+        fitted budget alone; ``ptpp-oracle`` is fitted on the test rows, a bound and no forecast.
+    runs
+        A runs table: `Runs`, a DataFrame or a path.
+    on
+        The eval, by name or by role.
+    fit_where, test_where
+        Filters of the rows to fit on and to forecast.
+    anchors_where
+        Filter of a few rows that join the fit and leave the test, such as small runs at the test budget.
+        ``ptpp-nearest`` does not use them.
+    cv
+        A split instead of the two filters; see `cptlaw.fitting.splits.split`. Test points of all folds are pooled.
+    where
+        Filter applied to all rows first.
+    delta, starts, seed
+        As in `fit`.
+    progress
+        Called with a line of text after each fit.
+
+    Returns
+    -------
+    DataFrame
+        One row per law, best ``huber_log`` first: law, huber_log, rmse_log, mae_rel, mape_clip, intercept, slope, r2,
+        n_fit (mean over folds), n_test, n_params_free, findings. A law that could not be fitted comes last, without
+        scores, with the reason among its findings.
+
+    Raises
+    ------
+    UsageError
+        If the filters and the split contradict each other or select nothing.
+    FitError
+        If no law could be fitted.
+    """
+    if (cv is None) == (fit_where is None and test_where is None):
+        raise UsageError("compare needs either --fit-where and --test-where, or --cv SPLIT.")
+    if cv is None and (fit_where is None or test_where is None):
+        raise UsageError(
+            "--fit-where and --test-where go together: one says what is fitted, the other what is forecast."
+        )
+    if cv is not None and anchors_where is not None:
+        raise UsageError("--anchors-where goes with --fit-where and --test-where, not with --cv.")
+    chosen = [law(item) for item in (_comma_separated(laws) if isinstance(laws, str) else laws)]
+    if not chosen:
+        raise UsageError("compare needs at least one law, as in --laws ptpp-floor,ptpp-blind.")
+    table = runs if isinstance(runs, Runs) else read_runs(runs)
+    outcomes: dict[str, _Outcome | str] = {}
+    for candidate in chosen:
+        options = Options(candidate.delta if delta is None else delta, starts, seed, Restraint())
+        try:
+            training = training_rows(candidate, table, on, where)
+            folds, notes = _folds(training, table, fit_where, test_where, anchors_where, cv)
+            outcomes[candidate.spec] = _forecast_folds(training, folds, notes, options, progress)
+        except UsageError:
+            raise
+        except CptlawError as error:
+            outcomes[candidate.spec] = str(error)
+    fitted = [outcome for outcome in outcomes.values() if isinstance(outcome, _Outcome)]
+    if not fitted:
+        raise FitError(" | ".join(f"{name}: {reason}" for name, reason in outcomes.items()))
+    # Laws are judged on the same rows: on folds that every law could be fitted in.
+    common = [label for label in fitted[0].folds if all(label in outcome.folds for outcome in fitted)]
+    if not common:
+        raise FitError("the laws could not be fitted in any fold together; compare them one at a time.")
+    rows = [_row(name, outcome, common) for name, outcome in outcomes.items()]
+    return pd.DataFrame(rows).sort_values("huber_log", kind="stable", na_position="last", ignore_index=True)
+
+
+def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any]:
+    """Return one row of the table: scores pooled over the common folds."""
+    if isinstance(outcome, str):
+        failed = Finding("error", "not-fitted", outcome)
+        empty = dict.fromkeys(METRICS, np.nan) | {"n_fit": 0, "n_test": 0, "n_params_free": 0}
+        return {"law": name, **empty, "findings": (failed,)}
+    folds = [outcome.folds[label] for label in common]
+    observed = np.concatenate([fold.observed for fold in folds])
+    findings = list(outcome.findings)
+    unshared = [label for label in outcome.folds if label not in common]
+    if unshared:
+        findings.append(
+            Finding(
+                "info",
+                "folds-not-shared",
+                f"{len(unshared)} folds ({', '.join(unshared[:3])}) are left out of the scores, because another law could "
+                f"not be fitted in them.",
+            )
+        )
+    return {
+        "law": name,
+        **metrics(np.concatenate([fold.predicted for fold in folds]), observed),
+        "n_fit": round(float(np.mean([fold.n_fit for fold in folds]))),
+        "n_test": len(observed),
+        "n_params_free": max(fold.n_free for fold in folds),
+        "findings": by_severity(findings),
+    }
+
+
+def _folds(
+    training: Training,
+    table: Runs,
+    fit_where: str | None,
+    test_where: str | None,
+    anchors_where: str | None,
+    cv: str | None,
+) -> tuple[list[tuple[Fold, np.ndarray]], tuple[Finding, ...]]:
+    """Return the folds, each with the mask of its anchors."""
+    frame = training.frame
+    if cv is not None:
+        folds, findings = split(frame, cv)
+        return [(fold, np.zeros(len(frame), dtype=bool)) for fold in folds], findings
+    positions = pd.Series(np.arange(len(frame)), index=frame.index)
+
+    def mask(query: str) -> np.ndarray:
+        kept = replace(table, frame=frame).where(query).frame
+        found = np.zeros(len(frame), dtype=bool)
+        found[positions.loc[kept.index].to_numpy()] = True
+        return found
+
+    assert fit_where is not None and test_where is not None
+    fit, test = mask(fit_where), mask(test_where)
+    anchors = mask(anchors_where) & ~fit if anchors_where else np.zeros(len(frame), dtype=bool)
+    test &= ~anchors
+    if not test.any():
+        raise UsageError(f"--anchors-where {anchors_where!r} takes all of the test rows; leave some to forecast.")
+    overlap = int((fit & test).sum())
+    findings = (
+        (
+            Finding(
+                "warning",
+                "in-sample",
+                f"{overlap} of {int(test.sum())} test rows were also fitted: for these the errors are those of a fit, "
+                f"not of a forecast.",
+                "Choose --fit-where and --test-where without rows in common.",
+            ),
+        )
+        if overlap
+        else ()
+    )
+    return [(Fold("test", fit, test), anchors)], findings
+
+
+def _forecast_folds(
+    training: Training,
+    folds: Sequence[tuple[Fold, np.ndarray]],
+    notes: tuple[Finding, ...],
+    options: Options,
+    progress: Progress | None,
+) -> _Outcome:
+    chosen, frame = training.law, training.frame
+    scored: dict[str, _Scored] = {}
+    findings: list[Finding] = []
+    skipped: list[str] = []
+    for fold, anchors in folds:
+        test = frame[fold.test]
+        rows = chosen.training_rows(frame[fold.fit], test)
+        if rows is not test and len(rows) == int(fold.fit.sum()):  # a law with rows of its own takes no anchors
+            rows = frame[fold.fit | anchors]
+        try:
+            fitted = fit_rows(replace(training, frame=rows), options)
+            scored[fold.label] = _Scored(
+                fitted.predict(test), test["loss"].to_numpy(dtype=float), len(rows), fitted.n_free
+            )
+            findings += [finding for finding in fitted.findings if finding.code != "base-rows"]
+        except FitError as error:
+            if len(folds) == 1:
+                raise
+            skipped.append(f"{fold.label} ({error})")
+        if progress is not None:
+            progress(f"{chosen.spec}: {fold.label}")
+    if not scored:
+        raise FitError(f"law {chosen.name} could not be fitted in any fold: {'; '.join(skipped[:2])}")
+    if isinstance(chosen, PTPPOracle):
+        findings = [
+            Finding("info", "oracle", "fitted on the test rows themselves: a bound for this shape of law, no forecast.")
+        ]
+    elif len(folds) > 1:
+        findings = _count(findings, len(folds))
+    if skipped:
+        findings.append(
+            Finding(
+                "warning",
+                "folds-skipped",
+                f"{len(skipped)} of {len(folds)} folds could not be fitted and are left out of the scores: "
+                f"{'; '.join(skipped[:2])}",
+                "Add levels, or choose a split with more levels to fit on.",
+            )
+        )
+    return _Outcome(scored, (*notes, *findings))
+
+
+def _count(findings: Sequence[Finding], folds: int) -> list[Finding]:
+    """Say once in how many folds a finding came up, with the words of the first."""
+    by_code: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_code.setdefault(finding.code, []).append(finding)
+    return [
+        replace(same[0], message=f"in {len(same)} of {folds} folds, first: {same[0].message}")
+        for same in by_code.values()
+    ]
+
+
+def _comma_separated(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]

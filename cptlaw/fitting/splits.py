@@ -1,0 +1,118 @@
+"""Splits of runs into what is fitted and what is forecast. Folds hold whole levels of a column, so whole runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.findings import Finding
+
+KINDS = ("leave-one-out", "k-fold", "leave-p-out", "rollout")
+FORMS = "leave-one-out:COLUMN, k-fold:COLUMN:K, leave-p-out:COLUMN:P or rollout:COLUMN"
+MAX_FOLDS = 2_000
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows to fit on and rows to forecast, as masks of shape (n,), with the levels that are held out."""
+
+    label: str
+    fit: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+
+
+def split(frame: pd.DataFrame, text: str) -> tuple[list[Fold], tuple[Finding, ...]]:
+    """Cut rows into folds.
+
+    Parameters
+    ----------
+    frame
+        Rows of one eval.
+    text
+        ``leave-one-out:COLUMN``, one level of the column per fold; ``k-fold:COLUMN:K``, contiguous groups of its sorted
+        levels; ``leave-p-out:COLUMN:P``, every choice of P levels; or ``rollout:COLUMN``, fit on the smaller levels and
+        test on the next one up.
+
+    Returns
+    -------
+    folds
+        In order.
+    findings
+        A warning where the column varies within runs, so that folds cut runs into contiguous stretches.
+
+    Raises
+    ------
+    UsageError
+        If the text cannot be read, the column is missing, or it has too few levels.
+    """
+    kind, column, number = _read(text, frame)
+    levels = sorted(frame[column].dropna().unique().tolist())
+    if len(levels) < 2:
+        raise UsageError(f"--cv {text}: column {column} has {len(levels)} level; a split needs at least two.")
+    codes = pd.Categorical(frame[column], categories=levels).codes
+    groups: list[tuple[list[int], list[int]]] = []  # levels to fit on, levels to test on
+    everything = list(range(len(levels)))
+    if kind == "rollout":
+        groups = [(everything[:i], [i]) for i in everything[1:]]
+    else:
+        if kind == "leave-one-out":
+            held: list[list[int]] = [[i] for i in everything]
+        elif kind == "k-fold":
+            if not 2 <= number <= len(levels):
+                raise UsageError(f"--cv {text}: {column} has {len(levels)} levels, so K must lie in 2..{len(levels)}.")
+            held = [part.tolist() for part in np.array_split(np.arange(len(levels)), number)]
+        else:
+            if not 1 <= number < len(levels):
+                raise UsageError(
+                    f"--cv {text}: {column} has {len(levels)} levels, so P must lie in 1..{len(levels) - 1}."
+                )
+            held = [list(choice) for choice in combinations(everything, number)]
+        groups = [([i for i in everything if i not in out], out) for out in held]
+    if len(groups) > MAX_FOLDS:
+        raise UsageError(f"--cv {text}: that makes {len(groups)} folds, more than {MAX_FOLDS}. Use k-fold:{column}:K.")
+    folds = [Fold(f"{column} {_name(levels, test)}", np.isin(codes, fit), np.isin(codes, test)) for fit, test in groups]
+    findings: tuple[Finding, ...] = ()
+    if column != "run" and "run" in frame.columns:
+        cut = int((frame.groupby("run", observed=True)[column].nunique() > 1).sum())
+        if cut:
+            findings = (
+                Finding(
+                    "warning",
+                    "cuts-runs",
+                    f"{column} varies within {cut} runs, so folds of {column} cut them into stretches: test points "
+                    f"neighbour fitted points of the same run, and errors look smaller than for a new run.",
+                    "Use a column that is constant within runs, such as run, n_params, replay or ptpp, to judge new runs.",
+                ),
+            )
+    return folds, findings
+
+
+def _read(text: str, frame: pd.DataFrame) -> tuple[str, str, int]:
+    kind, *rest = text.split(":")
+    if kind not in KINDS:
+        raise UsageError(f"--cv {text!r}: unknown split {kind!r}.{did_you_mean(kind, KINDS)} Expected {FORMS}.")
+    wanted = 2 if kind in ("k-fold", "leave-p-out") else 1
+    if len(rest) != wanted or not all(rest):
+        raise UsageError(f"--cv {text!r}: expected {FORMS}.")
+    column, number = rest[0], 0
+    if column not in frame.columns:
+        known = [str(name) for name in frame.columns]
+        raise UsageError(
+            f"--cv {text!r}: no column {column!r}.{did_you_mean(column, known)} Columns: {', '.join(known)}."
+        )
+    if wanted == 2:
+        if not rest[1].isdigit():
+            raise UsageError(f"--cv {text!r}: {rest[1]!r} is not a whole number. Expected {FORMS}.")
+        number = int(rest[1])
+    return kind, column, number
+
+
+def _name(levels: list[Any], chosen: list[int]) -> str:
+    shown = [f"{levels[i]:g}" if isinstance(levels[i], float) else str(levels[i]) for i in chosen]
+    return shown[0] if len(shown) == 1 else f"{shown[0]}..{shown[-1]}" if len(shown) > 3 else ", ".join(shown)
