@@ -79,11 +79,13 @@ def _read_lines(content: str, label: str) -> tuple[list[Any], list[int]]:
         try:
             records.append(json.loads(line))
         except (ValueError, RecursionError) as error:
+            # What json says of "line 1" is of no help: it sees one line at a time.
+            reason = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else str(error)
             if row != rows[-1]:
                 whole = " Is the whole file one object? Write it as one object per line." if row == 1 else ""
-                raise DataError(f"{label}, row {row}: not JSON ({error}).{whole} {_ADVICE}") from None
+                raise DataError(f"{label}, row {row}: not JSON ({reason}).{whole} {_ADVICE}") from None
             raise DataError(
-                f"{label}, row {row}: the last line is truncated ({error}). {_ADVICE} "
+                f"{label}, row {row}: the last line is truncated ({reason}). {_ADVICE} "
                 "Was the file written to the end? Copy it again, or remove the last line."
             ) from None
     return records, rows

@@ -95,7 +95,8 @@ def checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Flo
         return "nothing, or NaN" if np.isnan(value) else f"{value:.10g}"
 
     where = _where(found, column)
-    remedy = "Write a plain number, or one with a unit (8.1B, 517M, 34%); leave the field empty if it is unknown."
+    otherwise = "remove the row" if column.required else "leave the field empty if it is unknown"
+    remedy = f"Write a plain number, or one with a unit (8.1B, 517M, 34%); or {otherwise}."
     problems.add_rows(where, found.index, unreadable, original, column.expected, remedy)
     missing = np.isnan(values)
     outside = (values < column.lowest) | (values > column.highest) | np.isinf(values)
