@@ -1,8 +1,8 @@
 """Fitting: search, objective, restraint, doubt and comparison."""
 
-from cptlaw.fitting.check import Check, check
-from cptlaw.fitting.compare import compare
-from cptlaw.fitting.fit import fit
+from cptlaw.fitting.check_runs import Check, check
+from cptlaw.fitting.compare_laws import compare
+from cptlaw.fitting.fit_law import fit
 from cptlaw.fitting.result import Fit
 from cptlaw.fitting.store import load_fit
 

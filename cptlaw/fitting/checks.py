@@ -151,7 +151,8 @@ def one_level(law: Law, problem: Problem, name: str, level: float) -> Finding:
     return Finding(
         "error",
         "one-level",
-        f"column {name} has one level ({text}) in the rows chosen, so law {law.name} cannot determine {', '.join(lost)}.",
+        f"column {name} has one level ({text}) in the rows chosen, so law {law.name} cannot determine "
+        f"{', '.join(lost)}.",
         f"Add runs at another {name}, choose a law that does not use {name}, or hold these with "
         f"--fix {','.join(f'{p}=VALUE' for p in lost)}.",
     )
@@ -190,9 +191,9 @@ def _two_stages(levels: Array) -> Finding:
     return Finding(
         "warning",
         "two-stages",
-        f"ptpp has two levels ({low:g} and {high:g}). Two pre-training budgets do not determine how the loss goes on: "
-        f"ten times beyond {high:g} the floor lies anywhere between its value there and {reach:.2f} times its last drop "
-        f"below, whatever the amount of data.",
+        f"ptpp has two levels ({low:g} and {high:g}). Two pre-training budgets do not determine how the loss goes "
+        f"on: ten times beyond {high:g} the floor lies anywhere between its value there and {reach:.2f} times its last "
+        f"drop below, whatever the amount of data.",
         "Add a third budget, and compare with ptpp-nearest, which extrapolates nothing.",
     )
 

@@ -87,7 +87,7 @@ def forecast(fit: Fit, frame: pd.DataFrame, interval: float | None) -> pd.DataFr
             losses = sample_losses(fit, frame)
             tail = (1.0 - interval) / 2.0
             out["lo"], out["hi"] = np.quantile(losses, [tail, 1.0 - tail], axis=0)
-    out["findings"] = findings
+    out["findings"] = pd.Series(findings, index=out.index, dtype=object)
     return out
 
 

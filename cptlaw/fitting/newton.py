@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cptlaw.fitting.losses import huber
 from cptlaw.fitting.problem import Problem
@@ -94,7 +95,7 @@ def descend(
         A problem is done when the step promises less than this fraction of its objective.
     """
     v = np.clip(np.concatenate([c, z], axis=1), problem.low, problem.high)
-    s, size = v.shape
+    s = len(v)
     objective, total = np.empty(s), np.empty(s)
     status = np.full(s, OUT_OF_STEPS)
     per_block = max(1, BLOCK // max(problem.n, 1))
@@ -152,7 +153,9 @@ def _descend_block(
     return v, state["objective"], state["total"], status
 
 
-def _step(hessian: Array, majoriser: Array, gradient: Array, held: Array, damping: Array) -> tuple[Array, Array]:
+def _step(
+    hessian: Array, majoriser: Array, gradient: Array, held: NDArray[np.bool_], damping: Array
+) -> tuple[Array, Array]:
     """Return the damped Newton step within the free coordinates, and the decrease that it promises."""
     diagonal = np.einsum("svv->sv", majoriser)
     scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-14 * diagonal.max(axis=1, keepdims=True)) + 1e-200)
@@ -238,7 +241,8 @@ def _natural(problem: Problem, v: Array, index: int, scales: list[Any]) -> Jet:
         value: Jet = getattr(problem.shapes(v[:, problem.k :], order=2), name)
         return value
     amplitude = Jet(coordinate, {index: np.ones_like(coordinate)}, {})
-    return amplitude / scales[index]
+    natural: Jet = amplitude / scales[index]
+    return natural
 
 
 def _penalise(

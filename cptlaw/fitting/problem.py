@@ -133,19 +133,18 @@ class Problem:
         scales
             The divisors: Jets of shape (s, 1), or numbers. Natural amplitude = c / scale.
         """
-        divided, scales = [], []
+        divided: list[Any] = []
+        scales: list[Any] = []
         for k, column in enumerate(columns):
             if self.natural[k]:
                 divided.append(column)
                 scales.append(1.0)
             elif isinstance(column, Jet):
-                scale = _row_mean(column)
-                divided.append(column * reciprocal(scale))
-                scales.append(scale)
+                scales.append(_row_mean(column))
+                divided.append(column * reciprocal(scales[k]))
             else:
-                scale = float(np.mean(column))
-                divided.append(column / scale)
-                scales.append(scale)
+                scales.append(float(np.mean(column)))
+                divided.append(column / scales[k])
         return divided, scales
 
     def parameters(self, c: Array, z: Array) -> Array:

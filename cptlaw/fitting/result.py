@@ -16,7 +16,7 @@ from cptlaw.laws.base import Law, Role
 from cptlaw.laws.calculus import Array
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.fit import Options
+    from cptlaw.fitting.fit_law import Options
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -152,8 +152,8 @@ class Fit:
             "",
             f"  objective {self.objective:.10g} (sum of Huber {self.options.delta:g} on log residuals), "
             f"root mean square {100 * float(np.sqrt(np.mean(self.residuals() ** 2))):.3g} %",
-            f"  {self.n_points} points of {self.n_runs} runs; {self.status}; {self.n_agree} of {self.n_starts} starts agree; "
-            f"rank {self.rank} of {self.n_free}",
+            f"  {self.n_points} points of {self.n_runs} runs; {self.status}; {self.n_agree} of {self.n_starts} "
+            f"starts agree; rank {self.rank} of {self.n_free}",
         ]
         return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
 

@@ -87,7 +87,7 @@ def split(frame: pd.DataFrame, text: str) -> tuple[list[Fold], tuple[Finding, ..
                     "cuts-runs",
                     f"{column} varies within {cut} runs, so folds of {column} cut them into stretches: test points "
                     f"neighbour fitted points of the same run, and errors look smaller than for a new run.",
-                    "Use a column that is constant within runs, such as run, n_params, replay or ptpp, to judge new runs.",
+                    "To judge new runs, use a column that is constant within runs: run, n_params, replay or ptpp.",
                 ),
             )
     return folds, findings

@@ -52,7 +52,7 @@ def load_fit(path: str | Path) -> Fit:
     DataError
         If the file is missing, damaged, or of another kind or a newer version.
     """
-    from cptlaw.fitting.fit import Options
+    from cptlaw.fitting.fit_law import Options
     from cptlaw.fitting.restraint import Restraint
     from cptlaw.fitting.result import Fit
     from cptlaw.laws import law

@@ -116,10 +116,10 @@ class Law:
     ratio_of: RatioOf | None = None
     units: Mapping[str, float]
     amplitudes: tuple[str, ...]
-    shapes: Mapping[str, Shape]
+    shapes: dict[str, Shape]
     delta: ClassVar[float] = 1e-3
     decreasing: tuple[str, ...] = ()
-    vanishing: Mapping[str, tuple[str, ...]]
+    vanishing: dict[str, tuple[str, ...]]
     diverges_at_zero: tuple[str, ...] = ()
     power_in_tokens: tuple[str, ...] = ()
     ratio_margin: ClassVar[float] = 0.0
@@ -237,7 +237,8 @@ class Law:
                 f"corpus, because its ratio is the share of the eval's own corpus. Name it with --source-eval or "
                 f"--target-eval (source_eval=, target_eval= in the library)."
             )
-        return roles == "source"
+        own: NDArray[np.bool_] = roles == "source"
+        return own
 
     def check_params(self, params: Mapping[str, float]) -> dict[str, float]:
         """Return the parameters in canonical order, or say which are missing or unknown."""

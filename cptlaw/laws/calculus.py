@@ -100,17 +100,17 @@ class Jet:
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Jet:
+    def __truediv__(self, other: Any) -> Any:
         return self * reciprocal(other)
 
-    def __rtruediv__(self, other: Any) -> Jet:
+    def __rtruediv__(self, other: Any) -> Any:
         return reciprocal(self) * other
 
-    def __pow__(self, exponent: Any) -> Jet:
-        return exp(exponent * log(self))  # type: ignore[no-any-return]
+    def __pow__(self, exponent: Any) -> Any:
+        return exp(exponent * log(self))
 
-    def __rpow__(self, base: Any) -> Jet:
-        return exp(self * log(base))  # type: ignore[no-any-return]
+    def __rpow__(self, base: Any) -> Any:
+        return exp(self * log(base))
 
 
 class Positive:

@@ -38,14 +38,14 @@ class _DCPT(Law):
     """
 
     source = "Que et al. 2024, table 1, arXiv:2406.01375"
-    inputs = ("n_params", "tokens", "replay")
+    inputs: tuple[str, ...] = ("n_params", "tokens", "replay")
     ratio_of = "own"
     units = {"n_params": 1e9, "tokens": 1e9}
-    amplitudes = ("E", "A", "B", "C")
-    decreasing = ("n_params", "tokens")
+    amplitudes: tuple[str, ...] = ("E", "A", "B", "C")
+    decreasing: tuple[str, ...] = ("n_params", "tokens")
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
-    diverges_at_zero = ("n_params", "tokens")
-    power_in_tokens = ("B",)
+    diverges_at_zero: tuple[str, ...] = ("n_params", "tokens")
+    power_in_tokens: tuple[str, ...] = ("B",)
 
     def __init__(self, monotone: Monotone = "none", min_tokens: float = PUBLISHED_MIN_TOKENS) -> None:
         super().__init__()
@@ -209,8 +209,8 @@ class DCPT5(_DCPT):
     equation = "L = E + A/N^alpha + B/(r D + (1-r) sigma)^beta"
     amplitudes = ("E", "A", "B")
     shapes = {"alpha": EXPONENT, "beta": EXPONENT, "sigma": Shape(1e-6, 1e3, start=(0.01, 3.0))}
-    power_in_tokens = ()
-    diverges_at_zero = ("n_params",)
+    power_in_tokens: tuple[str, ...] = ()
+    diverges_at_zero: tuple[str, ...] = ("n_params",)
     vanishing = {"n_params": ("A",)}
 
     def __init__(

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.laws.base import EXPONENT, Law, Shape
+from cptlaw.laws.base import EXPONENT, Law, RatioOf, Shape
 from cptlaw.laws.calculus import expit, log, maximum
 
 EPS = 1e-5  # fixed in the paper
@@ -37,16 +37,16 @@ class _PTPP(Law):
     """
 
     source = "Goffinet et al. 2025, arXiv:2510.23198"
-    inputs = ("n_params", "tokens", "replay", "ptpp")
-    ratio_of = "source"
-    amplitudes = ("E", "A", "B", "C")
+    inputs: tuple[str, ...] = ("n_params", "tokens", "replay", "ptpp")
+    ratio_of: RatioOf | None = "source"
+    amplitudes: tuple[str, ...] = ("E", "A", "B", "C")
     constants = {"eps": EPS}
     delta = 0.02
     ratio_margin = 1e-9  # the paper's clip of r
-    decreasing = ("n_params", "tokens")
+    decreasing: tuple[str, ...] = ("n_params", "tokens")
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
-    diverges_at_zero = ("n_params", "tokens")
-    power_in_tokens = ("B",)
+    diverges_at_zero: tuple[str, ...] = ("n_params", "tokens")
+    power_in_tokens: tuple[str, ...] = ("B",)
 
     def __init__(
         self, ratio_of: Literal["source", "own"] = "source", unit_tokens: float = 1e9, shifted: bool = False
@@ -192,7 +192,8 @@ class PTPPNearest(PTPPBlind):
         """Keep the rows of the highest fitted budget."""
         if "ptpp" not in fit.columns:
             raise UsageError("law ptpp-nearest needs the column ptpp to find the highest fitted budget.")
-        return fit[fit["ptpp"] == fit["ptpp"].max()]
+        nearest: pd.DataFrame = fit[fit["ptpp"] == fit["ptpp"].max()]
+        return nearest
 
 
 class PTPPOracle(PTPPBlind):

@@ -1,4 +1,4 @@
-"""The laws by name, with options: ``law("dcpt-l3")``, ``law("dcpt-l3", monotone="soft")``, ``law("dcpt-l3:monotone=soft")``."""
+"""The laws by name, with options: ``law("dcpt-l3", monotone="soft")`` or ``law("dcpt-l3:monotone=soft")``."""
 
 from __future__ import annotations
 

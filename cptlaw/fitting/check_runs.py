@@ -11,7 +11,7 @@ import pandas as pd
 
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import checks, identify
-from cptlaw.fitting.fit import training_rows
+from cptlaw.fitting.fit_law import training_rows
 from cptlaw.fitting.problem import Problem
 from cptlaw.fitting.restraint import Restraint
 from cptlaw.laws import Law, law

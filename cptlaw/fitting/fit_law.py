@@ -152,7 +152,7 @@ def training_rows(chosen: Law, table: Runs, on: str, where: str | None = None) -
     total = len(rows)
     rows = rows.where("tokens == 0") if chosen.on_base_models else rows.adapted()
     rows.require([column for column in chosen.inputs if column in _TABLE_INPUTS])
-    findings = ()
+    findings: tuple[Finding, ...] = ()
     if total > len(rows) and not chosen.on_base_models:
         findings = (
             Finding("info", "base-rows", f"{total - len(rows)} rows with tokens = 0 (base models) are not fitted."),
@@ -174,8 +174,8 @@ def fit_rows(
     problem = Problem(chosen, chosen.bind(frame, training.role), frame["loss"].to_numpy(dtype=float), options.restraint)
     if problem.n < problem.size:
         raise FitError(
-            f"{problem.n} points cannot determine the {problem.size} free parameters of law {chosen.name}. Add runs, hold "
-            f"parameters with --fix or --tie, or choose a smaller law."
+            f"{problem.n} points cannot determine the {problem.size} free parameters of law {chosen.name}. Add runs, "
+            f"hold parameters with --fix or --tie, or choose a smaller law."
         )
     before = checks.check_rows(chosen, frame, problem)
     for finding in before:
@@ -298,7 +298,8 @@ def log_residuals(problem: Problem, c: Array, z: Array) -> Array:
     """Return log(predicted) - log(observed) at one coordinate vector, shape (n,)."""
     params = dict(zip(problem.law.parameters, problem.parameters(c[None], z[None])[0], strict=True))
     predicted = np.asarray(problem.law.evaluate(problem.law.fitted(params), problem.x), dtype=float)
-    return np.log(np.broadcast_to(predicted, (problem.n,))) - problem.log_loss
+    residual: Array = np.log(np.broadcast_to(predicted, (problem.n,))) - problem.log_loss
+    return residual
 
 
 def _positive(value: float, name: str) -> float:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.fit import DEFAULT_STARTS, Options, Training, fit_rows, training_rows
+from cptlaw.fitting.fit_law import DEFAULT_STARTS, Options, Training, fit_rows, training_rows
 from cptlaw.fitting.metrics import METRICS, metrics
 from cptlaw.fitting.restraint import Restraint
 from cptlaw.fitting.splits import Fold, split
@@ -144,8 +144,8 @@ def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any
             Finding(
                 "info",
                 "folds-not-shared",
-                f"{len(unshared)} folds ({', '.join(unshared[:3])}) are left out of the scores, because another law could "
-                f"not be fitted in them.",
+                f"{len(unshared)} folds ({', '.join(unshared[:3])}) are left out of the scores, because another law "
+                f"could not be fitted in them.",
             )
         )
     return {
@@ -179,8 +179,7 @@ def _folds(
         found[positions.loc[kept.index].to_numpy()] = True
         return found
 
-    assert fit_where is not None and test_where is not None
-    fit, test = mask(fit_where), mask(test_where)
+    fit, test = mask(fit_where or ""), mask(test_where or "")
     anchors = mask(anchors_where) & ~fit if anchors_where else np.zeros(len(frame), dtype=bool)
     test &= ~anchors
     if not test.any():
