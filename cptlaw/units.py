@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import re
 from decimal import Decimal
 
@@ -22,7 +23,7 @@ SUFFIXES = {
 }
 
 _QUANTITY = re.compile(
-    r"""\s*(?P<number>[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<suffix>[KkMmGgBbTt%]?)\s*"""
+    r"""\s*(?P<number>[+-]?(?:[0-9]+(?:_[0-9]+)*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(?P<suffix>[KkMmGgBbTt%]?)\s*"""
 )
 
 
@@ -54,14 +55,23 @@ def parse_quantity(text: str | float, what: str = "value") -> float:
     >>> parse_quantity("34%")
     0.34
     """
+    expected = "Expected a number such as 26e9, 8.1B, 517M or 34%."
     if isinstance(text, str):
         match = _QUANTITY.fullmatch(text)
         if match is None:
-            raise UsageError(f"{what}: {text!r} is not a number. Expected a number such as 26e9, 8.1B, 517M or 34%.")
-        # Decimal keeps 8.1B equal to 8.1e9 and 34% equal to 0.34 to the last bit.
-        value = float(Decimal(match["number"].replace("_", "")) * SUFFIXES[match["suffix"].upper()])
+            raise UsageError(f"{what}: {text!r} is not a number. {expected}")
+        try:
+            # Decimal keeps 8.1B equal to 8.1e9 and 34% equal to 0.34 to the last bit.
+            value = float(Decimal(match["number"].replace("_", "")) * SUFFIXES[match["suffix"].upper()])
+        except ArithmeticError:  # an exponent beyond all bounds
+            value = math.inf
+    elif isinstance(text, bool) or not isinstance(text, numbers.Real):
+        raise UsageError(f"{what}: {text!r} is not a number. {expected}")
     else:
-        value = float(text)
+        try:
+            value = float(text)
+        except OverflowError:
+            value = math.inf
     if not math.isfinite(value):
         raise UsageError(f"{what}: {text!r} is not a finite number.")
     return value
@@ -77,13 +87,14 @@ def format_quantity(value: float, digits: int = 3) -> str:
     >>> format_quantity(3.5e21)
     '3.5e+21'
     """
-    if not math.isfinite(value):
-        return str(value)
-    magnitude = abs(value)
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    # Rounding comes first: 999,999 is 1M, not 1000K.
+    rounded = float(f"{value:.{digits}g}")
     for suffix, scale in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("K", 1e3)):
-        if scale <= magnitude < 1e15:
-            return f"{value / scale:.{digits}g}{suffix}" if magnitude / scale < 1000 else f"{value:.{digits}g}"
-    return f"{value:.{digits}g}"
+        if scale <= abs(rounded) < 1e15:
+            return f"{rounded / scale:.{digits}g}{suffix}"
+    return f"{rounded:.{digits}g}"
 
 
 def format_percent(fraction: float, digits: int = 3) -> str:

@@ -75,10 +75,10 @@ class Jet:
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Jet:
+    def __sub__(self, other: Any) -> Any:
         return self + (-other)
 
-    def __rsub__(self, other: Any) -> Jet:
+    def __rsub__(self, other: Any) -> Any:
         return (-self) + other
 
     def __mul__(self, other: Any) -> Jet:

@@ -1,0 +1,227 @@
+"""The conformance suite that every law must pass, ours or a contributor's.
+
+>>> from cptlaw.laws import law
+>>> check_law(law("ptpp-floor"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.fitting.problem import Problem
+from cptlaw.fitting.restraint import Restraint
+from cptlaw.laws import Law, law
+from cptlaw.laws.base import LETTERS
+from cptlaw.laws.calculus import Array, Jet
+
+ROWS = 40
+DRAWS = 25
+RANGES = {"n_params": (1e8, 1e10), "tokens": (2e8, 1e11), "replay": (0.05, 0.95), "ptpp": (10.0, 500.0)}
+
+
+class NonConformingLaw(AssertionError):
+    """A law breaks a rule or a claim of its own."""
+
+
+def check_law(candidate: Law, seed: int = 0) -> None:
+    """Hold a law against the rules and against its own claims, on random rows and parameters.
+
+    Parameters
+    ----------
+    candidate
+        The law.
+    seed
+        Seed of rows and parameters.
+
+    Raises
+    ------
+    NonConformingLaw
+        Naming every rule that is broken: description, ranges, finite positive losses, exact derivatives, batching,
+        declared monotonicity, limits and divergences, inversion for tokens, and that its name builds it again.
+    """
+    rng = np.random.default_rng(seed)
+    frame = random_rows(candidate, rng)
+    broken = []
+    for rule in RULES:
+        try:
+            rule(candidate, frame, rng)
+        except NonConformingLaw as error:
+            broken.append(f"- {(rule.__doc__ or rule.__name__).splitlines()[0]} {error}")
+    if broken:
+        raise NonConformingLaw(f"law {candidate.spec} does not conform:\n" + "\n".join(broken))
+
+
+def random_rows(candidate: Law, rng: np.random.Generator, count: int = ROWS) -> pd.DataFrame:
+    """Return rows with the law's inputs over wide ranges, as targets."""
+    frame = pd.DataFrame({"run": [f"run-{i}" for i in range(count)], "eval": "target"})
+    for name in candidate.inputs:
+        low, high = RANGES.get(name, (0.5, 2.0))
+        frame[name] = np.exp(rng.uniform(np.log(low), np.log(high), count))
+    return frame
+
+
+def random_params(candidate: Law, rng: np.random.Generator) -> dict[str, float]:
+    """Return plausible published parameters: shapes from their start ranges, amplitudes from 0.05 to 2."""
+    params = {name: float(np.exp(rng.uniform(np.log(0.05), np.log(2.0)))) for name in candidate.amplitudes}
+    for name, shape in candidate.shapes.items():
+        low, high = (float(shape.to_axis(end)) for end in shape.start_range)
+        params[name] = float(shape.from_axis(rng.uniform(low, high)))
+    return candidate.reported(params)
+
+
+def _expect(condition: Any, message: str) -> None:
+    if not np.all(condition):
+        raise NonConformingLaw(message)
+
+
+def _described(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
+    """It says what it is."""
+    for attribute in ("name", "equation", "source", "status", "inputs", "units", "amplitudes", "shapes"):
+        _expect(hasattr(type(candidate), attribute) or hasattr(candidate, attribute), f"{attribute} is missing.")
+    _expect(bool(candidate.__doc__), "the class has no docstring.")
+    _expect(len(set(candidate.parameters)) == len(candidate.parameters), "a parameter name occurs twice.")
+    _expect({"n_params", "tokens"} <= set(candidate.units), "units must give n_params and tokens.")
+    if "replay" in candidate.inputs:
+        _expect(candidate.ratio_of in ("source", "own", "target"), "ratio_of must say whose share the ratio is.")
+    for name in (*candidate.vanishing, *candidate.diverges_at_zero):
+        _expect(name in candidate.inputs, f"{name} is claimed about but is no input.")
+
+
+def _ranges(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
+    """Its shape ranges are usable."""
+    for name, shape in candidate.shapes.items():
+        low, high = shape.start_range
+        _expect(shape.low < shape.high, f"{name}: low must be below high.")
+        _expect(shape.low <= low <= high <= shape.high, f"{name}: starts lie outside the bounds.")
+        _expect(shape.scale == "linear" or shape.low > 0, f"{name}: a log scale needs a positive lower bound.")
+
+
+def _finite(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
+    """Its losses are finite and positive inside the ranges, r = 0 and r = 1 included."""
+    edge = frame.copy()
+    if "replay" in candidate.inputs:
+        edge.loc[edge.index[:2], "replay"] = [0.0, 1.0]
+    for _ in range(DRAWS):
+        loss = candidate.predict(random_params(candidate, rng), edge)
+        _expect(loss.shape == (len(edge),), f"predict returned shape {loss.shape} for {len(edge)} rows.")
+        _expect(np.isfinite(loss) & (loss > 0), "a loss is not finite and positive.")
+
+
+def _batched(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
+    """Many parameter vectors at once give what they give one by one."""
+    draws = [random_params(candidate, rng) for _ in range(3)]
+    matrix = np.array([[params[name] for name in candidate.parameters] for params in draws])
+    together = candidate.predict_many(matrix, frame)
+    for row, params in zip(together, draws, strict=True):
+        _expect(np.allclose(row, candidate.predict(params, frame), rtol=1e-12), "predict_many differs from predict.")
+
+
+def _derivatives(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
+    """Its first and second derivatives by parameter agree with central differences."""
+    problem = Problem(candidate, candidate.bind(frame), np.ones(len(frame)), Restraint())
+    z = problem.starts(2, rng)
+    amplitude = np.exp(rng.uniform(-2, 0.5, problem.k))
+
+    def loss(at: Array) -> Jet:
+        offset, columns = problem.columns(at, order=2)
+        total: Any = offset
+        for weight, column in zip(amplitude, columns, strict=True):
+            total = total + column * float(weight)
+        return total if isinstance(total, Jet) else Jet(total, {}, {})
+
+    exact, step = loss(z), 1e-5
+    shape = (2, len(frame))
+    size = np.max(np.abs(exact.value))
+    for m in range(problem.m):
+        move = np.zeros(problem.m)
+        move[m] = step
+        up, down = loss(z + move), loss(z - move)
+        name = problem.shape_groups[m][0]
+        slope = np.broadcast_to(exact.slopes.get(problem.k + m, 0.0), shape)
+        _expect(
+            np.abs((up.value - down.value) / (2 * step) - slope) <= 1e-6 * (size + np.abs(slope)),
+            f"dL/d{name} is wrong.",
+        )
+        for j in range(problem.m):
+            index, pair = problem.k + j, tuple(sorted((problem.k + m, problem.k + j)))
+            rate = (np.asarray(up.slopes.get(index, 0.0)) - np.asarray(down.slopes.get(index, 0.0))) / (2 * step)
+            curve = np.broadcast_to((exact.curves or {}).get((pair[0], pair[1]), 0.0), shape)
+            _expect(np.abs(rate - curve) <= 1e-5 * (size + np.abs(curve)), f"a second derivative by {name} is wrong.")
+
+
+def _monotone(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
+    """Its loss never rises with the inputs that it claims, nor with the ratio's share where it claims that."""
+    for claim in candidate.decreasing:
+        name = "replay" if claim == "share" else claim
+        for _ in range(DRAWS):
+            params = random_params(candidate, rng)
+            low, high = RANGES.get(name, (0.5, 2.0))
+            ladder = np.geomspace(low, high, 12)
+            for row in range(0, len(frame), 8):
+                rows = frame.iloc[[row] * len(ladder)].assign(**{name: ladder})
+                loss = candidate.predict(params, rows)
+                shares = candidate.bind(rows).r.value if claim == "share" else ladder
+                loss = loss[np.argsort(shares)]
+                _expect(np.diff(loss) <= 1e-12 * loss[:-1], f"the loss rises with {claim} at {params}.")
+
+
+def _limits(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
+    """Terms that it says vanish do vanish, and losses that it says diverge do diverge."""
+    for name, gone in candidate.vanishing.items():
+        for _ in range(DRAWS):
+            params = random_params(candidate, rng)
+            x = candidate.bind(frame.assign(**{name: 1e250}))
+            shape = SimpleNamespace(**{key: params[key] for key in candidate.shapes})
+            plain = getattr(candidate, "plain_terms", candidate.terms)  # limits are of the published terms
+            for amplitude, term in zip(candidate.amplitudes, plain(x, shape), strict=False):
+                if amplitude in gone:
+                    _expect(np.asarray(term) < 1e-2, f"the term of {amplitude} does not vanish with {name}.")
+    for name in candidate.diverges_at_zero:
+        params = random_params(candidate, rng)
+        loss = candidate.predict(params, frame.assign(**{name: 1e-250}))
+        _expect(loss > 1e3, f"the loss does not diverge at {name} = 0.")
+
+
+def _inverted(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
+    """The tokens that it says reach a loss do reach it."""
+    if "tokens" not in candidate.inputs:
+        return
+    for _ in range(DRAWS):
+        params = random_params(candidate, rng)
+        goal = candidate.predict(params, frame)
+        tokens = np.asarray(candidate.tokens_for(params, goal, frame))
+        again = candidate.predict(params, frame.assign(tokens=np.maximum(tokens, 1e-6)))
+        _expect(np.abs(again - goal) <= 1e-8 * goal, f"tokens_for misses the loss that it was asked for at {params}.")
+
+
+def _rebuilt(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
+    """Its letters are free and, if it is registered, its name with its options builds it again."""
+    for name in candidate.inputs:
+        _expect(hasattr(candidate.bind(frame), LETTERS.get(name, name)), f"bind does not give {name}.")
+    from cptlaw.laws.registry import LAWS
+
+    if LAWS.get(candidate.name) is type(candidate):
+        again = law(candidate.spec)
+        params = random_params(candidate, rng)
+        _expect(
+            np.array_equal(again.predict(params, frame), candidate.predict(params, frame)),
+            f"{candidate.spec} builds another law.",
+        )
+
+
+RULES: tuple[Callable[[Law, pd.DataFrame, np.random.Generator], None], ...] = (
+    _described,
+    _ranges,
+    _finite,
+    _batched,
+    _derivatives,
+    _monotone,
+    _limits,
+    _inverted,
+    _rebuilt,
+)
