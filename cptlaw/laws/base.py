@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.laws.calculus import Array, Jet, Positive
+from cptlaw.laws.token_curve import TokenCurve, curve_of
 
 Role = Literal["source", "target", "other"]
 RatioOf = Literal["source", "own", "target"]
@@ -327,6 +328,57 @@ class Law:
             setattr(x, LETTERS.get(name, name), Jet(column.value, {i: slope}, {}))
         loss = self.evaluate(self.fitted(self.check_params(params)), x)
         return loss if isinstance(loss, Jet) else Jet(loss, {}, {})
+
+    def token_curve(
+        self, params: Mapping[str, float] | NDArray[np.float64], frame: pd.DataFrame, role: Role | None = None
+    ) -> TokenCurve:
+        """Return the loss as a function of tokens alone, one curve per row of `frame`, which can be inverted.
+
+        Parameters
+        ----------
+        params
+            All parameters by name, or parameter vectors of shape (s, parameters).
+        frame
+            Rows with the columns of `inputs`; tokens are not read and may be absent.
+        role
+            As for `predict`.
+        """
+        return curve_of(self, params, frame, role)
+
+    def tokens_for(
+        self,
+        params: Mapping[str, float] | NDArray[np.float64],
+        loss: Any,
+        frame: pd.DataFrame,
+        role: Role | None = None,
+    ) -> Array:
+        """Return the fewest raw tokens at which the law's loss is at most `loss`, per row.
+
+        Parameters
+        ----------
+        params
+            All parameters by name, or parameter vectors of shape (s, parameters).
+        loss
+            Nats per token: a number, or an array that broadcasts to (n,), or (s, n) for s parameter vectors.
+        frame
+            Rows with the columns of `inputs`; tokens are not read and may be absent.
+        role
+            As for `predict`.
+
+        Returns
+        -------
+        array of shape (n,) or (s, n)
+            Infinity where the loss is never reached, 0 where it is reached at any number of tokens.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from cptlaw.laws import law
+        >>> epoch = {"E": 1.8172, "A": 477.83, "B": 2143.42, "alpha": 0.34731, "beta": 0.36717}
+        >>> float(law("chinchilla").tokens_for(epoch, [2.0, 1.7], pd.DataFrame({"n_params": [70e9, 70e9]}))[1])
+        inf
+        """
+        return self.token_curve(params, frame, role).tokens(loss)
 
     def __repr__(self) -> str:
         return f"<law {self.spec}: {self.equation}>"

@@ -206,3 +206,28 @@ class PTPPOracle(PTPPBlind):
         if test is None:
             raise UsageError("law ptpp-oracle is fitted on the test rows, so it exists only inside compare.")
         return test
+
+
+class PTPPBase(Law):
+    """The base models' own losses, from pre-training tokens P N: the reference for forgetting where none was measured.
+
+    Chinchilla's equation with D = P N. At replay 1, continual pre-training is more pre-training, so this is where the
+    source loss starts from. Fitted on rows with tokens = 0; not in the paper, whose reference is infinite as printed.
+    """
+
+    name = "ptpp-base"
+    equation = "L = E + A/N^alpha + B/(P N)^beta"
+    source = "Hoffmann et al. 2022, eq. 2, arXiv:2203.15556, read for base models with D = P N"
+    status = "reconstructed"
+    inputs = ("n_params", "ptpp")
+    units = {"n_params": 1e9, "tokens": 1e9}
+    amplitudes = ("E", "A", "B")
+    shapes = {"alpha": EXPONENT, "beta": EXPONENT}
+    decreasing = ("n_params", "ptpp")
+    vanishing = {"n_params": ("A", "B"), "ptpp": ("B",)}
+    diverges_at_zero = ("n_params", "ptpp")
+    on_base_models = True
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the constant, the size term and the term of pre-training tokens, in billions."""
+        return 1.0, x.N**-p.alpha, x.P**-p.beta * x.N**-p.beta
