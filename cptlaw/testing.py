@@ -171,7 +171,7 @@ def _monotone(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> 
 
 
 def _limits(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
-    """Terms that it says vanish do vanish, and losses that it says diverge do diverge."""
+    """Terms that it says vanish do vanish."""
     for name, gone in candidate.vanishing.items():
         for _ in range(DRAWS):
             params = random_params(candidate, rng)
@@ -181,6 +181,10 @@ def _limits(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> No
             for amplitude, term in zip(candidate.amplitudes, plain(x, shape), strict=False):
                 if amplitude in gone:
                     _expect(np.asarray(term) < 1e-2, f"the term of {amplitude} does not vanish with {name}.")
+
+
+def _divergences(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
+    """Losses that it says diverge do diverge."""
     for name in candidate.diverges_at_zero:
         params = random_params(candidate, rng)
         loss = candidate.predict(params, frame.assign(**{name: 1e-250}))
@@ -222,6 +226,7 @@ RULES: tuple[Callable[[Law, pd.DataFrame, np.random.Generator], None], ...] = (
     _derivatives,
     _monotone,
     _limits,
+    _divergences,
     _inverted,
     _rebuilt,
 )
