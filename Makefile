@@ -1,0 +1,51 @@
+# `make demo` and `make test` need nothing but Python 3.11 or newer and make.
+
+PYTHON ?= python3
+VENV ?= .venv
+RUN := $(VENV)/bin/python
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo test lint types contract studies bench clean
+
+demo: $(VENV)/.core  ## the main job on the real example runs, from a table to a plan
+	$(RUN) examples/demo.py
+
+test: $(VENV)/.dev  ## the whole suite
+	$(RUN) -m pytest -n auto
+
+lint: $(VENV)/.dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types: $(VENV)/.dev
+	$(VENV)/bin/mypy
+
+contract: $(VENV)/.dev  ## imports point one way
+	$(VENV)/bin/lint-imports
+
+studies: $(VENV)/.dev  ## the published studies on simulated data, in full
+	$(RUN) examples/dcpt_published_design.py
+	$(RUN) examples/dcpt_cross_domain.py
+
+bench: $(VENV)/.dev  ## timings; the peers are described in docs/benchmarks.md
+	$(RUN) -m benchmarks.load_million_rows
+	$(RUN) -m benchmarks.chinchilla_fit
+	$(RUN) -m benchmarks.dcpt_starts
+	$(RUN) -m benchmarks.bootstrap
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "cptlaw needs Python 3.11 or newer; $(PYTHON) is older. Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(VENV)/bin/python pyproject.toml
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.core
