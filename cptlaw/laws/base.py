@@ -201,9 +201,10 @@ class Law:
 
     def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
         if name not in frame.columns:
+            missing = [repr(other) for other in self.inputs if other not in frame.columns]
             raise DataError(
-                f"law {self.name} needs the column {name!r}; the table has {', '.join(map(str, frame.columns))}."
-                f"{did_you_mean(name, map(str, frame.columns))}"
+                f"law {self.name} needs the column{'s' * (len(missing) > 1)} {', '.join(missing)}; the table has "
+                f"{', '.join(map(str, frame.columns))}.{did_you_mean(name, map(str, frame.columns))}"
             )
         values = frame[name].to_numpy(dtype=float)
         if not np.all(values >= 0):

@@ -1,0 +1,226 @@
+"""The command line: exit codes, streams, JSON keys, messages instead of tracebacks."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from cptlaw import examples
+from cptlaw.cli import main
+
+PILOT = str(examples.path("en-fr-pilot"))
+ROWS = "ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5) and atpp >= 1.9 and lr_schedule == 'constant'"
+
+
+@pytest.fixture
+def call(capsys):
+    """Run the command line in this process: (exit code, stdout, stderr)."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        streams = capsys.readouterr()
+        return int(ended.value.code or 0), streams.out, streams.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def fits(tmp_path_factory):
+    """A target and a source fit of the example runs."""
+    folder = tmp_path_factory.mktemp("fits")
+    for on in ("target", "source"):
+        with pytest.raises(SystemExit):
+            main(["fit", PILOT, "--law", "ptpp-floor", "--on", on, "--where", ROWS, "-o", str(folder / f"{on}.json")])
+    return folder
+
+
+def test_help_imports_nothing_heavy():
+    code = "import sys; from cptlaw.cli import main\ntry: main(['fit', '--help'])\nexcept SystemExit: pass\n"
+    code += "print([name for name in ('numpy', 'pandas', 'scipy') if name in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Usage: cptlaw fit" in out.stdout
+    assert out.stdout.rstrip().endswith("[]")
+
+
+def test_every_verb_has_help_with_an_example(call):
+    code, out, _ = call("--help")
+    assert code == 0
+    for verb in ("check", "fit", "compare", "forecast", "plan", "laws", "example"):
+        assert verb in out
+    for verb in ("check", "fit", "compare", "forecast", "laws"):
+        code, out, _ = call(verb, "--help")
+        assert code == 0
+        assert "Example" in out
+
+
+def test_check(call):
+    code, out, err = call("check", PILOT, "--law", "ptpp-gated-floor", "--on", "target", "--where", "ptpp <= 31")
+    assert code == 0
+    assert "[two-stages]" in out
+    assert "next: cptlaw fit" in err
+
+
+def test_strict_ends_with_4_on_errors(call):
+    query = ["check", PILOT, "--law", "ptpp-floor", "--on", "target", "--where", "ptpp == 31 and replay > 0"]
+    code, out, _ = call(*query)
+    assert code == 0
+    assert "[one-level]" in out
+    assert call(*query, "--strict")[0] == 4
+
+
+def test_fit_json_keys(call):
+    code, out, _ = call("fit", PILOT, "--law", "ptpp-floor", "--on", "target", "--where", ROWS, "--json")
+    found = json.loads(out)
+    assert code == 0
+    promised = "law on params units objective n_points n_runs status n_starts n_agree rank n_free findings".split()
+    assert set(promised) <= set(found)
+    assert set(found["units"]) == {"n_params", "tokens"}
+    assert set(found["params"]) == {"E", "A", "B", "C", "F", "alpha", "beta", "nu", "gamma", "eta"}
+    assert call("fit", PILOT, "--law", "ptpp-floor", "--on", "target", "--where", ROWS, "--json")[1] == out
+
+
+def test_fit_with_restraint_and_seed(call):
+    query = ["fit", PILOT, "--law", "ptpp-blind", "--on", "target", "--where", ROWS, "--json"]
+    code, out, _ = call(
+        *query, "--fix", "C=0,gamma=1", "--tie", "alpha,beta", "--prior", "E=1.4:0.1", "--delta", "0.01"
+    )
+    found = json.loads(out)
+    assert code == 0
+    assert (found["params"]["C"], found["params"]["gamma"], found["delta"]) == (0.0, 1.0, 0.01)
+    assert found["params"]["alpha"] == found["params"]["beta"]
+    assert found["n_free"] == 5
+
+
+def test_compare_json_keys(call):
+    code, out, _ = call(
+        "compare", PILOT, "--laws", "ptpp-floor,ptpp-nearest,ptpp-oracle", "--on", "target", "--where",
+        "replay in (0.1, 0.25, 0.5) and atpp >= 1.9", "--fit-where", "ptpp <= 62", "--test-where", "ptpp == 124", "--json",
+    )  # fmt: skip
+    rows = json.loads(out)["rows"]
+    assert code == 0
+    promised = "law huber_log rmse_log mae_rel mape_clip intercept slope r2 n_fit n_test n_params_free findings"
+    assert all(set(row) == set(promised.split()) for row in rows)
+    assert [row["huber_log"] for row in rows] == sorted(row["huber_log"] for row in rows)
+
+
+def test_compare_text_by_split(call):
+    code, out, err = call("compare", PILOT, "--laws", "dcpt-l1,dcpt-l3", "--on", "source", "--where",
+                          "ptpp == 279 and atpp >= 1.9", "--cv", "leave-one-out:n_params")  # fmt: skip
+    assert code == 0
+    assert "dcpt-l3" in out
+    assert "next: cptlaw fit" in err
+
+
+def test_forecast_at_and_from_file(call, fits, tmp_path):
+    code, out, _ = call("forecast", str(fits / "target.json"), "--at", "N=125K,D=2M,r=25%,P=279", "--json")
+    point = json.loads(out)["points"][0]
+    assert code == 0
+    assert (point["n_params"], point["tokens"], point["replay"], point["ptpp"]) == (125e3, 2e6, 0.25, 279)
+    assert point["lo"] < point["loss"] < point["hi"]
+    assert {finding["code"] for finding in point["findings"]} == {"extrapolation"}
+    points = tmp_path / "points.csv"
+    points.write_text("name,N,D,r,P\na,125K,2M,25%,279\nb,46K,1M,10%,279\n")
+    code, out, _ = call(
+        "forecast", str(fits / "target.json"), str(fits / "source.json"), "--points", str(points), "--json"
+    )
+    found = json.loads(out)["points"]
+    assert code == 0
+    assert [(item["name"], item["on"]) for item in found] == [
+        ("a", "target"),
+        ("b", "target"),
+        ("a", "source"),
+        ("b", "source"),
+    ]
+    assert found[0]["loss"] == point["loss"]
+    code, out, _ = call("forecast", str(fits / "target.json"), "--points", str(points), "--interval", "0.5")
+    assert code == 0
+    assert "25%" in out
+
+
+def test_json_is_all_of_stdout_and_notes_go_to_stderr(call, tmp_path):
+    table = tmp_path / "runs.csv"
+    table.write_text(
+        "N,D,val_loss\n" + "\n".join(f"{n}M,{d}M,{3 + 1 / n + 1 / d:.4f}" for n in (1, 2, 4) for d in (1, 3, 9))
+    )
+    code, out, err = call("fit", str(table), "--law", "chinchilla", "--on", "target", "--json")
+    assert code == 0
+    assert json.loads(out)["n_points"] == 9
+    assert err.count("columns read under other names") == 1
+
+
+def test_laws(call):
+    assert call("laws")[0] == 0
+    code, out, _ = call("laws", "ptpp-gate")
+    assert "arXiv:2510.23198" in out
+    code, out, _ = call("laws", "--json")
+    assert {"chinchilla", "dcpt-l3", "ptpp-oracle"} <= {item["name"] for item in json.loads(out)["laws"]}
+
+
+def test_example(call):
+    assert call("example")[1].split() == ["en-fr-pilot"]
+    assert call("example", "en-fr-pilot")[1].strip() == PILOT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fti"], "Did you mean 'fit'"),
+        (["fit"], "Missing argument"),
+        (["fit", PILOT, "--on", "target"], "Missing option '--law'"),
+        (["fit", PILOT, "--law", "ptpp-flor", "--on", "target"], "Did you mean 'ptpp-floor'"),
+        (["fit", PILOT, "--law", "ptpp-floor", "--on", "taget"], "Did you mean 'target'"),
+        (["fit", PILOT, "--law", "ptpp-floor", "--on", "target", "--where", "ptp > 3"], "Did you mean 'ptpp'"),
+        (["fit", PILOT, "--law", "ptpp-floor", "--on", "target", "--where", "ptpp == 31"], "one level"),
+        (["fit", PILOT, "--law", "ptpp-floor", "--on", "target", "--fix", "alpa=1"], "Did you mean 'alpha'"),
+        (["fit", "nothing.csv", "--law", "ptpp-floor", "--on", "target"], "nothing.csv"),
+        (["fit", PILOT, "--law", "ptpp-oracle", "--on", "target"], "only inside compare"),
+        (["fit", PILOT, "--law", "ptpp-floor", "--on", "target", "--columns", "eval"], "NAME=COLUMN"),
+        (["compare", PILOT, "--laws", "ptpp-floor", "--on", "target"], "either --fit-where"),
+        (["compare", PILOT, "--laws", "ptpp-floor", "--on", "target", "--cv", "rollout"], "rollout:COLUMN"),
+        (["forecast", "nothing.json", "--at", "N=1B"], "no such file"),
+        (["forecast", PILOT, "--at", "N=1B"], "not a readable fit"),
+        (["laws", "chinchila"], "Did you mean 'chinchilla'"),
+        (["example", "en-fr"], "Did you mean 'en-fr-pilot'"),
+    ],
+)
+def test_mistakes_end_with_2_and_one_message(call, arguments, words):
+    code, out, err = call(*arguments)
+    assert code == 2
+    assert words in err
+    assert out == ""
+    assert "Traceback" not in err
+
+
+def test_forecast_mistakes(call, fits):
+    target = str(fits / "target.json")
+    for at, words in (
+        ("N=1B", "needs the columns 'tokens', 'replay', 'ptpp'"),
+        ("N=1B,D=0,r=0.1,P=3", "infinite at tokens = 0"),
+        ("N=1B,D=1B,r=34,P=3", "34%"),
+        ("N=8.1,D=1B,r=0.3,P=3", "8.1B"),
+        ("N", "NAME=VALUE"),
+        ("N=x,D=1B", "not a number"),
+        ("N=1B,n_params=2B", "given twice"),
+    ):
+        code, out, err = call("forecast", target, "--at", at)
+        assert (code, out) == (2, "")
+        assert words in err
+    assert call("forecast", target)[0] == 2
+
+
+def test_bad_table_is_one_message_with_file_row_and_column(call, tmp_path):
+    table = tmp_path / "runs.csv"
+    table.write_text("run,eval,loss,n_params,tokens\na,target,-1,1e9,1e9\nb,target,x,1e9,2e9\n")
+    code, out, err = call("fit", str(table), "--law", "chinchilla", "--on", "target", "-o", str(tmp_path / "fit.json"))
+    assert (code, out) == (2, "")
+    assert "runs.csv" in err
+    assert "row 2" in err
+    assert "'loss'" in err
+    assert not (tmp_path / "fit.json").exists()
+
+
+def test_module_entry_point():
+    out = subprocess.run([sys.executable, "-m", "cptlaw", "--version"], capture_output=True, text=True, check=True)
+    assert "0.1.0" in out.stdout
