@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.laws import chinchilla, dcpt, ptpp
+from cptlaw.laws import chinchilla, dcpt, dcpt_cross, ptpp
 from cptlaw.laws.base import Law
 from cptlaw.units import parse_quantity
 
@@ -22,6 +22,10 @@ LAWS: dict[str, type[Law]] = {
         dcpt.DCPT5,
         dcpt.DCPT6,
         dcpt.DCPT7,
+        dcpt_cross.CrossK1,
+        dcpt_cross.CrossK2,
+        dcpt_cross.CrossK3,
+        dcpt_cross.CrossK4,
         ptpp.PTPPFloor,
         ptpp.PTPPGate,
         ptpp.PTPPGatedFloor,
