@@ -13,7 +13,8 @@ import pandas as pd
 from cptlaw.errors import FitError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import checks, identify, newton, varpro
-from cptlaw.fitting.newton import Descent, Penalty
+from cptlaw.fitting.newton import Descent
+from cptlaw.fitting.objective import Objective, Penalty
 from cptlaw.fitting.problem import Problem
 from cptlaw.fitting.restraint import Restraint
 from cptlaw.fitting.result import Fit
@@ -228,8 +229,20 @@ def fit_rows(
         base=pd.DataFrame(columns=["n_params", "ptpp", "loss"]) if base is None else base,
         options=options,
         provenance=dict(provenance or {}),
-        coordinates=np.concatenate([c, z]),
+        optima=_near_optima(descent, best, problem.n),
     )
+
+
+def _near_optima(descent: Descent, best: int, n: int) -> Array:
+    """Return the coordinates of all optima that the data cannot tell from the best, which comes first.
+
+    Objectives that differ by less than four shares in n would pass a likelihood-ratio test at the 95 % level. In a flat
+    valley every start ends elsewhere, so these points spread along what the data does not see.
+    """
+    coordinates = np.concatenate([descent.c, descent.z], axis=1)
+    order = np.argsort(descent.total, kind="stable")
+    near = [i for i in order if i != best and descent.total[i] <= descent.total[best] * (1 + 4.0 / n) + 1e-26]
+    return coordinates[[best, *near]]
 
 
 def minimise(problem: Problem, chosen: Law, options: Options) -> tuple[Descent, Array]:
@@ -254,9 +267,9 @@ def minimise(problem: Problem, chosen: Law, options: Options) -> tuple[Descent, 
     rising = SOFT_WEIGHT if getattr(chosen, "monotone", None) == "soft" else 0.0
     penalty = None
     if options.restraint.priors:
-        free = newton.descend(problem, c, z, options.delta, rising=rising)
+        free = newton.descend(Objective(problem, options.delta, rising=rising), c, z)
         penalty = _penalty(problem, free)
-    return newton.descend(problem, c, z, options.delta, penalty=penalty, rising=rising), members
+    return newton.descend(Objective(problem, options.delta, penalty=penalty, rising=rising), c, z), members
 
 
 def _distinct(problem: Problem, c: Array, z: Array, cost: Array) -> tuple[Array, Array]:

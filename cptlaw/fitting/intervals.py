@@ -11,6 +11,7 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting import newton
+from cptlaw.fitting.objective import Objective
 from cptlaw.fitting.problem import Problem
 from cptlaw.laws.calculus import Array
 from cptlaw.units import format_percent, format_quantity
@@ -28,7 +29,7 @@ def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
 
     The points of one run are not independent, so whole runs are reweighted, with the exponential weights of the
     Bayesian bootstrap (Rubin 1981): unlike resampling it never loses the only run at a level. Each refit starts from
-    the fit and minimises the same objective.
+    an optimum that the data cannot tell from the fit and minimises the same objective.
 
     Raises
     ------
@@ -44,16 +45,10 @@ def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
     rng = np.random.default_rng([fit.options.seed, 1])
     weights = rng.exponential(size=(count, len(labels)))
     weights *= len(labels) / weights.sum(axis=1, keepdims=True)
-    c, z = fit.coordinates[None, : problem.k], fit.coordinates[None, problem.k :]
-    descent = newton.descend(
-        problem,
-        np.repeat(c, count, axis=0),
-        np.repeat(z, count, axis=0),
-        fit.options.delta,
-        weights=weights[:, run_of_row],
-        iterations=60,
-        tolerance=1e-7,
-    )
+    # Refits start from every optimum in turn: along a flat valley they stay where they start, and so spread over it.
+    starts = fit.optima[np.arange(count) % len(fit.optima)]
+    goal = Objective(problem, fit.options.delta, weights=weights[:, run_of_row])
+    descent = newton.descend(goal, starts[:, : problem.k], starts[:, problem.k :], iterations=60, tolerance=1e-7)
     return problem.parameters(descent.c, descent.z)
 
 

@@ -70,6 +70,12 @@ class Problem:
         setattr(moved.x, letter, column)
         return moved
 
+    def moved_to(self, x: SimpleNamespace) -> Problem:
+        """Return the law, with the same coordinates, at other rows; their losses are unknown."""
+        moved = copy.copy(self)
+        moved.x = x
+        return moved
+
     def at_ratio(self, shift: float) -> Problem:
         """Return the same problem with the law's ratio moved by `shift`, kept within [0, 1]."""
         return self.at("r", Positive(np.clip(self.x.r.value + shift, 0.0, 1.0)))

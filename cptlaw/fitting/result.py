@@ -51,6 +51,9 @@ class Fit:
         Threshold, starts, seed and restraint.
     provenance
         Where the data came from: file, fingerprint, filter, kind of parameter count.
+    optima
+        Coordinates (amplitudes on the normalised scale, then shapes on their axes) of the fit and of all other optima
+        that the data cannot tell from it, shape (optima, free parameters).
     """
 
     law: Law
@@ -70,7 +73,7 @@ class Fit:
     base: pd.DataFrame
     options: Options
     provenance: Mapping[str, Any]
-    coordinates: Array
+    optima: Array
     _cache: dict[Any, Any] = field(default_factory=dict)
 
     @property

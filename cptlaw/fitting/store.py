@@ -35,7 +35,7 @@ def save(fit: Fit, path: str | Path) -> Path:
         "law_version": fit.law.version,
         "settings": fit.options.to_dict(),
         "provenance": dict(fit.provenance),
-        "coordinates": fit.coordinates.tolist(),
+        "optima": fit.optima.tolist(),
         "data": _columns(fit.data),
         "base": _columns(fit.base),
     }
@@ -96,7 +96,7 @@ def load_fit(path: str | Path) -> Fit:
                 Restraint.build(chosen, *(restraint.get(key) for key in ("fix", "tie", "bound", "prior"))),
             ),
             provenance=document["provenance"],
-            coordinates=np.array(document["coordinates"], dtype=float),
+            optima=np.array(document["optima"], dtype=float),
         )
         if "draws" in document:
             fit._cache["draws"] = np.array(document["draws"], dtype=float)

@@ -1,0 +1,196 @@
+"""The stated objective with penalties: value, exact gradient and Hessian, for many problems side by side.
+
+    F(c, z) = sum_n w_n Huber_delta(log L_n(c, z) - log y_n) + penalties
+
+Axes: s = problems (starts, bootstrap samples, points of a profile), n = rows, v = coordinates (c, then z).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from cptlaw.fitting.losses import huber
+from cptlaw.fitting.problem import Problem
+from cptlaw.laws.calculus import Array, Jet, log
+
+SLOPE_STEP = 1e-4  # of the ratio, for the slope that monotone=soft penalises
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """Priors on free coordinates: 0.5 * weight * ((value - mean) / sd)^2 on natural values."""
+
+    coordinates: tuple[int, ...]
+    means: tuple[float, ...]
+    sds: tuple[float, ...]
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Pull:
+    """A spring that draws the forecast at one point to a wanted value: 0.5 * weight * (log L(x) - log_loss)^2.
+
+    Parameters
+    ----------
+    x
+        The point, as `Law.bind` returns one row.
+    log_loss
+        Wanted log loss of each problem, (s,).
+    weight
+        Stiffness, in rows of data.
+    """
+
+    x: SimpleNamespace
+    log_loss: Array
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """What is minimised.
+
+    Parameters
+    ----------
+    problem
+        The law bound to data.
+    delta
+        Huber threshold.
+    weights
+        Weight of each row, (s, n); ones where absent.
+    penalty
+        Priors.
+    rising
+        Weight of the penalty on losses that rise with the law's ratio at the rows (``monotone=soft``).
+    pull
+        A wanted forecast at one point.
+    """
+
+    problem: Problem
+    delta: float
+    weights: Array | None = None
+    penalty: Penalty | None = None
+    rising: float = 0.0
+    pull: Pull | None = None
+
+    def take(self, rows: Any) -> Objective:
+        """Return the objective of some of the problems."""
+        return replace(
+            self,
+            weights=None if self.weights is None else self.weights[rows],
+            pull=None if self.pull is None else replace(self.pull, log_loss=self.pull.log_loss[rows]),
+        )
+
+    def evaluate(self, v: Array) -> dict[str, Array]:
+        """Return data part, total, gradient, Hessian and the majorising Gauss-Newton matrix at v, (s, v)."""
+        problem, delta, weights = self.problem, self.delta, self.weights
+        k, n, s, size = problem.k, problem.n, len(v), problem.size
+        c = v[:, :k]
+        offset, columns = problem.columns(v[:, k:], order=2)
+        columns, scales = problem.normalised(columns)
+        parts = [(column, c[:, i : i + 1]) for i, column in enumerate(columns)] + [(offset, 1.0)]
+        loss = np.zeros((s, n))
+        jacobian = np.zeros((s, size, n))
+        for i, (part, amplitude) in enumerate(parts):
+            value = part.value if isinstance(part, Jet) else part
+            loss += amplitude * value
+            if i < k:
+                jacobian[:, i] = value
+            if isinstance(part, Jet):
+                for index, slope in part.slopes.items():
+                    jacobian[:, index] += amplitude * slope
+        positive = np.maximum(loss, 1e-300)
+        inverse = 1.0 / positive
+        jacobian *= inverse[:, None, :]
+        residual = np.log(positive) - problem.log_loss
+        magnitude = np.abs(residual)
+        pull = np.clip(residual, -delta, delta)  # derivative of the Huber function
+        inside = (magnitude <= delta).astype(float)
+        majorising = np.minimum(1.0, delta / np.maximum(magnitude, 1e-300))
+        cost = huber(residual, delta)
+        if weights is not None:
+            pull, inside, majorising, cost = pull * weights, inside * weights, majorising * weights, cost * weights
+        objective = cost.sum(axis=1)
+        gradient = np.einsum("svn,sn->sv", jacobian, pull)
+        transposed = jacobian.transpose(0, 2, 1)
+        majoriser = (jacobian * majorising[:, None, :]) @ transposed
+        hessian = (jacobian * (inside - pull)[:, None, :]) @ transposed
+        # What is left of the second derivative of log L: the second derivatives of the terms.
+        lever = pull * inverse
+        for i, (part, amplitude) in enumerate(parts):
+            if not isinstance(part, Jet):
+                continue
+            lifted = lever * amplitude
+            if i < k:
+                for index, slope in part.slopes.items():
+                    mixed = np.sum(lever * slope, axis=1)
+                    hessian[:, i, index] += mixed
+                    hessian[:, index, i] += mixed
+            for (a, b), curve in (part.curves or {}).items():
+                bend = np.sum(lifted * curve, axis=1)
+                hessian[:, a, b] += bend
+                if a != b:
+                    hessian[:, b, a] += bend
+        total = objective.copy()
+        found = {
+            "objective": objective,
+            "total": total,
+            "gradient": gradient,
+            "hessian": hessian,
+            "majoriser": majoriser,
+        }
+        if self.penalty is not None:
+            for index, mean, sd in zip(self.penalty.coordinates, self.penalty.means, self.penalty.sds, strict=True):
+                _add_square((_natural(problem, v, index, scales) - mean) * (1.0 / sd), self.penalty.weight, found)
+        if self.pull is not None:
+            forecast = _loss(problem.moved_to(self.pull.x), v, scales)
+            _add_square(log(forecast) - self.pull.log_loss[:, None], self.pull.weight, found)
+        if self.rising:
+            up, down = (_loss(problem.at_ratio(sign * SLOPE_STEP), v, scales) for sign in (1.0, -1.0))
+            slope = (up - down) * (0.5 / SLOPE_STEP / problem.loss)
+            _add_square(slope, self.rising, found, only_positive=True)
+        total[~np.isfinite(total)] = np.inf
+        return found
+
+
+def _natural(problem: Problem, v: Array, index: int, scales: list[Any]) -> Jet:
+    """Return the natural value of one coordinate as a Jet over all coordinates, shape (s, 1)."""
+    if index >= problem.k:
+        name = problem.shape_groups[index - problem.k][0]
+        value: Jet = getattr(problem.shapes(v[:, problem.k :], order=2), name)
+        return value
+    coordinate = v[:, index : index + 1]
+    natural: Jet = Jet(coordinate, {index: np.ones_like(coordinate)}, {}) / scales[index]
+    return natural
+
+
+def _loss(problem: Problem, v: Array, scales: list[Any]) -> Jet:
+    """Return the losses at the rows of `problem`, with amplitudes normalised elsewhere, as a Jet (s, n)."""
+    offset, columns = problem.columns(v[:, problem.k :], order=2)
+    total: Any = offset
+    for k, column in enumerate(columns):
+        total = total + _natural(problem, v, k, scales) * column
+    return total if isinstance(total, Jet) else Jet(total, {}, {})
+
+
+def _add_square(u: Jet, weight: float, found: dict[str, Array], only_positive: bool = False) -> None:
+    """Add 0.5 * weight * sum over rows of u^2 (of its positive part) to total, gradient and matrices, in place."""
+    shape = np.shape(u.value)
+    on = (u.value > 0).astype(float) if only_positive else np.ones(shape)
+    value = u.value * on
+    found["total"] += 0.5 * weight * np.sum(value * value, axis=1)
+    slopes = {i: np.broadcast_to(slope, shape) * on for i, slope in u.slopes.items()}
+    for i, slope_i in slopes.items():
+        found["gradient"][:, i] += weight * np.sum(value * slope_i, axis=1)
+        for j, slope_j in slopes.items():
+            product = weight * np.sum(slope_i * slope_j, axis=1)
+            found["hessian"][:, i, j] += product
+            found["majoriser"][:, i, j] += product
+    for (i, j), curve in (u.curves or {}).items():
+        bend = weight * np.sum(value * curve, axis=1)
+        found["hessian"][:, i, j] += bend
+        if i != j:
+            found["hessian"][:, j, i] += bend
