@@ -216,7 +216,7 @@ def forecast(
         lead = ["law", "on"]
         columns = [*lead, *(name for name in found.columns if name not in (*lead, "findings"))]
         click.echo(table_text(found[columns], formats))
-        click.echo(f"lo, hi: {interval:g} interval of a measured loss, by bootstrap over runs", err=True)
+        click.echo(f"lo, hi: {interval:g} interval of a measured loss (profile of the objective, and noise)", err=True)
         show_findings(findings)
     stop_on_errors(findings, strict)
 

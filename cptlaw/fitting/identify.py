@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -13,10 +14,17 @@ from cptlaw.laws.calculus import Array, Jet
 RANK_TOLERANCE = 1e-9
 
 
-def jacobian(problem: Problem, c: Array, z: Array) -> Array:
-    """Return d log L / d(c, z) at one coordinate vector: shape (n, free parameters)."""
+def jacobian(problem: Problem, c: Array, z: Array, at: SimpleNamespace | None = None) -> Array:
+    """Return d log L / d(c, z) at one coordinate vector, shape (n, free parameters).
+
+    Rows are those of the problem or, with `at`, other inputs; the coordinates stay those of the problem.
+    """
     offset, columns = problem.columns(z.reshape(1, -1), order=1)
-    columns, _ = problem.normalised(columns)
+    columns, scales = problem.normalised(columns)
+    if at is not None:
+        problem = problem.moved_to(at)
+        offset, columns = problem.columns(z.reshape(1, -1), order=1)
+        columns = [column / scale for column, scale in zip(columns, scales, strict=True)]
     loss = np.zeros(problem.n)
     slopes = np.zeros((problem.n, problem.size))
     for k, part in enumerate([*columns, offset]):

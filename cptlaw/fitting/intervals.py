@@ -1,4 +1,4 @@
-"""Doubt about a forecast: a bootstrap over runs, and how far outside the data a point lies."""
+"""Doubt about a forecast: intervals, draws of the parameters, and how far outside the data a point lies."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting import newton
 from cptlaw.fitting.objective import Objective
-from cptlaw.fitting.problem import Problem
+from cptlaw.fitting.profile import noise, profile, t_quantile
 from cptlaw.laws.calculus import Array
 from cptlaw.units import format_percent, format_quantity
 
@@ -38,9 +39,7 @@ def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
     """
     if fit.n_runs < MIN_RUNS:
         raise DataError(f"{fit.n_runs} runs cannot say how runs differ; intervals need at least {MIN_RUNS}.")
-    problem = Problem(
-        fit.law, fit.law.bind(fit.data, fit.role), fit.data["loss"].to_numpy(dtype=float), fit.options.restraint
-    )
+    problem = fit.problem()
     labels, run_of_row = np.unique(fit.data["run"].to_numpy(dtype=str), return_inverse=True)
     rng = np.random.default_rng([fit.options.seed, 1])
     weights = rng.exponential(size=(count, len(labels)))
@@ -79,11 +78,31 @@ def forecast(fit: Fit, frame: pd.DataFrame, interval: float | None) -> pd.DataFr
             )
             findings = [(*found, silent) for found in findings]
         else:
-            losses = sample_losses(fit, frame)
-            tail = (1.0 - interval) / 2.0
-            out["lo"], out["hi"] = np.quantile(losses, [tail, 1.0 - tail], axis=0)
+            out["lo"], out["hi"], silent_rows = _interval(fit, frame, out["loss"].to_numpy(dtype=float), interval)
+            silent = Finding(
+                "warning",
+                "unbounded",
+                "the data does not bound this loss: parameters that fit as well forecast it at any value.",
+                "Add runs nearer to this point, or hold parameters with --fix or --prior.",
+            )
+            findings = [(*found, silent) if mute else found for found, mute in zip(findings, silent_rows, strict=True)]
     out["findings"] = pd.Series(findings, index=out.index, dtype=object)
     return out
+
+
+def _interval(fit: Fit, frame: pd.DataFrame, loss: Array, interval: float) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Return lower and upper ends for a measured loss, and where the data bounds nothing.
+
+    The doubt about the fitted loss comes from the profile of the objective; the noise of one measurement is added to
+    it in quadrature.
+    """
+    ends = profile(fit, frame, interval)
+    scatter = t_quantile(interval, max(fit.n_points - fit.rank, 1)) * noise(fit).spread
+    centre = np.log(loss)
+    low = np.exp(centre - np.hypot(centre - ends[:, 0], scatter))
+    high = np.exp(centre + np.hypot(ends[:, 1] - centre, scatter))
+    silent = ~np.isfinite(ends)
+    return np.where(silent[:, 0], np.nan, low), np.where(silent[:, 1], np.nan, high), np.asarray(silent.any(axis=1))
 
 
 def sample_losses(fit: Fit, frame: pd.DataFrame, noise: bool = True) -> Array:

@@ -74,6 +74,7 @@ class Problem:
         """Return the law, with the same coordinates, at other rows; their losses are unknown."""
         moved = copy.copy(self)
         moved.x = x
+        moved.n = len(next(iter(vars(x).values())).value)
         return moved
 
     def at_ratio(self, shift: float) -> Problem:

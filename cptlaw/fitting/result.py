@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.findings import Finding
+from cptlaw.fitting.problem import Problem
 from cptlaw.laws.base import Law, Role
 from cptlaw.laws.calculus import Array
 
@@ -81,6 +82,11 @@ class Fit:
         """Parameters and tokens per unit of N and D."""
         return dict(self.law.units)
 
+    def problem(self) -> Problem:
+        """Return the law bound to the fitted rows, as it was when it was fitted."""
+        loss = self.data["loss"].to_numpy(dtype=float)
+        return Problem(self.law, self.law.bind(self.data, self.role), loss, self.options.restraint)
+
     def predict(self, frame: pd.DataFrame) -> Array:
         """Return the fitted loss of each row of `frame`, nats per token, shape (n,)."""
         return self.law.predict(self.params, frame, self.role)
@@ -93,8 +99,8 @@ class Fit:
         frame
             Rows with the law's inputs, raw units.
         interval
-            Probability that a measured loss lies between lo and hi, by bootstrap over runs; ``None`` leaves the two
-            columns out.
+            Probability that a measured loss lies between lo and hi: the profile of the objective along the forecast,
+            which is wide where the data is silent, and the noise of a measurement. ``None`` leaves the two columns out.
 
         Notes
         -----
