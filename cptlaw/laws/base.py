@@ -340,7 +340,7 @@ class Law:
         params
             All parameters by name, or parameter vectors of shape (s, parameters).
         frame
-            Rows with the columns of `inputs`; tokens are not read and may be absent.
+            Rows with the columns of `inputs`; what stands in tokens does not matter, and it may be absent.
         role
             As for `predict`.
         """
@@ -362,7 +362,7 @@ class Law:
         loss
             Nats per token: a number, or an array that broadcasts to (n,), or (s, n) for s parameter vectors.
         frame
-            Rows with the columns of `inputs`; tokens are not read and may be absent.
+            Rows with the columns of `inputs`; what stands in tokens does not matter, and it may be absent.
         role
             As for `predict`.
 

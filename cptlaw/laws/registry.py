@@ -32,6 +32,7 @@ LAWS: dict[str, type[Law]] = {
         ptpp.PTPPBlind,
         ptpp.PTPPNearest,
         ptpp.PTPPOracle,
+        ptpp.PTPPBase,
     )
 }
 SYNONYMS = {"dcpt": "dcpt-l3"}

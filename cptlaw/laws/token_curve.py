@@ -139,7 +139,7 @@ def curve_of(law: Law, params: Mapping[str, float] | Array, frame: pd.DataFrame,
     else:
         named = dict(law.check_params(params))
     fitted = law.fitted(named)
-    if "tokens" in law.inputs:
+    if "tokens" in law.inputs and "tokens" not in frame.columns:
         frame = frame.assign(tokens=law.units["tokens"])
     others = vars(law.bind(frame, role))
     n, unit = len(frame), law.units.get("tokens", 1.0)

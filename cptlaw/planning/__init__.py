@@ -1,0 +1,27 @@
+"""Planning: what to train on, one file per question."""
+
+from cptlaw.planning.compute_allocation import AllocatePlan, ComputeOptimal, allocate, compute_optimal
+from cptlaw.planning.fewest_tokens import MinTokensPlan, min_tokens
+from cptlaw.planning.limited_target_data import LimitedDataPlan, limited_data
+from cptlaw.planning.pareto_front import ParetoPlan, ParetoPoint, pareto
+from cptlaw.planning.replay_trade_off import TradeOffPlan, crossing, trade_off
+from cptlaw.planning.result import MixPlan, Plan
+
+__all__ = [
+    "AllocatePlan",
+    "ComputeOptimal",
+    "LimitedDataPlan",
+    "MinTokensPlan",
+    "MixPlan",
+    "ParetoPlan",
+    "ParetoPoint",
+    "Plan",
+    "TradeOffPlan",
+    "allocate",
+    "compute_optimal",
+    "crossing",
+    "limited_data",
+    "min_tokens",
+    "pareto",
+    "trade_off",
+]

@@ -1,0 +1,66 @@
+"""What repeated target tokens are worth (Muennighoff et al. 2023, arXiv:2305.16264, eq. 5).
+
+A run of D tokens at a replay share r reads T = (1 - r) D target tokens. With U unique ones, T > U repeats them, and
+
+    U + U R* (1 - exp(-R / R*)),   R = T / U - 1,   R* = 15.387756
+
+unique tokens would have done as much. Replayed tokens are taken to be unique: the source corpus is the large one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from cptlaw.laws.calculus import Array
+
+Repetition = Literal["forbid", "discount"]
+REPETITION: tuple[Repetition, ...] = ("forbid", "discount")
+
+HALF_LIFE = 15.387756  # R*, repetitions after which 1 - 1/e of all that repeating can give has been had
+STEPS = 200
+
+
+def effective_tokens(tokens: Any, replay: Any, unique: float) -> Array:
+    """Return the tokens D' without repetition that are worth as much as D tokens with it.
+
+    Parameters
+    ----------
+    tokens, replay
+        Tokens of the whole mix and the share of the source corpus; they broadcast against each other.
+    unique
+        Unique target tokens.
+
+    Examples
+    --------
+    >>> float(effective_tokens(4e10, 0.0, 1e10).round(-3))
+    37256731000.0
+    """
+    total, share = np.asarray(tokens, dtype=float), np.asarray(replay, dtype=float)
+    with np.errstate(invalid="ignore", over="ignore"):
+        target = np.where(share < 1, (1.0 - share) * total, 0.0)  # else 0 * inf
+        source = np.where(share > 0, share * total, 0.0)
+        repeats = np.maximum(target / unique - 1.0, 0.0)
+        worth = unique * (1.0 - HALF_LIFE * np.expm1(-repeats / HALF_LIFE))
+    return np.asarray(source + np.where(repeats > 0, worth, target), dtype=float)
+
+
+def tokens_for_effective(effective: Any, replay: Any, unique: float) -> Array:
+    """Return the tokens D whose worth is `effective`: the inverse of `effective_tokens`.
+
+    Infinity where no number of repetitions is worth that much, as at replay 0 beyond (1 + R*) times the unique tokens.
+    """
+    wanted, share = np.broadcast_arrays(np.asarray(effective, dtype=float), np.asarray(replay, dtype=float))
+    ceiling = np.where(share > 0, np.inf, unique * (1.0 + HALF_LIFE))
+    possible = (wanted < ceiling) & np.isfinite(wanted)
+    tokens = np.where(possible, wanted, unique)
+    # The worth is concave and never above D: Newton from the left climbs to the root without overshooting.
+    for _ in range(STEPS):
+        repeats = np.maximum((1.0 - share) * tokens / unique - 1.0, 0.0)
+        slope = share + (1.0 - share) * np.exp(-repeats / HALF_LIFE)
+        step = np.where(possible, (wanted - effective_tokens(tokens, share, unique)) / slope, 0.0)
+        tokens = tokens + np.maximum(step, 0.0)
+        if np.all(step <= 1e-14 * tokens):
+            break
+    return np.where(possible, tokens, np.inf)

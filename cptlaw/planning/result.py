@@ -1,0 +1,215 @@
+"""What plans are: frozen values that print well, show well in a notebook and go to JSON."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from cptlaw.findings import Finding
+from cptlaw.units import format_percent, format_quantity
+
+FLOPS_PER_PARAMETER_TOKEN = 6.0
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """Base of all plans. Attributes are the promised JSON keys; quantities are raw parameters and raw tokens."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; what is not known or not finite is null."""
+        return _fields(self)
+
+    def _title(self) -> str:
+        raise NotImplementedError
+
+    def _lines(self) -> list[tuple[str, str]]:
+        """Return label and text of each line of the summary."""
+        raise NotImplementedError
+
+    def _findings(self) -> tuple[Finding, ...]:
+        found: tuple[Finding, ...] = getattr(self, "findings", ())
+        return found
+
+    def summary(self) -> str:
+        """Return the plan as text, findings last."""
+        lines = self._lines()
+        width = max(len(label) for label, _ in lines)
+        return "\n".join(
+            [
+                self._title(),
+                *(f"  {label:<{width}}  {text}".rstrip() for label, text in lines),
+                *(f"  {finding}" for finding in self._findings()),
+            ]
+        )
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{html.escape(label)}</th><td>{html.escape(text)}</td></tr>" for label, text in self._lines()
+        )
+        notes = "".join(f"<li>{html.escape(str(finding))}</li>" for finding in self._findings())
+        return f"<p><b>{html.escape(self._title())}</b></p><table>{rows}</table><ul>{notes}</ul>"
+
+
+@dataclass(frozen=True, repr=False)
+class MixPlan(Plan):
+    """A mix to train on: replay, tokens, and the losses to expect.
+
+    Attributes
+    ----------
+    feasible
+        Whether any mix keeps all limits.
+    n_params, ptpp
+        The model: parameters, and pre-training tokens per parameter where given.
+    replay
+        Share of the source corpus; ``None`` where no law reads it, or the plan is infeasible (as all below).
+    tokens, atpp, flops
+        Adaptation tokens, replay included; tokens per parameter; 6 n_params tokens.
+    target_tokens, source_tokens
+        The two parts of `tokens`.
+    target_loss, source_loss
+        Nats per token, each with ``_lo`` and ``_hi``, between which a measured loss lies with probability `interval`.
+    forgetting, forgetting_measure
+        Against the base model's source loss: a fraction, or nats per token where the measure is ``"absolute"``. Its
+        interval is that of the source loss; the base model's loss counts as known.
+    base_source_loss, reference
+        The loss from which forgetting counts, and which of the five references it is.
+    binding
+        What keeps the plan from being better.
+    blocking
+        Where infeasible: the limits of which lifting one would make it feasible, or, where none alone does, those that
+        cannot be kept.
+    best_reachable
+        Where infeasible: the lowest target loss and forgetting that can be reached with the other limits kept.
+    feasible_from
+        Where infeasible: for each blocking limit the value beyond which there is a plan.
+    risk, interval
+        Probability with which limits hold, and coverage of ``_lo`` to ``_hi``.
+    findings
+        The worst first.
+    """
+
+    feasible: bool
+    n_params: float
+    ptpp: float | None
+    replay: float | None = None
+    tokens: float | None = None
+    atpp: float | None = None
+    flops: float | None = None
+    target_tokens: float | None = None
+    source_tokens: float | None = None
+    target_loss: float | None = None
+    target_loss_lo: float | None = None
+    target_loss_hi: float | None = None
+    source_loss: float | None = None
+    source_loss_lo: float | None = None
+    source_loss_hi: float | None = None
+    forgetting: float | None = None
+    forgetting_lo: float | None = None
+    forgetting_hi: float | None = None
+    forgetting_measure: str = "relative"
+    base_source_loss: float | None = None
+    reference: str | None = None
+    binding: tuple[str, ...] = ()
+    blocking: str | None = None
+    best_reachable: Mapping[str, float | None] | None = None
+    feasible_from: Mapping[str, float] | None = None
+    risk: float | None = None
+    interval: float | None = None
+    findings: tuple[Finding, ...] = ()
+
+    def _question(self) -> str:
+        raise NotImplementedError
+
+    def _title(self) -> str:
+        model = f"n_params {format_quantity(self.n_params, 4)}"
+        if self.ptpp is not None:
+            model += f", ptpp {self.ptpp:g}"
+        return f"{self._question()} for {model}"
+
+    def _lines(self) -> list[tuple[str, str]]:
+        if not self.feasible:
+            return self._infeasible_lines()
+        lines = [] if self.replay is None else [("replay", format_percent(self.replay))]
+        lines += [
+            ("tokens", f"{quantity_text(self.tokens)} ({number_text(self.atpp)} per parameter)"),
+            ("flops", quantity_text(self.flops)),
+        ]
+        for name in ("target_loss", "source_loss"):
+            if getattr(self, name) is not None:
+                lines.append((name.replace("_", " "), f"{self._with_interval(name)} nats per token"))
+        if self.forgetting is not None:
+            base = f" of the base model's {number_text(self.base_source_loss)} ({self.reference})"
+            lines.append(("forgetting", self._with_interval("forgetting") + base))
+        lines.append(("binding", ", ".join(self.binding) or "nothing"))
+        if self.risk is not None:
+            lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
+        return lines
+
+    def _infeasible_lines(self) -> list[tuple[str, str]]:
+        lines = [("feasible", "no"), ("blocking", str(self.blocking))]
+        for name, value in (self.best_reachable or {}).items():
+            if value is not None:
+                lines.append((f"best {name.replace('_', ' ')}", self._show(name, value)))
+        for name, value in (self.feasible_from or {}).items():
+            more = "above" if name.startswith("max") or name == "unique-target-tokens" else "below"
+            lines.append((f"feasible with {name}", f"{more} {self._show(_OF_OPTION.get(name, name), value)}"))
+        if self.risk is not None:
+            lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
+        return lines
+
+    def _with_interval(self, name: str) -> str:
+        text = self._show(name, getattr(self, name))
+        low, high = getattr(self, f"{name}_lo"), getattr(self, f"{name}_hi")
+        return text if low is None else f"{text} ({self._show(name, low)} to {self._show(name, high)})"
+
+    def _show(self, name: str, value: float) -> str:
+        if (name == "forgetting" and self.forgetting_measure == "relative") or name == "replay":
+            return format_percent(value, 4)
+        return quantity_text(value) if name == "tokens" else number_text(value)
+
+
+_OF_OPTION = {
+    "max-forgetting": "forgetting",
+    "unique-target-tokens": "tokens",
+    "min-replay": "replay",
+    "max-replay": "replay",
+}
+
+
+def flops_of(n_params: float, tokens: float) -> float:
+    """Return training FLOPs, 6 N D."""
+    return FLOPS_PER_PARAMETER_TOKEN * n_params * tokens
+
+
+def number_text(value: float | None) -> str:
+    """Print a loss or a ratio."""
+    return "not known" if value is None else f"{value:.5g}"
+
+
+def quantity_text(value: float | None) -> str:
+    """Print a count of parameters, tokens or FLOPs."""
+    return "not known" if value is None else format_quantity(value, 4)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return _fields(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
