@@ -24,7 +24,7 @@ DRAWS = 25
 RANGES = {"n_params": (1e8, 1e10), "tokens": (2e8, 1e11), "replay": (0.05, 0.95), "ptpp": (10.0, 500.0)}
 
 
-class NonConformingLaw(AssertionError):
+class NonConformingLawError(AssertionError):
     """A law breaks a rule or a claim of its own."""
 
 
@@ -40,7 +40,7 @@ def check_law(candidate: Law, seed: int = 0) -> None:
 
     Raises
     ------
-    NonConformingLaw
+    NonConformingLawError
         Naming every rule that is broken: description, ranges, finite positive losses, exact derivatives, batching,
         declared monotonicity, limits and divergences, inversion for tokens, and that its name builds it again.
     """
@@ -50,10 +50,10 @@ def check_law(candidate: Law, seed: int = 0) -> None:
     for rule in RULES:
         try:
             rule(candidate, frame, rng)
-        except NonConformingLaw as error:
+        except NonConformingLawError as error:
             broken.append(f"- {(rule.__doc__ or rule.__name__).splitlines()[0]} {error}")
     if broken:
-        raise NonConformingLaw(f"law {candidate.spec} does not conform:\n" + "\n".join(broken))
+        raise NonConformingLawError(f"law {candidate.spec} does not conform:\n" + "\n".join(broken))
 
 
 def random_rows(candidate: Law, rng: np.random.Generator, count: int = ROWS) -> pd.DataFrame:
@@ -76,11 +76,11 @@ def random_params(candidate: Law, rng: np.random.Generator) -> dict[str, float]:
 
 def _expect(condition: Any, message: str) -> None:
     if not np.all(condition):
-        raise NonConformingLaw(message)
+        raise NonConformingLawError(message)
 
 
 def _described(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
-    """It says what it is."""
+    """Describes itself."""
     for attribute in ("name", "equation", "source", "status", "inputs", "units", "amplitudes", "shapes"):
         _expect(hasattr(type(candidate), attribute) or hasattr(candidate, attribute), f"{attribute} is missing.")
     _expect(bool(candidate.__doc__), "the class has no docstring.")
@@ -192,7 +192,7 @@ def _divergences(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) 
 
 
 def _inverted(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
-    """The tokens that it says reach a loss do reach it."""
+    """Inverted for tokens, it reaches the loss that was asked for."""
     if "tokens" not in candidate.inputs:
         return
     for _ in range(DRAWS):

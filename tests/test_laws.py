@@ -10,7 +10,7 @@ from independent import FORMULAS, TRUTHS
 from cptlaw.errors import DataError, UsageError
 from cptlaw.laws import LAWS, card, law
 from cptlaw.laws.base import Law, Shape
-from cptlaw.testing import NonConformingLaw, check_law, random_params, random_rows
+from cptlaw.testing import NonConformingLawError, check_law, random_params, random_rows
 
 # laws.md 4.10: N = 1.8, D = 10, r = 0.2 (own share); 3.11: N = 8.1, D = 72, r = 0.34, P = 279. Billions.
 DCPT = {"E": 1.5, "A": 0.7, "alpha": 0.3, "B": 0.4, "beta": 0.3, "C": 0.1, "gamma": 0.5, "eta": 1.3, "eps": 0.1}
@@ -207,7 +207,7 @@ class Wrong(Law):
 
 
 def test_conformance_suite_finds_false_claims():
-    with pytest.raises(NonConformingLaw) as caught:
+    with pytest.raises(NonConformingLawError) as caught:
         check_law(Wrong())
     for words in ("rises with n_params", "does not vanish", "does not diverge"):
         assert words in str(caught.value)
@@ -224,5 +224,5 @@ class Drifting(Wrong):
 
 
 def test_conformance_suite_finds_wrong_derivatives():
-    with pytest.raises(NonConformingLaw, match="dL/dalpha is wrong"):
+    with pytest.raises(NonConformingLawError, match="dL/dalpha is wrong"):
         check_law(Drifting())

@@ -210,7 +210,8 @@ def fit_rows(
             )
         )
     params = dict(zip(chosen.parameters, map(float, problem.parameters(c[None], z[None])[0]), strict=True))
-    keep = ["run", *(name for name in ("domain", *chosen.inputs) if name in frame.columns), "loss"]
+    # The budget is kept even where the law is blind to it, so that a forecast at another budget can say so.
+    keep = ["run", *dict.fromkeys(name for name in ("domain", *chosen.inputs, "ptpp") if name in frame.columns), "loss"]
     return Fit(
         law=chosen,
         on=training.on,

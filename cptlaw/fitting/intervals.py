@@ -138,6 +138,18 @@ def extrapolation(fit: Fit, row: pd.Series) -> tuple[Finding, ...]:
                 f"A run at or beyond {name} {show(value)} would turn this into interpolation.",
             )
         )
+    if "ptpp" in row.index and "ptpp" in fit.data.columns and "ptpp" not in fit.law.inputs:
+        budgets, asked = np.unique(fit.data["ptpp"].dropna().to_numpy(dtype=float)), float(row["ptpp"])
+        if len(budgets) and not np.any(np.isclose(budgets, asked)):
+            found.append(
+                Finding(
+                    "warning",
+                    "blind-to-budget",
+                    f"law {fit.law.name} does not read ptpp and was fitted at {', '.join(f'{b:g}' for b in budgets)}: "
+                    f"what budget {asked:g} changes is neither in the forecast nor in its interval.",
+                    "Compare with a law that reads ptpp, such as ptpp-floor.",
+                )
+            )
     return tuple(found)
 
 
