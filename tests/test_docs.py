@@ -1,0 +1,67 @@
+"""What the documents say is what the package does."""
+
+import doctest
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import cptlaw
+from cptlaw import examples
+from cptlaw.cli import main
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_python_in_the_readme_runs():
+    failed, tried = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
+    assert tried >= 5
+    assert failed == 0
+
+
+def readme_commands():
+    """Return the commands of README's walk-through, continuation lines joined."""
+    block = README.split("## From a CSV to a plan")[1].split("## What you can ask")[0].replace("\\\n", " ")
+    return [line.strip() for line in block.splitlines() if re.match(r"\s+cptlaw ", line)]
+
+
+def test_commands_in_the_readme_run_and_print_the_plan_that_is_shown(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = re.search(r'ROWS="(.*)"', README)[1]
+    commands = readme_commands()
+    assert len(commands) == 6
+    for command in commands:
+        words = [word.replace("$ROWS", rows) for word in shlex.split(command)]
+        words = [word.replace("$RUNS", str(examples.path("en-fr-pilot"))) for word in words]
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(words[1:])
+        assert not ended.value.code
+    printed = capsys.readouterr().out
+    shown = README.split("Fewest tokens for")[1].split("Every verb")[0]
+    for line in shown.strip().splitlines()[1:]:
+        assert " ".join(line.split()) in " ".join(printed.split())
+
+
+def test_every_file_that_the_readme_names_exists():
+    for path in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / path).exists(), path
+    house = README.split("## The house")[1].split("Imports point")[0]
+    for name in re.findall(r"^ {6}(\S+) ", house, re.MULTILINE):
+        assert (ROOT / "cptlaw" / name).exists(), name
+    for name in re.findall(r"^ {4}(\S+/) ", house, re.MULTILINE):
+        assert (ROOT / name).exists(), name
+
+
+def test_public_names_are_the_promised_ones():
+    """A change here is a change of the interface: say so in CHANGELOG.md."""
+    assert sorted(cptlaw.__all__) == sorted(
+        "Check CptlawError DataError Finding Fit FitError Law Runs UsageError check compare examples fit law load_fit plan "
+        "read_runs".split()
+    )
+    for name in cptlaw.__all__:
+        assert getattr(cptlaw, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        cptlaw.nothing  # noqa: B018
