@@ -54,7 +54,7 @@ def test_scipy_on_the_full_problem_agrees(spec):
     ours = summed_huber(np.log(FORMULAS[spec](fitted.params, *inputs)) - np.log(loss), 0.01)
     assert fitted.objective == pytest.approx(ours, rel=1e-9)
     bounds = {name: (shape.low, shape.high) for name, shape in chosen.shapes.items()}
-    bounds = {name: (0.0, np.inf) for name in chosen.amplitudes} | bounds
+    bounds = dict.fromkeys(chosen.amplitudes, (0.0, np.inf)) | bounds
     for start in (TRUTHS[spec], fitted.params):
         theirs, objective = scipy_fit(
             FORMULAS[spec], {n: start[n] for n in chosen.parameters}, bounds, inputs, loss, 0.01

@@ -1,0 +1,601 @@
+"""Fewest tokens: against brute force, bound in every way, infeasible in every way, and on real runs."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.planning.repetition import effective_tokens, tokens_for_effective
+from planning_fits import (
+    DCPT_SOURCE,
+    DCPT_TARGET,
+    FORM_1,
+    FORM_3,
+    MODEL,
+    SOURCE_1,
+    brute_force,
+    made_fit,
+)
+
+BASE = 1.9
+
+
+@pytest.fixture(scope="module")
+def forms():
+    return made_fit("ptpp-gated-floor", FORM_3, "target"), made_fit("ptpp-floor", SOURCE_1, "source")
+
+
+def plan(forms, **options):
+    return cl.plan.min_tokens(*forms, **{"interval": None, **MODEL, **options})
+
+
+def check_against_brute_force(found, forms, limits, low=0.1, high=0.5, floor=2e9, cap=None):
+    share, tokens = brute_force(*forms, limits, low, high, floor, cap=cap)
+    assert found.feasible
+    # The grid's tokens are too many by what its spacing misses, never too few.
+    assert found.tokens <= tokens * (1 + 1e-9)
+    assert found.tokens == pytest.approx(tokens, rel=2e-3)
+    assert found.replay == pytest.approx(share, abs=2 * (high - low) / 4000 + 1e-9)
+    frame = pd.DataFrame({**MODEL, "replay": [found.replay], "tokens": [found.tokens]})
+    for fit, highest in limits:
+        assert fit.law.predict(fit.params, frame, fit.role)[0] <= highest * (1 + 1e-9)
+
+
+def test_crossing_of_two_limits(forms):
+    found = plan(forms, max_forgetting="2%", max_target_loss=1.8, base_source_loss=BASE)
+    assert found.binding == ("max-forgetting", "max-target-loss")
+    assert 0.1 < found.replay < 0.5
+    assert found.forgetting == pytest.approx(0.02, abs=1e-9)
+    assert found.target_loss == pytest.approx(1.8, abs=1e-9)
+    assert found.atpp == pytest.approx(found.tokens / 8.1e9)
+    assert found.flops == pytest.approx(6 * 8.1e9 * found.tokens)
+    assert found.source_tokens + found.target_tokens == pytest.approx(found.tokens)
+    check_against_brute_force(found, forms, [(forms[0], 1.8), (forms[1], BASE * 1.02)])
+
+
+def test_crossing_is_exact(forms):
+    """Both branches invert in closed form, so a scalar root gives the crossing to rounding."""
+    from scipy.optimize import brentq
+
+    target, source = forms
+
+    def tokens(fit, loss, share):
+        return fit.law.tokens_for(fit.params, loss, pd.DataFrame({**MODEL, "replay": [share]}), fit.role)[0]
+
+    found = plan(forms, max_forgetting="2%", max_target_loss=1.8, base_source_loss=BASE)
+    share = brentq(
+        lambda r: np.log(tokens(target, 1.8, r) / tokens(source, BASE * 1.02, r)),
+        found.replay - 1e-3,
+        found.replay + 1e-3,
+        xtol=1e-14,
+    )
+    assert found.tokens == pytest.approx(tokens(target, 1.8, share), rel=1e-7)
+    assert found.replay == pytest.approx(share, abs=1e-9)
+
+
+@pytest.mark.parametrize("limit", [{"max_target_loss": 1.73}, {"max_target_loss": 1.69}])
+def test_golden_parameters_bound_by_the_target_alone(limit):
+    forms = made_fit("ptpp-gated-floor", FORM_3, "target"), made_fit("ptpp-floor", FORM_1, "source")
+    found = plan(forms, **limit)
+    assert found.binding == ("max-target-loss",)
+    check_against_brute_force(found, forms, [(forms[0], limit["max_target_loss"])])
+
+
+def test_bound_by_forgetting_alone(forms):
+    found = plan(forms, max_forgetting="1%", max_target_loss=2.5, base_source_loss=BASE)
+    assert found.binding == ("max-forgetting",)
+    check_against_brute_force(found, forms, [(forms[1], BASE * 1.01)])
+
+
+@pytest.mark.parametrize("laws", [("dcpt-l3", "dcpt-l3"), ("dcpt-l3", "ptpp-floor")])
+def test_other_laws(laws):
+    params = {"dcpt-l3": (DCPT_TARGET, DCPT_SOURCE), "ptpp-floor": (FORM_1, SOURCE_1)}
+    forms = tuple(
+        made_fit(spec, params[spec][i], role) for i, (spec, role) in enumerate(zip(laws, ("target", "source")))
+    )
+    reach = [
+        float(fit.law.predict(fit.params, pd.DataFrame({**MODEL, "replay": [0.3], "tokens": [20e9]}), fit.role)[0])
+        for fit in forms
+    ]
+    found = plan(forms, max_target_loss=reach[0], max_source_loss=reach[1])
+    check_against_brute_force(found, forms, [(forms[0], reach[0]), (forms[1], reach[1])])
+
+
+def test_law_without_closed_form():
+    target = made_fit(
+        "dcpt-l2",
+        {"E": 1.0, "A": 0.7, "alpha": 0.3, "B": 0.4, "beta": 0.3, "C": 0.1, "gamma": 0.5, "eta": 0.8, "eps": 0.1},
+        "target",
+    )
+    source = made_fit("dcpt-l3", DCPT_SOURCE, "source")
+    found = plan((target, source), max_target_loss=1.75, max_source_loss=2.25)
+    check_against_brute_force(found, (target, source), [(target, 1.75), (source, 2.25)])
+
+
+def test_law_without_replay():
+    params = {"E": 1.7, "A": 400.0, "alpha": 0.34, "B": 400.0, "beta": 0.28}
+    target = made_fit("chinchilla", params, "target")
+    found = cl.plan.min_tokens(target, n_params=8.1e9, max_target_loss=2.5, interval=None)
+    assert found.feasible
+    assert found.replay is None
+    assert found.target_tokens is None
+    assert found.target_loss == pytest.approx(2.5)
+    assert "replay" not in found.summary()
+
+
+def test_quantities_as_text(forms):
+    text = plan(forms, n_params="8.1B", ptpp="279", max_forgetting="2%", max_target_loss="1.8", base_source_loss="1.9")
+    number = plan(forms, max_forgetting=0.02, max_target_loss=1.8, base_source_loss=1.9)
+    assert text == number
+
+
+def test_absolute_and_relative_forgetting_agree(forms):
+    relative = plan(forms, max_forgetting=0.02, max_target_loss=1.8, base_source_loss=BASE)
+    absolute = plan(
+        forms, max_forgetting=0.02 * BASE, max_target_loss=1.8, base_source_loss=BASE, forgetting="absolute"
+    )
+    as_loss = plan(forms, max_source_loss=1.02 * BASE, max_target_loss=1.8)
+    assert absolute.tokens == pytest.approx(relative.tokens, rel=1e-9)
+    assert as_loss.tokens == pytest.approx(relative.tokens, rel=1e-9)
+    assert absolute.forgetting == pytest.approx(0.02 * BASE, abs=1e-9)
+    assert absolute.forgetting_measure == "absolute"
+    assert as_loss.binding == ("max-source-loss", "max-target-loss")
+    assert as_loss.forgetting is None
+    assert "no-reference" in [finding.code for finding in as_loss.findings]
+
+
+def test_smallest_fitted_tokens(forms):
+    found = plan(forms, max_target_loss=3.0, max_forgetting="20%", base_source_loss=BASE)
+    assert found.tokens == pytest.approx(2e9)
+    assert found.binding == ("smallest-fitted-tokens",)
+    assert "smallest-fitted-tokens" in [finding.code for finding in found.findings]
+
+
+def test_replay_below_the_fitted_range_warns(forms):
+    found = plan(forms, max_target_loss=1.8, min_replay=0.01, max_replay=0.05)
+    assert found.replay <= 0.05
+    warned = [finding for finding in found.findings if finding.code == "extrapolation" and "replay" in finding.message]
+    assert warned
+    assert warned[0].severity == "warning"
+    assert "max-replay" in found.binding or "min-replay" in found.binding or 0.01 < found.replay < 0.05
+
+
+def test_edge_of_the_fitted_range_is_said():
+    source = made_fit("ptpp-floor", SOURCE_1, "source")
+    target = made_fit("ptpp-gated-floor", FORM_3, "target")
+    found = plan((target, source), max_forgetting="0.9%", base_source_loss=BASE)
+    assert found.replay == pytest.approx(0.5)
+    assert "replay-at-edge" in [finding.code for finding in found.findings]
+
+
+def test_target_that_falls_with_replay_is_said():
+    rising = FORM_3 | {"B": 0.1, "C": 0.4}
+    target = made_fit("ptpp-gated-floor", rising, "target")
+    found = cl.plan.min_tokens(target, **MODEL, max_target_loss=2.2, interval=None)
+    assert "target-falls-with-replay" in [finding.code for finding in found.findings]
+
+
+# -- infeasible ----------------------------------------------------------------------------------------------------------
+
+
+def lowest(fit, low=0.1, high=0.5, keep=None):
+    """Lowest loss with tokens without bound, where another law keeps its limit."""
+    shares = np.linspace(low, high, 200_001)
+    frame = pd.DataFrame({**MODEL, "replay": shares})
+    limit = fit.law.token_curve(fit.params, frame, fit.role).limit
+    if keep is not None:
+        other, highest = keep
+        kept = other.law.token_curve(other.params, frame, other.role).limit <= highest
+        limit = limit[kept]
+    return float(limit.min())
+
+
+def test_target_out_of_reach(forms):
+    found = plan(forms, max_forgetting="2%", max_target_loss=1.2, base_source_loss=BASE)
+    assert not found.feasible
+    assert found.blocking == "max-target-loss"
+    expected = lowest(forms[0], keep=(forms[1], BASE * 1.02))
+    assert found.best_reachable["target_loss"] == pytest.approx(expected, rel=1e-9)
+    assert found.best_reachable["forgetting"] == pytest.approx(lowest(forms[1]) / BASE - 1, rel=1e-9)
+    assert found.feasible_from == {"max-target-loss": found.best_reachable["target_loss"]}
+    assert found.tokens is None
+    assert "max-target-loss" in found.summary()
+    # Just above the value that is named, there is a plan; just below, there is none.
+    value = found.feasible_from["max-target-loss"]
+    options = {"max_forgetting": "2%", "base_source_loss": BASE}
+    assert plan(forms, max_target_loss=value * 1.001, **options).feasible
+    assert not plan(forms, max_target_loss=value * 0.999, **options).feasible
+
+
+def test_forgetting_out_of_reach(forms):
+    found = plan(forms, max_forgetting=-0.2, max_target_loss=1.8, base_source_loss=BASE)
+    assert found.blocking == "max-forgetting"
+    expected = lowest(forms[1], keep=(forms[0], 1.8)) / BASE - 1
+    assert found.best_reachable["forgetting"] == pytest.approx(expected, rel=1e-9)
+
+
+def test_limits_that_exclude_each_other():
+    # With a strong barrier in the target law, a low target loss needs little replay and low forgetting much.
+    target = made_fit("dcpt-l3", DCPT_TARGET | {"C": 0.5}, "target")
+    source = made_fit("dcpt-l3", DCPT_SOURCE | {"C": 0.5}, "source")
+    shares = {
+        fit.role: fit.law.token_curve(fit.params, pd.DataFrame({**MODEL, "replay": [0.1, 0.5]}), fit.role).limit
+        for fit in (target, source)
+    }
+    options = {"max_target_loss": shares["target"][0] * 1.001, "max_source_loss": shares["source"][1] * 1.001}
+    found = plan((target, source), **options)
+    assert found.blocking == "max-source-loss and max-target-loss"
+    assert set(found.feasible_from) == {"max-source-loss", "max-target-loss"}
+    for name in ("max_target_loss", "max_source_loss"):
+        value = found.feasible_from[name.replace("_", "-")]
+        assert plan((target, source), **{**options, name: value * 1.0001}).feasible
+        assert not plan((target, source), **{**options, name: value * 0.9999}).feasible
+    assert found.best_reachable["target_loss"] == pytest.approx(
+        lowest(target, keep=(source, options["max_source_loss"])), rel=1e-5
+    )
+
+
+def test_two_limits_that_are_both_out_of_reach(forms):
+    options = {"max_forgetting": -0.3, "max_target_loss": 1.2, "base_source_loss": BASE}
+    found = plan(forms, **options)
+    assert found.blocking == "max-forgetting and max-target-loss"
+    granted = {
+        "max_forgetting": found.feasible_from["max-forgetting"] + 1e-4,
+        "max_target_loss": found.feasible_from["max-target-loss"] + 1e-4,
+    }
+    assert plan(forms, **{**options, **granted}).feasible
+
+
+def test_range_of_replay_blocks(forms):
+    options = {"max_forgetting": "0.9%", "max_target_loss": 2.0, "base_source_loss": BASE}
+    free = plan(forms, **options)
+    found = plan(forms, **options, max_replay=0.12)
+    assert free.feasible
+    assert not found.feasible
+    assert "max-replay" in found.blocking
+    value = found.feasible_from["max-replay"]
+    assert plan(forms, **options, max_replay=value + 1e-4).feasible
+    assert not plan(forms, **options, max_replay=value - 1e-4).feasible
+
+
+def test_a_sliver_of_feasible_replay_is_found(forms):
+    """A feasible stretch a thousand times narrower than the grid of replay."""
+    target, source = (
+        made_fit("dcpt-l3", DCPT_TARGET | {"C": 0.5}, "target"),
+        made_fit("dcpt-l3", DCPT_SOURCE | {"C": 0.5}, "source"),
+    )
+    frame = pd.DataFrame({**MODEL, "replay": [0.3217]})
+    limits = {
+        f"max_{fit.role}_loss": float(fit.law.token_curve(fit.params, frame, fit.role).limit[0]) * (1 + 1e-7)
+        for fit in (target, source)
+    }
+    found = plan((target, source), **limits)
+    assert found.feasible
+    assert found.replay == pytest.approx(0.3217, abs=1e-5)
+
+
+# -- unique target tokens ------------------------------------------------------------------------------------------------
+
+
+def test_effective_tokens_golden_and_inverse():
+    assert float(effective_tokens(4e10, 0.0, 1e10)) == pytest.approx(3.72567312306e10, rel=1e-11)
+    rng = np.random.default_rng(0)
+    tokens, share = np.exp(rng.uniform(20, 28, 500)), rng.uniform(0, 1, 500)
+    worth = effective_tokens(tokens, share, 1e10)
+    assert np.all(worth <= tokens * (1 + 1e-12))
+    # Where repeats add nothing that a float can hold, the inverse is not defined.
+    sharp = (1 - share) * tokens < 200 * 1e10
+    np.testing.assert_allclose(tokens_for_effective(worth, share, 1e10)[sharp], tokens[sharp], rtol=1e-9)
+    assert np.isinf(tokens_for_effective(1e10 * 16.4, 0.0, 1e10))
+    assert float(effective_tokens(np.inf, 0.0, 1e10)) == pytest.approx(1e10 * 16.387756)
+    assert float(effective_tokens(np.inf, 1.0, 1e10)) == np.inf
+
+
+def test_unique_tokens_forbidden_to_repeat(forms):
+    options = {"max_forgetting": "2%", "max_target_loss": 1.8, "base_source_loss": BASE}
+    free = plan(forms, **options)
+    enough = plan(forms, **options, unique_target_tokens=free.target_tokens * 1.01)
+    assert enough.tokens == pytest.approx(free.tokens, rel=1e-9)
+    assert enough.target_epochs == pytest.approx(1 / 1.01)
+    # A little less than the free plan reads: more replay makes up for it, at more tokens.
+    tight = plan(forms, **options, unique_target_tokens=free.target_tokens * 0.9999)
+    if tight.feasible:
+        assert tight.tokens > free.tokens
+        assert "unique-target-tokens" in tight.binding
+    none = plan(forms, **options, unique_target_tokens=free.target_tokens * 0.2)
+    assert not none.feasible
+    assert "unique-target-tokens" in none.blocking
+    value = none.feasible_from["unique-target-tokens"]
+    assert plan(forms, **options, unique_target_tokens=value * 1.0001).feasible
+    assert not plan(forms, **options, unique_target_tokens=value * 0.9999).feasible
+
+
+def test_unique_tokens_bind_against_brute_force():
+    # Hardly rising with replay, so that a cap on target tokens moves the optimum along the branch of the target.
+    target = made_fit("ptpp-floor", FORM_1 | {"nu": 0.01, "C": 1e-9}, "target")
+    source = made_fit("ptpp-floor", SOURCE_1, "source")
+    free = plan((target, source), max_target_loss=1.8)
+    cap = free.target_tokens * 0.9
+    found = plan((target, source), max_target_loss=1.8, unique_target_tokens=cap)
+    check_against_brute_force(found, (target, source), [(target, 1.8)], cap=cap)
+    assert found.binding == ("max-target-loss", "unique-target-tokens")
+    assert found.target_tokens == pytest.approx(cap, rel=1e-6)
+
+
+def test_unique_tokens_at_a_discount(forms):
+    options = {"max_forgetting": "2%", "max_target_loss": 1.8, "base_source_loss": BASE}
+    free = plan(forms, **options)
+    found = plan(forms, **options, unique_target_tokens=free.target_tokens / 4, repetition="discount")
+    assert found.tokens > free.tokens
+    assert found.target_epochs > 4
+    assert "unique-target-tokens" in found.binding
+    # The same number of tokens counts, so the losses are the same.
+    assert found.effective_tokens == pytest.approx(free.tokens, rel=1e-8)
+    assert found.target_loss == pytest.approx(1.8, abs=1e-9)
+    worth = effective_tokens(found.tokens, found.replay, free.target_tokens / 4)
+    assert float(worth) == pytest.approx(found.effective_tokens)
+
+
+# -- risk ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def doubtful():
+    return (
+        made_fit("ptpp-gated-floor", FORM_3, "target", spread=0.01, noise=0.002, seed=1),
+        made_fit("ptpp-floor", SOURCE_1, "source", spread=0.01, noise=0.002, seed=2),
+    )
+
+
+OPTIONS = {"max_forgetting": "2%", "max_target_loss": 1.8, "base_source_loss": BASE}
+
+
+def test_more_certainty_costs_tokens(doubtful):
+    point = plan(doubtful, **OPTIONS)
+    tokens = []
+    for risk in (0.3, 0.5, 0.6, 0.7, 0.8):
+        found = plan(doubtful, **OPTIONS, risk=risk)
+        assert found.feasible
+        assert found.price_of_doubt == pytest.approx(found.tokens - point.tokens, rel=1e-6, abs=1.0)
+        assert found.risk == risk
+        tokens.append(found.tokens)
+    assert np.all(np.diff(tokens) >= 0)
+    assert tokens[1] == pytest.approx(point.tokens, rel=0.15)
+
+
+def test_without_spread_risk_changes_nothing(forms):
+    certain = plan(forms, **OPTIONS, risk=0.9)
+    assert certain.tokens == pytest.approx(plan(forms, **OPTIONS).tokens, rel=1e-6)
+    assert certain.price_of_doubt == pytest.approx(0.0, abs=certain.tokens * 1e-6)
+
+
+def test_limits_hold_in_the_share_of_draws_asked_for(doubtful):
+    from cptlaw.fitting.intervals import noise_draws
+
+    found = plan(doubtful, **OPTIONS, risk=0.8)
+    frame = pd.DataFrame({**MODEL, "replay": [found.replay], "tokens": [found.tokens]})
+    for fit, highest in zip(doubtful, (1.8, BASE * 1.02), strict=True):
+        draws = fit.draws()
+        losses = fit.law.predict_many(draws, frame, fit.role)[:, 0] * np.exp(noise_draws(fit, len(draws)))
+        kept = np.mean(losses <= highest * (1 + 1e-9))
+        assert kept >= 0.8
+        assert kept <= 0.81  # both limits bind
+
+
+def test_infeasible_for_doubt_alone():
+    doubtful = (
+        made_fit("ptpp-gated-floor", FORM_3, "target", spread=0.05, seed=1),
+        made_fit("ptpp-floor", SOURCE_1, "source", spread=0.05, seed=2),
+    )
+    found = plan(doubtful, **OPTIONS, risk=0.99)
+    assert not found.feasible
+    assert "doubt-decides" in [finding.code for finding in found.findings]
+    # The best value within reach is the one kept with that probability, so it lies above the point forecast's.
+    assert found.best_reachable["forgetting"] > lowest(doubtful[1]) / BASE - 1
+    name = found.blocking.split(" and ")[0]
+    assert name in found.feasible_from
+
+
+# -- references ----------------------------------------------------------------------------------------------------------
+
+
+def base_models(loss=None):
+    rows = [(n, p) for n in (2.4e8, 5e8, 8.1e9) for p in (15.0, 31.0, 279.0)]
+    base = pd.DataFrame(rows, columns=["n_params", "ptpp"])
+    params = {"E": 1.5, "A": 0.25, "B": 0.9, "alpha": 0.3, "beta": 0.35}
+    base["loss"] = cl.law("ptpp-base").predict(params, base) if loss is None else loss
+    return base
+
+
+def sourced(forms, base):
+    return forms[0], made_fit("ptpp-floor", SOURCE_1, "source", base=base)
+
+
+def test_measured_reference_from_the_fit(forms):
+    base = base_models()
+    pair = sourced(forms, base)
+    found = plan(pair, max_forgetting="20%", max_target_loss=1.8)
+    expected = base.query("n_params == 8.1e9 and ptpp == 279")["loss"].item()
+    assert found.base_source_loss == pytest.approx(expected)
+    assert found.reference == "measured"
+    nearly = plan(pair, n_params=8.1e9 * (1 + 1e-8), max_forgetting="20%", max_target_loss=1.8)
+    assert nearly.base_source_loss == pytest.approx(expected)
+
+
+def test_base_law_reference(forms):
+    base = base_models()
+    known = base.query("n_params == 8.1e9 and ptpp == 279")["loss"].item()
+    held_out = base.query("not (n_params == 8.1e9 and ptpp == 279)")
+    found = plan(sourced(forms, held_out), max_forgetting="20%", max_target_loss=1.8, reference="base-law")
+    assert found.base_source_loss == pytest.approx(known, rel=1e-3)
+    assert found.reference == "base-law"
+    runs = base.assign(tokens=0.0, run=[f"b{i}" for i in range(len(base))], eval="source")
+    given = cl.fit("ptpp-base", runs, on="source")
+    again = plan(sourced(forms, None), max_forgetting="20%", max_target_loss=1.8, reference="base-law", base_law=given)
+    assert again.base_source_loss == pytest.approx(known, rel=1e-6)
+    with_risk = plan(
+        sourced(forms, held_out), max_forgetting="20%", max_target_loss=1.8, reference="base-law", risk=0.8
+    )
+    assert with_risk.feasible
+
+
+def test_asymptote_reference(forms):
+    found = plan(forms, max_forgetting="20%", max_target_loss=1.8, reference="asymptote")
+    p = SOURCE_1
+    expected = p["E"] + p["A"] / 8.1 ** p["alpha"] + p["C"] / (1 + 1e-5) ** p["gamma"] + p["F"] / 279 ** p["eta"]
+    assert found.base_source_loss == pytest.approx(expected, rel=1e-6)
+    assert plan(forms, max_forgetting="20%", max_target_loss=1.8, reference="asymptote", risk=0.7).feasible
+
+
+def test_min_tokens_reference(forms):
+    found = plan(forms, max_forgetting="5%", max_target_loss=1.8, reference="min-tokens")
+    row = pd.DataFrame({**MODEL, "replay": [1.0], "tokens": [2e9]})
+    assert found.base_source_loss == pytest.approx(forms[1].predict(row)[0])
+    assert ("warning", "reference-min-tokens") in [(f.severity, f.code) for f in found.findings]
+    assert plan(forms, max_forgetting="5%", max_target_loss=1.8, reference="min-tokens", risk=0.7).feasible
+
+
+def test_shifted_reference(forms):
+    source = made_fit("ptpp-floor:shifted=true", SOURCE_1 | {"kappa": 0.01}, "source")
+    found = plan((forms[0], source), max_forgetting="6%", max_target_loss=1.8, reference="shifted")
+    row = pd.DataFrame({**MODEL, "replay": [1.0], "tokens": [0.0]})
+    assert found.base_source_loss == pytest.approx(source.predict(row)[0])
+    assert np.isfinite(found.base_source_loss)
+    with pytest.raises(cl.UsageError, match="shifted=true"):
+        plan(forms, max_forgetting="6%", reference="shifted")
+
+
+def test_references_are_ordered_as_the_spec_says(forms):
+    def base(kind):
+        return plan(forms, max_forgetting="20%", reference=kind).base_source_loss
+
+    assert base("asymptote") < base("min-tokens")
+
+
+# -- bad usage -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "needs a limit"),
+        ({"max_target_loss": 0}, "max_target_loss .* is not positive"),
+        ({"max_target_loss": "low"}, "'low' is not a number"),
+        ({"max_forgetting": "2%"}, "none was measured at n_params 8.1B and ptpp 279"),
+        ({"max_forgetting": "2%", "ptpp": None}, "reads ptpp"),
+        ({"max_forgetting": "2%", "base_source_loss": 2, "reference": "asymptote"}, "Leave one of the two out"),
+        ({"max_forgetting": "2%", "reference": "base-law"}, "0 base models"),
+        ({"max_forgetting": "2%", "reference": "guess"}, "guess.* is unknown"),
+        ({"max_target_loss": 1.8, "risk": 90}, "no probability"),
+        ({"max_target_loss": 1.8, "interval": 1.0}, "no probability"),
+        ({"max_target_loss": 1.8, "min_replay": 0.6, "max_replay": 0.2}, "nothing lies between"),
+        ({"max_target_loss": 1.8, "min_replay": 34}, "Did you mean 34%"),
+        ({"max_target_loss": 1.8, "n_params": -1}, "n_params .* is not positive"),
+        ({"max_target_loss": 1.8, "forgetting": "relativ"}, "Did you mean 'relative'"),
+        ({"max_target_loss": 1.8, "repetition": "no"}, "forbid, discount"),
+        ({"max_target_loss": 1.8, "unique_target_tokens": 0}, "unique_target_tokens"),
+    ],
+)
+def test_bad_usage(forms, options, message):
+    with pytest.raises(cl.UsageError, match=message):
+        plan(forms, **options)
+
+
+def test_bad_fits(forms):
+    target, source = forms
+    with pytest.raises(cl.UsageError, match="exchanged"):
+        plan((source, target), max_target_loss=1.8)
+    with pytest.raises(cl.UsageError, match="needs source="):
+        cl.plan.min_tokens(target, **MODEL, max_source_loss=1.8)
+    with pytest.raises(cl.UsageError, match="needs source="):
+        cl.plan.min_tokens(target, **MODEL, max_forgetting="2%")
+    with pytest.raises(cl.UsageError, match="expected a fit"):
+        cl.plan.min_tokens(3, **MODEL, max_target_loss=1.8)
+    with pytest.raises(cl.DataError, match="no such file"):
+        cl.plan.min_tokens("nowhere.json", **MODEL, max_target_loss=1.8)
+    with pytest.raises(cl.DataError, match="non_embedding"):
+        cl.plan.min_tokens(
+            made_fit("ptpp-floor", FORM_1, "target", kind="total"),
+            made_fit("ptpp-floor", SOURCE_1, "source", kind="non_embedding"),
+            **MODEL,
+            max_target_loss=1.8,
+        )
+    with pytest.raises(cl.UsageError, match="share no replay"):
+        plan((made_fit("ptpp-floor", FORM_1, "target", replay=(0.01, 0.02)), source), max_target_loss=1.8)
+    with pytest.raises(cl.UsageError, match="law of base models"):
+        plan(forms, max_forgetting="2%", reference="base-law", base_law=source)
+
+
+# -- the answer as a value -----------------------------------------------------------------------------------------------
+
+
+def test_json_round_trip(forms):
+    for found in (
+        plan(forms, **OPTIONS),
+        plan(forms, max_target_loss=1.0),
+        plan(forms, **OPTIONS, unique_target_tokens="3B", repetition="discount"),
+    ):
+        document = found.to_dict()
+        assert json.loads(json.dumps(document, allow_nan=False)) == document
+        for key in ("feasible", "replay", "tokens", "atpp", "flops", "target_loss", "source_loss", "forgetting"):
+            assert key in document
+        assert isinstance(document["binding"], list)
+        for loss in ("target_loss", "source_loss", "forgetting"):
+            assert {f"{loss}_lo", f"{loss}_hi"} <= set(document)
+    assert document["blocking"] is None
+    lost = plan(forms, max_target_loss=1.0).to_dict()
+    assert set(lost["best_reachable"]) == {"target_loss", "forgetting"}
+    assert lost["blocking"] == "max-target-loss"
+
+
+def test_prints(forms):
+    found = plan(forms, **OPTIONS)
+    assert repr(found) == found.summary()
+    assert "8.1B" in found.summary()
+    assert "<table>" in found._repr_html_()
+    with pytest.raises(AttributeError):
+        found.tokens = 3
+
+
+# -- real runs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pilot():
+    runs = cl.examples.load("en-fr-pilot")
+    where = "ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5) and tokens >= 80K and lr_schedule == 'constant'"
+    return tuple(cl.fit("ptpp-floor", runs, on=on, where=where) for on in ("target", "source"))
+
+
+def test_real_runs(pilot):
+    options = {"n_params": 124672, "ptpp": 279}
+    found = cl.plan.min_tokens(*pilot, **options, max_forgetting="18%", max_target_loss=1.75)
+    assert found.feasible
+    assert found.base_source_loss == pytest.approx(1.7293)
+    assert found.binding == ("max-forgetting", "max-target-loss")
+    for name in ("target_loss", "source_loss", "forgetting"):
+        assert getattr(found, f"{name}_lo") < getattr(found, name) < getattr(found, f"{name}_hi")
+    assert cl.plan.min_tokens(*pilot, **options, max_forgetting="18%", max_target_loss=1.75) == found
+    impossible = cl.plan.min_tokens(*pilot, **options, max_forgetting="2%", max_target_loss=1.75)
+    assert impossible.blocking == "max-forgetting"
+    assert 0.1 < impossible.best_reachable["forgetting"] < 0.18
+
+
+def test_real_risk(pilot):
+    options = {"n_params": 124672, "ptpp": 279, "max_forgetting": "21%", "max_target_loss": 1.8, "interval": None}
+    point = cl.plan.min_tokens(*pilot, **options)
+    doubtful = [cl.plan.min_tokens(*pilot, **options, risk=risk) for risk in (0.5, 0.7, 0.9)]
+    assert all(found.feasible for found in doubtful)
+    tokens = [found.tokens for found in doubtful]
+    assert tokens == sorted(tokens)
+    assert tokens[-1] > point.tokens
+
+
+def test_real_base_law(pilot):
+    found = cl.plan.min_tokens(
+        *pilot, n_params=124672, ptpp=279, max_forgetting="18%", max_target_loss=1.75, reference="base-law"
+    )
+    assert found.base_source_loss == pytest.approx(1.8, abs=0.1)
+    assert "1.7293" in next(f.message for f in found.findings if f.code == "reference-base-law")
