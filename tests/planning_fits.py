@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from cptlaw.fitting import Fit
 from cptlaw.fitting.fit_law import Options
@@ -86,3 +87,27 @@ def brute_force(target, source, limits, low, high, floor, n_params=8.1e9, ptpp=2
         need = np.where((1 - shares) * need <= cap, need, np.inf)
     best = int(np.argmin(need))
     return shares[best], need[best]
+
+
+def check_against_brute_force(found, forms, limits, low=0.1, high=0.5, floor=2e9, cap=None):
+    share, tokens = brute_force(*forms, limits, low, high, floor, cap=cap)
+    assert found.feasible
+    # The grid's tokens are too many by what its spacing misses, never too few.
+    assert found.tokens <= tokens * (1 + 1e-9)
+    assert found.tokens == pytest.approx(tokens, rel=2e-3)
+    assert found.replay == pytest.approx(share, abs=2 * (high - low) / 4000 + 1e-9)
+    frame = pd.DataFrame({**MODEL, "replay": [found.replay], "tokens": [found.tokens]})
+    for fit, highest in limits:
+        assert fit.law.predict(fit.params, frame, fit.role)[0] <= highest * (1 + 1e-9)
+
+
+def lowest(fit, low=0.1, high=0.5, keep=None):
+    """Lowest loss with tokens without bound, where another law keeps its limit."""
+    shares = np.linspace(low, high, 200_001)
+    frame = pd.DataFrame({**MODEL, "replay": shares})
+    limit = fit.law.token_curve(fit.params, frame, fit.role).limit
+    if keep is not None:
+        other, highest = keep
+        kept = other.law.token_curve(other.params, frame, other.role).limit <= highest
+        limit = limit[kept]
+    return float(limit.min())

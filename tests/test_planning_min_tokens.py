@@ -5,9 +5,6 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-
-import cptlaw as cl
-from cptlaw.planning.repetition import effective_tokens, tokens_for_effective
 from planning_fits import (
     DCPT_SOURCE,
     DCPT_TARGET,
@@ -15,9 +12,12 @@ from planning_fits import (
     FORM_3,
     MODEL,
     SOURCE_1,
-    brute_force,
+    check_against_brute_force,
+    lowest,
     made_fit,
 )
+
+import cptlaw as cl
 
 BASE = 1.9
 
@@ -27,20 +27,11 @@ def forms():
     return made_fit("ptpp-gated-floor", FORM_3, "target"), made_fit("ptpp-floor", SOURCE_1, "source")
 
 
+OPTIONS = {"max_forgetting": "2%", "max_target_loss": 1.8, "base_source_loss": BASE}
+
+
 def plan(forms, **options):
     return cl.plan.min_tokens(*forms, **{"interval": None, **MODEL, **options})
-
-
-def check_against_brute_force(found, forms, limits, low=0.1, high=0.5, floor=2e9, cap=None):
-    share, tokens = brute_force(*forms, limits, low, high, floor, cap=cap)
-    assert found.feasible
-    # The grid's tokens are too many by what its spacing misses, never too few.
-    assert found.tokens <= tokens * (1 + 1e-9)
-    assert found.tokens == pytest.approx(tokens, rel=2e-3)
-    assert found.replay == pytest.approx(share, abs=2 * (high - low) / 4000 + 1e-9)
-    frame = pd.DataFrame({**MODEL, "replay": [found.replay], "tokens": [found.tokens]})
-    for fit, highest in limits:
-        assert fit.law.predict(fit.params, frame, fit.role)[0] <= highest * (1 + 1e-9)
 
 
 def test_crossing_of_two_limits(forms):
@@ -93,7 +84,8 @@ def test_bound_by_forgetting_alone(forms):
 def test_other_laws(laws):
     params = {"dcpt-l3": (DCPT_TARGET, DCPT_SOURCE), "ptpp-floor": (FORM_1, SOURCE_1)}
     forms = tuple(
-        made_fit(spec, params[spec][i], role) for i, (spec, role) in enumerate(zip(laws, ("target", "source")))
+        made_fit(spec, params[spec][i], role)
+        for i, (spec, role) in enumerate(zip(laws, ("target", "source"), strict=True))
     )
     reach = [
         float(fit.law.predict(fit.params, pd.DataFrame({**MODEL, "replay": [0.3], "tokens": [20e9]}), fit.role)[0])
@@ -177,19 +169,7 @@ def test_target_that_falls_with_replay_is_said():
     assert "target-falls-with-replay" in [finding.code for finding in found.findings]
 
 
-# -- infeasible ----------------------------------------------------------------------------------------------------------
-
-
-def lowest(fit, low=0.1, high=0.5, keep=None):
-    """Lowest loss with tokens without bound, where another law keeps its limit."""
-    shares = np.linspace(low, high, 200_001)
-    frame = pd.DataFrame({**MODEL, "replay": shares})
-    limit = fit.law.token_curve(fit.params, frame, fit.role).limit
-    if keep is not None:
-        other, highest = keep
-        kept = other.law.token_curve(other.params, frame, other.role).limit <= highest
-        limit = limit[kept]
-    return float(limit.min())
+# -- infeasible --------------------------------------------------------------------------------------------------------
 
 
 def test_target_out_of_reach(forms):
@@ -276,205 +256,7 @@ def test_a_sliver_of_feasible_replay_is_found(forms):
     assert found.replay == pytest.approx(0.3217, abs=1e-5)
 
 
-# -- unique target tokens ------------------------------------------------------------------------------------------------
-
-
-def test_effective_tokens_golden_and_inverse():
-    assert float(effective_tokens(4e10, 0.0, 1e10)) == pytest.approx(3.72567312306e10, rel=1e-11)
-    rng = np.random.default_rng(0)
-    tokens, share = np.exp(rng.uniform(20, 28, 500)), rng.uniform(0, 1, 500)
-    worth = effective_tokens(tokens, share, 1e10)
-    assert np.all(worth <= tokens * (1 + 1e-12))
-    # Where repeats add nothing that a float can hold, the inverse is not defined.
-    sharp = (1 - share) * tokens < 200 * 1e10
-    np.testing.assert_allclose(tokens_for_effective(worth, share, 1e10)[sharp], tokens[sharp], rtol=1e-9)
-    assert np.isinf(tokens_for_effective(1e10 * 16.4, 0.0, 1e10))
-    assert float(effective_tokens(np.inf, 0.0, 1e10)) == pytest.approx(1e10 * 16.387756)
-    assert float(effective_tokens(np.inf, 1.0, 1e10)) == np.inf
-
-
-def test_unique_tokens_forbidden_to_repeat(forms):
-    options = {"max_forgetting": "2%", "max_target_loss": 1.8, "base_source_loss": BASE}
-    free = plan(forms, **options)
-    enough = plan(forms, **options, unique_target_tokens=free.target_tokens * 1.01)
-    assert enough.tokens == pytest.approx(free.tokens, rel=1e-9)
-    assert enough.target_epochs == pytest.approx(1 / 1.01)
-    # A little less than the free plan reads: more replay makes up for it, at more tokens.
-    tight = plan(forms, **options, unique_target_tokens=free.target_tokens * 0.9999)
-    if tight.feasible:
-        assert tight.tokens > free.tokens
-        assert "unique-target-tokens" in tight.binding
-    none = plan(forms, **options, unique_target_tokens=free.target_tokens * 0.2)
-    assert not none.feasible
-    assert "unique-target-tokens" in none.blocking
-    value = none.feasible_from["unique-target-tokens"]
-    assert plan(forms, **options, unique_target_tokens=value * 1.0001).feasible
-    assert not plan(forms, **options, unique_target_tokens=value * 0.9999).feasible
-
-
-def test_unique_tokens_bind_against_brute_force():
-    # Hardly rising with replay, so that a cap on target tokens moves the optimum along the branch of the target.
-    target = made_fit("ptpp-floor", FORM_1 | {"nu": 0.01, "C": 1e-9}, "target")
-    source = made_fit("ptpp-floor", SOURCE_1, "source")
-    free = plan((target, source), max_target_loss=1.8)
-    cap = free.target_tokens * 0.9
-    found = plan((target, source), max_target_loss=1.8, unique_target_tokens=cap)
-    check_against_brute_force(found, (target, source), [(target, 1.8)], cap=cap)
-    assert found.binding == ("max-target-loss", "unique-target-tokens")
-    assert found.target_tokens == pytest.approx(cap, rel=1e-6)
-
-
-def test_unique_tokens_at_a_discount(forms):
-    options = {"max_forgetting": "2%", "max_target_loss": 1.8, "base_source_loss": BASE}
-    free = plan(forms, **options)
-    found = plan(forms, **options, unique_target_tokens=free.target_tokens / 4, repetition="discount")
-    assert found.tokens > free.tokens
-    assert found.target_epochs > 4
-    assert "unique-target-tokens" in found.binding
-    # The same number of tokens counts, so the losses are the same.
-    assert found.effective_tokens == pytest.approx(free.tokens, rel=1e-8)
-    assert found.target_loss == pytest.approx(1.8, abs=1e-9)
-    worth = effective_tokens(found.tokens, found.replay, free.target_tokens / 4)
-    assert float(worth) == pytest.approx(found.effective_tokens)
-
-
-# -- risk ----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def doubtful():
-    return (
-        made_fit("ptpp-gated-floor", FORM_3, "target", spread=0.01, noise=0.002, seed=1),
-        made_fit("ptpp-floor", SOURCE_1, "source", spread=0.01, noise=0.002, seed=2),
-    )
-
-
-OPTIONS = {"max_forgetting": "2%", "max_target_loss": 1.8, "base_source_loss": BASE}
-
-
-def test_more_certainty_costs_tokens(doubtful):
-    point = plan(doubtful, **OPTIONS)
-    tokens = []
-    for risk in (0.3, 0.5, 0.6, 0.7, 0.8):
-        found = plan(doubtful, **OPTIONS, risk=risk)
-        assert found.feasible
-        assert found.price_of_doubt == pytest.approx(found.tokens - point.tokens, rel=1e-6, abs=1.0)
-        assert found.risk == risk
-        tokens.append(found.tokens)
-    assert np.all(np.diff(tokens) >= 0)
-    assert tokens[1] == pytest.approx(point.tokens, rel=0.15)
-
-
-def test_without_spread_risk_changes_nothing(forms):
-    certain = plan(forms, **OPTIONS, risk=0.9)
-    assert certain.tokens == pytest.approx(plan(forms, **OPTIONS).tokens, rel=1e-6)
-    assert certain.price_of_doubt == pytest.approx(0.0, abs=certain.tokens * 1e-6)
-
-
-def test_limits_hold_in_the_share_of_draws_asked_for(doubtful):
-    from cptlaw.fitting.intervals import noise_draws
-
-    found = plan(doubtful, **OPTIONS, risk=0.8)
-    frame = pd.DataFrame({**MODEL, "replay": [found.replay], "tokens": [found.tokens]})
-    for fit, highest in zip(doubtful, (1.8, BASE * 1.02), strict=True):
-        draws = fit.draws()
-        losses = fit.law.predict_many(draws, frame, fit.role)[:, 0] * np.exp(noise_draws(fit, len(draws)))
-        kept = np.mean(losses <= highest * (1 + 1e-9))
-        assert kept >= 0.8
-        assert kept <= 0.81  # both limits bind
-
-
-def test_infeasible_for_doubt_alone():
-    doubtful = (
-        made_fit("ptpp-gated-floor", FORM_3, "target", spread=0.05, seed=1),
-        made_fit("ptpp-floor", SOURCE_1, "source", spread=0.05, seed=2),
-    )
-    found = plan(doubtful, **OPTIONS, risk=0.99)
-    assert not found.feasible
-    assert "doubt-decides" in [finding.code for finding in found.findings]
-    # The best value within reach is the one kept with that probability, so it lies above the point forecast's.
-    assert found.best_reachable["forgetting"] > lowest(doubtful[1]) / BASE - 1
-    name = found.blocking.split(" and ")[0]
-    assert name in found.feasible_from
-
-
-# -- references ----------------------------------------------------------------------------------------------------------
-
-
-def base_models(loss=None):
-    rows = [(n, p) for n in (2.4e8, 5e8, 8.1e9) for p in (15.0, 31.0, 279.0)]
-    base = pd.DataFrame(rows, columns=["n_params", "ptpp"])
-    params = {"E": 1.5, "A": 0.25, "B": 0.9, "alpha": 0.3, "beta": 0.35}
-    base["loss"] = cl.law("ptpp-base").predict(params, base) if loss is None else loss
-    return base
-
-
-def sourced(forms, base):
-    return forms[0], made_fit("ptpp-floor", SOURCE_1, "source", base=base)
-
-
-def test_measured_reference_from_the_fit(forms):
-    base = base_models()
-    pair = sourced(forms, base)
-    found = plan(pair, max_forgetting="20%", max_target_loss=1.8)
-    expected = base.query("n_params == 8.1e9 and ptpp == 279")["loss"].item()
-    assert found.base_source_loss == pytest.approx(expected)
-    assert found.reference == "measured"
-    nearly = plan(pair, n_params=8.1e9 * (1 + 1e-8), max_forgetting="20%", max_target_loss=1.8)
-    assert nearly.base_source_loss == pytest.approx(expected)
-
-
-def test_base_law_reference(forms):
-    base = base_models()
-    known = base.query("n_params == 8.1e9 and ptpp == 279")["loss"].item()
-    held_out = base.query("not (n_params == 8.1e9 and ptpp == 279)")
-    found = plan(sourced(forms, held_out), max_forgetting="20%", max_target_loss=1.8, reference="base-law")
-    assert found.base_source_loss == pytest.approx(known, rel=1e-3)
-    assert found.reference == "base-law"
-    runs = base.assign(tokens=0.0, run=[f"b{i}" for i in range(len(base))], eval="source")
-    given = cl.fit("ptpp-base", runs, on="source")
-    again = plan(sourced(forms, None), max_forgetting="20%", max_target_loss=1.8, reference="base-law", base_law=given)
-    assert again.base_source_loss == pytest.approx(known, rel=1e-6)
-    with_risk = plan(
-        sourced(forms, held_out), max_forgetting="20%", max_target_loss=1.8, reference="base-law", risk=0.8
-    )
-    assert with_risk.feasible
-
-
-def test_asymptote_reference(forms):
-    found = plan(forms, max_forgetting="20%", max_target_loss=1.8, reference="asymptote")
-    p = SOURCE_1
-    expected = p["E"] + p["A"] / 8.1 ** p["alpha"] + p["C"] / (1 + 1e-5) ** p["gamma"] + p["F"] / 279 ** p["eta"]
-    assert found.base_source_loss == pytest.approx(expected, rel=1e-6)
-    assert plan(forms, max_forgetting="20%", max_target_loss=1.8, reference="asymptote", risk=0.7).feasible
-
-
-def test_min_tokens_reference(forms):
-    found = plan(forms, max_forgetting="5%", max_target_loss=1.8, reference="min-tokens")
-    row = pd.DataFrame({**MODEL, "replay": [1.0], "tokens": [2e9]})
-    assert found.base_source_loss == pytest.approx(forms[1].predict(row)[0])
-    assert ("warning", "reference-min-tokens") in [(f.severity, f.code) for f in found.findings]
-    assert plan(forms, max_forgetting="5%", max_target_loss=1.8, reference="min-tokens", risk=0.7).feasible
-
-
-def test_shifted_reference(forms):
-    source = made_fit("ptpp-floor:shifted=true", SOURCE_1 | {"kappa": 0.01}, "source")
-    found = plan((forms[0], source), max_forgetting="6%", max_target_loss=1.8, reference="shifted")
-    row = pd.DataFrame({**MODEL, "replay": [1.0], "tokens": [0.0]})
-    assert found.base_source_loss == pytest.approx(source.predict(row)[0])
-    assert np.isfinite(found.base_source_loss)
-    with pytest.raises(cl.UsageError, match="shifted=true"):
-        plan(forms, max_forgetting="6%", reference="shifted")
-
-
-def test_references_are_ordered_as_the_spec_says(forms):
-    def base(kind):
-        return plan(forms, max_forgetting="20%", reference=kind).base_source_loss
-
-    assert base("asymptote") < base("min-tokens")
-
-
-# -- bad usage -----------------------------------------------------------------------------------------------------------
+# -- bad usage ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -528,7 +310,7 @@ def test_bad_fits(forms):
         plan(forms, max_forgetting="2%", reference="base-law", base_law=source)
 
 
-# -- the answer as a value -----------------------------------------------------------------------------------------------
+# -- the answer as a value ---------------------------------------------------------------------------------------------
 
 
 def test_json_round_trip(forms):
@@ -559,7 +341,7 @@ def test_prints(forms):
         found.tokens = 3
 
 
-# -- real runs -----------------------------------------------------------------------------------------------------------
+# -- real runs ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -581,21 +363,3 @@ def test_real_runs(pilot):
     impossible = cl.plan.min_tokens(*pilot, **options, max_forgetting="2%", max_target_loss=1.75)
     assert impossible.blocking == "max-forgetting"
     assert 0.1 < impossible.best_reachable["forgetting"] < 0.18
-
-
-def test_real_risk(pilot):
-    options = {"n_params": 124672, "ptpp": 279, "max_forgetting": "21%", "max_target_loss": 1.8, "interval": None}
-    point = cl.plan.min_tokens(*pilot, **options)
-    doubtful = [cl.plan.min_tokens(*pilot, **options, risk=risk) for risk in (0.5, 0.7, 0.9)]
-    assert all(found.feasible for found in doubtful)
-    tokens = [found.tokens for found in doubtful]
-    assert tokens == sorted(tokens)
-    assert tokens[-1] > point.tokens
-
-
-def test_real_base_law(pilot):
-    found = cl.plan.min_tokens(
-        *pilot, n_params=124672, ptpp=279, max_forgetting="18%", max_target_loss=1.75, reference="base-law"
-    )
-    assert found.base_source_loss == pytest.approx(1.8, abs=0.1)
-    assert "1.7293" in next(f.message for f in found.findings if f.code == "reference-base-law")

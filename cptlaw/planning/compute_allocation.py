@@ -135,7 +135,7 @@ def compute_optimal(
     --------
     >>> best = compute_optimal(A=406.4, alpha=0.34, B=410.7, beta=0.28, budget=5.76e23)
     >>> round(best.a, 3), round(best.n_params / 1e9)
-    (0.452, 33)
+    (0.452, 32)
     """
     for name, value in {"A": A, "alpha": alpha, "B": B, "beta": beta}.items():
         if not (math.isfinite(value) and value > 0):
@@ -257,7 +257,7 @@ def _search(side: Side, share: float, flops: float) -> float:
     if not 1e-9 < log_size < math.log(product) - 1e-9:
         raise UsageError(
             f"allocate: law {law.name} has no best size at this budget: its loss keeps falling towards "
-            f"{'one parameter' if log_size <= 1e-9 else 'one token'}. Its size or token term is absent; see the "
-            f"findings of the fit."
+            f"{'one parameter' if log_size <= 1e-9 else 'one token'}. Its size or token term is absent (see the "
+            f"findings of the fit) or, in a shifted law, larger base models bring more pre-training at the same ptpp."
         )
     return math.exp(log_size)

@@ -29,7 +29,7 @@ from cptlaw.fitting.fit_law import Options, Training, fit_rows
 from cptlaw.fitting.intervals import MIN_RUNS, extrapolation
 from cptlaw.laws import law
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.side import Side
+from cptlaw.planning.side import Side, as_fit
 from cptlaw.units import format_quantity
 
 ReferenceKind = Literal["measured", "base-law", "asymptote", "min-tokens", "shifted"]
@@ -69,7 +69,7 @@ class Reference:
 
 
 def find_reference(
-    source: Side, kind: ReferenceKind, base_source_loss: float | None = None, base_law: Fit | None = None
+    source: Side, kind: ReferenceKind, base_source_loss: float | None = None, base_law: Any = None
 ) -> Reference:
     """Return the reference of one kind for the model that `source` stands for.
 
@@ -83,7 +83,7 @@ def find_reference(
         The measured loss of the base model, nats per token, for ``"measured"``; looked up among the fit's base models
         where absent.
     base_law
-        A fit of a law of base models, for ``"base-law"``; fitted on the fit's base models where absent.
+        A fit of a law of base models or its file, for ``"base-law"``; fitted on the fit's base models where absent.
 
     Raises
     ------
@@ -173,11 +173,12 @@ def measured_base_loss(source: Side) -> float:
     return float(found["loss"].mean())
 
 
-def _by_base_law(source: Side, base_law: Fit | None) -> Reference:
-    fitted = _fit_base_law(source.fit) if base_law is None else base_law
-    if not isinstance(fitted, Fit) or not fitted.law.on_base_models:
+def _by_base_law(source: Side, base_law: Any) -> Reference:
+    fitted = _fit_base_law(source.fit) if base_law is None else as_fit(base_law, "base_law")
+    if not fitted.law.on_base_models:
         raise UsageError(
-            "base_law: expected a fit of a law of base models, such as cl.fit('ptpp-base', runs, on='source')."
+            f"base_law: {fitted.law.name} is not a law of base models. Expected a fit such as cl.fit('ptpp-base', "
+            f"runs, on='source')."
         )
     if fitted.role == "target":
         raise UsageError(f"base_law: this fit is of the target eval {fitted.on!r}. Fit it on the source eval.")

@@ -66,12 +66,7 @@ class Side:
         UsageError
             If this is no fit, its eval has the other role, or its law reads what a plan does not have.
         """
-        if isinstance(fit, str | Path):
-            fit = load_fit(fit)
-        if not isinstance(fit, Fit):
-            raise UsageError(
-                f"{role}={fit!r}: expected a fit of the {role} loss, as cl.fit(...) or cl.load_fit(...) returns."
-            )
+        fit = as_fit(fit, role)
         if fit.role not in (role, "other"):
             raise UsageError(
                 f"{role}: this fit is of the eval {fit.on!r}, whose role is {fit.role}. Expected a fit of the {role} "
@@ -192,6 +187,23 @@ class Side:
                 "See the findings of the fit; hold parameters with --fix or --prior, or choose a smaller law.",
             ),
         )
+
+
+def as_fit(fit: Any, name: str) -> Fit:
+    """Return a fit, read from its file where a path is given.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read.
+    UsageError
+        If this is neither.
+    """
+    if isinstance(fit, str | Path):
+        return load_fit(fit)
+    if not isinstance(fit, Fit):
+        raise UsageError(f"{name}={fit!r}: expected a fit, as cl.fit(...) or cl.load_fit(...) returns, or its file.")
+    return fit
 
 
 def check_pair(target: Side | None, source: Side | None) -> None:

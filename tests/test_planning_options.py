@@ -1,0 +1,239 @@
+"""Fewest tokens with repeated target tokens, under risk, and from every reference for forgetting."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from planning_fits import FORM_1, FORM_3, MODEL, SOURCE_1, check_against_brute_force, lowest, made_fit
+
+import cptlaw as cl
+from cptlaw.planning.repetition import effective_tokens, tokens_for_effective
+
+BASE = 1.9
+OPTIONS = {"max_forgetting": "2%", "max_target_loss": 1.8, "base_source_loss": BASE}
+
+
+def plan(forms, **options):
+    return cl.plan.min_tokens(*forms, **{"interval": None, **MODEL, **options})
+
+
+@pytest.fixture(scope="module")
+def forms():
+    return made_fit("ptpp-gated-floor", FORM_3, "target"), made_fit("ptpp-floor", SOURCE_1, "source")
+
+
+# -- unique target tokens ----------------------------------------------------------------------------------------------
+
+
+def test_effective_tokens_golden_and_inverse():
+    assert float(effective_tokens(4e10, 0.0, 1e10)) == pytest.approx(3.72567312306e10, rel=1e-11)
+    rng = np.random.default_rng(0)
+    tokens, share = np.exp(rng.uniform(20, 28, 500)), rng.uniform(0, 1, 500)
+    worth = effective_tokens(tokens, share, 1e10)
+    assert np.all(worth <= tokens * (1 + 1e-12))
+    # Where repeats add nothing that a float can hold, the inverse is not defined.
+    sharp = (1 - share) * tokens < 200 * 1e10
+    np.testing.assert_allclose(tokens_for_effective(worth, share, 1e10)[sharp], tokens[sharp], rtol=1e-9)
+    assert np.isinf(tokens_for_effective(1e10 * 16.4, 0.0, 1e10))
+    assert float(effective_tokens(np.inf, 0.0, 1e10)) == pytest.approx(1e10 * 16.387756)
+    assert float(effective_tokens(np.inf, 1.0, 1e10)) == np.inf
+
+
+def test_unique_tokens_forbidden_to_repeat(forms):
+    options = {"max_forgetting": "2%", "max_target_loss": 1.8, "base_source_loss": BASE}
+    free = plan(forms, **options)
+    enough = plan(forms, **options, unique_target_tokens=free.target_tokens * 1.01)
+    assert enough.tokens == pytest.approx(free.tokens, rel=1e-9)
+    assert enough.target_epochs == pytest.approx(1 / 1.01)
+    none = plan(forms, **options, unique_target_tokens=free.target_tokens * 0.2)
+    assert not none.feasible
+    assert "unique-target-tokens" in none.blocking
+    value = none.feasible_from["unique-target-tokens"]
+    assert plan(forms, **options, unique_target_tokens=value * 1.0001).feasible
+    assert not plan(forms, **options, unique_target_tokens=value * 0.9999).feasible
+
+
+def test_unique_tokens_bind_against_brute_force():
+    # Hardly rising with replay, so that a cap on target tokens moves the optimum along the branch of the target.
+    target = made_fit("ptpp-floor", FORM_1 | {"nu": 0.01, "C": 1e-9}, "target")
+    source = made_fit("ptpp-floor", SOURCE_1, "source")
+    free = plan((target, source), max_target_loss=1.8)
+    cap = free.target_tokens * 0.9
+    found = plan((target, source), max_target_loss=1.8, unique_target_tokens=cap)
+    check_against_brute_force(found, (target, source), [(target, 1.8)], cap=cap)
+    assert found.binding == ("max-target-loss", "unique-target-tokens")
+    assert found.target_tokens == pytest.approx(cap, rel=1e-6)
+
+
+def test_unique_tokens_at_a_discount(forms):
+    options = {"max_forgetting": "2%", "max_target_loss": 1.8, "base_source_loss": BASE}
+    free = plan(forms, **options)
+    found = plan(forms, **options, unique_target_tokens=free.target_tokens / 4, repetition="discount")
+    assert found.tokens > free.tokens
+    assert found.target_epochs > 4
+    assert "unique-target-tokens" in found.binding
+    # The same number of tokens counts, so the losses are the same.
+    assert found.effective_tokens == pytest.approx(free.tokens, rel=1e-8)
+    assert found.target_loss == pytest.approx(1.8, abs=1e-9)
+    worth = effective_tokens(found.tokens, found.replay, free.target_tokens / 4)
+    assert float(worth) == pytest.approx(found.effective_tokens)
+
+
+# -- risk --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def doubtful():
+    return (
+        made_fit("ptpp-gated-floor", FORM_3, "target", spread=0.01, noise=0.002, seed=1),
+        made_fit("ptpp-floor", SOURCE_1, "source", spread=0.01, noise=0.002, seed=2),
+    )
+
+
+def test_more_certainty_costs_tokens(doubtful):
+    point = plan(doubtful, **OPTIONS)
+    tokens = []
+    for risk in (0.3, 0.5, 0.6, 0.7, 0.8):
+        found = plan(doubtful, **OPTIONS, risk=risk)
+        assert found.feasible
+        assert found.price_of_doubt == pytest.approx(found.tokens - point.tokens, rel=1e-6, abs=1.0)
+        assert found.risk == risk
+        tokens.append(found.tokens)
+    assert np.all(np.diff(tokens) >= 0)
+    assert tokens[1] == pytest.approx(point.tokens, rel=0.15)
+
+
+def test_without_spread_risk_changes_nothing(forms):
+    certain = plan(forms, **OPTIONS, risk=0.9)
+    assert certain.tokens == pytest.approx(plan(forms, **OPTIONS).tokens, rel=1e-6)
+    assert certain.price_of_doubt == pytest.approx(0.0, abs=certain.tokens * 1e-6)
+
+
+def test_limits_hold_in_the_share_of_draws_asked_for(doubtful):
+    from cptlaw.fitting.intervals import noise_draws
+
+    found = plan(doubtful, **OPTIONS, risk=0.8)
+    frame = pd.DataFrame({**MODEL, "replay": [found.replay], "tokens": [found.tokens]})
+    for fit, highest in zip(doubtful, (1.8, BASE * 1.02), strict=True):
+        draws = fit.draws()
+        losses = fit.law.predict_many(draws, frame, fit.role)[:, 0] * np.exp(noise_draws(fit, len(draws)))
+        kept = np.mean(losses <= highest * (1 + 1e-9))
+        assert kept >= 0.8
+        assert kept <= 0.81  # both limits bind
+
+
+def test_infeasible_for_doubt_alone():
+    doubtful = (
+        made_fit("ptpp-gated-floor", FORM_3, "target", spread=0.05, seed=1),
+        made_fit("ptpp-floor", SOURCE_1, "source", spread=0.05, seed=2),
+    )
+    found = plan(doubtful, **OPTIONS, risk=0.99)
+    assert not found.feasible
+    assert "doubt-decides" in [finding.code for finding in found.findings]
+    # The best value within reach is the one kept with that probability, so it lies above the point forecast's.
+    assert found.best_reachable["forgetting"] > lowest(doubtful[1]) / BASE - 1
+    name = found.blocking.split(" and ")[0]
+    assert name in found.feasible_from
+
+
+# -- references --------------------------------------------------------------------------------------------------------
+
+
+def base_models(loss=None):
+    rows = [(n, p) for n in (2.4e8, 5e8, 8.1e9) for p in (15.0, 31.0, 279.0)]
+    base = pd.DataFrame(rows, columns=["n_params", "ptpp"])
+    params = {"E": 1.5, "A": 0.25, "B": 0.9, "alpha": 0.3, "beta": 0.35}
+    base["loss"] = cl.law("ptpp-base").predict(params, base) if loss is None else loss
+    return base
+
+
+def sourced(forms, base):
+    return forms[0], made_fit("ptpp-floor", SOURCE_1, "source", base=base)
+
+
+def test_measured_reference_from_the_fit(forms):
+    base = base_models()
+    pair = sourced(forms, base)
+    found = plan(pair, max_forgetting="20%", max_target_loss=1.8)
+    expected = base.query("n_params == 8.1e9 and ptpp == 279")["loss"].item()
+    assert found.base_source_loss == pytest.approx(expected)
+    assert found.reference == "measured"
+    nearly = plan(pair, n_params=8.1e9 * (1 + 1e-8), max_forgetting="20%", max_target_loss=1.8)
+    assert nearly.base_source_loss == pytest.approx(expected)
+
+
+def test_base_law_reference(forms):
+    base = base_models()
+    known = base.query("n_params == 8.1e9 and ptpp == 279")["loss"].item()
+    held_out = base.query("not (n_params == 8.1e9 and ptpp == 279)")
+    found = plan(sourced(forms, held_out), max_forgetting="20%", max_target_loss=1.8, reference="base-law")
+    assert found.base_source_loss == pytest.approx(known, rel=1e-3)
+    assert found.reference == "base-law"
+    runs = base.assign(tokens=0.0, run=[f"b{i}" for i in range(len(base))], eval="source")
+    given = cl.fit("ptpp-base", runs, on="source")
+    again = plan(sourced(forms, None), max_forgetting="20%", max_target_loss=1.8, reference="base-law", base_law=given)
+    assert again.base_source_loss == pytest.approx(known, rel=1e-6)
+    with_risk = plan(
+        sourced(forms, held_out), max_forgetting="20%", max_target_loss=1.8, reference="base-law", risk=0.8
+    )
+    assert with_risk.feasible
+
+
+def test_asymptote_reference(forms):
+    found = plan(forms, max_forgetting="20%", max_target_loss=1.8, reference="asymptote")
+    p = SOURCE_1
+    expected = p["E"] + p["A"] / 8.1 ** p["alpha"] + p["C"] / (1 + 1e-5) ** p["gamma"] + p["F"] / 279 ** p["eta"]
+    assert found.base_source_loss == pytest.approx(expected, rel=1e-6)
+    assert plan(forms, max_forgetting="20%", max_target_loss=1.8, reference="asymptote", risk=0.7).feasible
+
+
+def test_min_tokens_reference(forms):
+    found = plan(forms, max_forgetting="5%", max_target_loss=1.8, reference="min-tokens")
+    row = pd.DataFrame({**MODEL, "replay": [1.0], "tokens": [2e9]})
+    assert found.base_source_loss == pytest.approx(forms[1].predict(row)[0])
+    assert ("warning", "reference-min-tokens") in [(f.severity, f.code) for f in found.findings]
+    assert plan(forms, max_forgetting="5%", max_target_loss=1.8, reference="min-tokens", risk=0.7).feasible
+
+
+def test_shifted_reference(forms):
+    source = made_fit("ptpp-floor:shifted=true", SOURCE_1 | {"kappa": 0.01}, "source")
+    found = plan((forms[0], source), max_forgetting="6%", max_target_loss=1.8, reference="shifted")
+    row = pd.DataFrame({**MODEL, "replay": [1.0], "tokens": [0.0]})
+    assert found.base_source_loss == pytest.approx(source.predict(row)[0])
+    assert np.isfinite(found.base_source_loss)
+    with pytest.raises(cl.UsageError, match="shifted=true"):
+        plan(forms, max_forgetting="6%", reference="shifted")
+
+
+def test_references_are_ordered_as_the_spec_says(forms):
+    def base(kind):
+        return plan(forms, max_forgetting="20%", reference=kind).base_source_loss
+
+    assert base("asymptote") < base("min-tokens")
+
+
+# -- real runs ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pilot():
+    runs = cl.examples.load("en-fr-pilot")
+    where = "ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5) and tokens >= 80K and lr_schedule == 'constant'"
+    return tuple(cl.fit("ptpp-floor", runs, on=on, where=where) for on in ("target", "source"))
+
+
+def test_real_risk(pilot):
+    options = {"n_params": 124672, "ptpp": 279, "max_forgetting": "21%", "max_target_loss": 1.8, "interval": None}
+    point = cl.plan.min_tokens(*pilot, **options)
+    doubtful = [cl.plan.min_tokens(*pilot, **options, risk=risk) for risk in (0.5, 0.7, 0.9)]
+    assert all(found.feasible for found in doubtful)
+    tokens = [found.tokens for found in doubtful]
+    assert tokens == sorted(tokens)
+    assert tokens[-1] > point.tokens
+
+
+def test_real_base_law(pilot):
+    found = cl.plan.min_tokens(
+        *pilot, n_params=124672, ptpp=279, max_forgetting="18%", max_target_loss=1.75, reference="base-law"
+    )
+    assert found.base_source_loss == pytest.approx(1.8, abs=0.1)
+    assert "1.7293" in next(f.message for f in found.findings if f.code == "reference-base-law")

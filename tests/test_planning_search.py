@@ -1,0 +1,58 @@
+"""The search for a global minimum: kinks, walls, slivers, ends."""
+
+import numpy as np
+import pytest
+
+from cptlaw.planning.search import minimise
+
+
+def test_smooth_minimum():
+    argument, value = minimise(lambda x: (x - 0.3217) ** 2 + 2.0, 0.0, 1.0)
+    assert argument == pytest.approx(0.3217, abs=1e-7)
+    assert value == pytest.approx(2.0)
+
+
+def test_crossing_of_two_branches():
+    argument, value = minimise(lambda x: np.maximum(np.exp(-5 * x), np.exp(3 * x - 2)), 0.0, 1.0)
+    assert argument == pytest.approx(0.25, abs=1e-10)
+    assert value == pytest.approx(np.exp(-1.25), rel=1e-9)
+
+
+@pytest.mark.parametrize("end", [0.1, 0.5])
+def test_ends(end):
+    argument, _ = minimise(lambda x: np.abs(x - end), 0.1, 0.5)
+    assert argument == end
+
+
+def test_a_single_point():
+    assert minimise(lambda x: x + 1.0, 0.3, 0.3) == (0.3, 1.3)
+
+
+def test_edge_of_a_feasible_stretch():
+    argument, _ = minimise(lambda x: np.where(x >= np.pi / 10, x, np.inf), 0.0, 1.0)
+    assert argument >= np.pi / 10
+    assert argument == pytest.approx(np.pi / 10, abs=1e-11)
+
+
+def test_the_deepest_of_many():
+    argument, value = minimise(lambda x: np.cos(40 * x) + (x - 0.7) ** 2, 0.0, 1.0)
+    fine = np.linspace(0, 1, 2_000_001)
+    assert value <= np.min(np.cos(40 * fine) + (fine - 0.7) ** 2) + 1e-12
+    assert argument == pytest.approx(fine[np.argmin(np.cos(40 * fine) + (fine - 0.7) ** 2)], abs=1e-6)
+
+
+def test_sliver_between_grid_points():
+    def violation(x):
+        return np.abs(x - 0.70711) - 1e-9
+
+    def objective(x):
+        return np.where(violation(x) <= 0, 5.0 + x, np.inf)
+
+    argument, value = minimise(objective, 0.0, 1.0, violation)
+    assert argument == pytest.approx(0.70711, abs=2e-9)
+    assert value == pytest.approx(5.70711)
+
+
+def test_nothing_allowed():
+    _, value = minimise(lambda x: np.full(len(x), np.inf), 0.0, 1.0, lambda x: 1.0 + x)
+    assert value == np.inf
