@@ -60,6 +60,12 @@ def descend(goal: Objective, c: Array, z: Array, iterations: int = 200, toleranc
     tolerance
         A problem is done when the step promises less than this fraction of its objective.
     """
+    # A trial step may overflow on its way; its objective is then infinite and the step is refused.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return _descend(goal, c, z, iterations, tolerance)
+
+
+def _descend(goal: Objective, c: Array, z: Array, iterations: int, tolerance: float) -> Descent:
     problem = goal.problem
     v = np.clip(np.concatenate([c, z], axis=1), problem.low, problem.high)
     s = len(v)

@@ -152,7 +152,12 @@ class Objective:
             up, down = (_loss(problem.at_ratio(sign * SLOPE_STEP), v, scales) for sign in (1.0, -1.0))
             slope = (up - down) * (0.5 / SLOPE_STEP / problem.loss)
             _add_square(slope, self.rising, found, only_positive=True)
-        total[~np.isfinite(total)] = np.inf
+        finite = np.isfinite(total) & np.isfinite(hessian).all(axis=(1, 2)) & np.isfinite(majoriser).all(axis=(1, 2))
+        total[~finite] = np.inf
+        # A start that is not finite stays where it is: a step of zero, refused, ends it.
+        for matrix in (hessian, majoriser):
+            matrix[~finite] = np.eye(size)
+        gradient[~finite] = 0.0
         return found
 
 

@@ -197,7 +197,10 @@ def _row_mean(column: Jet) -> Jet:
         return part.mean(axis=-1, keepdims=True) if part.ndim else part
 
     curves = None if column.curves is None else {pair: mean(part) for pair, part in column.curves.items()}
-    return Jet(mean(column.value), {i: mean(part) for i, part in column.slopes.items()}, curves)
+    value = mean(column.value)
+    # A column that is zero in every row keeps its scale: there is nothing to divide by.
+    value = np.where(value == 0, 1.0, value)
+    return Jet(value, {i: mean(part) for i, part in column.slopes.items()}, curves)
 
 
 def _value(item: Any) -> Any:

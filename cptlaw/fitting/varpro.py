@@ -42,6 +42,11 @@ def search(problem: Problem, z: Array, iterations: int = 60, tolerance: float = 
     cost
         Half the sum of squared relative residuals, (s,).
     """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # wild starts lose by their cost
+        return _search(problem, z, iterations, tolerance)
+
+
+def _search(problem: Problem, z: Array, iterations: int, tolerance: float) -> tuple[Array, Array, Array]:
     s = len(z)
     z = z.copy()
     state = _evaluate(problem, z)
@@ -128,7 +133,7 @@ def _non_negative(column: Array, target: Array, low: Array, high: Array) -> Arra
         rhs = right[todo] - np.einsum("sij,sj->si", gram[todo], np.where(hold, value, 0.0))
         matrix[hold[:, :, None] | hold[:, None, :]] = 0.0
         diagonal = np.einsum("skk->sk", matrix)
-        diagonal[...] += RIDGE * largest[todo, None]
+        diagonal[...] += RIDGE * largest[todo, None] + 1e-300
         diagonal[hold] = 1.0
         value = np.where(hold, value, np.linalg.solve(matrix, np.where(hold, 0.0, rhs)[:, :, None])[:, :, 0])
         excess = np.where(hold, 0.0, np.maximum(low - value, value - high))
