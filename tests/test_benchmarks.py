@@ -24,3 +24,8 @@ def test_absent_data_is_said_in_one_line(tmp_path: Path) -> None:
     printed = run("benchmarks.chinchilla_fit", "--data", str(tmp_path))
     assert printed.startswith("skipped: chinchilla_epoch.csv")
     assert len(printed.splitlines()) == 1
+
+
+def test_bootstrap(tmp_path: Path) -> None:
+    printed = run("benchmarks.bootstrap", "--draws", "4", "--refits", "1", "--data", str(tmp_path))
+    assert "| **cptlaw** | 4 |" in printed
