@@ -12,6 +12,7 @@ from planning_fits import (
     FORM_3,
     MODEL,
     SOURCE_1,
+    brute_force,
     check_against_brute_force,
     lowest,
     made_fit,
@@ -104,6 +105,32 @@ def test_law_without_closed_form():
     source = made_fit("dcpt-l3", DCPT_SOURCE, "source")
     found = plan((target, source), max_target_loss=1.75, max_source_loss=2.25)
     check_against_brute_force(found, (target, source), [(target, 1.75), (source, 2.25)])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_laws_and_limits(seed):
+    """Over random laws the plan keeps its limits, beats a fine grid, and misses no feasible mix."""
+    rng = np.random.default_rng(seed)
+    specs = ("dcpt-l1", "dcpt-l3", "dcpt-l4", "dcpt-l7", "ptpp-floor", "ptpp-gated-floor:ratio_of=own")
+    for _ in range(4):
+        forms = []
+        for role in ("target", "source"):
+            candidate = cl.law(specs[rng.integers(len(specs))])
+            params = {name: float(np.exp(rng.uniform(np.log(0.05), np.log(2.0)))) for name in candidate.amplitudes}
+            for name, shape in candidate.shapes.items():
+                low, high = (float(shape.to_axis(end)) for end in shape.start_range)
+                params[name] = float(shape.from_axis(rng.uniform(low, high)))
+            forms.append(made_fit(candidate.spec, params, role, n_draws=2))
+        at = pd.DataFrame({**MODEL, "replay": [rng.uniform(0.1, 0.5)], "tokens": [np.exp(rng.uniform(21, 27))]})
+        highest = [float(fit.law.predict(fit.params, at, fit.role)[0] * np.exp(rng.normal(0, 0.02))) for fit in forms]
+        found = plan(forms, max_target_loss=highest[0], max_source_loss=highest[1])
+        _, tokens = brute_force(*forms, list(zip(forms, highest, strict=True)), 0.1, 0.5, 2e9)
+        assert found.feasible or not np.isfinite(tokens)
+        if found.feasible:
+            assert found.tokens <= tokens * (1 + 1e-9)
+            mix = pd.DataFrame({**MODEL, "replay": [found.replay], "tokens": [found.tokens]})
+            for fit, limit in zip(forms, highest, strict=True):
+                assert fit.law.predict(fit.params, mix, fit.role)[0] <= limit * (1 + 1e-9)
 
 
 def test_law_without_replay():

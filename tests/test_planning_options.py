@@ -231,6 +231,21 @@ def test_real_risk(pilot):
     assert tokens[-1] > point.tokens
 
 
+def test_fits_from_files(pilot, tmp_path):
+    files = [fit.save(tmp_path / f"{fit.on}.json") for fit in pilot]
+    options = {"n_params": 124672, "ptpp": 279, "max_forgetting": "21%", "max_target_loss": 1.8}
+    read = cl.plan.min_tokens(files[0], str(files[1]), **options)
+    assert read == cl.plan.min_tokens(*pilot, **options)
+
+
+def test_base_loss_that_contradicts_the_runs(pilot):
+    options = {"n_params": 124672, "ptpp": 279, "max_forgetting": "21%", "max_target_loss": 1.8, "interval": None}
+    given = cl.plan.min_tokens(*pilot, **options, base_source_loss=1.9)
+    assert "base-loss-differs" in [finding.code for finding in given.findings]
+    same = cl.plan.min_tokens(*pilot, **options, base_source_loss=1.7293)
+    assert "base-loss-differs" not in [finding.code for finding in same.findings]
+
+
 def test_real_base_law(pilot):
     found = cl.plan.min_tokens(
         *pilot, n_params=124672, ptpp=279, max_forgetting="18%", max_target_loss=1.75, reference="base-law"

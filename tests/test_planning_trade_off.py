@@ -83,6 +83,11 @@ def test_risk():
     assert 0.9 <= np.mean(losses <= 2.0) <= 0.91
 
 
+def test_few_tokens_warn(pair):
+    found = trade(pair, tokens="1B", max_source_loss=4.0)
+    assert ("warning", "below-fitted-tokens") in [(f.severity, f.code) for f in found.findings]
+
+
 def test_bad_usage(pair):
     with pytest.raises(cl.UsageError, match="needs a limit"):
         trade(pair)

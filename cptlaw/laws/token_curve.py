@@ -130,7 +130,7 @@ class FallingCurve:
 def curve_of(law: Law, params: Mapping[str, float] | Array, frame: pd.DataFrame, role: Role | None) -> TokenCurve:
     """Return a law's loss as a function of tokens alone; see `Law.token_curve`.
 
-    Where every term that depends on tokens is a power of them (`Law.power_in_tokens`), the curve is read off two
+    Where the only term that depends on tokens is a power of them (`Law.power_in_tokens`), the curve is read off two
     evaluations, at infinity and, with its slope, at one unit of tokens; its inverse is then in closed form.
     """
     many = isinstance(params, np.ndarray)
@@ -156,17 +156,15 @@ def curve_of(law: Law, params: Mapping[str, float] | Array, frame: pd.DataFrame,
             # A share of zero times infinitely many tokens: there the law has its limit at any number of them.
             limit = np.where(np.isnan(limit), evaluate(np.full(n, 1e300)), limit)
         limit = np.broadcast_to(limit, (len(params), n) if many else (n,))
-        if not law.power_in_tokens:
+        if len(law.power_in_tokens) != 1:  # a sum of different powers has no inverse in closed form
             return FallingCurve(limit, evaluate, unit)
         shape = SimpleNamespace(**{name: fitted[name] for name in law.shapes})
         first, last = law.terms(at_one, shape), law.terms(at_infinity, shape)
-        amplitude: Any = 0.0
-        slope: Any = 0.0
-        for name in law.power_in_tokens:
-            k = law.amplitudes.index(name)
-            # What such a term keeps at infinity, as under dcpt's monotone=paper, is part of the limit.
-            amplitude = amplitude + fitted[name] * (first[k].value - last[k])
-            slope = slope + fitted[name] * first[k].slopes[0]
+        name = law.power_in_tokens[0]
+        k = law.amplitudes.index(name)
+        # What the term keeps at infinity, as under dcpt's monotone=paper, is part of the limit.
+        amplitude = fitted[name] * (first[k].value - last[k])
+        slope = fitted[name] * first[k].slopes[0]
         exponent = np.where(amplitude > 0, -slope / amplitude, 1.0)
     return PowerCurve(limit, np.asarray(amplitude, dtype=float), exponent, unit)
 

@@ -9,7 +9,7 @@ import numpy as np
 from cptlaw.findings import Finding
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.setting import Setting
-from cptlaw.units import format_percent
+from cptlaw.units import format_percent, format_quantity
 
 FLAT = 1e-6  # relative slope in replay up to which the target loss counts as flat: a plan may sit on its minimum
 
@@ -43,6 +43,7 @@ def expected_at(
         expected = side.forecast(replay, counted, setting.interval)
         values |= {name + end: loss[0] for end, loss in expected.losses.items()}
         found += expected.findings
+    found += below_fitted_tokens(setting, tokens)
     if setting.source is not None and setting.forgetting is not None:
         how = setting.forgetting
         for end in ("", "_lo", "_hi"):
@@ -62,6 +63,22 @@ def expected_at(
             )
         )
     return values, tuple(found)
+
+
+def below_fitted_tokens(setting: Setting, tokens: float) -> tuple[Finding, ...]:
+    """Warn of mixes with fewer tokens than the fits have seen, where the laws are wrong in kind."""
+    least = setting.smallest_fitted_tokens
+    if tokens >= least * (1.0 - 1e-9):
+        return ()
+    return (
+        Finding(
+            "warning",
+            "below-fitted-tokens",
+            f"{format_quantity(tokens)} tokens are fewer than the smallest fitted ones, {format_quantity(least)}. The "
+            f"laws claim that both losses fall from the first token on, while forgetting sets in there.",
+            "Measure runs from their first evaluations on, or plan with more tokens.",
+        ),
+    )
 
 
 def fixed_fields(setting: Setting) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import asked
+from cptlaw.planning.expected import below_fitted_tokens
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, number_text, quantity_text
 from cptlaw.planning.setting import build_setting
 from cptlaw.planning.side import Side
@@ -161,7 +162,7 @@ def pareto(
     shares = np.linspace(setting.low, setting.high, FINE)
     front = shares[_undominated(*(side.losses(shares, tokens) for side in setting.sides))]
     chosen = front[np.unique(np.linspace(0, len(front) - 1, points).round().astype(int))]
-    found = list(setting.findings)
+    found = [*setting.findings, *below_fitted_tokens(setting, tokens)]
     columns: dict[str, Any] = {"replay": [float(share) for share in chosen]}
     for side in setting.sides:
         losses, found_there = _along(side, chosen, tokens, setting.interval)

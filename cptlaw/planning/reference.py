@@ -36,6 +36,7 @@ ReferenceKind = Literal["measured", "base-law", "asymptote", "min-tokens", "shif
 REFERENCES: tuple[ReferenceKind, ...] = ("measured", "base-law", "asymptote", "min-tokens", "shifted")
 
 SAME = 1e-6  # relative difference up to which two sizes or budgets are one
+UNLIKE = 0.01  # relative difference from which a loss that was given contradicts the runs
 LEAST_BASE_MODELS = 6  # for the five parameters of the law of base models
 
 INSTEAD = (
@@ -99,8 +100,10 @@ def find_reference(
         raise UsageError(
             f"base_law was given, but reference={kind!r} was asked for. Give reference='base-law' with it."
         )
+    if kind == "measured" and base_source_loss is not None:
+        return Reference(kind, base_source_loss, _unlike_the_data(source, base_source_loss))
     if kind == "measured":
-        return Reference(kind, measured_base_loss(source) if base_source_loss is None else base_source_loss)
+        return Reference(kind, measured_base_loss(source))
     if kind == "base-law":
         return _by_base_law(source, base_law)
     if kind == "asymptote":
@@ -248,6 +251,25 @@ def _fit_base_law(source_fit: Fit) -> Fit:
 def _base_models(source_fit: Fit) -> pd.DataFrame:
     """Return n_params, ptpp and loss of the base models; a table of several domains lists them once per domain."""
     return source_fit.base.reindex(columns=["n_params", "ptpp", "loss"]).astype(float)
+
+
+def _unlike_the_data(source: Side, given: float) -> tuple[Finding, ...]:
+    """Say where a loss that was given differs from what the runs measured for the same base model."""
+    try:
+        measured = measured_base_loss(source)
+    except UsageError:
+        return ()
+    if abs(given / measured - 1.0) <= UNLIKE:
+        return ()
+    return (
+        Finding(
+            "warning",
+            "base-loss-differs",
+            f"base_source_loss is {given:.4f}, but the runs measured this base model at {measured:.4f} nats per token.",
+            "Leave base_source_loss out to use the measurement; losses of different validation sets or tokenizers do "
+            "not compare.",
+        ),
+    )
 
 
 def _measured_too(source: Side) -> str:
