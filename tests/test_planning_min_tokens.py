@@ -209,6 +209,7 @@ def test_target_out_of_reach(forms):
     assert found.feasible_from == {"max-target-loss": found.best_reachable["target_loss"]}
     assert found.tokens is None
     assert "max-target-loss" in found.summary()
+    assert "in the limit of many tokens" in found.summary()
     # Just above the value that is named, there is a plan; just below, there is none.
     value = found.feasible_from["max-target-loss"]
     options = {"max_forgetting": "2%", "base_source_loss": BASE}

@@ -35,19 +35,24 @@ class MinTokensPlan(MixPlan):
     ----------
     price_of_doubt
         With `risk`: tokens beyond those of the plan without it; ``None`` where either is infeasible.
-    unique_target_tokens, target_epochs
-        The unique target tokens that there are, and how often the plan reads them.
+    unique_target_tokens, repetition, target_epochs
+        The unique target tokens that there are, what is said of repeating them, and how often the plan reads them.
     effective_tokens
         With repeated target tokens: unique tokens that would be worth as much as `tokens`.
     """
 
     price_of_doubt: float | None = None
     unique_target_tokens: float | None = None
+    repetition: str | None = None
     target_epochs: float | None = None
     effective_tokens: float | None = None
 
     def _question(self) -> str:
         return "Fewest tokens"
+
+    def _reach(self) -> str:
+        capped = self.unique_target_tokens is not None and self.repetition == "forbid"
+        return " with all target tokens" if capped else " in the limit of many tokens"
 
     def _lines(self) -> list[tuple[str, str]]:
         lines = super()._lines()
@@ -248,6 +253,8 @@ def min_tokens(
     if setting.risk is not None:
         certain = replace(question, limits=tuple(replace(limit, risk=None) for limit in setting.limits)).solve()
     fields = fixed_fields(setting) | {"unique_target_tokens": unique}
+    if unique is not None:
+        fields["repetition"] = rule
     if not np.isfinite(tokens):
         found = by_severity([*setting.findings, *_doubt_decides(certain)])
         return MinTokensPlan(feasible=False, findings=found, **fields, **_certificate(question, setting))

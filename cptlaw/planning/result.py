@@ -157,13 +157,17 @@ class MixPlan(Plan):
         lines = [("feasible", "no"), ("blocking", str(self.blocking))]
         for name, value in (self.best_reachable or {}).items():
             if value is not None:
-                lines.append((f"best {name.replace('_', ' ')}", self._show(name, value)))
+                lines.append((f"best {name.replace('_', ' ')}", self._show(name, value) + self._reach()))
         for name, value in (self.feasible_from or {}).items():
             more = "above" if name.startswith("max") or name == "unique-target-tokens" else "below"
             lines.append((f"feasible with {name}", f"{more} {self._show(_OF_OPTION.get(name, name), value)}"))
         if self.risk is not None:
             lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
         return lines
+
+    def _reach(self) -> str:
+        """Say at how many tokens the best values are reached."""
+        return ""
 
     def _with_interval(self, name: str) -> str:
         text = self._show(name, getattr(self, name))
