@@ -80,7 +80,7 @@ def _expect(condition: Any, message: str) -> None:
 
 
 def _described(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
-    """Describes itself."""
+    """Say what it is."""
     for attribute in ("name", "equation", "source", "status", "inputs", "units", "amplitudes", "shapes"):
         _expect(hasattr(type(candidate), attribute) or hasattr(candidate, attribute), f"{attribute} is missing.")
     _expect(bool(candidate.__doc__), "the class has no docstring.")

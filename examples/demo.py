@@ -104,7 +104,7 @@ def main() -> None:
         ask = f"--target target.json --source source.json --n-params {N_PARAMS} --ptpp {HELD_OUT}"
         run(f"plan min-tokens {ask} --max-target-loss 1.70 --max-forgetting 25%")
         title("   A wish that cannot be had is answered with the limit that blocks it")
-        run(f"plan min-tokens {ask} --max-target-loss 1.70 --max-forgetting 5%")
+        run(f"plan min-tokens {ask} --max-target-loss 1.70 --max-forgetting 5% --max-tokens 10M")
 
         title("6. Now look: what was measured at the point of step 4")
         measured_against_forecast(runs)

@@ -391,3 +391,21 @@ def test_real_runs(pilot):
     impossible = cl.plan.min_tokens(*pilot, **options, max_forgetting="2%", max_target_loss=1.75)
     assert impossible.blocking == "max-forgetting"
     assert 0.1 < impossible.best_reachable["forgetting"] < 0.18
+
+
+def test_most_tokens(forms):
+    options = {"max_forgetting": "2%", "max_target_loss": 1.7, "base_source_loss": BASE}
+    free = plan(forms, **options)
+    assert plan(forms, **options, max_tokens=free.tokens * 1.001).tokens == pytest.approx(free.tokens, rel=1e-9)
+    short = plan(forms, **options, max_tokens=free.tokens * 0.9)
+    assert not short.feasible
+    assert "max-tokens" in short.blocking
+    assert short.feasible_from["max-tokens"] == pytest.approx(free.tokens, rel=1e-6)
+    assert short.best_reachable["target_loss"] > 1.7
+
+
+def test_plans_that_exist_on_paper_only_say_so(forms):
+    floor = plan(forms, max_target_loss=1.0).best_reachable["target_loss"]
+    found = plan(forms, max_target_loss=floor * 1.001)
+    assert found.feasible
+    assert ("error", "out-of-reach") in {(finding.severity, finding.code) for finding in found.findings}

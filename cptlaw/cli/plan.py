@@ -60,6 +60,7 @@ reference = options.several(
 @options.several(target, source, size, ptpp, forgetting_limit)
 @click.option("--max-target-loss", metavar="L", help="Highest target loss, nats per token.")
 @options.several(source_limit, reference, replay_range)
+@click.option("--max-tokens", metavar="D", help="Most adaptation tokens to spend, as in 100B.")
 @click.option("--unique-target-tokens", metavar="U", help="Target tokens there are.")
 @click.option(
     "--repetition",

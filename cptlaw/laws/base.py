@@ -297,7 +297,7 @@ class Law:
         >>> row = pd.DataFrame({"n_params": [70e9], "tokens": [1.4e12]})
         >>> epoch = {"E": 1.8172, "A": 477.83, "B": 2143.42, "alpha": 0.34731, "beta": 0.36717}
         >>> round(float(law("chinchilla").predict(epoch, row)[0]), 3)
-        1.974
+        1.973
         """
         x = self.bind(frame, role)
         with np.errstate(over="ignore", divide="ignore"):

@@ -25,6 +25,9 @@ from cptlaw.units import format_percent, format_quantity
 
 ON_LIMIT = 1e-6  # relative distance from which a limit counts as binding
 ROUNDING = 1e-12
+# A plan of more than this many times the tokens that a fit has seen is one on paper only: a law whose exponent has gone
+# to zero answers with more tokens than there are atoms.
+OUT_OF_REACH = 1e6
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,6 +42,8 @@ class MinTokensPlan(MixPlan):
         The unique target tokens that there are, what is said of repeating them, and how often the plan reads them.
     effective_tokens
         With repeated target tokens: unique tokens that would be worth as much as `tokens`.
+    max_tokens
+        The tokens that may be spent, where that was said.
     """
 
     price_of_doubt: float | None = None
@@ -46,13 +51,15 @@ class MinTokensPlan(MixPlan):
     repetition: str | None = None
     target_epochs: float | None = None
     effective_tokens: float | None = None
+    max_tokens: float | None = None
 
     def _question(self) -> str:
         return "Fewest tokens"
 
     def _reach(self) -> str:
-        capped = self.unique_target_tokens is not None and self.repetition == "forbid"
-        return " with all target tokens" if capped else " in the limit of many tokens"
+        if self.unique_target_tokens is not None and self.repetition == "forbid":
+            return " with all target tokens"
+        return " in the limit of many tokens" if self.max_tokens is None else " with all tokens"
 
     def _lines(self) -> list[tuple[str, str]]:
         lines = super()._lines()
@@ -76,6 +83,7 @@ class _Question:
     low: float
     high: float
     least: float
+    ceiling: float
     unique: float | None
     repetition: Repetition
 
@@ -94,11 +102,11 @@ class _Question:
         return np.where(need <= self.most(replay) * (1.0 + ROUNDING), need, np.inf)
 
     def most(self, replay: Array) -> Array:
-        """Return the most tokens of a mix that repeats nothing it must not, (n,)."""
+        """Return the most tokens of a mix that stays within reach and repeats nothing it must not, (n,)."""
         if self.unique is None or self.repetition == "discount":
-            return np.full(len(replay), np.inf)
+            return np.full(len(replay), self.ceiling)
         with np.errstate(divide="ignore"):
-            return self.unique / (1.0 - replay)
+            return np.minimum(self.unique / (1.0 - replay), self.ceiling)
 
     def best(self, limit: Limit, replay: Array) -> Array:
         """Return the lowest value of a limited quantity at each replay, with all the tokens that there are, (n,)."""
@@ -152,6 +160,7 @@ def min_tokens(
     repetition: str = "forbid",
     min_replay: Any = None,
     max_replay: Any = None,
+    max_tokens: Any = None,
     risk: Any = None,
     interval: Any = 0.9,
 ) -> MinTokensPlan:
@@ -183,6 +192,8 @@ def min_tokens(
     repetition
         ``"forbid"``: never read a target token twice. ``"discount"``: repeat, at the worth of Muennighoff et al. 2023
         (arXiv:2305.16264).
+    max_tokens
+        Most tokens to spend; without it a plan may need more than anyone has, which a finding then says.
     min_replay, max_replay
         Range of replay; the fitted one where absent, without runs on the source corpus alone.
     risk
@@ -247,17 +258,23 @@ def min_tokens(
         None if unique_target_tokens is None else asked.positive(unique_target_tokens, "unique_target_tokens", "5B")
     )
     rule = asked.one_of(repetition, "repetition", REPETITION)
-    question = _Question(setting.limits, setting.low, setting.high, setting.smallest_fitted_tokens, unique, rule)
+    ceiling = np.inf if max_tokens is None else asked.positive(max_tokens, "max_tokens", "100B")
+    least = min(setting.smallest_fitted_tokens, ceiling)
+    question = _Question(setting.limits, setting.low, setting.high, least, ceiling, unique, rule)
     replay, tokens = question.solve()
     certain = None
     if setting.risk is not None:
         certain = replace(question, limits=tuple(replace(limit, risk=None) for limit in setting.limits)).solve()
-    fields = fixed_fields(setting) | {"unique_target_tokens": unique}
+    fields = fixed_fields(setting) | {
+        "unique_target_tokens": unique,
+        "max_tokens": None if max_tokens is None else ceiling,
+    }
     if unique is not None:
         fields["repetition"] = rule
     if not np.isfinite(tokens):
         found = by_severity([*setting.findings, *_doubt_decides(certain)])
-        return MinTokensPlan(feasible=False, findings=found, **fields, **_certificate(question, setting))
+        why = _certificate(question, setting, max_tokens is not None)
+        return MinTokensPlan(feasible=False, findings=found, **fields, **why)
     repeated = unique is not None and rule == "discount"
     counted = float(effective_tokens(tokens, replay, unique)) if repeated and unique is not None else None
     values, found_there = expected_at(setting, replay, tokens, counted)
@@ -270,7 +287,13 @@ def min_tokens(
         binding=_binding(question, setting, replay, tokens),
         effective_tokens=counted,
         findings=by_severity(
-            [*setting.findings, *found_there, *at_edge(setting, replay), *_at_floor(question, tokens)]
+            [
+                *setting.findings,
+                *found_there,
+                *at_edge(setting, replay),
+                *_at_floor(question, tokens),
+                *_far(setting, tokens),
+            ]
         ),
         **fields,
         **values,
@@ -311,6 +334,20 @@ def _at_floor(question: _Question, tokens: float) -> tuple[Finding, ...]:
     )
 
 
+def _far(setting: Setting, tokens: float) -> tuple[Finding, ...]:
+    most = setting.largest_fitted_tokens
+    if tokens <= OUT_OF_REACH * most:
+        return ()
+    return (
+        Finding(
+            "error",
+            "out-of-reach",
+            f"the plan needs {tokens / most:.1g} times the most tokens that a fit has seen: it exists on paper only.",
+            "Loosen the limit that binds, or give the tokens that you can spend with max_tokens= (--max-tokens).",
+        ),
+    )
+
+
 def _doubt_decides(certain: tuple[float, float] | None) -> tuple[Finding, ...]:
     if certain is None or not np.isfinite(certain[1]):
         return ()
@@ -325,7 +362,7 @@ def _doubt_decides(certain: tuple[float, float] | None) -> tuple[Finding, ...]:
     )
 
 
-def _certificate(question: _Question, setting: Setting) -> dict[str, Any]:
+def _certificate(question: _Question, setting: Setting, max_tokens_given: bool) -> dict[str, Any]:
     """Say which limits block, what can be reached, and from which value on there would be a plan."""
     lifted: dict[str, _Question] = {
         limit.name: replace(question, limits=tuple(other for other in question.limits if other is not limit))
@@ -333,6 +370,8 @@ def _certificate(question: _Question, setting: Setting) -> dict[str, Any]:
     }
     if question.unique is not None and question.repetition == "forbid":
         lifted["unique-target-tokens"] = replace(question, unique=None)
+    if max_tokens_given:
+        lifted["max-tokens"] = replace(question, ceiling=np.inf)
     if setting.given_low and setting.fitted_low < question.low:
         lifted["min-replay"] = replace(question, low=setting.fitted_low)
     if setting.given_high and setting.fitted_high > question.high:
@@ -347,6 +386,8 @@ def _certificate(question: _Question, setting: Setting) -> dict[str, Any]:
             feasible_from[name] = lowest[name]
         elif name == "unique-target-tokens":
             feasible_from[name] = _fewest_unique(lifted[name])
+        elif name == "max-tokens":
+            feasible_from[name] = solved[name][1]
         else:
             feasible_from[name] = _nearest_replay(lifted[name], -1.0 if name == "min-replay" else 1.0)
     if not blocking:

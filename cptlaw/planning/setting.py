@@ -74,6 +74,11 @@ class Setting:
         """Tokens below which one of the fits has seen nothing."""
         return max(side.fitted_tokens[0] for side in self.sides)
 
+    @property
+    def largest_fitted_tokens(self) -> float:
+        """Tokens beyond which none of the fits has seen anything."""
+        return max(side.fitted_tokens[1] for side in self.sides)
+
 
 def build_setting(
     target: Any,
