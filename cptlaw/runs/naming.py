@@ -80,7 +80,8 @@ def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label:
             listed = " and ".join(repr(alias) for alias in aliases)
             raise DataError(
                 f"{label}: columns {listed} both stand for {canonical!r}. Expected one of them; rename the right one "
-                f"to {canonical!r}, or say which with columns={{{canonical!r}: {aliases[0]!r}}}."
+                f"to {canonical!r}, or say which with columns={{{canonical!r}: {aliases[0]!r}}} "
+                f"(--columns {canonical}={aliases[0]})."
             )
         if aliases:
             taken[canonical] = aliases[0]
@@ -103,7 +104,8 @@ def missing_column(column: str, found: Iterable[str], label: str) -> DataError:
     headless = sum(_is_number(name) for name in names) > 0
     return DataError(
         f"{label}: column {column!r}{meaning} is missing.{hint} Columns found: {', '.join(map(repr, names))}. "
-        f"Rename the column, or say which one it is with columns={{{column!r}: 'NAME IN THE FILE'}}."
+        f"Rename the column, or say which one it is with columns={{{column!r}: 'NAME IN THE FILE'}} "
+        f"(--columns '{column}=NAME IN THE FILE')."
         + (" The first line seems to hold data: a header line with the names of the columns is expected." * headless)
     )
 

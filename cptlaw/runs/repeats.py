@@ -66,7 +66,10 @@ def _remedy(frame: pd.DataFrame, keys: pd.DataFrame, is_eval_assumed: bool) -> s
     ]
     texts = [name for name in apart if not pd.api.types.is_numeric_dtype(frame[name])]
     if is_eval_assumed and texts:
-        return f"The rows differ in {texts[0]!r}: if it names the validation set, say columns={{'eval': {texts[0]!r}}}."
+        return (
+            f"The rows differ in {texts[0]!r}: if it names the validation set, say columns={{'eval': {texts[0]!r}}} "
+            f"(--columns eval={texts[0]})."
+        )
     if apart:
         return f"The rows differ in {apart[0]!r}: make it a part of the name of the run, or remove the repeats."
     return "Remove the repeats, or give each rerun a name of its own in the column 'run'."
