@@ -9,7 +9,6 @@ Axes: s = coordinate vectors side by side, n = rows, k = free amplitudes, m = fr
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -159,36 +158,15 @@ class Problem:
 
         `c` is on the normalised scale, as `newton` uses it.
         """
-        _, columns = self.normalised_at(z)
-        natural = (
-            np.stack([c[:, k] / np.ravel(_value(scale)) for k, scale in enumerate(columns)], axis=1)
-            if self.k
-            else np.zeros((len(z), 0))
-        )
+        _, scales = self.normalised(self.columns(z, order=1)[1])
         found: dict[str, Any] = {name: np.full(len(z), value) for name, value in self.fixed.items()}
-        for k, group in enumerate(self.amplitude_groups):
-            found.update(dict.fromkeys(group, natural[:, k]))
+        for k, (group, scale) in enumerate(zip(self.amplitude_groups, scales, strict=True)):
+            natural = c[:, k] / np.ravel(scale.value if isinstance(scale, Jet) else scale)
+            found.update(dict.fromkeys(group, natural))
         for m, (axis, group) in enumerate(zip(self._axes, self.shape_groups, strict=True)):
             found.update(dict.fromkeys(group, axis.from_axis(z[:, m])))
         found = self.law.reported(found)
         return np.stack([np.broadcast_to(found[name], len(z)) for name in self.law.parameters], axis=1)
-
-    def normalised_at(self, z: Array) -> tuple[list[Any], list[Any]]:
-        """Return `normalised` of the columns at z, values only where that is all that is needed."""
-        return self.normalised(self.columns(z, order=1)[1])
-
-    def coordinates(self, params: Mapping[str, float]) -> tuple[Array, Array]:
-        """Return the coordinates (c, z) of one set of parameters, shapes (1, k) and (1, m)."""
-        inner = self.law.fitted(params)
-        z = np.array(
-            [[float(axis.to_axis(inner[g[0]])) for axis, g in zip(self._axes, self.shape_groups, strict=True)]]
-        )
-        z = np.clip(z.reshape(1, self.m), self.z_low, self.z_high)
-        scales = self.normalised_at(z)[1]
-        c = np.array(
-            [[float(inner[g[0]] * np.ravel(_value(s))[0]) for g, s in zip(self.amplitude_groups, scales, strict=True)]]
-        )
-        return c.reshape(1, self.k), z
 
 
 def _row_mean(column: Jet) -> Jet:
@@ -201,7 +179,3 @@ def _row_mean(column: Jet) -> Jet:
     # A column that is zero in every row keeps its scale: there is nothing to divide by.
     value = np.where(value == 0, 1.0, value)
     return Jet(value, {i: mean(part) for i, part in column.slopes.items()}, curves)
-
-
-def _value(item: Any) -> Any:
-    return item.value if isinstance(item, Jet) else item
