@@ -20,6 +20,10 @@ A pooled fit, and a domain that it has never seen::
     fit = cl.fit(chosen, runs, on="target")                   # runs has a column domain
     coefficients = chosen.learnability(probe, on="target")    # one short run of the new domain, and its base loss
     fit.forecast(chosen.attach(points, coefficients))
+
+Two cautions. E, F, mu and w2 are four parameters that only differences between domains can tell, so four domains
+determine K3 just so and leave nothing to check it by. And the interval of a forecast takes the coefficients as exact:
+the noise of the few losses that they are read from comes on top.
 """
 
 from __future__ import annotations
