@@ -190,6 +190,12 @@ def test_bad_restraint(restraint, words):
         cl.fit("chinchilla", design("chinchilla"), on="target", **restraint)
 
 
+def test_restraint_cannot_name_what_a_constraint_mode_computes():
+    with pytest.raises(UsageError, match="C follows from other parameters"):
+        cl.fit("dcpt-l3:monotone=paper", design("dcpt-l3"), on="target", fix={"C": 0.1})
+    assert cl.fit("dcpt-l1:monotone=paper", design("dcpt-l1"), on="target", fix={"C": 0.1}).params["C"] == 0.1
+
+
 def test_two_budgets_leave_the_gated_floor_law_undetermined():
     """laws.md 3.7 and design.md: rank 10 of 12, and a finding that says so."""
     frame = design("ptpp-gated-floor", noise=0.003, budgets=(15.0, 31.0))

@@ -133,6 +133,11 @@ class Restraint:
                         f"{flag} {name}: law {law.name} has no such parameter; it has {', '.join(law.parameters)}."
                         f"{did_you_mean(name, law.parameters)}"
                     )
+                if name in law.derived:
+                    raise UsageError(
+                        f"{flag} {name}: in this constraint mode of {law.name}, {name} follows from other parameters and "
+                        f"cannot be restrained. Use monotone=none or soft."
+                    )
         for name, value in self.fixed.items():
             low, high = (law.shapes[name].low, law.shapes[name].high) if name in law.shapes else (0.0, math.inf)
             if not low <= value <= high:

@@ -103,6 +103,8 @@ class Law:
         True for laws of the base models' own losses (rows with tokens = 0).
     constants
         Parameters that the law holds at a published value.
+    derived
+        Parameters that a constraint mode computes from others, so that restraint cannot name them.
     power_in_tokens
         Amplitudes whose terms are a pure power of tokens; where they hold all the dependence on tokens, the law
         is inverted for tokens in closed form.
@@ -125,6 +127,7 @@ class Law:
     power_in_tokens: tuple[str, ...] = ()
     ratio_margin: ClassVar[float] = 0.0
     on_base_models: ClassVar[bool] = False
+    derived: tuple[str, ...] = ()
     constants: Mapping[str, float]
 
     def __init__(self) -> None:

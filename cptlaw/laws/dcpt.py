@@ -55,6 +55,8 @@ class _DCPT(Law):
         if not min_tokens > 0:
             raise UsageError(f"min_tokens={min_tokens}: expected a positive number of tokens, in billions.")
         self.monotone, self.min_tokens = monotone, float(min_tokens)
+        bounded = type(self).lower_bound_of_c is not _DCPT.lower_bound_of_c
+        self.derived = ("C",) if monotone == "paper" and bounded else ()
 
     def options(self) -> dict[str, Any]:
         """Return the constraint mode where it is not the default."""
