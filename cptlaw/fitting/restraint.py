@@ -135,8 +135,8 @@ class Restraint:
                     )
                 if name in law.derived:
                     raise UsageError(
-                        f"{flag} {name}: in this constraint mode of {law.name}, {name} follows from other parameters and "
-                        f"cannot be restrained. Use monotone=none or soft."
+                        f"{flag} {name}: in this constraint mode of {law.name}, {name} follows from other parameters "
+                        f"and cannot be restrained. Use monotone=none or soft."
                     )
         for name, value in self.fixed.items():
             low, high = (law.shapes[name].low, law.shapes[name].high) if name in law.shapes else (0.0, math.inf)
