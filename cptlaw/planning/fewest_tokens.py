@@ -371,7 +371,7 @@ def _certificate(question: _Question, setting: Setting, max_tokens_given: bool) 
     if question.unique is not None and question.repetition == "forbid":
         lifted["unique-target-tokens"] = replace(question, unique=None)
     if max_tokens_given:
-        lifted["max-tokens"] = replace(question, ceiling=np.inf)
+        lifted["max-tokens"] = replace(question, ceiling=OUT_OF_REACH * setting.largest_fitted_tokens)
     if setting.given_low and setting.fitted_low < question.low:
         lifted["min-replay"] = replace(question, low=setting.fitted_low)
     if setting.given_high and setting.fitted_high > question.high:
