@@ -17,6 +17,7 @@ from cptlaw.cli.output import (
     table_text,
 )
 from cptlaw.errors import UsageError
+from cptlaw.findings import Finding, by_severity
 
 
 @click.command()
@@ -165,10 +166,14 @@ def compare(runs: str, law_names: str, on: str, as_json: bool, **rest: Any) -> N
     scores = dict.fromkeys(("huber_log", "rmse_log", "mae_rel", "mape_clip"), "{:.3g}".format)
     scores |= dict.fromkeys(("intercept", "slope", "r2"), "{:.3f}".format)
     click.echo(table_text(found.drop(columns="findings"), scores))
+    of_law: dict[Finding, list[str]] = {}
     for row in found.to_dict("records"):
-        if row["findings"]:
-            click.echo(f"\n{row['law']}:")
-            show_findings(row["findings"])
+        for finding in row["findings"]:
+            of_law.setdefault(finding, []).append(str(row["law"]))
+    # What is true of the rows is said once, with the laws that it concerns.
+    for concerned in dict.fromkeys(tuple(names) for names in of_law.values()):
+        click.echo(f"\n{', '.join(concerned)}:")
+        show_findings(by_severity(finding for finding, names in of_law.items() if tuple(names) == concerned))
     best = found["law"].iloc[0] if found["law"].iloc[0] != "ptpp-oracle" else found["law"].iloc[min(1, len(found) - 1)]
     show_next(f"cptlaw fit {runs} --law {best} --on {on} -o FIT.json")
 
