@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cptlaw.findings import Finding
     from cptlaw.fitting import Check, Fit, check, compare, fit, load_fit
     from cptlaw.laws import Law, law
+    from cptlaw.planning import suggest
     from cptlaw.runs import Runs, read_runs
 
 __version__ = "0.1.0"
@@ -42,6 +43,7 @@ _HOMES = {
     "load_fit": "cptlaw.fitting",
     "plan": "cptlaw.planning",
     "read_runs": "cptlaw.runs",
+    "suggest": "cptlaw.planning",
 }
 _MODULES = {"examples", "plan"}
 
@@ -63,6 +65,7 @@ __all__ = [
     "load_fit",
     "plan",
     "read_runs",
+    "suggest",
 ]
 
 

@@ -6,9 +6,11 @@ from cptlaw.planning.limited_target_data import LimitedDataPlan, limited_data
 from cptlaw.planning.pareto_front import ParetoPlan, ParetoPoint, pareto
 from cptlaw.planning.replay_trade_off import TradeOffPlan, crossing, trade_off
 from cptlaw.planning.result import MixPlan, Plan
+from cptlaw.planning.suggest_next import Cell, Suggestion, suggest
 
 __all__ = [
     "AllocatePlan",
+    "Cell",
     "ComputeOptimal",
     "LimitedDataPlan",
     "MinTokensPlan",
@@ -16,6 +18,7 @@ __all__ = [
     "ParetoPlan",
     "ParetoPoint",
     "Plan",
+    "Suggestion",
     "TradeOffPlan",
     "allocate",
     "compute_optimal",
@@ -23,5 +26,6 @@ __all__ = [
     "limited_data",
     "min_tokens",
     "pareto",
+    "suggest",
     "trade_off",
 ]

@@ -1,0 +1,321 @@
+"""The next experiments: cost to the FLOP, budgets, order, and what they must propose where a law is not identified."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw import examples, simulate
+from cptlaw.cli import main
+from cptlaw.planning.suggest_cells import Bases, Candidate, candidates
+from cptlaw.planning.suggest_doubt import Errors, errors
+from cptlaw.planning.suggest_greedy import Sample, choose
+
+PILOT = str(examples.path("en-fr-pilot"))
+ROWS = "ptpp in (15, 31) and replay in (0.1, 0.25, 0.5) and atpp >= 1.9"
+PILOT_ASK = "n_params=124672,tokens=1M,replay=25%,ptpp=279"
+ASKED = "n_params=8.1B,tokens=72B,replay=34%,ptpp=279"
+BASE = 6 * 241e6 * (279 * 241e6)
+
+
+def simulated(budgets=(15.0, 31.0), **design):
+    truths = {"target": dataclasses.replace(simulate.PTPP_TRUTHS["target"], base={})}
+    points = simulate.ptpp_design(ptpp=budgets, **design)
+    return simulate.measure(points, truths, noise=0.0014, run_noise=0.0014, seed=1)
+
+
+def ask(table, law="ptpp-floor", at=ASKED, budget="1.3e20", **options):
+    return cl.suggest(law, table, "target", at=at, budget=budget, starts=16, **options)
+
+
+@pytest.fixture(scope="module")
+def two_budgets():
+    return cl.read_runs(simulated())
+
+
+@pytest.fixture(scope="module")
+def suggested(two_budgets):
+    return {law: ask(two_budgets, law) for law in ("ptpp-floor", "ptpp-gated-floor")}
+
+
+# -- cost ----------------------------------------------------------------------------------------------------------
+
+
+def test_costs_by_hand():
+    bases = Bases([(241e6, 31.0)])
+    run = Candidate(241e6, 279.0, 0.25, 1e9, (1e9,))
+    assert run.run_flops == 6 * 241e6 * 1e9
+    assert bases.price(run, {}) == pytest.approx(BASE, rel=1e-12)
+    assert bases.price(dataclasses.replace(run, ptpp=31.0), {}) == 0
+    assert bases.price(run, {241e6: 279.0}) == 0  # paid for
+    assert bases.price(dataclasses.replace(run, ptpp=100.0), {241e6: 279.0}) == 0  # an earlier stage of that trunk
+    assert bases.price(run, {241e6: 100.0}) == pytest.approx(BASE * 179 / 279, rel=1e-12)  # goes on from there
+    assert bases.price(run, {517e6: 279.0}) == pytest.approx(BASE, rel=1e-12)  # another size's trunk
+    assert bases.price(dataclasses.replace(run, ptpp=None), {}) == 0
+
+
+def test_each_line_costs_what_it_says_and_each_base_is_counted_once(suggested):
+    for found in suggested.values():
+        paid = {}
+        for cell in found.cells:
+            assert cell.run_flops == pytest.approx(6 * cell.n_params * cell.tokens, rel=1e-12)
+            assert cell.flops == pytest.approx(cell.run_flops + cell.base_flops, rel=1e-12)
+            known = cell.ptpp in (15.0, 31.0)
+            more = 0 if known else max(cell.ptpp - paid.get(cell.n_params, 0), 0)
+            assert cell.base_flops == pytest.approx(6 * cell.n_params**2 * more, rel=1e-12)
+            if more:
+                paid[cell.n_params] = cell.ptpp
+            assert cell.checkpoints[-1] == cell.tokens
+            assert list(cell.checkpoints) == sorted(cell.checkpoints)
+        assert found.flops == pytest.approx(sum(cell.flops for cell in found.cells), rel=1e-12)
+        assert found.flops <= found.budget == 1.3e20
+        assert sum(cell.base_flops > 0 for cell in found.cells) == 1
+
+
+def test_a_base_in_the_table_is_free(two_budgets):
+    """One run of another eval at the asked budget is enough: the base model exists."""
+    other = pd.DataFrame(
+        {"run": ["x"], "eval": ["other"], "loss": [2.0], "n_params": [241e6], "tokens": [1e9], "ptpp": [279.0]}
+    )
+    table = pd.concat([two_budgets.frame.astype({"run": str, "eval": str}), other.assign(replay=0.25)])
+    found = ask(table, budget="2e18", n=1)
+    assert (found.cells[0].n_params, found.cells[0].ptpp, found.cells[0].base_flops) == (241e6, 279.0, 0.0)
+    without = ask(two_budgets, budget="2e18", n=1)
+    assert all(cell.ptpp <= 31 for cell in without.cells)
+
+
+# -- what is chosen ------------------------------------------------------------------------------------------------
+
+
+def test_two_budgets_call_for_the_asked_one(suggested):
+    for found in suggested.values():
+        assert found.cells[0].ptpp == 279
+        assert sum(cell.ptpp == 279 for cell in found.cells) >= 0.5 * len(found.cells)
+        assert max(cell.n_params for cell in found.cells) <= 8.1e9
+        low, high = found.interval_before
+        after = found.interval_after
+        assert after[1] - after[0] < 0.25 * (high - low)
+
+
+def test_a_smaller_budget_goes_towards_the_asked_one(two_budgets):
+    found = ask(two_budgets, budget="5e19")
+    assert 31 < max(cell.ptpp for cell in found.cells) < 279
+
+
+def test_gains_are_what_the_width_loses(suggested):
+    for found in suggested.values():
+        gains = [cell.gain for cell in found.cells]
+        assert min(gains) >= 0
+        before, after = found.interval_before, found.interval_after
+        assert sum(gains) == pytest.approx((before[1] - before[0]) - (after[1] - after[0]), rel=1e-6)
+        assert gains[0] == max(gains)
+
+
+def test_interval_before_is_the_forecasts(two_budgets, suggested):
+    fit = cl.fit("ptpp-floor", two_budgets, "target", starts=16)
+    row = fit.forecast(cl.planning.suggest_next._point(ASKED)).iloc[0]
+    found = suggested["ptpp-floor"]
+    assert found.interval_before == (row["lo"], row["hi"])
+    assert found.loss == row["loss"]
+
+
+def test_the_most_cells_and_the_seed(two_budgets):
+    first = ask(two_budgets, n=2, seed=3)
+    assert len(first.cells) == 2
+    assert ask(two_budgets, n=2, seed=3).to_dict() == first.to_dict()
+
+
+def test_own_levels(two_budgets):
+    found = ask(two_budgets, sizes="300M", ptpps=[31, "100"], replays="20%,40%", tokens="2B", n=4)
+    assert {cell.n_params for cell in found.cells} == {300e6}
+    assert {cell.ptpp for cell in found.cells} <= {31.0, 100.0}
+    assert {cell.replay for cell in found.cells} <= {0.2, 0.4}
+    assert {cell.tokens for cell in found.cells} == {2e9}
+
+
+def test_default_levels_lie_between_the_table_and_the_question(two_budgets):
+    fit = cl.fit("ptpp-floor", two_budgets, "target", starts=8)
+    asked = pd.Series({"n_params": 1.4e9, "tokens": 90e9, "replay": 0.3, "ptpp": 279.0})
+    found = candidates(fit, two_budgets.frame, asked)
+    assert {cell.n_params for cell in found} == {241e6, 517e6, 1.4e9}
+    assert {cell.replay for cell in found} == {0.1, 0.25, 0.3, 0.5}
+    assert {cell.ptpp for cell in found} >= {15.0, 31.0, 279.0}
+    assert all(cell.ptpp <= 279 and cell.tokens <= 90e9 for cell in found)
+    assert max(cell.tokens for cell in found if cell.n_params == 1.4e9) == 90e9
+    assert min(min(cell.checkpoints) / cell.n_params for cell in found) == pytest.approx(0.5)
+
+
+def test_a_plan_is_a_point_and_a_law_blind_to_the_budget_takes_any_base(two_budgets):
+    plan = cl.plan.MixPlan(feasible=True, n_params=8.1e9, ptpp=279.0, replay=0.34, tokens=72e9)
+    found = ask(two_budgets, "ptpp-blind", at=plan, budget="5e19", n=2)
+    assert found.at["tokens"] == 72e9
+    assert all(cell.ptpp == 15 and cell.base_flops == 0 for cell in found.cells)
+    assert "blind-to-budget" in {finding.code for finding in found.findings}
+    with pytest.raises(cl.UsageError, match="no optimum"):
+        ask(two_budgets, at=cl.plan.MixPlan(feasible=False, n_params=8.1e9, ptpp=279.0))
+
+
+def test_a_chinchilla_table_knows_no_bases():
+    rng = np.random.default_rng(0)
+    rows = [(n, d) for n in (1e8, 3e8, 1e9) for d in (2e9, 2e10, 6e10)]
+    frame = pd.DataFrame(rows, columns=["n_params", "tokens"])
+    params = {"E": 1.8, "A": 480.0, "B": 2100.0, "alpha": 0.35, "beta": 0.37}
+    frame["loss"] = cl.law("chinchilla").predict(params, frame) * np.exp(0.002 * rng.standard_normal(len(frame)))
+    frame = frame.assign(run=[f"r{i}" for i in range(len(frame))], eval="c4")
+    found = cl.suggest("chinchilla", frame, "c4", at="n_params=10B,tokens=200B", budget="1e21")
+    assert found.cells
+    for cell in found.cells:
+        assert cell.ptpp is None
+        assert cell.replay is None
+        assert cell.flops == pytest.approx(6 * cell.n_params * cell.tokens)
+    assert found.interval_after[1] - found.interval_after[0] < found.interval_before[1] - found.interval_before[0]
+
+
+# -- the arithmetic of the update ----------------------------------------------------------------------------------
+
+
+def test_the_update_is_the_bayesian_linear_one():
+    """Two measurements one after another leave the variance that the closed form leaves."""
+    rng = np.random.default_rng(1)
+    factors = rng.standard_normal((5000, 3))
+    forecast = factors @ [1.0, 0.5, 0.2]
+    losses = np.column_stack([factors @ [1.0, 0, 0], factors @ [0.9, 0.1, 0], factors @ [0, 1.0, 0]])
+    cells = [Candidate(1e8, None, None, 2e9, (1e9, 2e9)), Candidate(1e8, None, None, 1e9, (1e9,))]
+    noise = Errors(between=0.1, within=0.2)
+    sample = Sample.of(forecast, losses, cells, noise, noise=0.0)
+    after = sample.measured(0).measured(1).variance
+    joint = np.cov(np.column_stack([forecast, losses]).T)
+    error = np.array([[0.3, 0.1, 0], [0.1, 0.3, 0], [0, 0, 0.3]])
+    exact = joint[0, 0] - joint[0, 1:] @ np.linalg.solve(joint[1:, 1:] + error, joint[1:, 0])
+    assert after == pytest.approx(exact, rel=1e-9)
+    assert sample.variance - sample.reductions(np.array([0]))[0] == pytest.approx(sample.measured(0).variance, rel=1e-9)
+
+
+def test_points_of_one_run_are_worth_less_than_runs():
+    forecast = np.random.default_rng(2).standard_normal(500)
+    long = Candidate(1e8, None, None, 1e9, (1e9,) * 4)
+    short = Candidate(1e8, None, None, 1e9, (1e9,))
+    losses = np.repeat(forecast[:, None], 5, axis=1)
+    sample = Sample.of(forecast, losses, [long, short], Errors(between=1.0, within=1.0), noise=0.0)
+    assert sample.measured(0).variance > sample.measured(1).measured(1).variance
+
+
+def test_the_split_of_the_noise_is_found():
+    table = simulated(budgets=(15.0, 31.0, 279.0), replay=(0.1, 0.2, 0.3, 0.4, 0.5))
+    found = errors(cl.fit("ptpp-gated-floor", table, "target", starts=16))
+    assert found.within == pytest.approx(0.0014**2, rel=0.25)
+    assert found.between == pytest.approx(0.0014**2, rel=0.6)
+
+
+def test_a_base_that_tells_nothing_is_not_bought():
+    forecast = np.random.default_rng(3).standard_normal(400)
+    free = Candidate(1e8, 10.0, None, 1e9, (1e9,))
+    idle = Candidate(1e8, 100.0, None, 1e8, (1e8,))
+    sample = Sample.of(forecast, np.column_stack([forecast, 1e-3 * forecast]), [free, idle], Errors(0.0, 0.1), 0.1)
+    chosen = choose(sample, [free, idle], Bases([(1e8, 10.0)]), 1e20, 5)
+    assert {step.candidate for step in chosen} == {0}
+    assert len(chosen) == 2  # a third repeat would not average the law's own error
+
+
+# -- findings and messages -----------------------------------------------------------------------------------------
+
+
+def test_a_budget_too_small_says_what_would_do(two_budgets):
+    found = ask(two_budgets, budget="1e15")
+    assert found.cells == ()
+    assert found.interval_after == found.interval_before
+    said = {finding.code: finding for finding in found.findings}
+    assert "1.394e+18" in said["budget-too-small"].message
+    assert "beyond-budget" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget": "-1"}, r"budget \(--budget\): '-1' is not positive"),
+        ({"budget": "much"}, "is not a number"),
+        ({"at": "n_params=8.1B,tokens=72B"}, "needs replay, ptpp too"),
+        ({"at": 7}, "is no point"),
+        ({"at": {"n_params": 8.1e9, "tokens": 72e9, "replay": 34, "ptpp": 279}}, "replay"),
+        ({"n": 0}, "not a number of cells"),
+        ({"interval": 2}, "no probability"),
+        ({"sizes": "big"}, "is not a number"),
+        ({"replays": "40"}, "is not a share"),
+        ({"law": "ptpp-base"}, "does not describe runs of continual pre-training"),
+    ],
+)
+def test_bad_usage(two_budgets, options, message):
+    with pytest.raises(cl.CptlawError, match=message):
+        ask(two_budgets, **options)
+
+
+def test_too_few_runs():
+    frame = simulated(n_params=(241e6, 517e6), replay=(0.1, 0.5))
+    few = frame[frame["run"].isin(frame["run"].unique()[:2])]
+    with pytest.raises(cl.CptlawError, match="runs"):
+        cl.suggest("kaplan", few, "target", at="n_params=1B,tokens=10B", budget="1e20")
+
+
+# -- the command line ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def call(capsys):
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(["suggest", PILOT, "--law", "ptpp-floor", "--on", "target", "--where", ROWS, *arguments])
+        streams = capsys.readouterr()
+        return int(ended.value.code or 0), streams.out, streams.err
+
+    return run
+
+
+def test_command_line(call, tmp_path):
+    usual = ["--at", PILOT_ASK, "--budget", "1e13", "-n", "3", "--starts", "16"]
+    code, out, err = call(*usual, "--json", "-o", str(tmp_path / "cells.csv"))
+    found = json.loads(out)
+    assert code == 0
+    assert {"cells", "interval_before", "interval_after"} <= set(found)
+    assert len(found["cells"]) == 3
+    for cell in found["cells"]:
+        assert {"n_params", "ptpp", "replay", "tokens", "flops", "gain"} <= set(cell)
+    assert max(cell["ptpp"] for cell in found["cells"]) == 279
+    assert all(low < high for low, high in (found["interval_before"], found["interval_after"]))
+    written = pd.read_csv(tmp_path / "cells.csv")
+    assert list(written.columns[:5]) == ["run", "n_params", "ptpp", "replay", "tokens"]
+    assert written["flops"].sum() == pytest.approx(found["flops"], rel=1e-9)
+    assert found["flops"] <= 1e13
+    code, out, err = call(*usual)
+    assert code == 0
+    assert "interval before" in out
+    assert "279" in out
+    assert "next:" in err
+
+
+def test_command_line_mistakes(call, tmp_path):
+    assert call("--budget", "1e13")[0] == 2
+    code, out, err = call("--at", PILOT_ASK, "--budget", "nothing")
+    assert (code, out) == (2, "")
+    assert "Error: budget" in err
+    usual = ["--at", PILOT_ASK, "--budget", "1e13", "-n", "1", "--starts", "8"]
+    assert call(*usual, "-o", str(tmp_path / "none" / "cells.csv"))[0] == 2
+
+
+def test_it_shows_in_a_notebook(suggested):
+    shown = suggested["ptpp-floor"]._repr_html_()
+    assert "interval after" in shown
+    assert "<table>" in shown
+
+
+def test_the_small_study_runs():
+    script = Path(__file__).parents[1] / "examples" / "suggestion_study.py"
+    command = [sys.executable, str(script), "--small", "--data-sets", "1", "--law", "ptpp-floor"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "anchor grid" in out
+    assert "suggested" in out
