@@ -77,7 +77,7 @@ class Scale:
     mixture_starts: int
 
 
-FULL = Scale(simulate.DCPT_DOMAINS, "M1", "M2", 12, 8, "leave-p-out:replay:2", LAWS[:5], 4)
+FULL = Scale(simulate.DCPT_DOMAINS, "M1", "M2", 12, 8, "leave-p-out:replay:2", ("dcpt-l1", "dcpt-l3", "dcpt-l4"), 4)
 SMALL = Scale(("chemistry",), 9, 9, 9, 4, "leave-one-out:replay", ("dcpt-l3",), 2)
 
 
@@ -184,6 +184,8 @@ def main() -> None:
     table = scores(thinned, scale.mixture_laws, scale, scale.mixture_starts, cv=scale.mixture_split)
     held = "one" if arguments.small else "two"
     show(f"Table 4, {held} of nine mixes held out", table, PUBLISHED["table 4"])
+    print("Where the runs without any own corpus (r = 0) are held out, nothing bounds C/eps^gamma: the general loss,")
+    print("which rises steeply there, is forecast without limit.")
     mixed = thinned.where("replay > 0 and replay < 1")
     table = scores(mixed, ("dcpt-l3",), scale, scale.mixture_starts, cv=scale.mixture_split)
     show("Table 4 without the runs of one pure corpus, 0:10 and 10:0", table, {})
