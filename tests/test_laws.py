@@ -32,7 +32,7 @@ GOLDEN = {
     "ptpp-blind": 1.64150037531,
 }
 SPECS = [*LAWS, "dcpt-l5:sigma=rate", "dcpt-l3:monotone=paper", "dcpt-l4:monotone=paper", "dcpt-l6:monotone=paper"]
-SPECS += ["dcpt-l7:monotone=paper:min_tokens=0.5", "ptpp-gated-floor:ratio_of=own", "ptpp-gate:lambda_upper=none"]
+SPECS += ["dcpt-l7:monotone=paper:min_tokens=500M", "ptpp-gated-floor:ratio_of=own", "ptpp-gate:lambda_upper=none"]
 SPECS += ["ptpp-gate:unit_tokens=1e6", "ptpp-floor:shifted=true", "ptpp-gated-floor:shifted=true"]
 
 

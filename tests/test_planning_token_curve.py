@@ -10,7 +10,7 @@ VARIANTS = [
     *(name for name, cls in LAWS.items() if not cls.on_base_models),
     "dcpt-l3:monotone=paper",
     "dcpt-l4:monotone=paper",
-    "dcpt-l7:monotone=paper:min_tokens=0.5",
+    "dcpt-l7:monotone=paper:min_tokens=500M",
     "dcpt-l5:sigma=rate",
     "ptpp-floor:shifted=true",
     "ptpp-gated-floor:shifted=true",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -210,7 +211,7 @@ def _forecast_folds(
 ) -> _Outcome:
     chosen, frame = training.law, training.frame
     scored: dict[str, _Scored] = {}
-    findings: list[Finding] = []
+    by_fold: list[list[Finding]] = []
     skipped: list[str] = []
     for fold, anchors in folds:
         test = frame[fold.test]
@@ -222,7 +223,7 @@ def _forecast_folds(
             scored[fold.label] = _Scored(
                 fitted.predict(test), test["loss"].to_numpy(dtype=float), len(rows), fitted.n_free
             )
-            findings += [finding for finding in fitted.findings if finding.code != "base-rows"]
+            by_fold.append([finding for finding in fitted.findings if finding.code != "base-rows"])
         except FitError as error:
             if len(folds) == 1:
                 raise
@@ -236,7 +237,9 @@ def _forecast_folds(
             Finding("info", "oracle", "fitted on the test rows themselves: a bound for this shape of law, no forecast.")
         ]
     elif len(folds) > 1:
-        findings = _count(findings, len(folds))
+        findings = _count(by_fold)
+    else:
+        findings = by_fold[0]
     if skipped:
         findings.append(
             Finding(
@@ -250,14 +253,17 @@ def _forecast_folds(
     return _Outcome(scored, (*notes, *findings))
 
 
-def _count(findings: Sequence[Finding], folds: int) -> list[Finding]:
+def _count(by_fold: Sequence[Sequence[Finding]]) -> list[Finding]:
     """Say once in how many folds a finding came up, with the words of the first."""
-    by_code: dict[str, list[Finding]] = {}
-    for finding in findings:
-        by_code.setdefault(finding.code, []).append(finding)
+    first: dict[str, Finding] = {}
+    count: Counter[str] = Counter()
+    for findings in by_fold:
+        count.update({finding.code for finding in findings})
+        for finding in findings:
+            first.setdefault(finding.code, finding)
     return [
-        replace(same[0], message=f"in {len(same)} of {folds} folds, first: {same[0].message}")
-        for same in by_code.values()
+        replace(finding, message=f"in {count[code]} of {len(by_fold)} folds, first: {finding.message}")
+        for code, finding in first.items()
     ]
 
 

@@ -389,4 +389,6 @@ class Law:
 
 
 def _option_text(value: Any) -> str:
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value).lower()
+    if isinstance(value, float):
+        return repr(value)  # every digit: the text builds the same law again
+    return "none" if value is None else str(value).lower()

@@ -18,8 +18,8 @@ from cptlaw.laws.calculus import exp, log
 Monotone = Literal["none", "soft", "paper"]
 MONOTONE = ("none", "soft", "paper")
 
-# 1,000 steps of 131,072 tokens, in billions: where the published constraint holds from (section 4.2 of the paper).
-PUBLISHED_MIN_TOKENS = 0.1311
+# 1,000 steps of 131,072 tokens, rounded: where the published constraint holds from (section 4.2 of the paper).
+PUBLISHED_MIN_TOKENS = 0.1311e9
 
 EPSILON = Shape(1e-6, 2.0, start=(0.02, 0.5))
 
@@ -34,7 +34,7 @@ class _DCPT(Law):
         ``"paper"`` keeps C at or above the bound C0 that makes dL/dr < 0 for all r and all tokens from `min_tokens`
         on; the published limited-data optimum is impossible under it.
     min_tokens
-        Tokens, in billions, from which ``"paper"`` guarantees a falling loss.
+        Tokens from which ``"paper"`` guarantees a falling loss.
     """
 
     source = "Que et al. 2024, table 1, arXiv:2406.01375"
@@ -53,8 +53,9 @@ class _DCPT(Law):
         if monotone not in MONOTONE:
             raise UsageError(f"monotone={monotone!r}: expected none, soft or paper.{did_you_mean(monotone, MONOTONE)}")
         if not min_tokens > 0:
-            raise UsageError(f"min_tokens={min_tokens}: expected a positive number of tokens, in billions.")
+            raise UsageError(f"min_tokens={min_tokens}: expected a positive number of tokens, such as 131.1M.")
         self.monotone, self.min_tokens = monotone, float(min_tokens)
+        self._min_d = self.min_tokens / self.units["tokens"]
         bounded = type(self).lower_bound_of_c is not _DCPT.lower_bound_of_c
         self.derived = ("C",) if monotone == "paper" and bounded else ()
 
@@ -165,7 +166,7 @@ class DCPT3(_DCPT):
 
     def lower_bound_of_c(self, p: Any) -> Any:
         """Return C0 / B = eta (1+eps)^(gamma+1) / (gamma D_min^beta)."""
-        return p.eta * (1.0 + p.eps) ** (p.gamma + 1.0) / (p.gamma * self.min_tokens**p.beta)
+        return p.eta * (1.0 + p.eps) ** (p.gamma + 1.0) / (p.gamma * self._min_d**p.beta)
 
 
 class DCPT4(_DCPT):
@@ -194,7 +195,7 @@ class DCPT4(_DCPT):
 
     def lower_bound_of_c(self, p: Any) -> Any:
         """Return C0 / B = ln(b) b c / (ln(c) D_min^beta), from dL/dr = 0 at r = 1 and D = D_min."""
-        return log(p.b) * p.b * p.c / (log(p.c) * self.min_tokens**p.beta)
+        return log(p.b) * p.b * p.c / (log(p.c) * self._min_d**p.beta)
 
 
 class DCPT5(_DCPT):
@@ -254,7 +255,7 @@ class DCPT6(_DCPT):
 
     def lower_bound_of_c(self, p: Any) -> Any:
         """Return C0 / B = e (1+eps)^(gamma+1) / (gamma D_min^beta)."""
-        return math.e * (1.0 + p.eps) ** (p.gamma + 1.0) / (p.gamma * self.min_tokens**p.beta)
+        return math.e * (1.0 + p.eps) ** (p.gamma + 1.0) / (p.gamma * self._min_d**p.beta)
 
 
 class DCPT7(_DCPT):
@@ -277,4 +278,4 @@ class DCPT7(_DCPT):
 
     def lower_bound_of_c(self, p: Any) -> Any:
         """Return C0 / B = eta (1+eps)^(eta+gamma) / (gamma D_min^beta)."""
-        return p.eta * (1.0 + p.eps) ** (p.eta + p.gamma) / (p.gamma * self.min_tokens**p.beta)
+        return p.eta * (1.0 + p.eps) ** (p.eta + p.gamma) / (p.gamma * self._min_d**p.beta)

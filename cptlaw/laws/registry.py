@@ -44,7 +44,7 @@ def law(spec: str | Law, **options: Any) -> Law:
     Parameters
     ----------
     spec
-        A name such as ``"ptpp-gated-floor"``, with options as ``"dcpt-l3:monotone=paper:min_tokens=0.5"`` if wanted.
+        A name such as ``"ptpp-gated-floor"``, with options as ``"dcpt-l3:monotone=paper:min_tokens=500M"`` if wanted.
         A law is returned as it is.
     **options
         Options of the law, such as ``monotone="soft"``.

@@ -136,7 +136,7 @@ def _about_the_answer(setting: Setting, own: float, share: float) -> list[Findin
         and bound is not None
         and bound(SimpleNamespace(**params)) is not None
     ):
-        least = format_quantity(getattr(law, "min_tokens", 0.0) * law.units["tokens"])
+        least = format_quantity(getattr(law, "min_tokens", 0.0))
         return [
             Finding(
                 "error",

@@ -38,7 +38,7 @@ def point(text: str) -> pd.DataFrame:
     >>> point("N=8.1B,r=34%").to_dict("records")
     [{'n_params': 8100000000.0, 'replay': 0.34}]
     """
-    values: dict[str, float] = {}
+    values: dict[str, float | str] = {}
     for pair in text.split(","):
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
@@ -46,7 +46,8 @@ def point(text: str) -> pd.DataFrame:
         name = canonical_name(key) or key.strip()
         if name in values:
             raise UsageError(f"--at: {name} is given twice.")
-        values[name] = parse_quantity(value, f"--at {key.strip()}")
+        is_text = name in COLUMNS and not COLUMNS[name].numeric
+        values[name] = value.strip() if is_text else parse_quantity(value, f"--at {key.strip()}")
     frame = pd.DataFrame([values])
     _check(frame, "--at")
     return frame
