@@ -8,12 +8,14 @@ all wanted values of all points are descended side by side.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import special
 
 from cptlaw.fitting import newton
@@ -27,7 +29,11 @@ if TYPE_CHECKING:
 
 # Shifts of the log loss at which the profile is taken, to either side. The last one is a factor of 2.7 in the loss:
 # what the data does not bound even there is not bounded.
-SHIFTS = np.concatenate([np.geomspace(1e-3, 0.05, 7), np.geomspace(0.08, 1.0, 6)])
+SHIFTS = np.geomspace(1e-3, 1.0, 7)
+REFINEMENTS = 6  # times, at most, that more values are asked for around the ends
+CLOSE = 0.1  # gap between the last value allowed and the next one refused, in shares of the distance, that will do
+STEPS = 40  # of each descent
+TOLERANCE = 1e-6  # of each descent: small beside the rise that is allowed, which is about 1/n of the objective
 STIFFNESS = 30.0  # of the spring, in rows of data
 MOST_WALKS = 12  # rows whose profile is walked; the others take the range of what was met on the way
 
@@ -89,18 +95,50 @@ def profile(fit: Fit, frame: pd.DataFrame, probability: float) -> Array:
     scale = noise(fit).rise * t_quantile(probability, max(fit.n_runs - 1, 1)) ** 2
     ends = np.column_stack([centre, centre])
     chosen = _spread_out(np.column_stack([column.log for column in vars(x).values()]), MOST_WALKS)
-    allowed = []  # parameters that the data cannot tell from the fit, met on the walks
+    start = Objective(problem, fit.options.delta).evaluate(fit.optima)["objective"]
+    known = _Known(problem, fit.optima, start, np.ones(len(fit.optima), dtype=bool))
+    limits, own = {}, {}
     for i in chosen:
         point = SimpleNamespace(**{name: Positive(column.value[i : i + 1]) for name, column in vars(x).items()})
-        values, rises, draws = _walk(fit, problem, point, frame.iloc[[i]], float(centre[i]))
-        limit = scale * _design_effect(fit, problem, point)
-        ends[i] = [centre[i] + side * _reach(side * (values - centre[i]), rises, limit) for side in (-1, 1)]
-        allowed.append(draws[rises <= limit])
-    if len(chosen) < len(frame):
-        losses = np.log(fit.law.predict_many(np.concatenate(allowed), frame, fit.role))
-        ends[:, 0] = np.minimum(ends[:, 0], losses.min(axis=0))
-        ends[:, 1] = np.maximum(ends[:, 1], losses.max(axis=0))
+        limits[i] = scale * _design_effect(fit, problem, point)
+        first = len(known.at)
+        known = _walk(fit, point, frame.iloc[[i]], limits[i], known)
+        own[i] = slice(first, len(known.at))
+    # What the data allows holds for all rows, whichever walk met it; what it refuses is known from the row's own walk.
+    losses = np.log(fit.law.predict_many(known.parameters, frame, fit.role))
+    rises = known.objective - fit.objective
+    for i in range(len(frame)):
+        if i in limits:
+            away = losses[:, i] - centre[i]
+            ends[i] = [centre[i] + side * _reach(side * away, rises, limits[i], own[i]) for side in (-1, 1)]
+        else:
+            allowed = losses[rises <= max(limits.values()), i]
+            ends[i] = [allowed.min(initial=centre[i]), allowed.max(initial=centre[i])]
     return ends
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Places that walks have met: coordinates, the objective of the data there, and whether its descent settled."""
+
+    problem: Problem
+    at: Array
+    objective: Array
+    settled: NDArray[np.bool_]
+
+    @property
+    def parameters(self) -> Array:
+        """All parameters of the law, one row per place."""
+        return self.problem.parameters(self.at[:, : self.problem.k], self.at[:, self.problem.k :])
+
+    def and_these(self, found: newton.Descent) -> _Known:
+        """Add where a descent ended."""
+        return _Known(
+            self.problem,
+            np.concatenate([self.at, np.concatenate([found.c, found.z], axis=1)]),
+            np.concatenate([self.objective, found.objective]),
+            np.concatenate([self.settled, found.status == newton.CONVERGED]),
+        )
 
 
 def _spread_out(places: Array, count: int) -> list[int]:
@@ -116,55 +154,66 @@ def _spread_out(places: Array, count: int) -> list[int]:
     return chosen
 
 
-def _walk(
-    fit: Fit, problem: Problem, point: SimpleNamespace, row: pd.DataFrame, centre: float
-) -> tuple[Array, Array, Array]:
-    """Walk along the profile at one row.
+def _walk(fit: Fit, point: SimpleNamespace, row: pd.DataFrame, limit: float, known: _Known) -> _Known:
+    """Walk along the profile at one row, from the places that are known, and return them with the new ones."""
+    problem, k = known.problem, known.problem.k
+    centre, first = float(np.log(fit.predict(row))[0]), len(known.at)
+    wanted = centre + np.concatenate([-SHIFTS[::-1], SHIFTS])
+    for _ in range(1 + REFINEMENTS):
+        values = np.log(fit.law.predict_many(known.parameters, row, fit.role)[:, 0])
+        # Every wanted value starts from the known place that is best for it, so no step of any walk is lost.
+        springs = 0.5 * STIFFNESS * (values - wanted[:, None]) ** 2
+        start = known.at[(known.objective + springs).argmin(axis=1)]
+        goal = Objective(problem, fit.options.delta, pull=Pull(point, wanted, STIFFNESS))
+        known = known.and_these(newton.descend(goal, start[:, :k], start[:, k:], iterations=STEPS, tolerance=TOLERANCE))
+        values = np.log(fit.law.predict_many(known.parameters, row, fit.role)[:, 0])
+        rises = known.objective - fit.objective
+        walls = known.settled & (np.arange(len(values)) >= first)
+        wanted = np.concatenate(
+            [centre + side * _ask_next(side * (values - centre), rises, walls, limit) for side in (-1, 1)]
+        )
+        if not len(wanted):
+            break
+    return known
 
-    Returns
-    -------
-    log losses at the row, how far the objective of the data rises there, and the parameters
+
+def _ask_next(distance: Array, rises: Array, walls: NDArray[np.bool_], limit: float) -> Array:
+    """Return distances on one side to ask for next: from the farthest one allowed to beyond the end of the profile.
+
+    Only `walls` can say what is not allowed: places on this profile whose descent settled. The search goes past others.
     """
-    shifts = np.concatenate([-SHIFTS[::-1], SHIFTS])
-    wanted = centre + shifts
-    goal = Objective(problem, fit.options.delta, pull=Pull(point, wanted, STIFFNESS))
-
-    def forecasts(draws: Array) -> Array:
-        losses: Array = np.log(fit.law.predict_many(draws, row, fit.role)[:, 0])
-        return losses
-
-    at = fit.optima
-    draws = problem.parameters(at[:, : problem.k], at[:, problem.k :])
-    values, rises = [forecasts(draws)], [np.zeros(len(at))]
-    parameters = [draws]
-    for _ in range(2):
-        # Every wanted value starts from the point that came nearest to it so far.
-        start = at[np.abs(values[-1][None, :] - wanted[:, None]).argmin(axis=1)]
-        found = newton.descend(goal, start[:, : problem.k], start[:, problem.k :], iterations=60, tolerance=1e-9)
-        at = np.concatenate([found.c, found.z], axis=1)
-        parameters.append(problem.parameters(found.c, found.z))
-        values.append(forecasts(parameters[-1]))
-        rises.append(found.objective - fit.objective)
-    return np.concatenate(values), np.concatenate(rises), np.concatenate(parameters)
+    last = float(distance[rises <= limit].max(initial=0.0))
+    beyond = float(distance[(distance > last) & (rises > limit) & walls].min(initial=SHIFTS[-1]))
+    if last >= 0.9 * SHIFTS[-1] or beyond - last <= CLOSE * last:
+        return np.zeros(0)
+    gap = min(beyond - last, max(2.0 * last, SHIFTS[0]))
+    asked: Array = last + gap * np.array([0.25, 0.5, 1.0, 1.5])
+    return asked
 
 
-def _reach(distance: Array, rises: Array, limit: float) -> float:
+def _reach(distance: Array, rises: Array, limit: float, own: slice) -> float:
     """Return the largest distance on one side at which the profile is still below the limit.
 
-    The root of the rise is close to linear in the distance, so it is interpolated.
+    Parameters
+    ----------
+    distance, rises
+        All known places: how far the forecast is away on this side, and the rise of the objective.
+    limit
+        Rise up to which a place is allowed.
+    own
+        The places on this row's own profile.
     """
-    ahead = distance > 0
-    distance, height = np.append(0.0, distance[ahead]), np.append(0.0, np.sqrt(np.maximum(rises[ahead], 0.0)))
-    allowed = height <= np.sqrt(limit)
-    last = float(distance[allowed].max())
-    beyond = (distance > last) & ~allowed
-    if not beyond.any():
+    ahead = np.append(0.0, distance), np.append(0.0, np.sqrt(np.maximum(rises, 0.0)))
+    near, low = (part[(ahead[0] >= 0) & (ahead[1] <= np.sqrt(limit))] for part in ahead)
+    last, height = float(near[near.argmax()]), float(low[near.argmax()])
+    far, high = distance[own], np.sqrt(np.maximum(rises[own], 0.0))
+    far, high = far[(far > last) & (high > np.sqrt(limit))], high[(far > last) & (high > np.sqrt(limit))]
+    if not len(far):
         return float("inf") if last >= 0.9 * SHIFTS[-1] else last
-    # The nearest point beyond, and the highest one allowed at or before it.
-    j = int(np.flatnonzero(beyond)[distance[beyond].argmin()])
-    i = int(np.flatnonzero(allowed)[distance[allowed].argmax()])
-    share = (np.sqrt(limit) - height[i]) / max(height[j] - height[i], 1e-300)
-    return float(distance[i] + share * (distance[j] - distance[i]))
+    # The root of the rise is close to linear in the distance, so it is interpolated up to the nearest place refused.
+    j = int(far.argmin())
+    share = (math.sqrt(limit) - height) / (float(high[j]) - height)
+    return last + share * (float(far[j]) - last)
 
 
 def _design_effect(fit: Fit, problem: Problem, point: SimpleNamespace) -> float:
