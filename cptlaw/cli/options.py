@@ -71,6 +71,15 @@ restraint = several(
 )
 
 
+auto_restraint = click.option(
+    "--restraint",
+    type=click.Choice(["none", "auto"]),
+    default="none",
+    show_default=True,
+    help="auto: add ties, weak priors or a pinned asymptote that forecast best within the fitted rows.",
+)
+
+
 def read_table(runs: str, options: dict[str, Any]) -> Runs:
     """Read the runs table with the options of `table`, taking them out of `options`; tell once what was assumed."""
     from cptlaw.runs import read_runs

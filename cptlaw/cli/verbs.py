@@ -87,6 +87,7 @@ def check(runs: str, law_name: str, on: str, where: str | None, strict: bool, as
 @options.rows
 @options.search
 @options.restraint
+@options.auto_restraint
 @click.option("-o", "--output", metavar="FIT.json", type=click.Path(), help="Keep the fit in a file.")
 @click.option(
     "--draws", type=click.IntRange(0), default=400, show_default=True, help="Bootstrap draws kept in the file."
@@ -111,6 +112,7 @@ def fit(
       cptlaw fit runs.csv --law dcpt-l3 --on target -o target.json
       cptlaw fit runs.csv --law dcpt-l3:monotone=paper --on source --fix alpha=0.34
       cptlaw fit runs.csv --law chinchilla --on c4_val --tie alpha,beta --prior E=1.8:0.1
+      cptlaw fit runs.csv --law ptpp-gate --on target --restraint auto -o target.json
     """
     import cptlaw as cl
     from cptlaw.fitting.intervals import MIN_RUNS

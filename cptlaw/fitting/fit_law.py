@@ -13,6 +13,7 @@ import pandas as pd
 from cptlaw.errors import FitError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import checks, identify, newton, varpro
+from cptlaw.fitting.losses import observation_weight
 from cptlaw.fitting.newton import Descent
 from cptlaw.fitting.objective import Objective, Penalty
 from cptlaw.fitting.problem import Problem
@@ -55,16 +56,18 @@ class Training:
 
 @dataclass(frozen=True)
 class Options:
-    """How to fit: threshold, starts, seed and restraint."""
+    """How to fit: threshold, starts, seed and restraint, and how rollouts chose it where they did."""
 
     delta: float
     starts: int = DEFAULT_STARTS
     seed: int = 0
     restraint: Restraint = field(default_factory=Restraint)
+    rollout: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {"delta": self.delta, "starts": self.starts, "seed": self.seed, "restraint": self.restraint.to_dict()}
+        found = {"delta": self.delta, "starts": self.starts, "seed": self.seed, "restraint": self.restraint.to_dict()}
+        return found if self.rollout is None else {**found, "rollout": dict(self.rollout)}
 
 
 def fit(
@@ -80,6 +83,7 @@ def fit(
     tie: Iterable[Any] | None = None,
     bound: Mapping[str, Any] | Iterable[str] | None = None,
     prior: Mapping[str, Any] | Iterable[str] | None = None,
+    restraint: str = "none",
 ) -> Fit:
     """Fit a law to the losses of one eval.
 
@@ -105,6 +109,9 @@ def fit(
     fix, tie, bound, prior
         Restraint by parameter name: ``{"alpha": 0.34}``, ``[("alpha", "beta")]``, ``{"lambda": (0, 0.9)}``,
         ``{"E": (1.8, 0.1)}`` (mean, standard deviation); or the command line's texts.
+    restraint
+        ``"auto"`` adds tied exponents, weak priors or a pinned asymptote where rollouts within the fitted rows favour
+        them, and widens intervals by what the rollouts missed; what `fix`, `tie`, `bound` and `prior` say stays.
 
     Returns
     -------
@@ -117,6 +124,8 @@ def fit(
     FitError
         If the rows cannot determine the law: too few points, or an input with a single level.
     """
+    if restraint not in ("auto", "none"):
+        raise UsageError(f"restraint={restraint!r}: expected auto or none.")
     chosen = law(law_name)
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     training = training_rows(chosen, table, on, where)
@@ -127,8 +136,14 @@ def fit(
         seed,
         Restraint.build(chosen, fix, tie, bound, prior),
     )
+    training = replace(training, frame=rows)
+    if restraint == "auto":
+        from cptlaw.fitting.rollout_restraint import choose
+
+        options, finding = choose(training, options)
+        training = replace(training, findings=(*training.findings, finding))
     return fit_rows(
-        Training(chosen, rows, training.role, training.on, training.findings),
+        training,
         options,
         base=table.base_losses(training.on),
         provenance={
@@ -269,7 +284,7 @@ def minimise(problem: Problem, chosen: Law, options: Options) -> tuple[Descent, 
     penalty = None
     if options.restraint.priors:
         free = newton.descend(Objective(problem, options.delta, rising=rising), c, z)
-        penalty = _penalty(problem, free)
+        penalty = _penalty(problem, free, options.delta)
     return newton.descend(Objective(problem, options.delta, penalty=penalty, rising=rising), c, z), members
 
 
@@ -290,21 +305,18 @@ def _distinct(problem: Problem, c: Array, z: Array, cost: Array) -> tuple[Array,
     return np.array(chosen), np.array(members)
 
 
-def _penalty(problem: Problem, free: Descent) -> Penalty:
-    """Scale the priors by the variance of the log residuals of a fit without them, so that each is one observation."""
+def _penalty(problem: Problem, free: Descent, delta: float) -> Penalty:
+    """Scale the priors by the residuals of a fit without them, so that each counts like one observation."""
     best = int(np.argmin(free.objective))
     residual = log_residuals(problem, free.c[best], free.z[best])
-    # The median keeps outliers from making a weak prior strong.
-    spread = 1.4826 * float(np.median(np.abs(residual)))
-    rows = max(problem.n - problem.size, 1)
-    variance = max(spread**2 * problem.n / rows, 1e-16)
+    weight = max(observation_weight(residual, delta, problem.n / max(problem.n - problem.size, 1)), 1e-16)
     priors = problem.restraint.priors
     names = [name for name in problem.free if name in priors]
     return Penalty(
         coordinates=tuple(problem.free.index(name) for name in names),
         means=tuple(priors[name].mean for name in names),
         sds=tuple(priors[name].sd for name in names),
-        weight=variance,
+        weight=weight,
     )
 
 

@@ -99,10 +99,16 @@ def _interval(fit: Fit, frame: pd.DataFrame, loss: Array, interval: float) -> tu
     ends = profile(fit, frame, interval)
     scatter = t_quantile(interval, max(fit.n_points - fit.rank, 1)) * noise(fit).spread
     centre = np.log(loss)
-    low = np.exp(centre - np.hypot(centre - ends[:, 0], scatter))
-    high = np.exp(centre + np.hypot(ends[:, 1] - centre, scatter))
+    wider = rollout_width(fit)
+    low = np.exp(centre - wider * np.hypot(centre - ends[:, 0], scatter))
+    high = np.exp(centre + wider * np.hypot(ends[:, 1] - centre, scatter))
     silent = ~np.isfinite(ends)
     return np.where(silent[:, 0], np.nan, low), np.where(silent[:, 1], np.nan, high), np.asarray(silent.any(axis=1))
+
+
+def rollout_width(fit: Fit) -> float:
+    """Return the factor by which rollouts within the fitted rows ask for wider intervals; 1 where none were made."""
+    return 1.0 if fit.options.rollout is None else float(fit.options.rollout["width"])
 
 
 def sample_losses(fit: Fit, frame: pd.DataFrame, noise: bool = True) -> Array:

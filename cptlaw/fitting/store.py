@@ -94,6 +94,7 @@ def load_fit(path: str | Path) -> Fit:
                 settings["starts"],
                 settings["seed"],
                 Restraint.build(chosen, *(restraint.get(key) for key in ("fix", "tie", "bound", "prior"))),
+                settings.get("rollout"),
             ),
             provenance=document["provenance"],
             optima=np.array(document["optima"], dtype=float),

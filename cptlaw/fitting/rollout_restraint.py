@@ -1,0 +1,282 @@
+"""Restraint chosen by rollout: fit the lower levels of the fitting data and see what forecasts the higher ones best.
+
+A freer law always fits better and often forecasts worse. Nothing but the rows that are fitted is looked at here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cptlaw.errors import FitError
+from cptlaw.findings import Finding
+from cptlaw.fitting.fit_law import Options, Training, fit_rows
+from cptlaw.fitting.profile import t_quantile
+from cptlaw.fitting.restraint import Prior, Restraint
+from cptlaw.fitting.result import Fit
+from cptlaw.laws.base import Law
+from cptlaw.laws.calculus import Array
+
+TIES = (("alpha", "beta"), ("alpha_N", "alpha_D"))
+# Weak priors in the published range: exponents of size, tokens and budget run from 0.1 to 0.5, asymptotes from 0.4 to
+# 0.9 of the lowest loss of the ladders that they were fitted on.
+EXPONENT_PRIOR = Prior(0.3, 0.15)
+ASYMPTOTE_PRIOR = Prior(0.65, 0.2)  # in units of the lowest fitted loss
+PINS = (0.3, 0.6, 0.9)  # of the lowest fitted loss
+DIRECTIONS = ("flops", "tokens_per_param", "ptpp", "n_params")
+SHARES = (0.4, 0.5, 0.6, 0.7, 0.8)  # of the runs that a rollout fits, as far as levels allow
+SPARE = 2  # points that a rollout fits beyond the free parameters of the least restrained candidate
+STARTS = 16
+LEVEL = 0.9  # one-sided level at which a candidate is shown to forecast worse than the best
+WIDTH_INTERVAL = 0.9  # interval whose half-width the errors of the rollouts are counted in
+WIDTH_ROWS = 6  # rows of each rollout whose interval is computed
+FLOOR = 1e-5  # log error below which forecasts are equally good
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A restraint that is offered: the user's own and what is added to it."""
+
+    name: str
+    restraint: Restraint
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """Runs at the lower levels of one direction, which are fitted, and at the higher ones, which are forecast."""
+
+    direction: str
+    label: str
+    fit: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+
+
+def candidates(law: Law, own: Restraint, lowest_loss: float) -> list[Candidate]:
+    """Return the restraints on offer, the one to prefer first.
+
+    Parameters
+    ----------
+    law
+        The law.
+    own
+        The user's restraint. It is part of every candidate; parameters that it names are left as they are.
+    lowest_loss
+        The lowest fitted loss, the unit of the asymptote.
+    """
+    taken = {*own.fixed, *own.bounds, *own.priors, *(name for group in own.tied for name in group)}
+    tied = tuple(tie for tie in TIES if all(name in law.shapes and name not in taken for name in tie))
+    priors: dict[str, Prior] = {}
+    asymptote = "E" in law.amplitudes
+    if asymptote:  # without one an exponent is a local slope, of which the published range says nothing
+        exponents = ["alpha", "beta", *(["eta"] if "ptpp" in law.vanishing else [])]
+        priors = {name: EXPONENT_PRIOR for name in exponents if name in law.shapes and name not in taken}
+    pins = PINS if asymptote and "E" not in taken else ()
+    if pins:
+        priors["E"] = Prior(ASYMPTOTE_PRIOR.mean * lowest_loss, ASYMPTOTE_PRIOR.sd * lowest_loss)
+
+    def add(name: str, ties: bool, weak: bool = False, pin: float | None = None) -> Candidate:
+        joined = (*own.tied, *(tied if ties else ()))
+        followers = {name for group in (tied if ties else ()) for name in group[1:]}
+        added = {key: prior for key, prior in priors.items() if weak and key not in followers}
+        fixed = own.fixed if pin is None else {**own.fixed, "E": pin * lowest_loss}
+        return Candidate(name, Restraint(fixed, joined, own.bounds, {**own.priors, **added}))
+
+    found = []
+    if tied and priors:
+        found.append(add("tied exponents, weak priors", True, weak=True))
+    if tied:
+        found.append(add("tied exponents", True))
+    if priors:
+        found.append(add("weak priors", False, weak=True))
+    found.append(add("none", False))
+    with_ties = "tied exponents, " if tied else ""
+    found += [add(f"{with_ties}E pinned at {pin:g} of the lowest loss", True, pin=pin) for pin in pins]
+    return found
+
+
+def rollouts(frame: pd.DataFrame, least: int) -> list[Rollout]:
+    """Cut the runs into lower and higher levels along each direction in which people extrapolate.
+
+    Parameters
+    ----------
+    frame
+        The fitted rows. Whole runs are cut: the level of a run is its highest.
+    least
+        Fewest rows to fit.
+    """
+    found: list[Rollout] = []
+    for direction in DIRECTIONS:
+        values = _direction(frame, direction)
+        if values is None:
+            continue
+        level = values.groupby(frame["run"].astype(str).to_numpy()).transform("max").to_numpy(dtype=float)
+        # Tokens are rounded to whole batches: levels closer than 5 % are one.
+        edges = np.unique(level)
+        edges = edges[np.append(True, np.diff(np.log(edges)) > 0.05)]
+        code = np.searchsorted(edges, level * (1 + 1e-9), side="right") - 1
+        below = np.array([np.mean(code <= i) for i in range(len(edges) - 1)])
+        for last in dict.fromkeys(int(np.abs(below - share).argmin()) for share in SHARES if len(below)):
+            fit = np.asarray(code <= last)
+            if fit.sum() < least or any(np.array_equal(fit, other.fit) for other in found):
+                continue
+            found.append(Rollout(direction, f"{direction} above {edges[last]:.3g}", fit, ~fit))
+    return found
+
+
+def _direction(frame: pd.DataFrame, name: str) -> pd.Series | None:
+    if name in ("flops", "tokens_per_param"):
+        if "tokens" not in frame.columns or "n_params" not in frame.columns:
+            return None
+        size, tokens = frame["n_params"].astype(float), frame["tokens"].astype(float)
+        values = 6.0 * size * tokens if name == "flops" else tokens / size
+    elif name in frame.columns:
+        values = frame[name].astype(float)
+    else:
+        return None
+    return values.reset_index(drop=True) if bool((values > 0).all()) else None
+
+
+def choose(training: Training, options: Options) -> tuple[Options, Finding]:
+    """Choose a restraint for these rows.
+
+    Every candidate forecasts the same rollouts. Its score is the mean over rollouts of the log of the root mean square
+    log error, so that a rollout counts the same however large its errors are. The most restrained candidate is kept
+    unless another one is ahead of it by more than luck explains: short rollouts cannot justify a freer fit by a little,
+    nor a pinned asymptote, whose error grows with the distance of a forecast.
+
+    Returns
+    -------
+    options
+        With the chosen restraint, and the account of the choice as ``rollout``.
+    finding
+        What was chosen and why.
+    """
+    frame, own = training.frame.reset_index(drop=True), options.restraint
+    training = replace(training, frame=frame)
+    offered = candidates(training.law, own, float(frame["loss"].min()))
+    size = max(len(candidate.restraint.groups(training.law)) for candidate in offered)
+    folds = rollouts(frame, size + SPARE)
+    errors = np.full((len(offered), len(folds)), np.nan)
+    for i, candidate in enumerate(offered):
+        for j, fold in enumerate(folds):
+            fitted = _fit(training, fold, candidate, options)
+            if fitted is not None:
+                errors[i, j] = np.sqrt(np.mean(_errors(fitted, frame[fold.test]) ** 2))
+    judged = np.isfinite(errors).all(axis=0)
+    folds = [fold for fold, kept in zip(folds, judged, strict=True) if kept]
+    errors = errors[:, judged]
+    if not folds or len(offered) == 1:
+        reason = "there is nothing to offer beyond it" if len(offered) == 1 else "no rollout can be fitted"
+        return options, Finding(
+            "info",
+            "restraint",
+            f"the restraint is as given: {reason}.",
+            "Rollouts need three or more levels of size, compute, tokens per parameter or ptpp.",
+        )
+    log_error = np.log(np.maximum(errors, FLOOR))
+    score = log_error.mean(axis=1)
+    groups = np.unique([fold.direction for fold in folds], return_inverse=True)[1]
+    ahead = score[0] - score
+    # The best of many alternatives looks good by luck, so that each must pass a stricter test.
+    luck = np.array([_luck(row, groups, len(offered) - 1) for row in log_error - log_error[0]])
+    proven = np.flatnonzero(ahead > luck)
+    chosen = int(proven[score[proven].argmin()]) if len(proven) else 0
+    width = _width(training, folds, offered[chosen], options)
+    record = {
+        "chosen": offered[chosen].name,
+        "own": own.to_dict(),
+        "rollouts": [
+            {"direction": f.direction, "label": f.label, "n_fit": int(f.fit.sum()), "n_test": int(f.test.sum())}
+            for f in folds
+        ],
+        "candidates": [
+            {
+                "name": candidate.name,
+                "restraint": candidate.restraint.to_dict(),
+                "score": float(np.exp(score[i])),
+                "ahead": float(ahead[i]),
+                "luck": float(luck[i]),
+                "errors": [float(error) for error in errors[i]],
+            }
+            for i, candidate in enumerate(offered)
+        ],
+        "width": width,
+    }
+    finding = Finding(
+        "info",
+        "restraint",
+        f"chosen by {len(folds)} rollouts: {offered[chosen].name}, which misses by {np.exp(score[chosen]):.2%} "
+        f"(none: {_score_of(offered, score, 'none'):.2%}). "
+        f"Intervals are {width:.3g} times as wide as the fit alone says.",
+        "All candidates and scores are under settings.rollout of the fit's file; --restraint none turns this off.",
+    )
+    return replace(options, restraint=offered[chosen].restraint, rollout=record), finding
+
+
+def _score_of(offered: list[Candidate], score: Array, name: str) -> float:
+    return float(np.exp(score[[candidate.name for candidate in offered].index(name)]))
+
+
+def _luck(difference: Array, groups: NDArray[np.int_], alternatives: int) -> float:
+    """Return by how much a candidate may be ahead of the preferred one by luck, in mean log error.
+
+    Parameters
+    ----------
+    difference
+        Log error of the candidate minus that of the preferred one, per rollout.
+    groups
+        Number of the direction of each rollout: rollouts of one direction count as one observation, unless there is
+        only one direction.
+    alternatives
+        How many candidates have the chance to be lucky.
+    """
+    count = int(groups.max()) + 1
+    if count == 1:
+        groups, count = np.arange(len(groups)), len(groups)
+    if count == 1:
+        return float("inf")
+    sums = np.bincount(groups, weights=difference - difference.mean()).astype(float)
+    error: float = float(np.sqrt(np.sum(sums**2) * count / (count - 1))) / len(difference)
+    # Two or three directions may agree by accident; then the scatter of single rollouts says how little that means.
+    error = max(error, float(np.std(difference, ddof=1)) / len(difference) ** 0.5)
+    quantile: float = t_quantile(1 - 2 * (1 - LEVEL) / max(alternatives, 1), count - 1)
+    return float(quantile * error)
+
+
+def _fit(training: Training, fold: Rollout, candidate: Candidate, options: Options) -> Fit | None:
+    """Fit a candidate to the lower levels; None where these rows cannot determine the law."""
+    rows = training.law.training_rows(training.frame[fold.fit].reset_index(drop=True), None)
+    settings = replace(options, restraint=candidate.restraint, starts=min(STARTS, options.starts))
+    try:
+        return fit_rows(replace(training, frame=rows), settings)
+    except FitError:
+        return None
+
+
+def _errors(fitted: Fit, rows: pd.DataFrame) -> Array:
+    errors: Array = np.log(fitted.predict(rows)) - np.log(rows["loss"].to_numpy(dtype=float))
+    return errors
+
+
+def _width(training: Training, folds: list[Rollout], candidate: Candidate, options: Options) -> float:
+    """Return by how much intervals must be widened to hold in the rollouts, at least 1."""
+    ratios = []
+    for fold in folds:
+        fitted = _fit(training, fold, candidate, options)
+        if fitted is None or fitted.n_runs < 3:
+            continue
+        rows = training.frame[fold.test]
+        rows = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, WIDTH_ROWS).round().astype(int))]
+        found = fitted.forecast(rows, WIDTH_INTERVAL)
+        error = np.log(rows["loss"].to_numpy(dtype=float)) - np.log(found["loss"].to_numpy(dtype=float))
+        high = np.log(found["hi"].to_numpy(dtype=float)) - np.log(found["loss"].to_numpy(dtype=float))
+        low = np.log(found["loss"].to_numpy(dtype=float)) - np.log(found["lo"].to_numpy(dtype=float))
+        half = np.where(error > 0, high, low)
+        # An interval without an end holds whatever happens.
+        ratios.append(np.where(np.isfinite(half), np.abs(error) / np.maximum(half, 1e-12), 0.0))
+    if not ratios:
+        return 1.0
+    return max(1.0, float(np.quantile(np.concatenate(ratios), WIDTH_INTERVAL, method="higher")))
