@@ -4,7 +4,8 @@ The design is the PTPP paper's (Goffinet et al. 2025, arXiv:2510.23198) with two
 per parameter: four sizes, three mixes. The law's dependence on the budget is then not identified, and the forecast at
 279 is wanted. The paper's remedy is 20 anchors: the smallest size at 279, over mixes and tokens. This script gives the
 same FLOPs, base model included, to `cptlaw.suggest` and to random affordable cells, measures all with the same noise,
-fits the same law and compares the errors at 279 with the noise-free truth.
+fits the same law and compares the errors at 279 with the noise-free truth. By default `suggest` may also use a model of
+half the smallest size; "own sizes" keeps it to the four of the table. Random cells come from the default candidates.
 
 Every data set has its own truth: the coefficients of `simulate.PTPP_TRUTHS`, each multiplied by exp(0.2 z). Losses
 carry noise of the published size, 0.2 %, half of its variance shared by the points of a run. Errors are absolute, in
@@ -28,8 +29,10 @@ import pandas as pd
 import cptlaw as cl
 from cptlaw import simulate
 from cptlaw.laws.calculus import Array
+from cptlaw.planning import Suggestion
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.suggest_cells import Bases, Candidate, candidates
+from cptlaw.planning.suggest_next import MOST_CELLS
 from cptlaw.runs.points import point
 
 LAWS = ("ptpp-floor", "ptpp-gated-floor")
@@ -37,8 +40,8 @@ ASKED = "n_params=8.1B,tokens=72B,replay=34%,ptpp=279"
 BUDGET_ASKED, SMALLEST = 279.0, simulate.PTPP_SIZES[0]
 SPREAD = 0.2  # of the coefficients of a truth, in logs
 NOISE = 0.002 / np.sqrt(2.0)  # of a point, and of a run
-STARTS = 24
-ARMS = ("no new runs", "anchor grid", "random cells", "random, asked base", "suggested")
+STARTS = 16
+ARMS = ("no new runs", "anchor grid", "random cells", "random, asked base", "suggested, own sizes", "suggested")
 
 
 def truth_of(law_name: str, rng: np.random.Generator) -> simulate.Truth:
@@ -61,10 +64,10 @@ def anchor_grid() -> list[Candidate]:
 
 
 def random_cells(found: Sequence[Candidate], bases: Bases, budget: float, rng: np.random.Generator) -> list[Candidate]:
-    """Draw cells at random among those that can still be paid for, until there is none, or 40."""
+    """Draw cells at random among those that can still be paid for, until there is none, or as many as are suggested."""
     chosen: list[Candidate] = []
     trunks: dict[float, float] = {}
-    while len(chosen) < 40:
+    while len(chosen) < MOST_CELLS:
         price = np.array([bases.price(cell, trunks) + cell.run_flops for cell in found])
         open_cells = np.flatnonzero(price <= budget)
         if not len(open_cells):
@@ -75,6 +78,13 @@ def random_cells(found: Sequence[Candidate], bases: Bases, budget: float, rng: n
             trunks[cell.n_params] = cell.ptpp
         chosen.append(cell)
     return chosen
+
+
+def cells_of(suggestion: Suggestion) -> list[Candidate]:
+    """Return the suggested cells as candidates."""
+    return [
+        Candidate(cell.n_params, cell.ptpp, cell.replay, cell.tokens, cell.checkpoints) for cell in suggestion.cells
+    ]
 
 
 def design_of(cells: Sequence[Candidate]) -> pd.DataFrame:
@@ -109,6 +119,9 @@ def one_data_set(law_name: str, seed: int) -> list[dict[str, object]]:
     bases = Bases.of(runs.frame)
     budget = sum(cell.run_flops for cell in anchors) + bases.price(anchors[0], {})
     suggestion = cl.suggest(law_name, runs, "target", at=ASKED, budget=budget, starts=STARTS)
+    own_sizes = cl.suggest(
+        law_name, runs, "target", at=ASKED, budget=budget, starts=STARTS, sizes=list(simulate.PTPP_SIZES)
+    )
     before = cl.fit(law_name, runs, "target", starts=STARTS)
     asked = point(ASKED)
     found = candidates(before, runs.frame, asked.iloc[0])
@@ -118,9 +131,8 @@ def one_data_set(law_name: str, seed: int) -> list[dict[str, object]]:
         "anchor grid": anchors,
         "random cells": random_cells(found, bases, budget, rng),
         "random, asked base": random_cells(on_asked, bases, budget, rng),
-        "suggested": [
-            Candidate(cell.n_params, cell.ptpp, cell.replay, cell.tokens, cell.checkpoints) for cell in suggestion.cells
-        ],
+        "suggested, own sizes": cells_of(own_sizes),
+        "suggested": cells_of(suggestion),
     }
     larger = simulate.ptpp_design(n_params=simulate.PTPP_SIZES[1:], ptpp=(BUDGET_ASKED,))
     rows: list[dict[str, object]] = []
@@ -154,8 +166,8 @@ def _cost(cells: Sequence[Candidate], bases: Bases) -> float:
     return total
 
 
-def _inside(suggestion: object, truth: simulate.Truth, asked: pd.DataFrame) -> bool:
-    low, high = suggestion.interval_before  # type: ignore[attr-defined]
+def _inside(suggestion: Suggestion, truth: simulate.Truth, asked: pd.DataFrame) -> bool:
+    low, high = suggestion.interval_before
     exact = float(cl.law(truth.law).predict(truth.params, asked, "target")[0])
     return bool((low is None or low <= exact) and (high is None or exact <= high))
 

@@ -17,8 +17,8 @@ from cptlaw.cli.output import show_json, show_next, stop_on_errors
 @options.rows
 @click.option("--at", required=True, metavar="K=V,..", help="The forecast that matters, as for forecast --at.")
 @click.option("--budget", required=True, metavar="FLOPS", help="Compute for runs and new base models, as in 1e20.")
-@click.option("-n", "n", type=click.IntRange(1), metavar="N", help="Most cells. [default: what pays, up to 40]")
-@click.option("--sizes", metavar="N,N", help="Sizes to choose from. [default: seen ones, up to the asked one]")
+@click.option("-n", "n", type=click.IntRange(1), metavar="N", help="Most cells. [default: what pays, up to 24]")
+@click.option("--sizes", metavar="N,N", help="Sizes to choose from. [default: half the smallest one, to the asked one]")
 @click.option("--ptpps", metavar="P,P", help="Pre-training budgets to choose from. [default: seen to asked]")
 @click.option("--replays", metavar="R,R", help="Mixes to choose from. [default: seen ones and the asked one]")
 @click.option("--tokens", metavar="D,D", help="Lengths to choose from. [default: an eighth of the longest, and up]")

@@ -196,9 +196,9 @@ def _checkpoints(spans: _Spans, size: float, length: float) -> tuple[float, ...]
 
 
 def _size_levels(have: Sequence[float], asked: float | None) -> list[float]:
-    if asked is None:
-        return list(have)
-    return [size for size in _bridge(have, asked) if size <= asked * (1 + SAME)]
+    levels = list(have) if asked is None else [size for size in _bridge(have, asked) if size <= asked * (1 + SAME)]
+    # A base model costs as the square of its size: a smaller proxy buys budgets that are else out of reach.
+    return sorted({*levels, *([float(f"{min(levels) / 2:.2g}")] if levels else [])})
 
 
 def _bridge(have: Sequence[float], asked: float | None) -> list[float]:

@@ -185,6 +185,7 @@ def choose(sample: Sample, cells: Sequence[Candidate], bases: Bases, budget: flo
     enough = CLOSE * min(widths)
     best = min((plan for plan, width in zip(plans, widths, strict=True) if width <= enough), key=_cost)
     best = _without_idle_bases(sample, cells, _Purse(budget, bases), best, enough)
+    best = _in_order(sample, cells, _Purse(budget, bases), best)
     return [replace(step, candidate=int(within[step.candidate])) for step in best]
 
 
@@ -205,6 +206,23 @@ def _without_idle_bases(
         if rest and sample.width(rest[-1].variance) <= enough:
             plan = rest
     return plan
+
+
+def _in_order(sample: Sample, cells: Sequence[Candidate], purse: _Purse, plan: Sequence[Choice]) -> list[Choice]:
+    """Return a plan's cells so that each is the one of those left that gains most per FLOP.
+
+    What the plan costs stays the same: a trunk costs as much as its last stage, in whatever order it is bought.
+    """
+    left = [step.candidate for step in plan]
+    found = []
+    while left:
+        costs = np.array([cells[i].run_flops + purse.bases.price(cells[i], purse.trunks) for i in left])
+        gains = sample.width(sample.variance) - sample.width(sample.variance - sample.reductions(np.array(left)))
+        place = left.pop(int((gains / costs).argmax()))
+        sample = sample.measured(place)
+        run_flops, base_flops = purse.pay(cells[place])
+        found.append(Choice(place, run_flops, base_flops, sample.variance))
+    return found
 
 
 def _replay(sample: Sample, cells: Sequence[Candidate], purse: _Purse, order: Sequence[int]) -> list[Choice]:

@@ -27,7 +27,7 @@ from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import point
 from cptlaw.units import format_percent, format_quantity
 
-MOST_CELLS = 40
+MOST_CELLS = 24
 INPUTS = ("n_params", "tokens", "replay", "ptpp")
 LITTLE = 0.05  # of the width: less than this gained is said
 NOISY = 0.5  # share of the squared half-width from measuring one loss, from which it is said
@@ -210,7 +210,7 @@ def suggest(
     budget
         FLOPs for runs and new base models together, such as ``"1e20"``.
     n
-        Most cells; up to 40 where absent.
+        Most cells; up to 24 where absent.
     sizes, ptpps, replays, tokens
         Levels to choose from, such as ``"241M,517M"``; sensible ones where absent, see `docs/suggest.md`.
     interval
@@ -274,6 +274,8 @@ def suggest_for(
     widths = [open_doubt.width(), *(open_doubt.width(share) for share in shares)]
     cells = tuple(_cell(found[step.candidate], step, widths[i] - widths[i + 1]) for i, step in enumerate(chosen))
     ends = (float(before["lo"]), float(before["hi"]))
+    said = _findings(sample, found, bases, budget, open_doubt, shares, widths)
+    said += _below_sizes(fit, cells)
     after = open_doubt.interval(shares[-1]) if shares else ends
     return Suggestion(
         law=fit.law.spec,
@@ -286,9 +288,7 @@ def suggest_for(
         interval=interval,
         budget=budget,
         flops=float(sum(cell.flops for cell in cells)),
-        findings=by_severity(
-            [*before["findings"], *_findings(sample, found, bases, budget, open_doubt, shares, widths)]
-        ),
+        findings=by_severity([*before["findings"], *said]),
     )
 
 
@@ -422,6 +422,25 @@ def _findings(
                 )
             )
     return said
+
+
+def _below_sizes(fit: Fit, cells: tuple[Cell, ...]) -> list[Finding]:
+    """Say that cells are smaller than any fitted model."""
+    if "n_params" not in fit.data.columns:
+        return []
+    smallest = float(fit.data["n_params"].min())
+    below = [cell for cell in cells if cell.n_params < smallest * 0.999]
+    if not below:
+        return []
+    return [
+        Finding(
+            "info",
+            "below-sizes",
+            f"{len(below)} of {len(cells)} cells are smaller than any fitted model ({format_quantity(smallest)}): "
+            f"cheap, but what they teach rests on the law's form in size.",
+            "Keep to sizes of your own with --sizes.",
+        )
+    ]
 
 
 def _name(cell: Candidate) -> str:
