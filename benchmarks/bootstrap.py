@@ -3,8 +3,8 @@
     python -m benchmarks.bootstrap [--refits 20] [--peers PYTHON] [--data FOLDER]
 
 Two cases: Chinchilla's law on 240 published points, and ptpp-gated-floor on the pilot runs that come with cptlaw. The
-loop starts each refit at the fit, as cptlaw does, in the logarithms of all parameters and within the same bounds; a few
-refits are measured and scaled to 1,000.
+loop starts each refit at the fit, in the logarithms of the parameters and within the same bounds; a few refits are
+measured and scaled to 1,000.
 """
 
 from __future__ import annotations
