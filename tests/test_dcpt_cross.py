@@ -383,3 +383,16 @@ def test_two_domains_do_not_identify_the_weights(pooled):
     assert "not-identified" in {finding.code for finding in fit.findings}
     held = cl.fit("dcpt-cross-k3", runs, on="target", starts=4, fix={"mu": 1.5, "w2": 1.5})
     assert held.rank == held.n_free
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forecast_of_a_fitted_domain_needs_its_name_alone(name):
+    runs = simulate.dcpt_runs(("code", "law", "math", "music"), 8, noise=0.003)
+    fitted = cl.fit(name, runs, on="target", where="replay >= 0.1 and replay <= 0.9", starts=6)
+    point = pd.DataFrame({"domain": ["law"], "n_params": [2e9], "tokens": [5e9], "replay": [0.5]})
+    found = fitted.forecast(point)
+    known = fitted.forecast(fitted.law.attach(point, fitted.data))
+    assert found["loss"].tolist() == known["loss"].tolist()
+    assert found["lo"].iloc[0] < found["loss"].iloc[0] < found["hi"].iloc[0]
+    with pytest.raises(DataError, match="no learnability coefficients for domain 'chess'"):
+        fitted.forecast(point.assign(domain="chess"))

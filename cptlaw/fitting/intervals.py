@@ -63,6 +63,7 @@ def forecast(fit: Fit, frame: pd.DataFrame, interval: float | None) -> pd.DataFr
     """Forecast rows; see `Fit.forecast`."""
     if interval is not None and not 0 < interval < 1:
         raise UsageError(f"interval={interval}: expected a probability between 0 and 1, such as 0.9.")
+    frame = fit.law.complete(frame, fit.data)
     _forecastable(fit, frame)
     out = frame.copy()
     out["loss"] = fit.predict(frame)
@@ -111,13 +112,6 @@ def rollout_width(fit: Fit) -> float:
     return 1.0 if fit.options.rollout is None else float(fit.options.rollout["width"])
 
 
-def sample_losses(fit: Fit, frame: pd.DataFrame, noise: bool = True) -> Array:
-    """Return draws of the loss of each row, (draws, n): parameters by bootstrap and, if asked, measurement noise."""
-    draws = fit.draws()
-    losses = fit.law.predict_many(draws, frame, fit.role)
-    return losses * np.exp(noise_draws(fit, len(draws)))[:, None] if noise else losses
-
-
 def extrapolation(fit: Fit, row: pd.Series) -> tuple[Finding, ...]:
     """Say how far outside the fitted data each input of a point lies."""
     found = []
@@ -126,7 +120,7 @@ def extrapolation(fit: Fit, row: pd.Series) -> tuple[Finding, ...]:
             continue
         values = fit.data[name].to_numpy(dtype=float)
         low, high, value = float(values.min()), float(values.max()), float(row[name])
-        if low * (1 - 1e-9) <= value <= high * (1 + 1e-9):
+        if low - 1e-9 * abs(low) <= value <= high + 1e-9 * abs(high):
             continue
         show = format_percent if name == "replay" else format_quantity
         if name == "replay":

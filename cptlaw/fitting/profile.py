@@ -94,13 +94,15 @@ def profile(fit: Fit, frame: pd.DataFrame, probability: float) -> Array:
     x = fit.law.bind(frame, fit.role)
     scale = noise(fit).rise * t_quantile(probability, max(fit.n_runs - 1, 1)) ** 2
     ends = np.column_stack([centre, centre])
-    chosen = _spread_out(np.column_stack([column.log for column in vars(x).values()]), MOST_WALKS)
+    places = [column.log for column in vars(x).values() if isinstance(column, Positive)]
+    chosen = _spread_out(np.column_stack(places), MOST_WALKS)
     start = Objective(problem, fit.options.delta).evaluate(fit.optima)["objective"]
     known = _Known(problem, fit.optima, start, np.ones(len(fit.optima), dtype=bool))
+    effects = design_effects(fit, problem, x)
     limits, own = {}, {}
     for i in chosen:
-        point = SimpleNamespace(**{name: Positive(column.value[i : i + 1]) for name, column in vars(x).items()})
-        limits[i] = scale * _design_effect(fit, problem, point)
+        point = SimpleNamespace(**{name: column[i : i + 1] for name, column in vars(x).items()})
+        limits[i] = scale * float(effects[i])
         first = len(known.at)
         known = _walk(fit, point, frame.iloc[[i]], limits[i], known)
         own[i] = slice(first, len(known.at))
@@ -216,19 +218,34 @@ def _reach(distance: Array, rises: Array, limit: float, own: slice) -> float:
     return last + share * (float(far[j]) - last)
 
 
-def _design_effect(fit: Fit, problem: Problem, point: SimpleNamespace) -> float:
-    """Return how much more the forecast varies because points of one run err together, at least 1."""
-    k = problem.k
-    start = fit.optima[0]
+def design_effects(fit: Fit, problem: Problem, x: SimpleNamespace) -> Array:
+    """Return how much more each forecast varies because points of one run err together, at least 1, shape (n,).
+
+    The variance by the jackknife over runs is divided by that over single points. The jackknife is taken to first
+    order: how the forecast moves when a run is left out. Plain sums of residuals by run would be too small, because the
+    law bends towards what the points of a run have in common, the more so the fewer the runs (MacKinnon, Nielsen and
+    Webb 2023, on the cluster-robust estimator CV3).
+    """
+    k, start = problem.k, fit.optima[0]
     matrix = jacobian(problem, start[:k], start[k:])
-    gradient = jacobian(problem, start[:k], start[k:], at=point)[0]
-    residual = fit.residuals()
-    pull = np.clip(residual, -fit.options.delta, fit.options.delta)
+    gradients = jacobian(problem, start[:k], start[k:], at=x)
     lengths = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
-    inverse = np.linalg.pinv((matrix / lengths).T @ (matrix / lengths), rcond=1e-8)
-    influence = pull * ((matrix / lengths) @ (inverse @ (gradient / lengths)))
+    rows, singular, turn = np.linalg.svd(matrix / lengths, full_matrices=False)
+    seen = singular > 1e-4 * singular[0]
+    rows = rows[:, seen]  # orthonormal columns: rows.T @ rows is the identity, and less a run's share without it
+    directions = (gradients / lengths) @ turn[seen].T / singular[seen]
+    delta = fit.options.delta
+    scores = rows * np.clip(fit.residuals(), -delta, delta)[:, None]
     _, run = np.unique(fit.data["run"].to_numpy(dtype=str), return_inverse=True)
-    by_run = np.bincount(run, influence)
-    single = float(np.sum(influence**2))
-    runs = len(by_run)
-    return max(1.0, float(np.sum(by_run**2)) / max(single, 1e-300) * runs / max(runs - 1, 1))
+    order = np.argsort(run, kind="stable")
+    first = np.searchsorted(run[order], np.arange(run.max() + 1))
+    shares = np.add.reduceat((rows[:, :, None] * rows[:, None, :])[order], first)
+    # What only one run knows has no residual in it, and nothing to say about how runs differ.
+    without = np.linalg.pinv(np.eye(int(seen.sum())) - shares, rcond=1e-6, hermitian=True)
+    moved_by_run = np.einsum("rij,rj->ri", without, np.add.reduceat(scores[order], first)) @ directions.T
+    moved_by_point = scores / np.maximum(1.0 - np.sum(rows**2, axis=1), 1e-6)[:, None] @ directions.T
+    runs, points = len(first), len(run)
+    by_run = np.sum(moved_by_run**2, axis=0) * (runs - 1) / runs
+    by_point = np.sum(moved_by_point**2, axis=0) * (points - 1) / points
+    effects: Array = np.maximum(1.0, by_run / np.maximum(by_point, 1e-300))
+    return effects

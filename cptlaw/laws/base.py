@@ -157,6 +157,10 @@ class Law:
         """Add input columns that the law computes from whole runs. Most laws need none."""
         return frame
 
+    def complete(self, frame: pd.DataFrame, fitted: pd.DataFrame) -> pd.DataFrame:
+        """Add to rows to forecast the input columns that the fitted rows tell. Most laws need none."""
+        return frame
+
     def training_rows(self, fit: pd.DataFrame, test: pd.DataFrame | None) -> pd.DataFrame:
         """Choose the rows to fit on; baselines that are defined by their data override this."""
         return fit

@@ -130,6 +130,9 @@ class Positive:
         with np.errstate(divide="ignore"):
             self.log = np.where(value > 0, np.log(value), LOG_OF_ZERO)
 
+    def __getitem__(self, rows: slice) -> Positive:
+        return Positive(self.value[rows])
+
     def __pow__(self, exponent: Any) -> Any:
         return exp(exponent * self.log)
 

@@ -256,6 +256,11 @@ class _Cross(DCPT3):
                 )
         return frame.assign(**{name: domains.map(known[name]).astype(float) for name in self.coefficients})
 
+    def complete(self, frame: pd.DataFrame, fitted: pd.DataFrame) -> pd.DataFrame:
+        """Give rows that name a fitted domain its coefficients, unless they bring their own."""
+        told = "domain" in frame.columns and not set(self.coefficients) <= set(frame.columns)
+        return self.attach(frame, fitted) if told else frame
+
     def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
         """Turn rows into the law's inputs; k3, which may be negative, becomes a magnitude and a sign."""
         x = super().bind(frame, role)
