@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 # Shifts of the log loss at which the profile is taken, to either side. The last one is a factor of 2.7 in the loss:
 # what the data does not bound even there is not bounded.
 SHIFTS = np.geomspace(1e-3, 1.0, 7)
-REFINEMENTS = 6  # times, at most, that more values are asked for around the ends
+REFINEMENTS = 8  # times, at most, that more values are asked for around the ends
 CLOSE = 0.1  # gap between the last value allowed and the next one refused, in shares of the distance, that will do
-STEPS = 40  # of each descent
+STEPS = 60  # of each descent
 TOLERANCE = 1e-6  # of each descent: small beside the rise that is allowed, which is about 1/n of the objective
 STIFFNESS = 30.0  # of the spring, in rows of data
 MOST_WALKS = 12  # rows whose profile is walked; the others take the range of what was met on the way
