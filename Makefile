@@ -27,6 +27,10 @@ contract: $(VENV)/.dev  ## imports point one way
 studies: $(VENV)/.dev  ## the published studies on simulated data, in full
 	$(RUN) examples/dcpt_published_design.py
 	$(RUN) examples/dcpt_cross_domain.py
+	$(RUN) examples/interval_coverage.py
+	$(RUN) examples/suggestion_study.py
+	$(RUN) -m benchmarks.backtests
+	$(RUN) -m pytest -n auto -m study
 
 bench: $(VENV)/.dev  ## timings; the peers are described in docs/benchmarks.md
 	$(RUN) -m benchmarks.load_million_rows

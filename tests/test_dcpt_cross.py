@@ -309,7 +309,7 @@ def test_forecasts_a_new_domain_from_its_probe(pooled, tmp_path):
     new = pooled["domain"] == "code"
     fit = cl.fit(chosen, pooled[~new], on="target", starts=8)
     points = pooled[new & (pooled["tokens"] > 0)].drop(columns="loss")
-    with pytest.raises(DataError, match="needs the column 'k1'"):
+    with pytest.raises(DataError, match="no learnability coefficients for domain 'code'"):
         fit.forecast(points)
     probe = pooled[new & (pooled["n_params"] == 0.5e9) & (pooled["replay"].isin([0.5]) | (pooled["tokens"] == 0))]
     probe = probe[probe["tokens"] <= TOKENS[10000]]
