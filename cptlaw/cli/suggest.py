@@ -25,6 +25,7 @@ from cptlaw.cli.output import show_json, show_next, stop_on_errors
 @options.interval
 @options.search
 @options.restraint
+@options.auto_restraint
 @click.option("-o", "--output", metavar="CELLS.csv", type=click.Path(), help="Write the cells, one run per line.")
 @options.strict
 @options.as_json

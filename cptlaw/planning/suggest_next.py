@@ -249,9 +249,7 @@ def suggest(
     asked, chosen = _point(at), law(law_name)
     _check(chosen, asked)
     options: dict[str, Any] = {"delta": delta, "starts": starts, "seed": seed}
-    options |= {"fix": fix, "tie": tie, "bound": bound, "prior": prior}
-    if restraint != "none":
-        options["restraint"] = restraint
+    options |= {"fix": fix, "tie": tie, "bound": bound, "prior": prior, "restraint": restraint}
     fit = fit_law(chosen, table, on, where, **options)
     found = candidates(fit, table.frame, asked.iloc[0], sizes, ptpps, replays, tokens)
     return suggest_for(fit, asked, found, Bases.of(table.frame), flops, n or MOST_CELLS, coverage)
