@@ -2,7 +2,7 @@
 
 >>> import cptlaw as cl
 >>> runs = cl.examples.load("en-fr-pilot")
->>> fit = cl.fit("ptpp-floor", runs, on="target", where="31 <= ptpp and ptpp <= 124 and replay in (0.1, 0.25, 0.5)")
+>>> fit = cl.fit("ptpp-floor", runs, on="target", where="ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5)")
 >>> fit.status
 'converged'
 """

@@ -242,11 +242,11 @@ def _greedy(
     chosen: list[Choice] = []
     runs = np.array([cell.run_flops for cell in cells])
     taken = np.zeros(len(cells), dtype=int)
+    costs = runs + np.array([purse.bases.price(cell, purse.trunks) for cell in cells])
     while len(chosen) < most:
         if first is not None and not chosen:
             best = first
         else:
-            costs = runs + np.array([purse.bases.price(cell, purse.trunks) for cell in cells])
             rows = np.flatnonzero((costs <= purse.left) & (taken < REPEATS))
             if not len(rows):
                 break
@@ -259,5 +259,7 @@ def _greedy(
         taken[best] += 1
         sample = sample.measured(best)
         run_flops, base_flops = purse.pay(cells[best])
+        if base_flops > 0:
+            costs = runs + np.array([purse.bases.price(cell, purse.trunks) for cell in cells])
         chosen.append(Choice(best, run_flops, base_flops, sample.variance))
     return chosen

@@ -252,15 +252,46 @@ def suggest(
     options |= {"fix": fix, "tie": tie, "bound": bound, "prior": prior, "restraint": restraint}
     fit = fit_law(chosen, table, on, where, **options)
     found = candidates(fit, table.frame, asked.iloc[0], sizes, ptpps, replays, tokens)
-    return suggest_for(fit, asked, found, Bases.of(table.frame), flops, n or MOST_CELLS, coverage)
+    return question(fit, asked, coverage).answer(found, Bases.of(table.frame), flops, n or MOST_CELLS)
 
 
-def suggest_for(
-    fit: Fit, asked: pd.DataFrame, found: list[Candidate], bases: Bases, budget: float, most: int, interval: float
-) -> Suggestion:
-    """Choose among candidates, given a fit: what `suggest` and the study share."""
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A forecast and its doubt, for which next runs can be chosen again and again.
+
+    Parameters
+    ----------
+    fit
+        The fit of what there is.
+    asked
+        One row: the forecast that matters.
+    interval
+        Coverage of the interval.
+    before
+        The row as `Fit.forecast` returned it.
+    doubt
+        The doubt about it.
+    """
+
+    fit: Fit
+    asked: pd.DataFrame
+    interval: float
+    before: pd.Series
+    doubt: Doubt
+
+    def answer(self, found: list[Candidate], bases: Bases, budget: float, most: int = MOST_CELLS) -> Suggestion:
+        """Choose among candidates, for a budget in FLOPs."""
+        return _answer(self, found, bases, budget, most)
+
+
+def question(fit: Fit, asked: pd.DataFrame, interval: float) -> Question:
+    """Forecast a point and sample the doubt about it."""
     before = fit.forecast(asked, interval).iloc[0]
-    open_doubt = doubt(fit, asked, before, interval)
+    return Question(fit, asked, interval, before, doubt(fit, asked, before, interval))
+
+
+def _answer(asking: Question, found: list[Candidate], bases: Bases, budget: float, most: int) -> Suggestion:
+    fit, asked, before, open_doubt = asking.fit, asking.asked, asking.before, asking.doubt
     noise = errors(fit)
     members = open_doubt.members
     losses = np.log(fit.law.predict_many(members, rows_of(found, asked.iloc[0], fit.law.inputs), fit.role))
@@ -283,7 +314,7 @@ def suggest_for(
         cells=cells,
         interval_before=_known(ends),
         interval_after=_known(after),
-        interval=interval,
+        interval=asking.interval,
         budget=budget,
         flops=float(sum(cell.flops for cell in cells)),
         findings=by_severity([*before["findings"], *said]),
