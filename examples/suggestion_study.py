@@ -22,7 +22,6 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -33,7 +32,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.planning import Suggestion
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.suggest_cells import Bases, Candidate, candidates
-from cptlaw.planning.suggest_next import MOST_CELLS, question
+from cptlaw.planning.suggest_next import MOST_CELLS
 from cptlaw.runs.points import point
 
 LAWS = ("ptpp-floor", "ptpp-gated-floor")
@@ -119,12 +118,13 @@ def one_data_set(law_name: str, seed: int) -> list[dict[str, object]]:
     anchors = anchor_grid()
     bases = Bases.of(runs.frame)
     budget = sum(cell.run_flops for cell in anchors) + bases.price(anchors[0], {})
+    suggestion = cl.suggest(law_name, runs, "target", at=ASKED, budget=budget, starts=STARTS)
+    own_sizes = cl.suggest(
+        law_name, runs, "target", at=ASKED, budget=budget, starts=STARTS, sizes=list(simulate.PTPP_SIZES)
+    )
     before = cl.fit(law_name, runs, "target", starts=STARTS)
     asked = point(ASKED)
     found = candidates(before, runs.frame, asked.iloc[0])
-    own = candidates(before, runs.frame, asked.iloc[0], sizes=list(simulate.PTPP_SIZES))
-    asking = question(before, asked, 0.9)  # what cl.suggest does, for two lists of candidates at once
-    suggestion, own_sizes = asking.answer(found, bases, budget), asking.answer(own, bases, budget)
     on_asked = [cell for cell in found if cell.n_params == SMALLEST and cell.ptpp == BUDGET_ASKED]
     arms: dict[str, list[Candidate]] = {
         "no new runs": [],
@@ -144,7 +144,6 @@ def one_data_set(law_name: str, seed: int) -> list[dict[str, object]]:
         rows.append(
             {
                 "law": law_name,
-                "seed": seed,
                 "arm": arm,
                 "asked point": float(errors_at(fit, truth, asked)[0]),
                 "larger sizes": float(errors_at(fit, truth, larger).mean()),
@@ -199,25 +198,17 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="four data sets: seconds instead of minutes")
     parser.add_argument("--data-sets", type=int, help="data sets for each truth [default: 100]")
     parser.add_argument("--law", choices=LAWS, help="one truth only")
-    parser.add_argument("--scores", type=Path, help="keep scores in this CSV; a later call goes on from there")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first data set")
     arguments = parser.parse_args()
     count = arguments.data_sets or (4 if arguments.small else 100)
     began = time.monotonic()
     print(f"SIMULATED: two budgets (15, 31), forecast at {BUDGET_ASKED:g}; {count} data sets for each truth; medians.")
-    kept: list[dict[str, object]] = []
-    if arguments.scores and arguments.scores.exists():
-        kept = pd.read_csv(arguments.scores).to_dict("records")
     for law_name in [arguments.law] if arguments.law else LAWS:
-        for seed in range(arguments.seed, arguments.seed + count):
-            if not any(row["law"] == law_name and row["seed"] == seed for row in kept):
-                kept += one_data_set(law_name, seed)
-                if arguments.scores:
-                    pd.DataFrame(kept).to_csv(arguments.scores, index=False)
-            done = seed - arguments.seed + 1
-            if done % 10 == 0:
-                print(f"[{time.monotonic() - began:5.0f} s] {law_name} {done}", file=sys.stderr, flush=True)
-        rows = [row for row in kept if row["law"] == law_name]
+        rows = []
+        for i in range(count):
+            rows += one_data_set(law_name, arguments.seed + i)
+            if (i + 1) % 10 == 0:
+                print(f"[{time.monotonic() - began:5.0f} s] {law_name} {i + 1}", file=sys.stderr, flush=True)
         scores = pd.DataFrame(rows)
         hits = scores[scores["arm"] == "suggested"]["hit"].mean()
         print(f"\n{law_name}, budget {scores['budget'].iloc[0]:.4g} FLOPs")
