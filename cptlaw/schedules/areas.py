@@ -1,0 +1,270 @@
+"""The two areas of a learning-rate schedule that loss-curve laws read: the forward area S1 and the annealing area S2.
+
+    S1(t) = sum_{i<=t} eta_i
+    m_i   = lambda m_{i-1} + (eta_{i-1} - eta_i),  m_0 = 0,     S2(t) = sum_{i<=t} m_i
+
+(Tissue et al. 2024, arXiv:2408.11029, eq. 1; split at the start of CPT as in Wang et al. 2025, arXiv:2505.07796.)
+Each costs O(T): m is a linear recursion, S1 and S2 are running sums. S1 includes eta_0, as the reference code does.
+
+Axes: ``b`` = schedules of one length side by side, ``n`` = steps from 0, ``a`` = steps that were asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.signal import lfilter
+
+from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.schedules.schedule import Schedule
+from cptlaw.schedules.shapes import Array
+
+LAMBDA = 0.999
+"""The decay of the momentum m per optimiser step, fixed by the papers."""
+
+Warmup = Literal["peak", "actual"]
+Boundary = Literal["origin", "carry", "reset_jump", "reset"]
+DecayUnit = Literal["step", "tokens"]
+WARMUPS: tuple[Warmup, ...] = ("peak", "actual")
+BOUNDARIES: tuple[Boundary, ...] = ("origin", "carry", "reset_jump", "reset")
+DECAY_UNITS: tuple[DecayUnit, ...] = ("step", "tokens")
+
+CHUNK_STEPS = 2**17
+"""Steps worked on at once: the arrays of a chunk then stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class Areas:
+    """Areas at each step, split by phase. Arrays have the shape (n,), or (b, a) from `areas_of_many`.
+
+    Attributes
+    ----------
+    s1_pretrain, s1_cpt
+        Forward areas, learning rate x steps. That of pre-training stays constant in CPT; that of CPT is 0 before.
+    s2_pretrain, s2_cpt
+        Annealing areas, learning rate x steps; negative after a re-warm-up.
+    """
+
+    s1_pretrain: Array
+    s1_cpt: Array
+    s2_pretrain: Array
+    s2_cpt: Array
+
+    @property
+    def s1(self) -> Array:
+        """Forward area of both phases."""
+        return self.s1_pretrain + self.s1_cpt
+
+    @property
+    def s2(self) -> Array:
+        """Annealing area of both phases."""
+        return self.s2_pretrain + self.s2_cpt
+
+    def at(self, steps: Any) -> Areas:
+        """Return the areas at some steps, counted from 0 across the phases."""
+        return Areas(*(part[..., steps] for part in self._parts))
+
+    @property
+    def _parts(self) -> tuple[Array, Array, Array, Array]:
+        return self.s1_pretrain, self.s1_cpt, self.s2_pretrain, self.s2_cpt
+
+
+def areas(
+    schedule: Schedule,
+    decay: float = LAMBDA,
+    warmup: Warmup = "peak",
+    boundary: Boundary = "origin",
+    *,
+    decay_unit: DecayUnit = "step",
+    lr_power: float = 0.0,
+) -> Areas:
+    """Return the areas of a schedule at each of its steps.
+
+    Parameters
+    ----------
+    schedule
+        The learning rate of a run.
+    decay
+        lambda, the momentum's decay per step, in [0, 1].
+    warmup
+        ``"peak"``: the warm-up of pre-training counts as if it had run at the peak, as in the reference code, so that
+        it adds no negative decrement. ``"actual"``: as it ran. A warm-up in CPT always counts as it ran.
+    boundary
+        What becomes of the momentum where CPT begins, which the paper does not say:
+
+        - ``"origin"`` splits S2 by the phase in which each decrement arose: that of pre-training keeps growing after
+          its end, and CPT begins with the difference between the two rates. With C1 = C2 and no shift, Eq. 4 is then
+          exactly the law of one run on the concatenated schedule.
+        - ``"carry"`` freezes S2 of pre-training and hands its momentum to CPT.
+        - ``"reset_jump"`` freezes it and drops the momentum; CPT begins with the difference between the rates.
+        - ``"reset"`` drops both.
+    decay_unit
+        ``"tokens"``: lambda holds per step of the first phase, and is rescaled where a phase has other tokens per step:
+        ``lambda^(ratio)``. Not published; the natural choice.
+    lr_power
+        e of S2 = sum_i m_i eta_i^e (arXiv:2505.07796, eq. 9); 0 is the plain area.
+
+    Raises
+    ------
+    UsageError
+        If an option is unknown, or ``decay_unit="tokens"`` lacks tokens per step.
+
+    Examples
+    --------
+    >>> from cptlaw.schedules import Phase, Schedule
+    >>> toy = Schedule.from_lr([0, 1, 2, 3, 4], [1, 1, .5, .25, .25], phase="pretrain")
+    >>> areas(toy, decay=0.9).s2.round(2)
+    array([0.  , 0.  , 0.5 , 1.2 , 1.83])
+    """
+    _check(decay, warmup, boundary, decay_unit)
+    lr = effective_lr(schedule, warmup)
+    first_step = _first_difference(schedule, boundary)
+    found = _areas(lr[np.newaxis], first_step[np.newaxis], schedule, decay, boundary, decay_unit, lr_power)
+    return Areas(*(part[0] for part in found._parts))
+
+
+def areas_of_many(
+    schedules: Sequence[Schedule],
+    at: Any = None,
+    decay: float = LAMBDA,
+    warmup: Warmup = "peak",
+    boundary: Boundary = "origin",
+    *,
+    decay_unit: DecayUnit = "step",
+    lr_power: float = 0.0,
+) -> Areas:
+    """Return the areas of many schedules at some of their steps, shape (b, a).
+
+    Schedules of equal length are worked on together, `CHUNK_STEPS` steps at a time, and only the steps that were asked
+    for are kept: memory does not grow with the length of the schedules.
+
+    Parameters
+    ----------
+    schedules
+        Any number, of any lengths.
+    at
+        Steps counted from 0 across the phases, (a,); negative ones count from the end of each schedule. The last step
+        where not given.
+    decay, warmup, boundary, decay_unit, lr_power
+        As for `areas`.
+
+    Examples
+    --------
+    >>> from cptlaw.schedules import Phase, Schedule
+    >>> runs = [Schedule([Phase("pretrain", 1000, "cosine", peak=peak)]) for peak in (1e-3, 2e-3)]
+    >>> areas_of_many(runs).s1.round(2)
+    array([[0.5],
+           [1. ]])
+    """
+    _check(decay, warmup, boundary, decay_unit)
+    asked = np.atleast_1d(np.asarray(-1 if at is None else at))
+    found = np.empty((4, len(schedules), len(asked)))
+    alike: dict[Any, list[int]] = {}
+    for position, schedule in enumerate(schedules):
+        key = tuple((phase.phase, phase.steps, phase.tokens_per_step) for phase in schedule.phases)
+        alike.setdefault(key, []).append(position)
+    for positions in alike.values():
+        size = max(1, CHUNK_STEPS // (schedules[positions[0]].n_steps + 1))
+        for begin in range(0, len(positions), size):
+            chunk = positions[begin : begin + size]
+            lr = np.stack([effective_lr(schedules[position], warmup) for position in chunk])
+            first = np.stack([_first_difference(schedules[position], boundary) for position in chunk])
+            parts = _areas(lr, first, schedules[chunk[0]], decay, boundary, decay_unit, lr_power)
+            found[:, chunk] = np.stack([part[:, asked] for part in parts._parts])
+    return Areas(*found)
+
+
+def effective_lr(schedule: Schedule, warmup: Warmup = "peak") -> Array:
+    """Return the learning rate that the areas count at each step, (n,).
+
+    With ``warmup="peak"`` the steps of a warm-up of pre-training have the rate at its end.
+    """
+    first = schedule.phases[0]
+    if warmup == "actual" or first.phase != "pretrain" or not first.warmup:
+        return schedule.lr
+    lr = schedule.lr.copy()
+    lr[: first.warmup] = lr[first.warmup]
+    return lr
+
+
+def _first_difference(schedule: Schedule, boundary: Boundary) -> Array:
+    """Return the decrement with which CPT begins, as an array without axes."""
+    start = schedule.n_pretrain
+    if boundary == "reset" or start == schedule.n_steps:
+        return np.zeros(())
+    return np.asarray(schedule.lr[start] - schedule.lr[start + 1])
+
+
+def _areas(
+    lr: Array,
+    first: Array,
+    like: Schedule,
+    decay: float,
+    boundary: Boundary,
+    decay_unit: DecayUnit,
+    lr_power: float,
+) -> Areas:
+    """Return the areas of schedules side by side: rates (b, n), first decrements of CPT (b,)."""
+    end = like.n_pretrain
+    decays = [(decay ** _ratio(like, k, decay_unit), low, high) for k, (_, low, high) in enumerate(like.segments)]
+    momentum = np.empty_like(lr)
+    momentum[:, 0] = 0.0
+    np.subtract(lr[:, :-1], lr[:, 1:], out=momentum[:, 1:])
+    if end < like.n_steps:
+        momentum[:, end + 1] = first
+    for factor, low, high in decays:
+        fresh = low == end + 1 and boundary != "carry"
+        state = np.zeros((len(lr), 1)) if fresh else factor * momentum[:, low - 1 : low]
+        momentum[:, low : high + 1] = _recursion(momentum[:, low : high + 1], factor, state)
+    tail = np.zeros_like(lr[:, end:])
+    if boundary == "origin" and end:
+        tail[:, 0] = momentum[:, end]
+        for factor, low, high in decays:
+            if low > end:
+                here = slice(low - end, high - end + 1)
+                tail[:, here] = _recursion(tail[:, here], factor, factor * tail[:, low - end - 1 : low - end])
+    if lr_power:
+        weight = lr**lr_power
+        momentum, tail = momentum * weight, tail * weight[:, end:]
+    s1_pretrain, s1_cpt, s2_pretrain, s2_cpt = (np.zeros_like(lr) for _ in range(4))
+    if end:
+        np.cumsum(lr[:, : end + 1], axis=1, out=s1_pretrain[:, : end + 1])
+        s1_pretrain[:, end + 1 :] = s1_pretrain[:, end : end + 1]
+        np.cumsum(momentum[:, : end + 1], axis=1, out=s2_pretrain[:, : end + 1])
+        np.cumsum(tail[:, 1:], axis=1, out=s2_pretrain[:, end + 1 :])
+        s2_pretrain[:, end + 1 :] += s2_pretrain[:, end : end + 1]
+    # Entry 0 of a schedule without pre-training is the base model's rate: nothing has been trained there.
+    np.cumsum(lr[:, end + 1 :], axis=1, out=s1_cpt[:, end + 1 :])
+    np.cumsum(momentum[:, end + 1 :], axis=1, out=s2_cpt[:, end + 1 :])
+    return Areas(s1_pretrain, s1_cpt, s2_pretrain, s2_cpt)
+
+
+def _recursion(decrements: Array, decay: float, state: Array) -> Array:
+    """Return m_i = lambda m_{i-1} + d_i along the steps, (b, n), from lambda m_0 = state, (b, 1)."""
+    momentum: Array = lfilter([1.0], [1.0, -decay], decrements, axis=1, zi=state)[0]
+    return momentum
+
+
+def _ratio(schedule: Schedule, k: int, decay_unit: DecayUnit) -> float:
+    """Return how many steps of the first phase one step of phase k is worth."""
+    if decay_unit == "step":
+        return 1.0
+    tokens = [phase.tokens_per_step for phase in schedule.phases]
+    here, first = tokens[k], tokens[0]
+    if here is None or first is None:
+        raise UsageError("decay_unit='tokens' needs tokens_per_step in every phase of the schedule.")
+    return here / first
+
+
+def _check(decay: float, warmup: str, boundary: str, decay_unit: str) -> None:
+    if not 0 <= decay <= 1:
+        raise UsageError(f"decay={decay}: expected lambda, from 0 to 1; the papers have 0.999.")
+    options = (("warmup", warmup, WARMUPS), ("boundary", boundary, BOUNDARIES), ("decay_unit", decay_unit, DECAY_UNITS))
+    for name, value, known in options:
+        if value not in known:
+            raise UsageError(
+                f"{name}={value!r} is unknown. Expected {', '.join(known)}.{did_you_mean(str(value), known)}"
+            )

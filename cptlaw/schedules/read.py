@@ -1,0 +1,133 @@
+"""Reading a schedules file: the phases of each run, in YAML or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.runs.csv_file import read_csv
+from cptlaw.runs.file_bytes import existing_file, read_utf8
+from cptlaw.runs.schema import canonical_name
+from cptlaw.schedules.phase import FILE, Phase
+from cptlaw.schedules.schedule import Schedule
+from cptlaw.schedules.shapes import Array
+from cptlaw.units import parse_quantity
+
+_KEYS = tuple(item.name for item in fields(Phase) if item.name != "points")
+_EXAMPLE = "{phase: cpt, steps: 10000, schedule: cosine, peak: 2e-4, warmup: 200, end: 2e-5}"
+
+
+def read_schedules(path: str | Path) -> dict[str, Schedule]:
+    """Read the learning-rate schedules of runs.
+
+    Parameters
+    ----------
+    path
+        A YAML file (``.yaml``, ``.yml``) or a JSON file (``.json``): each run's name with the list of its phases, whose
+        keys are those of `Phase`. Numbers may carry units (``20K``, ``2e-4``, ``10%``). A phase may name a CSV file of
+        (step, lr) under ``file``, relative to this file, instead of a schedule.
+
+    Returns
+    -------
+    dict
+        Run -> schedule, in the order of the file.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read; the message names the run, the phase and the key.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "schedules.yaml"
+    >>> _ = file.write_text("run-a:\\n  - {phase: pretrain, steps: 2K, schedule: wsd, peak: 2e-4, decay: 20%}\\n")
+    >>> read_schedules(file)
+    {'run-a': Schedule(pretrain 2000 steps wsd peak 0.0002)}
+    """
+    file = existing_file(Path(path))
+    content = read_utf8(file).decode("utf-8")
+    if file.suffix.lower() in (".yaml", ".yml"):
+        found = _load_yaml(content, file)
+    elif file.suffix.lower() == ".json":
+        try:
+            found = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{file}: not JSON ({error}). Mend it, or copy it again if it is truncated.") from None
+    else:
+        raise DataError(f"{file}: a schedules file ends in .yaml, .yml or .json. Rename it.")
+    if not isinstance(found, Mapping) or not found:
+        raise DataError(f"{file}: expected each run's name with a list of its phases, such as 'run-a: [{_EXAMPLE}]'.")
+    return {str(run): _schedule(phases, f"{file}, run {run!r}", file.parent) for run, phases in found.items()}
+
+
+def _load_yaml(content: str, file: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(content)
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f", line {where.line + 1}" if where is not None else ""
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        raise DataError(f"{file}{line}: not YAML ({problem}). Expected lines such as '- {_EXAMPLE}'.") from None
+    except RecursionError:
+        raise DataError(f"{file}: not YAML (nested without end).") from None
+
+
+def _schedule(phases: Any, where: str, folder: Path) -> Schedule:
+    if not isinstance(phases, list) or not phases:
+        raise DataError(f"{where}: expected a list of phases, such as '- {_EXAMPLE}'.")
+    found = [_phase(item, f"{where}, phase {number}", folder) for number, item in enumerate(phases, 1)]
+    try:
+        return Schedule(found)
+    except UsageError as error:
+        raise DataError(f"{where}: {error}") from None
+
+
+def _phase(item: Any, where: str, folder: Path) -> Phase:
+    if not isinstance(item, Mapping):
+        raise DataError(f"{where}: found {item!r}. Expected a phase such as {_EXAMPLE}.")
+    values = {str(key): value for key, value in item.items()}
+    for key in values:
+        if key not in _KEYS:
+            raise DataError(f"{where}: unknown key {key!r}.{did_you_mean(key, _KEYS)} Known are {', '.join(_KEYS)}.")
+    values = {key: value for key, value in values.items() if value is not None}
+    if "file" in values:
+        values["points"] = _points(folder / str(values["file"]), where)
+        values.setdefault("schedule", FILE)
+        values.setdefault("steps", values["points"][0][-1])
+    missing = [key for key in ("phase", "steps", "schedule") if key not in values]
+    if missing:
+        raise DataError(f"{where}: lacks {', '.join(missing)}. Expected a phase such as {_EXAMPLE}.")
+    try:
+        return Phase(**values)
+    except UsageError as error:
+        raise DataError(f"{where}: {error}") from None
+
+
+def _points(path: Path, where: str) -> tuple[Array, Array]:
+    """Read a CSV file of (step, lr)."""
+    frame = read_csv(existing_file(path), str(path), lambda header: list(header)).frame
+    columns = {canonical_name(str(name)): name for name in frame.columns}
+    for name in ("step", "lr"):
+        if name not in columns:
+            raise DataError(f"{where}: {path} has the columns {', '.join(map(str, frame.columns))}; expected step, lr.")
+    return _numbers(frame[columns["step"]], "step", path), _numbers(frame[columns["lr"]], "lr", path)
+
+
+def _numbers(column: pd.Series, name: str, path: Path) -> Array:
+    read = []
+    for row, value in column.items():
+        try:
+            read.append(parse_quantity(value if isinstance(value, str) else "", name))
+        except UsageError as error:
+            raise DataError(f"{path}, row {row}: {error}") from None
+    return np.array(read)
