@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cptlaw.fitting import Check, Fit, check, compare, fit, load_fit
     from cptlaw.laws import Law, law
     from cptlaw.planning import suggest
+    from cptlaw.reporting import figures
     from cptlaw.runs import Runs, read_runs
 
 __version__ = "0.1.0"
@@ -38,6 +39,7 @@ _HOMES = {
     "check": "cptlaw.fitting",
     "compare": "cptlaw.fitting",
     "examples": "cptlaw.examples",
+    "figures": "cptlaw.reporting.figures",
     "fit": "cptlaw.fitting",
     "law": "cptlaw.laws",
     "load_fit": "cptlaw.fitting",
@@ -45,7 +47,7 @@ _HOMES = {
     "read_runs": "cptlaw.runs",
     "suggest": "cptlaw.planning",
 }
-_MODULES = {"examples", "plan"}
+_MODULES = {"examples", "figures", "plan"}
 
 __all__ = [
     "Check",
@@ -60,6 +62,7 @@ __all__ = [
     "check",
     "compare",
     "examples",
+    "figures",
     "fit",
     "law",
     "load_fit",

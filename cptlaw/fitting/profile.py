@@ -227,8 +227,13 @@ def design_effects(fit: Fit, problem: Problem, x: SimpleNamespace) -> Array:
     Webb 2023, on the cluster-robust estimator CV3).
     """
     k, start = problem.k, fit.optima[0]
+    return design_effects_along(fit, problem, jacobian(problem, start[:k], start[k:], at=x))
+
+
+def design_effects_along(fit: Fit, problem: Problem, gradients: Array) -> Array:
+    """Return the same for any quantities, by their gradients with respect to the coordinates, (n, coordinates)."""
+    k, start = problem.k, fit.optima[0]
     matrix = jacobian(problem, start[:k], start[k:])
-    gradients = jacobian(problem, start[:k], start[k:], at=x)
     lengths = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
     rows, singular, turn = np.linalg.svd(matrix / lengths, full_matrices=False)
     seen = singular > 1e-4 * singular[0]

@@ -1,0 +1,94 @@
+"""Calibration: whether losses come out as forecast, and inside their intervals as often as said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.fitting import Fit
+from cptlaw.fitting.intervals import MIN_RUNS
+from cptlaw.fitting.metrics import metrics
+from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank
+from cptlaw.units import format_percent
+
+MOST_ROWS = 200  # with error bars; more could not be read
+
+
+def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float = 0.9) -> Figure:
+    """Draw measured losses against forecast ones.
+
+    Parameters
+    ----------
+    fit
+        The fit.
+    held_out
+        Rows with the law's inputs and ``loss`` that were not fitted; the fitted rows where absent, which shows less:
+        a law that fits is not yet one that forecasts.
+    interval
+        Coverage of the error bars.
+
+    Returns
+    -------
+    Figure
+        Data: the rows with forecast, lo, hi, measured.
+    """
+    unseen = held_out is not None
+    rows = (fit.data if held_out is None else held_out).reset_index(drop=True)
+    rows = rows.rename(columns={"loss": "measured"})
+    bars = fit.n_runs >= MIN_RUNS and unseen and len(rows) <= MOST_ROWS
+    data = fit.forecast(rows, interval if bars else None).drop(columns="findings").rename(columns={"loss": "forecast"})
+    low = float(min(data["forecast"].min(), data["measured"].min()))
+    high = float(max(data["forecast"].max(), data["measured"].max()))
+    edge = 0.03 * (high - low or 1.0)
+    drawing = blank()
+    drawing.add_scatter(
+        x=[low - edge, high + edge],
+        y=[low - edge, high + edge],
+        mode="lines",
+        line={"color": QUIET, "dash": "dash", "width": 1.5},
+        name="as forecast",
+        hoverinfo="skip",
+    )
+    errors = None
+    if bars:
+        errors = {
+            "type": "data",
+            "symmetric": False,
+            "array": data["hi"] - data["forecast"],
+            "arrayminus": data["forecast"] - data["lo"],
+            "color": COLOURS[0],
+            "thickness": 1,
+            "width": 2,
+        }
+    drawing.add_scatter(
+        x=data["forecast"],
+        y=data["measured"],
+        error_x=errors,
+        mode="markers",
+        marker={"color": COLOURS[0], "size": 6, "symbol": "diamond" if unseen else "circle"},
+        name="held out" if unseen else "fitted",
+        text=data.get("run"),
+        hovertemplate="%{text}<br>forecast %{x:.4f}, measured %{y:.4f}<extra></extra>",
+    )
+    drawing.update_layout(
+        xaxis=axis("loss", f"forecast {fit.on} loss (nats per token)"),
+        yaxis=axis("loss", f"measured {fit.on} loss (nats per token)"),
+    )
+    scores = metrics(data["forecast"].to_numpy(dtype=float), data["measured"].to_numpy(dtype=float))
+    caption = (
+        f"{len(data)} {'losses that the fit has not seen' if unseen else 'fitted losses'}; on the dashed line they are "
+        f"as forecast. Mean absolute error {format_percent(scores['mae_rel'], 3)}"
+    )
+    if np.isfinite(scores["slope"]):
+        caption += f", slope {scores['slope']:.3f}, intercept {scores['intercept']:.3f} on logarithms (ideally 1 and 0)"
+    caption += "."
+    if bars:
+        known = data["lo"].notna() & data["hi"].notna()
+        inside = (data["measured"] >= data["lo"]) & (data["measured"] <= data["hi"])
+        caption += (
+            f" {int(inside[known].sum())} of {int(known.sum())} lie within their {format_percent(interval)} intervals."
+        )
+    kind = "held-out" if unseen else "fitted"
+    return Figure(
+        f"calibration-{fit.on}", f"Calibration of the {fit.on} forecast on {kind} rows", caption, data, drawing
+    )

@@ -1,0 +1,320 @@
+"""What a figure is, and what all figures share: palette, units of axes, panels that restack on a narrow screen.
+
+A figure knows its data as a table, so that a paper can draw it again with Matplotlib, and its caption says in words
+what the drawing shows, so that nobody depends on seeing it.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from cptlaw.errors import UsageError
+from cptlaw.units import format_percent, format_quantity
+
+# Okabe and Ito's colours, the ones that stand out from white first. Colour is never the only difference: symbols and
+# dashes go along with it.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#A4407F", "#7A5C00", "#000000", "#2A8FBD", "#B8860B")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid", "dash")
+INK, QUIET, GRID = "#1f2328", "#59636e", "#e3e6ea"
+SCALE_COLOURS = "Cividis"  # made for colour-blind readers, and monotone in lightness, so that it prints in grey
+MAP_COLOURS = ("#ffffd9", "#edf8b1", "#c7e9b4", "#7fcdbb", "#41b6c4", "#1d91c0")  # the same, and light under dark lines
+
+AXES = {
+    "n_params": "model size (parameters)",
+    "tokens": "adaptation tokens",
+    "replay": "replay (share of the source corpus)",
+    "ptpp": "pre-training tokens per parameter",
+    "flops": "compute (FLOP)",
+    "loss": "loss (nats per token)",
+    "target_loss": "target loss (nats per token)",
+    "source_loss": "source loss (nats per token)",
+    "step": "optimiser step",
+    "lr": "learning rate",
+}
+LOGARITHMIC = frozenset({"n_params", "tokens", "ptpp", "flops"})
+
+IMAGE_WIDTH = 1000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Figure:
+    """One figure.
+
+    Parameters
+    ----------
+    name
+        Stem of its file, such as ``"forgetting-map"``.
+    title
+        What it is.
+    caption
+        What it shows, in words; also what a screen reader says.
+    data
+        What is drawn, one row per mark: enough to draw it again.
+    drawing
+        The Plotly figure.
+    """
+
+    name: str
+    title: str
+    caption: str
+    data: pd.DataFrame
+    drawing: Any = field(repr=False)
+
+    @property
+    def height(self) -> int:
+        """Height in pixels at full width."""
+        return int(self.drawing.layout.height or 420)
+
+    def to_json(self) -> str:
+        """Return the drawing as Plotly's JSON."""
+        return str(self.drawing.to_json())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the figure to a file: PNG, PDF or SVG by its ending, or its data as CSV.
+
+        Raises
+        ------
+        UsageError
+            If the ending is another one, or what images need is not installed.
+        """
+        path = Path(path)
+        ending = path.suffix.lower().removeprefix(".")
+        if ending == "csv":
+            from cptlaw.fitting.store import write_text
+
+            return write_text(path, self.data.to_csv(index=False, lineterminator="\n"))
+        if ending not in ("png", "pdf", "svg"):
+            raise UsageError(f"{path}: figures are saved as .png, .pdf or .svg, and their data as .csv.")
+        from cptlaw.reporting.images import write_images
+
+        return write_images([self], path.parent, ending, [path.name])[0]
+
+    def _repr_html_(self) -> str:
+        inner = self.drawing.to_html(full_html=False, include_plotlyjs="cdn")
+        return f"<p><b>{html.escape(self.title)}</b></p>{inner}<p>{html.escape(self.caption)}</p>"
+
+    def __repr__(self) -> str:
+        return f"{self.title}: {len(self.data)} rows of data\n  {self.caption}"
+
+
+def graph_objects() -> Any:
+    """Return Plotly's graph objects.
+
+    Raises
+    ------
+    UsageError
+        If Plotly is not installed.
+    """
+    try:
+        import plotly.graph_objects as go
+    except ImportError:
+        raise UsageError("figures need Plotly. Install it with: pip install 'cptlaw[report]'") from None
+    return go
+
+
+def blank(title: str | None = None, height: int = 420) -> Any:
+    """Return an empty drawing in the common style.
+
+    The height is fixed and the width follows the page.
+    """
+    drawing = graph_objects().Figure()
+    drawing.update_layout(
+        template="none",
+        height=height,
+        margin={"l": 62, "r": 14, "t": 36 if title else 14, "b": 52},
+        font={"family": "system-ui, sans-serif", "size": 13, "color": INK},
+        colorway=list(COLOURS),
+        paper_bgcolor="#ffffff",
+        plot_bgcolor="#ffffff",
+        hoverlabel={"bgcolor": "#ffffff"},
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"},
+    )
+    if title:
+        drawing.update_layout(title={"text": title, "x": 0, "xref": "paper", "font": {"size": 14}})
+    return drawing
+
+
+def axis(name: str, title: str | None = None, values: Sequence[float] = ()) -> dict[str, Any]:
+    """Return the settings of an axis: its title with the unit, its scale, and readable ticks.
+
+    Parameters
+    ----------
+    name
+        The column that it shows; sizes, tokens and budgets are logarithmic.
+    title
+        Replaces the usual title.
+    values
+        The levels, for ticks at them where they are few.
+    """
+    found: dict[str, Any] = {
+        "title": {"text": AXES.get(name, name) if title is None else title, "standoff": 6},
+        "gridcolor": GRID,
+        "linecolor": QUIET,
+        "showline": True,
+        "zeroline": False,
+        "ticks": "outside",
+        "tickcolor": QUIET,
+        "automargin": True,
+    }
+    if name in LOGARITHMIC:
+        found["type"] = "log"
+        positive = [value for value in values if value > 0]
+        if positive:
+            levels = sorted(set(positive))
+            ticks = levels if len(levels) in range(2, 6) else ticks_between(levels[0], levels[-1])
+            found |= {"tickvals": ticks, "ticktext": [format_quantity(tick) for tick in ticks]}
+    elif name in ("replay", "forgetting"):
+        found["tickformat"] = ".0%"
+    return found
+
+
+def ticks_between(low: float, high: float, most: int = 5) -> list[float]:
+    """Return about `most` round numbers from below `low` to above `high` for a logarithmic axis.
+
+    Examples
+    --------
+    >>> ticks_between(30_000, 2_000_000)
+    [30000.0, 100000.0, 300000.0, 1000000.0, 3000000.0]
+    """
+    for steps in ((1, 2, 5), (1, 3), (1,)):
+        ticks = [
+            digit * 10.0**power
+            for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+            for digit in steps
+        ]
+        within = [tick for tick in ticks if low / 1.1 <= tick <= high * 1.6]
+        if len(within) <= most:
+            return within if len(within) > 1 else [low, high]
+    thin = math.ceil(len(within) / most)
+    return within[::thin]
+
+
+def level_text(name: str, value: Any) -> str:
+    """Return a level as people say it: ``125K``, ``25%``, ``ptpp 279``."""
+    if not isinstance(value, int | float):
+        return str(value)
+    if name == "replay":
+        return f"{format_percent(value)} replay"
+    text = format_quantity(float(value))
+    return f"ptpp {text}" if name == "ptpp" else f"{text} params" if name == "n_params" else text
+
+
+def translucent(colour: str, opacity: float) -> str:
+    """Return a colour such as ``#0072B2`` as ``rgba(0,114,178,0.2)``."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity:g})"
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Small multiples in rows and columns, which restack into fewer columns on a narrow screen.
+
+    Parameters
+    ----------
+    titles
+        One per panel, row by row.
+    columns
+        Panels beside each other on a wide screen.
+    narrow_columns
+        And on a narrow one.
+    row_height
+        Height of a row in pixels.
+    """
+
+    titles: tuple[str, ...]
+    columns: int
+    narrow_columns: int = 2
+    row_height: int = 190
+
+    def ids(self, panel: int) -> dict[str, str]:
+        """Return which axes a trace of this panel belongs to."""
+        number = "" if panel == 0 else str(panel + 1)
+        return {"xaxis": f"x{number}", "yaxis": f"y{number}"}
+
+    def apply(
+        self, drawing: Any, x: Mapping[str, Any] | Sequence[Mapping[str, Any]], y: Mapping[str, Any], top: int = 40
+    ) -> None:
+        """Give a drawing its panels: axes, their titles, and the panels' own titles.
+
+        The arrangement for narrow screens is kept in the layout's ``meta`` for the page to switch to.
+
+        Parameters
+        ----------
+        drawing
+            The Plotly figure, whose traces lie on the axes of `ids`.
+        x
+            One axis that all panels share, or one for each panel.
+        y
+            The axis that all share.
+        top
+            Room for the legend, in pixels.
+        """
+        wide, narrow = (self._layout(columns, x, y, top) for columns in (self.columns, self.narrow_columns))
+        drawing.update_layout(wide)
+        drawing.update_layout(meta={"wide": _paths(wide), "narrow": _paths(narrow)})
+
+    def _layout(
+        self, columns: int, x: Mapping[str, Any] | Sequence[Mapping[str, Any]], y: Mapping[str, Any], top: int
+    ) -> dict[str, Any]:
+        shared = isinstance(x, Mapping)
+        columns = min(columns, len(self.titles))
+        rows = math.ceil(len(self.titles) / columns)
+        bottom = 56
+        height = top + bottom + rows * self.row_height
+        inner = height - top - bottom
+        above, below = 26 / inner, 0.0 if shared else 48 / inner
+        gap_x = 0.0 if columns == 1 else 0.03 if columns > 2 else 0.05
+        width, tall = (1 - gap_x * (columns - 1)) / columns, 1 / rows - above - below + below / rows
+        layout: dict[str, Any] = {"height": height, "margin": {"l": 66, "r": 12, "t": top, "b": bottom}}
+        notes = []
+        for i, title in enumerate(self.titles):
+            row, column = divmod(i, columns)
+            number = "" if i == 0 else str(i + 1)
+            left, ceiling = column * (width + gap_x), 1 - above - row * (tall + above + below)
+            domain = {
+                "x": [round(left, 5), round(min(left + width, 1), 5)],
+                "y": [round(max(ceiling - tall, 0), 5), round(ceiling, 5)],
+            }
+            own = dict(x if isinstance(x, Mapping) else x[i]) | {"domain": domain["x"], "automargin": False}
+            if shared:
+                own |= {"title": None, "showticklabels": i + columns >= len(self.titles), "matches": "x" if i else None}
+            layout[f"xaxis{number}"] = own | {"anchor": f"y{number}"}
+            layout[f"yaxis{number}"] = {
+                **y,
+                "title": None,
+                "domain": domain["y"],
+                "anchor": f"x{number}",
+                "showticklabels": column == 0,
+                "matches": "y" if i else None,
+                "automargin": False,
+            }
+            notes.append(_note(title, left, ceiling, xanchor="left", yanchor="bottom", font={"size": 12}))
+        if isinstance(x, Mapping):
+            notes.append(_note(x["title"]["text"], 0.5, 0, yshift=-bottom + 2, xanchor="center", yanchor="bottom"))
+        if y["title"]["text"]:
+            notes.append(_note(y["title"]["text"], 0, 0.5, xshift=-64, textangle=-90, xanchor="left", yanchor="middle"))
+        return {**layout, "annotations": notes}
+
+
+def _note(text: str, x: float, y: float, **rest: Any) -> dict[str, Any]:
+    return {"text": text, "x": x, "y": y, "xref": "paper", "yref": "paper", "showarrow": False, **rest}
+
+
+def _paths(layout: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a page must relayout, as Plotly.relayout takes it."""
+    found: dict[str, Any] = {"height": layout["height"], "annotations": layout["annotations"]}
+    for name, value in layout.items():
+        if name.startswith(("xaxis", "yaxis")):
+            found[f"{name}.domain"] = value["domain"]
+            found[f"{name}.showticklabels"] = value.get("showticklabels", True)
+    plain: dict[str, Any] = json.loads(json.dumps(found))
+    return plain

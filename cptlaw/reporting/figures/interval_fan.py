@@ -1,0 +1,112 @@
+"""The fan of a forecast: one loss along tokens at a size and budget never run, with intervals of rising coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.fitting import Fit
+from cptlaw.fitting.intervals import MIN_RUNS
+from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, axis, blank, level_text, translucent
+from cptlaw.units import format_percent, format_quantity
+
+COVERAGES = (0.5, 0.8, 0.95)
+PLACES = 7  # along tokens at which the profile is walked; the band is drawn through them
+
+
+def interval_fan(
+    fit: Fit,
+    at: Mapping[str, float],
+    measured: pd.DataFrame | None = None,
+    coverages: Sequence[float] = COVERAGES,
+    tokens: tuple[float, float] | None = None,
+) -> Figure:
+    """Draw the forecast along tokens with its intervals.
+
+    Parameters
+    ----------
+    fit
+        A fit of a law of tokens.
+    at
+        The other inputs of the law, raw: n_params, replay, ptpp, as far as it reads them.
+    measured
+        Losses at these inputs that were not fitted, with ``tokens`` and ``loss``, to hold against the forecast.
+    coverages
+        Probabilities of the intervals for a measured loss, from the profile of the objective.
+    tokens
+        Range of tokens, raw; the fitted tokens per parameter at this size where absent.
+
+    Returns
+    -------
+    Figure
+        Data: tokens, loss, and lo and hi of each coverage, as ``lo_0.5``.
+    """
+    low, high = _range(fit, at, measured) if tokens is None else tokens
+    frame = pd.DataFrame({"tokens": np.geomspace(low, high, PLACES)})
+    for name in fit.law.inputs:
+        if name != "tokens" and name in at:
+            frame[name] = float(at[name])
+    data = fit.forecast(frame, None).drop(columns="findings")
+    drawing = blank()
+    colour = COLOURS[0] if fit.role != "source" else COLOURS[1]
+    bounded = fit.n_runs >= MIN_RUNS
+    for coverage in sorted(coverages, reverse=True) if bounded else ():
+        ends = fit.forecast(frame, coverage)
+        data[f"lo_{coverage:g}"], data[f"hi_{coverage:g}"] = ends["lo"], ends["hi"]
+        known = ends["lo"].notna() & ends["hi"].notna()
+        drawing.add_scatter(
+            x=[*ends["tokens"][known], *ends["tokens"][known][::-1]],
+            y=[*ends["hi"][known], *ends["lo"][known][::-1]],
+            fill="toself",
+            mode="lines",
+            line={"width": 0},
+            fillcolor=translucent(colour, 0.18),
+            name=f"{format_percent(coverage)} interval",
+            hoverinfo="skip",
+        )
+    drawing.add_scatter(
+        x=data["tokens"],
+        y=data["loss"],
+        mode="lines",
+        line={"color": colour, "width": 2.5},
+        name="forecast",
+        hovertemplate="%{x:.3s} tokens: %{y:.4f}<extra></extra>",
+    )
+    caption = f"The {fit.on} loss that {fit.law.spec} forecasts at {_place(at)}"
+    caption += ", with intervals for one measured loss." if bounded else "; too few runs for intervals."
+    if measured is not None and len(measured):
+        drawing.add_scatter(
+            x=measured["tokens"],
+            y=measured["loss"],
+            mode="markers",
+            marker={"color": "#ffffff", "line": {"color": INK, "width": 1.5}, "size": 8, "symbol": "circle"},
+            name="measured, not fitted",
+            hovertemplate="measured %{x:.3s} tokens: %{y:.4f}<extra></extra>",
+        )
+        caption += f" Rings are {len(measured)} losses measured there, which the fit has not seen."
+    drawing.update_layout(
+        xaxis=axis("tokens", values=[low, high]), yaxis=axis("loss", f"{fit.on} loss (nats per token)")
+    )
+    return Figure(f"interval-fan-{fit.on}", f"Forecast of the {fit.on} loss with its doubt", caption, data, drawing)
+
+
+def _range(fit: Fit, at: Mapping[str, float], measured: pd.DataFrame | None) -> tuple[float, float]:
+    tokens = fit.data["tokens"].to_numpy(dtype=float)
+    if "n_params" in at and "n_params" in fit.data.columns:
+        tokens = tokens / fit.data["n_params"].to_numpy(dtype=float) * float(at["n_params"])
+    low, high = float(tokens.min()), float(tokens.max())
+    if "tokens" in at:
+        low, high = min(low, float(at["tokens"])), max(high, float(at["tokens"]))
+    if measured is not None and len(measured):
+        low, high = min(low, float(measured["tokens"].min())), max(high, float(measured["tokens"].max()))
+    return low, high
+
+
+def _place(at: Mapping[str, Any]) -> str:
+    shown = [level_text(name, float(at[name])) for name in ("n_params", "ptpp", "replay") if name in at]
+    if "tokens" in at:
+        shown.append(f"around {format_quantity(float(at['tokens']))} tokens")
+    return ", ".join(shown)

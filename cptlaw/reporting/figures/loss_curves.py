@@ -1,0 +1,155 @@
+"""Loss curves with the learning-rate schedule beneath: what a schedule does to a loss shows on one axis of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import UsageError
+from cptlaw.fitting import Fit
+from cptlaw.reporting.figures.figure import AXES, COLOURS, DASHES, SYMBOLS, Figure, axis, blank
+from cptlaw.runs import Runs
+from cptlaw.schedules import Schedule
+
+MOST_RUNS = 6
+
+
+def loss_curves(
+    runs: Runs,
+    on: str,
+    *,
+    schedules: Mapping[str, Schedule] | None = None,
+    names: Sequence[str] | None = None,
+    fit: Fit | None = None,
+) -> Figure:
+    """Draw the losses of a few runs along their steps or tokens, and their learning rates beneath.
+
+    Parameters
+    ----------
+    runs
+        The runs table.
+    on
+        The eval whose loss is drawn, by name or role.
+    schedules
+        Learning rates by run; the column ``lr`` of the table where absent. Without either only losses are drawn.
+    names
+        The runs to draw; the longest few with different schedules where absent.
+    fit
+        A fit of this eval, whose losses are drawn as lines for the runs that it was fitted on.
+
+    Returns
+    -------
+    Figure
+        Data: run, step or tokens, observed, fitted, lr.
+
+    Raises
+    ------
+    UsageError
+        If a name is no run of the table.
+    """
+    rows = runs.on(on).adapted().frame
+    known = set(rows["run"].astype(str))
+    missing = [name for name in names or () if name not in known]
+    if missing:
+        raise UsageError(f"names: there is no run {missing[0]!r} with losses on {on}.")
+    chosen = list(names) if names else _spread(rows, schedules)
+    along = "step" if "step" in rows.columns and rows["step"].notna().all() else "tokens"
+    # Where a law was not fitted it may be far off, or infinite: lines only for runs that it has seen.
+    fitted_runs = set() if fit is None else set(fit.data["run"].astype(str))
+    drawing = blank(height=520)
+    parts = []
+    lowest = False
+    for place, name in enumerate(chosen):
+        part = rows[rows["run"].astype(str) == name].sort_values(along)
+        table = pd.DataFrame({"run": name, along: part[along].to_numpy(), "observed": part["loss"].to_numpy()})
+        if fit is not None and name in fitted_runs:
+            table["fitted"] = fit.predict(part)
+        at, rates = _rates(part, (schedules or {}).get(name), along)
+        if len(at):
+            lowest = True
+            table["lr"] = np.interp(table[along], at, rates)
+        _add(drawing, table, along, name, place, (at, rates))
+        parts.append(table)
+    data = pd.concat(parts, ignore_index=True)
+    x = axis(along, values=data[along].tolist())
+    if along == "step":
+        x["type"] = "linear"
+    losses = axis("loss", f"{on} loss (nats per token)") | {"domain": [0.36, 1] if lowest else [0, 1]}
+    drawing.update_layout(xaxis=x, yaxis=losses)
+    if lowest:
+        drawing.update_layout(
+            xaxis={"anchor": "y2"},
+            yaxis2=axis("lr") | {"domain": [0, 0.28], "anchor": "x", "rangemode": "tozero", "exponentformat": "e"},
+        )
+    what = ", the learning rate below" if lowest else "; the table tells no learning rates"
+    return Figure(
+        f"loss-curves-{on}",
+        f"{on.capitalize()} loss along training",
+        f"{len(chosen)} of {len(known)} runs along {AXES[along]}, measured {on} losses above{what}."
+        f"{' Lines are the fitted law, for the runs that it was fitted on.' if 'fitted' in data else ''}",
+        data,
+        drawing,
+    )
+
+
+def _spread(rows: pd.DataFrame, schedules: Mapping[str, Schedule] | None) -> list[str]:
+    """Choose the runs with the most points, different in as many ways as there are."""
+    keys = [name for name in ("lr_schedule", "lr_peak", "replay", "ptpp", "n_params") if name in rows.columns]
+    ends = rows.groupby("run", observed=True).agg(points=("loss", "size"), **{key: (key, "first") for key in keys})
+    ends = ends[[bool(schedules is None or str(name) in schedules) for name in ends.index]] if schedules else ends
+    ends = ends.sort_values("points", ascending=False, kind="stable")
+    first = ends.drop_duplicates([key for key in keys if key in ("lr_schedule", "lr_peak", "replay")] or None)
+    order = [*first.index, *(name for name in ends.index if name not in first.index)]
+    return [str(name) for name in order[:MOST_RUNS]]
+
+
+def _rates(part: pd.DataFrame, schedule: Schedule | None, along: str) -> tuple[Any, Any]:
+    """Return where the learning rate is known, and the rate there; nothing where the table does not tell."""
+    if schedule is not None and along == "step":
+        rates = schedule.lr[schedule.n_pretrain :]
+        at = np.arange(len(rates))
+        keep = np.unique(np.linspace(0, len(rates) - 1, min(len(rates), 400)).round().astype(int))
+        return at[keep], rates[keep]
+    if "lr" in part.columns and part["lr"].notna().any():
+        known = part[part["lr"].notna()]
+        return known[along].to_numpy(dtype=float), known["lr"].to_numpy(dtype=float)
+    return np.zeros(0), np.zeros(0)
+
+
+def _add(drawing: Any, table: pd.DataFrame, along: str, name: str, place: int, rates: tuple[Any, Any]) -> None:
+    colour, dash = COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)]
+    fitted = "fitted" in table
+    drawing.add_scatter(
+        x=table[along],
+        y=table["observed"],
+        mode="markers" if fitted else "lines+markers",
+        marker={"color": colour, "symbol": SYMBOLS[place % len(SYMBOLS)], "size": 7},
+        line={"color": colour, "width": 1.5, "dash": dash},
+        name=name,
+        legendgroup=name,
+        hovertemplate="%{y:.4f}<extra>%{fullData.name}</extra>",
+    )
+    if fitted:
+        drawing.add_scatter(
+            x=table[along],
+            y=table["fitted"],
+            mode="lines",
+            line={"color": colour, "width": 1.5, "dash": dash},
+            legendgroup=name,
+            showlegend=False,
+            hovertemplate="fitted %{y:.4f}<extra></extra>",
+        )
+    if len(rates[0]):
+        drawing.add_scatter(
+            x=rates[0],
+            y=rates[1],
+            yaxis="y2",
+            mode="lines",
+            line={"color": colour, "width": 1.5, "dash": dash},
+            legendgroup=name,
+            showlegend=False,
+            hovertemplate="learning rate %{y:.2e}<extra></extra>",
+        )

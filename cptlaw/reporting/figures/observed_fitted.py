@@ -1,0 +1,154 @@
+"""Observed losses against the fitted law, by facet: replay by model size, as the papers lay it out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.fitting import Fit
+from cptlaw.fitting.intervals import MIN_RUNS
+from cptlaw.reporting.figures.figure import (
+    AXES,
+    COLOURS,
+    DASHES,
+    SYMBOLS,
+    Figure,
+    Panels,
+    axis,
+    blank,
+    level_text,
+    translucent,
+)
+from cptlaw.units import format_percent
+
+MOST_LEVELS = 4  # of a facet; more would be too small to read
+MOST_LINES = 6
+
+
+def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
+    """Draw observed and fitted losses along tokens, one panel per replay and model size, one colour per budget.
+
+    Parameters
+    ----------
+    fit
+        The fit; its own rows are drawn.
+    interval
+        Coverage of the bands for a measured loss.
+
+    Returns
+    -------
+    Figure
+        Data: run, the law's inputs, observed, fitted, lo, hi.
+    """
+    rows = fit.data.reset_index(drop=True)
+    bounded = fit.n_runs >= MIN_RUNS
+    # Runs of several seeds share their inputs, and the fitted loss there.
+    inputs = [name for name in rows.columns if name not in ("run", "loss")]
+    places = rows[inputs].drop_duplicates().reset_index(drop=True)
+    fitted = fit.forecast(places, interval if bounded else None).drop(columns="findings")
+    if not bounded:
+        fitted = fitted.assign(lo=np.nan, hi=np.nan)
+    data = rows.rename(columns={"loss": "observed"}).merge(fitted.rename(columns={"loss": "fitted"}), on=inputs)
+    along = "tokens" if "tokens" in inputs else inputs[0]
+    down, across = _facet(data, "replay"), _facet(data, "n_params")
+    colour, levels = _levels(data, "ptpp", MOST_LINES)
+    titles = []
+    drawing = blank()
+    for share in down:
+        for size in across:
+            titles.append(", ".join(level_text(name, value) for name, value in (*share.items(), *size.items())))
+            panel = _at(_at(data, share), size)
+            for place, level in enumerate(levels):
+                part = panel if colour is None else panel[panel[colour] == level]
+                if len(part):
+                    label = fit.on if colour is None else level_text(colour, level)
+                    _add(drawing, part.sort_values(along), along, place, label, len(titles) - 1)
+    panels = Panels(tuple(titles), columns=max(len(across), 1))
+    y = axis("loss", f"{fit.on} loss (nats per token)")
+    panels.apply(drawing, axis(along, values=data[along].tolist()), y, top=62)
+    _legend_once(drawing)
+    error = format_percent(float(np.sqrt(np.mean(fit.residuals() ** 2))), 2)
+    shown = sum(len(_at(_at(data, share), size)) for share in down for size in across)
+    some = "" if shown == len(data) else f" {shown} of {len(data)} points are shown, at levels spread over all."
+    band = f" The bands hold {format_percent(interval)} of measured losses." if bounded else ""
+    return Figure(
+        f"observed-fitted-{fit.on}",
+        f"Observed and fitted {fit.on} loss",
+        f"Points are measured losses, lines the fitted law {fit.law.spec} along {AXES.get(along, along)}. The fit "
+        f"misses by {error} (root mean square).{band}{some}",
+        data,
+        drawing,
+    )
+
+
+def _levels(data: pd.DataFrame, name: str, most: int) -> tuple[str | None, list[Any]]:
+    if name not in data.columns or data[name].nunique() < 2:
+        return None, [None]
+    levels = np.sort(data[name].dropna().unique())
+    chosen = np.unique(np.linspace(0, len(levels) - 1, min(len(levels), most)).round().astype(int))
+    return name, [float(levels[i]) for i in chosen]
+
+
+def _facet(data: pd.DataFrame, name: str) -> list[dict[str, Any]]:
+    if name not in data.columns:
+        return [{}]
+    found, levels = _levels(data, name, MOST_LEVELS)
+    return [{name: level} for level in (levels if found else data[name].unique())]
+
+
+def _at(data: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
+    for name, value in where.items():
+        data = data[np.isclose(data[name], value)]
+    return data
+
+
+def _add(drawing: Any, part: pd.DataFrame, along: str, place: int, label: str, panel: int) -> None:
+    colour = COLOURS[place % len(COLOURS)]
+    ids = Panels((), 1).ids(panel)
+    # Inputs that no facet shows, such as a domain, would zigzag: the line follows their mean.
+    line = part.groupby(along, as_index=False)[["fitted", "lo", "hi"]].mean()
+    if line["lo"].notna().all():
+        drawing.add_scatter(
+            x=[*line[along], *line[along][::-1]],
+            y=[*line["hi"], *line["lo"][::-1]],
+            fill="toself",
+            fillcolor=translucent(colour, 0.15),
+            line={"width": 0},
+            hoverinfo="skip",
+            legendgroup=label,
+            showlegend=False,
+            mode="lines",
+            **ids,
+        )
+    drawing.add_scatter(
+        x=line[along],
+        y=line["fitted"],
+        mode="lines",
+        line={"color": colour, "width": 2, "dash": DASHES[place % len(DASHES)]},
+        name=label,
+        legendgroup=label,
+        showlegend=False,
+        hovertemplate="fitted %{y:.4f}<extra></extra>",
+        **ids,
+    )
+    drawing.add_scatter(
+        x=part[along],
+        y=part["observed"],
+        mode="markers",
+        marker={"color": colour, "symbol": SYMBOLS[place % len(SYMBOLS)], "size": 6},
+        name=label,
+        legendgroup=label,
+        text=part["run"],
+        hovertemplate="%{text}<br>%{x:.3s} tokens: %{y:.4f}<extra></extra>",
+        **ids,
+    )
+
+
+def _legend_once(drawing: Any) -> None:
+    seen: set[str] = set()
+    for trace in drawing.data:
+        if trace.mode == "markers":
+            trace.showlegend = trace.name not in seen
+            seen.add(trace.name)

@@ -1,0 +1,63 @@
+"""The Pareto front: the mixes within a budget that no other beats in both losses."""
+
+from __future__ import annotations
+
+from cptlaw.planning import ParetoPlan
+from cptlaw.reporting.figures.figure import INK, QUIET, SCALE_COLOURS, Figure, axis, blank
+from cptlaw.units import format_percent, format_quantity
+
+
+def pareto_front(plan: ParetoPlan) -> Figure:
+    """Draw target against source loss along the front, coloured by replay, with intervals where there are some.
+
+    Parameters
+    ----------
+    plan
+        Answer of `cptlaw.plan.pareto`.
+
+    Returns
+    -------
+    Figure
+        Data: one row per compromise.
+    """
+    data = plan.to_frame()
+    drawing = blank()
+    bars = {}
+    for name, direction in (("target_loss", "error_x"), ("source_loss", "error_y")):
+        if data[f"{name}_lo"].notna().any():
+            bars[direction] = {
+                "type": "data",
+                "symmetric": False,
+                "array": data[f"{name}_hi"].astype(float) - data[name],
+                "arrayminus": data[name] - data[f"{name}_lo"].astype(float),
+                "color": QUIET,
+                "thickness": 0.7,
+                "width": 0,
+            }
+    drawing.add_scatter(
+        x=data["target_loss"],
+        y=data["source_loss"],
+        mode="lines+markers",
+        line={"color": INK, "width": 1},
+        marker={
+            "color": data["replay"],
+            "colorscale": SCALE_COLOURS,
+            "size": 10,
+            "line": {"color": INK, "width": 1},
+            "colorbar": {"title": {"text": "replay", "side": "right"}, "tickformat": ".0%", "thickness": 12},
+        },
+        text=[format_percent(share) for share in data["replay"]],
+        hovertemplate="replay %{text}<br>target %{x:.4f}, source %{y:.4f}<extra></extra>",
+        showlegend=False,
+        **bars,
+    )
+    drawing.update_layout(xaxis=axis("target_loss"), yaxis=axis("source_loss"))
+    ends = [
+        f"{format_percent(end['replay'])} replay (target {end['target_loss']:.4f}, source {end['source_loss']:.4f})"
+        for end in (data.iloc[0], data.iloc[-1])
+    ]
+    caption = (
+        f"{len(data)} mixes of {format_quantity(float(data['tokens'].iloc[0]), 4)} tokens "
+        f"({format_quantity(plan.budget)} FLOP), from {ends[0]} to {ends[1]}. Lower is better on both axes."
+    )
+    return Figure("pareto-front", "Best compromises between the two losses", caption, data, drawing)

@@ -1,0 +1,81 @@
+"""Figures as PNG, PDF or SVG: Plotly's own renderer in a Chrome or Chromium that is installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cptlaw.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from cptlaw.reporting.figures import Figure
+
+WIDTH = 1000  # pixels
+SCALE = 1.5  # of PNG files, for sharp text
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+def write_images(
+    figures: Sequence[Figure], folder: str | Path, ending: str, names: Sequence[str] | None = None
+) -> list[Path]:
+    """Write figures as images, each in one step or not at all.
+
+    Parameters
+    ----------
+    figures
+        What to write.
+    folder
+        Where to; made where it is not there yet.
+    ending
+        ``"png"``, ``"pdf"`` or ``"svg"``.
+    names
+        File names; the figures' own where absent.
+
+    Raises
+    ------
+    UsageError
+        If Kaleido or a browser is missing.
+    DataError
+        If the folder cannot be written.
+    """
+    try:
+        import kaleido
+    except ImportError:
+        raise UsageError(f"{ending} files need Kaleido. Install it with: pip install 'cptlaw[images]'") from None
+    browser = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        raise UsageError(
+            f"{ending} files are drawn by Chrome or Chromium, and none is on the path. Install one (on Debian: apt "
+            f"install chromium) or name it in BROWSER_PATH. The HTML page and Figure.save('.csv') need none."
+        )
+    folder = Path(folder)
+    files = [folder / name for name in names or [f"{figure.name}.{ending}" for figure in figures]]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".figures-") as scratch:
+            parts = [Path(scratch) / file.name for file in files]
+            kaleido.write_fig_from_object_sync(
+                [
+                    {
+                        "fig": figure.drawing,
+                        "path": str(part),
+                        "opts": {
+                            "format": ending,
+                            "width": WIDTH,
+                            "height": figure.height,
+                            "scale": SCALE if ending == "png" else 1,
+                        },
+                    }
+                    for figure, part in zip(figures, parts, strict=True)
+                ],
+                kopts={"n": 1, "path": browser},
+            )
+            for part, file in zip(parts, files, strict=True):
+                os.replace(part, file)
+    except OSError as error:
+        raise DataError(f"{folder}: images cannot be written ({error.strerror or error}).") from None
+    return files

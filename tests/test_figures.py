@@ -1,0 +1,229 @@
+"""Figures show the numbers of the library: each test recomputes what a drawing holds."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.errors import UsageError
+from cptlaw.fitting.parameter_profile import AT_BOUND, BOUNDED, OPEN, parameter_intervals, weakest_directions
+from cptlaw.reporting.figures.figure import AXES, Panels, ticks_between
+
+pytest.importorskip("plotly", reason="figures need Plotly: pip install 'cptlaw[report]'")
+
+ROWS = (
+    "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9 and ptpp in (31, 62, 124) "
+    "and seed == 0 and n_params != 75072"
+)
+MODEL = {"n_params": 124_672.0, "ptpp": 279.0}
+LIMITS = {"max_target_loss": 1.70, "max_forgetting": 0.25}
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return cl.examples.load("en-fr-pilot")
+
+
+@pytest.fixture(scope="module")
+def fits(runs):
+    found = {on: cl.fit("ptpp-gate", runs, on=on, where=ROWS, starts=24) for on in ("target", "source")}
+    for fit in found.values():
+        fit.draws(60)
+    return found
+
+
+@pytest.fixture(scope="module")
+def unseen(runs):
+    rows = "ptpp == 279 and replay == 0.25 and n_params == 124672 and lr_schedule == 'constant' and atpp >= 1.9"
+    return runs.on("target").where(rows).frame
+
+
+@pytest.fixture(scope="module")
+def drawn(runs, fits, unseen):
+    target, source = fits["target"], fits["source"]
+    plan = cl.plan.min_tokens(target, source, **MODEL, **LIMITS, interval=None)
+    front = cl.plan.pareto(target, source, **MODEL, budget=7.5e11, points=6, interval=None)
+    cells = cl.suggest(
+        "ptpp-gate",
+        runs,
+        "target",
+        ROWS,
+        at="n_params=124672,tokens=1M,replay=25%,ptpp=279",
+        budget=1e12,
+        n=3,
+        starts=8,
+    )
+    at = {**MODEL, "replay": 0.25}
+    return {
+        "observed": cl.figures.observed_fitted(target),
+        "residuals": cl.figures.residuals(target),
+        "calibration": cl.figures.calibration(target, unseen),
+        "identifiability": cl.figures.identifiability(target),
+        "fan": cl.figures.interval_fan(target, at, unseen, coverages=(0.5, 0.9)),
+        "map": cl.figures.forgetting_map(target, source, plan=plan, **MODEL, **LIMITS),
+        "pareto": cl.figures.pareto_front(front),
+        "curves": cl.figures.loss_curves(runs, "target", fit=target),
+        "cells": cl.figures.suggested_cells(cells, target.data),
+        "plan": plan,
+        "suggestion": cells,
+    }
+
+
+FIGURES = ("observed", "residuals", "calibration", "identifiability", "fan", "map", "pareto", "curves", "cells")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_has_words_data_and_a_title_with_its_unit_on_every_axis(drawn, name):
+    figure = drawn[name]
+    layout = json.loads(figure.to_json())["layout"]
+    assert figure.caption.endswith(".")
+    assert len(figure.data)
+    notes = [note["text"] for note in layout.get("annotations", ())]
+    titled = [axis for key, axis in layout.items() if key.startswith(("xaxis", "yaxis"))]
+    titles = [(axis.get("title") or {}).get("text") for axis in titled]
+    # Panels share a title per side; parameters, which name their own values, need none.
+    assert all(titles) or notes
+    said = " ".join([*filter(None, titles), *notes])
+    assert "(" in said
+    assert any(unit in said for unit in ("nats per token", "factor", "adaptation tokens"))
+
+
+@pytest.mark.parametrize("name", ["observed", "residuals", "identifiability"])
+def test_panels_restack_on_narrow_screens_without_overlap(drawn, name):
+    meta = json.loads(drawn[name].to_json())["layout"]["meta"]
+    assert meta["narrow"]["height"] >= meta["wide"]["height"]
+    for arrangement in meta.values():
+        boxes = [
+            (*arrangement[key], *arrangement[key.replace("xaxis", "yaxis")])
+            for key in arrangement
+            if key.startswith("xaxis") and key.endswith("domain")
+        ]
+        for i, (left, right, low, high) in enumerate(boxes):
+            assert 0 <= left < right <= 1
+            assert 0 <= low < high <= 1
+            for other in boxes[:i]:
+                apart = left >= other[1] or right <= other[0] or low >= other[3] or high <= other[2]
+                assert apart, (name, boxes[i], other)
+    widths = [meta["narrow"][key] for key in meta["narrow"] if key == "xaxis.domain"]
+    assert all(right - left > 0.4 for left, right in widths)
+
+
+def test_observed_and_fitted_are_the_rows_of_the_fit(drawn, fits):
+    data, fit = drawn["observed"].data, fits["target"]
+    assert len(data) == fit.n_points
+    assert np.allclose(np.sort(data["observed"]), np.sort(fit.data["loss"]))
+    assert np.allclose(data["fitted"], fit.predict(data))
+    assert ((data["lo"] < data["fitted"]) & (data["fitted"] < data["hi"])).all()
+
+
+def test_residuals_are_those_of_the_fit(drawn, fits):
+    assert np.allclose(np.log1p(drawn["residuals"].data["residual"]), fits["target"].residuals())
+
+
+def test_calibration_counts_what_lies_inside(drawn, unseen):
+    data = drawn["calibration"].data
+    inside = int(((data["measured"] >= data["lo"]) & (data["measured"] <= data["hi"])).sum())
+    assert len(data) == len(unseen)
+    assert f"{inside} of {len(data)} lie within" in drawn["calibration"].caption
+
+
+def test_fan_widens_with_coverage_and_ends_at_the_forecast(drawn, fits):
+    data = drawn["fan"].data
+    assert (data["lo_0.9"] < data["lo_0.5"]).all()
+    assert (data["hi_0.9"] > data["hi_0.5"]).all()
+    last = fits["target"].forecast(data[["n_params", "tokens", "replay", "ptpp"]].tail(1), 0.9).iloc[0]
+    assert data["loss"].iloc[-1] == pytest.approx(last["loss"])
+    # Walked alone, a point may find a little more of the profile than among others.
+    assert data["hi_0.9"].iloc[-1] == pytest.approx(last["hi"], rel=5e-3)
+
+
+def test_map_shades_what_the_planner_calls_infeasible(drawn, fits):
+    data, plan = drawn["map"].data, drawn["plan"]
+    base = plan.base_source_loss
+    loss = fits["source"].predict(data.assign(**MODEL))
+    assert np.allclose(data["forgetting"], loss / base - 1)
+    keeps = (data["forgetting"] <= LIMITS["max_forgetting"]) & (data["target_loss"] <= LIMITS["max_target_loss"])
+    assert (keeps == data["feasible"]).mean() > 0.999
+    # The plan is the leftmost mix of the region.
+    assert data.loc[data["feasible"], "tokens"].min() >= plan.tokens * (1 - 1e-9)
+    star = next(trace for trace in drawn["map"].drawing.data if trace.name == "plan")
+    assert (star.x[0], star.y[0]) == (plan.tokens, plan.replay)
+
+
+def test_risk_contours_are_the_planners_own(drawn, fits):
+    """A contour's leftmost point is the plan at that risk."""
+    trace = next(trace for trace in drawn["map"].drawing.data if trace.name == "limits hold with 80%")
+    plan = cl.plan.min_tokens(fits["target"], fits["source"], **MODEL, **LIMITS, risk=0.8, interval=None)
+    assert np.nanmin(np.asarray(trace.x, dtype=float)) == pytest.approx(plan.tokens, rel=0.05)
+    assert np.nanmin(np.asarray(trace.x, dtype=float)) >= plan.tokens * (1 - 1e-9)
+
+
+def test_infeasible_map_says_what_blocks(fits):
+    limits = {"max_target_loss": 1.4, "max_forgetting": 0.05, "max_tokens": 1e7}
+    plan = cl.plan.min_tokens(fits["target"], fits["source"], **MODEL, **limits, interval=None)
+    figure = cl.figures.forgetting_map(
+        fits["target"], fits["source"], plan=plan, **MODEL, max_target_loss=1.4, max_forgetting=0.05
+    )
+    assert not figure.data["feasible"].any()
+    assert "blocks" in figure.caption
+
+
+def test_map_needs_a_reference(fits):
+    with pytest.raises(UsageError, match="base_source_loss"):
+        cl.figures.forgetting_map(fits["target"], None, **MODEL, max_target_loss=1.7)
+
+
+def test_loss_curves_draw_the_schedule_on_the_same_steps(runs, fits):
+    from cptlaw.schedules import Phase, Schedule
+
+    name = "46k-p31-r0.1-const-s0"
+    schedule = Schedule([Phase("cpt", 700, "linear", peak=3e-3, warmup=50)])
+    figure = cl.figures.loss_curves(runs, "target", schedules={name: schedule}, names=[name], fit=fits["target"])
+    assert np.allclose(figure.data["lr"], np.interp(figure.data["step"], np.arange(701), schedule.lr))
+    assert any(trace.yaxis == "y2" for trace in figure.drawing.data)
+    with pytest.raises(UsageError, match="no run 'nothing'"):
+        cl.figures.loss_curves(runs, "target", names=["nothing"])
+
+
+def test_suggested_cells_are_the_suggestion(drawn):
+    assert drawn["cells"].data["flops"].sum() == pytest.approx(drawn["suggestion"].flops)
+
+
+def test_parameter_intervals_hold_the_parameters_that_the_data_allows(fits):
+    fit = fits["target"]
+    found = parameter_intervals(fit, 0.9).set_index("parameter")
+    assert list(found.index) == list(fit.params)
+    assert set(found["lo_status"]) | set(found["hi_status"]) <= {BOUNDED, OPEN, AT_BOUND}
+    known = found.dropna()
+    assert (known["lo"] <= known["value"] * (1 + 1e-9)).all()
+    assert (known["hi"] >= known["value"] * (1 - 1e-9)).all()
+    # gamma lies on its bound, which is then the end of the interval.
+    assert found.loc["gamma", "hi"] == pytest.approx(5.0)
+    assert found.loc["gamma", "hi_status"] == AT_BOUND
+
+
+def test_parameter_intervals_are_open_where_the_rank_says_so(runs):
+    fit = cl.fit("ptpp-floor", runs, on="target", where=ROWS.replace("31, 62, 124", "31, 62"), starts=16)
+    found = parameter_intervals(fit).set_index("parameter")
+    # Two budgets leave E, F and eta undetermined, along a valley that folds back over F.
+    assert found.loc["F", "hi_status"] == OPEN
+    assert found.loc["eta", "hi_status"] != BOUNDED
+    weakest = weakest_directions(fit, 1)
+    assert weakest["strength"].iloc[0] < 1e-9 or fit.rank == fit.n_free
+    assert np.sum(weakest["share"] ** 2) == pytest.approx(1.0)
+
+
+def test_data_is_saved_as_csv_and_other_endings_are_refused(drawn, tmp_path):
+    kept = pd.read_csv(drawn["pareto"].save(tmp_path / "front.csv"))
+    assert np.allclose(kept["target_loss"], drawn["pareto"].data["target_loss"])
+    with pytest.raises(UsageError, match=r"\.png, \.pdf or \.svg"):
+        drawn["pareto"].save(tmp_path / "front.jpg")
+
+
+def test_ticks_are_round_and_cover_the_range():
+    assert ticks_between(45_936, 124_672)[0] >= 45_936 / 1.1
+    assert all(len(ticks_between(10**a, 10**b)) <= 6 for a in range(3, 9) for b in range(a + 1, 14))
+    assert Panels(("one",), 3).ids(0) == {"xaxis": "x", "yaxis": "y"}
+    assert all(AXES.values())
