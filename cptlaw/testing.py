@@ -18,10 +18,15 @@ from cptlaw.fitting.restraint import Restraint
 from cptlaw.laws import Law, law
 from cptlaw.laws.base import LETTERS
 from cptlaw.laws.calculus import Array, Jet
+from cptlaw.laws.curve_law import CurveLaw
+from cptlaw.schedules import Phase, Schedule
 
 ROWS = 40
 DRAWS = 25
+CPT_STEPS = 400
 RANGES = {"n_params": (1e8, 1e10), "tokens": (2e8, 1e11), "replay": (0.05, 0.95), "ptpp": (10.0, 500.0)}
+RANGES |= {"s1": (0.5, 20.0), "s1_pretrain": (0.5, 20.0), "s1_cpt": (0.01, 10.0)}
+RANGES |= dict.fromkeys(("s2", "s2_pretrain", "s2_cpt"), (1e-4, 0.02))
 
 
 class NonConformingLawError(AssertionError):
@@ -62,12 +67,26 @@ def random_rows(candidate: Law, rng: np.random.Generator, count: int = ROWS) -> 
     for name in candidate.inputs:
         low, high = RANGES.get(name, (0.5, 2.0))
         frame[name] = np.exp(rng.uniform(np.log(low), np.log(high), count))
+    if isinstance(candidate, CurveLaw) and candidate.objects:
+        schedules = {run: _random_schedule(rng) for run in frame["run"]}
+        steps = rng.integers(1, CPT_STEPS, count, endpoint=True)
+        attached = candidate.attach(frame[["run"]].assign(step=steps), schedules)
+        frame = frame.assign(**{name: attached[name] for name in candidate.objects})
     return frame
+
+
+def _random_schedule(rng: np.random.Generator) -> Schedule:
+    peak, again = np.exp(rng.uniform(np.log(1e-4), np.log(1e-3), 2))
+    before = Phase("pretrain", 800, "wsd", peak=float(peak), warmup=50, decay=200)
+    return Schedule([before, Phase("cpt", CPT_STEPS, "cosine", peak=float(again), warmup=40)])
 
 
 def random_params(candidate: Law, rng: np.random.Generator) -> dict[str, float]:
     """Return plausible published parameters: shapes from their start ranges, amplitudes from 0.05 to 2."""
-    params = {name: float(np.exp(rng.uniform(np.log(0.05), np.log(2.0)))) for name in candidate.amplitudes}
+    params = {}
+    for name in candidate.amplitudes:
+        low, high = candidate.plausible.get(name, (0.05, 2.0))
+        params[name] = float(np.exp(rng.uniform(np.log(low), np.log(high))))
     for name, shape in candidate.shapes.items():
         low, high = (float(shape.to_axis(end)) for end in shape.start_range)
         params[name] = float(shape.from_axis(rng.uniform(low, high)))

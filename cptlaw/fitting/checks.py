@@ -163,7 +163,9 @@ def parameters_of_input(problem: Problem, name: str) -> list[str]:
     letter = LETTERS.get(name, name)
     column = getattr(problem.x, letter)
     z = problem.starts(1, np.random.default_rng(0))
-    moved = problem.at(letter, Positive(np.where(column.value > 0.9, column.value * 0.7, column.value * 0.7 + 0.05)))
+    values = getattr(column, "value", column)
+    elsewhere = np.where(values > 0.9, values * 0.7, values * 0.7 + 0.05)
+    moved = problem.at(letter, Positive(elsewhere) if isinstance(column, Positive) else elsewhere)
     found: list[str] = []
     before, after = problem.columns(z)[1], moved.columns(z)[1]
     offsets = problem.columns(z)[0], moved.columns(z)[0]

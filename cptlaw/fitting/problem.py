@@ -62,7 +62,7 @@ class Problem:
         self.low = np.concatenate([self.c_low, self.z_low])
         self.high = np.concatenate([self.c_high, self.z_high])
 
-    def at(self, letter: str, column: Positive) -> Problem:
+    def at(self, letter: str, column: Positive | Array) -> Problem:
         """Return the same problem with one input column replaced."""
         moved = copy.copy(self)
         moved.x = copy.copy(self.x)
@@ -73,8 +73,15 @@ class Problem:
         """Return the law, with the same coordinates, at other rows; their losses are unknown."""
         moved = copy.copy(self)
         moved.x = x
-        moved.n = len(next(iter(vars(x).values())).value)
+        moved.n = len(next(column.value for column in vars(x).values() if isinstance(column, Positive)))
         return moved
+
+    def taking(self, rows: Array) -> Problem:
+        """Return the same problem on some of its rows."""
+        taken = copy.copy(self)
+        taken.x = SimpleNamespace(**{name: column[rows] for name, column in vars(self.x).items()})
+        taken.loss, taken.log_loss, taken.n = self.loss[rows], self.log_loss[rows], len(rows)
+        return taken
 
     def at_ratio(self, shift: float) -> Problem:
         """Return the same problem with the law's ratio moved by `shift`, kept within [0, 1]."""
@@ -102,8 +109,8 @@ class Problem:
         for m, (axis, group) in enumerate(zip(self._axes, self.shape_groups, strict=True)):
             coordinate, index = z[:, m : m + 1], self.k + m
             value = axis.from_axis(coordinate)
-            slope = value if axis.scale == "log" else np.ones_like(value)
-            curves = None if order < 2 else ({(index, index): value} if axis.scale == "log" else {})
+            slope, curve = axis.derivatives(value)
+            curves = None if order < 2 else ({} if curve is None else {(index, index): curve})
             values.update(dict.fromkeys(group, Jet(value, {index: slope}, curves)))
         return SimpleNamespace(**values)
 
@@ -130,7 +137,7 @@ class Problem:
         return offset, columns
 
     def normalised(self, columns: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Divide each column by its mean over the rows, which uncouples amplitudes from exponents.
+        """Divide each column by its mean size over the rows, which uncouples amplitudes from exponents.
 
         Returns
         -------
@@ -146,10 +153,10 @@ class Problem:
                 divided.append(column)
                 scales.append(1.0)
             elif isinstance(column, Jet):
-                scales.append(_row_mean(column))
+                scales.append(_mean_size(column))
                 divided.append(column * reciprocal(scales[k]))
             else:
-                scales.append(float(np.mean(column)))
+                scales.append(float(np.mean(np.abs(column))) or 1.0)
                 divided.append(column / scales[k])
         return divided, scales
 
@@ -169,9 +176,12 @@ class Problem:
         return np.stack([np.broadcast_to(found[name], len(z)) for name in self.law.parameters], axis=1)
 
 
-def _row_mean(column: Jet) -> Jet:
+def _mean_size(column: Jet) -> Jet:
+    # A term that lowers the loss has the sign -1; its amplitude stays positive all the same.
+    sign = 1.0 if np.min(column.value) >= 0 else np.sign(column.value)
+
     def mean(part: Any) -> Any:
-        part = np.asarray(part)
+        part = np.asarray(sign * part)
         return part.mean(axis=-1, keepdims=True) if part.ndim else part
 
     curves = None if column.curves is None else {pair: mean(part) for pair, part in column.curves.items()}

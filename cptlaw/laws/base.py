@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array, Jet, Positive
 from cptlaw.laws.token_curve import TokenCurve, curve_of
 
@@ -26,7 +27,8 @@ RatioOf = Literal["source", "own", "target"]
 Status = Literal["published", "secondary source", "reconstructed"]
 
 # Paper letters of the inputs, as terms see them.
-LETTERS = {"n_params": "N", "tokens": "D", "replay": "r", "ptpp": "P"}
+LETTERS = {"n_params": "N", "tokens": "D", "replay": "r", "ptpp": "P", "s1": "S1", "s2": "S2"}
+LETTERS |= {"s1_pretrain": "S1pt", "s1_cpt": "S1cpt", "s2_pretrain": "S2pt", "s2_cpt": "S2cpt"}
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,14 @@ class Shape:
     start
         Range from which starting values are drawn; the bounds where not given.
     scale
-        ``"log"`` for positive parameters, which are searched on a logarithmic axis; ``"linear"`` for the rest.
+        ``"log"`` for positive parameters, which are searched on a logarithmic axis; ``"gap"`` for parameters below 1
+        that are searched on the axis -log(1 - value); ``"linear"`` for the rest.
     """
 
     low: float
     high: float
     start: tuple[float, float] | None = None
-    scale: Literal["log", "linear"] = "log"
+    scale: Literal["log", "linear", "gap"] = "log"
 
     @property
     def start_range(self) -> tuple[float, float]:
@@ -55,11 +58,21 @@ class Shape:
 
     def to_axis(self, value: Any) -> Any:
         """Map parameter values to the axis on which they are searched."""
+        if self.scale == "gap":
+            return -np.log1p(-np.asarray(value, dtype=float))
         return np.log(value) if self.scale == "log" else np.asarray(value, dtype=float)
 
     def from_axis(self, coordinate: Any) -> Any:
         """Map coordinates on the search axis back to parameter values."""
+        if self.scale == "gap":
+            return -np.expm1(-np.asarray(coordinate, dtype=float))
         return np.exp(coordinate) if self.scale == "log" else coordinate
+
+    def derivatives(self, value: Any) -> tuple[Any, Any]:
+        """Return the first and second derivative of the parameter with respect to its axis, at a parameter value."""
+        if self.scale == "log":
+            return value, value
+        return (1.0 - value, value - 1.0) if self.scale == "gap" else (np.ones_like(value), None)
 
 
 EXPONENT = Shape(0.01, 5.0, start=(0.05, 1.2))
@@ -108,6 +121,12 @@ class Law:
     power_in_tokens
         Amplitudes whose terms are a pure power of tokens; where they hold all the dependence on tokens, the law
         is inverted for tokens in closed form.
+    signed
+        Amplitudes whose sign the eval's role decides; a fit searches their magnitude.
+    signed_inputs
+        Inputs that may be negative.
+    plausible
+        Ranges of amplitudes between which `cptlaw.testing.check_law` draws, where 0.05 to 2 makes no sense.
     """
 
     name: ClassVar[str]
@@ -129,9 +148,12 @@ class Law:
     on_base_models: ClassVar[bool] = False
     derived: tuple[str, ...] = ()
     constants: Mapping[str, float]
+    signed: tuple[str, ...] = ()
+    signed_inputs: tuple[str, ...] = ()
+    plausible: Mapping[str, tuple[float, float]]
 
     def __init__(self) -> None:
-        for attribute in ("vanishing", "constants"):
+        for attribute in ("vanishing", "constants", "plausible"):
             if not hasattr(self, attribute):
                 setattr(self, attribute, {})
 
@@ -173,6 +195,14 @@ class Law:
         """Map published parameters to the ones that the terms use: the inverse of `reported`."""
         return dict(params)
 
+    def published(self, params: Mapping[str, float], role: Role) -> dict[str, float]:
+        """Return the parameters of a fit with the signs that the paper gives them; see `signed`."""
+        return dict(params)
+
+    def notes(self, params: Mapping[str, float], frame: pd.DataFrame) -> tuple[Finding, ...]:
+        """Return what the law has to say of a fit of its own to these rows. Most laws have nothing to add."""
+        return ()
+
     # -- what follows ----------------------------------------------------------------------------------------------
 
     @property
@@ -203,7 +233,8 @@ class Law:
         """
         columns = {}
         for name in self.inputs:
-            columns[name] = Positive(self._column(frame, name, role))
+            values = self._column(frame, name, role)
+            columns[name] = values if name in self.signed_inputs else Positive(values)
         return SimpleNamespace(**{LETTERS.get(name, name): column for name, column in columns.items()})
 
     def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
@@ -214,10 +245,12 @@ class Law:
                 f"{', '.join(map(str, frame.columns))}.{did_you_mean(name, map(str, frame.columns))}"
             )
         values = frame[name].to_numpy(dtype=float)
-        if not np.all(values >= 0):
-            row = int(np.flatnonzero(~(values >= 0))[0])
+        good = np.isfinite(values) if name in self.signed_inputs else values >= 0
+        if not np.all(good):
+            row = int(np.flatnonzero(~good)[0])
+            expected = "" if name in self.signed_inputs else ", zero or more"
             raise DataError(
-                f"law {self.name} needs {name} in every row, zero or more; row {frame.index[row]} has {values[row]}."
+                f"law {self.name} needs {name} in every row{expected}; row {frame.index[row]} has {values[row]}."
             )
         if name in ("n_params", "tokens"):
             return values / self.units[name]
@@ -333,7 +366,7 @@ class Law:
                 slope = np.where(self._replay_is_the_share(frame, role), 1.0, -1.0)
             else:
                 slope = np.full(len(frame), 1.0 / self.units.get(name, 1.0))
-            setattr(x, LETTERS.get(name, name), Jet(column.value, {i: slope}, {}))
+            setattr(x, LETTERS.get(name, name), Jet(getattr(column, "value", column), {i: slope}, {}))
         loss = self.evaluate(self.fitted(self.check_params(params)), x)
         return loss if isinstance(loss, Jet) else Jet(loss, {}, {})
 

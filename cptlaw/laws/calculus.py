@@ -130,7 +130,7 @@ class Positive:
         with np.errstate(divide="ignore"):
             self.log = np.where(value > 0, np.log(value), LOG_OF_ZERO)
 
-    def __getitem__(self, rows: slice) -> Positive:
+    def __getitem__(self, rows: Any) -> Positive:
         return Positive(self.value[rows])
 
     def __pow__(self, exponent: Any) -> Any:
@@ -182,6 +182,22 @@ def log(u: Any) -> Any:
         inverse = 1.0 / u.value
         return u.chain(np.log(u.value), inverse, -inverse * inverse)
     return np.log(u)
+
+
+def log1p(u: Any) -> Any:
+    """Logarithm of 1 + u, exact for small u, of a number, array or Jet."""
+    if isinstance(u, Jet):
+        inverse = 1.0 / (1.0 + u.value)
+        return u.chain(np.log1p(u.value), inverse, -inverse * inverse)
+    return np.log1p(u)
+
+
+def expm1(u: Any) -> Any:
+    """Exponential of u less 1, exact for small u, of a number, array or Jet."""
+    if isinstance(u, Jet):
+        slope = np.exp(u.value)
+        return u.chain(np.expm1(u.value), slope, slope)
+    return np.expm1(u)
 
 
 def reciprocal(u: Any) -> Any:

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.laws import chinchilla, dcpt, dcpt_cross, ptpp
+from cptlaw.laws import annealing, chinchilla, dcpt, dcpt_cross, dynamics, multi_power, ptpp
 from cptlaw.laws.base import Law
 from cptlaw.units import parse_quantity
 
@@ -33,6 +33,13 @@ LAWS: dict[str, type[Law]] = {
         ptpp.PTPPNearest,
         ptpp.PTPPOracle,
         ptpp.PTPPBase,
+        annealing.LRAnnealing,
+        dynamics.CptDynamics,
+        dynamics.CptDynamicsSize,
+        dynamics.CptDynamicsReplay,
+        dynamics.CptDynamicsWeighted,
+        dynamics.CptDynamicsPower,
+        multi_power.MultiPower,
     )
 }
 SYNONYMS = {"dcpt": "dcpt-l3"}
@@ -128,9 +135,13 @@ def card(chosen: Law) -> str:
         f"{said['name']}: {said['equation']}",
         f"  source      {said['source']} ({said['status']})",
         f"  inputs      {', '.join(said['inputs'])}",
-        f"  units       N per {said['units']['n_params']:g} parameters, D per {said['units']['tokens']:g} tokens",
+        *(
+            [f"  units       N per {said['units']['n_params']:g} parameters, D per {said['units']['tokens']:g} tokens"]
+            if {"n_params", "tokens"} & set(said["inputs"])
+            else []
+        ),
         *([f"  ratio r     {share[said['ratio_of']]}"] if said["ratio_of"] else []),
-        *([f"  amplitudes  {', '.join(said['amplitudes'])} (0 or more)"] if said["amplitudes"] else []),
+        *([f"  amplitudes  {_amplitudes(chosen)}"] if said["amplitudes"] else []),
         f"  shapes      {', '.join(f'{name} in [{low:g}, {high:g}]' for name, (low, high) in said['shapes'].items())}",
         *(
             [f"  constants   {', '.join(f'{k} = {v:g}' for k, v in said['constants'].items())}"]
@@ -149,3 +160,9 @@ def card(chosen: Law) -> str:
         inspect.getdoc(type(chosen)) or "",
     ]
     return "\n".join(lines)
+
+
+def _amplitudes(chosen: Law) -> str:
+    text = f"{', '.join(chosen.amplitudes)} (0 or more)"
+    signed = f"; {', '.join(chosen.signed)} with the sign of the eval's role" if chosen.signed else ""
+    return text + signed

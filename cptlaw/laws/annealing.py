@@ -1,0 +1,36 @@
+"""The law of one loss curve under any learning-rate schedule (Tissue et al. 2024, arXiv:2408.11029)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cptlaw.laws.base import Shape
+from cptlaw.laws.curve_law import CurveLaw
+
+CURVE_EXPONENT = Shape(0.01, 20.0, start=(0.1, 1.2))  # open base models were published with exponents up to 7
+
+
+class LRAnnealing(CurveLaw):
+    """L(t) = L0 + A S1^-alpha - C S2: the loss falls with the forward area and with the annealing area.
+
+    For one training from scratch, or as one law across the phases of a run. Fitted with ``warmup=peak`` as published;
+    where the warm-up is a good part of the run, ``warmup=actual`` moves alpha by a quarter.
+    """
+
+    name = "lr-annealing"
+    equation = "L = L0 + A S1^-alpha - C S2"
+    source = "Tissue et al. 2024, eq. 1, arXiv:2408.11029"
+    inputs = ("s1", "s2")
+    areas_read = ("s1", "s2")
+    signed_inputs = ("s2",)
+    amplitudes = ("L0", "A", "C")
+    shapes = {"alpha": CURVE_EXPONENT}
+    decreasing: tuple[str, ...] = ("s1", "s2")
+    vanishing = {"s1": ("A",)}
+    diverges_at_zero = ("s1",)
+    plausible = {"L0": (2.5, 3.5), "A": (0.3, 0.7), "C": (0.2, 0.5)}
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the constant, the forward term and the annealing term."""
+        return 1.0, x.S1**-p.alpha, -self.annealed(x, "s2", p)

@@ -1,0 +1,261 @@
+"""What the laws of whole loss curves share: areas of the learning-rate schedule as inputs, and their options.
+
+A curve law reads columns that follow from the schedule of a row's run and the row's step: forward areas S1, annealing
+areas S2, split by phase where the law tells the phases apart. Where a table brings them as columns (``s1``, ``s2``,
+``s1_pretrain``, ..) they are taken as they are; else `CurveLaw.attach` computes them, at the resolution of single
+steps whatever the steps of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.polynomial import chebyshev
+
+from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.laws.base import Law, Role, Shape
+from cptlaw.laws.calculus import Array, Jet
+from cptlaw.schedules import LAMBDA, Schedule, areas
+
+DECAY = Shape(0.98, 0.9999, start=(0.995, 0.9995), scale="gap")
+NODES = 36  # of the Chebyshev interpolation of S2 in lambda: 1e-9 of S2 over the range of DECAY
+FITTED = "fit"
+
+
+class CurveLaw(Law):
+    """A law of the loss at every step, for any schedule.
+
+    Parameters
+    ----------
+    decay
+        lambda, by which the momentum of the annealing area decays per step; 0.999 as published, another number, or
+        ``"fit"`` to make it a parameter.
+    warmup
+        ``"peak"`` lets the warm-up of pre-training count as if it had run at the peak, as the reference code does;
+        ``"actual"`` as it ran. A warm-up in CPT always counts as it ran.
+    boundary
+        Where pre-training's momentum goes when CPT begins: ``origin``, ``carry``, ``reset_jump`` or ``reset``; see
+        `cptlaw.schedules.areas`.
+    decay_unit
+        ``"tokens"`` rescales lambda where phases differ in tokens per step: lambda^(ratio of tokens). Not published.
+    skip_steps
+        Leave out rows of the first steps of each run's schedule, which break the law (the first 1,000 or so of a
+        training from scratch).
+    """
+
+    on_curves: ClassVar[bool] = True
+    source = "Tissue et al. 2024, arXiv:2408.11029"
+    units = {"n_params": 1.0, "tokens": 1.0}
+    areas_read: tuple[str, ...]
+    lr_power: float = 0.0
+
+    def __init__(
+        self,
+        decay: float | Literal["fit"] = LAMBDA,
+        warmup: Literal["peak", "actual"] = "peak",
+        boundary: Literal["origin", "carry", "reset_jump", "reset"] = "origin",
+        decay_unit: Literal["step", "tokens"] = "step",
+        skip_steps: int = 0,
+    ) -> None:
+        super().__init__()
+        if decay != FITTED and not (isinstance(decay, int | float) and 0 <= decay < 1):
+            raise UsageError(f"decay={decay!r}: expected a number from 0 to below 1, such as 0.999, or fit.")
+        for name, value, known in (
+            ("warmup", warmup, ("peak", "actual")),
+            ("boundary", boundary, ("origin", "carry", "reset_jump", "reset")),
+            ("decay_unit", decay_unit, ("step", "tokens")),
+        ):
+            if value not in known:
+                raise UsageError(f"{name}={value!r}: expected {' or '.join(known)}.{did_you_mean(str(value), known)}")
+        if not (skip_steps >= 0 and skip_steps == int(skip_steps)):
+            raise UsageError(f"skip_steps={skip_steps}: expected a whole number of steps, such as 1000.")
+        self.decay, self.skip_steps = decay, int(skip_steps)
+        self.area_options: dict[str, Any] = {"warmup": warmup, "boundary": boundary, "decay_unit": decay_unit}
+        self.objects: tuple[str, ...] = ()
+        if decay == FITTED:
+            self.shapes = self.shapes | {"lambda": DECAY}
+            self.objects = tuple(f"{name}_by_decay" for name in self.areas_read if name.startswith("s2"))
+            self.decreasing = tuple(name for name in self.decreasing if not name.startswith("s2"))  # tables are read
+        elif any(name.startswith("s2") for name in self.areas_read):
+            self.constants = {"lambda": float(decay)}
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that differ from the reference code's."""
+        given = {"decay": self.decay, **self.area_options, "skip_steps": self.skip_steps}
+        defaults = {"decay": LAMBDA, "warmup": "peak", "boundary": "origin", "decay_unit": "step", "skip_steps": 0}
+        return {name: value for name, value in given.items() if value != defaults.get(name)}
+
+    # -- from schedules to columns ---------------------------------------------------------------------------------
+
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """The columns that follow from a schedule."""
+        return (*self.areas_read, *self.objects)
+
+    def attach(self, frame: pd.DataFrame, schedules: Mapping[str, Schedule]) -> pd.DataFrame:
+        """Return a copy of rows with the columns that the law reads off their schedules.
+
+        Parameters
+        ----------
+        frame
+            Rows with ``run`` and ``step``, and ``phase`` (pretrain or cpt) where a run has rows of both phases. Steps
+            count from the start of their phase; without a column ``phase`` they are steps of the last phase.
+        schedules
+            Schedules by run.
+
+        Raises
+        ------
+        DataError
+            If a run has no schedule, or a row's step lies outside it.
+        """
+        if set(self.computed) <= set(frame.columns):
+            return frame.copy()
+        for name in ("run", "step"):
+            if name not in frame.columns:
+                raise DataError(
+                    f"law {self.name} needs the columns run and step, by which it finds the learning rates of a row; "
+                    f"the table lacks {name!r}. Or give {', '.join(self.areas_read)} themselves."
+                )
+        out = frame.copy()
+        runs = frame["run"].astype(str).to_numpy()
+        columns: dict[str, Any] = {name: np.empty(len(frame)) for name in self.areas_read}
+        columns |= {name: np.empty(len(frame), dtype=object) for name in self.objects}
+        for run in dict.fromkeys(runs):
+            if run not in schedules:
+                raise DataError(
+                    f"law {self.name}: run {run!r} has no learning-rate schedule.{did_you_mean(run, schedules)} Name "
+                    f"it in a schedules file (--schedules F, schedules= in the library), or give the table a column lr."
+                )
+            rows = np.flatnonzero(runs == run)
+            at = global_steps(frame.iloc[rows], schedules[run], f"law {self.name}: run {run!r}")
+            for name, values in self.read(schedules[run], at).items():
+                columns[name][rows] = values
+        return out.assign(**columns)
+
+    def read(self, schedule: Schedule, at: Any) -> dict[str, Any]:
+        """Return the computed columns of one schedule at steps counted across its phases."""
+        decay = LAMBDA if self.decay == FITTED else float(self.decay)
+        found = areas(schedule, decay, lr_power=self.lr_power, **self.area_options)
+        columns: dict[str, Any] = {name: getattr(found, name)[at] for name in self.areas_read}
+        if self.objects:
+            names = [name.removesuffix("_by_decay") for name in self.objects]
+            tables = _decay_tables(schedule, names, lr_power=self.lr_power, **self.area_options)
+            for name, table in tables.items():
+                rows = np.empty(len(at), dtype=object)
+                rows[:] = list(table[at])
+                columns[f"{name}_by_decay"] = rows
+        return columns
+
+    def kept(self, frame: pd.DataFrame, schedules: Mapping[str, Schedule]) -> pd.DataFrame:
+        """Return the rows without those of the first `skip_steps` steps of their schedules."""
+        if not self.skip_steps or not {"run", "step"} <= set(frame.columns):
+            return frame
+        keep = np.ones(len(frame), dtype=bool)
+        runs = frame["run"].astype(str).to_numpy()
+        for run in dict.fromkeys(runs):
+            rows = np.flatnonzero(runs == run)
+            steps = frame["step"].to_numpy(dtype=float)[rows]
+            if run in schedules:
+                steps = global_steps(frame.iloc[rows], schedules[run], f"law {self.name}: run {run!r}")
+            keep[rows] = steps >= self.skip_steps
+        return frame[keep]
+
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
+        """Turn rows into the law's inputs; see `Law.bind`."""
+        x = super().bind(frame, role)
+        for name in self.objects:
+            if name not in frame.columns:
+                raise DataError(f"law {self.name} needs the column {name!r}; law.attach(rows, schedules) gives it.")
+            setattr(x, name, np.stack(list(frame[name])))
+        return x
+
+    def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
+        if name in self.areas_read and name not in frame.columns:
+            raise DataError(
+                f"law {self.name} needs the column {name!r}, which follows from a learning-rate schedule. Give "
+                f"schedules (--schedules F, schedules= in the library) with rows that name run and step, or the column."
+            )
+        return super()._column(frame, name, role)
+
+    def annealed(self, x: Any, name: str, p: Any) -> Any:
+        """Return the annealing area of a column (``s2``, ``s2_cpt``, ..), at the fitted lambda where it is fitted."""
+        if self.decay != FITTED:
+            return getattr(x, {"s2": "S2", "s2_pretrain": "S2pt", "s2_cpt": "S2cpt"}[name])
+        return interpolated(getattr(x, f"{name}_by_decay"), getattr(p, "lambda"))
+
+
+def global_steps(frame: pd.DataFrame, schedule: Schedule, where: str) -> Any:
+    """Return the steps of rows of one run, counted across the phases of its schedule, shape (n,), int.
+
+    Raises
+    ------
+    DataError
+        If a step is missing, no whole number, or outside its phase.
+    """
+    steps = frame["step"].to_numpy(dtype=float)
+    bad = ~np.isfinite(steps) | (steps != np.round(steps))
+    if bad.any():
+        row = frame.index[np.flatnonzero(bad)[0]]
+        raise DataError(f"{where}, row {row}: step is {steps[bad][0]}; expected a whole number of optimiser steps.")
+    last = schedule.phases[-1].phase
+    if "phase" in frame.columns:
+        phase = frame["phase"].astype(object).where(frame["phase"].notna(), last).astype(str).to_numpy()
+    else:
+        phase = np.full(len(frame), last)
+    unknown = ~np.isin(phase, ("pretrain", "cpt"))
+    if unknown.any():
+        row = frame.index[np.flatnonzero(unknown)[0]]
+        raise DataError(f"{where}, row {row}: phase is {phase[unknown][0]!r}; expected pretrain or cpt.")
+    in_cpt = phase == "cpt"
+    length = np.where(in_cpt, schedule.n_cpt, schedule.n_pretrain)
+    outside = (steps < 0) | (steps > length)
+    if outside.any():
+        i = int(np.flatnonzero(outside)[0])
+        raise DataError(
+            f"{where}, row {frame.index[i]}: step {steps[i]:.0f} of phase {phase[i]} lies outside its schedule, which "
+            f"has {length[i]} steps there. Steps count from the start of each phase; lengthen the schedule, or mend it."
+        )
+    return (steps + np.where(in_cpt, schedule.n_pretrain, 0)).astype(int)
+
+
+def _decay_tables(schedule: Schedule, names: Sequence[str], **options: Any) -> dict[str, Array]:
+    """Return the Chebyshev coefficients of S2 in the axis of lambda at each step, shape (steps, NODES)."""
+    middle, half = _axis_of_decay()
+    at = chebyshev.chebpts1(NODES)
+    found = [areas(schedule, float(DECAY.from_axis(middle + half * u)), **options) for u in at]
+    to_coefficients = np.linalg.inv(chebyshev.chebvander(at, NODES - 1)).T
+    return {name: np.stack([getattr(one, name) for one in found], axis=1) @ to_coefficients for name in names}
+
+
+def _axis_of_decay() -> tuple[float, float]:
+    low, high = float(DECAY.to_axis(DECAY.low)), float(DECAY.to_axis(DECAY.high))
+    return 0.5 * (low + high), 0.5 * (high - low)
+
+
+def interpolated(table: Array, decay: Any) -> Any:
+    """Return S2 at lambda from its coefficients (n, NODES): S2 is smooth in log(1 - lambda), and no schedule is read.
+
+    Parameters
+    ----------
+    table
+        What `CurveLaw.read` gives for each row.
+    decay
+        lambda, a number, array or Jet of shape (s, 1).
+    """
+    middle, half = _axis_of_decay()
+    value = decay.value if isinstance(decay, Jet) else decay
+    u = np.ravel((DECAY.to_axis(value) - middle) / half)
+    coefficients = table.T
+    orders = [coefficients, chebyshev.chebder(coefficients), chebyshev.chebder(coefficients, 2)]
+    values, first, second = (chebyshev.chebval(u, c).T for c in orders)
+    if not isinstance(decay, Jet):
+        return values if np.ndim(value) else values[0]
+    gap = 1.0 / (1.0 - value)  # the slope of the axis -log(1 - lambda)
+    slope = first / half * gap
+    return decay.chain(values, slope, second / half**2 * gap**2 + slope * gap)

@@ -1,0 +1,348 @@
+"""The loss at every step of continual pre-training (Wang, Tissue et al. 2025, arXiv:2505.07796).
+
+A loss curve is the curve that training from scratch would have had (areas of both phases, as in lr-annealing) and the
+shift between the two corpora, which grows with the forward area of CPT: up for the source loss (B > 0), down for the
+target loss (B < 0). The eval's role decides the sign: B is fitted as a magnitude and reported with its sign, and taken
+by its magnitude wherever the role of a row is stated. Where it is not (no column eval), B counts with the sign given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.findings import Finding
+from cptlaw.laws.annealing import CURVE_EXPONENT
+from cptlaw.laws.base import Role, Shape
+from cptlaw.laws.calculus import Array, Jet, Positive, exp, expm1, log1p
+from cptlaw.laws.curve_law import CurveLaw
+from cptlaw.schedules import LAMBDA
+
+# Published shifts: E from 3 to 18,000 per unit of area, beta from 0.001 (a logarithm) to 35 (an exponential).
+SPEED = Shape(1e-2, 1e6, start=(3.0, 3e3))
+BEND = Shape(1e-4, 1e3, start=(0.05, 1.0))
+AREA_BEFORE = Shape(1e-3, 1e3, start=(0.03, 5.0))
+SIZE_EXPONENT = Shape(1e-3, 5.0, start=(0.02, 0.4))
+ANNEALING_OF_MIX = Shape(1e-4, 5.0, start=(0.01, 0.3))  # published .055 and .037
+SHIFT_OF_MIX = Shape(1e-2, 20.0, start=(1.0, 7.0))  # published 3.238 and 5.696
+BENT = Shape(0.05, 3.0, start=(0.6, 1.3))
+
+STRAIGHT = 0.05  # beta ln(1 + E S) up to which the shift is a logarithm to within 3 %: only B beta and E count
+TINY = 1e-100  # keeps the logarithm of an area that is exactly zero, and its derivatives, finite
+
+
+class CptDynamics(CurveLaw):
+    """Eq. 4: the annealing law across both phases, and the shift between the corpora.
+
+    Parameters
+    ----------
+    decay, warmup, boundary, decay_unit, skip_steps
+        As for lr-annealing.
+    open_base
+        For an open base model, whose pre-training schedule is unknown: its forward area ``S1pt`` is a parameter, its
+        last learning rate counts as 0 unless the schedule gives ``start``, and its annealing area is part of L0.
+        Where its corpus is unknown too, a public one serves as proxy for the source eval.
+    """
+
+    name = "cpt-dynamics"
+    equation = "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt + B (1 - (1+E S1cpt)^-beta)"
+    source = "Wang et al. 2025, eq. 4, arXiv:2505.07796"
+    inputs: tuple[str, ...] = ("s1_pretrain", "s1_cpt", "s2_pretrain", "s2_cpt")
+    areas_read: tuple[str, ...] = ("s1_pretrain", "s1_cpt", "s2_pretrain", "s2_cpt")
+    signed_inputs = ("s2_pretrain", "s2_cpt")
+    amplitudes: tuple[str, ...] = ("L0", "A", "C1", "C2", "B")
+    signed = ("B",)
+    shapes = {"alpha": CURVE_EXPONENT, "E": SPEED, "beta": BEND}
+    decreasing: tuple[str, ...] = ("s1_pretrain", "s2_pretrain", "s2_cpt")
+    vanishing = {"s1_pretrain": ("A",)}
+    plausible = {"L0": (2.5, 3.5), "A": (0.3, 0.7), "B": (0.1, 0.8)}
+
+    def __init__(
+        self,
+        decay: float | Literal["fit"] = LAMBDA,
+        warmup: Literal["peak", "actual"] = "peak",
+        boundary: Literal["origin", "carry", "reset_jump", "reset"] = "origin",
+        decay_unit: Literal["step", "tokens"] = "step",
+        skip_steps: int = 0,
+        open_base: bool = False,
+    ) -> None:
+        self.open_base = bool(open_base)
+        if open_base:
+            gone = ("s1_pretrain", "s2_pretrain")
+            self.inputs = tuple(name for name in self.inputs if name not in gone)
+            self.areas_read = tuple(name for name in self.areas_read if name not in gone)
+            self.amplitudes = tuple(name for name in self.amplitudes if name != "C1")
+            self.decreasing = tuple(name for name in self.decreasing if name not in gone)
+            self.vanishing = {name: terms for name, terms in self.vanishing.items() if name not in gone}
+            self.shapes = {name: shape for name, shape in self.shapes.items() if name not in ("g1", "zeta1")}
+            self.shapes = self.shapes | {"S1pt": AREA_BEFORE}
+        super().__init__(decay, warmup, boundary, decay_unit, skip_steps)
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that differ from the default."""
+        return super().options() | ({"open_base": True} if self.open_base else {})
+
+    # -- the terms, one by one -------------------------------------------------------------------------------------
+
+    def forward(self, x: Any, p: Any) -> Any:
+        """Return (S1pt + S1cpt)^-alpha."""
+        return ((p.S1pt if self.open_base else x.S1pt) + x.S1cpt) ** -p.alpha
+
+    def annealing(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the terms of C1, unless the base model is open, and of C2."""
+        of_cpt = -self.annealed(x, "s2_cpt", p)
+        return (of_cpt,) if self.open_base else (-self.annealed(x, "s2_pretrain", p), of_cpt)
+
+    def shift(self, x: Any, p: Any) -> Any:
+        """Return 1 - (1 + E S1cpt)^-beta with the sign of the eval's role, exact however small beta is."""
+        return x.sign * -expm1(-p.beta * log1p(p.E * x.S1cpt))
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the constant, the forward term, the annealing terms and the shift."""
+        return 1.0, self.forward(x, p), *self.annealing(x, p), self.shift(x, p)
+
+    # -- the sign of the shift -------------------------------------------------------------------------------------
+
+    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
+        """Turn rows into the law's inputs, with the sign of the shift by the eval's role."""
+        x = super().bind(frame, role)
+        roles = frame["eval"].astype(str).to_numpy() if role is None and "eval" in frame.columns else None
+        if role is not None:
+            roles = np.full(len(frame), role)
+        x.stated = np.isin(roles, ("source", "target")) if roles is not None else np.zeros(len(frame), dtype=bool)
+        if role is not None and not x.stated.all():
+            raise UsageError(
+                f"law {self.name} needs to know whether the eval measures the source or the target corpus, because the "
+                f"shift raises the one loss and lowers the other. Name it with --source-eval or --target-eval "
+                f"(source_eval=, target_eval= in the library)."
+            )
+        x.sign = np.where(x.stated & (roles == "target"), -1.0, 1.0) if roles is not None else np.ones(len(frame))
+        return x
+
+    def evaluate(self, params: Mapping[str, Any], x: SimpleNamespace) -> Any:
+        """Sum the terms; where the role is stated, B counts by its magnitude."""
+        given = params["B"]
+        return super().evaluate({**params, "B": np.where(x.stated, np.abs(given), given)}, x)
+
+    def published(self, params: Mapping[str, float], role: Role) -> dict[str, float]:
+        """Return the parameters with B negative for the target loss."""
+        return {**params, "B": -abs(params["B"]) if role == "target" else abs(params["B"])}
+
+    # -- what a fit means ------------------------------------------------------------------------------------------
+
+    def notes(self, params: Mapping[str, float], frame: pd.DataFrame) -> tuple[Finding, ...]:
+        """Say where the shift is degenerate: a logarithm, an exponential, or saturated before the first row."""
+        area = frame["s1_cpt"].to_numpy(dtype=float)
+        seen = area[area > 0]
+        if not len(seen) or params["B"] == 0:
+            return ()
+        amplitude, speed, bend = params["B"], params["E"], params["beta"]
+        reach = bend * math.log1p(speed * float(seen.max()))
+        if reach < STRAIGHT:
+            return (
+                Finding(
+                    "warning",
+                    "degenerate-shift",
+                    f"the shift is a logarithm here (beta = {bend:.3g}): the data determine B beta = "
+                    f"{amplitude * bend:.4g} and E = {speed:.4g}, and neither B nor beta. It has no asymptote.",
+                    "Forecasts far beyond the fitted steps, and whether the loss ever returns, are not determined. Run "
+                    "longer, or bound the transfer gap with --bound B=0:X.",
+                ),
+            )
+        if speed * float(seen.max()) < 0.1 and bend > 10:
+            return (
+                Finding(
+                    "info",
+                    "exponential-shift",
+                    f"the shift is an exponential here (E = {speed:.3g}, beta = {bend:.3g}): the data determine B and "
+                    f"E beta = {speed * bend:.4g}, and neither E nor beta.",
+                ),
+            )
+        if speed * float(np.quantile(seen, 0.02)) > 100:
+            return (
+                Finding(
+                    "info",
+                    "early-shift",
+                    f"(1 + E S1cpt) is above 100 in all but the first rows of CPT: E = {speed:.4g} trades off against "
+                    f"B and beta, and B = {amplitude:.3g} is where a power law would end.",
+                    "Measure more often in the first steps of CPT, where the shift begins.",
+                ),
+            )
+        return ()
+
+
+class CptDynamicsSize(CptDynamics):
+    """Eq. 7: annealing and floor depend on the size N (in millions, without embeddings); the shift does not."""
+
+    name = "cpt-dynamics-size"
+    equation = "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt N^g1 - C2 S2cpt N^g2 + B (1 - (1+E S1cpt)^-beta) + F N^-g3"
+    source = "Wang et al. 2025, eq. 7, arXiv:2505.07796"
+    units = {"n_params": 1e6, "tokens": 1.0}
+    inputs = (*CptDynamics.inputs, "n_params")
+    amplitudes = (*CptDynamics.amplitudes, "F")
+    shapes = CptDynamics.shapes | {"g1": SIZE_EXPONENT, "g2": SIZE_EXPONENT, "g3": SIZE_EXPONENT}
+    vanishing = {"s1_pretrain": ("A",), "n_params": ("F",)}
+
+    def annealing(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the annealing terms, larger for larger models."""
+        *before, of_cpt = super().annealing(x, p)
+        return *(term * x.N**p.g1 for term in before), of_cpt * x.N**p.g2
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the terms of Eq. 4 and the size term."""
+        return *super().terms(x, p), x.N**-p.g3
+
+
+class CptDynamicsReplay(CptDynamics):
+    """Eq. 8: the shift and the annealing of CPT depend on the mix.
+
+    With r_cpt = 1 - replay, the shift of the source loss carries e^(a2 r_cpt) - 1, that of the target loss
+    1 - e^(-a2 r_cpt), and annealing e^(a1 r) with r the share of the eval's own corpus. As printed the two factors are
+    exchanged, which contradicts the paper's own fits at single ratios and makes the shift of the target loss 156 nats
+    without replay.
+
+    Parameters
+    ----------
+    decay, warmup, boundary, decay_unit, skip_steps, open_base
+        As for cpt-dynamics.
+    replay_form
+        ``"corrected"``, or ``"as_printed"``.
+    normalised
+        Divide the factor of the shift by its value without replay, so that B is the shift without replay and hardly
+        correlates with a2. Not published.
+    """
+
+    name = "cpt-dynamics-replay"
+    equation = (
+        "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt e^(a1 r) + B (1 - (1+E S1cpt)^-beta) f(a2, r_cpt),  "
+        "f = e^(a2 r_cpt) - 1 (source), 1 - e^(-a2 r_cpt) (target)"
+    )
+    source = "Wang et al. 2025, eq. 8 with its two factors exchanged, arXiv:2505.07796"
+    status = "reconstructed"
+    ratio_of = "own"
+    inputs = (*CptDynamics.inputs, "replay")
+    shapes = CptDynamics.shapes | {"a1": ANNEALING_OF_MIX, "a2": SHIFT_OF_MIX}
+    plausible = CptDynamics.plausible | {"B": (1e-4, 5e-4)}
+
+    def __init__(
+        self,
+        decay: float | Literal["fit"] = LAMBDA,
+        warmup: Literal["peak", "actual"] = "peak",
+        boundary: Literal["origin", "carry", "reset_jump", "reset"] = "origin",
+        decay_unit: Literal["step", "tokens"] = "step",
+        skip_steps: int = 0,
+        open_base: bool = False,
+        replay_form: Literal["corrected", "as_printed"] = "corrected",
+        normalised: bool = False,
+    ) -> None:
+        if replay_form not in ("corrected", "as_printed"):
+            known = ("corrected", "as_printed")
+            raise UsageError(
+                f"replay_form={replay_form!r}: expected {' or '.join(known)}.{did_you_mean(str(replay_form), known)}"
+            )
+        self.replay_form, self.normalised = replay_form, bool(normalised)
+        super().__init__(decay, warmup, boundary, decay_unit, skip_steps, open_base)
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that differ from the default."""
+        found = super().options()
+        if self.replay_form != "corrected":
+            found["replay_form"] = self.replay_form
+        return found | ({"normalised": True} if self.normalised else {})
+
+    def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
+        if name == "replay" and name in frame.columns and "s1_cpt" in frame.columns:
+            # A row of pre-training has no mix; its terms of the mix are zero whatever stands there.
+            before = frame["s1_cpt"].to_numpy(dtype=float) == 0
+            frame = frame.assign(replay=frame["replay"].where(~before | frame["replay"].notna(), 0.0))
+        return super()._column(frame, name, role)
+
+    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
+        """Turn rows into the law's inputs: r is the share of the eval's own corpus, r_cpt that of the target corpus."""
+        x = super().bind(frame, role)
+        x.of_source = self._replay_is_the_share(frame, role)
+        x.r_cpt = Positive(np.where(x.of_source, 1.0 - x.r.value, x.r.value))
+        # Eq. 8 is about two named losses, so rows without a role are target rows, as everywhere.
+        x.stated, x.sign = np.ones(len(frame), dtype=bool), np.where(x.of_source, 1.0, -1.0)
+        return x
+
+    def annealing(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the annealing terms, that of CPT with e^(a1 r)."""
+        *before, of_cpt = super().annealing(x, p)
+        return *before, of_cpt * exp(p.a1 * x.r)
+
+    def shift(self, x: Any, p: Any) -> Any:
+        """Return the shift times the factor of the mix."""
+        convex, concave = expm1(p.a2 * x.r_cpt), -expm1(-p.a2 * x.r_cpt)
+        if self.normalised:
+            convex, concave = convex / expm1(p.a2), concave / -expm1(-p.a2)
+        of_source = x.of_source if self.replay_form == "corrected" else ~x.of_source
+        chosen = of_source.astype(float)
+        return super().shift(x, p) * (convex * chosen + concave * (1.0 - chosen))
+
+
+class CptDynamicsWeighted(CptDynamics):
+    """Eq. 9: annealing counts less as the learning rate falls, S2 = sum of m_i eta_i^e.
+
+    Parameters
+    ----------
+    decay, warmup, boundary, decay_unit, skip_steps, open_base
+        As for cpt-dynamics.
+    lr_power
+        e, published with 0.1 and 0.2: it keeps S2 from growing after the learning rate has come down to zero.
+    """
+
+    name = "cpt-dynamics-weighted"
+    equation = "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt + B (1 - (1+E S1cpt)^-beta),  S2 = sum m_i eta_i^e"
+    source = "Wang et al. 2025, eq. 9, arXiv:2505.07796"
+
+    def __init__(
+        self,
+        decay: float | Literal["fit"] = LAMBDA,
+        warmup: Literal["peak", "actual"] = "peak",
+        boundary: Literal["origin", "carry", "reset_jump", "reset"] = "origin",
+        decay_unit: Literal["step", "tokens"] = "step",
+        skip_steps: int = 0,
+        open_base: bool = False,
+        lr_power: float = 0.1,
+    ) -> None:
+        if not 0 < lr_power <= 1:
+            raise UsageError(f"lr_power={lr_power}: expected a number above 0, at most 1; published are 0.1 and 0.2.")
+        super().__init__(decay, warmup, boundary, decay_unit, skip_steps, open_base)
+        self.lr_power = float(lr_power)
+        self.constants = {**self.constants, "e": self.lr_power}
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that differ from the default."""
+        return super().options() | ({} if self.lr_power == 0.1 else {"lr_power": self.lr_power})
+
+
+class CptDynamicsPower(CptDynamics):
+    """Eq. 10: powers of the annealing areas. Where a re-warm-up makes S2cpt negative, so is its power."""
+
+    name = "cpt-dynamics-power"
+    equation = (
+        "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt^zeta1 - C2 S2cpt^zeta2 + B (1 - (1+E S1cpt)^-beta),  "
+        "x^zeta = sign(x) |x|^zeta"
+    )
+    source = "Wang et al. 2025, eq. 10, arXiv:2505.07796"
+    shapes = CptDynamics.shapes | {"zeta1": BENT, "zeta2": BENT}
+
+    def annealing(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the signed powers of the annealing areas."""
+        *before, of_cpt = super().annealing(x, p)
+        return *(_signed_power(term, p.zeta1) for term in before), _signed_power(of_cpt, p.zeta2)
+
+
+def _signed_power(u: Any, exponent: Any) -> Any:
+    """Return sign(u) |u|^exponent of an array or a Jet, 0 at 0."""
+    if not isinstance(u, Jet):
+        return Positive(np.abs(u)) ** exponent * np.sign(u)
+    sign = np.sign(u.value)
+    return (u * sign + TINY) ** exponent * sign
