@@ -6,10 +6,13 @@ RUN := $(VENV)/bin/python
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types contract studies bench clean
+.PHONY: demo reproduction test lint types contract studies bench clean
 
 demo: $(VENV)/.core  ## the main job on the real example runs, from a table to a plan
 	$(RUN) examples/demo.py
+
+reproduction: $(VENV)/.core  ## the PTPP paper's study on the example runs; figures' data in reproduction/
+	$(RUN) examples/reproduce_ptpp.py -o reproduction
 
 test: $(VENV)/.dev  ## the whole suite
 	$(RUN) -m pytest -n auto

@@ -1,0 +1,97 @@
+"""The reproduction of the PTPP paper: its numbers are those of the library, and its verdicts follow from them."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw import simulate
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture(scope="module")
+def script():
+    sys.path.insert(0, str(EXAMPLES))
+    yield importlib.import_module("reproduce_ptpp")
+    sys.path.remove(str(EXAMPLES))
+    for name in ("reproduce_ptpp", "ptpp_published"):
+        del sys.modules[name]
+
+
+def tables(text):
+    """Return the Markdown tables of a text as lists of rows."""
+    found = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
+    cells = [[[cell.strip() for cell in line.strip("|\n ").split(" | ")] for line in one.splitlines()] for one in found]
+    return [[dict(zip(one[0], row, strict=False)) for row in one[2:]] for one in cells]
+
+
+def test_the_study_in_small(script, capsys, tmp_path):
+    script.main(["--small", "-o", str(tmp_path)])
+    printed = capsys.readouterr().out
+    assert "20 anchors at the smallest size (5 runs)" in printed
+    *by_set, claims, plans = tables(printed)
+    assert len(by_set) == 8  # scores and doubt, two losses, with and without anchors
+    runs = cl.examples.load("en-fr-pilot")
+    where = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9"
+    library = cl.compare(
+        ["ptpp-blind", "ptpp-nearest", "ptpp-oracle"],
+        runs,
+        on="target",
+        where=where,
+        fit_where="ptpp in (15, 31)",
+        test_where="ptpp == 279",
+    ).set_index("law")
+    for row in by_set[0][3:]:
+        law = row["law"].split()[0]
+        assert float(row["mae_rel"].split()[0]) == pytest.approx(library.loc[law, "mae_rel"], abs=6e-5)
+        assert float(row["slope"].split()[0]) == pytest.approx(library.loc[law, "slope"], abs=6e-4)
+    assert {row["here"] for row in claims} <= {"holds", "does not hold", "undecided", "open"}
+    assert len(claims) == 18
+    assert [row["tokens per parameter"] for row in plans[4:]] == ["no plan"] * 4  # 2 % cannot be had by models so small
+    oracle = next(row for row in plans if row["fits"] == "oracle")
+    assert oracle["by the oracle"].startswith("1.700, 25 %")
+
+    scatter = pd.read_csv(tmp_path / "figure1_forecast_against_measured.csv")
+    assert set(scatter["ptpp"]) == {279}
+    assert len(scatter) == 6 * 2 * (72 + 52)
+    curves = pd.read_csv(tmp_path / "figure2_loss_curves.csv")
+    assert (curves["kind"] == "measured").sum() == 2 * 72
+    plan_map = pd.read_csv(tmp_path / "figure3_planning_map.csv")
+    assert plan_map["feasible_oracle"].isin([0, 1]).all()
+
+
+def test_published_numbers_obey_the_relation_of_huber_and_rmse(script):
+    for huber, rmse, *_ in script.PUBLISHED.values():
+        assert huber <= rmse**2 / 2 * 1.005  # printed to three digits
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    """Runs of the published design without noise: Form 3 is true."""
+    return cl.read_runs(simulate.ptpp_runs(noise=0.0))
+
+
+def test_another_table_can_be_studied(script, simulated):
+    study = script.Study(simulated, "replay in (0.1, 0.25, 0.5)", resamples=20, every=1000)
+    anchored = script.forecast(study, "ptpp-gated-floor", "target", True)
+    assert np.abs(anchored.rows["forecast"] / anchored.rows["loss"] - 1).max() < 1e-4  # a third budget identifies it
+    blind = script.forecast(study, "ptpp-blind", "target", True)
+    assert blind.fit.data["run"].nunique() < anchored.fit.data["run"].nunique()  # takes no anchors
+    pd.testing.assert_frame_equal(blind.rows[["run", "tokens"]], anchored.rows[["run", "tokens"]])
+    assert not set(study.anchor_runs()) & set(anchored.rows["run"])
+
+
+def test_equal_fits_leave_a_law_open(script, simulated):
+    study = script.Study(simulated, "replay in (0.1, 0.25, 0.5)", resamples=20, every=1000)
+    open_form = script.forecast(study, "ptpp-gated-floor", "target", False)
+    assert open_form.fit.rank < open_form.fit.n_free
+    least, most = open_form.range_over_equals("mae_rel")
+    assert most > least
+    fewer = open_form.without(study.rows.frame["run"].unique()[:3].tolist())
+    assert fewer.equals.shape[1] == len(fewer.rows)
