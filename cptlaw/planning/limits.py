@@ -125,19 +125,26 @@ class Limit:
         loss = self.side.curve(replay).loss(tokens) if self.laws is None else self._upper(replay)(tokens)
         return np.asarray(loss if self.forgetting is None else self.forgetting.of(loss), dtype=float)
 
-    def learned(self, replay: float, tokens: float) -> Limit:
-        """Return the limit with what the data allows at one mix; the limit itself where it is certain."""
+    def learned(self, replay: Any, tokens: Any) -> Limit:
+        """Return the limit with what the data allows at some mixes; the limit itself where it is certain.
+
+        Parameters
+        ----------
+        replay, tokens
+            One mix, or several: numbers or (n,).
+        """
         if self.risk is None or self._coverage == 0:
             return self
-        row = self.side.frame(replay, tokens)
-        met = walk(self.side.fit, row, self._coverage)
+        replay, tokens = (np.atleast_1d(np.asarray(value, dtype=float)) for value in (replay, tokens))
+        met = walk(self.side.fit, self.side.frame(replay, tokens), self._coverage)
         laws = met.allowed if self.laws is None else np.concatenate([self.laws, met.allowed])
-        here = np.array([replay])
-        farthest = float(np.log(self.side.curve(here, laws).loss(tokens) / self.side.curve(here).loss(tokens)).max())
-        exact = float(met.ends[0, 1] - np.log(self.side.losses(replay, tokens)[0]))
+        point = self.side.curve(replay).loss(tokens)
+        farthest = np.log(self.side.curve(replay, laws).loss(tokens) / point).max(axis=0)
+        exact = met.ends[:, 1] - np.log(point)
         # Where the data bounds nothing the walk ends at a factor of e, which no limit will hold.
-        stretch = exact / farthest if farthest > 0 and np.isfinite(exact) else 1.0
-        return replace(self, laws=self._worst(laws, tokens), stretch=float(np.clip(stretch, 1.0, MOST_STRETCH)))
+        known = np.isfinite(exact) & (farthest > 0)
+        stretch = float(np.clip((exact[known] / farthest[known]).max(initial=1.0), 1.0, MOST_STRETCH))
+        return replace(self, laws=self._worst(laws, float(tokens.max())), stretch=stretch)
 
     @property
     def _coverage(self) -> float:

@@ -7,8 +7,9 @@ cost must come out of what they save.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -95,6 +96,6 @@ def saving(
     return best or Saving((), budget, 0.0, tokens, 0.0, 0.0)
 
 
-def _narrower(limit: Limit, shares: dict[str, float]) -> Limit:
+def _narrower(limit: Limit, shares: Mapping[Any, float]) -> Limit:
     """Return the limit with its doubt about the fitted loss scaled down."""
     return replace(limit, stretch=limit.stretch * shares.get(limit.side.role, 1.0))
