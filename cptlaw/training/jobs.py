@@ -47,6 +47,8 @@ class Job:
         GPUs that the job asks for; a fraction shares one, 0 means CPU.
     memory
         Bytes of memory that the job asks for, an estimate.
+    checkpoint_seconds
+        How often the job saves where it is.
     columns
         Columns of the runs table that are the same for all rows of the run.
     """
@@ -59,6 +61,7 @@ class Job:
     flops: float = 0.0
     gpus: float = 0.0
     memory: int = 0
+    checkpoint_seconds: float = 60.0
     columns: Mapping[str, Any] = field(default_factory=dict)
 
     @property
