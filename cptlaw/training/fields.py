@@ -32,7 +32,7 @@ class Fields:
     def __contains__(self, name: str) -> bool:
         return name in self._left
 
-    def take(self, name: str, convert: Callable[[Any, str], T], default: T = _ABSENT) -> T:
+    def take(self, name: str, convert: Callable[[Any, str], T], default: Any = _ABSENT) -> T:
         """Return one field, converted.
 
         Parameters
@@ -47,10 +47,10 @@ class Fields:
         self._known.append(name)
         if name not in self._left:
             if default is _ABSENT:
-                raise DataError(
-                    f"{self.where}: {name!r} is missing.{did_you_mean(name, self._left)} docs/sweep.md lists the fields."
-                )
-            return default
+                near = did_you_mean(name, self._left)
+                raise DataError(f"{self.where}: {name!r} is missing.{near} docs/sweep.md lists the fields.")
+            found: T = default
+            return found
         where = f"{self.where}: {name}"
         try:
             return convert(self._left.pop(name), where)

@@ -1,7 +1,7 @@
 """The training loop: one job from its start to its last step, with measurements and checkpoints on the way.
 
-Devices, precision, several processes and their checkpoints are accelerate's; models are transformers'. Ours is which rows
-are seen and when is measured. Rows are a function of the step, so a resumed job sees what it would have seen.
+Devices, precision, several processes and their checkpoints are accelerate's; models are transformers'. Ours is which
+rows are seen and when is measured. Rows are a function of the step, so a resumed job sees what it would have seen.
 
 Axes: b = rows of a micro-batch on this process, c = context, v = vocabulary.
 """
@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
@@ -34,7 +33,7 @@ from cptlaw.training.store import Store
 WATCH_STEPS = 50  # how often a loss is looked at for NaN; reading it waits for the device
 
 
-class TrainingFailed(Exception):
+class TrainingError(Exception):
     """A run cannot go on; the message says why, for the table."""
 
 
@@ -58,7 +57,9 @@ def optimizer_for(model: torch.nn.Module, spec: Mapping[str, Any]) -> torch.opti
 def loss_of(model: Any, rows_bc: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
     """Return the cross-entropy of windows (b, c + 1) in nats: each of the c tokens is predicted once."""
     logits_bcv = model(input_ids=rows_bc[:, :-1], use_cache=False).logits
-    return F.cross_entropy(logits_bcv.flatten(0, 1).float(), rows_bc[:, 1:].flatten(), reduction=reduction)
+    return torch.nn.functional.cross_entropy(
+        logits_bcv.flatten(0, 1).float(), rows_bc[:, 1:].flatten(), reduction=reduction
+    )
 
 
 class Training:
@@ -85,7 +86,7 @@ class Training:
         if self.batch % (self.micro * processes) and self.micro * processes != self.batch:
             self.micro = max(1, self.batch // processes)
         if self.batch % processes:
-            raise TrainingFailed(f"{self.batch} rows per step cannot be shared by {processes} processes")
+            raise TrainingError(f"{self.batch} rows per step cannot be shared by {processes} processes")
         lr = Schedule([Phase(**phase) for phase in definition["phases"]]).lr
         self.first, self.last = (int(step) for step in definition["steps"])
         self.lr = lr[: self.last + 1].tolist()
@@ -112,10 +113,10 @@ class Training:
         torch.manual_seed(int(self.job.definition["mix"]["seed"]) % 2**63)
         limit = getattr(model.config, "max_position_embeddings", None)
         if limit is not None and limit < self.context:
-            raise TrainingFailed(f"the model reads {limit} tokens at most, and context is {self.context}")
+            raise TrainingError(f"the model reads {limit} tokens at most, and context is {self.context}")
         widest = max(windows.vocabulary for windows in self.texts)
         if model.get_input_embeddings().weight.shape[0] < widest:
-            raise TrainingFailed(f"the tokenizer has {widest} ids, and the model knows fewer")
+            raise TrainingError(f"the tokenizer has {widest} ids, and the model knows fewer")
         model.train()
         optimizer = optimizer_for(model, self.job.definition["optimizer"])
         if self.job.definition["compile"]:
@@ -132,7 +133,7 @@ class Training:
         try:
             self.accelerator.load_state(str(folder))
         except (RuntimeError, KeyError, EOFError, ValueError) as error:
-            raise TrainingFailed(f"the checkpoint in {folder} cannot be read ({error}); remove it and retry") from error
+            raise TrainingError(f"the checkpoint in {folder} cannot be read ({error}); remove it and retry") from error
 
     def _checkpoint(self) -> tuple[Path, dict[str, Any]] | None:
         name = f"checkpoints/{self.job.id}/latest.json"
@@ -166,7 +167,7 @@ class Training:
             if measuring or self.step - watched >= WATCH_STEPS or self.step == self.last:
                 mean = float(sum_loss) / (self.step - watched)
                 if not math.isfinite(mean):
-                    raise TrainingFailed(f"the training loss is {mean} within steps {watched + 1} to {self.step}")
+                    raise TrainingError(f"the training loss is {mean} within steps {watched + 1} to {self.step}")
                 sum_loss.zero_()
                 watched = self.step
                 if measuring:
@@ -215,7 +216,7 @@ class Training:
         for entry in self.evals:
             loss = entry.loss(self.model, self.accelerator, self.micro)
             if not math.isfinite(loss):
-                raise TrainingFailed(f"the loss on {entry.name} is {loss} at step {self.step}")
+                raise TrainingError(f"the loss on {entry.name} is {loss} at step {self.step}")
             row = {"eval": entry.name, "domain": entry.domain, "loss": loss, "step": self.step, "tokens": tokens}
             self.rows.append({**row, "lr": self.lr[self.step]})
         self.model.train()
@@ -279,7 +280,7 @@ class Training:
         """Return how the job went: counts exact, seconds as measured."""
         counts = [int(n) for n in np.subtract(self._counts(self.last), self._counts(self.first))]
         tokens = [n * self.context for n in counts]
-        seen = {key: 0 for key in self.job.definition["mix"]["texts"]}
+        seen = dict.fromkeys(self.job.definition["mix"]["texts"], 0)
         for key, n in zip(self.job.definition["mix"]["texts"], tokens, strict=True):
             seen[key] += n
         trained = (self.last - self.first) * self.batch * self.context
@@ -310,17 +311,16 @@ class _Eval:
         windows = Windows(store, entry["text"], entry["split"], context, cache)
         self._rows = windows[fixed_sample(windows, int(entry["sequences"]))]
 
-    @torch.no_grad()
     def loss(self, model: Any, accelerator: Accelerator, batch: int) -> float:
         """Return the mean cross-entropy in nats per token, summed in float64."""
         mine = torch.from_numpy(self._rows[accelerator.process_index :: accelerator.num_processes])
         total = torch.zeros((), dtype=torch.float64, device=accelerator.device)
         for piece in mine.split(max(batch, 32)):
-            with accelerator.autocast():
+            with torch.no_grad(), accelerator.autocast():
                 total += loss_of(model, piece.to(accelerator.device), "sum").double()
         if accelerator.num_processes > 1:
             total = accelerator.reduce(total, "sum")
-        return float(total) / (self._rows.shape[0] * (self._rows.shape[1] - 1))
+        return float(total) / int(self._rows[:, 1:].size)
 
 
 def train(job: Job, store: Store, cache: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -342,7 +342,7 @@ def train(job: Job, store: Store, cache: Path) -> tuple[list[dict[str, Any]], di
 
     Raises
     ------
-    TrainingFailed, DataError, OSError
+    TrainingError, DataError, OSError
         If the run cannot go on.
     """
     processes = int(os.environ.get("WORLD_SIZE", "1"))

@@ -1,8 +1,8 @@
 """The data mix: which window of which text is the i-th row of a run. A pure function of i, so a run resumes anywhere.
 
-Rows are windows of `context` tokens (and the one that follows). Text and source of row i are found without looking at any
-other row: the share of the source corpus is kept exactly at every moment (never off by a whole row), and each corpus is
-read in a shuffled order that visits every window once per epoch. Arrays: i (rows,) int64.
+Rows are windows of `context` tokens (and the one that follows). Corpus and window of row i are found without looking
+at any other row: the share of the source corpus is kept exactly at every moment (never off by a whole row), and each
+corpus is read in a shuffled order that visits every window once per epoch. Arrays: i (rows,) int64.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def _scatter(words: Words) -> Words:
 def shuffled(position: Ints, size: int, key: Words) -> Ints:
     """Return where each position goes in a shuffle of ``range(size)``, without making the shuffle.
 
-    A Feistel network permutes the smallest square power of four that holds the range; what falls outside is sent through again
-    until it falls inside. Other than a library's shuffle it never changes between versions, and costs no memory.
+    A Feistel network permutes the smallest power of four that holds the range; what falls outside is sent through
+    again until it falls inside. Unlike a library's shuffle it never changes between versions, and it takes no memory.
 
     Parameters
     ----------

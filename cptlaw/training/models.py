@@ -36,7 +36,7 @@ def read_model(value: Any, where: str, *, vocabulary: int, context: int) -> dict
     fields = value if isinstance(value, Fields) else Fields(value, where)
     if "pretrained" in fields:
         name = fields.take("pretrained", text)
-        spec = {"kind": "pretrained", "name": name, "revision": fields.take("revision", text, None)}  # type: ignore[arg-type]
+        spec: dict[str, Any] = {"kind": "pretrained", "name": name, "revision": fields.take("revision", text, None)}
         if Path(name).is_dir():
             spec["files"] = _hashes(Path(name))
         return spec
@@ -133,7 +133,7 @@ def load_weights(folder: Path) -> Any:
 
 
 def count_parameters(model: Any) -> tuple[int, int]:
-    """Return (total, without embeddings): shared weights count once; position embeddings and an untied head are embeddings.
+    """Return (total, without embeddings); shared weights count once, positions and an untied head are embeddings.
 
     Parameters
     ----------

@@ -48,10 +48,7 @@ def prepare(texts: Mapping[str, Any], store: Store, progress: Callable[[str], No
         if store.exists(f"texts/{key}/index.json"):
             continue
         progress(f"preparing text {text['name']}")
-        training = text["tokenizer_source"]
-        tokenizer = load_tokenizer(
-            text["tokenizer"], store, lambda training=training: (content for _, content in documents(training))
-        )
+        tokenizer = load_tokenizer(text["tokenizer"], store, _contents(text["tokenizer_source"]))
         folder = store.scratch()
         try:
             index = _write_shards(text["source"], tokenizer, folder, text["name"])
@@ -61,6 +58,11 @@ def prepare(texts: Mapping[str, Any], store: Store, progress: Callable[[str], No
             store.write_json(f"texts/{key}/index.json", index)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _contents(source: Mapping[str, Any] | None) -> Callable[[], Iterator[str]]:
+    """Return a reader of the documents that a tokenizer is trained on."""
+    return lambda: (content for _, content in documents(source or {}))
 
 
 def _write_shards(source: Mapping[str, Any], tokenizer: Tokenizer, folder: Path, name: str) -> dict[str, Any]:
@@ -145,7 +147,9 @@ class Windows:
             for shard in index[part]["shards"]:
                 path = folder / shard["file"]
                 if not path.exists() or path.stat().st_size != shard["tokens"] * dtype.itemsize:
-                    raise DataError(f"shard {path} is missing or truncated. Remove its folder, and start the sweep again.")
+                    raise DataError(
+                        f"shard {path} is missing or truncated. Remove its folder, and start the sweep again."
+                    )
                 self._shards.append(np.memmap(path, dtype=dtype, mode="r"))
                 counts.append((shard["tokens"] - 1) // context)
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -174,9 +178,3 @@ def fixed_sample(windows: Windows, sequences: int) -> npt.NDArray[np.int64]:
 def read_index(store: Store, key: str) -> dict[str, Any]:
     """Return what is known of a prepared text: tokens, documents, hashes of its shards."""
     return dict(store.read_json(f"texts/{key}/index.json"))
-
-
-def iterate(windows: Windows, rows: npt.NDArray[np.int64], batch: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield windows in batches."""
-    for start in range(0, len(rows), batch):
-        yield windows[rows[start : start + batch]]

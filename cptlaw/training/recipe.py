@@ -1,13 +1,14 @@
 """From SWEEP.yaml to the jobs of a sweep. docs/sweep.md describes the fields; this file is what they mean.
 
-A ladder is one trunk at constant rate per model and seed, cut into stages. From the end of each stage the trunk goes on, and
-a short decay branches off: the base model of that budget. So a ladder costs little more than its largest stage.
+A ladder is one trunk at constant rate per model and seed, cut into stages. From the end of each stage the trunk goes
+on, and a short decay branches off: the base model of that budget. So a ladder costs little more than its largest stage.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from cptlaw.training.sources import identity, read_source, with_files
 from cptlaw.training.tokenizers import name_of, read_tokenizer, vocabulary_of
 
 Plain = dict[str, Any]
-Point = Mapping[str, float]
 
 PROCESS_BYTES = 700_000_000
 """Memory of a process before it holds any model: Python, torch, transformers."""
@@ -109,7 +109,7 @@ class _Recipe:
         self._models = top.take("models", read.named(self._read_model))
         self._evals = top.take("evals", read.named(self._read_eval), {})
         self._sequences = top.take("eval_sequences", read.count, 384)
-        self._pretrain = top.take("pretrain", read.mapping, None)  # type: ignore[arg-type]
+        self._pretrain = top.take("pretrain", read.mapping, None)
         self._adapt = top.take("adapt", read.many(read.mapping), [])
         top.end()
         if self._context < 1 or self._batch < 1:
@@ -132,8 +132,7 @@ class _Recipe:
         if not jobs:
             raise DataError(f"{self._path.name}: nothing to train. Give `pretrain`, `adapt`, or both.")
         # Blocks of `adapt` may ask for the same run; it is trained once.
-        jobs = list({job.id: job for job in reversed(jobs)}.values())[::-1]
-        _check_names(jobs, self._path.name)
+        jobs = _with_distinct_names(list({job.id: job for job in jobs}.values()))
         return Sweep(self._name, tuple(jobs), self._texts, content)
 
     # Parts of the file
@@ -148,7 +147,7 @@ class _Recipe:
         fields = Fields(value, where)
         spec = read_model(fields, where, vocabulary=self._vocabulary, context=self._context)
         seeds = fields.take("seeds", read.many(read.count), [0])
-        ptpp = fields.take("ptpp", read.positive, None) if spec["kind"] == "pretrained" else None  # type: ignore[arg-type]
+        ptpp = fields.take("ptpp", read.positive, None) if spec["kind"] == "pretrained" else None
         fields.end()
         total, non_embedding = sizes_of(spec)
         return _Model(where.rsplit(": ", 1)[-1], spec, total, non_embedding, seeds, ptpp)
@@ -167,7 +166,7 @@ class _Recipe:
             found[role] = block.take(role, read.text)
             self._source(found[role], f"{block.where}: {role}")
         found["replay"] = block.take("replay", read.many(read.fraction))
-        budgets = {
+        budgets: dict[str, list[float]] = {
             "tokens_per_param": block.take("tokens_per_param", read.many(read.positive), []),
             "tokens": block.take("tokens", read.many(read.positive), []),
         }
@@ -186,8 +185,8 @@ class _Recipe:
                     f"Known: {', '.join(self._models)}."
                 )
         found["models"] = names
-        found["ptpp"] = block.take("ptpp", read.many(read.positive), None)  # type: ignore[arg-type]
-        found["seeds"] = block.take("seeds", read.many(read.count), None)  # type: ignore[arg-type]
+        found["ptpp"] = block.take("ptpp", read.many(read.positive), None)
+        found["seeds"] = block.take("seeds", read.many(read.count), None)
         block.end()
         return found
 
@@ -220,20 +219,26 @@ class _Recipe:
             for name in names:
                 own = self._evals.get(role) if not several else None
                 text, split = (own["text"], own["split"]) if own else (name, "validation")
-                entries.append({"eval": role, "domain": name if role == "target" else None, "text": text, "split": split})
+                entries.append(
+                    {"eval": role, "domain": name if role == "target" else None, "text": text, "split": split}
+                )
         for name, own in self._evals.items():
             if name not in ("source", "target"):
                 entries.append({"eval": name, "domain": None, **own})
         for entry in entries:
             if entry["split"] == "validation" and not self._sources[entry["text"]]["validation"]:
-                raise DataError(f"{self._path.name}: text {entry['text']!r} has `validation: 0` and is to be measured on.")
+                raise DataError(
+                    f"{self._path.name}: text {entry['text']!r} has `validation: 0` and is to be measured on."
+                )
             entry["text"] = self._text(entry["text"])
             entry["sequences"] = self._sequences
         return entries
 
     # Jobs
 
-    def _job(self, base: _Model, name: str, kind: str, needs: tuple[str, ...], columns: Plain, **definition: Any) -> Job:
+    def _job(
+        self, base: _Model, name: str, kind: str, needs: tuple[str, ...], columns: Plain, **definition: Any
+    ) -> Job:
         first, last = definition["steps"]
         tokens = (last - first) * self._batch * self._context
         rows = self._micro_batch or self._batch
@@ -301,7 +306,8 @@ class _Recipe:
     ) -> Iterator[tuple[Job, _Base | None]]:
         """Yield the stages of one trunk and the decays that branch off it."""
         lr, warmup, decay = shape
-        start, done, needs = {"seed": seed}, 0, ()
+        start: Plain = {"seed": seed}
+        done, needs = 0, tuple[str, ...]()
         mix = {"texts": [self._text(text)], "share": "1", "seed": seed}
         for ptpp in budgets:
             steps = round(ptpp * model.total / (self._batch * self._context))
@@ -327,7 +333,11 @@ class _Recipe:
             )
             name = f"base-{model.name}-p{ptpp:g}-s{seed}"
             columns = {"ptpp": ptpp, "seed": seed, "base": f"{model.name}-p{ptpp:g}-s{seed}"}
-            columns |= {"lr_schedule": whole["schedule"], "lr_peak": lr, "pretrain_tokens": steps * self._batch * self._context}
+            columns |= {
+                "lr_schedule": whole["schedule"],
+                "lr_peak": lr,
+                "pretrain_tokens": steps * self._batch * self._context,
+            }
             decayed = self._job(
                 model, name, "base", needs, columns,
                 start=start, steps=[branch, steps], phases=[whole], mix=mix, evals=evals, measure_at=[steps],
@@ -417,7 +427,9 @@ def _read_optimizer(fields: Fields) -> Plain:
 def _read_schedule(value: Any, where: str) -> Plain:
     """Read a schedule of adaptation: the fields of a phase of a schedules file, without its steps."""
     if not isinstance(value, Mapping) or "schedule" not in value or "peak" not in value:
-        raise DataError(f"{where}: found {value!r}. Expected a schedule, such as {{schedule: wsd, peak: 3e-3, decay: 25%}}.")
+        raise DataError(
+            f"{where}: found {value!r}. Expected a schedule, such as {{schedule: wsd, peak: 3e-3, decay: 25%}}."
+        )
     unusable = {"phase", "steps", "tokens_per_step"} & set(value)
     if unusable:
         raise DataError(f"{where}: {', '.join(sorted(unusable))} follow from the run; leave them out.")
@@ -443,12 +455,7 @@ def _by_model(value: Any, model: str, where: str) -> float:
     return read.positive(value, where)
 
 
-def _check_names(jobs: list[Job], where: str) -> None:
-    seen: dict[str, Job] = {}
-    for job in jobs:
-        if job.name in seen:
-            raise DataError(
-                f"{where}: two different runs would both be called {job.name}. They differ in their schedule only; put "
-                "them into two recipes with stores of their own."
-            )
-        seen[job.name] = job
+def _with_distinct_names(jobs: list[Job]) -> list[Job]:
+    """Tell runs apart that differ only in what a name does not say, such as their warm-up."""
+    names = Counter(job.name for job in jobs)
+    return [replace(job, name=f"{job.name}-{job.id[:6]}") if names[job.name] > 1 else job for job in jobs]

@@ -1,7 +1,7 @@
 """Where text comes from: JSON Lines, plain text, Parquet, or a data set of Hugging Face `datasets`.
 
-A source gives documents as (group, text); documents of one group never stand on both sides of the split into training and
-validation text.
+A source gives documents as (group, text); documents of one group never stand on both sides of the split into training
+and validation text.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def read_source(value: Any, where: str) -> dict[str, Any]:
     else:
         source["dataset"] = fields.take("dataset", text)
         for name in ("config", "revision"):
-            source[name] = fields.take(name, text, None)  # type: ignore[arg-type]
-        source["data_files"] = fields.take("data_files", many(text), None)  # type: ignore[arg-type]
+            source[name] = fields.take(name, text, None)
+        source["data_files"] = fields.take("data_files", many(text), None)
         source["split"] = fields.take("split", text, "train")
         source["streaming"] = fields.take("streaming", flag, False)
     source["field"] = fields.take("field", text, "text")
-    source["group"] = fields.take("group", text, None)  # type: ignore[arg-type]
+    source["group"] = fields.take("group", text, None)
     source["validation"] = fields.take("validation", fraction, 0.01)
-    source["max_tokens"] = fields.take("max_tokens", count, None)  # type: ignore[arg-type]
+    source["max_tokens"] = fields.take("max_tokens", count, None)
     fields.end()
     if source.get("streaming") and source["max_tokens"] is None:
         raise DataError(f"{where}: a streamed data set has no end that is known. Say how much is read with max_tokens.")

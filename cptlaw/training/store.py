@@ -45,7 +45,10 @@ class Store:
         except (ImportError, ValueError) as error:
             raise UsageError(f"the store {self.url!r} cannot be opened ({error}).") from None
         self._root: str = root.rstrip("/")
-        self._is_local = "file" in (self._fs.protocol if isinstance(self._fs.protocol, tuple) else (self._fs.protocol,))
+        protocols = (self._fs.protocol,) if isinstance(self._fs.protocol, str) else self._fs.protocol
+        self._is_local = "file" in protocols
+        if self._is_local:  # workers may stand in another folder
+            self.url = self._root
 
     def __repr__(self) -> str:
         return f"Store({self.url!r})"
@@ -113,6 +116,10 @@ class Store:
         if self._is_local:
             target = Path(self.path(name))
             target.parent.mkdir(parents=True, exist_ok=True)
+            for path in local.rglob("*"):
+                if path.is_file():
+                    with path.open("rb") as file:
+                        os.fsync(file.fileno())
             if target.exists():
                 shutil.rmtree(target)
             shutil.move(local, target)
@@ -143,6 +150,16 @@ class Store:
         folder = Path(self.path("scratch"))
         folder.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(dir=folder))
+
+    def clear_scratch(self, older_than: float = 3600.0) -> None:
+        """Remove what stopped processes left half written, if it is older than some seconds."""
+        import time
+
+        if self._is_local:
+            for folder in Path(self.path("scratch")).glob("*"):
+                with contextlib.suppress(OSError):
+                    if time.time() - folder.stat().st_mtime > older_than:
+                        shutil.rmtree(folder)
 
     # Jobs
 

@@ -48,13 +48,15 @@ def read_tokenizer(value: Any, where: str) -> dict[str, Any]:
         return dict(BYTES)
     fields = Fields(value, where)
     if "pretrained" in fields:
-        spec = {"kind": "pretrained", "name": fields.take("pretrained", text)}
-        spec["revision"] = fields.take("revision", text, None)  # type: ignore[arg-type]
+        spec: dict[str, Any] = {"kind": "pretrained", "name": fields.take("pretrained", text)}
+        spec["revision"] = fields.take("revision", text, None)
     else:
         spec = {"kind": "trained", "text": fields.take("train_on", text)}
-        spec["vocabulary"] = fields.take("vocabulary", count)  # type: ignore[assignment]
+        spec["vocabulary"] = fields.take("vocabulary", count)
         if int(spec["vocabulary"]) < 257:
-            raise DataError(f"{where}: a vocabulary of {spec['vocabulary']} is too small. Expected 257 or more, or bytes.")
+            raise DataError(
+                f"{where}: a vocabulary of {spec['vocabulary']} is too small. Expected 257 or more, or bytes."
+            )
     fields.end()
     return spec
 

@@ -37,6 +37,7 @@ def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
     try:
         from cptlaw.training.loop import train
 
+        quiet()
         rows, report = train(job, store, cache_folder())
         if first:
             store.put_result(job.id, rows, report)
@@ -55,11 +56,22 @@ def reason_of(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, OSError) and error.errno == 28:
         return f"the disk is full ({text})"
-    if kind in ("TrainingFailed", "DataError", "UsageError"):
+    if kind in ("TrainingError", "DataError", "UsageError"):
         return text
     if kind == "OutOfMemoryError" or isinstance(error, MemoryError):
         return f"out of memory ({text[:200]})"
     return f"{kind}: {text[:300]}"
+
+
+def quiet() -> None:
+    """Keep the libraries from telling of every file that they read: the sweep tells how it goes."""
+    import logging
+
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    logging.getLogger("accelerate").setLevel(logging.ERROR)
 
 
 def cache_folder() -> Path:
