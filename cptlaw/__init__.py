@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cptlaw import planning as plan
     from cptlaw.errors import CptlawError, DataError, FitError, UsageError
     from cptlaw.findings import Finding
-    from cptlaw.fitting import Check, Fit, check, compare, fit, load_fit
+    from cptlaw.fitting import Check, Fit, check, compare, fit, given_fit, load_fit
     from cptlaw.laws import Law, law
     from cptlaw.planning import suggest
     from cptlaw.reporting import figures
@@ -41,6 +41,7 @@ _HOMES = {
     "examples": "cptlaw.examples",
     "figures": "cptlaw.reporting.figures",
     "fit": "cptlaw.fitting",
+    "given_fit": "cptlaw.fitting",
     "law": "cptlaw.laws",
     "load_fit": "cptlaw.fitting",
     "plan": "cptlaw.planning",
@@ -64,6 +65,7 @@ __all__ = [
     "examples",
     "figures",
     "fit",
+    "given_fit",
     "law",
     "load_fit",
     "plan",

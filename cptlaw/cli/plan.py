@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cptlaw.cli import options
+from cptlaw.cli import options, plan_schedule
 from cptlaw.cli.output import INFEASIBLE, show_json
 
 if TYPE_CHECKING:
@@ -69,9 +69,7 @@ reference = options.several(
     show_default=True,
     help="Read target tokens once, or repeat them at the discounted worth of Muennighoff et al.",
 )
-@risk
-@click.option("--savings/--no-savings", default=True, help="With --risk: which next runs would pay for themselves.")
-@options.several(options.interval, options.as_json)
+@options.several(risk, options.interval, options.as_json)
 def min_tokens(as_json: bool, **question: Any) -> None:
     """Find the fewest tokens, and the replay, that keep limits on forgetting and losses.
 
@@ -164,3 +162,7 @@ def _show(found: Plan, as_json: bool) -> None:
         click.echo(found.summary())
     if not getattr(found, "feasible", True):
         sys.exit(INFEASIBLE)
+
+
+for question in plan_schedule.QUESTIONS:
+    plan.add_command(question)

@@ -46,6 +46,31 @@ def laws(name: str | None, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("law_name", metavar="LAW")
+@click.option("--params", required=True, metavar="K=V,..", help="All parameters of the law, in its units.")
+@click.option("--on", required=True, type=click.Choice(["source", "target"]), help="The loss that they describe.")
+@click.option("--note", default="", metavar="TEXT", help="Where they come from, for the record.")
+@click.option("-o", "--output", required=True, metavar="FIT.json", type=click.Path(), help="Keep them in a file.")
+def given(law_name: str, params: str, on: str, note: str, output: str) -> None:
+    """Keep given parameters, such as a paper's, as a fit to forecast and plan with.
+
+    \b
+    Example:
+      cptlaw given cpt-dynamics --on source -o s.json --note "arXiv:2505.07796, fig. 3" \\
+          --params L0=3.057,A=.490,alpha=.497,B=.366,E=28,beta=.189,C1=.299,C2=.298
+    """
+    import cptlaw as cl
+
+    pairs = [item.partition("=") for item in params.split(",") if item.strip()]
+    if any(not equals for _, equals, _ in pairs):
+        raise UsageError(f"--params {params!r}: expected K=V,K=V,.. as in alpha=0.34,beta=0.28.")
+    found = cl.given_fit(law_name, {name.strip(): value for name, _, value in pairs}, on, note)  # type: ignore[arg-type]
+    found.save(output)
+    click.echo(found.summary())
+    show_next(f"cptlaw plan .. --{on} {output}")
+
+
+@click.command()
 @click.argument("name", required=False)
 def example(name: str | None) -> None:
     """Print the path of example runs that come with the package; without a name, list them."""
@@ -228,4 +253,4 @@ def forecast(
     stop_on_errors(findings, strict)
 
 
-VERBS = (check, fit, compare, forecast, laws, example)
+VERBS = (check, fit, compare, forecast, laws, given, example)

@@ -3,7 +3,8 @@
 from cptlaw.fitting.check_runs import Check, check
 from cptlaw.fitting.compare_laws import compare
 from cptlaw.fitting.fit_law import fit
+from cptlaw.fitting.given import given_fit
 from cptlaw.fitting.result import Fit
 from cptlaw.fitting.store import load_fit
 
-__all__ = ["Check", "Fit", "check", "compare", "fit", "load_fit"]
+__all__ = ["Check", "Fit", "check", "compare", "fit", "given_fit", "load_fit"]

@@ -159,12 +159,19 @@ class Fit:
             "",
             *(f"  {name:<{width}}  {value:.6g}{self._mark(name)}" for name, value in self.params.items()),
             "",
+            *self._how_it_went(),
+        ]
+        return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
+
+    def _how_it_went(self) -> list[str]:
+        if not self.n_points:
+            return [f"  given, not fitted. {self.provenance.get('note', '')}".rstrip()]
+        return [
             f"  objective {self.objective:.10g} (sum of Huber {self.options.delta:g} on log residuals), "
             f"root mean square {100 * float(np.sqrt(np.mean(self.residuals() ** 2))):.3g} %",
             f"  {self.n_points} points of {self.n_runs} runs; {self.status}; {self.n_agree} of {self.n_starts} "
             f"starts agree; rank {self.rank} of {self.n_free}",
         ]
-        return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
 
     def _mark(self, name: str) -> str:
         restraint = self.options.restraint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -138,7 +138,7 @@ class Phase:
             raise UsageError(f"decay: the schedule {name} needs the number of its last steps, such as decay: 20%.")
         if self.end and name not in WITH_END and self.points is None:
             raise UsageError(f"end: the schedule {name} has no end value. Did you mean linear, cosine or wsd?")
-        if name == "wsd-exp" and not self.end > 0:
+        if name == "wsd-exp" and not (self.end > 0 and self.peak != 0):
             raise UsageError("end: the schedule wsd-exp falls by a factor and never reaches 0. Give end, such as 1%.")
         if name == "inverse-sqrt" and not self.warmup:
             raise UsageError("warmup: the schedule inverse-sqrt falls from the end of its warm-up. Give warmup.")
@@ -162,7 +162,7 @@ class Phase:
             lr: Array = np.interp(np.arange(self.steps + 1), *self.points)
             return lr
         peak = previous if self.peak is None else self.peak
-        if peak is None or not peak > 0:
+        if peak is None or (self.peak is None and not peak > 0):
             raise UsageError(
                 f"peak: the {self.phase} phase has none, and the phase before "
                 f"{'does not exist' if peak is None else 'ends at 0'}. Give peak, such as 2e-4."
@@ -174,10 +174,6 @@ class Phase:
         of = Stretch(length, peak, self.end, self.decay, self.warmup)
         lr[self.warmup :] = SHAPES[self.schedule](np.arange(length + 1, dtype=float), of)
         return lr
-
-    def with_steps(self, steps: int) -> Phase:
-        """Return the phase with another number of steps; warm-up and decay keep their steps."""
-        return replace(self, steps=steps)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the phase as a line of a schedules file says it, without the points of a file."""

@@ -1,0 +1,79 @@
+"""Fits without data: published coefficients, kept and planned with like a fit of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import UsageError
+from cptlaw.findings import Finding
+from cptlaw.fitting.fit_law import Options
+from cptlaw.fitting.result import Fit
+from cptlaw.laws import Law, law
+from cptlaw.laws.base import Role
+from cptlaw.units import parse_quantity
+
+
+def given_fit(law_name: str | Law, params: Mapping[str, Any], on: Role, note: str = "") -> Fit:
+    """Return a fit that holds given parameters, such as the coefficients of a paper.
+
+    It forecasts, plans, is saved and loaded like any fit. There is no data behind it, so it has no intervals, and says
+    so.
+
+    Parameters
+    ----------
+    law_name
+        A law, by name or built.
+    params
+        All its parameters, in the law's units; numbers or texts with units.
+    on
+        ``"source"`` or ``"target"``: the loss that they describe.
+    note
+        Where they come from, for the record.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is missing or unknown, or `on` is no role.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> epoch = {"E": 1.8172, "A": 477.83, "B": 2143.42, "alpha": 0.34731, "beta": 0.36717}
+    >>> fit = given_fit("chinchilla", epoch, "source", note="Besiroglu et al. 2024")
+    >>> round(float(fit.predict(pd.DataFrame({"n_params": [70e9], "tokens": [1.4e12]}))[0]), 3)
+    1.973
+    """
+    if on not in ("source", "target"):
+        raise UsageError(f"on={on!r} is no role: given parameters describe the source or the target loss.")
+    chosen = law(law_name)
+    values = chosen.check_params({name: parse_quantity(value, name) for name, value in params.items()})
+    finding = Finding(
+        "info",
+        "given-parameters",
+        "the parameters were given, not fitted: there are no data to say how sure they are.",
+        "Fit the law to runs of your own for intervals.",
+    )
+    return Fit(
+        law=chosen,
+        on=on,
+        role=on,
+        params=values,
+        objective=0.0,
+        n_points=0,
+        n_runs=0,
+        status="given",
+        n_starts=0,
+        n_agree=0,
+        rank=0,
+        n_free=0,
+        findings=(finding,),
+        data=pd.DataFrame({"run": [], "loss": []}),
+        base=pd.DataFrame(columns=["n_params", "ptpp", "loss"]),
+        options=Options(chosen.delta),
+        provenance={"note": note} if note else {},
+        optima=np.zeros((0, 0)),
+    )

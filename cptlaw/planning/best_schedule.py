@@ -1,0 +1,546 @@
+"""The best learning-rate schedule of a CPT run: for a weight between the two losses, or under limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from cptlaw.errors import UsageError
+from cptlaw.findings import Finding, by_severity
+from cptlaw.laws.calculus import Array
+from cptlaw.planning import asked
+from cptlaw.planning.constrained_search import KEPT, Best, minimise_in_box
+from cptlaw.planning.curve_side import CurveSide, shared_columns
+from cptlaw.planning.limits import MEASURES, Measure, upper_quantile
+from cptlaw.planning.result import Plan, number_text, quantity_text
+from cptlaw.planning.schedule_space import MEANING, Choice, Space, build_space
+from cptlaw.units import format_percent, format_quantity
+
+Goal = Literal["weighted", "target", "source", "steps"]
+GOALS: tuple[Goal, ...] = ("weighted", "target", "source", "steps")
+NEAR = 1e-3  # nats by which a schedule may be worse than the best and still count as near it
+NEAR_POINTS = 41
+
+
+@dataclass(frozen=True, repr=False)
+class SchedulePlan(Plan):
+    """Answer of `schedule`.
+
+    Attributes
+    ----------
+    feasible
+        Whether any schedule keeps all limits.
+    goal
+        What was minimised: the weighted loss, the target loss, the source loss, or steps.
+    weight_source
+        Weight of the source loss, lambda_1 of Wang et al. 2025, eq. 5 (arXiv:2505.07796); ``None`` without one.
+    vary
+        What could be chosen, each with its best value; `near_best` has the range over which the goal stays within
+        0.001 nats of the best (for steps: the least steps alone), the others held.
+    phases
+        The whole schedule, as a schedules file has it, or ``None`` where no plan keeps the limits (as all below).
+    peak, end, warmup, decay, steps, replay, tokens
+        The CPT phase: learning rates, optimiser steps, the mix, and tokens where their number per step is known.
+    loss_potential
+        The base model's last learning rate over its peak; ``None`` where its schedule is not known.
+    target_loss, source_loss
+        Nats per token at the last step, each with ``_lo`` and ``_hi`` where the fit has an interval.
+    base_target_loss, base_source_loss
+        Where CPT starts.
+    weighted_loss, weighted_change
+        The weighted loss, and by how much CPT changes it: lambda_1 dL_source + lambda_2 dL_target, both as signed
+        changes.
+    forgetting, forgetting_measure
+        Against `base_source_loss`.
+    binding
+        Limits that are met exactly, and ends of ranges at which a choice lies.
+    blocking, best_reachable
+        Where infeasible: limits that cannot be kept, and the best values with the other limits kept.
+    risk, interval
+        Probability with which limits hold, and coverage of ``_lo`` to ``_hi``.
+    findings
+        The worst first.
+    """
+
+    feasible: bool
+    goal: str
+    weight_source: float | None
+    vary: Mapping[str, float] | None = None
+    near_best: Mapping[str, tuple[float, float]] | None = None
+    phases: tuple[Mapping[str, Any], ...] | None = None
+    peak: float | None = None
+    end: float | None = None
+    warmup: int | None = None
+    decay: int | None = None
+    steps: int | None = None
+    replay: float | None = None
+    tokens: float | None = None
+    loss_potential: float | None = None
+    target_loss: float | None = None
+    target_loss_lo: float | None = None
+    target_loss_hi: float | None = None
+    source_loss: float | None = None
+    source_loss_lo: float | None = None
+    source_loss_hi: float | None = None
+    base_target_loss: float | None = None
+    base_source_loss: float | None = None
+    weighted_loss: float | None = None
+    weighted_change: float | None = None
+    forgetting: float | None = None
+    forgetting_measure: str = "relative"
+    binding: tuple[str, ...] = ()
+    blocking: str | None = None
+    best_reachable: Mapping[str, float | None] | None = None
+    risk: float | None = None
+    interval: float | None = None
+    findings: tuple[Finding, ...] = ()
+
+    def _title(self) -> str:
+        what = {
+            "weighted": f"lowest {format_percent(self.weight_source or 0.0)} source + "
+            f"{format_percent(1 - (self.weight_source or 0.0))} target loss",
+            "target": "lowest target loss",
+            "source": "lowest source loss",
+            "steps": "fewest steps",
+        }
+        return f"Schedule of CPT with the {what[self.goal]}"
+
+    def _lines(self) -> list[tuple[str, str]]:
+        if not self.feasible:
+            lines = [("feasible", "no"), ("blocking", str(self.blocking))]
+            for name, value in (self.best_reachable or {}).items():
+                if value is not None:
+                    lines.append((f"best {name.replace('_', ' ')}", self._show(name, value)))
+            return lines
+        near = self.near_best or {}
+
+        def within(name: str) -> str:
+            if name not in near:
+                return ""
+            low, high = (_show_choice(name, value) for value in near[name])
+            return f"  (within {NEAR:g} nats: {low} to {high})"
+
+        shape = (self.phases or ({},))[-1].get("schedule", "")
+        lines = [("schedule", f"{shape}, {quantity_text(self.steps)} steps{within('steps')}")]
+        lines.append(("peak", f"{number_text(self.peak)}{within('peak')}, end {number_text(self.end)}{within('end')}"))
+        lines.append(("warm-up", f"{self.warmup} steps{within('rewarmup')}"))
+        if self.decay:
+            lines.append(("decay", f"{self.decay} steps{within('decay')}"))
+        if self.replay is not None:
+            lines.append(("replay", f"{format_percent(self.replay)}{within('replay')}"))
+        if self.loss_potential is not None:
+            lines.append(("loss potential", f"{format_percent(self.loss_potential)}{within('loss-potential')}"))
+        if self.tokens is not None:
+            lines.append(("tokens", quantity_text(self.tokens)))
+        for name in ("target_loss", "source_loss"):
+            if getattr(self, name) is not None:
+                low, high = getattr(self, f"{name}_lo"), getattr(self, f"{name}_hi")
+                span = "" if low is None else f" ({number_text(low)} to {number_text(high)})"
+                base = getattr(self, f"base_{name}")
+                text = f"{number_text(getattr(self, name))}{span} nats per token, from {number_text(base)}"
+                lines.append((name.replace("_", " "), text))
+        if self.forgetting is not None:
+            lines.append(("forgetting", self._show("forgetting", self.forgetting)))
+        if self.weighted_change is not None:
+            lines.append(
+                ("weighted loss", f"{number_text(self.weighted_loss)}, changed by {self.weighted_change:+.4f}")
+            )
+        lines.append(("binding", ", ".join(self.binding) or "nothing"))
+        if self.risk is not None:
+            lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
+        return lines
+
+    def _show(self, name: str, value: float) -> str:
+        if name == "forgetting" and self.forgetting_measure == "relative":
+            return format_percent(value, 4)
+        return number_text(value)
+
+
+def _show_choice(name: str, value: float) -> str:
+    if name == "steps":
+        return format_quantity(value, 4)
+    return f"{value:.3g}" if name == "peak" else format_percent(value)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit: its option, the quantity, and the most that is allowed."""
+
+    name: str
+    quantity: str
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Everything that decides how good a choice is.
+
+    Parameters
+    ----------
+    target, source
+        The fits; the source may be missing.
+    space
+        What may be chosen.
+    goal, weight
+        What is minimised.
+    limits, measure, base_loss, risk
+        Limits, how forgetting counts, the base model's measured source loss where given, and the probability with which
+        limits hold.
+    """
+
+    target: CurveSide
+    source: CurveSide | None
+    space: Space
+    goal: Goal
+    weight: float
+    limits: tuple[Limit, ...]
+    measure: Measure
+    base_loss: float | None
+    risk: float | None
+
+    @property
+    def sides(self) -> tuple[CurveSide, ...]:
+        """The fits that there are."""
+        return (self.target,) if self.source is None else (self.target, self.source)
+
+    @cached_property
+    def _varies_base(self) -> bool:
+        return any(v.name == "loss-potential" for v in self.space.variables)
+
+    def quantities(self, choice: Choice, drawn: bool = False) -> dict[str, Array]:
+        """Return losses where CPT starts and ends, forgetting and steps, each a number or draws (s,)."""
+        schedule = choice.schedule
+        columns = shared_columns(self.sides, schedule, [schedule.n_pretrain, schedule.n_steps])
+        found: dict[str, Any] = {"steps": np.asarray(float(schedule.n_cpt))}
+        for side in self.sides:
+            rows = columns[side.reading]
+            ends = side.drawn(rows, choice.replay).T if drawn else side.losses(rows, choice.replay)
+            found[f"base_{side.role}_loss"], found[f"{side.role}_loss"] = ends
+            if side.role == "source":
+                if self.base_loss is not None:
+                    found["base_source_loss"] = np.asarray(self.base_loss)
+                elif drawn:  # the base model is not measured anew: its loss has no noise of its own
+                    found["base_source_loss"] = ends[0] / np.exp(side.noise[:, 0])
+                base = found["base_source_loss"]
+                change = found["source_loss"] - base
+                found["forgetting"] = change / base if self.measure == "relative" else change
+        return found
+
+    def weighted(self, found: Mapping[str, Any], start: str = "") -> float:
+        """Return the weighted loss; `start` = ``"base_"`` for that of the base model."""
+        loss = (1.0 - self.weight) * float(found[f"{start}target_loss"])
+        return loss if self.source is None else loss + self.weight * float(found[f"{start}source_loss"])
+
+    def value(self, found: Mapping[str, Any], steps: float) -> float:
+        """Return what is minimised; steps count by their logarithm."""
+        if self.goal == "weighted":
+            return self.weighted(found)
+        return float(np.log(steps)) if self.goal == "steps" else float(found[f"{self.goal}_loss"])
+
+    def evaluate(self, u: Array) -> tuple[float, Array]:
+        """Return the goal and the excess over each limit at a point of the unit box."""
+        choice = self.space.at(u)
+        found = self.quantities(choice)
+        steps = next(
+            (v.value(float(x)) for v, x in zip(self.space.variables, u, strict=True) if v.name == "steps"),
+            float(choice.schedule.n_cpt),
+        )
+        return self.value(found, steps), self.excess(choice, found)
+
+    def excess(self, choice: Choice, found: Mapping[str, Any] | None = None) -> Array:
+        """Return by how much each limit is exceeded, (limits,), at the probability asked for."""
+        if not self.limits:
+            return np.zeros(0)
+        if self.risk is None:
+            reached = self.quantities(choice) if found is None else found
+            return np.array([float(reached[limit.quantity]) - limit.value for limit in self.limits])
+        draws = self.quantities(choice, drawn=True)
+        return np.array(
+            [float(upper_quantile(draws[limit.quantity][:, None], self.risk)[0]) - limit.value for limit in self.limits]
+        )
+
+
+def schedule(
+    target: Any,
+    source: Any = None,
+    *,
+    weight_source: Any = None,
+    vary: Any = ("peak",),
+    ranges: Any = None,
+    schedules: Any = None,
+    run: str | None = None,
+    shape: str | None = None,
+    peak: Any = None,
+    steps: Any = None,
+    warmup: Any = None,
+    decay: Any = None,
+    end: Any = None,
+    replay: Any = None,
+    tokens_per_step: Any = None,
+    n_params: Any = None,
+    minimise: str | None = None,
+    max_forgetting: Any = None,
+    max_target_loss: Any = None,
+    max_source_loss: Any = None,
+    max_steps: Any = None,
+    base_source_loss: Any = None,
+    forgetting: str = "relative",
+    risk: Any = None,
+    interval: Any = 0.9,
+    seed: int = 0,
+) -> SchedulePlan:
+    """Find the best CPT schedule for a weight between the losses, or under limits.
+
+    With a weight, lambda_1 L_source + lambda_2 L_target at the last step is minimised (Wang et al. 2025, eq. 5,
+    arXiv:2505.07796), with lambda_2 = 1 - lambda_1. Without one, the target loss is minimised under the limits; under
+    a limit on the target loss alone the source loss; and where limits on both are given and steps may be chosen, steps.
+
+    Parameters
+    ----------
+    target, source
+        Fits of curve laws, or their files. The source may be missing where no limit and no weight needs it.
+    weight_source
+        lambda_1 in [0, 1].
+    vary
+        What may be chosen: peak, decay, end, rewarmup, replay, steps, loss-potential. Names, or one text with commas.
+    ranges
+        Other ranges, ``{"peak": (1e-5, 4e-4)}`` or ``["peak=1e-5:4e-4"]``. By default the peak lies between 1 % and
+        100 % of that of pre-training, steps between a tenth and four times those of the schedule (or up to
+        `max_steps`), replay within the fitted range, the re-warm-up between 0 and 30 % of the steps.
+    schedules, run
+        The schedules that are known: a file, a `Schedule`, or schedules by run; those of the fit where not given. Their
+        pre-training is the base model's; the CPT phase is what stands where nothing is chosen. `run` names one where
+        base models differ.
+    shape, peak, steps, warmup, decay, end, replay, tokens_per_step
+        The CPT phase where it is to differ from the known one, as in `cptlaw.schedules.Phase`; ``peak="base"`` goes on
+        at the base model's last rate. Default: a cosine to 0 of 10,000 steps, at the peak of pre-training.
+    n_params
+        Where a law reads it.
+    minimise
+        ``"target"``, ``"source"``, ``"steps"`` or ``"weighted"``, where the rule above is not what you want.
+    max_forgetting, max_target_loss, max_source_loss, max_steps
+        Limits.
+    base_source_loss, forgetting
+        The base model's measured source loss (that of the law where not given: the laws are finite there), and whether
+        forgetting is ``"relative"`` to it or ``"absolute"``.
+    risk
+        Probability with which each limit holds, under the fits' bootstrap over runs and the noise of a measurement.
+    interval
+        Coverage of the intervals of the losses; ``None`` for none.
+    seed
+        Of the scan.
+
+    Raises
+    ------
+    UsageError, DataError
+        If an argument is unusable or missing.
+
+    Notes
+    -----
+    The variables are those of the schedule, never the areas: areas are coupled by the schedule.
+    """
+    size = None if n_params is None else asked.positive(n_params, "n_params", "106M")
+    target_side = CurveSide.build(target, "target", size)
+    source_side = None if source is None else CurveSide.build(source, "source", size)
+    sides = (target_side,) if source_side is None else (target_side, source_side)
+    coverage = None if interval is None else asked.probability(interval, "interval")
+    overrides = {"schedule": shape, "peak": peak, "warmup": warmup, "decay": decay, "end": end}
+    overrides["tokens_per_step"] = tokens_per_step
+    space = build_space(
+        sides, vary, ranges, schedules, run, steps=steps, max_steps=max_steps, overrides=overrides, replay=replay
+    )
+    question = _question(
+        target_side,
+        source_side,
+        space,
+        weight_source=weight_source,
+        minimise=minimise,
+        max_forgetting=max_forgetting,
+        max_target_loss=max_target_loss,
+        max_source_loss=max_source_loss,
+        base_source_loss=base_source_loss,
+        forgetting=forgetting,
+        risk=risk,
+    )
+    best = minimise_in_box(question.evaluate, len(space.variables), seed)
+    common = {
+        "goal": question.goal,
+        "weight_source": question.weight if weight_source is not None else None,
+        "forgetting_measure": question.measure,
+        "risk": question.risk,
+        "interval": coverage,
+    }
+    if not best.kept:
+        return _infeasible(question, best, common, seed)
+    return _answer(question, best, common, coverage)
+
+
+def _question(
+    target: CurveSide,
+    source: CurveSide | None,
+    space: Space,
+    *,
+    weight_source: Any,
+    minimise: str | None,
+    max_forgetting: Any,
+    max_target_loss: Any,
+    max_source_loss: Any,
+    base_source_loss: Any,
+    forgetting: str,
+    risk: Any,
+) -> Question:
+    limits = []
+    if max_forgetting is not None:
+        limits.append(Limit("max-forgetting", "forgetting", asked.quantity(max_forgetting, "max_forgetting")))
+    if max_source_loss is not None:
+        limits.append(
+            Limit("max-source-loss", "source_loss", asked.positive(max_source_loss, "max_source_loss", "2.1"))
+        )
+    if max_target_loss is not None:
+        limits.append(
+            Limit("max-target-loss", "target_loss", asked.positive(max_target_loss, "max_target_loss", "1.8"))
+        )
+    weight = None if weight_source is None else asked.share(weight_source, "weight_source")
+    on_source = [limit.name for limit in limits if limit.quantity != "target_loss"]
+    if source is None and (on_source or weight):
+        what = on_source[0] if on_source else "a weight of the source loss"
+        raise UsageError(f"{what} needs source= (--source), a fit of the source loss.")
+    goal: Goal
+    if minimise is not None:
+        goal = asked.one_of(minimise, "minimise", GOALS)
+    elif weight is not None:
+        goal = "weighted"
+    elif max_target_loss is not None and on_source and any(v.name == "steps" for v in space.variables):
+        goal = "steps"
+    else:
+        goal = "source" if max_target_loss is not None and not on_source and source is not None else "target"
+    if goal == "weighted" and weight is None:
+        raise UsageError("minimise='weighted' needs weight_source= (--weight-source), such as 0.5.")
+    if goal == "source" and source is None:
+        raise UsageError("minimise='source' needs source= (--source), a fit of the source loss.")
+    if goal == "steps" and not (limits and any(v.name == "steps" for v in space.variables)):
+        raise UsageError("minimise='steps' needs a limit that steps help to keep, and --vary steps.")
+    chance = None if risk is None else asked.probability(risk, "risk")
+    if chance is not None:
+        if not limits:
+            raise UsageError("risk (--risk) is the probability with which limits hold, but no limit was given.")
+        for side in (target, source):
+            if side is not None and not side.can_draw:
+                raise UsageError(
+                    f"risk (--risk): the {side.role} fit has {side.fit.n_runs} runs, which cannot say how runs differ. "
+                    f"Fit on at least three, or leave risk out."
+                )
+    base = None if base_source_loss is None else asked.positive(base_source_loss, "base_source_loss", "2.1")
+    if base is not None and any(v.name == "loss-potential" for v in space.variables):
+        raise UsageError(
+            "base_source_loss is one base model's loss, but loss-potential asks for another base model. Leave one out."
+        )
+    measure = asked.one_of(forgetting, "forgetting", MEASURES)
+    return Question(target, source, space, goal, weight or 0.0, tuple(limits), measure, base, chance)
+
+
+def _answer(question: Question, best: Best, common: Mapping[str, Any], interval: float | None) -> SchedulePlan:
+    choice = question.space.at(best.u)
+    found = question.quantities(choice)
+    cpt, whole = choice.cpt, choice.schedule
+    losses: dict[str, Any] = {}
+    findings: list[Finding] = []
+    for side in question.sides:
+        values, notes = side.forecast(whole, choice.replay, interval)
+        losses |= {f"{side.role}_loss{end}": value for end, value in values.items()}
+        losses[f"base_{side.role}_loss"] = float(found[f"base_{side.role}_loss"])
+        findings += [*notes, *(item for item in side.fit.findings if item.code in _TELLING)]
+    base_lr = whole.lr[: whole.n_pretrain + 1]
+    weighted = question.weighted(found) if question.goal == "weighted" else None
+    binding = [
+        limit.name
+        for limit, over in zip(question.limits, best.excess, strict=True)
+        if over > -1e-4 * max(abs(limit.value), 1e-2)
+    ]
+    for variable, x in zip(question.space.variables, best.u, strict=True):
+        if x <= 1e-6 or x >= 1 - 1e-6:
+            word = "smallest" if x < 0.5 else "largest"
+            binding.append(f"{variable.name} {word}")
+            if variable.name != "steps" and 0 < variable.value(float(x)) != 1:
+                findings.append(_at_edge(variable.name, variable.show(variable.value(float(x))), word))
+    return SchedulePlan(
+        feasible=True,
+        **common,
+        vary=dict(choice.values),
+        near_best=_near(question, best),
+        phases=tuple(whole.to_list()),
+        peak=cpt.peak,
+        end=float(whole.lr[-1]),
+        warmup=cpt.warmup,
+        decay=cpt.decay,
+        steps=cpt.steps,
+        replay=choice.replay if any(side.reads_replay for side in question.sides) else None,
+        tokens=None if cpt.tokens_per_step is None else cpt.tokens_per_step * cpt.steps,
+        loss_potential=float(base_lr[-1] / base_lr.max()) if whole.n_pretrain and base_lr.max() > 0 else None,
+        **losses,
+        weighted_loss=weighted,
+        weighted_change=None if weighted is None else weighted - question.weighted(found, "base_"),
+        forgetting=float(found["forgetting"]) if "forgetting" in found else None,
+        binding=tuple(binding),
+        findings=by_severity(findings),
+    )
+
+
+_TELLING = ("degenerate-shift", "given-parameters", "not-converged", "rank-deficient")
+
+
+def _at_edge(name: str, text: str, word: str) -> Finding:
+    return Finding(
+        "info",
+        "choice-at-edge",
+        f"the best {name} is the {word} one that was searched, {text}; a better one may lie beyond.",
+        f"Widen the range with ranges= (--range {name}=LOW:HIGH), at the risk of extrapolating ({MEANING[name]}).",
+    )
+
+
+def _near(question: Question, best: Best) -> dict[str, tuple[float, float]]:
+    """Return for each choice the range over which the goal stays near the best, the others held."""
+    tolerance = NEAR if question.goal != "steps" else 0.02  # 2 % more steps
+    found = {}
+    for k, variable in enumerate(question.space.variables):
+        allowed = [best.u[k]]
+        for x in np.linspace(0.0, 1.0, NEAR_POINTS):
+            u = best.u.copy()
+            u[k] = x
+            value, excess = question.evaluate(u)
+            if value <= best.value + tolerance and np.all(excess <= KEPT):
+                allowed.append(x)
+        found[variable.name] = (variable.value(min(allowed)), variable.value(max(allowed)))
+    return found
+
+
+def _infeasible(question: Question, best: Best, common: Mapping[str, Any], seed: int) -> SchedulePlan:
+    """Say which limits cannot be kept, and how far one can get."""
+    reachable: dict[str, float | None] = {}
+    blocking = []
+    dimensions = len(question.space.variables)
+    for k, limit in enumerate(question.limits):
+        others = tuple(other for j, other in enumerate(question.limits) if j != k)
+        without = replace(question, limits=others)
+        alone = replace(question, limits=(limit,))
+
+        def least(u: Array, without: Question = without, alone: Question = alone) -> tuple[float, Array]:
+            choice = without.space.at(u)
+            found = without.quantities(choice)
+            return float(alone.excess(choice, found)[0]), without.excess(choice, found)
+
+        lowest = minimise_in_box(least, dimensions, seed)
+        reachable[limit.quantity] = lowest.value + limit.value if lowest.kept else None
+        if lowest.kept:  # lifting this one alone makes a plan
+            blocking.append(limit.name)
+    names = blocking or [limit.name for limit, over in zip(question.limits, best.excess, strict=True) if over > KEPT]
+    return SchedulePlan(
+        feasible=False,
+        **common,
+        blocking=" or ".join(names) if blocking else " and ".join(names),
+        best_reachable=reachable,
+    )

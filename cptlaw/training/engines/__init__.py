@@ -1,1 +1,0 @@
-"""Engines: where the jobs of a sweep run."""
