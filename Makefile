@@ -6,7 +6,11 @@ RUN := $(VENV)/bin/python
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo reproduction test lint types contract studies bench clean
+# PyPI's torch for Linux brings gigabytes of CUDA. For the CPU build elsewhere:
+#   make test-training TORCH='torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu'
+TORCH ?= torch==2.13.0
+
+.PHONY: demo reproduction test test-training lint types contract studies bench clean
 
 demo: $(VENV)/.core  ## the main job on the real example runs, from a table to a plan
 	$(RUN) examples/demo.py
@@ -16,6 +20,9 @@ reproduction: $(VENV)/.core  ## the PTPP paper's study on the example runs; figu
 
 test: $(VENV)/.dev  ## the whole suite
 	$(RUN) -m pytest -n auto
+
+test-training: $(VENV)/.training  ## the sweep: training, killing, resuming
+	$(RUN) -m pytest -n auto tests/training cptlaw/training
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
@@ -56,3 +63,8 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.training: $(VENV)/.dev
+	$(RUN) -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[training]'
+	@touch $@

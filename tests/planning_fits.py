@@ -8,6 +8,8 @@ import pytest
 
 from cptlaw.fitting import Fit
 from cptlaw.fitting.fit_law import Options
+from cptlaw.fitting.problem import Problem
+from cptlaw.fitting.restraint import Restraint
 from cptlaw.laws import law
 
 # The golden parameters of spec 3.11, N and D in billions.
@@ -29,13 +31,11 @@ def made_fit(
     replay=(0.1, 0.25, 0.5, 1.0),
     tokens=(2e9, 200e9),
     base=None,
-    spread=0.0,
     noise=0.0,
-    n_draws=400,
     seed=0,
     kind=None,
 ):
-    """Return a fit whose data are the law's own losses, and whose draws are `spread` (relative) about `params`."""
+    """Return a fit whose data are the law's own losses, with noise in logs, and whose parameters are the true ones."""
     chosen = law(spec)
     rng = np.random.default_rng(seed)
     levels = itertools.product((2.4e8, 5e8, 8.1e9), (15.0, 31.0, 279.0), replay, np.geomspace(*tokens, 4))
@@ -43,7 +43,7 @@ def made_fit(
     data.insert(0, "run", [f"run-{i // 4}" for i in range(len(data))])
     params = chosen.check_params(params)
     data["loss"] = chosen.predict(params, data, role) * np.exp(noise * rng.normal(size=len(data)))
-    draws = np.array(list(params.values())) * np.exp(spread * rng.normal(size=(n_draws, len(params))))
+    problem = Problem(chosen, chosen.bind(data, role), data["loss"].to_numpy(), Restraint())
     return Fit(
         law=chosen,
         on=role,
@@ -62,8 +62,7 @@ def made_fit(
         base=pd.DataFrame(columns=["n_params", "ptpp", "loss"]) if base is None else base,
         options=Options(chosen.delta),
         provenance={"n_params_kind": kind},
-        optima=np.zeros((1, len(params))),
-        _cache={"draws": draws},
+        optima=np.concatenate(problem.coordinates(params))[None],
     )
 
 

@@ -120,7 +120,7 @@ def test_random_laws_and_limits(seed):
             for name, shape in candidate.shapes.items():
                 low, high = (float(shape.to_axis(end)) for end in shape.start_range)
                 params[name] = float(shape.from_axis(rng.uniform(low, high)))
-            forms.append(made_fit(candidate.spec, params, role, n_draws=2))
+            forms.append(made_fit(candidate.spec, params, role))
         at = pd.DataFrame({**MODEL, "replay": [rng.uniform(0.1, 0.5)], "tokens": [np.exp(rng.uniform(21, 27))]})
         highest = [float(fit.law.predict(fit.params, at, fit.role)[0] * np.exp(rng.normal(0, 0.02))) for fit in forms]
         found = plan(forms, max_target_loss=highest[0], max_source_loss=highest[1])

@@ -69,7 +69,9 @@ reference = options.several(
     show_default=True,
     help="Read target tokens once, or repeat them at the discounted worth of Muennighoff et al.",
 )
-@options.several(risk, options.interval, options.as_json)
+@risk
+@click.option("--savings/--no-savings", default=True, help="With --risk: which next runs would pay for themselves.")
+@options.several(options.interval, options.as_json)
 def min_tokens(as_json: bool, **question: Any) -> None:
     """Find the fewest tokens, and the replay, that keep limits on forgetting and losses.
 

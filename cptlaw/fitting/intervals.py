@@ -98,13 +98,18 @@ def _interval(fit: Fit, frame: pd.DataFrame, loss: Array, interval: float) -> tu
     it in quadrature.
     """
     ends = profile(fit, frame, interval)
-    scatter = t_quantile(interval, max(fit.n_points - fit.rank, 1)) * noise(fit).spread
+    scatter = measurement_scatter(fit, interval)
     centre = np.log(loss)
     wider = rollout_width(fit)
     low = np.exp(centre - wider * np.hypot(centre - ends[:, 0], scatter))
     high = np.exp(centre + wider * np.hypot(ends[:, 1] - centre, scatter))
     silent = ~np.isfinite(ends)
     return np.where(silent[:, 0], np.nan, low), np.where(silent[:, 1], np.nan, high), np.asarray(silent.any(axis=1))
+
+
+def measurement_scatter(fit: Fit, interval: float) -> float:
+    """Return the half-width in log loss that the noise of one measurement has."""
+    return t_quantile(interval, max(fit.n_points - fit.rank, 1)) * noise(fit).spread
 
 
 def rollout_width(fit: Fit) -> float:

@@ -9,6 +9,7 @@ Axes: s = coordinate vectors side by side, n = rows, k = free amplitudes, m = fr
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -174,6 +175,18 @@ class Problem:
             found.update(dict.fromkeys(group, axis.from_axis(z[:, m])))
         found = self.law.reported(found)
         return np.stack([np.broadcast_to(found[name], len(z)) for name in self.law.parameters], axis=1)
+
+    def coordinates(self, params: Mapping[str, float]) -> tuple[Array, Array]:
+        """Return the coordinates (c, z) of parameters of the law: the inverse of `parameters`, shapes (k,) and (m,)."""
+        given = self.law.fitted(params)
+        z = np.array(
+            [axis.to_axis(given[group[0]]) for axis, group in zip(self._axes, self.shape_groups, strict=True)],
+            dtype=float,
+        )
+        _, scales = self.normalised(self.columns(z[None], order=1)[1])
+        values = [float(np.ravel(scale.value if isinstance(scale, Jet) else scale)[0]) for scale in scales]
+        natural = [float(given[group[0]]) for group in self.amplitude_groups]
+        return np.array(natural) * np.array(values), z
 
 
 def _mean_size(column: Jet) -> Jet:

@@ -89,6 +89,27 @@ def profile(fit: Fit, frame: pd.DataFrame, probability: float) -> Array:
     array
         Lower and upper end; minus or plus infinity where the data does not bound the loss.
     """
+    return walk(fit, frame, probability).ends
+
+
+@dataclass(frozen=True, eq=False)
+class Walked:
+    """What the data allows at some rows.
+
+    Attributes
+    ----------
+    ends
+        Lower and upper end of the fitted log loss, shape (n, 2); infinite where the data does not bound it.
+    allowed
+        Parameter vectors that were met on the way and that the data allows, the fit first, shape (s, parameters).
+    """
+
+    ends: Array
+    allowed: Array
+
+
+def walk(fit: Fit, frame: pd.DataFrame, probability: float) -> Walked:
+    """Walk along the profile at each row; see `profile`."""
     problem = fit.problem()
     centre = np.log(fit.predict(frame))
     x = fit.law.bind(frame, fit.role)
@@ -116,7 +137,8 @@ def profile(fit: Fit, frame: pd.DataFrame, probability: float) -> Array:
         else:
             allowed = losses[rises <= max(limits.values()), i]
             ends[i] = [allowed.min(initial=centre[i]), allowed.max(initial=centre[i])]
-    return ends
+    best = np.array([[fit.params[name] for name in fit.law.parameters]])
+    return Walked(ends, np.concatenate([best, known.parameters[rises <= max(limits.values(), default=0.0)]]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,6 +53,13 @@ class BestReplay:
         """Return the best replay and its target loss; infinite where no replay keeps the limits."""
         return minimise(self.loss, self.low, self.high, self.violation if self.limits else None)
 
+    def mix(self) -> tuple[float, float]:
+        """Return replay and tokens of the answer or, where there is none, of the mix that comes nearest."""
+        replay, loss = self.solve()
+        if not np.isfinite(loss):
+            replay, _ = minimise(self.violation, self.low, self.high)
+        return replay, float(self.tokens(np.array([replay]))[0])
+
     def binding(self, at: float) -> tuple[str, ...]:
         """Name the limits on which the best replay lies."""
         point = np.array([at])

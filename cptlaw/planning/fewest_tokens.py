@@ -16,9 +16,10 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import asked
 from cptlaw.planning.expected import at_edge, expected_at, fixed_fields
-from cptlaw.planning.limits import QUANTITY, Limit
+from cptlaw.planning.limits import QUANTITY, Limit, settled
 from cptlaw.planning.repetition import REPETITION, Repetition, effective_tokens, tokens_for_effective
 from cptlaw.planning.result import MixPlan, quantity_text
+from cptlaw.planning.saving import Saving, saving
 from cptlaw.planning.search import minimise
 from cptlaw.planning.setting import Setting, build_setting
 from cptlaw.units import format_percent, format_quantity
@@ -28,6 +29,7 @@ ROUNDING = 1e-12
 # A plan of more than this many times the tokens that a fit has seen is one on paper only: a law whose exponent has gone
 # to zero answers with more tokens than there are atoms.
 OUT_OF_REACH = 1e6
+NEARLY_ALL = 1e3  # times the most tokens that a fit has seen: where doubt is taken if no number of tokens will do
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,6 +40,8 @@ class MinTokensPlan(MixPlan):
     ----------
     price_of_doubt
         With `risk`: tokens beyond those of the plan without it; ``None`` where either is infeasible.
+    saving
+        With `risk`: the runs that would pay for themselves by narrowing the intervals, and what they save.
     unique_target_tokens, repetition, target_epochs
         The unique target tokens that there are, what is said of repeating them, and how often the plan reads them.
     effective_tokens
@@ -47,6 +51,7 @@ class MinTokensPlan(MixPlan):
     """
 
     price_of_doubt: float | None = None
+    saving: Saving | None = None
     unique_target_tokens: float | None = None
     repetition: str | None = None
     target_epochs: float | None = None
@@ -72,7 +77,18 @@ class MinTokensPlan(MixPlan):
             )
         if self.price_of_doubt is not None:
             lines.append(("price of doubt", f"{quantity_text(self.price_of_doubt)} tokens more than without risk"))
+        if self.saving is not None:
+            lines.append(("next runs", _saving_text(self.saving)))
         return lines
+
+
+def _saving_text(found: Saving) -> str:
+    if not found.cells:
+        return f"none within {quantity_text(found.budget)} FLOPs, the price of doubt, would pay for themselves"
+    return (
+        f"{len(found.cells)} for {quantity_text(found.flops)} FLOPs would save about "
+        f"{quantity_text(found.saved_tokens)} tokens ({quantity_text(found.saved_flops)} FLOPs)"
+    )
 
 
 @dataclass(frozen=True)
@@ -134,6 +150,17 @@ class _Question:
             )
         return replay, tokens
 
+    def mix(self) -> tuple[float, float]:
+        """Return replay and tokens of the answer or, where there is none, of the mix that comes nearest."""
+        replay, tokens = self.solve()
+        if not np.isfinite(tokens):
+            replay, _ = minimise(self.violation, self.low, self.high)
+            seen = max(limit.side.fitted_tokens[1] for limit in self.limits)
+            tokens = min(float(self.most(np.array([replay]))[0]), NEARLY_ALL * seen)
+        if self.unique is None or self.repetition == "forbid":
+            return replay, tokens
+        return replay, float(effective_tokens(tokens, replay, self.unique))
+
     def _room(self, replay: Array) -> Array:
         """Return the worst quantity relative to its limit at the least tokens, (n,)."""
         worst = np.full(len(replay), -np.inf)
@@ -162,6 +189,7 @@ def min_tokens(
     max_replay: Any = None,
     max_tokens: Any = None,
     risk: Any = None,
+    savings: bool = True,
     interval: Any = 0.9,
 ) -> MinTokensPlan:
     """Find the fewest adaptation tokens, and the replay, that keep limits on forgetting and losses.
@@ -199,8 +227,11 @@ def min_tokens(
     risk
         Probability with which each limit must hold for a measured loss under the fits' uncertainty, such as 0.9;
         ``None`` plans on the point forecasts. The plan then says what that costs in tokens (`price_of_doubt`).
+    savings
+        With `risk`: also work out which next runs would pay for themselves, as `cptlaw.suggest` does (`saving`). Takes
+        some seconds.
     interval
-        Coverage of the intervals of the losses; ``None`` for none, which saves the bootstrap.
+        Coverage of the intervals of the losses; ``None`` for none, which saves time.
 
     Returns
     -------
@@ -261,10 +292,9 @@ def min_tokens(
     ceiling = np.inf if max_tokens is None else asked.positive(max_tokens, "max_tokens", "100B")
     least = min(setting.smallest_fitted_tokens, ceiling)
     question = _Question(setting.limits, setting.low, setting.high, least, ceiling, unique, rule)
+    certain = question.solve() if setting.risk is not None else None
+    question, restless = settled(question)
     replay, tokens = question.solve()
-    certain = None
-    if setting.risk is not None:
-        certain = replace(question, limits=tuple(replace(limit, risk=None) for limit in setting.limits)).solve()
     fields = fixed_fields(setting) | {
         "unique_target_tokens": unique,
         "max_tokens": None if max_tokens is None else ceiling,
@@ -272,7 +302,7 @@ def min_tokens(
     if unique is not None:
         fields["repetition"] = rule
     if not np.isfinite(tokens):
-        found = by_severity([*setting.findings, *_doubt_decides(certain)])
+        found = by_severity([*setting.findings, *restless, *_doubt_decides(certain)])
         why = _certificate(question, setting, max_tokens is not None)
         return MinTokensPlan(feasible=False, findings=found, **fields, **why)
     repeated = unique is not None and rule == "discount"
@@ -282,6 +312,15 @@ def min_tokens(
         fields["target_epochs"] = (1.0 - replay) * tokens / unique
     if certain is not None and np.isfinite(certain[1]):
         fields["price_of_doubt"] = tokens - certain[1]
+        if savings and setting.risk is not None and setting.risk > 0.5 and not restless:
+            fields["saving"] = saving(
+                question.limits,
+                replay,
+                tokens if counted is None else counted,
+                tokens - certain[1],
+                2.0 * setting.risk - 1.0,
+                lambda limits: replace(question, limits=limits).solve()[1],
+            )
     return MinTokensPlan(
         feasible=True,
         binding=_binding(question, setting, replay, tokens),
@@ -289,6 +328,7 @@ def min_tokens(
         findings=by_severity(
             [
                 *setting.findings,
+                *restless,
                 *found_there,
                 *at_edge(setting, replay),
                 *_at_floor(question, tokens),

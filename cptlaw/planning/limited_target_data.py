@@ -13,6 +13,7 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.planning import asked
 from cptlaw.planning.best_replay import BestReplay
 from cptlaw.planning.expected import expected_at, fixed_fields
+from cptlaw.planning.limits import settled
 from cptlaw.planning.result import MixPlan
 from cptlaw.planning.setting import Setting, build_setting
 from cptlaw.units import format_percent, format_quantity
@@ -112,16 +113,17 @@ def limited_data(
             f"that does, such as dcpt-l3."
         )
     question = BestReplay(setting.target, lambda at: own / (1.0 - at), setting.limits, setting.low, setting.high)
+    question, restless = settled(question)
     share, loss = question.solve()
     fields = fixed_fields(setting)
     if not np.isfinite(loss):
         fields |= question.certificate()
-        return LimitedDataPlan(feasible=False, findings=by_severity(setting.findings), **fields)
+        return LimitedDataPlan(feasible=False, findings=by_severity([*setting.findings, *restless]), **fields)
     values, found = expected_at(setting, share, own / (1.0 - share))
     return LimitedDataPlan(
         feasible=True,
         binding=question.binding(share),
-        findings=by_severity([*setting.findings, *found, *_about_the_answer(setting, own, share)]),
+        findings=by_severity([*setting.findings, *restless, *found, *_about_the_answer(setting, own, share)]),
         **(fields | values),
     )
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from cptlaw.errors import UsageError
+from cptlaw.findings import Finding
+from cptlaw.fitting.intervals import measurement_scatter, rollout_width
+from cptlaw.fitting.profile import walk
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.reference import Reference
 from cptlaw.planning.side import Side
@@ -19,6 +23,13 @@ MEASURES: tuple[Measure, ...] = ("relative", "absolute")
 LimitName = Literal["max-forgetting", "max-target-loss", "max-source-loss"]
 
 QUANTITY = {"max-forgetting": "forgetting", "max-target-loss": "target_loss", "max-source-loss": "source_loss"}
+
+
+MIN_LOG_TOKENS, MAX_LOG_TOKENS = -20.0, 600.0
+DOUBLINGS, BISECTIONS, CLOSE = 12, 60, 1e-10  # of the search for the fewest tokens, in log tokens
+MOST_STRETCH = 2.0  # the interpolated end of a profile never lies farther beyond the last law met
+ROUNDS = 8
+SETTLED = 1e-4  # relative change of a limited quantity that a further walk may still make
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ class Forgetting:
         return start * (1.0 + value) if self.measure == "relative" else start + value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Limit:
     """An upper limit on one quantity, certain or held with a probability.
 
@@ -62,13 +73,17 @@ class Limit:
     forgetting
         For limits on forgetting.
     risk
-        Probability with which a measured loss must keep the limit; ``None`` for the point forecast. Parameters come
-        from the fit's bootstrap over runs, and the noise of one measurement from its residuals.
+        Probability with which a measured loss must keep the limit; ``None`` for the point forecast.
+    laws
+        Parameter vectors that the data allows with this probability, (s, parameters), as far as `learned` met them.
+    stretch
+        Doubt about the fitted loss where it was last learned, relative to the worst of `laws` there, at least 1.
 
     Notes
     -----
-    A measured loss L exp(e) keeps a limit T where L <= T exp(-e). The law falls with tokens, so it does so from some
-    number of tokens on, one for each draw; with the probability asked for it does from the quantile of these on.
+    With a risk p the upper end of the central interval of coverage 2 p - 1, as `cptlaw.forecast` gives it, must keep
+    the limit. That end is known exactly where a walk along the profile was made; in between, the worst of the laws
+    that all walks met stands for it. `settled` walks where the plan lies, until that changes nothing any more.
     """
 
     name: LimitName
@@ -76,42 +91,144 @@ class Limit:
     side: Side
     forgetting: Forgetting | None = None
     risk: float | None = None
+    laws: Array | None = None
+    stretch: float = 1.0
 
     def tokens(self, replay: Array) -> Array:
         """Return the fewest tokens that keep the limit at each replay, (n,); infinity where none do."""
-        needed = self.side.curve(replay, drawn=self.risk is not None).tokens(self._threshold)
-        return needed if self.risk is None else upper_quantile(needed, self.risk)
+        threshold = self.value if self.forgetting is None else self.forgetting.loss_at(self.value)
+        needed = self.side.curve(replay).tokens(threshold)
+        if self.laws is None:
+            return needed
+        with np.errstate(divide="ignore"):
+            start = np.clip(np.log(needed), MIN_LOG_TOKENS, MAX_LOG_TOKENS)
+        upper = self._upper(replay)
+        low, high, step = start.copy(), start.copy(), np.full(len(start), 0.5)
+        for _ in range(DOUBLINGS):
+            fails = upper(np.exp(np.minimum(high, MAX_LOG_TOKENS))) > threshold
+            low, high = np.where(fails, high, low), np.where(fails, high + step, high)
+            step = np.where(fails, 2.0 * step, step)
+            if not fails.any() or high[fails].min() > MAX_LOG_TOKENS:
+                break
+        never = ~np.isfinite(needed) | (high > MAX_LOG_TOKENS)
+        low, high = np.minimum(low, MAX_LOG_TOKENS), np.minimum(high, MAX_LOG_TOKENS)
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (low + high)
+            fails = upper(np.exp(middle)) > threshold
+            low, high = np.where(fails, middle, low), np.where(fails, high, middle)
+            if np.all(high - low < CLOSE):
+                break
+        return np.where(never, np.inf, np.where(needed <= 0, needed, np.exp(high)))
 
     def reached(self, replay: Array, tokens: Any) -> Array:
         """Return the limited quantity at replay and tokens, (n,): the value kept with the probability asked for."""
-        loss = self.side.curve(replay, drawn=self.risk is not None).loss(tokens)
-        if self.risk is None:
-            return np.asarray(loss if self.forgetting is None else self.forgetting.of(loss), dtype=float)
-        measured = loss * np.exp(self.side.noise)
-        return upper_quantile(
-            measured if self.forgetting is None else self.forgetting.of(measured, self._base), self.risk
-        )
+        loss = self.side.curve(replay).loss(tokens) if self.laws is None else self._upper(replay)(tokens)
+        return np.asarray(loss if self.forgetting is None else self.forgetting.of(loss), dtype=float)
+
+    def learned(self, replay: Any, tokens: Any) -> Limit:
+        """Return the limit with what the data allows at some mixes; the limit itself where it is certain.
+
+        Parameters
+        ----------
+        replay, tokens
+            One mix, or several: numbers or (n,).
+        """
+        if self.risk is None or self._coverage == 0:
+            return self
+        replay, tokens = (np.atleast_1d(np.asarray(value, dtype=float)) for value in (replay, tokens))
+        met = walk(self.side.fit, self.side.frame(replay, tokens), self._coverage)
+        laws = met.allowed if self.laws is None else np.concatenate([self.laws, met.allowed])
+        point = self.side.curve(replay).loss(tokens)
+        farthest = np.log(self.side.curve(replay, laws).loss(tokens) / point).max(axis=0)
+        exact = met.ends[:, 1] - np.log(point)
+        # Where the data bounds nothing the walk ends at a factor of e, which no limit will hold.
+        known = np.isfinite(exact) & (farthest > 0)
+        stretch = float(np.clip((exact[known] / farthest[known]).max(initial=1.0), 1.0, MOST_STRETCH))
+        return replace(self, laws=self._worst(laws, float(tokens.max())), stretch=stretch)
+
+    @property
+    def _coverage(self) -> float:
+        """Coverage of the central interval whose upper end must keep the limit."""
+        return 0.0 if self.risk is None else 2.0 * self.risk - 1.0
 
     @cached_property
-    def _base(self) -> Any:
-        """Draws of the reference loss, or the loss itself where it is a measurement."""
-        return None if self.forgetting is None else self.forgetting.reference.draws(len(self.side.draws))
+    def _own_doubt(self) -> float:
+        """Doubt that does not come from the law, in log loss: the noise of a measurement, and the reference's own."""
+        scatter = measurement_scatter(self.side.fit, self._coverage)
+        if self.forgetting is None:
+            return scatter
+        return math.hypot(scatter, self.forgetting.reference.half_width(self._coverage))
 
-    @cached_property
-    def _threshold(self) -> Any:
-        if self.risk is None:
-            return self.value if self.forgetting is None else self.forgetting.loss_at(self.value)
-        most = self.value if self.forgetting is None else self.forgetting.loss_at(self.value, self._base)
-        return most * np.exp(-self.side.noise)
+    def _upper(self, replay: Array) -> Callable[[Any], Array]:
+        """Return the upper end of the loss at each replay, (n,), as a function of tokens."""
+        point, excess = self.side.curve(replay), self._excess(self.laws, replay)
+        width, own = rollout_width(self.side.fit), self._own_doubt
+
+        def upper(tokens: Any) -> Array:
+            above = self.stretch * np.maximum(excess(tokens).max(axis=0), 0.0)
+            return np.asarray(point.loss(tokens) * np.exp(width * np.hypot(above, own)), dtype=float)
+
+        return upper
+
+    def _excess(self, laws: Any, replay: Array) -> Callable[[Any], Array]:
+        """Return by how much each law lies above the forecast, in log loss relative to its own reference, (s, n)."""
+        point, others = self.side.curve(replay), self.side.curve(replay, laws)
+        shift: Any = 0.0
+        if self.forgetting is not None:
+            base = self.forgetting.reference.under(laws)
+            shift = np.log(self.forgetting.loss_at(self.value, base)) - np.log(self.forgetting.loss_at(self.value))
+        return lambda tokens: np.log(others.loss(tokens)) - np.log(point.loss(tokens)) - shift
+
+    def _worst(self, laws: Array, tokens: float) -> Array:
+        """Return the laws that lie highest somewhere a plan may come to; the others decide nothing."""
+        levels, (least, most) = self.side.fitted_replay, self.side.fitted_tokens
+        replay = np.linspace(levels[0], levels[-1], 17) if len(levels) else np.zeros(1)
+        worst, excess = {0}, self._excess(laws, replay)  # the first is the fit itself
+        for at in np.geomspace(min(least, tokens), 100.0 * max(most, tokens), 17):
+            worst.update(excess(at).argmax(axis=0).tolist())
+        return laws[sorted(worst)]
 
 
-def upper_quantile(draws: Array, probability: float) -> Array:
-    """Return the smallest drawn value that at least this share of the draws does not exceed, (s, n) to (n,).
+class Question(Protocol):
+    """What is settled: something with limits that has an answer."""
 
-    A drawn value, never a blend of two: the draws may be infinite.
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits."""
+
+    def mix(self) -> tuple[float, float]:
+        """Return replay and tokens of the answer or, where there is none, of the mix that comes nearest."""
+
+
+Asked = TypeVar("Asked", bound=Question)
+
+
+def settled(question: Asked) -> tuple[Asked, tuple[Finding, ...]]:
+    """Return the question with limits that know what the data allows at its answer, and a finding if it moved on.
+
+    The answer is sought, the profile of each limited loss is walked there, and again with what was met, until the walk
+    says nothing new.
     """
-    rank = max(math.ceil(probability * len(draws) - 1e-9) - 1, 0)
-    return np.asarray(np.partition(draws, rank, axis=0)[rank], dtype=float)
+    for _ in range(ROUNDS):
+        replay, tokens = question.mix()
+        limits = tuple(limit.learned(replay, tokens) for limit in question.limits)
+        at = np.array([replay])
+        news = [
+            abs(after.reached(at, tokens)[0] - before.reached(at, tokens)[0]) / max(abs(after.value), 1e-2)
+            for before, after in zip(question.limits, limits, strict=True)
+        ]
+        question = replace(question, limits=limits)  # type: ignore[type-var]
+        if max(news, default=0.0) <= SETTLED:
+            return question, ()
+    return question, (
+        Finding(
+            "warning",
+            "risk-not-settled",
+            f"after {ROUNDS} rounds the doubt at the plan still changes it: its limits may hold with somewhat less "
+            f"than the probability asked for.",
+            "Narrow the range of replay, or add runs near the plan.",
+        ),
+    )
 
 
 def build_limits(
@@ -145,7 +262,7 @@ def build_limits(
         if not limits:
             raise UsageError("risk (--risk) is the probability with which limits hold, but no limit was given.")
         for limit in limits:
-            if not limit.side.can_draw:
+            if not limit.side.knows_doubt:
                 raise UsageError(
                     f"risk (--risk): the {limit.side.role} fit has {limit.side.fit.n_runs} runs, which cannot say how "
                     f"runs differ. Fit on at least three, or leave risk out."

@@ -27,6 +27,7 @@ from cptlaw.findings import Finding
 from cptlaw.fitting import Fit
 from cptlaw.fitting.fit_law import Options, Training, fit_rows
 from cptlaw.fitting.intervals import MIN_RUNS, extrapolation
+from cptlaw.fitting.profile import profile
 from cptlaw.laws import law
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.side import Side, as_fit
@@ -62,11 +63,16 @@ class Reference:
     kind: ReferenceKind
     loss: float
     findings: tuple[Finding, ...] = ()
-    _sample: Callable[[], Array] | None = field(default=None, repr=False)
+    _under: Callable[[Array], Array] | None = field(default=None, repr=False)
+    _half_width: Callable[[float], float] | None = field(default=None, repr=False)
 
-    def draws(self, count: int) -> float | Array:
-        """Return draws of the loss, (count, 1), or the loss itself where it is a measurement."""
-        return self.loss if self._sample is None else np.resize(self._sample(), (count, 1))
+    def under(self, laws: Array) -> Array:
+        """Return the loss under each of several source laws (s, parameters), (s, 1)."""
+        return np.full((len(laws), 1), self.loss) if self._under is None else self._under(laws)
+
+    def half_width(self, probability: float) -> float:
+        """Return how far below `loss` the reference may lie for reasons of its own, in logs; 0 for a measurement."""
+        return 0.0 if self._half_width is None else self._half_width(probability)
 
 
 def find_reference(
@@ -119,7 +125,7 @@ def find_reference(
                     INSTEAD,
                 ),
             ),
-            lambda: source.curve(1.0, drawn=True).limit,
+            lambda laws: source.curve(1.0, laws).limit,
         )
     if kind == "min-tokens":
         least = source.fitted_tokens[0]
@@ -136,7 +142,7 @@ def find_reference(
                     INSTEAD,
                 ),
             ),
-            lambda: source.curve(1.0, drawn=True).loss(least),
+            lambda laws: source.curve(1.0, laws).loss(least),
         )
     return _by_shifted_law(source)
 
@@ -198,9 +204,13 @@ def _by_base_law(source: Side, base_law: Any) -> Reference:
         f"token, not a measurement.{_measured_too(source)}",
         INSTEAD,
     )
+
+    def half_width(probability: float) -> float:
+        return float(np.log(loss) - profile(fitted, row, probability)[0, 0])
+
     # Fewer runs cannot say how runs differ; then the reference counts as known.
-    sample = (lambda: fitted.law.predict_many(fitted.draws(), row, fitted.role)) if fitted.n_runs >= MIN_RUNS else None
-    return Reference("base-law", loss, (note, *extrapolation(fitted, row.iloc[0])), sample)
+    doubt = half_width if fitted.n_runs >= MIN_RUNS else None
+    return Reference("base-law", loss, (note, *extrapolation(fitted, row.iloc[0])), None, doubt)
 
 
 def _by_shifted_law(source: Side) -> Reference:
@@ -220,7 +230,7 @@ def _by_shifted_law(source: Side) -> Reference:
         f"measurement.{_measured_too(source)}",
         INSTEAD,
     )
-    return Reference("shifted", loss, (note,), lambda: source.curve(1.0, drawn=True).loss(0.0))
+    return Reference("shifted", loss, (note,), lambda laws: source.curve(1.0, laws).loss(0.0))
 
 
 def _fit_base_law(source_fit: Fit) -> Fit:

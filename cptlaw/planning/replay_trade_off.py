@@ -13,6 +13,7 @@ from cptlaw.findings import by_severity
 from cptlaw.planning import asked
 from cptlaw.planning.best_replay import BestReplay
 from cptlaw.planning.expected import at_edge, expected_at, fixed_fields
+from cptlaw.planning.limits import settled
 from cptlaw.planning.result import MixPlan
 from cptlaw.planning.setting import build_setting
 
@@ -93,17 +94,18 @@ def trade_off(
         interval=interval,
     )
     question = BestReplay(setting.target, lambda at: np.full(len(at), total), setting.limits, setting.low, setting.high)
+    question, restless = settled(question)
     share, loss = question.solve()
     fields = fixed_fields(setting)
     if not np.isfinite(loss):
         fields |= question.certificate() | {"tokens": total}
-        return TradeOffPlan(feasible=False, findings=by_severity(setting.findings), **fields)
+        return TradeOffPlan(feasible=False, findings=by_severity([*setting.findings, *restless]), **fields)
     values, found = expected_at(setting, share, total)
     edges = at_edge(setting, share)
     return TradeOffPlan(
         feasible=True,
         binding=question.binding(share),
-        findings=by_severity([*setting.findings, *found, *edges]),
+        findings=by_severity([*setting.findings, *restless, *found, *edges]),
         **(fields | values),
     )
 

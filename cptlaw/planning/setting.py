@@ -114,6 +114,11 @@ def build_setting(
     highest_target = None if max_target_loss is None else asked.positive(max_target_loss, "max_target_loss", "1.8")
     highest_source = None if max_source_loss is None else asked.positive(max_source_loss, "max_source_loss", "2.1")
     chance = None if risk is None else asked.probability(risk, "risk")
+    if chance is not None and chance < 0.5:
+        raise UsageError(
+            f"{asked.label('risk')}: {risk!r} lets a limit fail more often than it holds. Expected the probability "
+            f"with which limits hold, from 0.5 to below 1, such as 0.9."
+        )
     coverage = None if interval is None else asked.probability(interval, "interval")
     measure = asked.one_of(forgetting, "forgetting", MEASURES)
     kind = asked.one_of(reference, "reference", REFERENCES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +13,7 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting import Fit, load_fit
-from cptlaw.fitting.intervals import MIN_RUNS, noise_draws
+from cptlaw.fitting.intervals import MIN_RUNS
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.token_curve import TokenCurve
 
@@ -116,18 +115,8 @@ class Side:
         """The fitted levels of replay, sorted; empty where the law does not read it."""
         return np.unique(self.fit.data["replay"].to_numpy(dtype=float)) if self.reads_replay else np.array([])
 
-    @cached_property
-    def draws(self) -> Array:
-        """Bootstrap draws of the parameters, (s, parameters)."""
-        return self.fit.draws()
-
-    @cached_property
-    def noise(self) -> Array:
-        """Draws of the log error of one measured loss, (s, 1)."""
-        return noise_draws(self.fit, len(self.draws))[:, None]
-
     @property
-    def can_draw(self) -> bool:
+    def knows_doubt(self) -> bool:
         """Whether there are enough runs to say how runs differ."""
         return self.fit.n_runs >= MIN_RUNS
 
@@ -137,10 +126,10 @@ class Side:
         columns = {"n_params": self.n_params, "tokens": tokens, "replay": replay, "ptpp": self.ptpp}
         return pd.DataFrame({name: np.broadcast_to(columns[name], replay.shape) for name in self.fit.law.inputs})
 
-    def curve(self, replay: Any, drawn: bool = False) -> TokenCurve:
-        """Return the loss as a function of tokens, one curve per replay (n,), and per draw where `drawn`."""
+    def curve(self, replay: Any, laws: Array | None = None) -> TokenCurve:
+        """Return the loss as a function of tokens, one curve per replay (n,), and per parameter vector of `laws`."""
         rows = self.frame(replay, self.fit.law.units["tokens"])
-        return self.fit.law.token_curve(self.draws if drawn else self.fit.params, rows, self.role)
+        return self.fit.law.token_curve(self.fit.params if laws is None else laws, rows, self.role)
 
     def losses(self, replay: Any, tokens: Any) -> Array:
         """Return losses at replay and tokens, (n,)."""

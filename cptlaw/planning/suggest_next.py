@@ -283,6 +283,24 @@ class Question:
         """Choose among candidates, for a budget in FLOPs."""
         return _answer(self, found, bases, budget, most)
 
+    def share_after(self, cells: list[Candidate]) -> float:
+        """Return which share of the doubt about the fitted loss is expected to be left after some runs."""
+        if not cells:
+            return 1.0
+        sample = before = self.sample(cells)
+        for place in range(len(cells)):
+            sample = sample.measured(place)
+        return float(np.sqrt(sample.variance / max(before.variance, 1e-300)))
+
+    def sample(self, found: list[Candidate]) -> Sample:
+        """Return the doubt as forecasts and losses of candidates over the sample of laws."""
+        fit, members = self.fit, self.doubt.members
+        losses = np.log(fit.law.predict_many(members, rows_of(found, self.asked.iloc[0], fit.law.inputs), fit.role))
+        forecasts = np.log(fit.law.predict_many(members, self.asked, fit.role)[:, 0])
+        usable = np.isfinite(losses).all(axis=1) & np.isfinite(forecasts)
+        noise = self.doubt.scatter / self.doubt.half_width
+        return Sample.of(forecasts[usable], losses[usable], found, errors(fit), noise)
+
 
 def question(fit: Fit, asked: pd.DataFrame, interval: float) -> Question:
     """Forecast a point and sample the doubt about it."""
@@ -292,12 +310,7 @@ def question(fit: Fit, asked: pd.DataFrame, interval: float) -> Question:
 
 def _answer(asking: Question, found: list[Candidate], bases: Bases, budget: float, most: int) -> Suggestion:
     fit, asked, before, open_doubt = asking.fit, asking.asked, asking.before, asking.doubt
-    noise = errors(fit)
-    members = open_doubt.members
-    losses = np.log(fit.law.predict_many(members, rows_of(found, asked.iloc[0], fit.law.inputs), fit.role))
-    forecasts = np.log(fit.law.predict_many(members, asked, fit.role)[:, 0])
-    usable = np.isfinite(losses).all(axis=1) & np.isfinite(forecasts)
-    sample = Sample.of(forecasts[usable], losses[usable], found, noise, open_doubt.scatter / open_doubt.half_width)
+    sample = asking.sample(found)
     chosen = choose(sample, found, bases, budget, most)
     shares = [float(np.sqrt(step.variance / max(sample.variance, 1e-300))) for step in chosen]
     widths = [open_doubt.width(), *(open_doubt.width(share) for share in shares)]

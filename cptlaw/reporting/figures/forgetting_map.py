@@ -19,6 +19,7 @@ from cptlaw.units import format_percent, format_quantity
 
 ROWS, COLUMNS = 61, 81  # of the map: replay, tokens
 RISKS = (0.8, 0.95)
+WALKS = 3  # places of an edge at which the doubt is walked
 DARK = "#B3261E"
 WIDER = 3.0  # times beyond what the fits have seen that the map shows
 
@@ -145,10 +146,21 @@ def map_table(setting: Setting, tokens: np.ndarray[Any, Any], replay: np.ndarray
 
 def tokens_needed(setting: Setting, replay: np.ndarray[Any, Any], risk: float | None) -> np.ndarray[Any, Any]:
     """Return the fewest tokens at which all limits hold at each replay, (r,), with a probability where one is given."""
-    need = np.zeros(len(replay))
+    found = np.zeros(len(replay))
     for limit in setting.limits:
-        need = np.maximum(need, replace(limit, risk=risk).tokens(replay))
-    return need
+        needed = replace(limit, risk=None, laws=None).tokens(replay)
+        if risk is not None:
+            doubtful = replace(limit, risk=risk, laws=None)
+            # What the data allows is walked at a few places of the edge, then at the edge that follows from it.
+            for _ in range(2):
+                places = np.flatnonzero(np.isfinite(needed) & (needed > 0))
+                if not len(places):
+                    break
+                places = places[np.unique(np.linspace(0, len(places) - 1, WALKS).round().astype(int))]
+                doubtful = doubtful.learned(replay[places], needed[places])
+                needed = doubtful.tokens(replay)
+        found = np.maximum(found, needed)
+    return found
 
 
 def _grid(setting: Setting, plan: MinTokensPlan | None, max_tokens: float | None) -> tuple[Any, Any]:
@@ -181,7 +193,7 @@ def _limits(drawing: Any, setting: Setting, tokens: Any, replay: Any, risks: tup
         hoverinfo="skip",
     )
     shown = []
-    drawn = setting.risk is not None or all(limit.side.can_draw for limit in setting.limits)
+    drawn = setting.risk is not None or all(limit.side.knows_doubt for limit in setting.limits)
     for risk, dash in zip(risks if drawn else (), ("dot", "dash", "longdash", "dashdot"), strict=False):
         need = tokens_needed(setting, replay, risk)
         inside = np.isfinite(need) & (need <= tokens[-1])

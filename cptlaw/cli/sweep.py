@@ -1,0 +1,66 @@
+"""The verb sweep."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+
+from cptlaw.cli import options
+from cptlaw.cli.output import show_json, show_next
+
+
+@click.command()
+@click.argument("recipe", metavar="SWEEP.yaml", type=click.Path())
+@click.option(
+    "--engine", default="local", show_default=True, metavar="ENGINE", help="Where runs run: local, ray, slurm."
+)
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="N", help="Processes of the local engine. [default: one per core]"
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Print every run with its tokens, FLOPs, time and disk, and train nothing."
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="PLACE",
+    help="Where results go: a folder or an fsspec URL; with --dry-run the folder for one manifest per run. "
+    "[default: the name of the recipe]",
+)
+@click.option("--retry-failed", is_flag=True, help="Try the runs again that failed before.")
+@options.as_json
+def sweep(
+    recipe: str, engine: str, workers: int | None, dry_run: bool, output: str | None, retry_failed: bool, as_json: bool
+) -> None:
+    """Train the runs of a recipe: pre-training ladders, then continual pre-training with replay.
+
+    Stopped at any moment, the same command goes on where it was. A run that fails does not stop the others.
+
+    \b
+    Example:
+      cptlaw sweep sweep.yaml --dry-run
+      cptlaw sweep sweep.yaml -o results
+      cptlaw fit results/runs.csv --law ptpp-gate --on target -o target.json
+    """
+    from cptlaw.training import sweep as verb
+
+    found: Any
+    if dry_run:
+        found = verb.dry_run(recipe, output, engine=engine, workers=workers)
+    else:
+        found = verb.sweep(recipe, output, engine=engine, workers=workers, retry_failed=retry_failed)
+    if as_json:
+        show_json(found.to_dict())
+        return
+    click.echo(found.summary())
+    command = f"cptlaw sweep {shlex.quote(recipe)}"
+    if dry_run and output:
+        show_next("follow the manifests with your own trainer, then cptlaw import its logs")
+    elif dry_run:
+        show_next(f"{command} -o results")
+    elif found.failed:
+        show_next(f"mend the cause, then {command} -o {shlex.quote(found.store)} --retry-failed")
+    else:
+        show_next(f"cptlaw fit {shlex.quote(found.store)}/runs.csv --law ptpp-gate --on target -o target.json")

@@ -1,0 +1,1 @@
+"""Engines: where the jobs of a sweep run."""

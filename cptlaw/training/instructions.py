@@ -1,0 +1,122 @@
+"""Each run of a sweep as a plain manifest that any trainer can follow: Megatron, torchtitan, NeMo, or your own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cptlaw.schedules import Phase, Schedule
+from cptlaw.training import models
+from cptlaw.training.jobs import Job, Sweep
+
+
+def write_instructions(sweep: Sweep, folder: Path) -> list[Path]:
+    """Write one JSON file per run into a folder, dependencies named, and return the files.
+
+    Parameters
+    ----------
+    sweep
+        The jobs.
+    folder
+        Where the files go; it is made if it is not there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {job.id: job.name for job in sweep.jobs}
+    files = []
+    for job in sweep.jobs:
+        path = folder / f"{job.name}.json"
+        path.write_text(json.dumps(instructions(job, sweep, names), indent=2) + "\n", encoding="utf-8")
+        files.append(path)
+    return files
+
+
+def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any]:
+    """Return what a trainer must do for one run.
+
+    Parameters
+    ----------
+    job
+        The run.
+    sweep
+        The sweep that it belongs to.
+    names
+        Identity -> name of the jobs that it may start from.
+    """
+    definition = job.definition
+    first, last = definition["steps"]
+    per_step = definition["batch"] * definition["context"]
+    lr = Schedule([Phase(**phase) for phase in definition["phases"]]).lr
+    start = dict(definition["start"])
+    told: dict[str, Callable[[Any], dict[str, Any]]] = {
+        "seed": lambda seed: {"from": "scratch", "seed": seed},
+        "state": lambda key: {"from": names[key], "with_optimizer_state": True},
+        "weights": lambda key: {"from": names[key], "with_optimizer_state": False},
+        "pretrained": lambda _: {"from": "pretrained", "with_optimizer_state": False},
+    }
+    ((kind, value),) = start.items()
+    texts = definition["mix"]["texts"]
+    share = definition["mix"]["share"]
+    shares = [share] if len(texts) == 1 else [share, f"1 - {share}"]
+    return {
+        "run": job.name,
+        "kind": job.kind,
+        "id": job.id,
+        "columns": {key: value for key, value in job.columns.items() if value is not None},
+        "start": told[kind](value),
+        "model": {**definition["model"], "transformers": _config(definition["model"])},
+        "data": {
+            "mix": [
+                {
+                    "text": sweep.texts[key]["name"],
+                    "share_of_tokens": part,
+                    "source": _public(sweep.texts[key]["source"]),
+                }
+                for key, part in zip(texts, shares, strict=True)
+            ],
+            "tokenizer": sweep.texts[texts[0]]["tokenizer"],
+            "context": definition["context"],
+            "seed": definition["mix"]["seed"],
+        },
+        "batch": {"sequences_per_step": definition["batch"], "tokens_per_step": per_step},
+        "steps": {"first": first + 1, "last": last, "tokens": job.tokens},
+        "optimizer": definition["optimizer"],
+        "precision": definition["precision"],
+        "learning_rate": {
+            "phases": definition["phases"],
+            "at_steps": [[step, float(lr[step])] for step in _corners(first, last, lr)],
+        },
+        "evaluate": {
+            "sets": [
+                {
+                    "eval": entry["eval"],
+                    "text": sweep.texts[entry["text"]]["name"],
+                    "split": entry["split"],
+                    "sequences": entry["sequences"],
+                }
+                for entry in definition["evals"]
+            ],
+            "at_steps": definition["measure_at"],
+            "at_tokens": [step * per_step for step in definition["measure_at"]],
+            "loss": "mean cross-entropy in nats per token",
+        },
+        "keep": definition["keep"],
+        "flops": job.flops,
+    }
+
+
+def _corners(first: int, last: int, lr: Any) -> list[int]:
+    """Return some steps at which the rate is told: ends, and sixteenths between them."""
+    return sorted({first + 1, last, *(first + 1 + (last - first - 1) * part // 16 for part in range(17))})
+
+
+def _config(model: dict[str, Any]) -> dict[str, Any]:
+    if model["kind"] == "pretrained":
+        return {"from_pretrained": model["name"], "revision": model["revision"]}
+    changed: dict[str, Any] = models.config_of(model).to_diff_dict()
+    return {key: value for key, value in changed.items() if key != "transformers_version"}
+
+
+def _public(source: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in source.items() if value is not None}

@@ -1,0 +1,223 @@
+"""Where a sweep keeps what it has: a folder, or any place that fsspec reaches (``s3://``, ``gs://``, ``memory://``).
+
+    manifest.json          versions, commit, texts, counts
+    jobs/ID.json           what a job is
+    texts/FINGERPRINT/     prepared text: token shards and their index
+    checkpoints/ID/        where an unfinished job can go on
+    models/ID/             weights (or the full state) that later jobs start from
+    results/ID.jsonl       the rows that a finished job measured, one file per run
+    done/ID.json           written last: the job is finished
+    failed/ID.json         why a job failed
+    runs.csv               the runs table;  jobs.csv  one line per job
+
+Every file appears whole or not at all, and no two jobs write the same one, so that processes and machines need no lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cptlaw.errors import UsageError
+
+
+class Store:
+    """A place for the results of a sweep.
+
+    Parameters
+    ----------
+    url
+        A folder, or a URL that fsspec knows. Nothing is created before something is written.
+    """
+
+    def __init__(self, url: str | os.PathLike[str]):
+        from fsspec.core import url_to_fs
+
+        self.url = os.fspath(url)
+        try:
+            self._fs, root = url_to_fs(self.url)
+        except (ImportError, ValueError) as error:
+            raise UsageError(f"the store {self.url!r} cannot be opened ({error}).") from None
+        self._root: str = root.rstrip("/")
+        protocols = (self._fs.protocol,) if isinstance(self._fs.protocol, str) else self._fs.protocol
+        self._is_local = "file" in protocols
+        if self._is_local:  # workers may stand in another folder
+            self.url = self._root
+
+    def __repr__(self) -> str:
+        return f"Store({self.url!r})"
+
+    # Files
+
+    def path(self, name: str) -> str:
+        """Return the full path of a file of the store."""
+        return f"{self._root}/{name}"
+
+    def exists(self, name: str) -> bool:
+        """Whether a file is there."""
+        return bool(self._fs.exists(self.path(name)))
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder, sorted; nothing if there is none."""
+        try:
+            # Another process may have written since.
+            self._fs.invalidate_cache()
+            found = self._fs.ls(self.path(folder), detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in found)
+
+    def read(self, name: str) -> bytes:
+        """Return a file."""
+        return bytes(self._fs.cat_file(self.path(name)))
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, so that readers see the old one or the new one and never half of it."""
+        path = self.path(name)
+        if not self._is_local:  # one put to an object store is atomic
+            self._fs.pipe_file(path, content)
+            return
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        half = f"{path}.{uuid.uuid4().hex[:8]}.part"
+        try:
+            with open(half, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(half, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(half)
+            raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file or a folder, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm(self.path(name), recursive=True)
+
+    def read_json(self, name: str) -> Any:
+        """Return what a JSON file holds."""
+        return json.loads(self.read(name))
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write a JSON file."""
+        self.write(name, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
+
+    # Folders that libraries write and read as folders
+
+    def put_folder(self, local: Path, name: str) -> None:
+        """Move a local folder into the store. It is whole once this returns; until then nothing may point at it."""
+        if self._is_local:
+            target = Path(self.path(name))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            for path in local.rglob("*"):
+                if path.is_file():
+                    with path.open("rb") as file:
+                        os.fsync(file.fileno())
+            if target.exists():
+                shutil.rmtree(target)
+            shutil.move(local, target)
+        else:
+            self._fs.put(f"{local}/", self.path(name) + "/", recursive=True)
+            shutil.rmtree(local)
+
+    def get_folder(self, name: str, cache: Path) -> Path:
+        """Return a local folder with the content of a folder of the store: itself, or a copy under `cache`."""
+        if self._is_local:
+            return Path(self.path(name))
+        local = cache / name.replace("/", "-")
+        if not local.exists():
+            half = Path(f"{local}.{uuid.uuid4().hex[:8]}.part")
+            half.mkdir(parents=True)
+            self._fs.get(self.path(name) + "/", f"{half}/", recursive=True)
+            with contextlib.suppress(OSError):  # another process was faster
+                half.rename(local)
+            shutil.rmtree(half, ignore_errors=True)
+        return local
+
+    def scratch(self) -> Path:
+        """Return a new empty local folder, on the disk of the store where that is local."""
+        import tempfile
+
+        if not self._is_local:
+            return Path(tempfile.mkdtemp(prefix="cptlaw-"))
+        folder = Path(self.path("scratch"))
+        folder.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(dir=folder))
+
+    def clear_scratch(self, older_than: float = 3600.0) -> None:
+        """Remove what stopped processes left half written, if it is older than some seconds."""
+        import time
+
+        if self._is_local:
+            for folder in Path(self.path("scratch")).glob("*"):
+                with contextlib.suppress(OSError):
+                    if time.time() - folder.stat().st_mtime > older_than:
+                        shutil.rmtree(folder)
+
+    # Jobs
+
+    def finished(self, job_id: str) -> bool:
+        """Whether a job has all its results here."""
+        return self.exists(f"done/{job_id}.json")
+
+    def failed(self, job_id: str) -> str | None:
+        """Return why a job failed, or nothing."""
+        try:
+            return str(self.read_json(f"failed/{job_id}.json")["reason"])
+        except FileNotFoundError:
+            return None
+
+    def finished_ids(self) -> set[str]:
+        """Return the identities of all finished jobs, in one look."""
+        return {name.removesuffix(".json") for name in self.names("done") if name.endswith(".json")}
+
+    def failed_ids(self) -> set[str]:
+        """Return the identities of all failed jobs, in one look."""
+        return {name.removesuffix(".json") for name in self.names("failed") if name.endswith(".json")}
+
+    def put_result(self, job_id: str, rows: Iterable[Mapping[str, Any]], report: Mapping[str, Any]) -> None:
+        """Write the measured rows of a job, then that it is finished.
+
+        Parameters
+        ----------
+        job_id
+            The identity of the job.
+        rows
+            One object per measured loss.
+        report
+            How the job went: seconds, tokens per second, versions.
+        """
+        lines = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
+        self.write(f"results/{job_id}.jsonl", lines.encode())
+        self.write_json(f"done/{job_id}.json", report)
+        self.remove(f"failed/{job_id}.json")
+
+    def get_result(self, job_id: str) -> list[dict[str, Any]]:
+        """Return the measured rows of a finished job."""
+        return [json.loads(line) for line in self.read(f"results/{job_id}.jsonl").splitlines()]
+
+    def get_report(self, job_id: str) -> dict[str, Any]:
+        """Return how a finished job went."""
+        return dict(self.read_json(f"done/{job_id}.json"))
+
+    def put_failure(self, job_id: str, reason: str, detail: str = "") -> None:
+        """Write why a job failed."""
+        self.write_json(f"failed/{job_id}.json", {"reason": reason, "detail": detail})
+
+    def forget_failure(self, job_id: str) -> None:
+        """Let a failed job be tried again."""
+        self.remove(f"failed/{job_id}.json")
+
+    def tokens_so_far(self, job_id: str) -> int:
+        """Return the tokens of the last checkpoint of an unfinished job."""
+        try:
+            return int(self.read_json(f"checkpoints/{job_id}/latest.json")["tokens"])
+        except (FileNotFoundError, ValueError):
+            return 0

@@ -1,0 +1,170 @@
+"""The verb sweep: from a recipe to a runs table."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.runs import Runs, read_runs
+from cptlaw.training.engines.base import Engine
+from cptlaw.training.estimate import DryRun, estimate
+from cptlaw.training.instructions import write_instructions
+from cptlaw.training.manifest import write_manifest
+from cptlaw.training.prepare import prepare
+from cptlaw.training.progress import SweepProgress
+from cptlaw.training.recipe import load_sweep
+from cptlaw.training.store import Store
+from cptlaw.training.table import write_tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ENGINES = {
+    "local": "cptlaw.training.engines.local:LocalEngine",
+    "ray": "cptlaw.training.engines.ray:RayEngine",
+    "slurm": "cptlaw.training.engines.slurm:SlurmEngine",
+}
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep has so far.
+
+    Attributes
+    ----------
+    frame
+        The runs table, one row per measured loss.
+    store
+        Where it is: `runs.csv` and `jobs.csv` beside the results of each run.
+    finished, failed, jobs
+        Counts of jobs.
+    failures
+        Job -> why it failed.
+    """
+
+    frame: pd.DataFrame
+    store: str
+    finished: int
+    jobs: int
+    failures: dict[str, str]
+
+    @property
+    def failed(self) -> int:
+        """Jobs that failed, or could not start because one that they need failed."""
+        return len(self.failures)
+
+    @property
+    def runs(self) -> Runs:
+        """The table as every verb takes it."""
+        return read_runs(self.frame, n_params_kind="total")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts and places as plain data."""
+        return {
+            "store": self.store,
+            "runs": f"{self.store}/runs.csv",
+            "jobs": self.jobs,
+            "finished": self.finished,
+            "failed": self.failed,
+            "failures": self.failures,
+            "rows": len(self.frame),
+        }
+
+    def summary(self) -> str:
+        """Return the result in a few lines."""
+        lines = [
+            f"{self.finished} of {self.jobs} jobs finished, {len(self.frame)} losses measured: {self.store}/runs.csv"
+        ]
+        lines += [f"  failed: {name}: {reason}" for name, reason in list(self.failures.items())[:20]]
+        if self.failed > 20:
+            lines.append(f"  and {self.failed - 20} more: {self.store}/jobs.csv")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{self.summary()}</pre>" + self.frame.head(10).to_html(index=False)
+
+
+def sweep(
+    recipe: str | Path,
+    store: str | Path | None = None,
+    *,
+    engine: str | Engine = "local",
+    workers: int | None = None,
+    retry_failed: bool = False,
+) -> SweepResult:
+    """Train the runs of a recipe and return their losses. Stopped at any moment, it goes on where it was.
+
+    Parameters
+    ----------
+    recipe
+        SWEEP.yaml; docs/sweep.md describes it.
+    store
+        A folder, or a URL that fsspec knows. The name of the recipe without its ending where not given.
+    engine
+        ``"local"``, ``"ray"`` or ``"slurm"``, or an engine of your own (`cptlaw.training.engines.base.Engine`).
+    workers
+        Processes of the local engine; one per core, or as many as the GPUs hold, where not given.
+    retry_failed
+        Whether runs that failed before are tried again.
+
+    Raises
+    ------
+    DataError
+        If the recipe or its text is unusable. A run that fails does not raise: the others go on, and `failures` says
+        why.
+    """
+    chosen = make_engine(engine, workers) if isinstance(engine, str) else engine
+    plan = load_sweep(recipe)
+    place = Store(store if store is not None else Path(recipe).with_suffix("").name)
+    place.clear_scratch()
+    progress = SweepProgress(plan, place)
+    try:
+        prepare(plan.texts, place, progress.note)
+        write_manifest(plan, place)
+        progress.start(place.finished_ids())
+        chosen.run(plan, place.url, retry_failed=retry_failed, progress=progress)
+    finally:
+        progress.close()
+    failures = progress.failures
+    frame = write_tables(plan, place, failures)
+    names = {job.id: job.name for job in plan.jobs}
+    write_manifest(plan, place)
+    return SweepResult(
+        frame, place.url, len(progress.done), len(plan.jobs), {names[key]: reason for key, reason in failures.items()}
+    )
+
+
+def dry_run(
+    recipe: str | Path, manifests: str | Path | None = None, *, engine: str = "local", workers: int | None = None
+) -> DryRun:
+    """Say what a sweep would train and what it would cost, and train nothing.
+
+    Parameters
+    ----------
+    recipe
+        SWEEP.yaml.
+    manifests
+        A folder for one plain manifest per run, for a trainer of your own. None are written where not given.
+    engine, workers
+        As for `sweep`.
+    """
+    make_engine(engine)
+    plan = load_sweep(recipe)
+    found = estimate(plan, workers or os.cpu_count() or 1)
+    if manifests is None:
+        return found
+    files = write_instructions(plan, Path(manifests))
+    return replace(found, written=f"{len(files)} files in {manifests}")
+
+
+def make_engine(name: str, workers: int | None = None) -> Engine:
+    """Return an engine by name."""
+    if name not in ENGINES:
+        raise UsageError(f"there is no engine {name!r}.{did_you_mean(name, ENGINES)} Known: {', '.join(ENGINES)}.")
+    module, _, kind = ENGINES[name].partition(":")
+    engine: Engine = getattr(importlib.import_module(module), kind)(**({"workers": workers} if workers else {}))
+    return engine

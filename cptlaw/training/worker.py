@@ -1,0 +1,95 @@
+"""What every engine calls, on whatever machine: run one job, and leave its result or its reason in the store."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cptlaw.training.jobs import Job
+from cptlaw.training.store import Store
+
+
+def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
+    """Run one job in this process. Once it returns, the store holds the result, or why there is none.
+
+    Calling it again does nothing for a finished job, and goes on from the last checkpoint of one that was stopped.
+
+    Parameters
+    ----------
+    job_dict
+        The job, as `Job.to_dict` gives it.
+    store_url
+        Where texts, checkpoints and results are.
+    """
+    job, store = Job.from_dict(job_dict), Store(store_url)
+    if store.finished(job.id):
+        return
+    if job.gpus > 1 and "WORLD_SIZE" not in os.environ:
+        _run_in_processes(job, store)
+        return
+    first = os.environ.get("RANK", "0") == "0"
+    try:
+        from cptlaw.training.loop import train
+
+        quiet()
+        rows, report = train(job, store, cache_folder())
+        if first:
+            store.put_result(job.id, rows, report)
+            store.remove(f"checkpoints/{job.id}")
+    except Exception as error:  # noqa: BLE001  whatever it is, it is this run's reason, and the others go on
+        # With several processes the others are waiting for this one, and only leaving ends them.
+        if first:
+            store.put_failure(job.id, reason_of(error), traceback.format_exc())
+        if "WORLD_SIZE" in os.environ:
+            sys.exit(1)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return one line that says why a run failed."""
+    kind = type(error).__name__
+    text = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.errno == 28:
+        return f"the disk is full ({text})"
+    if kind in ("TrainingError", "DataError", "UsageError"):
+        return text
+    if kind == "OutOfMemoryError" or isinstance(error, MemoryError):
+        return f"out of memory ({text[:200]})"
+    return f"{kind}: {text[:300]}"
+
+
+def quiet() -> None:
+    """Keep the libraries from telling of every file that they read: the sweep tells how it goes."""
+    import logging
+
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    logging.getLogger("accelerate").setLevel(logging.ERROR)
+
+
+def cache_folder() -> Path:
+    """Return the local folder for texts and models of a store that is elsewhere."""
+    folder = Path(os.environ.get("CPTLAW_CACHE", os.path.join(tempfile.gettempdir(), "cptlaw-cache")))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _run_in_processes(job: Job, store: Store) -> None:
+    """Run a job that asks for several GPUs: one process each, started by torch's own launcher."""
+    store.write_json(f"jobs/{job.id}.json", job.to_dict())
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={int(job.gpus)}"]
+    ended = subprocess.run([*command, "-m", "cptlaw.training.worker", store.url, job.id], check=False)
+    if not store.finished(job.id) and store.failed(job.id) is None:
+        store.put_failure(job.id, f"its processes ended with code {ended.returncode}")
+
+
+if __name__ == "__main__":
+    place, identity = sys.argv[1:]
+    run_job(Store(place).read_json(f"jobs/{identity}.json"), place)
