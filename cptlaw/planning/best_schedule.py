@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.planning import asked
 from cptlaw.planning.constrained_search import KEPT, Best, minimise_in_box
 from cptlaw.planning.curve_side import CurveSide, shared_columns
-from cptlaw.planning.limits import MEASURES, Measure, upper_quantile
+from cptlaw.planning.limits import MEASURES, Measure
 from cptlaw.planning.result import Plan, number_text, quantity_text
 from cptlaw.planning.schedule_space import MEANING, Choice, Space, build_space
 from cptlaw.units import format_percent, format_quantity
@@ -24,6 +24,8 @@ Goal = Literal["weighted", "target", "source", "steps"]
 GOALS: tuple[Goal, ...] = ("weighted", "target", "source", "steps")
 NEAR = 1e-3  # nats by which a schedule may be worse than the best and still count as near it
 NEAR_POINTS = 41
+ROUNDS = 6  # of search and look at the intervals, under a risk
+SETTLED = 1e-5  # change of the log room that ends them
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,6 +192,8 @@ class Question:
     limits, measure, base_loss, risk
         Limits, how forgetting counts, the base model's measured source loss where given, and the probability with which
         limits hold.
+    room
+        Under a risk, by side: log of the upper end of a measured loss over the forecast, where it was last looked at.
     """
 
     target: CurveSide
@@ -201,67 +205,83 @@ class Question:
     measure: Measure
     base_loss: float | None
     risk: float | None
+    room: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def sides(self) -> tuple[CurveSide, ...]:
         """The fits that there are."""
         return (self.target,) if self.source is None else (self.target, self.source)
 
-    @cached_property
-    def _varies_base(self) -> bool:
-        return any(v.name == "loss-potential" for v in self.space.variables)
-
-    def quantities(self, choice: Choice, drawn: bool = False) -> dict[str, Array]:
-        """Return losses where CPT starts and ends, forgetting and steps, each a number or draws (s,)."""
+    def quantities(self, choice: Choice) -> dict[str, float]:
+        """Return losses where CPT starts and ends, forgetting and steps."""
         schedule = choice.schedule
         columns = shared_columns(self.sides, schedule, [schedule.n_pretrain, schedule.n_steps])
-        found: dict[str, Any] = {"steps": np.asarray(float(schedule.n_cpt))}
+        found = {"steps": float(schedule.n_cpt)}
         for side in self.sides:
-            rows = columns[side.reading]
-            ends = side.drawn(rows, choice.replay).T if drawn else side.losses(rows, choice.replay)
-            found[f"base_{side.role}_loss"], found[f"{side.role}_loss"] = ends
-            if side.role == "source":
-                if self.base_loss is not None:
-                    found["base_source_loss"] = np.asarray(self.base_loss)
-                elif drawn:  # the base model is not measured anew: its loss has no noise of its own
-                    found["base_source_loss"] = ends[0] / np.exp(side.noise[:, 0])
-                base = found["base_source_loss"]
-                change = found["source_loss"] - base
-                found["forgetting"] = change / base if self.measure == "relative" else change
+            start, end = side.losses(columns[side.reading], choice.replay)
+            found[f"base_{side.role}_loss"], found[f"{side.role}_loss"] = float(start), float(end)
+        if self.source is not None:
+            if self.base_loss is not None:
+                found["base_source_loss"] = self.base_loss
+            found["forgetting"] = self.forgetting(found["source_loss"], found["base_source_loss"])
         return found
 
-    def weighted(self, found: Mapping[str, Any], start: str = "") -> float:
-        """Return the weighted loss; `start` = ``"base_"`` for that of the base model."""
-        loss = (1.0 - self.weight) * float(found[f"{start}target_loss"])
-        return loss if self.source is None else loss + self.weight * float(found[f"{start}source_loss"])
+    def forgetting(self, loss: float, base: float) -> float:
+        """Return the forgetting of a source loss."""
+        return loss / base - 1.0 if self.measure == "relative" else loss - base
 
-    def value(self, found: Mapping[str, Any], steps: float) -> float:
+    def weighted(self, found: Mapping[str, float], start: str = "") -> float:
+        """Return the weighted loss; `start` = ``"base_"`` for that of the base model."""
+        loss = (1.0 - self.weight) * found[f"{start}target_loss"]
+        return loss if self.source is None else loss + self.weight * found[f"{start}source_loss"]
+
+    def value(self, found: Mapping[str, float], steps: float) -> float:
         """Return what is minimised; steps count by their logarithm."""
         if self.goal == "weighted":
             return self.weighted(found)
-        return float(np.log(steps)) if self.goal == "steps" else float(found[f"{self.goal}_loss"])
+        return math.log(steps) if self.goal == "steps" else found[f"{self.goal}_loss"]
 
     def evaluate(self, u: Array) -> tuple[float, Array]:
         """Return the goal and the excess over each limit at a point of the unit box."""
         choice = self.space.at(u)
         found = self.quantities(choice)
-        steps = next(
-            (v.value(float(x)) for v, x in zip(self.space.variables, u, strict=True) if v.name == "steps"),
-            float(choice.schedule.n_cpt),
-        )
-        return self.value(found, steps), self.excess(choice, found)
+        return self.value(found, choice.values.get("steps", found["steps"])), self.excess(choice, found)
 
-    def excess(self, choice: Choice, found: Mapping[str, Any] | None = None) -> Array:
+    def excess(self, choice: Choice, found: Mapping[str, float] | None = None) -> Array:
         """Return by how much each limit is exceeded, (limits,), at the probability asked for."""
         if not self.limits:
             return np.zeros(0)
+        reached = dict(self.quantities(choice) if found is None else found)
+        for role, room in self.room.items():
+            reached[f"{role}_loss"] *= math.exp(room)
+        if "source" in self.room:
+            reached["forgetting"] = self.forgetting(reached["source_loss"], reached["base_source_loss"])
+        return np.array([reached[limit.quantity] - limit.value for limit in self.limits])
+
+    def looked_at(self, choice: Choice) -> Question:
+        """Return the question with the room that limits need at a choice, from the intervals of its forecasts.
+
+        With a risk p the upper end of the central interval of coverage 2 p - 1 must keep a limit.
+
+        Raises
+        ------
+        UsageError
+            If a loss has no upper end: the data do not bound it.
+        """
         if self.risk is None:
-            reached = self.quantities(choice) if found is None else found
-            return np.array([float(reached[limit.quantity]) - limit.value for limit in self.limits])
-        draws = self.quantities(choice, drawn=True)
-        return np.array(
-            [float(upper_quantile(draws[limit.quantity][:, None], self.risk)[0]) - limit.value for limit in self.limits]
-        )
+            return self
+        limited = {"target" if limit.quantity == "target_loss" else "source" for limit in self.limits}
+        room: dict[str, float] = {}
+        for side in self.sides:
+            if side.role in limited:
+                values, _ = side.forecast(choice.schedule, choice.replay, 2.0 * self.risk - 1.0)
+                if values[""] is None or values["_hi"] is None:
+                    raise UsageError(
+                        f"risk (--risk): the data do not bound the {side.role} loss from above. Add runs, hold "
+                        f"parameters of its fit with --fix or --prior, or leave risk out."
+                    )
+                room[side.role] = math.log(values["_hi"] / values[""])
+        return replace(self, room=room)
 
 
 def schedule(
@@ -328,7 +348,8 @@ def schedule(
         The base model's measured source loss (that of the law where not given: the laws are finite there), and whether
         forgetting is ``"relative"`` to it or ``"absolute"``.
     risk
-        Probability with which each limit holds, under the fits' bootstrap over runs and the noise of a measurement.
+        Probability above one half with which each limit holds for a measured loss: the upper end of the interval of
+        coverage 2 risk - 1, as a forecast gives it, keeps the limit. The base model's loss counts as known.
     interval
         Coverage of the intervals of the losses; ``None`` for none.
     seed
@@ -366,7 +387,7 @@ def schedule(
         forgetting=forgetting,
         risk=risk,
     )
-    best = minimise_in_box(question.evaluate, len(space.variables), seed)
+    question, best = _settled(question, seed)
     common = {
         "goal": question.goal,
         "weight_source": question.weight if weight_source is not None else None,
@@ -377,6 +398,18 @@ def schedule(
     if not best.kept:
         return _infeasible(question, best, common, seed)
     return _answer(question, best, common, coverage)
+
+
+def _settled(question: Question, seed: int) -> tuple[Question, Best]:
+    """Search, look at the intervals where the best choice lies, and search again until they do not move any more."""
+    dimensions = len(question.space.variables)
+    best = minimise_in_box(question.evaluate, dimensions, seed)
+    for _ in range(ROUNDS if question.risk is not None else 0):
+        before, question = question.room, question.looked_at(question.space.at(best.u))
+        if before and all(abs(question.room[role] - before[role]) <= SETTLED for role in before):
+            break
+        best = minimise_in_box(question.evaluate, dimensions, seed)
+    return question, best
 
 
 def _question(
@@ -426,6 +459,8 @@ def _question(
         raise UsageError("minimise='steps' needs a limit that steps help to keep, and --vary steps.")
     chance = None if risk is None else asked.probability(risk, "risk")
     if chance is not None:
+        if chance <= 0.5:
+            raise UsageError(f"risk (--risk): {risk!r}: expected a probability above one half, such as 0.9.")
         if not limits:
             raise UsageError("risk (--risk) is the probability with which limits hold, but no limit was given.")
         for side in (target, source):
@@ -452,7 +487,7 @@ def _answer(question: Question, best: Best, common: Mapping[str, Any], interval:
     for side in question.sides:
         values, notes = side.forecast(whole, choice.replay, interval)
         losses |= {f"{side.role}_loss{end}": value for end, value in values.items()}
-        losses[f"base_{side.role}_loss"] = float(found[f"base_{side.role}_loss"])
+        losses[f"base_{side.role}_loss"] = found[f"base_{side.role}_loss"]
         findings += [*notes, *(item for item in side.fit.findings if item.code in _TELLING)]
     base_lr = whole.lr[: whole.n_pretrain + 1]
     weighted = question.weighted(found) if question.goal == "weighted" else None
@@ -484,7 +519,7 @@ def _answer(question: Question, best: Best, common: Mapping[str, Any], interval:
         **losses,
         weighted_loss=weighted,
         weighted_change=None if weighted is None else weighted - question.weighted(found, "base_"),
-        forgetting=float(found["forgetting"]) if "forgetting" in found else None,
+        forgetting=found.get("forgetting"),
         binding=tuple(binding),
         findings=by_severity(findings),
     )

@@ -13,7 +13,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting import Fit
-from cptlaw.fitting.intervals import MIN_RUNS, noise_draws
+from cptlaw.fitting.intervals import MIN_RUNS
 from cptlaw.laws import law
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
@@ -95,17 +95,6 @@ class CurveSide:
         """Whether there are enough runs to say how runs differ."""
         return self.fit.n_runs >= MIN_RUNS
 
-    @cached_property
-    def draws(self) -> Array:
-        """Bootstrap draws of the parameters of `law`, (s, parameters)."""
-        columns = [self.fit.law.parameters.index(name) for name in self.law.parameters]
-        return self.fit.draws()[:, columns]
-
-    @cached_property
-    def noise(self) -> Array:
-        """Draws of the log error of one measured loss, (s, 1)."""
-        return noise_draws(self.fit, len(self.draws))[:, None]
-
     @property
     def reading(self) -> tuple[Any, ...]:
         """What decides which columns a schedule gives: sides that agree in it share them."""
@@ -128,11 +117,6 @@ class CurveSide:
     def losses(self, columns: Mapping[str, Any], replay: float | None) -> Array:
         """Return the losses of rows, (n,)."""
         return self.law.predict(self.params, self.frame(columns, replay), self.law_role)
-
-    def drawn(self, columns: Mapping[str, Any], replay: float | None) -> Array:
-        """Return draws of measured losses, (s, n)."""
-        found: Array = self.law.predict_many(self.draws, self.frame(columns, replay), self.law_role)
-        return found * np.exp(self.noise)
 
     def curve(self, schedule: Schedule, replay: float | None, steps: Any) -> Array:
         """Return the loss at steps counted across the phases, (n,)."""

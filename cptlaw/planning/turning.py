@@ -26,7 +26,7 @@ from cptlaw.schedules import Phase, Schedule
 from cptlaw.units import format_percent, format_quantity
 
 Kind = Literal["zero", "finite", "infinite"]
-SETTLED = 12.0  # time constants of the momentum after which S2 counts as settled, e^-12
+SETTLED = 25.0  # time constants of the momentum after which S2 counts as settled, e^-25
 FAR = 1e15  # steps beyond which a loss is at its limit
 LOOKS = 4000
 SAME = 1e-9  # nats
