@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cptlaw.errors import CptlawError, DataError, FitError, UsageError
     from cptlaw.findings import Finding
     from cptlaw.fitting import Check, Fit, check, compare, fit, given_fit, load_fit
+    from cptlaw.importing import import_logs
     from cptlaw.laws import Law, law
     from cptlaw.planning import suggest
     from cptlaw.reporting import figures
@@ -42,6 +43,7 @@ _HOMES = {
     "figures": "cptlaw.reporting.figures",
     "fit": "cptlaw.fitting",
     "given_fit": "cptlaw.fitting",
+    "import_logs": "cptlaw.importing",
     "law": "cptlaw.laws",
     "load_fit": "cptlaw.fitting",
     "plan": "cptlaw.planning",
@@ -66,6 +68,7 @@ __all__ = [
     "figures",
     "fit",
     "given_fit",
+    "import_logs",
     "law",
     "load_fit",
     "plan",

@@ -71,7 +71,7 @@ def test_public_names_are_the_promised_ones():
     """A change here is a change of the interface: say so in CHANGELOG.md."""
     names = """
         Check CptlawError DataError Finding Fit FitError Law Runs UsageError
-        check compare examples figures fit given_fit law load_fit plan read_runs suggest
+        check compare examples figures fit given_fit import_logs law load_fit plan read_runs suggest
     """
     assert set(cptlaw.__all__) == set(names.split())
     for name in cptlaw.__all__:

@@ -45,9 +45,16 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line; a user's mistake ends with one message and exit code 2, never with a traceback."""
-    from cptlaw.cli import plan, suggest, sweep, verbs
+    from cptlaw.cli import import_logs, plan, suggest, sweep, verbs
 
-    for command in (*verbs.VERBS[:4], plan.plan, suggest.suggest, sweep.sweep, *verbs.VERBS[4:]):
+    for command in (
+        *verbs.VERBS[:4],
+        plan.plan,
+        suggest.suggest,
+        import_logs.import_logs,
+        sweep.sweep,
+        *verbs.VERBS[4:],
+    ):
         cli.add_command(command)
     try:
         return cli.main(args=arguments, prog_name="cptlaw", standalone_mode=True)

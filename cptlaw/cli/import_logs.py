@@ -1,0 +1,90 @@
+"""The verb import."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+
+from cptlaw.cli import options
+from cptlaw.cli.output import show_json, show_next
+
+FORMATS = ("trainer", "mlflow", "wandb", "tensorboard", "megatron", "nemo", "torchtitan", "wandb-chart", "table")
+
+
+@click.command("import")
+@click.argument("source")
+@click.option(
+    "-o", "--output", required=True, metavar="RUNS", type=click.Path(), help="The runs table: .csv, .jsonl or .parquet."
+)
+@click.option("--format", "log_format", type=click.Choice(FORMATS), help="What SOURCE is, if not to be recognised.")
+@click.option(
+    "--map",
+    "mapping",
+    multiple=True,
+    metavar="K=METRIC,..",
+    help="loss:EVAL=METRIC for losses, COLUMN=METRIC for others. [default: metrics named as validation losses]",
+)
+@click.option("--set", "constants", multiple=True, metavar="K=V,..", help="Columns with one value, as n_params=124M.")
+@click.option("--pattern", metavar="P", help="How runs are named, as '{n_params}-p{ptpp}-r{replay%}-s{seed}'.")
+@click.option("--config", multiple=True, metavar="K=KEY,..", help="Columns from the trainer's own settings.")
+@click.option("--batch-tokens", metavar="N", help="Tokens of one step: tokens = (step - first step) x N.")
+@click.option("--seq-length", metavar="N", help="Tokens of one sample, where the logs count samples.")
+@click.option("--first-step", metavar="N", help="The step at which adaptation began.")
+@click.option(
+    "--n-params-kind", type=click.Choice(["non_embedding", "total"]), help="Which parameters n_params counts."
+)
+@options.as_json
+def import_logs(
+    source: str,
+    output: str,
+    as_json: bool,
+    mapping: tuple[str, ...],
+    constants: tuple[str, ...],
+    config: tuple[str, ...],
+    **rest: Any,
+) -> None:
+    """Turn the logs of a trainer or a tracker into a runs table.
+
+    SOURCE is a file or a folder with any number of runs. Which format was recognised is said on stderr.
+
+    \b
+    Hugging Face Trainer, sizes and mixes from the names of the folders:
+      cptlaw import outputs/ -o runs.csv --pattern "{n_params}-p{ptpp}-r{replay%}" \\
+          --map loss:target=eval_fr_loss,loss:source=eval_en_loss --batch-tokens 512K
+    TensorBoard (pip install 'cptlaw[tensorboard]'):
+      cptlaw import tb_logs/ -o runs.csv --set n_params=1.4B,ptpp=31 --batch-tokens 4M
+    Weights & Biases: a history or a chart that was exported; or the public API, only when asked by name:
+      cptlaw import wandb-export.csv -o runs.csv --set n_params=124M
+      cptlaw import wandb:my-team/my-project -o runs.csv --config n_params=model.n_params,seed=seed
+    MLflow:
+      cptlaw import mlruns/ -o runs.csv --config n_params=n_params,replay=replay
+    Megatron-LM, whose iterations go on from pre-training:
+      cptlaw import slurm-123.out -o runs.csv --set n_params=8.1B --seq-length 4096 --first-step 168000
+    NeMo, torchtitan:
+      cptlaw import nemo.log -o runs.csv --seq-length 4096
+      cptlaw import titan.log -o runs.csv --batch-tokens 512K --config n_params=total_parameters
+    CSV or JSON Lines of any trainer, a row per step:
+      cptlaw import metrics.jsonl -o runs.csv --map loss:fr=eval/fr_nll,tokens=seen,lr=opt/lr --set n_params=124M
+    """
+    import cptlaw as cl
+    from cptlaw.importing.wanted import pairs
+
+    runs = cl.import_logs(
+        source,
+        output,
+        mapping=pairs(mapping, "--map", "loss:EVAL=METRIC or COLUMN=METRIC, as in loss:fr=eval/fr_loss"),
+        constants=pairs(constants, "--set", "COLUMN=VALUE, as in n_params=124M"),
+        config=pairs(config, "--config", "COLUMN=KEY, as in seed=seed"),
+        **rest,
+    )
+    for note in runs.notes:
+        click.echo(f"note: {note}", err=True)
+    if as_json:
+        counted = {"rows": len(runs), "runs": int(runs.frame["run"].nunique()), "evals": list(runs.evals)}
+        show_json({"path": output, **counted, "columns": list(runs.frame.columns), "notes": list(runs.notes)})
+        return
+    click.echo(repr(runs))
+    on = "target" if "target" in runs.evals else runs.evals[0]
+    show_next(f"cptlaw check {shlex.quote(output)} --law LAW --on {shlex.quote(on)}")

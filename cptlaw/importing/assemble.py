@@ -1,0 +1,208 @@
+"""From logged runs to the rows of a runs table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.importing.history import LR_NAMES, SAMPLES_NAMES, TOKENS_NAMES, History, Record, first_of
+from cptlaw.importing.wanted import Wanted, eval_of, is_eval_loss
+from cptlaw.runs.schema import COLUMNS, canonical_name
+
+_CARRIED = ("lr",)
+"""Columns that hold until they change; all others count only at the step at which they were logged."""
+
+
+def assemble(histories: Sequence[History], wanted: Wanted) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return one row per measured loss, and notes on what was assumed or left out.
+
+    Raises
+    ------
+    DataError
+        If no loss of a validation set is found.
+    UsageError
+        If a metric or a setting that was asked for is not in the logs.
+    """
+    notes = [note for history in histories for note in history.notes]
+    losses, recognised = _losses(histories, wanted)
+    notes += recognised
+    rows: list[dict[str, object]] = []
+    for history in histories:
+        rows += _rows(history, losses, wanted, notes)
+    if not rows:
+        raise DataError(_no_loss(histories, losses))
+    frame = pd.DataFrame(rows)
+    if "tokens" not in frame.columns:
+        notes.append(
+            "tokens are not known: the logs do not count them. Give --batch-tokens (tokens = step x batch), "
+            f"--seq-length where the logs count samples, or --map tokens=METRIC{_seen_lengths(histories)}"
+        )
+    order = [name for name in COLUMNS if name in frame.columns]
+    return frame[order + [name for name in frame.columns if name not in order]], tuple(dict.fromkeys(notes))
+
+
+def _losses(histories: Sequence[History], wanted: Wanted) -> tuple[dict[str, str], list[str]]:
+    """Return eval -> metric, as asked or by the names of the metrics."""
+    metrics = dict.fromkeys(name for history in histories for record in history.records for name in record.values)
+    if wanted.losses:
+        for metric in wanted.losses.values():
+            if metric not in metrics:
+                near = did_you_mean(metric, metrics)
+                raise UsageError(f"--map: no metric {metric!r} in the logs.{near} Found: {_listed(metrics)}.")
+        return dict(wanted.losses), []
+    found: dict[str, str] = {}
+    for metric in filter(is_eval_loss, metrics):
+        name = eval_of(metric)
+        if name in found:
+            raise UsageError(
+                f"both {found[name]!r} and {metric!r} would be the eval {name!r}. Say which with "
+                f"--map loss:{name}={metric}."
+            )
+        found[name] = metric
+    if not found:
+        if any(record.losses for history in histories for record in history.records):
+            return {}, []
+        raise DataError(_no_loss(histories, {}))
+    return found, [f"losses: {', '.join(f'{metric} as eval {name!r}' for name, metric in found.items())}"]
+
+
+def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: list[str]) -> list[dict[str, object]]:
+    whole = _of_run(history, wanted)
+    rows: dict[tuple[str, float | None], dict[str, object]] = {}
+    carried: dict[str, float] = {}
+    at_step: dict[float, dict[str, float]] = {}
+    repeated = dropped = before = 0
+    counted_before = _counted_before(history, wanted, notes)
+    for record in history.records:
+        known = _columns(record, wanted)
+        carried |= {name: known[name] for name in _CARRIED if name in known}
+        if record.step is not None:
+            known = at_step.setdefault(record.step, {}) | known
+            at_step[record.step] = known
+        measured = {name: record.values[metric] for name, metric in losses.items() if metric in record.values}
+        for name, loss in (measured if wanted.losses else {**measured, **record.losses}).items():
+            if not math.isfinite(loss) or loss <= 0:
+                dropped += 1
+                continue
+            if record.step is not None and record.step < wanted.first_step:
+                before += 1
+                continue
+            row: dict[str, object] = {"run": history.run, "eval": name, "loss": loss}
+            if record.step is not None:
+                row["step"] = record.step
+            row |= whole | carried | known
+            tokens = _tokens(record, known, wanted, counted_before)
+            if tokens is not None:
+                row["tokens"] = tokens
+            if wanted.batch_tokens is not None:
+                row["batch_tokens"] = wanted.batch_tokens
+            key = (name, record.step if record.step is not None else float(len(rows)))
+            repeated += key in rows and rows[key]["loss"] != loss
+            rows[key] = row
+    if dropped:
+        notes.append(f"run {history.run!r}: {dropped} losses that are NaN, infinite or not above 0 are left out")
+    if repeated:
+        notes.append(
+            f"run {history.run!r}: {repeated} steps were logged again, as after a restart; the last value counts"
+        )
+    if before:
+        notes.append(f"run {history.run!r}: {before} losses before step {wanted.first_step:g} are left out")
+    return list(rows.values())
+
+
+def _of_run(history: History, wanted: Wanted) -> dict[str, object]:
+    """Return what holds for all rows of a run: its own constants, its settings, its name, what was given."""
+    whole = dict(history.constants)
+    for column, key in wanted.config.items():
+        if key not in history.config:
+            raise UsageError(
+                f"--config {column}={key}: run {history.run!r} ({history.path}) has no setting {key!r}."
+                f"{did_you_mean(key, history.config)} Found: {_listed(history.config) or 'no settings at all'}."
+            )
+        whole[column] = history.config[key]
+    return whole | wanted.from_name(history.run) | dict(wanted.constants)
+
+
+def _columns(record: Record, wanted: Wanted) -> dict[str, float]:
+    """Return the columns of a runs table that a record tells: as asked, or under the words of the trainers."""
+    known: dict[str, float] = {}
+    for name, value in record.values.items():
+        column = canonical_name(name)
+        if column is not None and column not in ("loss", "run", "eval", "step") and COLUMNS[column].numeric:
+            known[column] = value
+    for column, names in (("lr", LR_NAMES), ("tokens", TOKENS_NAMES)):
+        value_of = first_of(record.values, names)
+        if value_of is not None:
+            known[column] = value_of
+    samples = first_of(record.values, SAMPLES_NAMES)
+    if samples is not None and wanted.seq_length is not None:
+        known["tokens"] = samples * wanted.seq_length
+    for column, metric in wanted.metrics.items():
+        if metric in record.values:
+            known[column] = record.values[metric]
+    return known
+
+
+def _counted_before(history: History, wanted: Wanted, notes: list[str]) -> float:
+    """Return the tokens that the log had counted when adaptation began, on a line through its nearest counts."""
+    if not wanted.first_step or _from_steps(wanted):
+        return 0.0
+    counts: dict[float, float] = {}
+    for record in history.records:
+        tokens = _columns(record, wanted).get("tokens")
+        if record.step is not None and tokens is not None:
+            counts[record.step] = tokens
+    if not counts:
+        return 0.0
+    steps = np.array(sorted(counts))
+    tokens_at = np.array([counts[step] for step in steps])
+    if wanted.first_step >= steps[0]:
+        found = float(np.interp(wanted.first_step, steps, tokens_at))
+    elif len(steps) > 1:
+        slope = (tokens_at[1] - tokens_at[0]) / (steps[1] - steps[0])
+        found = max(float(tokens_at[0] - slope * (steps[0] - wanted.first_step)), 0.0)
+    else:
+        raise UsageError(
+            f"run {history.run!r}: tokens are counted once in the log, so how many there were at step "
+            f"{wanted.first_step:g} is not known. Give --batch-tokens instead."
+        )
+    notes.append(f"run {history.run!r}: {found:g} tokens at step {wanted.first_step:g} count as pre-training")
+    return found
+
+
+def _from_steps(wanted: Wanted) -> bool:
+    return wanted.batch_tokens is not None and "tokens" not in wanted.metrics
+
+
+def _tokens(record: Record, known: Mapping[str, float], wanted: Wanted, counted_before: float) -> float | None:
+    if wanted.batch_tokens is None or not _from_steps(wanted):
+        tokens = known.get("tokens")
+        return None if tokens is None else tokens - counted_before
+    return None if record.step is None else (record.step - wanted.first_step) * wanted.batch_tokens
+
+
+def _seen_lengths(histories: Sequence[History]) -> str:
+    """Say what the trainer's settings tell of batch and length, so that the user need not look them up."""
+    keys = ("seq_length", "global_batch_size", "max_position_embeddings", "per_device_train_batch_size")
+    said = {key: {str(history.config[key]) for history in histories if key in history.config} for key in keys}
+    listed = ", ".join(f"{key} {'/'.join(sorted(values))}" for key, values in said.items() if values)
+    return f"; the settings say {listed}" if listed else ""
+
+
+def _no_loss(histories: Sequence[History], losses: Mapping[str, str]) -> str:
+    metrics = dict.fromkeys(name for history in histories for record in history.records for name in record.values)
+    asked = f" as asked ({', '.join(losses.values())})" if losses else ""
+    return (
+        f"{histories[0].path}: no loss of a validation set{asked}. Expected a metric such as eval_fr_loss, eval/loss "
+        f"or 'validation lm loss'. Found {len(histories)} runs with the metrics {_listed(metrics) or '(none)'}. "
+        f"Name the losses with --map loss:EVAL=METRIC."
+    )
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    shown = ", ".join(list(names)[:20])
+    return shown + (f", .. ({len(names)} in all)" if len(names) > 20 else "")

@@ -1,0 +1,97 @@
+"""What every reader hands over: one training run as it was logged, before anything is chosen from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# The words of the trainers for what every one of them logs.
+STEP_NAMES = ("step", "_step", "global_step", "iteration", "iter", "Step")
+SAMPLES_NAMES = ("consumed_samples", "consumed samples", "consumed_train_samples")
+TOKENS_NAMES = (
+    *("tokens", "num_input_tokens_seen", "tokens_seen", "consumed_tokens", "consumed tokens", "n_tokens_seen"),
+    *("train/num_input_tokens_seen", "train/tokens_seen", "total_tokens", "train/total_tokens"),
+)
+LR_NAMES = ("lr", "learning_rate", "learning rate", "learning-rate", "train/lr", "train/learning_rate")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was logged at one moment of a run.
+
+    Parameters
+    ----------
+    step
+        The optimiser step, where it is known.
+    values
+        Metric -> number, under the names of the log.
+    losses
+        Eval -> loss, where the source itself tells losses by eval, as a runs table does.
+    """
+
+    step: float | None
+    values: Mapping[str, float]
+    losses: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class History:
+    """One training run.
+
+    Parameters
+    ----------
+    run
+        Its name: that of its folder or file, relative to what was imported, or the one that the tracker gave it.
+    path
+        The file or folder that it was read from.
+    records
+        In the order in which they were logged.
+    config
+        The trainer's settings, nested keys joined by dots.
+    constants
+        Columns of a runs table that the source itself gives for the whole run.
+    notes
+        What was left out on reading.
+    """
+
+    run: str
+    path: Path
+    records: tuple[Record, ...]
+    config: Mapping[str, object] = field(default_factory=dict)
+    constants: Mapping[str, object] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def flatten(value: object, prefix: str = "", joint: str = ".") -> dict[str, object]:
+    """Return nested settings as one level, keys joined.
+
+    Examples
+    --------
+    >>> flatten({"opt": {"lr": 0.1}, "seed": 0})
+    {'opt.lr': 0.1, 'seed': 0}
+    """
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    found: dict[str, object] = {}
+    for key, inner in value.items():
+        found |= flatten(inner, f"{prefix}{joint}{key}" if prefix else str(key), joint)
+    return found
+
+
+def numbers_of(values: Mapping[str, object]) -> dict[str, float]:
+    """Return what is a number, text such as ``"NaN"`` included; other text and lists are left out."""
+    found = {}
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            continue
+        try:
+            found[name] = float(value)
+        except ValueError:
+            continue
+    return found
+
+
+def first_of(values: Mapping[str, float], names: tuple[str, ...]) -> float | None:
+    """Return the value of the first name that is there."""
+    return next((values[name] for name in names if name in values), None)

@@ -1,0 +1,169 @@
+"""The way in for logs of other trainers: recognise, read, assemble, check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.importing import wandb_runs
+from cptlaw.importing.assemble import assemble
+from cptlaw.importing.history import History
+from cptlaw.importing.megatron_log import MegatronLog
+from cptlaw.importing.mlflow_folder import MLflowFolder
+from cptlaw.importing.nemo_log import NemoLog
+from cptlaw.importing.plain_table import PlainTable
+from cptlaw.importing.reader import Reader
+from cptlaw.importing.tensorboard_events import TensorBoard
+from cptlaw.importing.torchtitan_log import TorchtitanLog
+from cptlaw.importing.trainer_state import TrainerState
+from cptlaw.importing.wanted import read_wanted
+from cptlaw.importing.write_runs import check_place, write_runs
+from cptlaw.runs import Runs, read_runs
+
+# The more a format says of itself the earlier it is tried; a folder of the Trainer holds event files too.
+READERS: tuple[Reader, ...] = (
+    TrainerState(),
+    MLflowFolder(),
+    wandb_runs.WandbHistory(),
+    TensorBoard(),
+    MegatronLog(),
+    NemoLog(),
+    TorchtitanLog(),
+    wandb_runs.WandbChart(),
+    PlainTable(),
+)
+_BY_FILE_NAME = ("trainer", "mlflow", "wandb", "tensorboard")
+
+
+def import_logs(
+    source: str | Path,
+    output: str | Path | None = None,
+    *,
+    log_format: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    constants: Mapping[str, object] | None = None,
+    pattern: str | None = None,
+    config: Mapping[str, str] | None = None,
+    batch_tokens: object = None,
+    seq_length: object = None,
+    first_step: object = None,
+    n_params_kind: str | None = None,
+) -> Runs:
+    """Turn the logs of a trainer or a tracker into a runs table.
+
+    Read are: output folders of the Hugging Face Trainer, TensorBoard event files, exports of Weights & Biases, MLflow
+    folders, text logs of Megatron-LM, NeMo and torchtitan, and tables of metrics (CSV, JSON Lines). Nothing touches
+    the network but ``wandb:ENTITY/PROJECT``, and nothing is unpickled.
+
+    Parameters
+    ----------
+    source
+        A file, a folder with any number of runs, or ``wandb:ENTITY/PROJECT``.
+    output
+        Where to write the table: .csv, .jsonl or .parquet. Replaced in one step or not at all.
+    log_format
+        The name of a format where it is not to be recognised: trainer, mlflow, wandb, tensorboard, megatron, nemo,
+        torchtitan, wandb-chart or table.
+    mapping
+        ``"loss:EVAL"`` -> metric for losses (``"loss"``: the eval's name is taken from the metric), and column ->
+        metric for others, as in ``{"loss:target": "eval_fr_loss", "tokens": "tokens_seen"}``. Without losses in it,
+        metrics named as losses of validation sets count.
+    constants
+        Column -> value for all rows, as in ``{"n_params": "124M", "replay": "25%"}``.
+    pattern
+        How the names of runs are made, with columns in braces, as in ``"{n_params}-p{ptpp}-r{replay}-s{seed}"``;
+        ``{replay%}`` is a percentage, ``{any}`` matches anything.
+    config
+        Column -> key of the trainer's own settings, as in ``{"seed": "seed", "lr_peak": "learning_rate"}``.
+    batch_tokens
+        Tokens of one optimiser step: tokens = (step - first_step) x batch_tokens.
+    seq_length
+        Tokens of one sample, where the logs count samples.
+    first_step
+        The step at which adaptation began; losses before it are left out.
+    n_params_kind
+        ``"non_embedding"`` or ``"total"``: what ``n_params`` counts.
+
+    Returns
+    -------
+    Runs
+        Checked as by `read_runs`; ``notes`` say which format was recognised, what was assumed and what was left out.
+
+    Raises
+    ------
+    DataError
+        If the source is of no known kind, is damaged, or holds no loss of a validation set.
+    UsageError
+        If an option is unusable.
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "124M-r25"
+    >>> folder.mkdir()
+    >>> history = [{"step": 100, "eval_fr_loss": 2.5}, {"step": 200, "eval_fr_loss": 2.4}]
+    >>> _ = (folder / "trainer_state.json").write_text(json.dumps({"global_step": 200, "log_history": history}))
+    >>> runs = import_logs(folder.parent, pattern="{n_params}-r{replay%}", batch_tokens="64K")
+    >>> runs.frame[["eval", "loss", "n_params", "tokens", "replay"]].to_numpy().tolist()
+    [['fr', 2.5, 124000000.0, 6400000.0, 0.25], ['fr', 2.4, 124000000.0, 12800000.0, 0.25]]
+    """
+    wanted = read_wanted(mapping, constants, config, pattern, batch_tokens, seq_length, first_step)
+    if output is not None:
+        check_place(Path(output))
+    histories, notes = _histories(str(source), log_format)
+    frame, more = assemble(histories, wanted)
+    runs = read_runs(frame, n_params_kind=n_params_kind)
+    runs = replace(runs, notes=(*notes, *more, *runs.notes))
+    if output is not None:
+        write_runs(runs.frame, Path(output))
+        runs = replace(runs, path=Path(output))
+    return runs
+
+
+def _histories(source: str, log_format: str | None) -> tuple[list[History], tuple[str, ...]]:
+    if source.startswith(wandb_runs.API):
+        histories = wandb_runs.read_project(source.removeprefix(wandb_runs.API))
+        note = f"{source}: {len(histories)} runs from the public API of Weights & Biases"
+        return histories, (note,)
+    path = Path(source)
+    if not path.exists():
+        beside = sorted(other.name for other in path.parent.iterdir()) if path.parent.is_dir() else []
+        raise DataError(f"{path}: no such file or folder.{did_you_mean(path.name, beside)} Check the path.")
+    reader, found, others = _recognise(path, log_format)
+    histories = reader.read(found, path)
+    files = (
+        f"{len(found)} file{'s' if len(found) > 1 else ''}, {len(histories)} run{'s' if len(histories) != 1 else ''}"
+    )
+    notes = [f"{path}: read as {reader.title} ({files})"]
+    if others:
+        notes.append(f"also there, and not read: {', '.join(others)}; choose with --format")
+    return histories, tuple(notes)
+
+
+def _recognise(path: Path, log_format: str | None) -> tuple[Reader, list[Path], list[str]]:
+    known = {reader.name: reader for reader in READERS}
+    if log_format is not None:
+        if log_format not in known:
+            raise UsageError(
+                f"--format {log_format!r}: no such format.{did_you_mean(log_format, known)} Known: {', '.join(known)}."
+            )
+        reader = known[log_format]
+        found = reader.find(path)
+        if not found:
+            raise DataError(f"{path}: found nothing that looks like {reader.title}. Looked for {reader.looks_for}.")
+        return reader, found, []
+    for place, reader in enumerate(READERS):
+        found = reader.find(path)
+        if found:
+            # Text logs and tables beside a recognised format are mostly parts of it, and long to search.
+            later = (other for other in READERS[place + 1 :] if other.name in _BY_FILE_NAME and path.is_dir())
+            return reader, found, [other.name for other in later if other.find(path)]
+    looked = "\n".join(f"  {reader.name:<12} {reader.looks_for}" for reader in READERS)
+    binary = " A .wandb file is not read: sync it and export its history." if _has_wandb_binary(path) else ""
+    raise DataError(f"{path}: the format is not recognised.{binary} Looked for\n{looked}")
+
+
+def _has_wandb_binary(path: Path) -> bool:
+    return path.suffix == ".wandb" if path.is_file() else next(path.rglob("*.wandb"), None) is not None

@@ -1,0 +1,73 @@
+"""TensorBoard: folders with event files, read by the tensorboard package (an extra)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cptlaw.errors import DataError, UsageError
+from cptlaw.importing.config_files import config_beside
+from cptlaw.importing.history import History, Record
+from cptlaw.importing.reader import Reader, files_below, run_name
+
+
+class TensorBoard(Reader):
+    """Scalars of event files; the files of one folder are one run."""
+
+    name = "tensorboard"
+    title = "TensorBoard event files"
+    looks_for = "events.out.tfevents.*"
+
+    def find(self, source: Path) -> list[Path]:
+        """Return the event files."""
+        return files_below(source, ["events.out.tfevents.*"])
+
+    def read(self, found: list[Path], source: Path) -> list[History]:
+        """Read the scalars, folder by folder; of a run that was restarted, later files count."""
+        histories = []
+        for folder in sorted({path.parent for path in found}):
+            files = sorted((path for path in found if path.parent == folder), key=_time_of)
+            records = tuple(record for path in files for record in _records(path))
+            name = folder.resolve().name if source.is_file() else run_name(folder, source)
+            histories.append(History(name, folder, records, config_beside(folder)))
+        return histories
+
+
+def _time_of(path: Path) -> tuple[int, str]:
+    # events.out.tfevents.TIME.HOST...: the name tells when a file was begun, copies keep it.
+    stamp = path.name.removeprefix("events.out.tfevents.").split(".")[0]
+    return (int(stamp) if stamp.isdigit() else 0, path.name)
+
+
+def _records(path: Path) -> list[Record]:
+    try:
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+        from tensorboard.util import tensor_util
+    except ImportError:
+        raise UsageError(
+            "TensorBoard event files need the package tensorboard. Install it with pip install 'cptlaw[tensorboard]'."
+        ) from None
+    accumulator = EventAccumulator(str(path), size_guidance={"scalars": 0, "tensors": 0})
+    try:
+        accumulator.Reload()
+    except Exception as error:  # noqa: BLE001 - the package raises errors of its own kinds for damaged files
+        raise DataError(f"{path}: the event file cannot be read ({error}). Copy it again, or move it away.") from None
+    tags = accumulator.Tags()
+    by_step: dict[int, dict[str, float]] = defaultdict(dict)
+    for tag in tags["scalars"]:
+        for event in accumulator.Scalars(tag):
+            by_step[event.step][tag] = _as_written(event.value)
+    for tag in tags["tensors"]:  # what TensorFlow 2 writes; one number is a scalar
+        for event in accumulator.Tensors(tag):
+            value: Any = tensor_util.make_ndarray(event.tensor_proto)
+            if np.size(value) == 1 and np.issubdtype(np.asarray(value).dtype, np.number):
+                by_step[event.step][tag] = _as_written(float(np.asarray(value).reshape(())))
+    return [Record(float(step), values) for step, values in sorted(by_step.items())]
+
+
+def _as_written(value: float) -> float:
+    """Return the shortest number that is the same in single precision, which is how event files keep it."""
+    return float(str(np.float32(value)))

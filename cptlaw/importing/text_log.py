@@ -1,0 +1,53 @@
+"""What the readers of text logs share: which files are logs of a kind, and their lines without colours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from cptlaw.importing.reader import Reader, file_run_name, files_below, text_of
+
+ENDINGS = ("*.log", "*.out", "*.txt", "*.err", "*.log.gz")
+NUMBER = r"[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[nN]a[nN]|[+-]?inf"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+class TextLog(Reader):
+    """Text logs with lines of one trainer's kind; each file is a run."""
+
+    sign: re.Pattern[str]
+    """What a line of this kind looks like."""
+
+    def find(self, source: Path) -> list[Path]:
+        """Return the logs that hold such lines."""
+        files = [source] if source.is_file() else files_below(source, ENDINGS)
+        return [path for path in files if _is_text(path) and self.sign.search(_plain(path))]
+
+    def lines(self, path: Path) -> Iterator[str]:
+        """Yield the lines; what a progress bar has overwritten counts as lines too."""
+        for line in re.split(r"[\r\n]+", _plain(path)):
+            if line.strip():
+                yield line
+
+    def run_of(self, path: Path, source: Path) -> str:
+        """Return the run's name."""
+        return file_run_name(path, source)
+
+
+def to_number(text: str) -> float:
+    """Read a number as logs print it, with commas in thousands."""
+    return float(text.replace(",", ""))
+
+
+def _is_text(path: Path) -> bool:
+    if path.suffix == ".gz":
+        return path.name.endswith(ENDINGS[-1][1:])
+    if any(path.match(pattern) for pattern in ("*.csv", "*.tsv", "*.json", "*.jsonl", "*.ndjson", "*.parquet")):
+        return False
+    with path.open("rb") as file:
+        return b"\x00" not in file.read(4096)
+
+
+def _plain(path: Path) -> str:
+    return _COLOUR.sub("", text_of(path))

@@ -1,0 +1,39 @@
+"""torchtitan: what its metrics logger prints. Every rank prints the same lines; they count once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from cptlaw.importing.history import History, Record
+from cptlaw.importing.text_log import NUMBER, TextLog, to_number
+
+_LINE = re.compile(rf"(?P<kind>validate )?step:\s*(?P<step>\d+)\s+loss:\s*(?P<loss>{NUMBER})(?P<rest>.*)")
+_FIELD = re.compile(rf"(?P<name>[A-Za-z_]+):\s*(?P<value>{NUMBER})(?=\s|$|%|\()")
+_SIZE = re.compile(r"size:\s*([\d,]+) total parameters")
+
+
+class TorchtitanLog(TextLog):
+    """``step: 20  loss: 6.2251  memory: .. tps: ..`` and ``validate step: 20  loss: 6.1903 ..``."""
+
+    name = "torchtitan"
+    title = "torchtitan log"
+    looks_for = "lines such as 'validate step: 20  loss:  6.1903  memory: .. tps: ..'"
+    sign = re.compile(rf"step:\s*\d+\s+loss:\s*(?:{NUMBER})\s.*tps:")
+
+    def read(self, found: list[Path], source: Path) -> list[History]:
+        """Read each log."""
+        return [self._read(path, source) for path in found]
+
+    def _read(self, path: Path, source: Path) -> History:
+        records: list[Record] = []
+        config: dict[str, object] = {}
+        for line in self.lines(path):
+            if found := _LINE.search(line):
+                name = "validation loss" if found["kind"] else "train loss"
+                values = {name: to_number(found["loss"])}
+                values |= {field["name"]: to_number(field["value"]) for field in _FIELD.finditer(found["rest"])}
+                records.append(Record(float(found["step"]), values))
+            elif found := _SIZE.search(line):
+                config["total_parameters"] = to_number(found[1])
+        return History(self.run_of(path, source), path, tuple(records), config)

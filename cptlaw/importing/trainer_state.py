@@ -1,0 +1,66 @@
+"""Hugging Face Trainer: ``trainer_state.json`` of an output folder or of its checkpoints."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from cptlaw.errors import DataError
+from cptlaw.importing.config_files import config_beside
+from cptlaw.importing.history import History, Record, numbers_of
+from cptlaw.importing.reader import Reader, files_below, run_name
+from cptlaw.runs.file_bytes import read_utf8
+
+_CHECKPOINT = re.compile(r"checkpoint-\d+")
+
+
+class TrainerState(Reader):
+    """``log_history`` of the Trainer: one entry per logged step, evals under ``eval_loss`` or ``eval_NAME_loss``."""
+
+    name = "trainer"
+    title = "Hugging Face Trainer"
+    looks_for = "trainer_state.json, in the folder of a run or in its checkpoints"
+
+    def find(self, source: Path) -> list[Path]:
+        """Return the trainer states, those of checkpoints included."""
+        return files_below(source, ["trainer_state.json"])
+
+    def read(self, found: list[Path], source: Path) -> list[History]:
+        """Read the longest state of each run: every checkpoint repeats what came before it."""
+        states: dict[Path, tuple[float, Path, dict[str, Any]]] = {}
+        for path in found:
+            folder = path.parent.parent if _CHECKPOINT.fullmatch(path.parent.name) else path.parent
+            state = _load(path)
+            reached = float(state.get("global_step") or 0)
+            if folder not in states or reached >= states[folder][0]:
+                states[folder] = (reached, path, state)
+        histories = []
+        for folder, (_, path, state) in sorted(states.items()):
+            inside = folder if folder.is_relative_to(source) or source.is_file() else source
+            records = tuple(_record(entry, number, path) for number, entry in enumerate(state["log_history"]))
+            name = folder.resolve().name if source.is_file() else run_name(inside, source)
+            histories.append(History(name, path, records, config_beside(folder, path.parent)))
+        return histories
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = json.loads(read_utf8(path))
+    except ValueError as error:
+        raise DataError(
+            f"{path}: truncated or not JSON ({error}). Was it written to the end? Copy it again, or remove it: the "
+            f"state of an earlier checkpoint then counts."
+        ) from None
+    history = state.get("log_history") if isinstance(state, dict) else None
+    if not isinstance(history, list) or not all(isinstance(entry, dict) for entry in history):
+        raise DataError(f"{path}: no list 'log_history'. Expected the trainer_state.json that the Trainer writes.")
+    return state
+
+
+def _record(entry: dict[str, Any], number: int, path: Path) -> Record:
+    values = numbers_of(entry)
+    if "step" not in values:
+        raise DataError(f"{path}: entry {number} of log_history has no step. Expected one, as the Trainer writes it.")
+    return Record(values["step"], values)

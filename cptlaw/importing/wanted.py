@@ -1,0 +1,208 @@
+"""What the user asks of an import: which metrics are losses, what holds for whole runs, how tokens are counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.runs.schema import COLUMNS, canonical_name
+from cptlaw.units import parse_quantity
+
+LOSS = "loss"
+_FIELD = re.compile(r"\{(?P<name>\w+)(?P<percent>%?)\}")
+_FROM_ROWS = ("loss", "run", "eval")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Options of an import, read and checked.
+
+    Parameters
+    ----------
+    losses
+        Eval -> metric; empty where the losses are to be recognised by their names.
+    metrics
+        Column of the runs table -> metric.
+    constants
+        Column -> value for every row.
+    config
+        Column -> key of the trainer's settings.
+    pattern
+        How run names are made, with columns in braces.
+    batch_tokens, seq_length
+        Tokens per step; tokens per sample.
+    first_step
+        The step at which adaptation began.
+    """
+
+    losses: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, float | str] = field(default_factory=dict)
+    config: Mapping[str, str] = field(default_factory=dict)
+    pattern: str | None = None
+    batch_tokens: float | None = None
+    seq_length: float | None = None
+    first_step: float = 0.0
+
+    def from_name(self, run: str) -> dict[str, float | str]:
+        """Return the columns that the name of a run tells by the pattern.
+
+        Raises
+        ------
+        UsageError
+            If the name does not fit the pattern.
+
+        Examples
+        --------
+        >>> Wanted(pattern="{n_params}-p{ptpp}-r{replay%}").from_name("124M-p31-r25")
+        {'n_params': 124000000.0, 'ptpp': 31.0, 'replay': 0.25}
+        """
+        if self.pattern is None:
+            return {}
+        match = _compiled(self.pattern).fullmatch(run)
+        if match is None:
+            raise UsageError(
+                f"run {run!r} does not fit --pattern {self.pattern!r}. Expected names such as "
+                f"{_FIELD.sub(_example, self.pattern)!r}; write {{any}} for a part that does not matter."
+            )
+        percent = {found["name"] for found in _FIELD.finditer(self.pattern) if found["percent"]}
+        return {
+            name: _value(name, text + ("%" if name in percent else ""), "--pattern")
+            for name, text in match.groupdict().items()
+            if not name.startswith("any")
+        }
+
+
+def read_wanted(
+    mapping: Mapping[str, str] | None,
+    constants: Mapping[str, object] | None,
+    config: Mapping[str, str] | None,
+    pattern: str | None,
+    batch_tokens: object,
+    seq_length: object,
+    first_step: object,
+) -> Wanted:
+    """Check the options of an import; see `cptlaw.importing.import_logs` for what they mean."""
+    losses: dict[str, str] = {}
+    metrics: dict[str, str] = {}
+    for key, metric in (mapping or {}).items():
+        name, _, eval_name = key.partition(":")
+        if name == LOSS:
+            losses[eval_name or eval_of(metric)] = metric
+        else:
+            metrics[_column(key, "--map")] = metric
+    if pattern is not None:
+        names = [found["name"] for found in _FIELD.finditer(pattern)]
+        if not names:
+            raise UsageError(f"--pattern {pattern!r} holds no column in braces, as in '{{n_params}}-r{{replay}}'.")
+        for name in names:
+            if not name.startswith("any"):
+                _column(name, "--pattern")
+        if len(set(names)) < len(names):
+            raise UsageError(f"--pattern {pattern!r} names a column twice. Write {{any1}}, {{any2}} for other parts.")
+    if batch_tokens is not None and seq_length is not None:
+        raise UsageError("give --batch-tokens (tokens = step x batch) or --seq-length (tokens = samples x length).")
+    return Wanted(
+        losses,
+        metrics,
+        {
+            _column(key, "--set"): _value(_column(key, "--set"), value, "--set")
+            for key, value in (constants or {}).items()
+        },
+        {_column(key, "--config"): value for key, value in (config or {}).items()},
+        pattern,
+        _positive(batch_tokens, "--batch-tokens"),
+        _positive(seq_length, "--seq-length"),
+        0.0 if first_step is None else parse_quantity(first_step, "--first-step"),  # type: ignore[arg-type]
+    )
+
+
+_EVAL_WORDS = ("eval", "evaluation", "val", "valid", "validation", "dev", "test", "heldout")
+_LOSS_WORDS = ("loss", "nll", "lm", "ce", "cross", "entropy", "set", "data", "metrics", "value", "avg", "mean")
+_NOT_A_LOSS = ("train", "ppl", "perplexity", "best", "min", "max", "samples", "aux", "balancing", "std", "bpb", "bits")
+_WORD = re.compile(r"[A-Za-z0-9]+")
+
+
+def eval_of(metric: str) -> str:
+    """Return the eval that a metric is named after: what is left without the words for losses and validation.
+
+    Examples
+    --------
+    >>> [eval_of(name) for name in ("eval_fr_loss", "eval/loss", "validation lm loss", "loss")]
+    ['fr', 'validation', 'validation', 'loss']
+    """
+    words = _WORD.findall(metric.replace("_", " "))
+    left = [word for word in words if word.lower() not in (*_EVAL_WORDS, *_LOSS_WORDS)]
+    if left:
+        return "_".join(left)
+    lower = [word.lower() for word in words]
+    if "test" in lower:
+        return "test"
+    return "validation" if any(word in _EVAL_WORDS for word in lower) else metric
+
+
+def is_eval_loss(metric: str) -> bool:
+    """Tell whether a metric is by its name a loss on a validation set.
+
+    Examples
+    --------
+    >>> [is_eval_loss(name) for name in ("eval_fr_loss", "train/loss", "val_loss_best", "eval_runtime", "eval/ppl")]
+    [True, False, False, False, False]
+    """
+    words = {word.lower() for word in _WORD.findall(metric.replace("_", " "))}
+    return bool(words & {"loss", "nll"}) and bool(words & set(_EVAL_WORDS)) and not words & set(_NOT_A_LOSS)
+
+
+def pairs(texts: Sequence[str], option: str, form: str) -> dict[str, str]:
+    """Read ``K=V`` texts, with commas between them."""
+    found: dict[str, str] = {}
+    for text in (part for whole in texts for part in whole.split(",")):
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise UsageError(f"{option} {text!r}: expected {form}.")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def _column(name: str, option: str) -> str:
+    column = canonical_name(name)
+    if column is None or column in _FROM_ROWS:
+        known = [known for known in COLUMNS if known not in _FROM_ROWS]
+        raise UsageError(
+            f"{option}: {name!r} is not a column of a runs table.{did_you_mean(name, known)} Known: {', '.join(known)}"
+            + ("; loss:EVAL=METRIC names a loss." if option == "--map" else ".")
+        )
+    return column
+
+
+def _value(column: str, value: object, option: str) -> float | str:
+    if not COLUMNS[column].numeric:
+        return str(value)
+    return parse_quantity(value, f"{option} {column}")  # type: ignore[arg-type]
+
+
+def _positive(value: object, option: str) -> float | None:
+    if value is None:
+        return None
+    number = parse_quantity(value, option)  # type: ignore[arg-type]
+    if number <= 0:
+        raise UsageError(f"{option} {value}: expected a number above 0.")
+    return number
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts, at = [], 0
+    for found in _FIELD.finditer(pattern):
+        inner = ".*?" if found["name"].startswith("any") else "[^/]+?"
+        parts += [re.escape(pattern[at : found.start()]), f"(?P<{found['name']}>{inner})"]
+        at = found.end()
+    return re.compile("".join(parts) + re.escape(pattern[at:]), re.DOTALL)
+
+
+_EXAMPLES = {"n_params": "124M", "ptpp": "31", "replay": "0.25", "seed": "0", "lr_peak": "3e-4", "domain": "fr"}
+
+
+def _example(found: re.Match[str]) -> str:
+    return "25" if found["percent"] else _EXAMPLES.get(found["name"], "x")
