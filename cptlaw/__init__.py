@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cptlaw.importing import import_logs
     from cptlaw.laws import Law, law
     from cptlaw.planning import suggest
-    from cptlaw.reporting import figures
+    from cptlaw.reporting import Report, figures, report
     from cptlaw.runs import Runs, read_runs
 
 __version__ = "0.1.0"
@@ -34,6 +34,7 @@ _HOMES = {
     "Fit": "cptlaw.fitting",
     "FitError": "cptlaw.errors",
     "Law": "cptlaw.laws",
+    "Report": "cptlaw.reporting",
     "Runs": "cptlaw.runs",
     "UsageError": "cptlaw.errors",
     "Check": "cptlaw.fitting",
@@ -48,6 +49,7 @@ _HOMES = {
     "load_fit": "cptlaw.fitting",
     "plan": "cptlaw.planning",
     "read_runs": "cptlaw.runs",
+    "report": "cptlaw.reporting",
     "suggest": "cptlaw.planning",
 }
 _MODULES = {"examples", "figures", "plan"}
@@ -60,6 +62,7 @@ __all__ = [
     "Fit",
     "FitError",
     "Law",
+    "Report",
     "Runs",
     "UsageError",
     "check",
@@ -73,6 +76,7 @@ __all__ = [
     "load_fit",
     "plan",
     "read_runs",
+    "report",
     "suggest",
 ]
 

@@ -45,12 +45,13 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line; a user's mistake ends with one message and exit code 2, never with a traceback."""
-    from cptlaw.cli import import_logs, plan, suggest, sweep, verbs
+    from cptlaw.cli import import_logs, plan, report, suggest, sweep, verbs
 
     for command in (
         *verbs.VERBS[:4],
         plan.plan,
         suggest.suggest,
+        report.report,
         import_logs.import_logs,
         sweep.sweep,
         *verbs.VERBS[4:],

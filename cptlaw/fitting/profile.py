@@ -118,7 +118,7 @@ def walk(fit: Fit, frame: pd.DataFrame, probability: float) -> Walked:
     places = [column.log for column in vars(x).values() if isinstance(column, Positive)]
     chosen = _spread_out(np.column_stack(places), MOST_WALKS)
     start = Objective(problem, fit.options.delta).evaluate(fit.optima)["objective"]
-    known = _Known(problem, fit.optima, start, np.ones(len(fit.optima), dtype=bool))
+    known = _Known.at_first(problem, fit.optima, start)
     effects = design_effects(fit, problem, x)
     limits, own = {}, {}
     for i in chosen:
@@ -143,23 +143,38 @@ def walk(fit: Fit, frame: pd.DataFrame, probability: float) -> Walked:
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """Places that walks have met: coordinates, the objective of the data there, and whether its descent settled."""
+    """Places that walks have met.
+
+    Parameters
+    ----------
+    problem
+        The law bound to the fitted rows.
+    at, parameters
+        Coordinates and all parameters of the law, one row per place.
+    objective
+        The objective of the data there.
+    settled
+        Whether the descent that ended there had settled.
+    """
 
     problem: Problem
     at: Array
+    parameters: Array
     objective: Array
     settled: NDArray[np.bool_]
 
-    @property
-    def parameters(self) -> Array:
-        """All parameters of the law, one row per place."""
-        return self.problem.parameters(self.at[:, : self.problem.k], self.at[:, self.problem.k :])
+    @classmethod
+    def at_first(cls, problem: Problem, at: Array, objective: Array) -> _Known:
+        """Begin with optima."""
+        k = problem.k
+        return cls(problem, at, problem.parameters(at[:, :k], at[:, k:]), objective, np.ones(len(at), dtype=bool))
 
     def and_these(self, found: newton.Descent) -> _Known:
         """Add where a descent ended."""
         return _Known(
             self.problem,
             np.concatenate([self.at, np.concatenate([found.c, found.z], axis=1)]),
+            np.concatenate([self.parameters, self.problem.parameters(found.c, found.z)]),
             np.concatenate([self.objective, found.objective]),
             np.concatenate([self.settled, found.status == newton.CONVERGED]),
         )

@@ -131,7 +131,7 @@ def blank(title: str | None = None, height: int = 420) -> Any:
         template="none",
         height=height,
         margin={"l": 62, "r": 14, "t": 36 if title else 14, "b": 52},
-        font={"family": "system-ui, sans-serif", "size": 13, "color": INK},
+        font={"family": "system-ui, sans-serif", "size": 12, "color": INK},
         colorway=list(COLOURS),
         paper_bgcolor="#ffffff",
         plot_bgcolor="#ffffff",

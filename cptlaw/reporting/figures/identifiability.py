@@ -89,12 +89,12 @@ def identifiability(fit: Fit, interval: float = 0.9) -> Figure:
         showlegend=False,
         **panels.ids(1),
     )
-    ratio = axis("ratio", "over the fitted value (factor)") | {
+    ratio = axis("ratio", "factor of fitted value") | {
         "type": "log",
         "range": [-1.15, 1.15],
         "tickvals": [0.1, 0.3, 1, 3, 10],
     }
-    portion = axis("share", "share (of a unit vector)") | {
+    portion = axis("share", "share (unit vector)") | {
         "range": [-1.05, 1.05],
         "zeroline": True,
         "zerolinecolor": QUIET,

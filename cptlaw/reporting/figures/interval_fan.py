@@ -13,8 +13,8 @@ from cptlaw.fitting.intervals import MIN_RUNS
 from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, axis, blank, level_text, translucent
 from cptlaw.units import format_percent, format_quantity
 
-COVERAGES = (0.5, 0.8, 0.95)
-PLACES = 7  # along tokens at which the profile is walked; the band is drawn through them
+COVERAGES = (0.5, 0.9)
+PLACES = 5  # along tokens at which the profile is walked; the band is drawn through them
 
 
 def interval_fan(
@@ -88,7 +88,7 @@ def interval_fan(
         )
         caption += f" Rings are {len(measured)} losses measured there, which the fit has not seen."
     drawing.update_layout(
-        xaxis=axis("tokens", values=[low, high]), yaxis=axis("loss", f"{fit.on} loss (nats per token)")
+        xaxis=axis("tokens", values=data["tokens"].tolist()), yaxis=axis("loss", f"{fit.on} loss (nats per token)")
     )
     return Figure(f"interval-fan-{fit.on}", f"Forecast of the {fit.on} loss with its doubt", caption, data, drawing)
 

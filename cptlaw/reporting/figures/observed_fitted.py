@@ -21,7 +21,7 @@ from cptlaw.reporting.figures.figure import (
     level_text,
     translucent,
 )
-from cptlaw.units import format_percent
+from cptlaw.units import format_percent, format_quantity
 
 MOST_LEVELS = 4  # of a facet; more would be too small to read
 MOST_LINES = 6
@@ -58,7 +58,7 @@ def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
     drawing = blank()
     for share in down:
         for size in across:
-            titles.append(", ".join(level_text(name, value) for name, value in (*share.items(), *size.items())))
+            titles.append(", ".join(_title(name, value) for name, value in (*size.items(), *share.items())))
             panel = _at(_at(data, share), size)
             for place, level in enumerate(levels):
                 part = panel if colour is None else panel[panel[colour] == level]
@@ -76,11 +76,16 @@ def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
     return Figure(
         f"observed-fitted-{fit.on}",
         f"Observed and fitted {fit.on} loss",
-        f"Points are measured losses, lines the fitted law {fit.law.spec} along {AXES.get(along, along)}. The fit "
+        f"Points are measured losses, lines the fitted law {fit.law.spec} along {AXES.get(along, along)}, "
+        f"one panel per model size and replay. The fit "
         f"misses by {error} (root mean square).{band}{some}",
         data,
         drawing,
     )
+
+
+def _title(name: str, value: float) -> str:
+    return format_quantity(value) if name == "n_params" else level_text(name, value)
 
 
 def _levels(data: pd.DataFrame, name: str, most: int) -> tuple[str | None, list[Any]]:

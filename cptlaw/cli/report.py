@@ -1,0 +1,89 @@
+"""The verb report."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cptlaw.cli import options
+from cptlaw.cli import plan as plans
+from cptlaw.cli.output import INFEASIBLE, progress, show_json, show_next
+from cptlaw.errors import UsageError
+
+PARTS = 16  # of a report of two fits with a plan
+
+
+@click.command()
+@options.table
+@options.several(plans.target, plans.source)
+@click.option("--at", metavar="K=V,..", help="The forecast that matters, as for forecast --at. [default: the plan]")
+@click.option("--n-params", metavar="N", help="Parameters of the model that is planned for, as in 8.1B.")
+@options.several(plans.ptpp, plans.forgetting_limit)
+@click.option("--max-target-loss", metavar="L", help="Highest target loss, nats per token.")
+@options.several(plans.source_limit, plans.reference, plans.replay_range)
+@click.option("--max-tokens", metavar="D", help="Most adaptation tokens to spend, as in 100B.")
+@options.several(plans.risk, options.interval)
+@click.option("--test-where", metavar="Q", help="Rows that were held out of the fits, to judge calibration on.")
+@click.option("--schedules", metavar="F", type=click.Path(), help="Schedules file, for the loss curves.")
+@click.option("--suggest-budget", metavar="FLOPS", help="Suggest next runs for this compute, as in 1e20.")
+@click.option("--title", metavar="TEXT", help="Title of the page.")
+@click.option("--png", metavar="DIR", type=click.Path(), help="Write each figure as PNG too.")
+@click.option("--pdf", metavar="DIR", type=click.Path(), help="Write each figure as PDF too.")
+@click.option("-o", "--output", required=True, metavar="REPORT.html", type=click.Path(), help="The page.")
+@options.as_json
+def report(
+    runs: str,
+    target: str,
+    source: str | None,
+    output: str,
+    png: str | None,
+    pdf: str | None,
+    as_json: bool,
+    **rest: Any,
+) -> None:
+    """Write one self-contained page: question, answer, plan, doubts, figures, and how to repeat it all.
+
+    \b
+    With a limit the page answers `plan min-tokens`, else it shows the forecast --at.
+    Exit code 3 means that the page says that no plan keeps the limits.
+
+    \b
+    Examples:
+      cptlaw report runs.csv --target t.json --source s.json --n-params 8.1B --ptpp 279 \\
+          --max-forgetting 2% --max-target-loss 1.8 -o report.html
+      cptlaw report runs.csv --target t.json --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279 -o report.html
+    """
+    import cptlaw as cl
+
+    if not Path(output).parent.is_dir():
+        raise UsageError(f"-o {output}: the folder {Path(output).parent} does not exist. Make it, or write elsewhere.")
+    table = options.read_table(runs, rest)
+    # What the library has by default is left to it.
+    asked = {name: value for name, value in rest.items() if value is not None}
+    for name, value in (("reference", "measured"), ("forgetting", "relative")):
+        if asked.get(name) == value:
+            del asked[name]
+    with progress("drawing", PARTS) as advance:
+        found = cl.report(table, target, source, progress=advance, **asked)
+        written = found.save(output)
+    images = [
+        path
+        for folder, ending in ((png, "png"), (pdf, "pdf"))
+        if folder is not None
+        for path in found.save_figures(folder, ending)
+    ]
+    if as_json:
+        show_json({"output": str(written), "images": [str(path) for path in images], **found.to_dict()})
+    else:
+        click.echo(found.question)
+        click.echo(found.answer)
+        click.echo(f"{written}: {written.stat().st_size / 1e6:.1f} MB, {len(found.figures)} figures")
+        for path in images:
+            click.echo(str(path))
+        show_next(f"open {shlex.quote(str(written))} in a browser, or send it: it needs no network")
+    if found.plan is not None and not found.plan.feasible:
+        sys.exit(INFEASIBLE)

@@ -1,0 +1,106 @@
+"""How to repeat a report: the commands that lead to it, and the versions that it was made with."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+import cptlaw
+from cptlaw.fitting import Fit
+from cptlaw.fitting.fit_law import DEFAULT_STARTS
+from cptlaw.runs import Runs
+from cptlaw.units import format_quantity
+
+PACKAGES = ("numpy", "scipy", "pandas", "plotly")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what computed and drew."""
+    found = {"cptlaw": cptlaw.__version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:  # without Plotly a report can still be computed, though not drawn
+            continue
+    return found
+
+
+def commands(
+    table: Runs,
+    fits: tuple[Fit, ...],
+    at: Mapping[str, Any] | None,
+    options: Mapping[str, Any],
+    interval: float,
+) -> tuple[str, ...]:
+    """Return the commands that repeat a report, in order: the fits, then the report itself."""
+    path = "RUNS.csv" if table.path is None else table.path.name
+    reading = _reading(table)
+    found = [fit_command(path, reading, fit) for fit in fits]
+    words = ["cptlaw", "report", path, *reading, "--target", f"{fits[0].on}.json"]
+    if len(fits) > 1:
+        words += ["--source", f"{fits[1].on}.json"]
+    if at is not None:
+        words += ["--at", ",".join(f"{name}={_number(value)}" for name, value in at.items())]
+    for name, value in options.items():
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", _number(value)]
+    if interval != 0.9:
+        words += ["--interval", f"{interval:g}"]
+    return (*found, shlex.join([*words, "-o", "report.html"]))
+
+
+def fit_command(path: str, reading: list[str], fit: Fit) -> str:
+    """Return the command that repeats a fit.
+
+    Parameters
+    ----------
+    path
+        The runs table.
+    reading
+        Options for reading it.
+    fit
+        The fit.
+    """
+    words = ["cptlaw", "fit", path, *reading, "--law", fit.law.spec, "--on", fit.on]
+    options = fit.options
+    if fit.provenance.get("where"):
+        words += ["--where", str(fit.provenance["where"])]
+    if options.delta != fit.law.delta:
+        words += ["--delta", f"{options.delta:g}"]
+    if options.starts != DEFAULT_STARTS:
+        words += ["--starts", str(options.starts)]
+    if options.seed:
+        words += ["--seed", str(options.seed)]
+    if options.rollout is not None:
+        # What rollouts chose is found again; what was held by hand beside them cannot be told apart.
+        words += ["--restraint", "auto"]
+    else:
+        restraint = options.restraint
+        for name, value in restraint.fixed.items():
+            words += ["--fix", f"{name}={value!r}"]
+        for group in restraint.tied:
+            words += ["--tie", ",".join(group)]
+        for name, (low, high) in restraint.bounds.items():
+            words += ["--bound", f"{name}={low!r}:{high!r}"]
+        for name, prior in restraint.priors.items():
+            words += ["--prior", f"{name}={prior.mean!r}:{prior.sd!r}"]
+    return shlex.join([*words, "-o", f"{fit.on}.json"])
+
+
+def _reading(table: Runs) -> list[str]:
+    words = []
+    for name, role in table.roles.items():
+        words += [f"--{role}-eval", name]
+    if table.n_params_kind is not None and "n_params_kind" not in table.frame.columns:
+        words += ["--n-params-kind", table.n_params_kind]
+    return words
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, float) and value >= 1000:
+        short = format_quantity(value, 6)
+        return f"{value:.10g}" if "e" in short or len(short) > 7 else short
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
