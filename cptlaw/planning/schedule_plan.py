@@ -1,0 +1,153 @@
+"""The answer to the question of the best schedule: a frozen value that prints well and goes to JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cptlaw.findings import Finding
+from cptlaw.planning.result import Plan, number_text, quantity_text
+from cptlaw.units import format_percent, format_quantity
+
+NEAR = 1e-3  # nats by which a schedule may be worse than the best and still count as near it
+
+
+@dataclass(frozen=True, repr=False)
+class SchedulePlan(Plan):
+    """Answer of `schedule`.
+
+    Attributes
+    ----------
+    feasible
+        Whether any schedule keeps all limits.
+    goal
+        What was minimised: the weighted loss, the target loss, the source loss, or steps.
+    weight_source
+        Weight of the source loss, lambda_1 of Wang et al. 2025, eq. 5 (arXiv:2505.07796); ``None`` without one.
+    vary
+        What could be chosen, each with its best value; `near_best` has the range over which the goal stays within
+        0.001 nats of the best (for steps: the least steps alone), the others held.
+    phases
+        The whole schedule, as a schedules file has it, or ``None`` where no plan keeps the limits (as all below).
+    peak, end, warmup, decay, steps, replay, tokens
+        The CPT phase: learning rates, optimiser steps, the mix, and tokens where their number per step is known.
+    loss_potential
+        The base model's last learning rate over its peak; ``None`` where its schedule is not known.
+    target_loss, source_loss
+        Nats per token at the last step, each with ``_lo`` and ``_hi`` where the fit has an interval.
+    base_target_loss, base_source_loss
+        Where CPT starts.
+    weighted_loss, weighted_change
+        The weighted loss, and by how much CPT changes it: lambda_1 dL_source + lambda_2 dL_target, both as signed
+        changes.
+    forgetting, forgetting_measure
+        Against `base_source_loss`.
+    binding
+        Limits that are met exactly, and ends of ranges at which a choice lies.
+    blocking, best_reachable
+        Where infeasible: limits that cannot be kept, and the best values with the other limits kept.
+    risk, interval
+        Probability with which limits hold, and coverage of ``_lo`` to ``_hi``.
+    findings
+        The worst first.
+    """
+
+    feasible: bool
+    goal: str
+    weight_source: float | None
+    vary: Mapping[str, float] | None = None
+    near_best: Mapping[str, tuple[float, float]] | None = None
+    phases: tuple[Mapping[str, Any], ...] | None = None
+    peak: float | None = None
+    end: float | None = None
+    warmup: int | None = None
+    decay: int | None = None
+    steps: int | None = None
+    replay: float | None = None
+    tokens: float | None = None
+    loss_potential: float | None = None
+    target_loss: float | None = None
+    target_loss_lo: float | None = None
+    target_loss_hi: float | None = None
+    source_loss: float | None = None
+    source_loss_lo: float | None = None
+    source_loss_hi: float | None = None
+    base_target_loss: float | None = None
+    base_source_loss: float | None = None
+    weighted_loss: float | None = None
+    weighted_change: float | None = None
+    forgetting: float | None = None
+    forgetting_measure: str = "relative"
+    binding: tuple[str, ...] = ()
+    blocking: str | None = None
+    best_reachable: Mapping[str, float | None] | None = None
+    risk: float | None = None
+    interval: float | None = None
+    findings: tuple[Finding, ...] = ()
+
+    def _title(self) -> str:
+        what = {
+            "weighted": f"lowest {format_percent(self.weight_source or 0.0)} source + "
+            f"{format_percent(1 - (self.weight_source or 0.0))} target loss",
+            "target": "lowest target loss",
+            "source": "lowest source loss",
+            "steps": "fewest steps",
+        }
+        return f"Schedule of CPT with the {what[self.goal]}"
+
+    def _lines(self) -> list[tuple[str, str]]:
+        if not self.feasible:
+            lines = [("feasible", "no"), ("blocking", str(self.blocking))]
+            for name, value in (self.best_reachable or {}).items():
+                if value is not None:
+                    lines.append((f"best {name.replace('_', ' ')}", self._show(name, value)))
+            return lines
+        near = self.near_best or {}
+
+        def within(name: str) -> str:
+            if name not in near:
+                return ""
+            low, high = (_show_choice(name, value) for value in near[name])
+            return f"  (within {NEAR:g} nats: {low} to {high})"
+
+        shape = (self.phases or ({},))[-1].get("schedule", "")
+        lines = [("schedule", f"{shape}, {quantity_text(self.steps)} steps{within('steps')}")]
+        lines.append(("peak", f"{number_text(self.peak)}{within('peak')}, end {number_text(self.end)}{within('end')}"))
+        lines.append(("warm-up", f"{self.warmup} steps{within('rewarmup')}"))
+        if self.decay:
+            lines.append(("decay", f"{self.decay} steps{within('decay')}"))
+        if self.replay is not None:
+            lines.append(("replay", f"{format_percent(self.replay)}{within('replay')}"))
+        if self.loss_potential is not None:
+            lines.append(("loss potential", f"{format_percent(self.loss_potential)}{within('loss-potential')}"))
+        if self.tokens is not None:
+            lines.append(("tokens", quantity_text(self.tokens)))
+        for name in ("target_loss", "source_loss"):
+            if getattr(self, name) is not None:
+                low, high = getattr(self, f"{name}_lo"), getattr(self, f"{name}_hi")
+                span = "" if low is None else f" ({number_text(low)} to {number_text(high)})"
+                base = getattr(self, f"base_{name}")
+                text = f"{number_text(getattr(self, name))}{span} nats per token, from {number_text(base)}"
+                lines.append((name.replace("_", " "), text))
+        if self.forgetting is not None:
+            lines.append(("forgetting", self._show("forgetting", self.forgetting)))
+        if self.weighted_change is not None:
+            lines.append(
+                ("weighted loss", f"{number_text(self.weighted_loss)}, changed by {self.weighted_change:+.4f}")
+            )
+        lines.append(("binding", ", ".join(self.binding) or "nothing"))
+        if self.risk is not None:
+            lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
+        return lines
+
+    def _show(self, name: str, value: float) -> str:
+        if name == "forgetting" and self.forgetting_measure == "relative":
+            return format_percent(value, 4)
+        return number_text(value)
+
+
+def _show_choice(name: str, value: float) -> str:
+    if name == "steps":
+        return format_quantity(value, 4)
+    return f"{value:.3g}" if name == "peak" else format_percent(value)
