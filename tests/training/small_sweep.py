@@ -3,6 +3,12 @@
 import json
 import random
 
+from cptlaw.training.engines.base import Queue
+from cptlaw.training.prepare import prepare
+from cptlaw.training.recipe import load_sweep
+from cptlaw.training.store import Store
+from cptlaw.training.worker import run_job
+
 
 def write_language(path, words, seed, documents=120):
     draw = random.Random(seed)
@@ -47,3 +53,26 @@ class Silent:
 
     def tick(self, running):
         pass
+
+
+def train_here(sweep, store, retry_failed=False):
+    """Run the jobs of a sweep in this process, as an engine does, and return what its progress was told."""
+    progress = Silent()
+    queue = Queue(sweep, store, retry_failed=retry_failed, progress=progress)
+    while ready := queue.ready():
+        queue.start(ready[0])
+        run_job(json.loads(json.dumps(ready[0].to_dict())), store.url)
+        queue.settle(ready[0])
+    return progress
+
+
+def prepared(path, place):
+    """Return a sweep and its store, texts prepared."""
+    sweep, store = load_sweep(path), Store(place)
+    prepare(sweep.texts, store, lambda text: None)
+    return sweep, store
+
+
+def results(sweep, store):
+    """Return the measured rows of each job, as they lie in the store."""
+    return {job.name: store.read(f"results/{job.id}.jsonl") for job in sweep.jobs}

@@ -4,30 +4,16 @@ import json
 
 import pandas as pd
 import pytest
-from small_sweep import RECIPE, Silent, write_language
+from small_sweep import RECIPE, prepared, train_here, write_language
 
 import cptlaw as cl
 from cptlaw.cli import main
-from cptlaw.training.engines.base import Queue
 from cptlaw.training.jobs import Job
-from cptlaw.training.prepare import prepare
 from cptlaw.training.recipe import load_sweep
 from cptlaw.training.store import Store
 from cptlaw.training.table import jobs_table, runs_table
-from cptlaw.training.worker import run_job
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
-
-
-def train_here(sweep, store):
-    """Run the jobs of a sweep in this process."""
-    progress = Silent()
-    queue = Queue(sweep, store, retry_failed=False, progress=progress)
-    while ready := queue.ready():
-        queue.start(ready[0])
-        run_job(json.loads(json.dumps(ready[0].to_dict())), store.url)
-        queue.settle(ready[0])
-    return progress
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +22,7 @@ def trained(tmp_path_factory):
     write_language(folder / "old.jsonl", ["the", "old", "tongue", "is", "known", "to", "all"], 1)
     write_language(folder / "new.jsonl", ["neue", "Sprache", "lernt", "man", "nur", "langsam"], 2)
     (folder / "sweep.yaml").write_text(json.dumps(RECIPE))
-    sweep, store = load_sweep(folder / "sweep.yaml"), Store(folder / "out")
-    prepare(sweep.texts, store, lambda text: None)
+    sweep, store = prepared(folder / "sweep.yaml", folder / "out")
     return sweep, store, train_here(sweep, store)
 
 

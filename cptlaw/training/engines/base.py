@@ -62,6 +62,8 @@ class Queue:
         self.running: dict[str, Job] = {}
         self._finished: set[str] = set()
         done, failed = store.finished_ids(), store.failed_ids()
+        for leftover in done.intersection(store.names("checkpoints")):  # stopped between its result and the tidying up
+            store.remove(f"checkpoints/{leftover}")
         for job in sweep.jobs:
             if job.id in done:
                 self.finish(job)

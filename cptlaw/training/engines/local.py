@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -115,11 +114,10 @@ class _Worker:
         self._start()
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = _context()
         self.connection, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, self._store_url), daemon=True)
-        with _environment(self._environment):
-            process.start()
+        process = context.Process(target=_serve, args=(theirs, self._store_url, self._environment), daemon=True)
+        process.start()
         theirs.close()  # so that the end of the process ends the pipe
         self._process = process
 
@@ -165,23 +163,18 @@ def _ending(code: int | None) -> str:
     return f"exit code {code}"
 
 
-@contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Set variables while a process starts: thread counts are read when libraries are loaded."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+def _context() -> Any:
+    """Return the way to start processes: forks of one that has loaded torch and run nothing, if there is such a way."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["cptlaw.training.loop"])
+    return context
 
 
-def _serve(connection: Connection, store_url: str) -> None:
+def _serve(connection: Connection, store_url: str, environment: dict[str, str]) -> None:
     """Run jobs as they come, until the pipe ends."""
+    os.environ.update(environment)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     from cptlaw.training.worker import reason_of, run_job
 

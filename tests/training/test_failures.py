@@ -1,0 +1,125 @@
+"""A run that fails says why, the others go on, and it is tried again on request."""
+
+import errno
+import multiprocessing
+import os
+import shutil
+import signal
+
+import pytest
+from small_sweep import RECIPE, Silent, prepared, train_here
+
+from cptlaw.training.engines.local import LocalEngine
+from cptlaw.training.store import Store
+from cptlaw.training.table import jobs_table, runs_table
+
+pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
+
+
+def test_a_loss_that_is_not_a_number_fails_its_run_only(recipe, tmp_path):
+    schedules = [{"schedule": "constant", "peak": peak, "warmup": 5} for peak in (2e-5, 0.5)]
+    settings = {
+        "optimizer": {"weight_decay": 1e4},  # times 0.5: each step multiplies the weights by -4999
+        "pretrain": {**RECIPE["pretrain"], "peak": 1e-5},
+        "adapt": {**RECIPE["adapt"], "schedules": schedules},
+    }
+    sweep, store = prepared(recipe(**settings), tmp_path / "out")
+    progress = train_here(sweep, store)
+    assert len(progress.failures) == 4
+    assert all("lr0.5" in name and "nan" in reason for name, reason in progress.failures.items())
+    assert len(progress.done) == len(sweep.jobs) - 4
+    table = jobs_table(sweep, store).set_index("job")
+    assert table.loc[list(progress.failures), "reason"].str.contains("nan").all()
+    assert set(runs_table(sweep, store)["lr_peak"]) == {1e-5, 2e-5}
+    # Not tried again unless asked to.
+    again = train_here(sweep, store)
+    assert again.failures == progress.failures
+
+
+def test_a_missing_shard_fails_the_runs_that_need_it_until_it_is_back(recipe, tmp_path):
+    sweep, store = prepared(recipe(), tmp_path / "out")
+    (key,) = (key for key, text in sweep.texts.items() if text["name"] == "new")
+    shard = tmp_path / "out" / "texts" / key / "train-00000.bin"
+    shutil.move(shard, tmp_path / "away")
+    progress = train_here(sweep, store)
+    assert len(progress.failures) == 4
+    assert all("shard" in reason and "missing" in reason for reason in progress.failures.values())
+    shutil.move(tmp_path / "away", shard)
+    mended = train_here(sweep, store, retry_failed=True)
+    assert not mended.failures
+    assert len(mended.done) == len(sweep.jobs)
+    assert store.failed_ids() == set()
+
+
+def test_what_needs_a_failed_job_is_told_so_and_waits(recipe, tmp_path):
+    sweep, store = prepared(recipe(), tmp_path / "out")
+    first = sweep.jobs[0]
+    store.put_failure(first.id, "somebody unplugged it")
+    progress = train_here(sweep, store)
+    assert not progress.done
+    assert progress.failures[first.name] == "somebody unplugged it"
+    assert set(list(progress.failures.values())[1:]) >= {f"needs {first.name}, which failed"}
+    assert store.failed_ids() == {first.id}  # only the cause is recorded
+    assert len(train_here(sweep, store, retry_failed=True).done) == len(sweep.jobs)
+
+
+def test_a_full_disk_fails_the_run_and_leaves_no_half_file(recipe, tmp_path, monkeypatch):
+    sweep, store = prepared(recipe(), tmp_path / "out")
+    victim = sweep.jobs[-1]
+    replace = os.replace
+
+    def full(source, target):
+        if f"results/{victim.id}" in str(target):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    progress = train_here(sweep, store)
+    assert progress.failures.keys() == {victim.name}
+    assert "disk is full" in progress.failures[victim.name]
+    assert not list((tmp_path / "out").rglob("*.part"))
+    monkeypatch.undo()
+    assert not train_here(sweep, store, retry_failed=True).failures
+
+
+def test_a_disk_too_full_for_the_reason_still_tells_it(recipe, tmp_path, monkeypatch):
+    sweep, store = prepared(recipe(), tmp_path / "out")
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Store, "put_failure", full)
+    progress = Silent()
+    from cptlaw.training.engines.base import Queue
+
+    queue = Queue(sweep, store, retry_failed=False, progress=progress)
+    queue.start(sweep.jobs[0])
+    queue.fail(sweep.jobs[0], "its worker died")
+    assert "its worker died (and this could not be recorded" in progress.failures[sweep.jobs[0].name]
+    assert not queue
+
+
+class Assassin(Silent):
+    """Kills the worker of the first run of continual pre-training that it sees."""
+
+    killed = None
+
+    def tick(self, running):
+        for job in running:
+            if job.kind == "adapt" and self.killed is None:
+                self.killed = job.name
+                (worker,) = multiprocessing.active_children()
+                os.kill(worker.pid, signal.SIGKILL)
+
+
+def test_a_dead_worker_takes_one_run_with_it_and_is_replaced(recipe, tmp_path):
+    sweep, store = prepared(recipe(adapt={**RECIPE["adapt"], "tokens_per_param": 10}), tmp_path / "out")
+    progress = Assassin()
+    LocalEngine(workers=1).run(sweep, store.url, retry_failed=False, progress=progress)
+    assert progress.killed
+    assert progress.failures.keys() == {progress.killed}
+    assert "its worker died (SIGKILL" in progress.failures[progress.killed]
+    assert len(progress.done) == len(sweep.jobs) - 1
+    mended = train_here(sweep, store, retry_failed=True)
+    assert len(mended.done) == len(sweep.jobs)
+    assert not multiprocessing.active_children()
