@@ -51,12 +51,12 @@ class LocalEngine:
                     if worker.job is None:
                         queue.start(job)
                         worker.give(job)
-                busy = {worker.connection: worker for worker in workers if worker.job is not None}
+                busy: dict[Any, _Worker] = {w.connection: w for w in workers if w.job is not None}
                 if not busy:
                     # Whatever still waits can no longer start; it has been told with the job that it needs.
                     break
                 for connection in wait(list(busy), timeout=TICK_SECONDS):
-                    worker = busy[connection]  # type: ignore[index]
+                    worker = busy[connection]
                     job = worker.job
                     assert job is not None
                     outcome = worker.take()
