@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cptlaw import planning as plan
     from cptlaw.errors import CptlawError, DataError, FitError, UsageError
     from cptlaw.findings import Finding
-    from cptlaw.fitting import Check, Fit, check, compare, fit, given_fit, load_fit
+    from cptlaw.fitting import Check, Fit, check, compare, fit, forecast, given_fit, load_fit
     from cptlaw.importing import import_logs
     from cptlaw.laws import Law, law
     from cptlaw.planning import suggest
@@ -43,6 +43,7 @@ _HOMES = {
     "examples": "cptlaw.examples",
     "figures": "cptlaw.reporting.figures",
     "fit": "cptlaw.fitting",
+    "forecast": "cptlaw.fitting",
     "given_fit": "cptlaw.fitting",
     "import_logs": "cptlaw.importing",
     "law": "cptlaw.laws",
@@ -70,6 +71,7 @@ __all__ = [
     "examples",
     "figures",
     "fit",
+    "forecast",
     "given_fit",
     "import_logs",
     "law",

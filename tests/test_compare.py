@@ -12,6 +12,7 @@ from cptlaw.errors import FitError, UsageError
 from cptlaw.fitting.metrics import METRICS, metrics
 from cptlaw.fitting.splits import split
 
+JUDGEMENT = ["difference", "difference_se", "weight", "diagnostics"]
 PILOT = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9"
 # laws.md 3.9, all sixteen rows of Huber_log and RMSE_log: a consistency relation that metric code must obey.
 PUBLISHED = [(2.34e-4, 2.27e-2), (1.99e-4, 2.12e-2), (4.43e-5, 9.53e-3), (4.74e-4, 3.47e-2), (5.22e-5, 1.02e-2)]
@@ -113,11 +114,17 @@ def test_the_true_law_wins_and_the_table_has_the_promised_columns():
     frame = design("ptpp-floor", noise=0.003)
     laws = "ptpp-blind,ptpp-floor,ptpp-nearest,ptpp-oracle"
     found = cl.compare(laws, frame, on="target", fit_where="ptpp < 279", test_where="ptpp == 279")
-    assert list(found.columns) == ["law", *METRICS, "n_fit", "n_test", "n_params_free", "findings"]
+    assert list(found.columns) == ["law", *METRICS, "n_fit", "n_test", "n_params_free", *JUDGEMENT, "findings"]
     order = found["law"].tolist()
     assert order[0] == "ptpp-oracle"
     assert order.index("ptpp-floor") < order.index("ptpp-nearest") < order.index("ptpp-blind")
     by_law = found.set_index("law")
+    assert by_law.loc["ptpp-floor", "difference"] == 0
+    assert by_law.loc["ptpp-blind", "difference"] > 2 * by_law.loc["ptpp-blind", "difference_se"] > 0
+    assert by_law["weight"].sum() == pytest.approx(1.0)
+    assert by_law["weight"].idxmax() == "ptpp-floor"
+    assert np.isnan(by_law.loc["ptpp-oracle", "weight"])
+    assert "within noise" not in by_law.loc["ptpp-blind", "diagnostics"]
     assert (by_law["n_test"] == (frame["ptpp"] == 279).sum()).all()
     assert by_law.loc["ptpp-nearest", "n_fit"] == (frame["ptpp"] == 110).sum()
     assert [finding.code for finding in by_law.loc["ptpp-oracle", "findings"]] == ["oracle"]

@@ -70,8 +70,30 @@ def test_every_file_that_the_readme_names_exists():
 def test_public_names_are_the_promised_ones():
     """A change here is a change of the interface: say so in CHANGELOG.md."""
     names = """
-        Check CptlawError DataError Finding Fit FitError Law Report Runs UsageError
-        check compare examples figures fit given_fit import_logs law load_fit plan read_runs report suggest
+        Check
+        CptlawError
+        DataError
+        Finding
+        Fit
+        FitError
+        Law
+        Report
+        Runs
+        UsageError
+        check
+        compare
+        examples
+        figures
+        fit
+        forecast
+        given_fit
+        import_logs
+        law
+        load_fit
+        plan
+        read_runs
+        report
+        suggest
     """
     assert set(cptlaw.__all__) == set(names.split())
     for name in cptlaw.__all__:

@@ -191,8 +191,12 @@ def compare(runs: str, law_names: str, on: str, as_json: bool, **rest: Any) -> N
         show_json({"rows": [dict(row) for row in found.to_dict("records")]})
         return
     scores = dict.fromkeys(("huber_log", "rmse_log", "mae_rel", "mape_clip"), "{:.3g}".format)
-    scores |= dict.fromkeys(("intercept", "slope", "r2"), "{:.3f}".format)
-    click.echo(table_text(found.drop(columns="findings"), scores))
+    scores |= dict.fromkeys(("intercept", "slope", "r2", "weight"), "{:.3f}".format)
+    scores |= dict.fromkeys(("difference", "difference_se"), "{:.2g}".format)
+    click.echo(table_text(found.drop(columns=["findings", "diagnostics"]), scores))
+    for row in found.to_dict("records"):
+        if row["diagnostics"]:
+            click.echo(f"  {row['law']}: {row['diagnostics']}")
     of_law: dict[Finding, list[str]] = {}
     for row in found.to_dict("records"):
         for finding in row["findings"]:
@@ -210,31 +214,40 @@ def compare(runs: str, law_names: str, on: str, as_json: bool, **rest: Any) -> N
 @click.option("--at", metavar="K=V,K=V,..", help="One point, as in n_params=8.1B,tokens=72B,replay=34%,ptpp=279.")
 @click.option("--points", metavar="POINTS.csv", type=click.Path(), help="A table of points.")
 @options.interval
+@click.option(
+    "--weights",
+    metavar="W",
+    help="Of the average of several laws for one eval: equal, LAW=W,LAW=W, or stack, by rollouts within their rows. "
+    "[default: stack where it can be done]",
+)
 @options.strict
 @options.as_json
 def forecast(
-    fits: tuple[str, ...], at: str | None, points: str | None, interval: float, strict: bool, as_json: bool
+    fits: tuple[str, ...],
+    at: str | None,
+    points: str | None,
+    interval: float,
+    weights: str | None,
+    strict: bool,
+    as_json: bool,
 ) -> None:
     """Forecast losses at sizes, budgets and mixes never run.
+
+    Of several fits for one eval the average is forecast too, and how much of its doubt is the law's form, how much its
+    parameters, how much the noise of a measurement.
 
     \b
     Examples:
       cptlaw forecast target.json --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279
       cptlaw forecast target.json source.json --points points.csv --interval 0.8
+      cptlaw forecast floor.json gate.json --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279 --weights equal
     """
-    import pandas as pd
-
     import cptlaw as cl
-    from cptlaw.runs.points import point, read_points
+    from cptlaw.runs.points import read_points
 
     if (at is None) == (points is None):
         raise UsageError("forecast needs either --at K=V,K=V,.. or --points POINTS.csv.")
-    frame = point(at) if at is not None else read_points(str(points))
-    tables = []
-    for path in fits:
-        fitted = cl.load_fit(path)
-        tables.append(fitted.forecast(frame, interval).assign(law=fitted.law.spec, on=fitted.on))
-    found = pd.concat(tables, ignore_index=True)
+    found = cl.forecast(list(fits), at if at is not None else read_points(str(points)), interval, weights)
     findings = [finding for row in found["findings"] for finding in row]
     if as_json:
         show_json({"points": plain(found.to_dict("records"))})
@@ -245,9 +258,12 @@ def forecast(
         formats |= dict.fromkeys(("loss", "lo", "hi"), "{:.4f}".format)
         if "replay" in found:
             formats["replay"] = format_percent
-        lead = ["law", "on"]
-        columns = [*lead, *(name for name in found.columns if name not in (*lead, "findings"))]
+        lead, doubt = ["law", "on"], [name for name in found.columns if name.startswith("doubt_")]
+        columns = [*lead, *(name for name in found.columns if name not in (*lead, *doubt, "findings"))]
         click.echo(table_text(found[columns], formats))
+        for row in found[found["law"] == "average"].to_dict("records") if doubt else []:
+            shares = ", ".join(f"{name[6:]} {format_percent(row[name], 2)}" for name in doubt if row[name] == row[name])
+            click.echo(f"  average of {row['on']}: loss {row['loss']:.4f}; doubt: {shares or 'without end'}")
         click.echo(f"lo, hi: {interval:g} interval of a measured loss (profile of the objective, and noise)", err=True)
         show_findings(findings)
     stop_on_errors(findings, strict)

@@ -1,5 +1,6 @@
 """Fitting: search, objective, restraint, doubt and comparison."""
 
+from cptlaw.fitting.average import forecast
 from cptlaw.fitting.check_runs import Check, check
 from cptlaw.fitting.compare_laws import compare
 from cptlaw.fitting.fit_law import fit
@@ -7,4 +8,4 @@ from cptlaw.fitting.given import given_fit
 from cptlaw.fitting.result import Fit
 from cptlaw.fitting.store import load_fit
 
-__all__ = ["Check", "Fit", "check", "compare", "fit", "given_fit", "load_fit"]
+__all__ = ["Check", "Fit", "check", "compare", "fit", "forecast", "given_fit", "load_fit"]

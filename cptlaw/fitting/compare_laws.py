@@ -13,23 +13,26 @@ import pandas as pd
 from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fit_law import DEFAULT_STARTS, Options, Training, fit_rows, training_rows
-from cptlaw.fitting.metrics import METRICS, metrics
+from cptlaw.fitting.losses import huber
+from cptlaw.fitting.metrics import METRIC_DELTA, METRICS, metrics
 from cptlaw.fitting.restraint import Restraint
 from cptlaw.fitting.splits import Fold, split
+from cptlaw.fitting.stacking import mean_and_error, stacking_weights
 from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.ptpp import PTPPOracle
 from cptlaw.runs import Runs, read_runs
 
 Progress = Callable[[str], None]
+CLEAR = 2.0  # standard errors by which a law must be behind the best to be called worse
 
 
 @dataclass(frozen=True, eq=False)
 class _Scored:
-    """Forecasts of one law in one fold."""
+    """Forecasts of one law in one fold; `test` has the rows that were forecast, with run and loss."""
 
     predicted: Array
-    observed: Array
+    test: pd.DataFrame
     n_fit: int
     n_free: int
 
@@ -86,8 +89,13 @@ def compare(
     -------
     DataFrame
         One row per law, best ``huber_log`` first: law, huber_log, rmse_log, mae_rel, mape_clip, intercept, slope, r2,
-        n_fit (mean over folds), n_test, n_params_free, findings. A law that could not be fitted comes last, without
-        scores, with the reason among its findings.
+        n_fit (mean over folds), n_test, n_params_free, difference, difference_se, weight, diagnostics, findings. A law
+        that could not be fitted comes last, without scores, with the reason among its findings.
+
+        ``difference`` is how much higher ``huber_log`` is than that of the best law that is a forecast, and
+        ``difference_se`` its standard error: points of a run, and of a held-out level where there are three or more,
+        err together, and the larger of the two counts. ``weight`` is what the law should have in an averaged forecast
+        (stacking on these test rows; none for the oracle). ``diagnostics`` names what stands against a law in short.
 
     Raises
     ------
@@ -107,13 +115,13 @@ def compare(
     chosen = [law(item) for item in (_comma_separated(laws) if isinstance(laws, str) else laws)]
     if not chosen:
         raise UsageError("compare needs at least one law, as in --laws ptpp-floor,ptpp-blind.")
-    table = runs if isinstance(runs, Runs) else read_runs(runs)
+    given = runs if isinstance(runs, Runs) else read_runs(runs)
     outcomes: dict[str, _Outcome | str] = {}
     for candidate in chosen:
         options = Options(candidate.delta if delta is None else delta, starts, seed, Restraint())
         try:
-            training = training_rows(candidate, table, on, where)
-            folds, notes = _folds(training, table, fit_where, test_where, anchors_where, cv)
+            training = training_rows(candidate, given, on, where)
+            folds, notes = _folds(training, given, fit_where, test_where, anchors_where, cv)
             outcomes[candidate.spec] = _forecast_folds(training, folds, notes, options, progress)
         except UsageError:
             raise
@@ -127,7 +135,9 @@ def compare(
     if not common:
         raise FitError("the laws could not be fitted in any fold together; compare them one at a time.")
     rows = [_row(name, outcome, common) for name, outcome in outcomes.items()]
-    return pd.DataFrame(rows).sort_values("huber_log", kind="stable", na_position="last", ignore_index=True)
+    table = pd.DataFrame(rows).sort_values("huber_log", kind="stable", na_position="last", ignore_index=True)
+    judged = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, _Outcome)}
+    return _judged(table, judged, common, seed)
 
 
 def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any]:
@@ -137,7 +147,7 @@ def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any
         empty = dict.fromkeys(METRICS, np.nan) | {"n_fit": 0, "n_test": 0, "n_params_free": 0}
         return {"law": name, **empty, "findings": (failed,)}
     folds = [outcome.folds[label] for label in common]
-    observed = np.concatenate([fold.observed for fold in folds])
+    observed = np.concatenate([fold.test["loss"].to_numpy(dtype=float) for fold in folds])
     findings = list(outcome.findings)
     unshared = [label for label in outcome.folds if label not in common]
     if unshared:
@@ -157,6 +167,47 @@ def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any
         "n_params_free": max(fold.n_free for fold in folds),
         "findings": by_severity(findings),
     }
+
+
+def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str], seed: int) -> pd.DataFrame:
+    """Add to scores how sure their differences are, weights for an averaged forecast, and diagnostics in short."""
+    errors = pd.concat(
+        {
+            name: pd.concat(
+                {
+                    label: pd.Series(np.log(outcome.folds[label].predicted), outcome.folds[label].test.index)
+                    - np.log(outcome.folds[label].test["loss"].astype(float))
+                    for label in common
+                }
+            )
+            for name, outcome in outcomes.items()
+        },
+        axis=1,
+    ).dropna()  # rows that every law has forecast
+    runs = pd.concat({label: next(iter(outcomes.values())).folds[label].test["run"] for label in common})
+    levels, run = errors.index.get_level_values(0), runs.reindex(errors.index).astype(str)
+    forecasts = [name for name in table["law"] if name in outcomes and law(name).name != PTPPOracle.name]
+    scores = pd.DataFrame(huber(errors.to_numpy(), METRIC_DELTA), errors.index, errors.columns)
+    weights = stacking_weights(errors[forecasts].to_numpy(), levels if levels.nunique() >= 3 else run, seed)
+    weight = dict(zip(forecasts, weights.tolist(), strict=True))
+    difference, error, words = [], [], []
+    for name, findings in zip(table["law"], table["findings"], strict=True):
+        said = [finding.code for finding in findings if finding.severity != "info"]
+        apart, doubt = float("nan"), float("nan")
+        if name in outcomes and forecasts:
+            apart, doubt = mean_and_error((scores[name] - scores[forecasts[0]]).to_numpy(), run, levels)
+            if name != forecasts[0] and name in forecasts and apart <= CLEAR * doubt:
+                said.insert(0, "as good as the best within noise")
+        difference.append(apart)
+        error.append(doubt)
+        words.append(", ".join(dict.fromkeys(said)))
+    added = {
+        "difference": difference,
+        "difference_se": error,
+        "weight": [weight.get(name, float("nan")) for name in table["law"]],
+        "diagnostics": words,
+    }
+    return table.assign(**added)[[*(name for name in table.columns if name != "findings"), *added, "findings"]]
 
 
 def _folds(
@@ -220,9 +271,7 @@ def _forecast_folds(
             rows = frame[fold.fit | anchors]
         try:
             fitted = fit_rows(replace(training, frame=rows), options)
-            scored[fold.label] = _Scored(
-                fitted.predict(test), test["loss"].to_numpy(dtype=float), len(rows), fitted.n_free
-            )
+            scored[fold.label] = _Scored(fitted.predict(test), test[["run", "loss"]], len(rows), fitted.n_free)
             by_fold.append([finding for finding in fitted.findings if finding.code != "base-rows"])
         except FitError as error:
             if len(folds) == 1:

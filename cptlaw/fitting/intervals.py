@@ -97,14 +97,21 @@ def _interval(fit: Fit, frame: pd.DataFrame, loss: Array, interval: float) -> tu
     The doubt about the fitted loss comes from the profile of the objective; the noise of one measurement is added to
     it in quadrature.
     """
-    ends = profile(fit, frame, interval)
-    scatter = measurement_scatter(fit, interval)
+    below, above, scatter = law_and_noise(fit, frame, interval)
     centre = np.log(loss)
-    wider = rollout_width(fit)
-    low = np.exp(centre - wider * np.hypot(centre - ends[:, 0], scatter))
-    high = np.exp(centre + wider * np.hypot(ends[:, 1] - centre, scatter))
-    silent = ~np.isfinite(ends)
+    low, high = np.exp(centre - np.hypot(below, scatter)), np.exp(centre + np.hypot(above, scatter))
+    silent = ~np.isfinite(np.column_stack([below, above]))
     return np.where(silent[:, 0], np.nan, low), np.where(silent[:, 1], np.nan, high), np.asarray(silent.any(axis=1))
+
+
+def law_and_noise(fit: Fit, frame: pd.DataFrame, interval: float) -> tuple[Array, Array, float]:
+    """Return what the interval is made of, in log loss: the law's doubt below and above, (n,), and the noise.
+
+    The law's doubt is infinite where the data does not bound the loss. All three include the factor that rollouts ask
+    for.
+    """
+    ends, centre, wider = profile(fit, frame, interval), np.log(fit.predict(frame)), rollout_width(fit)
+    return wider * (centre - ends[:, 0]), wider * (ends[:, 1] - centre), wider * measurement_scatter(fit, interval)
 
 
 def measurement_scatter(fit: Fit, interval: float) -> float:

@@ -1,0 +1,279 @@
+"""Forecasts averaged over laws, and the doubt split into the law's form, its parameters and the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from cptlaw.errors import CptlawError, UsageError, did_you_mean
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.fit_law import Training, fit_rows
+from cptlaw.fitting.intervals import law_and_noise
+from cptlaw.fitting.result import Fit
+from cptlaw.fitting.rollout_restraint import SPARE, STARTS, rollouts
+from cptlaw.fitting.stacking import stacking_weights
+from cptlaw.fitting.store import load_fit
+from cptlaw.laws.calculus import Array
+from cptlaw.runs.points import point
+from cptlaw.units import parse_quantity
+
+DOUBT = ("doubt_form", "doubt_parameters", "doubt_noise")
+AVERAGE = "average"
+ROUNDS = 80  # of the bisection for an end of the interval, in log loss
+REACH = 50.0  # standard deviations within which the ends are sought
+
+
+def forecast(
+    fits: Fit | str | Path | Sequence[Fit | str | Path], at: Any, interval: float | None = 0.9, weights: Any = None
+) -> pd.DataFrame:
+    """Forecast points with one or several fits, and with the average of those that are of one eval.
+
+    Parameters
+    ----------
+    fits
+        Fits, or their files.
+    at
+        Rows with the inputs of the laws, or one point as text, such as
+        ``"n_params=8.1B,tokens=72B,replay=34%,ptpp=279"``.
+    interval, weights
+        As for `forecast_average`.
+
+    Returns
+    -------
+    DataFrame
+        One row per fit and point, as `Fit.forecast` gives them, with ``law`` and ``on``; then one row per point for
+        each eval with several fits, ``law`` being ``"average"``.
+
+    Examples
+    --------
+    >>> import cptlaw as cl
+    >>> rows = "replay in (0.1, 0.25, 0.5) and atpp >= 1.9 and ptpp in (31, 62, 124)"
+    >>> runs = cl.examples.load("en-fr-pilot")
+    >>> fits = [cl.fit(law, runs, on="target", where=rows, starts=16) for law in ("ptpp-floor", "ptpp-nearest")]
+    >>> found = cl.forecast(fits, "n_params=125K,tokens=1M,replay=25%,ptpp=279", interval=None, weights="equal")
+    >>> found["law"].tolist()
+    ['ptpp-floor', 'ptpp-nearest', 'average']
+    """
+    several = [fits] if isinstance(fits, Fit | str | Path) else list(fits)
+    read = [fit if isinstance(fit, Fit) else load_fit(fit) for fit in several]
+    frame = point(at) if isinstance(at, str) else at
+    tables = [fit.forecast(frame, interval).assign(law=fit.law.spec, on=fit.on) for fit in read]
+    for on in dict.fromkeys(fit.on for fit in read):
+        of_eval = [fit for fit in read if fit.on == on]
+        if len(of_eval) > 1:
+            tables.append(forecast_average(of_eval, frame, interval, weights).assign(law=AVERAGE, on=on))
+    return pd.concat(tables, ignore_index=True)
+
+
+def forecast_average(
+    fits: Sequence[Fit], frame: pd.DataFrame, interval: float | None = 0.9, weights: Any = None
+) -> pd.DataFrame:
+    """Average the forecasts of several laws that were fitted to the losses of one eval.
+
+    Parameters
+    ----------
+    fits
+        Two or more fits of one eval.
+    frame
+        Rows with the inputs of all laws.
+    interval
+        Probability that a measured loss lies between lo and hi; ``None`` leaves the two columns out.
+    weights
+        ``"stack"``: from rollouts within the fitted rows, see `rollout_weights`. ``"equal"``. ``None``: the first, or,
+        with a finding that says why, the second where there are no rollouts. Or a weight for each law by its name,
+        such as ``{"ptpp-floor": 0.7, "ptpp-gate": 0.3}``, as `compare` gives them.
+
+    Returns
+    -------
+    DataFrame
+        The rows of `frame` with loss, lo, hi; ``doubt_form``, ``doubt_parameters`` and ``doubt_noise``, the shares of
+        the variance of the log loss between laws, within laws and from measuring; and findings.
+
+    Raises
+    ------
+    UsageError
+        If the fits are not of one eval, or the weights do not fit them.
+
+    Notes
+    -----
+    The forecast is the weighted mean of log losses. Its distribution is the mixture of the laws' own, each a normal
+    with the two sides of its interval. Where laws far apart share the weight the interval covers them all.
+    """
+    evals = list(dict.fromkeys(fit.on for fit in fits))
+    if len(fits) < 2 or len(evals) != 1:
+        raise UsageError(
+            f"an average needs two or more fits of one eval; given: {len(fits)} fits of {', '.join(evals) or 'none'}."
+        )
+    share, notes = _weights(fits, weights)
+    tables = [fit.forecast(frame, None) for fit in fits]
+    centres = np.log(np.stack([table["loss"].to_numpy(dtype=float) for table in tables]))  # (laws, n)
+    mean = share @ centres
+    out = fits[0].law.complete(frame, fits[0].data).copy()
+    out["loss"] = np.exp(mean)
+    silent = np.zeros(len(out), dtype=bool)
+    if interval is not None:
+        parts = [law_and_noise(fit, fit.law.complete(frame, fit.data), interval) for fit in fits]
+        normal = float(special.ndtri(0.5 + 0.5 * interval))
+        low, high = (np.stack([part[side] for part in parts]) / normal for side in (0, 1))  # of the law, (laws, n)
+        noise = np.array([part[2] for part in parts])[:, None] / normal
+        used = share > 0
+        ends = [
+            _quantile(share[used], centres[used], np.hypot(low, noise)[used], np.hypot(high, noise)[used], probability)
+            for probability in (0.5 - 0.5 * interval, 0.5 + 0.5 * interval)
+        ]
+        out["lo"], out["hi"] = (np.exp(end) for end in ends)
+        silent = ~np.isfinite(out[["lo", "hi"]].to_numpy(dtype=float)).all(axis=1)
+        parts_of_variance = {
+            "doubt_form": share @ (centres - mean) ** 2,
+            "doubt_parameters": share[used] @ (0.25 * (low + high) ** 2)[used],
+            "doubt_noise": np.broadcast_to(share[used] @ (noise**2)[used], len(out)),
+        }
+        whole = sum(parts_of_variance.values())
+        for name, part in parts_of_variance.items():
+            out[name] = np.where(np.isfinite(whole), part / np.where(whole > 0, whole, 1.0), np.nan)
+    open_end = Finding(
+        "warning",
+        "unbounded",
+        "the data does not bound this loss under a law that has weight here.",
+        "Add runs nearer to this point, or leave that law out.",
+    )
+    own = zip(*(table["findings"] for table in tables), strict=True)
+    out["findings"] = pd.Series(
+        [
+            by_severity([*(item for several in row for item in several), *notes, *([open_end] if mute else [])])
+            for row, mute in zip(own, silent, strict=True)
+        ],
+        index=out.index,
+        dtype=object,
+    )
+    return out
+
+
+def rollout_weights(fits: Sequence[Fit]) -> Array:
+    """Return weights, (fits,), from rollouts within the fitted rows: fit the lower levels, forecast the higher ones.
+
+    Lower and higher in compute, tokens per parameter, pre-training budget and size. Every law keeps its restraint. A
+    level counts as one observation, so that a direction with many runs does not outvote the others.
+
+    Raises
+    ------
+    UsageError
+        If there are no rollouts that all laws can be fitted in, or the rows of the fits differ.
+    """
+    widest = max(fits, key=lambda fit: fit.n_points)
+    frame = widest.data.reset_index(drop=True)
+    for fit in fits:
+        missing = [name for name in fit.law.inputs if name not in frame.columns]
+        strange = set(fit.data["run"].astype(str)) - set(frame["run"].astype(str))
+        if missing or strange:
+            what = f"column {', '.join(missing)}" if missing else f"run {sorted(strange)[0]!r}"
+            raise UsageError(
+                f"the laws were not fitted on the same rows: {widest.law.spec} has no {what} of {fit.law.spec}. Give "
+                f"weights (--weights LAW=W,LAW=W or equal), or fit all laws on the same rows."
+            )
+    folds = rollouts(frame, max(fit.n_free for fit in fits) + SPARE)
+    errors: list[Array] = []
+    labels: list[str] = []
+    for fold in folds:
+        try:
+            found = [_errors(fit, frame, fold.fit, fold.test) for fit in fits]
+        except CptlawError:
+            continue
+        errors.append(np.column_stack(found))
+        labels += [fold.label] * int(fold.test.sum())
+    if not errors:
+        raise UsageError(
+            "no rollout within the fitted rows can be fitted by all of these laws, so that nothing says which one "
+            "forecasts better. Give weights (--weights LAW=W,LAW=W or equal)."
+        )
+    return stacking_weights(np.concatenate(errors), labels, fits[0].options.seed)
+
+
+def _errors(fit: Fit, frame: pd.DataFrame, lower: Any, higher: Any) -> Array:
+    """Return the errors in log loss of a law that was fitted to the lower levels only."""
+    rows = fit.law.training_rows(frame[lower].reset_index(drop=True), None)
+    options = replace(fit.options, starts=min(STARTS, fit.options.starts), rollout=None)
+    fitted = fit_rows(Training(fit.law, rows, fit.role, fit.on), options)
+    test = frame[higher]
+    found: Array = np.log(fitted.predict(test)) - np.log(test["loss"].to_numpy(dtype=float))
+    return found
+
+
+def _weights(fits: Sequence[Fit], weights: Any) -> tuple[Array, tuple[Finding, ...]]:
+    """Return the weights in the order of the fits, and what is to be said of them."""
+    names = [fit.law.spec for fit in fits]
+    notes: list[Finding] = []
+    share, how = np.full(len(fits), 1.0 / len(fits)), "equal"
+    if weights is None or weights == "stack":
+        try:
+            share, how = rollout_weights(fits), "by rollouts within the fitted rows"
+        except UsageError as error:
+            if weights is not None:
+                raise
+            notes.append(Finding("warning", "weights-equal", f"the laws are weighted equally: {error}"))
+    elif weights != "equal":
+        share, how = _given(names, weights), "as given"
+    shown = ", ".join(f"{name} {weight:.2f}" for name, weight in zip(names, share, strict=True))
+    return share, (*notes, Finding("info", "average", f"weights {how}: {shown}."))
+
+
+def _given(names: list[str], weights: Any) -> Array:
+    """Read weights by name: a mapping, or text such as ``ptpp-floor=0.7,ptpp-gate=0.3``."""
+    if isinstance(weights, str):
+        pairs = [item.partition("=") for item in weights.split(",") if item.strip()]
+        if not all(equals and value.strip() for _, equals, value in pairs):
+            raise UsageError(f"weights (--weights): {weights!r}. Expected stack, equal, or LAW=W,LAW=W.")
+        weights = {name.strip(): value.strip() for name, _, value in pairs}
+    if not isinstance(weights, Mapping):
+        raise UsageError(f"weights: {weights!r}. Expected 'stack', 'equal', or a weight for each law by its name.")
+    for name in weights:
+        if name not in names:
+            raise UsageError(
+                f"weights: no fit of law {name!r}.{did_you_mean(str(name), names)} Fits: {', '.join(names)}."
+            )
+    if len(set(names)) < len(names):
+        raise UsageError(
+            f"two fits are of one law ({', '.join(names)}), so that weights by name mean nothing. Give each law once, "
+            f"or weights equal or stack."
+        )
+    values = np.array([parse_quantity(weights.get(name, 0.0), f"weight of {name}") for name in names])
+    if values.min() < 0 or values.sum() <= 0:
+        raise UsageError("weights: they must not be negative, and one must be positive.")
+    found: Array = values / values.sum()
+    return found
+
+
+def _quantile(share: Array, centre: Array, low: Array, high: Array, probability: float) -> Array:
+    """Return a quantile of the mixture of split normals at each row, (n,); nan where a law without end decides it.
+
+    Parameters
+    ----------
+    share
+        Weights, (laws,).
+    centre, low, high
+        Mode and the standard deviation on either side, (laws, n); infinite where a law has no end.
+    """
+
+    def below(x: Array) -> Array:
+        side = np.where(x < centre, low, high)
+        with np.errstate(invalid="ignore"):
+            z = np.where(
+                np.isfinite(side), (x - centre) / np.maximum(np.where(np.isfinite(side), side, 1.0), 1e-12), 0.0
+            )
+        found: Array = share @ special.ndtr(z)
+        return found
+
+    widest = np.where(np.isfinite(low), low, 0.0).max(axis=0) + np.where(np.isfinite(high), high, 0.0).max(axis=0)
+    bottom, top = centre.min(axis=0) - REACH * widest - 1e-9, centre.max(axis=0) + REACH * widest + 1e-9
+    decided = (below(bottom) < probability) & (below(top) > probability)
+    for _ in range(ROUNDS):
+        middle = 0.5 * (bottom + top)
+        enough = below(middle) >= probability
+        bottom, top = np.where(enough, bottom, middle), np.where(enough, middle, top)
+    return np.where(decided, 0.5 * (bottom + top), np.nan)
