@@ -59,7 +59,7 @@ law = click.option("--law", "law_name", required=True, metavar="LAW", help="A la
 
 search = several(
     click.option("--delta", type=float, metavar="X", help="Huber threshold on log residuals. [default: the law's]"),
-    click.option("--starts", type=click.IntRange(1), default=64, show_default=True, help="Starts of the search."),
+    click.option("--starts", type=click.IntRange(1), help="Starts of the search. [default: the law's, mostly 64]"),
     seed,
 )
 
@@ -70,6 +70,13 @@ restraint = several(
     click.option("--prior", multiple=True, metavar="NAME=MEAN:SD", help="Put a weak prior on a parameter."),
 )
 
+
+schedules = click.option(
+    "--schedules",
+    metavar="F",
+    type=click.Path(),
+    help="Learning-rate schedules by run (YAML or JSON), for laws of loss curves; else the column lr tells.",
+)
 
 auto_restraint = click.option(
     "--restraint",

@@ -85,6 +85,7 @@ def example(name: str | None) -> None:
 @options.law
 @options.rows
 @options.restraint
+@options.schedules
 @options.strict
 @options.as_json
 def check(runs: str, law_name: str, on: str, where: str | None, strict: bool, as_json: bool, **rest: Any) -> None:
@@ -113,6 +114,7 @@ def check(runs: str, law_name: str, on: str, where: str | None, strict: bool, as
 @options.search
 @options.restraint
 @options.auto_restraint
+@options.schedules
 @click.option("-o", "--output", metavar="FIT.json", type=click.Path(), help="Keep the fit in a file.")
 @click.option(
     "--draws", type=click.IntRange(0), default=400, show_default=True, help="Bootstrap draws kept in the file."
@@ -138,6 +140,7 @@ def fit(
       cptlaw fit runs.csv --law dcpt-l3:monotone=paper --on source --fix alpha=0.34
       cptlaw fit runs.csv --law chinchilla --on c4_val --tie alpha,beta --prior E=1.8:0.1
       cptlaw fit runs.csv --law ptpp-gate --on target --restraint auto -o target.json
+      cptlaw fit curves.csv --law cpt-dynamics --on target --schedules schedules.yaml -o target.json
     """
     import cptlaw as cl
     from cptlaw.fitting.intervals import MIN_RUNS
@@ -145,7 +148,7 @@ def fit(
     table = options.read_table(runs, rest)
     fitted = cl.fit(law_name, table, on, where, **rest)
     if output:
-        if draws and fitted.n_runs >= MIN_RUNS:
+        if draws and fitted.n_stretches >= MIN_RUNS:
             fitted.draws(draws)
         fitted.save(output)
     if as_json:
@@ -153,7 +156,8 @@ def fit(
     else:
         click.echo(fitted.summary())
         kept = output or "FIT.json"
-        values = ",".join(f"{name}=.." for name in fitted.law.inputs)
+        asked = ("run", "step") if fitted.law.on_curves else fitted.law.inputs
+        values = ",".join(f"{name}=.." for name in asked)
         show_next(f"{'' if output else f'again with -o {kept}, then '}cptlaw forecast {kept} --at {values}")
     stop_on_errors(fitted.findings, strict)
 
@@ -171,6 +175,7 @@ def fit(
     help="leave-one-out:COLUMN, k-fold:COLUMN:K, leave-p-out:COLUMN:P or rollout:COLUMN, instead of the filters.",
 )
 @options.search
+@options.schedules
 @options.as_json
 def compare(runs: str, law_names: str, on: str, as_json: bool, **rest: Any) -> None:
     """Fit laws on some runs and score their forecasts of others, best first.
@@ -220,6 +225,7 @@ def compare(runs: str, law_names: str, on: str, as_json: bool, **rest: Any) -> N
     help="Of the average of several laws for one eval: equal, LAW=W,LAW=W, or stack, by rollouts within their rows. "
     "[default: stack where it can be done]",
 )
+@options.schedules
 @options.strict
 @options.as_json
 def forecast(
@@ -228,6 +234,7 @@ def forecast(
     points: str | None,
     interval: float,
     weights: str | None,
+    schedules: str | None,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -241,13 +248,14 @@ def forecast(
       cptlaw forecast target.json --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279
       cptlaw forecast target.json source.json --points points.csv --interval 0.8
       cptlaw forecast floor.json gate.json --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279 --weights equal
+      cptlaw forecast curve.json --at run=wsd-20k,step=24000 --schedules schedules.yaml
     """
     import cptlaw as cl
     from cptlaw.runs.points import read_points
 
     if (at is None) == (points is None):
         raise UsageError("forecast needs either --at K=V,K=V,.. or --points POINTS.csv.")
-    found = cl.forecast(list(fits), at if at is not None else read_points(str(points)), interval, weights)
+    found = cl.forecast(list(fits), at if at is not None else read_points(str(points)), interval, weights, schedules)
     findings = [finding for row in found["findings"] for finding in row]
     if as_json:
         show_json({"points": plain(found.to_dict("records"))})

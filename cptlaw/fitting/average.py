@@ -21,6 +21,7 @@ from cptlaw.fitting.stacking import stacking_weights
 from cptlaw.fitting.store import load_fit
 from cptlaw.laws.calculus import Array
 from cptlaw.runs.points import point
+from cptlaw.schedules import Schedule
 from cptlaw.units import parse_quantity
 
 DOUBT = ("doubt_form", "doubt_parameters", "doubt_noise")
@@ -30,7 +31,11 @@ REACH = 50.0  # standard deviations within which the ends are sought
 
 
 def forecast(
-    fits: Fit | str | Path | Sequence[Fit | str | Path], at: Any, interval: float | None = 0.9, weights: Any = None
+    fits: Fit | str | Path | Sequence[Fit | str | Path],
+    at: Any,
+    interval: float | None = 0.9,
+    weights: Any = None,
+    schedules: Mapping[str, Schedule] | str | Path | None = None,
 ) -> pd.DataFrame:
     """Forecast points with one or several fits, and with the average of those that are of one eval.
 
@@ -43,6 +48,8 @@ def forecast(
         ``"n_params=8.1B,tokens=72B,replay=34%,ptpp=279"``.
     interval, weights
         As for `forecast_average`.
+    schedules
+        For laws of loss curves: learning-rate schedules by run, or a schedules file, beside those of the fitted runs.
 
     Returns
     -------
@@ -62,6 +69,8 @@ def forecast(
     """
     several = [fits] if isinstance(fits, Fit | str | Path) else list(fits)
     read = [fit if isinstance(fit, Fit) else load_fit(fit) for fit in several]
+    if schedules is not None:
+        read = [fit.with_schedules(schedules) if fit.law.on_curves else fit for fit in read]
     frame = point(at) if isinstance(at, str) else at
     tables = [fit.forecast(frame, interval).assign(law=fit.law.spec, on=fit.on) for fit in read]
     for on in dict.fromkeys(fit.on for fit in read):

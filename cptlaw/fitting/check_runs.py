@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,6 +17,7 @@ from cptlaw.fitting.problem import Problem
 from cptlaw.fitting.restraint import Restraint
 from cptlaw.laws import Law, law
 from cptlaw.runs import Runs, read_runs
+from cptlaw.schedules import Schedule
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -88,12 +90,13 @@ def check(
     tie: Iterable[Any] | None = None,
     bound: Mapping[str, Any] | Iterable[str] | None = None,
     prior: Mapping[str, Any] | Iterable[str] | None = None,
+    schedules: Mapping[str, Schedule] | str | Path | None = None,
 ) -> Check:
     """Check runs against a law without fitting it.
 
     Parameters
     ----------
-    law_name, runs, on, where, fix, tie, bound, prior
+    law_name, runs, on, where, fix, tie, bound, prior, schedules
         As in `cptlaw.fit`.
 
     Raises
@@ -103,7 +106,7 @@ def check(
     """
     chosen = law(law_name)
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    training = training_rows(chosen, table, on, where)
+    training = training_rows(chosen, table, on, where, schedules)
     frame = chosen.training_rows(training.frame, None)
     problem = Problem(
         chosen,

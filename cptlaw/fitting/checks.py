@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,11 @@ from cptlaw.laws.base import LETTERS, Law
 from cptlaw.laws.calculus import Array, Jet, Positive
 from cptlaw.units import format_percent, format_quantity
 
+if TYPE_CHECKING:
+    from cptlaw.fitting.result import Fit
+
 CONFOUNDED = 0.95  # correlation of log N with log D from which their exponents trade off
+FEW_PER_PARAMETER = 3  # independent points per free parameter below which there is a warning
 RISE = 0.01  # relative rise of a loss along its run that the laws cannot show
 
 
@@ -67,7 +72,7 @@ def check_rows(law: Law, frame: pd.DataFrame, problem: Problem) -> tuple[Finding
                     "Add runs that break the ladder: a small model on many tokens, a large one on few.",
                 )
             )
-    if n_runs < problem.size:
+    if n_runs < problem.size and not law.on_curves:
         found.append(
             Finding(
                 "warning",
@@ -142,6 +147,29 @@ def check_fit(law: Law, problem: Problem, c: Array, z: Array, matrix: Array, ran
                 )
             )
     return tuple(found)
+
+
+def check_independence(fit: Fit) -> tuple[Finding, ...]:
+    """Say how many independent points loss curves are worth."""
+    if not fit.law.on_curves or "step" not in fit.data.columns:
+        return ()
+    by_run = fit.n_effective
+    total = sum(by_run.values())
+    few = total < FEW_PER_PARAMETER * fit.n_free
+    least = sorted(by_run.items(), key=lambda item: item[1])[:3]
+    listed = ", ".join(f"{run} {value:.3g}" for run, value in least)
+    return (
+        Finding(
+            "warning" if few else "info",
+            "autocorrelated",
+            f"residuals of neighbouring points are alike: {fit.n_points} points of {fit.n_runs} runs count as about "
+            f"{total:.3g} independent ones{' for ' + str(fit.n_free) + ' free parameters' if few else ''} "
+            f"({'fewest' if len(by_run) > 3 else 'by run'}: {listed}).",
+            "Intervals and draws count them so. More runs under other schedules help more than more points."
+            if few
+            else "",
+        ),
+    )
 
 
 def one_level(law: Law, problem: Problem, name: str, level: float) -> Finding:

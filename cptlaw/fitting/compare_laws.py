@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.fit_law import DEFAULT_STARTS, Options, Training, fit_rows, training_rows
+from cptlaw.fitting.fit_law import Options, Training, fit_rows, training_rows
 from cptlaw.fitting.losses import huber
 from cptlaw.fitting.metrics import METRIC_DELTA, METRICS, metrics
 from cptlaw.fitting.restraint import Restraint
@@ -22,6 +23,7 @@ from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.ptpp import PTPPOracle
 from cptlaw.runs import Runs, read_runs
+from cptlaw.schedules import Schedule
 
 Progress = Callable[[str], None]
 CLEAR = 2.0  # standard errors by which a law must be behind the best to be called worse
@@ -56,8 +58,9 @@ def compare(
     cv: str | None = None,
     where: str | None = None,
     delta: float | None = None,
-    starts: int = DEFAULT_STARTS,
+    starts: int | None = None,
     seed: int = 0,
+    schedules: Mapping[str, Schedule] | str | Path | None = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Fit laws on some runs and score their forecasts of others.
@@ -82,6 +85,8 @@ def compare(
         Filter applied to all rows first.
     delta, starts, seed
         As in `fit`.
+    schedules
+        Learning-rate schedules by run, or a schedules file, for laws of loss curves among the laws.
     progress
         Called with a line of text after each fit.
 
@@ -118,9 +123,14 @@ def compare(
     given = runs if isinstance(runs, Runs) else read_runs(runs)
     outcomes: dict[str, _Outcome | str] = {}
     for candidate in chosen:
-        options = Options(candidate.delta if delta is None else delta, starts, seed, Restraint())
+        options = Options(
+            candidate.delta if delta is None else delta,
+            candidate.starts if starts is None else starts,
+            seed,
+            Restraint(),
+        )
         try:
-            training = training_rows(candidate, given, on, where)
+            training = training_rows(candidate, given, on, where, schedules if candidate.on_curves else None)
             folds, notes = _folds(training, given, fit_where, test_where, anchors_where, cv)
             outcomes[candidate.spec] = _forecast_folds(training, folds, notes, options, progress)
         except UsageError:

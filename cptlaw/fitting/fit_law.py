@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pandas as pd
 from cptlaw.errors import FitError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import checks, identify, newton, varpro
+from cptlaw.fitting.curves import curve_rows
 from cptlaw.fitting.losses import observation_weight
 from cptlaw.fitting.newton import Descent
 from cptlaw.fitting.objective import Objective, Penalty
@@ -22,10 +24,13 @@ from cptlaw.fitting.result import Fit
 from cptlaw.laws import Law, law
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.runs import Runs, read_runs
+from cptlaw.schedules import Schedule
 
-DEFAULT_STARTS = 64
+DEFAULT_STARTS = Law.starts
 AGREE = 1e-3  # starts whose polished objective is within this share of the best agree with it
+SEARCH_ROWS = 250  # of loss curves, on which the global search runs; the polish takes all
 SOFT_WEIGHT = 1.0  # of squared relative slopes dL/dr > 0 under monotone=soft, beside squared log residuals
 
 
@@ -45,6 +50,8 @@ class Training:
         Name of the eval.
     findings
         What was left out, and why.
+    schedules
+        Learning-rate schedules by run, for laws of loss curves.
     """
 
     law: Law
@@ -52,6 +59,7 @@ class Training:
     role: Role
     on: str
     findings: tuple[Finding, ...] = ()
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,13 +85,14 @@ def fit(
     where: str | None = None,
     *,
     delta: float | None = None,
-    starts: int = DEFAULT_STARTS,
+    starts: int | None = None,
     seed: int = 0,
     fix: Mapping[str, Any] | Iterable[str] | None = None,
     tie: Iterable[Any] | None = None,
     bound: Mapping[str, Any] | Iterable[str] | None = None,
     prior: Mapping[str, Any] | Iterable[str] | None = None,
     restraint: str = "none",
+    schedules: Mapping[str, Schedule] | str | Path | None = None,
 ) -> Fit:
     """Fit a law to the losses of one eval.
 
@@ -103,7 +112,7 @@ def fit(
     delta
         Huber threshold on log residuals; the law's published value where absent.
     starts
-        Number of starting points of the global search.
+        Number of starting points of the global search; the law's own number, mostly 64, where absent.
     seed
         Seed of the starting points. The same seed gives the same bits on one machine.
     fix, tie, bound, prior
@@ -112,6 +121,9 @@ def fit(
     restraint
         ``"auto"`` adds tied exponents, weak priors or a pinned asymptote where rollouts within the fitted rows favour
         them, and widens intervals by what the rollouts missed; what `fix`, `tie`, `bound` and `prior` say stays.
+    schedules
+        For laws of loss curves: learning-rate schedules by run, or a schedules file. Runs that are not in it take
+        theirs from the column ``lr``.
 
     Returns
     -------
@@ -128,11 +140,11 @@ def fit(
         raise UsageError(f"restraint={restraint!r}: expected auto or none.")
     chosen = law(law_name)
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    training = training_rows(chosen, table, on, where)
+    training = training_rows(chosen, table, on, where, schedules)
     rows = chosen.training_rows(training.frame, None)
     options = Options(
         _positive(chosen.delta if delta is None else delta, "delta"),
-        starts,
+        chosen.starts if starts is None else starts,
         seed,
         Restraint.build(chosen, fix, tie, bound, prior),
     )
@@ -155,13 +167,26 @@ def fit(
     )
 
 
-def training_rows(chosen: Law, table: Runs, on: str, where: str | None = None) -> Training:
+def training_rows(
+    chosen: Law,
+    table: Runs,
+    on: str,
+    where: str | None = None,
+    schedules: Mapping[str, Schedule] | str | Path | None = None,
+) -> Training:
     """Select the rows of one eval on which a law can be fitted, with the columns that the law computes.
 
-    Rows with tokens = 0 are the base models' losses; they are left out except for laws of base models.
+    Rows with tokens = 0 are the base models' losses; they are left out except for laws of base models and of curves.
     """
     rows = table.on(on)
     name = str(rows.frame["eval"].iloc[0])
+    if isinstance(chosen, CurveLaw):
+        rows = rows.where(where) if where else rows
+        rows.require([column for column in ("n_params",) if column in chosen.inputs])
+        frame, known, notes = curve_rows(chosen, rows.frame, schedules, table.label)
+        return Training(chosen, frame, table.role(name), name, notes, known)
+    if schedules is not None:
+        raise UsageError(f"law {chosen.name} reads no schedules; --schedules goes with laws of loss curves.")
     rows = replace(rows, frame=chosen.prepare(rows.frame))
     if where:
         rows = rows.where(where)
@@ -226,12 +251,15 @@ def fit_rows(
         )
     params = dict(zip(chosen.parameters, map(float, problem.parameters(c[None], z[None])[0]), strict=True))
     # The budget is kept even where the law is blind to it, so that a forecast at another budget can say so.
-    keep = ["run", *dict.fromkeys(name for name in ("domain", *chosen.inputs, "ptpp") if name in frame.columns), "loss"]
-    return Fit(
+    wanted = ("domain", *chosen.inputs, "ptpp")
+    if isinstance(chosen, CurveLaw):
+        wanted = (*wanted, "step", "phase", *chosen.objects)
+    keep = ["run", *dict.fromkeys(name for name in wanted if name in frame.columns), "loss"]
+    fitted = Fit(
         law=chosen,
         on=training.on,
         role=training.role,
-        params=params,
+        params=chosen.published(params, training.role),
         objective=float(descent.objective[best]),
         n_points=problem.n,
         n_runs=int(frame["run"].nunique()),
@@ -240,13 +268,16 @@ def fit_rows(
         n_agree=agree,
         rank=rank,
         n_free=problem.size,
-        findings=by_severity([*training.findings, *before, *after]),
+        findings=(),
         data=frame[keep].reset_index(drop=True),
         base=pd.DataFrame(columns=["n_params", "ptpp", "loss"]) if base is None else base,
         options=options,
         provenance=dict(provenance or {}),
         optima=_near_optima(descent, best, problem.n),
+        schedules=dict(training.schedules),
     )
+    after += [*chosen.notes(fitted.params, frame), *checks.check_independence(fitted)]
+    return replace(fitted, findings=by_severity([*training.findings, *before, *after]))
 
 
 def _near_optima(descent: Descent, best: int, n: int) -> Array:
@@ -275,7 +306,7 @@ def minimise(problem: Problem, chosen: Law, options: Options) -> tuple[Descent, 
         raise UsageError(f"starts={options.starts}: expected at least one start.")
     starts = problem.starts(options.starts, np.random.default_rng(options.seed))
     if problem.k:
-        c, z, cost = varpro.search(problem, starts)
+        c, z, cost = _search(problem, starts, chosen.on_curves)
         chosen_starts, members = _distinct(problem, c, z, cost)
         c, z = c[chosen_starts], z[chosen_starts]
     else:  # no amplitude to project out: the polish is the search
@@ -286,6 +317,16 @@ def minimise(problem: Problem, chosen: Law, options: Options) -> tuple[Descent, 
         free = newton.descend(Objective(problem, options.delta, rising=rising), c, z)
         penalty = _penalty(problem, free, options.delta)
     return newton.descend(Objective(problem, options.delta, penalty=penalty, rising=rising), c, z), members
+
+
+def _search(problem: Problem, starts: Array, on_curves: bool) -> tuple[Array, Array, Array]:
+    """Search from all starts; of loss curves, whose neighbouring points say the same, on some of the rows."""
+    if not on_curves or problem.n <= SEARCH_ROWS:
+        return varpro.search(problem, starts)
+    few = problem.taking(np.unique(np.linspace(0, problem.n - 1, SEARCH_ROWS).round().astype(int)))
+    c, z, cost = varpro.search(few, starts)
+    # The scale of a column is its mean over the rows, so coordinates change with the rows.
+    return c * problem.scales(z) / few.scales(z), z, cost
 
 
 def _distinct(problem: Problem, c: Array, z: Array, cost: Array) -> tuple[Array, Array]:

@@ -14,10 +14,13 @@ from cptlaw.laws.calculus import Array, Jet
 RANK_TOLERANCE = 1e-9
 
 
-def jacobian(problem: Problem, c: Array, z: Array, at: SimpleNamespace | None = None) -> Array:
+def jacobian(
+    problem: Problem, c: Array, z: Array, at: SimpleNamespace | None = None, loss: Array | None = None
+) -> Array:
     """Return d log L / d(c, z) at one coordinate vector, shape (n, free parameters).
 
-    Rows are those of the problem or, with `at`, other inputs; the coordinates stay those of the problem.
+    Rows are those of the problem or, with `at`, other inputs; the coordinates stay those of the problem. With `loss`
+    the slopes are divided by these losses instead of the law's own.
     """
     offset, columns = problem.columns(z.reshape(1, -1), order=1)
     columns, scales = problem.normalised(columns)
@@ -25,18 +28,18 @@ def jacobian(problem: Problem, c: Array, z: Array, at: SimpleNamespace | None = 
         problem = problem.moved_to(at)
         offset, columns = problem.columns(z.reshape(1, -1), order=1)
         columns = [column / scale for column, scale in zip(columns, scales, strict=True)]
-    loss = np.zeros(problem.n)
+    total = np.zeros(problem.n)
     slopes = np.zeros((problem.n, problem.size))
     for k, part in enumerate([*columns, offset]):
         amplitude = float(c[k]) if k < problem.k else 1.0
         value = np.broadcast_to(part.value if isinstance(part, Jet) else part, (1, problem.n))[0]
-        loss = loss + amplitude * value
+        total = total + amplitude * value
         if k < problem.k:
             slopes[:, k] = value
         if isinstance(part, Jet):
             for index, slope in part.slopes.items():
                 slopes[:, index] += amplitude * np.broadcast_to(slope, (1, problem.n))[0]
-    return slopes / np.maximum(loss, 1e-300)[:, None]
+    return slopes / np.maximum(total if loss is None else loss, 1e-300)[:, None]
 
 
 def rank(matrix: Array) -> int:
@@ -74,4 +77,5 @@ def best_rank(problem: Problem, draws: int = 24, seed: int = 0) -> int:
     """
     z = problem.starts(draws, np.random.default_rng(seed))
     amplitudes = np.full(problem.k, float(np.mean(problem.loss)) / max(problem.k, 1))
-    return max((rank(jacobian(problem, amplitudes, row)) for row in z), default=0)
+    # Per observed loss: with terms of both signs, losses at arbitrary amplitudes may be near zero.
+    return max((rank(jacobian(problem, amplitudes, row, loss=problem.loss)) for row in z), default=0)

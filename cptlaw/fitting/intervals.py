@@ -37,13 +37,13 @@ def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
     DataError
         If there are fewer than three runs.
     """
-    if fit.n_runs < MIN_RUNS:
-        raise DataError(f"{fit.n_runs} runs cannot say how runs differ; intervals need at least {MIN_RUNS}.")
+    if fit.n_stretches < MIN_RUNS:
+        raise DataError(f"{fit.n_stretches} runs cannot say how runs differ; intervals need at least {MIN_RUNS}.")
     problem = fit.problem()
-    labels, run_of_row = np.unique(fit.data["run"].to_numpy(dtype=str), return_inverse=True)
+    run_of_row, groups = fit.stretches, fit.n_stretches
     rng = np.random.default_rng([fit.options.seed, 1])
-    weights = rng.exponential(size=(count, len(labels)))
-    weights *= len(labels) / weights.sum(axis=1, keepdims=True)
+    weights = rng.exponential(size=(count, groups))
+    weights *= groups / weights.sum(axis=1, keepdims=True)
     # Refits start from every optimum in turn: along a flat valley they stay where they start, and so spread over it.
     starts = fit.optima[np.arange(count) % len(fit.optima)]
     goal = Objective(problem, fit.options.delta, weights=weights[:, run_of_row])
@@ -63,13 +63,14 @@ def forecast(fit: Fit, frame: pd.DataFrame, interval: float | None) -> pd.DataFr
     """Forecast rows; see `Fit.forecast`."""
     if interval is not None and not 0 < interval < 1:
         raise UsageError(f"interval={interval}: expected a probability between 0 and 1, such as 0.9.")
-    frame = fit.law.complete(frame, fit.data)
+    asked = frame
+    frame = fit.completed(frame)
     _forecastable(fit, frame)
-    out = frame.copy()
+    out = asked.copy() if fit.law.on_curves else frame.copy()
     out["loss"] = fit.predict(frame)
     findings = [extrapolation(fit, row) for _, row in frame.iterrows()]
     if interval is not None:
-        if fit.n_runs < MIN_RUNS:
+        if fit.n_stretches < MIN_RUNS:
             out["lo"], out["hi"] = np.nan, np.nan
             silent = Finding(
                 "warning",
@@ -138,6 +139,8 @@ def extrapolation(fit: Fit, row: pd.Series) -> tuple[Finding, ...]:
         if name == "replay":
             far, how = value < low, "below" if value < low else "above"
             times = ""
+        elif name in fit.law.signed_inputs:  # zero lies inside: there is no factor to tell
+            far, how, times = False, "below" if value < low else "above", ""
         else:
             factor = value / high if value > high else low / max(value, 1e-300)
             far, how = factor >= FAR, "above" if value > high else "below"

@@ -161,16 +161,23 @@ class Problem:
                 divided.append(column / scales[k])
         return divided, scales
 
+    def scales(self, z: Array) -> Array:
+        """Return the divisors of `normalised` at z, shape (s, k)."""
+        _, scales = self.normalised(self.columns(z, order=1)[1])
+        found = np.empty((len(z), self.k))
+        for k, scale in enumerate(scales):
+            found[:, k] = np.ravel(scale.value if isinstance(scale, Jet) else scale)
+        return found
+
     def parameters(self, c: Array, z: Array) -> Array:
         """Return all parameters of the law, in its order and natural scale, shape (s, parameters).
 
         `c` is on the normalised scale, as `newton` uses it.
         """
-        _, scales = self.normalised(self.columns(z, order=1)[1])
+        scales = self.scales(z)
         found: dict[str, Any] = {name: np.full(len(z), value) for name, value in self.fixed.items()}
-        for k, (group, scale) in enumerate(zip(self.amplitude_groups, scales, strict=True)):
-            natural = c[:, k] / np.ravel(scale.value if isinstance(scale, Jet) else scale)
-            found.update(dict.fromkeys(group, natural))
+        for k, group in enumerate(self.amplitude_groups):
+            found.update(dict.fromkeys(group, c[:, k] / scales[:, k]))
         for m, (axis, group) in enumerate(zip(self._axes, self.shape_groups, strict=True)):
             found.update(dict.fromkeys(group, axis.from_axis(z[:, m])))
         found = self.law.reported(found)

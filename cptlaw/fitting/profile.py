@@ -113,7 +113,7 @@ def walk(fit: Fit, frame: pd.DataFrame, probability: float) -> Walked:
     problem = fit.problem()
     centre = np.log(fit.predict(frame))
     x = fit.law.bind(frame, fit.role)
-    scale = noise(fit).rise * t_quantile(probability, max(fit.n_runs - 1, 1)) ** 2
+    scale = noise(fit).rise * t_quantile(probability, max(fit.n_stretches - 1, 1)) ** 2
     ends = np.column_stack([centre, centre])
     places = [column.log for column in vars(x).values() if isinstance(column, Positive)]
     chosen = _spread_out(np.column_stack(places), MOST_WALKS)
@@ -258,6 +258,8 @@ def _reach(distance: Array, rises: Array, limit: float, own: slice) -> float:
 def design_effects(fit: Fit, problem: Problem, x: SimpleNamespace) -> Array:
     """Return how much more each forecast varies because points of one run err together, at least 1, shape (n,).
 
+    For loss curves "run" means a stretch of a run: `cptlaw.fitting.stretches`.
+
     The variance by the jackknife over runs is divided by that over single points. The jackknife is taken to first
     order: how the forecast moves when a run is left out. Plain sums of residuals by run would be too small, because the
     law bends towards what the points of a run have in common, the more so the fewer the runs (MacKinnon, Nielsen and
@@ -278,7 +280,7 @@ def design_effects_along(fit: Fit, problem: Problem, gradients: Array) -> Array:
     directions = (gradients / lengths) @ turn[seen].T / singular[seen]
     delta = fit.options.delta
     scores = rows * np.clip(fit.residuals(), -delta, delta)[:, None]
-    _, run = np.unique(fit.data["run"].to_numpy(dtype=str), return_inverse=True)
+    run = fit.stretches
     order = np.argsort(run, kind="stable")
     first = np.searchsorted(run[order], np.arange(run.max() + 1))
     shares = np.add.reduceat((rows[:, :, None] * rows[:, None, :])[order], first)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
 from cptlaw.fitting.problem import Problem
+from cptlaw.fitting.stretches import stretches
 from cptlaw.laws.base import Law, Role
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.curve_law import CurveLaw
+from cptlaw.schedules import Schedule, read_schedules
 
 if TYPE_CHECKING:
     from cptlaw.fitting.fit_law import Options
@@ -52,6 +56,8 @@ class Fit:
         Threshold, starts, seed and restraint.
     provenance
         Where the data came from: file, fingerprint, filter, kind of parameter count.
+    schedules
+        Learning-rate schedules of the fitted runs, for laws of loss curves.
     optima
         Coordinates (amplitudes on the normalised scale, then shapes on their axes) of the fit and of all other optima
         that the data cannot tell from it, shape (optima, free parameters).
@@ -75,6 +81,7 @@ class Fit:
     options: Options
     provenance: Mapping[str, Any]
     optima: Array
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
     _cache: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -88,8 +95,54 @@ class Fit:
         return Problem(self.law, self.law.bind(self.data, self.role), loss, self.options.restraint)
 
     def predict(self, frame: pd.DataFrame) -> Array:
-        """Return the fitted loss of each row of `frame`, nats per token, shape (n,)."""
-        return self.law.predict(self.params, frame, self.role)
+        """Return the fitted loss of each row of `frame`, nats per token, shape (n,).
+
+        For laws of loss curves a row may name ``run`` and ``step`` in the place of areas; see `with_schedules`.
+        """
+        return self.law.predict(self.params, self.completed(frame), self.role)
+
+    def completed(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return rows with the inputs that the law computes from fitted rows or from schedules."""
+        if isinstance(self.law, CurveLaw):
+            return self.law.attach(frame, self.schedules)
+        return self.law.complete(frame, self.data)
+
+    def with_schedules(self, schedules: Mapping[str, Schedule] | str | Path) -> Fit:
+        """Return the fit with more learning-rate schedules, by run or from a file, to forecast runs under them."""
+        found = read_schedules(schedules) if isinstance(schedules, str | Path) else schedules
+        return replace(self, schedules={**self.schedules, **found})
+
+    @property
+    def stretches(self) -> NDArray[np.int_]:
+        """Number of the group of fitted rows that err together, (n_points,): a run, or a stretch of a loss curve."""
+        if "stretches" not in self._cache:
+            run = self.data["run"].to_numpy(dtype=str)
+            if isinstance(self.law, CurveLaw) and "step" in self.data.columns:
+                labels, effective = stretches(run, self._order(), self.residuals())
+            else:
+                runs, labels = np.unique(run, return_inverse=True)
+                effective = dict.fromkeys(runs.tolist(), 1.0)
+            self._cache["stretches"], self._cache["effective"] = labels, effective
+        found: NDArray[np.int_] = self._cache["stretches"]
+        return found
+
+    @property
+    def n_stretches(self) -> int:
+        """Number of groups of rows that err independently: runs, or stretches of loss curves."""
+        return int(self.stretches.max()) + 1
+
+    @property
+    def n_effective(self) -> dict[str, float]:
+        """Effective number of points by run: 1, or for loss curves what the autocorrelation of residuals leaves."""
+        self.stretches  # noqa: B018  computes both
+        found: dict[str, float] = self._cache["effective"]
+        return found
+
+    def _order(self) -> Array:
+        """Return the order of fitted rows along their runs."""
+        step = self.data["step"].to_numpy(dtype=float)
+        later = (self.data["phase"] == "cpt").to_numpy() if "phase" in self.data.columns else np.zeros(len(step))
+        return np.asarray(step + later * (1.0 + step.max()), dtype=float)
 
     def forecast(self, frame: pd.DataFrame, interval: float | None = 0.9) -> pd.DataFrame:
         """Return the rows of `frame` with loss, lo, hi and findings.
@@ -121,7 +174,9 @@ class Fit:
 
     def residuals(self) -> Array:
         """Return log(predicted) - log(observed) of the fitted rows, shape (n_points,)."""
-        residual: Array = np.log(self.predict(self.data)) - np.log(self.data["loss"].to_numpy(dtype=float))
+        residual: Array = np.log(self.law.predict(self.params, self.data, self.role)) - np.log(
+            self.data["loss"].to_numpy(dtype=float)
+        )
         return residual
 
     def to_dict(self) -> dict[str, Any]:
@@ -135,6 +190,7 @@ class Fit:
             "delta": self.options.delta,
             "n_points": self.n_points,
             "n_runs": self.n_runs,
+            **({"n_effective": float(sum(self.n_effective.values()))} if self.law.on_curves else {}),
             "status": self.status,
             "n_starts": self.n_starts,
             "n_agree": self.n_agree,
@@ -155,7 +211,7 @@ class Fit:
         lines = [
             f"{self.law.spec} on {self.on} ({self.role})",
             f"  {self.law.equation}",
-            f"  N per {self.units['n_params']:g} parameters, D per {self.units['tokens']:g} tokens",
+            *self._unit_lines(),
             "",
             *(f"  {name:<{width}}  {value:.6g}{self._mark(name)}" for name, value in self.params.items()),
             "",
@@ -172,6 +228,11 @@ class Fit:
             f"  {self.n_points} points of {self.n_runs} runs; {self.status}; {self.n_agree} of {self.n_starts} "
             f"starts agree; rank {self.rank} of {self.n_free}",
         ]
+
+    def _unit_lines(self) -> list[str]:
+        units = [("n_params", "N", "parameters"), ("tokens", "D", "tokens")]
+        known = [f"{letter} per {self.units[name]:g} {what}" for name, letter, what in units if name in self.law.inputs]
+        return [f"  {', '.join(known)}"] if known else []
 
     def _mark(self, name: str) -> str:
         restraint = self.options.restraint

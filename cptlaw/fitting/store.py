@@ -6,6 +6,7 @@ import json
 import math
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import pandas as pd
 
 from cptlaw.errors import DataError
 from cptlaw.findings import Finding
+from cptlaw.fitting.curves import schedules_from_json, schedules_to_json
 
 if TYPE_CHECKING:
     from cptlaw.fitting.result import Fit
@@ -36,7 +38,9 @@ def save(fit: Fit, path: str | Path) -> Path:
         "settings": fit.options.to_dict(),
         "provenance": dict(fit.provenance),
         "optima": fit.optima.tolist(),
-        "data": _columns(fit.data),
+        # What a curve law reads off schedules is computed again from these when the fit is loaded.
+        "data": _columns(fit.data.drop(columns=list(getattr(fit.law, "objects", ())), errors="ignore")),
+        **({"schedules": schedules_to_json(fit.schedules)} if fit.schedules else {}),
         "base": _columns(fit.base),
     }
     if "draws" in fit._cache:
@@ -56,6 +60,7 @@ def load_fit(path: str | Path) -> Fit:
     from cptlaw.fitting.restraint import Restraint
     from cptlaw.fitting.result import Fit
     from cptlaw.laws import law
+    from cptlaw.laws.curve_law import CurveLaw
 
     path = Path(path)
     try:
@@ -98,7 +103,11 @@ def load_fit(path: str | Path) -> Fit:
             ),
             provenance=document["provenance"],
             optima=np.array(document["optima"], dtype=float),
+            schedules=schedules_from_json(document.get("schedules", {})),
         )
+        if isinstance(chosen, CurveLaw) and chosen.objects:
+            columns = chosen.attach(fit.data.drop(columns=list(chosen.areas_read)), fit.schedules)
+            fit = replace(fit, data=fit.data.assign(**{name: columns[name] for name in chosen.objects}))
         if "draws" in document:
             fit._cache["draws"] = np.array(document["draws"], dtype=float)
     except (KeyError, TypeError, ValueError) as error:

@@ -114,8 +114,12 @@ class Law:
         How far the ratio is kept from 0 and 1.
     on_base_models
         True for laws of the base models' own losses (rows with tokens = 0).
+    on_curves
+        True for laws of whole loss curves, which read learning-rate schedules (`cptlaw.laws.curve_law`).
     constants
         Parameters that the law holds at a published value.
+    starts
+        Starts of the global search where the user does not say.
     derived
         Parameters that a constraint mode computes from others, so that restraint cannot name them.
     power_in_tokens
@@ -146,6 +150,8 @@ class Law:
     power_in_tokens: tuple[str, ...] = ()
     ratio_margin: ClassVar[float] = 0.0
     on_base_models: ClassVar[bool] = False
+    on_curves: ClassVar[bool] = False
+    starts: ClassVar[int] = 64
     derived: tuple[str, ...] = ()
     constants: Mapping[str, float]
     signed: tuple[str, ...] = ()

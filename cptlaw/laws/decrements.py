@@ -67,9 +67,11 @@ class Nodes:
 
     def sum(self, values: Any) -> Array:
         """Return the sum of weight x value by row, (n,)."""
-        running = np.concatenate([[0.0], np.cumsum(self.weight * values)])
-        total: Array = running[self.first[1:]] - running[self.first[:-1]]
-        return total
+        found = np.zeros(len(self))
+        filled = self.first[1:] > self.first[:-1]
+        if filled.any():
+            found[filled] = np.add.reduceat(self.weight * values, self.first[:-1][filled])
+        return found
 
 
 def nodes_of(lr: Array, at: Any) -> list[Array]:

@@ -50,6 +50,7 @@ class MultiPower(CurveLaw):
     decreasing = ("s1",)
     vanishing = {"s1": ("A",)}
     diverges_at_zero = ("s1",)
+    starts = 8  # each costs a sum over the schedule at every point; on the public curves all starts agree
     plausible = {"L0": (2.0, 3.5), "B": (50.0, 500.0)}
 
     def __init__(self, warmup: Literal["peak", "actual"] = "actual", skip_steps: int = 0) -> None:

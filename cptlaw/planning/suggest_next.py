@@ -14,7 +14,6 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import fit as fit_law
-from cptlaw.fitting.fit_law import DEFAULT_STARTS
 from cptlaw.fitting.result import Fit
 from cptlaw.fitting.store import write_text
 from cptlaw.laws import Law, law
@@ -190,7 +189,7 @@ def suggest(
     tokens: Any = None,
     interval: Any = 0.9,
     delta: float | None = None,
-    starts: int = DEFAULT_STARTS,
+    starts: int | None = None,
     seed: int = 0,
     fix: Mapping[str, Any] | Iterable[str] | None = None,
     tie: Iterable[Any] | None = None,

@@ -10,7 +10,6 @@ from typing import Any
 
 import cptlaw
 from cptlaw.fitting import Fit
-from cptlaw.fitting.fit_law import DEFAULT_STARTS
 from cptlaw.runs import Runs
 from cptlaw.units import format_quantity
 
@@ -70,7 +69,7 @@ def fit_command(path: str, reading: list[str], fit: Fit) -> str:
         words += ["--where", str(fit.provenance["where"])]
     if options.delta != fit.law.delta:
         words += ["--delta", f"{options.delta:g}"]
-    if options.starts != DEFAULT_STARTS:
+    if options.starts != fit.law.starts:
         words += ["--starts", str(options.starts)]
     if options.seed:
         words += ["--seed", str(options.seed)]

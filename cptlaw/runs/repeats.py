@@ -54,6 +54,8 @@ def _point_columns(frame: pd.DataFrame) -> list[str]:
 def _keys(frame: pd.DataFrame, positions: list[str]) -> pd.DataFrame:
     # One integer for run and eval: far faster than two text columns.
     codes = frame["run"].cat.codes.astype(np.int64) * len(frame["eval"].cat.categories) + frame["eval"].cat.codes
+    if "phase" in frame.columns:  # steps count from the start of each phase
+        codes = codes * (1 + len(frame["phase"].cat.categories)) + frame["phase"].cat.codes
     return pd.DataFrame({"run and eval": codes, **{name: frame[name] for name in positions}})
 
 

@@ -108,6 +108,7 @@ COLUMNS: dict[str, Column] = {
             aliases=("P", "pretraining_tokens_per_param", "pretraining_tokens_per_parameter"),
         ),
         Column("step", "optimiser step", aliases=("steps", "global_step", "iteration", "iter")),
+        Column("phase", "pretrain or cpt, where a run has steps of both", numeric=False, aliases=("training_phase",)),
         Column("lr", "learning rate at this step", aliases=("learning_rate",)),
         Column("lr_peak", "highest learning rate of the run", aliases=("peak_lr", "max_lr", "peak_learning_rate")),
         Column("lr_schedule", "shape of the schedule", numeric=False, aliases=("schedule", "lr_scheduler")),

@@ -1,0 +1,247 @@
+"""Rows of loss curves on their way into a fit: their schedules, fewer points of long curves, and fits on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import DataError, UsageError
+from cptlaw.findings import Finding
+from cptlaw.laws.curve_law import CurveLaw
+from cptlaw.schedules import Phase, Schedule, read_schedules
+from cptlaw.units import format_quantity
+
+MOST_POINTS = 1000  # of one phase of one run; curves with more are grouped
+JUMP = 0.2  # of the highest rate, between rows further apart than one step: where the column lr hides when it fell
+
+Schedules = Mapping[str, Schedule]
+
+
+def curve_rows(
+    chosen: CurveLaw, frame: pd.DataFrame, schedules: Schedules | str | Path | None, label: str
+) -> tuple[pd.DataFrame, dict[str, Schedule], tuple[Finding, ...]]:
+    """Prepare rows of one eval for a law of loss curves.
+
+    Parameters
+    ----------
+    chosen
+        The law.
+    frame
+        Rows with run, step, loss and, where the schedules are not given, lr; or with the law's areas as columns.
+    schedules
+        Schedules by run, a schedules file, or ``None`` to take them from the column ``lr``.
+    label
+        What stands for the table in messages.
+
+    Returns
+    -------
+    frame
+        The rows to fit with the law's columns.
+    schedules
+        Those of the runs in the rows.
+    findings
+        What was left out, grouped or assumed.
+    """
+    given = dict(read_schedules(schedules)) if isinstance(schedules, str | Path) else dict(schedules or {})
+    findings: list[Finding] = []
+    areas_given = set(chosen.computed) <= set(frame.columns)
+    if not areas_given:
+        frame, noted = _without_base_rows(frame, given)
+        found, assumed = _from_column(chosen, frame, given, label)
+        given |= found
+        findings += [*noted, *assumed]
+    kept = chosen.kept(frame, given)
+    if len(kept) < len(frame):
+        findings.append(
+            Finding(
+                "info",
+                "skipped-steps",
+                f"{len(frame) - len(kept)} rows of the first {chosen.skip_steps} steps are not fitted.",
+            )
+        )
+    if kept.empty:
+        raise DataError(f"{label}: skip_steps={chosen.skip_steps} leaves no row.")
+    thin, grouped = thinned(kept)
+    frame = thin if areas_given else chosen.attach(thin, given)
+    used = set(frame["run"].astype(str))
+    return frame, {run: one for run, one in given.items() if run in used}, (*findings, *grouped)
+
+
+def _without_base_rows(frame: pd.DataFrame, given: Schedules) -> tuple[pd.DataFrame, list[Finding]]:
+    """Leave out losses of base models that belong to no curve: rows with tokens = 0 without a step or a schedule."""
+    if "tokens" not in frame.columns:
+        return frame, []
+    loose = (frame["tokens"] == 0).to_numpy(copy=True)
+    if "step" in frame.columns:
+        curves = frame.loc[~loose, "run"].astype(str)
+        on_a_curve = frame["run"].astype(str).isin([*given, *curves]).to_numpy()
+        loose &= frame["step"].isna().to_numpy() | ~on_a_curve
+    if not loose.any() or loose.all():
+        return frame, []
+    note = Finding(
+        "info", "base-rows", f"{int(loose.sum())} rows with tokens = 0 belong to no curve and are not fitted."
+    )
+    return frame[~loose], [note]
+
+
+def _from_column(
+    chosen: CurveLaw, frame: pd.DataFrame, given: Schedules, label: str
+) -> tuple[dict[str, Schedule], list[Finding]]:
+    """Make the schedules that are not given from the column lr."""
+    if not {"run", "step", "lr"} <= set(frame.columns):
+        return {}, []
+    found: dict[str, Schedule] = {}
+    widest, hidden = 0.0, []
+    alone = "cpt" if any(name.endswith("cpt") for name in chosen.areas_read) else "pretrain"
+    for run, rows in frame.groupby(frame["run"].astype(str), sort=False):
+        if run in given or rows["lr"].isna().all():
+            continue
+        phase = rows["phase"].astype(object).fillna(alone).astype(str) if "phase" in rows.columns else None
+        before: Schedule | None = None
+        for name in ("pretrain", "cpt"):
+            part = rows[phase == name] if phase is not None else (rows if name == alone else rows.iloc[:0])
+            part = part[part["lr"].notna()].sort_values("step", kind="stable")
+            if part.empty:
+                continue
+            step, lr = part["step"].to_numpy(dtype=float), part["lr"].to_numpy(dtype=float)
+            try:
+                before = Schedule.from_lr(step, lr, phase=name, before=before, label=f"{label}, run {run!r}, column lr")
+            except UsageError as error:
+                raise DataError(str(error)) from None
+            gap = np.diff(step, prepend=0.0)
+            widest = max(widest, float(gap.max()))
+            if np.any((gap[1:] > 1) & (np.abs(np.diff(lr)) > JUMP * lr.max())):
+                hidden.append(str(run))
+        if before is not None:
+            found[str(run)] = before
+    notes = []
+    if found:
+        notes.append(
+            Finding(
+                "info",
+                "schedule-from-lr",
+                f"the schedules of {len(found)} runs are straight lines between the values of column lr, which are up "
+                f"to {widest:g} steps apart.",
+            )
+        )
+    if hidden:
+        notes.append(
+            Finding(
+                "warning",
+                "hidden-drop",
+                f"the learning rate jumps between rows of {hidden[0]!r}"
+                + (f" and {len(hidden) - 1} other runs" if hidden[1:] else "")
+                + f" by more than {JUMP:.0%} of its highest value, and the rows do not tell at which step.",
+                "Give these runs in a schedules file (--schedules F): the annealing area depends on it.",
+            )
+        )
+    return found, notes
+
+
+def thinned(frame: pd.DataFrame, most: int = MOST_POINTS) -> tuple[pd.DataFrame, tuple[Finding, ...]]:
+    """Group neighbouring points of long curves; the schedule is never thinned.
+
+    A group is an odd number of consecutive points of one phase of one run. It keeps the row of its middle point, with
+    the median of the group's log losses: what the objective, which is nearly a sum of absolute residuals, would make of
+    the group. Groups grow with the step up to a limit, so that the law hardly bends within one.
+
+    Parameters
+    ----------
+    frame
+        Rows with run, step and loss.
+    most
+        Points of one phase of one run up to which nothing is done.
+
+    Examples
+    --------
+    >>> curve = pd.DataFrame({"run": "a", "step": range(1, 9001), "loss": 3.0})
+    >>> 900 < len(thinned(curve)[0]) <= 1000
+    True
+    """
+    if "step" not in frame.columns or len(frame) <= most:
+        return frame, ()
+    keys = [frame["run"].astype(str)]
+    if "phase" in frame.columns:
+        keys.append(frame["phase"].astype(object).fillna("").astype(str).rename("phase"))
+    kept: list[pd.DataFrame] = []
+    before = after = runs = 0
+    for _, rows in frame.groupby(keys, sort=False):
+        if len(rows) <= most:
+            kept.append(rows)
+            continue
+        rows = rows.sort_values("step", kind="stable")
+        sizes = _group_sizes(len(rows), most)
+        middle = np.cumsum(sizes) - 1 - (sizes - 1) // 2
+        group = np.repeat(np.arange(len(sizes)), sizes)
+        log_loss = np.log(rows["loss"].to_numpy(dtype=float)[: len(group)])
+        median = pd.Series(log_loss).groupby(group).median().to_numpy()
+        kept.append(rows.iloc[middle].assign(loss=np.exp(median)))
+        before, after, runs = before + len(rows), after + len(sizes), runs + 1
+    if not runs:
+        return frame, ()
+    note = Finding(
+        "info",
+        "thinned",
+        f"{format_quantity(before)} points of {runs} long curves are grouped into {format_quantity(after)} medians of "
+        f"neighbouring points; the schedules are read step by step.",
+    )
+    return pd.concat(kept).sort_index(kind="stable"), (note,)
+
+
+def _group_sizes(count: int, most: int) -> Any:
+    """Return odd sizes of consecutive groups that cover all but at most a few of `count` points, at most `most`."""
+    widest = 2.0 * count / most  # half of the groups are of equal width, half grow with the step
+
+    def sizes(growth: float) -> list[int]:
+        found, done = [], 0
+        while done < count:
+            size = max(1, round(min(growth * done, widest)))
+            size -= 1 - size % 2
+            size = min(size, (count - done) - 1 + (count - done) % 2)
+            found.append(size)
+            done += size
+        return found
+
+    low, high = 1e-5, 1.0
+    for _ in range(30):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if len(sizes(middle)) > most else (low, middle)
+    return np.array(sizes(high))
+
+
+# -- fits on disk --------------------------------------------------------------------------------------------------
+
+
+def schedules_to_json(schedules: Schedules) -> dict[str, list[dict[str, Any]]]:
+    """Return schedules as plain values; the points of a logged one keep only the corners of straight lines."""
+    return {run: [_phase_to_json(phase) for phase in schedule.phases] for run, schedule in schedules.items()}
+
+
+def schedules_from_json(document: Mapping[str, Any]) -> dict[str, Schedule]:
+    """Return the schedules that `schedules_to_json` wrote."""
+    found = {}
+    for run, phases in document.items():
+        built = []
+        for phase in phases:
+            values = dict(phase)
+            if "points" in values:
+                values["points"] = tuple(np.array(part, dtype=float) for part in values["points"])
+            built.append(Phase(**values))
+        found[str(run)] = Schedule(built)
+    return found
+
+
+def _phase_to_json(phase: Phase) -> dict[str, Any]:
+    values = phase.to_dict()
+    if phase.points is not None:
+        step, lr = phase.points
+        corner = np.ones(len(step), dtype=bool)
+        if len(step) > 2:
+            bend = np.diff(np.diff(lr) / np.diff(step)) * np.diff(step)[1:]
+            corner[1:-1] = np.abs(bend) > 1e-14 * lr.max()  # less is rounding of a straight line
+        values["points"] = [step[corner].tolist(), lr[corner].tolist()]
+    return values

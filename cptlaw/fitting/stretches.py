@@ -1,0 +1,74 @@
+"""How many independent points a loss curve is worth, and which of its points err together.
+
+Residuals of neighbouring points of a curve are alike: what one batch order or one misfit of the law does to a point, it
+does to the next ones. Counting each point would make every doubt too small by a large factor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cptlaw.laws.calculus import Array
+
+
+def correlation_time(residual: Array) -> float:
+    """Return over how many consecutive points residuals are alike: 1 + 2 sum of the autocorrelations.
+
+    The sum ends where a pair of autocorrelations is no longer positive (Geyer 1992, initial positive sequence). The
+    residuals are not centred: a whole curve on one side of the law is one error, not many.
+
+    Parameters
+    ----------
+    residual
+        Of one run in the order of its steps, (n,).
+
+    Examples
+    --------
+    >>> correlation_time(np.ones(50)), correlation_time(np.array([1.0, -1.0] * 25))
+    (50.0, 1.0)
+    """
+    n = len(residual)
+    power = float(residual @ residual)
+    if n < 3 or power <= 0:
+        return 1.0
+    size = 1 << (2 * n - 1).bit_length()
+    spectrum = np.abs(np.fft.rfft(residual, size)) ** 2
+    alike = np.fft.irfft(spectrum, size)[:n] / power
+    total = 0.0
+    for k in range(1, n, 2):
+        pair = float(alike[k] + (alike[k + 1] if k + 1 < n else 0.0))
+        if pair <= 0:
+            break
+        total += pair
+    return float(np.clip(1.0 + 2.0 * total, 1.0, n))
+
+
+def stretches(run: Any, order: Array, residual: Array) -> tuple[Any, dict[str, float]]:
+    """Cut the rows of each run into stretches that err independently of each other.
+
+    Parameters
+    ----------
+    run, order, residual
+        Run, step (counted across its phases) and log residual of each row, (n,).
+
+    Returns
+    -------
+    labels
+        Number of the stretch of each row, (n,). A stretch is two correlation times long, or the whole run.
+    effective
+        Effective number of points by run.
+    """
+    labels = np.zeros(len(residual), dtype=int)
+    effective: dict[str, float] = {}
+    first = 0
+    for name in dict.fromkeys(np.asarray(run, dtype=str)):
+        rows = np.flatnonzero(np.asarray(run, dtype=str) == name)
+        rows = rows[np.argsort(order[rows], kind="stable")]
+        time = correlation_time(residual[rows])
+        effective[str(name)] = len(rows) / time
+        count = max(1, int(len(rows) / (2.0 * time)))
+        labels[rows] = first + np.arange(len(rows)) * count // len(rows)
+        first += count
+    return labels, effective
