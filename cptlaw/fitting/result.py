@@ -115,6 +115,8 @@ class Fit:
     @property
     def stretches(self) -> NDArray[np.int_]:
         """Number of the group of fitted rows that err together, (n_points,): a run, or a stretch of a loss curve."""
+        if "stretches" not in self._cache and self.data.empty:
+            self._cache |= {"stretches": np.zeros(0, dtype=int), "effective": {}}
         if "stretches" not in self._cache:
             run = self.data["run"].to_numpy(dtype=str)
             if isinstance(self.law, CurveLaw) and "step" in self.data.columns:
@@ -129,7 +131,7 @@ class Fit:
     @property
     def n_stretches(self) -> int:
         """Number of groups of rows that err independently: runs, or stretches of loss curves."""
-        return int(self.stretches.max()) + 1
+        return int(self.stretches.max(initial=-1)) + 1
 
     @property
     def n_effective(self) -> dict[str, float]:
