@@ -116,7 +116,7 @@ class Fit:
     def stretches(self) -> NDArray[np.int_]:
         """Number of the group of fitted rows that err together, (n_points,): a run, or a stretch of a loss curve."""
         if "stretches" not in self._cache and self.data.empty:
-            self._cache |= {"stretches": np.zeros(0, dtype=int), "effective": {}}
+            self._cache.update(stretches=np.zeros(0, dtype=int), effective={})
         if "stretches" not in self._cache:
             run = self.data["run"].to_numpy(dtype=str)
             if isinstance(self.law, CurveLaw) and "step" in self.data.columns:
