@@ -11,6 +11,7 @@ import pandas as pd
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.identify import best_rank, null_directions
 from cptlaw.fitting.problem import Problem
+from cptlaw.fitting.suspicions import suspicions
 from cptlaw.laws.base import LETTERS, Law
 from cptlaw.laws.calculus import Array, Jet, Positive
 from cptlaw.units import format_percent, format_quantity
@@ -93,6 +94,7 @@ def check_rows(law: Law, frame: pd.DataFrame, problem: Problem) -> tuple[Finding
             )
         )
     found += _rising(law, frame)
+    found += suspicions(law, frame)
     return by_severity(found)
 
 

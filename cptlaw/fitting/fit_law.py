@@ -19,6 +19,7 @@ from cptlaw.fitting.losses import observation_weight
 from cptlaw.fitting.newton import Descent
 from cptlaw.fitting.objective import Objective, Penalty
 from cptlaw.fitting.problem import Problem
+from cptlaw.fitting.residual_checks import check_residuals
 from cptlaw.fitting.restraint import Restraint
 from cptlaw.fitting.result import Fit
 from cptlaw.laws import Law, law
@@ -230,6 +231,7 @@ def fit_rows(
     matrix = identify.jacobian(problem, c, z)
     rank = identify.rank(matrix)
     after = list(checks.check_fit(chosen, problem, c, z, matrix, rank))
+    after += check_residuals(frame, log_residuals(problem, c, z), matrix, options.delta)
     converged = descent.status[best] == newton.CONVERGED
     if not converged:
         after.append(

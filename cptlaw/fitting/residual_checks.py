@@ -1,0 +1,147 @@
+"""What the residuals of a fit say: patterns that the law does not have, and runs that decide the fit alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.findings import Finding
+from cptlaw.laws.calculus import Array
+from cptlaw.units import format_percent, format_quantity
+
+FACTORS = ("n_params", "tokens", "tokens per parameter", "replay", "ptpp", "lr", "lr_schedule", "seed", "domain")
+LEVELS = 8  # more levels than this are cut into four groups of equal size
+LEAST_RUNS = 3
+CHANCE = 0.01  # that a fit of a true law shows any pattern at all
+SHARE = 0.5  # of the root mean square residual, from which a pattern is worth a word
+INFLUENCE = 1.0  # Cook's distance of a run
+LEAST_SHARE = 5.0  # and times that of the median run
+
+
+def check_residuals(frame: pd.DataFrame, residual: Array, matrix: Array, delta: float) -> tuple[Finding, ...]:
+    """Look at the residuals of a fit.
+
+    Parameters
+    ----------
+    frame
+        The fitted rows, with run and whatever factors they have.
+    residual
+        log(predicted) - log(observed), (n,).
+    matrix
+        Jacobian of the log losses at the fit, (n, free parameters).
+    delta
+        Huber threshold of the fit.
+    """
+    return (*_patterns(frame, residual), *_influence(frame, residual, matrix, delta))
+
+
+def _patterns(frame: pd.DataFrame, residual: Array) -> list[Finding]:
+    """Say at which levels of a factor the fit lies to one side, by more than chance, runs counted as one."""
+    runs = frame["run"].astype(str).to_numpy()
+    spread = float(np.sqrt(np.mean(residual**2)))
+    if spread < 1e-9:
+        return []
+    levels = {name: groups for name in FACTORS if len(groups := _levels(frame, name)) > 1}
+    tests = sum(len(found) for found in levels.values())
+    found: list[Finding] = []
+    for name, groups in levels.items():
+        worst: tuple[float, str, float, int] | None = None
+        for label, inside in groups:
+            means = pd.Series(residual[inside]).groupby(runs[inside]).mean().to_numpy()
+            if len(means) < LEAST_RUNS:
+                continue
+            mean, error = float(means.mean()), float(means.std(ddof=1)) / math.sqrt(len(means))
+            bound = _t_bound(len(means) - 1, tests)
+            if abs(mean) > SHARE * spread and abs(mean) > bound * max(error, 1e-12):
+                score = abs(mean)
+                if worst is None or score > worst[0]:
+                    worst = (score, label, mean, len(means))
+        if worst is not None:
+            _, label, mean, count = worst
+            found.append(
+                Finding(
+                    "warning",
+                    "residual-pattern",
+                    f"at {name} {label} the fit lies {abs(math.expm1(mean)):.2%} {'above' if mean > 0 else 'below'} "
+                    f"the losses ({count} runs, root mean square of all residuals {spread:.2%}).",
+                    "The law does not have the shape that the data has there: forecasts beyond it are off the same "
+                    "way. Compare with another law, or leave those rows out.",
+                )
+            )
+    return found
+
+
+def _t_bound(freedom: int, tests: int) -> float:
+    from scipy import special
+
+    return float(special.stdtrit(freedom, 1.0 - 0.5 * CHANCE / max(tests, 1)))
+
+
+def _levels(frame: pd.DataFrame, name: str) -> list[tuple[str, Array]]:
+    """Return the groups of rows by one factor: label and mask; none where the rows do not have it."""
+    if name == "tokens per parameter":
+        if not {"tokens", "n_params"} <= set(frame.columns):
+            return []
+        values = frame["tokens"].astype(float) / frame["n_params"].astype(float)
+    elif name in frame.columns:
+        values = frame[name]
+    else:
+        return []
+    values = values.reset_index(drop=True)
+    numeric = pd.api.types.is_numeric_dtype(values)
+    distinct = sorted(values.dropna().unique().tolist()) if numeric else sorted(values.dropna().astype(str).unique())
+    if len(distinct) < 2:
+        return []
+    if not numeric:
+        return [(repr(level), (values.astype(str) == level).to_numpy()) for level in distinct[: 4 * LEVELS]]
+    show = format_percent if name == "replay" else format_quantity
+    numbers = values.astype(float)
+    if len(distinct) <= LEVELS:
+        return [(show(float(level)), (numbers == level).to_numpy()) for level in distinct]
+    cuts = np.unique(np.quantile(numbers.dropna(), [0.0, 0.25, 0.5, 0.75, 1.0]))
+    return [
+        (f"{show(float(low))} to {show(float(high))}", ((numbers >= low) & (numbers <= high)).to_numpy())
+        for low, high in pairwise(cuts)
+    ]
+
+
+def _influence(frame: pd.DataFrame, residual: Array, matrix: Array, delta: float) -> list[Finding]:
+    """Say which runs move the whole fit: Cook's distance of a run left out, to first order."""
+    labels, run = np.unique(frame["run"].astype(str).to_numpy(), return_inverse=True)
+    lengths = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
+    rows, singular, _ = np.linalg.svd(matrix / lengths, full_matrices=False)
+    rows = rows[:, singular > 1e-4 * singular[0]]
+    size = rows.shape[1]
+    if len(labels) < 2 * LEAST_RUNS or len(residual) <= size:
+        return []
+    pull = np.clip(residual, -delta, delta)
+    variance = float(np.sum(pull**2)) / (len(residual) - size)
+    distances, shifts = np.zeros(len(labels)), np.zeros(len(labels))
+    for r in range(len(labels)):
+        own = rows[run == r]
+        without = np.linalg.pinv(np.eye(size) - own.T @ own, rcond=1e-6, hermitian=True)
+        moved = rows @ (without @ (own.T @ pull[run == r]))
+        distances[r] = float(moved @ moved) / max(size * variance, 1e-300)
+        shifts[r] = float(np.abs(moved).max())
+    usual = float(np.median(distances))
+    found = []
+    for r in _worst(distances, max(INFLUENCE, LEAST_SHARE * usual)):
+        found.append(
+            Finding(
+                "info",
+                "influential-run",
+                f"run {labels[r]!r} decides much alone: without it fitted losses move by up to {shifts[r]:.2%} (Cook's "
+                f"distance {distances[r]:.2g}, median {usual:.2g}).",
+                f"See whether the forecast stands without it: --where 'run != \"{labels[r]}\"'.",
+            )
+        )
+    return found
+
+
+def _worst(distances: Array, limit: float) -> Sequence[int]:
+    order = np.argsort(-distances)[:3]
+    return [int(i) for i in order if distances[i] > limit]

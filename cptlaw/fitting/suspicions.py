@@ -1,0 +1,147 @@
+"""Rows that look as if another unit, another tokenizer or another eval had slipped in. No law is fitted here.
+
+A run is compared with what all others say: a plain robust regression of the log loss on the logs of the inputs. It is
+no law, but what it misses by tens of per cent is no law's shortcoming either.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.findings import Finding
+from cptlaw.laws.base import Law
+from cptlaw.laws.calculus import Array
+
+LEAST_RUNS = 6
+STRANGE = 0.15  # log loss by which a whole run lies off the others
+TIMES = 6.0  # and times the usual scatter of runs
+ROUNDS = 20
+# What a mix-up of units would multiply a loss by.
+FACTORS = {
+    "in bits instead of nats": 1.0 / math.log(2.0),
+    "in nats instead of bits": math.log(2.0),
+    "a perplexity instead of its logarithm": None,
+}
+UNITS = (1e3, 1e6, 1e9)  # factors between tokens, thousands, millions and billions of them
+HIGHEST_LOSS = 20.0  # nats per token: a uniform guess over half a billion words
+FEW_AT_SMALL = 3  # runs below which the steep end of small replay rests on accidents
+SMALL_REPLAY = 0.1
+
+
+def suspicions(law: Law, frame: pd.DataFrame) -> list[Finding]:
+    """Return what looks mixed up in the rows of one eval, and where the steep end of replay is thin."""
+    return [*_units(frame), *_strange_runs(law, frame), *_small_replay(law, frame)]
+
+
+def _units(frame: pd.DataFrame) -> list[Finding]:
+    found = []
+    loss = frame["loss"].to_numpy(dtype=float)
+    if float(np.median(loss)) > HIGHEST_LOSS:
+        found.append(
+            Finding(
+                "warning",
+                "suspected-units",
+                f"the median loss is {np.median(loss):.4g}: more than any guess over a vocabulary costs in nats. It "
+                f"looks like a perplexity.",
+                "Give losses in nats per token: the natural logarithm of the perplexity.",
+            )
+        )
+    if not {"tokens", "n_params"} <= set(frame.columns):
+        return found
+    used = frame[(frame["tokens"] > 0) & (frame["n_params"] > 0)]
+    ratio = np.log10(used["tokens"].to_numpy(dtype=float) / used["n_params"].to_numpy(dtype=float))
+    highest = pd.Series(ratio).groupby(used["run"].astype(str).to_numpy()).max()
+    by_run = dict(zip(map(str, highest.index), highest.to_numpy(dtype=float).tolist(), strict=True))
+    if len(by_run) >= LEAST_RUNS:
+        middle = float(np.median(list(by_run.values())))
+        for run, value in by_run.items():
+            gap = value - middle
+            others = max(abs(other - middle) for name, other in by_run.items() if name != run)
+            near = UNITS[int(np.abs(np.log10(UNITS) - abs(gap)).argmin())]
+            # Far outside the others, and among them once the unit is put right.
+            if abs(gap) > others + 1.0 and abs(abs(gap) - math.log10(near)) < others + 0.3:
+                found.append(
+                    Finding(
+                        "warning",
+                        "suspected-units",
+                        f"run {run!r} has {10.0**value:.3g} tokens per parameter, {10.0**gap:.2g} times "
+                        f"the median of all runs: its tokens or its n_params look as if given in units of {near:.0e}.",
+                        "Write both as plain numbers, or with their unit, as in 8.1B.",
+                    )
+                )
+    return found
+
+
+def _strange_runs(law: Law, frame: pd.DataFrame) -> list[Finding]:
+    """Say which runs lie off all others as a whole."""
+    columns = [np.ones(len(frame))]
+    for name in (name for name in ("n_params", "tokens", "ptpp", "replay") if name in frame.columns):
+        values = frame[name].to_numpy(dtype=float)
+        if not np.all(np.isfinite(values)) or np.ptp(values) == 0:
+            continue
+        place = values if name == "replay" else np.log(np.maximum(values, 1e-300))
+        place = (place - place.mean()) / place.std()
+        columns += [place, place**2] if len(np.unique(values)) > 2 else [place]
+    if "domain" in frame.columns and frame["domain"].nunique() > 1:
+        columns += [(frame["domain"] == name).to_numpy(dtype=float) for name in sorted(frame["domain"].unique())[1:]]
+    runs = frame["run"].astype(str).to_numpy()
+    if len(np.unique(runs)) < max(LEAST_RUNS, 2 * len(columns)):
+        return []
+    residual = _robust_residuals(np.column_stack(columns), np.log(frame["loss"].to_numpy(dtype=float)))
+    by_run = pd.Series(residual).groupby(runs).median()
+    away = by_run - by_run.median()
+    usual = 1.4826 * float(away.abs().median())
+    strange = away[(away.abs() > STRANGE) & (away.abs() > TIMES * usual)]
+    if strange.empty or len(strange) > 0.2 * len(by_run):  # many are a pattern, not a slip
+        return []
+    found = []
+    for run, gap in zip(map(str, strange.index), strange.to_numpy(dtype=float).tolist(), strict=True):
+        near = next((how for how, by in FACTORS.items() if by and abs(gap - math.log(by)) < max(0.05, 3 * usual)), None)
+        guess = f", as if {near}" if near else ""
+        found.append(
+            Finding(
+                "warning",
+                "suspected-mix-up",
+                f"the losses of run {run!r} lie {abs(math.expm1(gap)):.0%} {'above' if gap > 0 else 'below'} what the "
+                f"other runs lead one to expect{guess}.",
+                "Another tokenizer, unit, eval or model may have slipped in: look at this run, or leave it out with "
+                f"--where 'run != \"{run}\"'.",
+            )
+        )
+    return found
+
+
+def _robust_residuals(design: Array, values: Array) -> Array:
+    """Return residuals of a regression by least absolute deviations, by reweighted least squares."""
+    scaled = design / np.maximum(np.linalg.norm(design, axis=0), 1e-300)
+    weight = np.ones(len(values))
+    residual = values
+    for _ in range(ROUNDS):
+        root = np.sqrt(weight)
+        solved = np.linalg.lstsq(scaled * root[:, None], values * root, rcond=1e-10)[0]
+        residual = values - scaled @ solved
+        weight = 1.0 / np.maximum(np.abs(residual), 1e-4)
+    return residual
+
+
+def _small_replay(law: Law, frame: pd.DataFrame) -> list[Finding]:
+    """Say that the steep end of small replay rests on few runs."""
+    if "replay" not in law.inputs or "replay" not in frame.columns or law.ratio_of is None:
+        return []
+    share, runs = frame["replay"].to_numpy(dtype=float), frame["run"].astype(str).to_numpy()
+    small, levels = (share > 0) & (share <= SMALL_REPLAY * (1 + 1e-9)), np.unique(share[share > 0])
+    count = len(np.unique(runs[small]))
+    if count >= FEW_AT_SMALL or len(levels) < 2:
+        return []
+    return [
+        Finding(
+            "info",
+            "few-at-small-replay",
+            f"{count} runs lie at a replay of {SMALL_REPLAY:.0%} or less (the lowest level is {levels[0]:.1%}). "
+            f"Forgetting changes fastest there, so what {law.name} says of small replay rests on them.",
+            "Do not plan below the lowest level; one or two runs there are cheap and tell much.",
+        )
+    ]

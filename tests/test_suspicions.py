@@ -1,0 +1,78 @@
+"""Mix-ups in the rows, patterns in the residuals, runs that decide alone."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_fit import design
+
+import cptlaw as cl
+
+
+def codes(found):
+    return [finding.code for finding in found.findings]
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return design("ptpp-floor", noise=0.003)
+
+
+def test_clean_runs_raise_no_suspicion(frame):
+    found = cl.fit("ptpp-floor", frame, on="target", starts=8)
+    assert not {"suspected-mix-up", "suspected-units", "residual-pattern"} & set(codes(found))
+
+
+@pytest.mark.parametrize(("factor", "words"), [(1 / np.log(2), "in bits instead of nats"), (1.8, "lie 80% above")])
+def test_a_run_in_another_unit_or_tokenizer_is_named(frame, factor, words):
+    run = frame["run"].iloc[40]
+    mixed = frame.assign(loss=frame["loss"].where(frame["run"] != run, frame["loss"] * factor))
+    found = [finding for finding in cl.check("ptpp-floor", mixed, on="target").findings if "mix-up" in finding.code]
+    assert len(found) == 1
+    assert run in found[0].message
+    assert f"'run != \"{run}\"'" in found[0].advice
+    if words.startswith("in"):
+        assert words in found[0].message
+
+
+def test_tokens_in_thousands_are_named(frame):
+    run = frame["run"].iloc[0]
+    mixed = frame.assign(tokens=frame["tokens"].where(frame["run"] != run, frame["tokens"] / 1e3))
+    found = [
+        finding for finding in cl.check("ptpp-floor", mixed, on="target").findings if finding.code == "suspected-units"
+    ]
+    assert len(found) == 1
+    assert repr(run) in found[0].message
+    assert "1e+03" in found[0].message
+
+
+def test_perplexities_are_named(frame):
+    found = cl.check("ptpp-floor", frame.assign(loss=np.exp(4 * frame["loss"])), on="target")
+    assert "suspected-units" in codes(found)
+
+
+def test_few_runs_at_small_replay(frame):
+    assert "few-at-small-replay" in codes(cl.check("ptpp-floor", frame[frame["replay"] > 0.1], on="target"))
+    more = frame.assign(replay=frame["replay"].replace({frame["replay"].min(): 0.05}))
+    assert "few-at-small-replay" not in codes(cl.check("ptpp-floor", more, on="target"))
+
+
+def test_a_law_that_is_blind_to_a_factor_shows_a_pattern_there(frame):
+    found = cl.fit("ptpp-blind", frame, on="target", starts=8)
+    pattern = [finding for finding in found.findings if finding.code == "residual-pattern"]
+    assert any("at ptpp" in finding.message for finding in pattern)
+
+
+def test_a_run_that_decides_alone_is_named():
+    rng = np.random.default_rng(0)
+    rows = [(f"r{i}", n, n * 20.0) for i, n in enumerate(np.geomspace(1e8, 1e9, 14))] + [
+        ("far", 1e11, 1e12),
+        ("lonely", 1e11, 1e13),
+    ]
+    frame = pd.DataFrame(rows, columns=["run", "n_params", "tokens"])
+    params = {"E": 1.8, "A": 480.0, "B": 2100.0, "alpha": 0.35, "beta": 0.37}
+    frame["loss"] = cl.law("chinchilla").predict(params, frame) * np.exp(0.002 * rng.standard_normal(len(frame)))
+    frame["eval"] = "target"
+    frame.loc[frame["run"] == "lonely", "loss"] *= 1.03
+    found = cl.fit("chinchilla", frame, on="target", starts=8, tie=["alpha,beta"], delta=0.02)
+    named = [finding for finding in found.findings if finding.code == "influential-run"]
+    assert any("'lonely'" in finding.message for finding in named)
