@@ -10,10 +10,16 @@ export OPENBLAS_NUM_THREADS ?= 1
 #   make test-training TORCH='torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu'
 TORCH ?= torch==2.13.0
 
-.PHONY: demo reproduction test test-training lint types contract studies bench clean
+.PHONY: demo demo-sweep demo-sweep-small reproduction test test-training lint types contract studies bench clean
 
 demo: $(VENV)/.core  ## the main job on the real example runs, from a table to a plan
 	$(RUN) examples/demo.py
+
+demo-sweep: $(VENV)/.training  ## from nothing to a plan: text, a miniature ladder with replay, laws (minutes on a laptop)
+	$(RUN) examples/demo_sweep.py
+
+demo-sweep-small: $(VENV)/.training
+	$(RUN) examples/demo_sweep.py --small
 
 reproduction: $(VENV)/.core  ## the PTPP paper's study on the example runs; figures' data in reproduction/
 	$(RUN) examples/reproduce_ptpp.py -o reproduction
@@ -21,7 +27,7 @@ reproduction: $(VENV)/.core  ## the PTPP paper's study on the example runs; figu
 test: $(VENV)/.dev  ## the whole suite
 	$(RUN) -m pytest -n auto
 
-test-training: $(VENV)/.training  ## the sweep: training, killing, resuming
+test-training: $(VENV)/.dev $(VENV)/.training  ## the sweep: training, killing, resuming
 	$(RUN) -m pytest -n auto tests/training cptlaw/training
 
 lint: $(VENV)/.dev
@@ -64,7 +70,7 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/.core
 
-$(VENV)/.training: $(VENV)/.dev
+$(VENV)/.training: $(VENV)/bin/python pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[training]'
 	@touch $@
