@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 #   make test-training TORCH='torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu'
 TORCH ?= torch==2.13.0
 
-.PHONY: demo demo-sweep demo-sweep-small reproduction test test-training lint types contract studies bench clean
+.PHONY: demo demo-sweep demo-sweep-small reproduction test test-training test-ray lint types contract studies bench clean
 
 demo: $(VENV)/.core  ## the main job on the real example runs, from a table to a plan
 	$(RUN) examples/demo.py
@@ -29,6 +29,10 @@ test: $(VENV)/.dev  ## the whole suite
 
 test-training: $(VENV)/.dev $(VENV)/.training  ## the sweep: training, killing, resuming
 	$(RUN) -m pytest -n auto tests/training cptlaw/training
+
+test-ray: $(VENV)/.dev $(VENV)/.training  ## a node of a Ray cluster is lost in mid-sweep
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[ray]'
+	$(RUN) -m pytest -s tests/training/test_engine_ray.py
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .

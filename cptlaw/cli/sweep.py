@@ -9,6 +9,7 @@ import click
 
 from cptlaw.cli import options
 from cptlaw.cli.output import show_json, show_next
+from cptlaw.errors import UsageError
 
 
 @click.command()
@@ -17,7 +18,10 @@ from cptlaw.cli.output import show_json, show_next
     "--engine", default="local", show_default=True, metavar="ENGINE", help="Where runs run: local, ray, slurm."
 )
 @click.option(
-    "--workers", type=click.IntRange(1), metavar="N", help="Processes of the local engine. [default: one per core]"
+    "--workers", type=click.IntRange(1), metavar="N", help="Processes, or most jobs at a time. [default: one per core]"
+)
+@click.option(
+    "--engine-option", multiple=True, metavar="K=V", help="What the engine takes, as partition=gpu. May be repeated."
 )
 @click.option(
     "--dry-run", is_flag=True, help="Print every run with its tokens, FLOPs, time and disk, and train nothing."
@@ -32,7 +36,14 @@ from cptlaw.cli.output import show_json, show_next
 @click.option("--retry-failed", is_flag=True, help="Try the runs again that failed before.")
 @options.as_json
 def sweep(
-    recipe: str, engine: str, workers: int | None, dry_run: bool, output: str | None, retry_failed: bool, as_json: bool
+    recipe: str,
+    engine: str,
+    workers: int | None,
+    engine_option: tuple[str, ...],
+    dry_run: bool,
+    output: str | None,
+    retry_failed: bool,
+    as_json: bool,
 ) -> None:
     """Train the runs of a recipe: pre-training ladders, then continual pre-training with replay.
 
@@ -42,6 +53,7 @@ def sweep(
     Example:
       cptlaw sweep sweep.yaml --dry-run
       cptlaw sweep sweep.yaml -o results
+      cptlaw sweep sweep.yaml -o /shared/results --engine ray --engine-option address=10.0.0.1:6379
       cptlaw fit results/runs.csv --law ptpp-gate --on target -o target.json
     """
     from cptlaw.training import sweep as verb
@@ -50,7 +62,10 @@ def sweep(
     if dry_run:
         found = verb.dry_run(recipe, output, engine=engine, workers=workers)
     else:
-        found = verb.sweep(recipe, output, engine=engine, workers=workers, retry_failed=retry_failed)
+        given = dict(_pair(text) for text in engine_option)
+        found = verb.sweep(
+            recipe, output, engine=engine, workers=workers, engine_options=given, retry_failed=retry_failed
+        )
     if as_json:
         show_json(found.to_dict())
         return
@@ -64,3 +79,10 @@ def sweep(
         show_next(f"mend the cause, then {command} -o {shlex.quote(found.store)} --retry-failed")
     else:
         show_next(f"cptlaw fit {shlex.quote(found.store)}/runs.csv --law ptpp-gate --on target -o target.json")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    option, equals, value = text.partition("=")
+    if not equals or not option or not value:
+        raise UsageError(f"--engine-option {text!r}: expected OPTION=VALUE, as in partition=gpu.")
+    return option, value

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,6 +96,7 @@ def sweep(
     *,
     engine: str | Engine = "local",
     workers: int | None = None,
+    engine_options: Mapping[str, str] | None = None,
     retry_failed: bool = False,
 ) -> SweepResult:
     """Train the runs of a recipe and return their losses. Stopped at any moment, it goes on where it was.
@@ -107,7 +110,10 @@ def sweep(
     engine
         ``"local"``, ``"ray"`` or ``"slurm"``, or an engine of your own (`cptlaw.training.engines.base.Engine`).
     workers
-        Processes of the local engine; one per core, or as many as the GPUs hold, where not given.
+        Processes of the local engine; one per core, or as many as the GPUs hold, where not given. Most jobs at a time
+        of the others.
+    engine_options
+        What else the engine takes, as ``{"partition": "gpu"}``; docs/engines.md lists them.
     retry_failed
         Whether runs that failed before are tried again.
 
@@ -117,7 +123,7 @@ def sweep(
         If the recipe or its text is unusable. A run that fails does not raise: the others go on, and `failures` says
         why.
     """
-    chosen = make_engine(engine, workers) if isinstance(engine, str) else engine
+    chosen = make_engine(engine, workers, engine_options) if isinstance(engine, str) else engine
     plan = load_sweep(recipe)
     place = Store(store if store is not None else Path(recipe).with_suffix("").name)
     place.clear_scratch()
@@ -161,10 +167,21 @@ def dry_run(
     return replace(found, written=f"{len(files)} files in {manifests}")
 
 
-def make_engine(name: str, workers: int | None = None) -> Engine:
-    """Return an engine by name."""
+def make_engine(name: str, workers: int | None = None, options: Mapping[str, str] | None = None) -> Engine:
+    """Return an engine by name, with its options as text."""
     if name not in ENGINES:
         raise UsageError(f"there is no engine {name!r}.{did_you_mean(name, ENGINES)} Known: {', '.join(ENGINES)}.")
     module, _, kind = ENGINES[name].partition(":")
-    engine: Engine = getattr(importlib.import_module(module), kind)(**({"workers": workers} if workers else {}))
+    made = getattr(importlib.import_module(module), kind)
+    known = [option for option in inspect.signature(made).parameters if option != "workers"]
+    given: dict[str, Any] = {"workers": workers} if workers else {}
+    for option, value in (options or {}).items():
+        if option not in known:
+            listed = ", ".join(known) or "none"
+            raise UsageError(
+                f"--engine-option {option}: the {name} engine takes no such option.{did_you_mean(option, known)} "
+                f"Known: {listed}."
+            )
+        given[option] = value
+    engine: Engine = made(**given)
     return engine
