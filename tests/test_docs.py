@@ -31,7 +31,7 @@ def test_commands_in_the_readme_run_and_print_the_plan_that_is_shown(tmp_path, m
     monkeypatch.chdir(tmp_path)
     rows = re.search(r'ROWS="(.*)"', README)[1]
     commands = readme_commands()
-    assert len(commands) == 6
+    assert len(commands) == 8
     for command in commands:
         words = [word.replace("$ROWS", rows) for word in shlex.split(command)]
         words = [word.replace("$RUNS", str(examples.path("en-fr-pilot"))) for word in words]
@@ -40,10 +40,10 @@ def test_commands_in_the_readme_run_and_print_the_plan_that_is_shown(tmp_path, m
             main(words[1:])
         assert not ended.value.code
     printed = capsys.readouterr().out
-    shown = README.split("Fewest tokens for")[1].split("Every verb")[0]
+    shown = README.split("Fewest tokens for")[1].split("The forecasts alone")[0]
     numbers = re.compile(r"-?\d+(?:\.\d+)?")
     lines = [" ".join(line.split()) for line in shown.strip().splitlines()[1:] if line.strip()]
-    assert len(lines) == 6
+    assert len(lines) == 7
     for line in lines:
         form = numbers.sub("#", line)
         like = next(
