@@ -102,10 +102,14 @@ class Walked:
         Lower and upper end of the fitted log loss, shape (n, 2); infinite where the data does not bound it.
     allowed
         Parameter vectors that were met on the way and that the data allows, the fit first, shape (s, parameters).
+    rises
+        The share of the allowed rise of the objective that each of them takes, 0 to 1, shape (s,). At a smaller
+        probability those are allowed whose share is at most the squared ratio of the two t quantiles.
     """
 
     ends: Array
     allowed: Array
+    rises: Array
 
 
 def walk(fit: Fit, frame: pd.DataFrame, probability: float) -> Walked:
@@ -138,7 +142,10 @@ def walk(fit: Fit, frame: pd.DataFrame, probability: float) -> Walked:
             allowed = losses[rises <= max(limits.values()), i]
             ends[i] = [allowed.min(initial=centre[i]), allowed.max(initial=centre[i])]
     best = np.array([[fit.params[name] for name in fit.law.parameters]])
-    return Walked(ends, np.concatenate([best, known.parameters[rises <= max(limits.values(), default=0.0)]]))
+    most = max(limits.values(), default=0.0)
+    allowed = rises <= most
+    shares = np.clip(rises[allowed] / max(most, 1e-300), 0.0, 1.0)
+    return Walked(ends, np.concatenate([best, known.parameters[allowed]]), np.concatenate([[0.0], shares]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ The layout of figure 2 of Goffinet et al. 2025 (arXiv:2510.23198).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
+from cptlaw.laws.calculus import Array
 from cptlaw.planning import MinTokensPlan
 from cptlaw.planning.setting import Setting, build_setting
 from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, Figure, axis, blank
@@ -62,7 +64,36 @@ def forgetting_map(
             "a map of forgetting needs a source fit and the base model's source loss: give base_source_loss= or "
             "another reference=."
         )
-    tokens, replay = _grid(setting, plan, max_tokens)
+    tokens, replay = map_grid(setting, plan, max_tokens)
+    known = bool(setting.limits) and all(limit.side.knows_doubt for limit in setting.limits)
+    edges = {risk: tokens_needed(setting, replay, risk) for risk in risks} if known else {}
+    return draw_map(setting, plan, tokens, replay, edges)
+
+
+def draw_map(
+    setting: Setting,
+    plan: MinTokensPlan | None,
+    tokens: Array,
+    replay: Array,
+    edges: Mapping[float, Array],
+    here: tuple[float, float] | None = None,
+) -> Figure:
+    """Draw the map of a setting that is already built.
+
+    Parameters
+    ----------
+    setting
+        Fits, model, reference and limits.
+    plan
+        For the star.
+    tokens, replay
+        The grid, (t,) and (r,).
+    edges
+        For each risk the fewest tokens at each replay, (r,).
+    here
+        Tokens and replay of a mix to mark.
+    """
+    assert setting.forgetting is not None
     data = map_table(setting, tokens, replay)
     shape = (len(replay), len(tokens))
     relative = setting.forgetting.measure == "relative"
@@ -71,7 +102,7 @@ def forgetting_map(
     drawing.add_heatmap(
         x=tokens,
         y=replay,
-        z=z,
+        z=np.round(z, 5),
         colorscale=list(MAP_COLOURS),
         zsmooth="best",
         colorbar={
@@ -86,7 +117,7 @@ def forgetting_map(
     drawing.add_contour(
         x=tokens,
         y=replay,
-        z=data["target_loss"].to_numpy().reshape(shape),
+        z=np.round(data["target_loss"].to_numpy().reshape(shape), 5),
         contours={"coloring": "lines", "showlabels": True, "labelfont": {"size": 11, "color": INK}},
         line={"width": 1, "dash": "dot"},
         colorscale=[[0, INK], [1, INK]],
@@ -95,7 +126,7 @@ def forgetting_map(
         name="target loss (nats per token)",
         hoverinfo="skip",
     )
-    said = _limits(drawing, setting, tokens, replay, risks)
+    said = _limits(drawing, setting, tokens, replay, edges)
     if plan is not None and plan.feasible and plan.tokens is not None:
         drawing.add_scatter(
             x=[plan.tokens],
@@ -104,6 +135,15 @@ def forgetting_map(
             marker={"symbol": "star", "size": 18, "color": "#ffffff", "line": {"color": "#000000", "width": 1.5}},
             name="plan",
             hovertemplate="plan: %{x:.4s} tokens, %{y:.1%} replay<extra></extra>",
+        )
+    if here is not None:
+        drawing.add_scatter(
+            x=[here[0]],
+            y=[here[1]],
+            mode="markers",
+            marker={"symbol": "circle-cross-open", "size": 14, "color": "#000000", "line": {"width": 2}},
+            name="your mix",
+            hovertemplate="your mix: %{x:.4s} tokens, %{y:.1%} replay<extra></extra>",
         )
     drawing.update_layout(
         xaxis={
@@ -117,7 +157,7 @@ def forgetting_map(
     return Figure("forgetting-map", "Forgetting over tokens and replay", _caption(setting, plan, said), data, drawing)
 
 
-def map_table(setting: Setting, tokens: np.ndarray[Any, Any], replay: np.ndarray[Any, Any]) -> pd.DataFrame:
+def map_table(setting: Setting, tokens: Array, replay: Array) -> pd.DataFrame:
     """Return losses, forgetting and feasibility on a grid, row by row of replay.
 
     Parameters
@@ -144,7 +184,7 @@ def map_table(setting: Setting, tokens: np.ndarray[Any, Any], replay: np.ndarray
     )
 
 
-def tokens_needed(setting: Setting, replay: np.ndarray[Any, Any], risk: float | None) -> np.ndarray[Any, Any]:
+def tokens_needed(setting: Setting, replay: Array, risk: float | None) -> Array:
     """Return the fewest tokens at which all limits hold at each replay, (r,), with a probability where one is given."""
     found = np.zeros(len(replay))
     for limit in setting.limits:
@@ -163,7 +203,13 @@ def tokens_needed(setting: Setting, replay: np.ndarray[Any, Any], risk: float | 
     return found
 
 
-def _grid(setting: Setting, plan: MinTokensPlan | None, max_tokens: float | None) -> tuple[Any, Any]:
+def map_grid(
+    setting: Setting,
+    plan: MinTokensPlan | None,
+    max_tokens: float | None = None,
+    shape: tuple[int, int] = (ROWS, COLUMNS),
+) -> tuple[Array, Array]:
+    """Return tokens (t,) and replay (r,) of a map: what was fitted and somewhat more, with room around the plan."""
     low, high = setting.smallest_fitted_tokens, WIDER * setting.largest_fitted_tokens
     for side in setting.sides:
         if "n_params" in side.fit.data.columns:  # as many tokens per parameter as were run, at the planned size
@@ -172,11 +218,11 @@ def _grid(setting: Setting, plan: MinTokensPlan | None, max_tokens: float | None
         low, high = min(low, plan.tokens / 2), max(high, 2 * min(plan.tokens, 1e3 * high))
     if max_tokens is not None:
         high = max(high, max_tokens)
-    replay = np.linspace(setting.low, setting.high, ROWS) if setting.high > setting.low else np.array([setting.low])
-    return np.geomspace(low, high, COLUMNS), replay
+    replay = np.linspace(setting.low, setting.high, shape[0]) if setting.high > setting.low else np.array([setting.low])
+    return np.geomspace(low, high, shape[1]), replay
 
 
-def _limits(drawing: Any, setting: Setting, tokens: Any, replay: Any, risks: tuple[float, ...]) -> list[str]:
+def _limits(drawing: Any, setting: Setting, tokens: Array, replay: Array, edges: Mapping[float, Array]) -> list[str]:
     """Shade what breaks a limit, draw the edge, and the same edge at each risk; say which of them the map shows."""
     if not setting.limits:
         return []
@@ -193,9 +239,7 @@ def _limits(drawing: Any, setting: Setting, tokens: Any, replay: Any, risks: tup
         hoverinfo="skip",
     )
     shown = []
-    drawn = setting.risk is not None or all(limit.side.knows_doubt for limit in setting.limits)
-    for risk, dash in zip(risks if drawn else (), ("dot", "dash", "longdash", "dashdot"), strict=False):
-        need = tokens_needed(setting, replay, risk)
+    for (risk, need), dash in zip(edges.items(), ("dot", "dash", "longdash", "dashdot"), strict=False):
         inside = np.isfinite(need) & (need <= tokens[-1])
         if inside.any():
             shown.append(format_percent(risk))
