@@ -24,6 +24,9 @@ demo-sweep-small: $(VENV)/.training
 reproduction: $(VENV)/.core  ## the PTPP paper's study on the example runs; figures' data in reproduction/
 	$(RUN) examples/reproduce_ptpp.py -o reproduction
 
+app: $(VENV)/.app  ## the app with the example runs
+	$(RUN) -m cptlaw app
+
 test: $(VENV)/.dev  ## the whole suite
 	$(RUN) -m pytest -n auto
 
@@ -68,6 +71,10 @@ $(VENV)/bin/python:
 
 $(VENV)/.core: $(VENV)/bin/python pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.app: $(VENV)/bin/python pyproject.toml
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[app]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cptlaw.laws import Law, law
     from cptlaw.planning import suggest
     from cptlaw.reporting import Report, figures, report
+    from cptlaw.reporting.app import app
     from cptlaw.runs import Runs, read_runs
 
 __version__ = "0.1.0"
@@ -38,6 +39,7 @@ _HOMES = {
     "Runs": "cptlaw.runs",
     "UsageError": "cptlaw.errors",
     "Check": "cptlaw.fitting",
+    "app": "cptlaw.reporting.app",
     "check": "cptlaw.fitting",
     "compare": "cptlaw.fitting",
     "examples": "cptlaw.examples",
@@ -66,6 +68,7 @@ __all__ = [
     "Report",
     "Runs",
     "UsageError",
+    "app",
     "check",
     "compare",
     "examples",

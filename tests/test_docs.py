@@ -80,6 +80,7 @@ def test_public_names_are_the_promised_ones():
         Report
         Runs
         UsageError
+        app
         check
         compare
         examples

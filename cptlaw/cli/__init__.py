@@ -45,13 +45,14 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line; a user's mistake ends with one message and exit code 2, never with a traceback."""
-    from cptlaw.cli import import_logs, plan, report, suggest, sweep, verbs
+    from cptlaw.cli import app, import_logs, plan, report, suggest, sweep, verbs
 
     for command in (
         *verbs.VERBS[:4],
         plan.plan,
         suggest.suggest,
         report.report,
+        app.app,
         import_logs.import_logs,
         sweep.sweep,
         *verbs.VERBS[4:],

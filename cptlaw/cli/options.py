@@ -33,8 +33,7 @@ interval = click.option(
     "--interval", type=float, default=0.9, show_default=True, help="Probability that the intervals hold."
 )
 
-table = several(
-    click.argument("runs", type=click.Path()),
+reading = several(
     click.option("--source-eval", metavar="EVAL", help="The eval of what the base model knew, if not called source."),
     click.option("--target-eval", metavar="EVAL", help="The eval of the new domain, if not called target."),
     click.option(
@@ -49,6 +48,7 @@ table = several(
         help="Which parameters n_params counts, if the file does not say.",
     ),
 )
+table = several(click.argument("runs", type=click.Path()), reading)
 
 rows = several(
     click.option("--on", required=True, metavar="EVAL", help="The eval whose loss is meant, by name or by role."),

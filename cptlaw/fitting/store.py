@@ -26,6 +26,11 @@ FORMAT_VERSION = 1
 
 def save(fit: Fit, path: str | Path) -> Path:
     """Write a fit to `path` and return the path. An existing file is replaced in one step or not at all."""
+    return write_text(path, fit_text(fit))
+
+
+def fit_text(fit: Fit) -> str:
+    """Return the content of a fit's file."""
     import cptlaw
 
     document: dict[str, Any] = {
@@ -45,7 +50,7 @@ def save(fit: Fit, path: str | Path) -> Path:
     }
     if "draws" in fit._cache:
         document["draws"] = fit._cache["draws"].tolist()
-    return write_text(path, json.dumps(document, indent=None, allow_nan=False))
+    return json.dumps(document, indent=None, allow_nan=False)
 
 
 def load_fit(path: str | Path) -> Fit:

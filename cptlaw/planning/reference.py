@@ -16,7 +16,7 @@ shifted     a source law built with shifted=True at replay 1 and no tokens, wher
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -69,6 +69,10 @@ class Reference:
     def under(self, laws: Array) -> Array:
         """Return the loss under each of several source laws (s, parameters), (s, 1)."""
         return np.full((len(laws), 1), self.loss) if self._under is None else self._under(laws)
+
+    def with_half_width(self, half_width: Callable[[float], float]) -> Reference:
+        """Return the same reference with another account of its own doubt, such as one that is quicker to ask."""
+        return replace(self, _half_width=half_width)
 
     def half_width(self, probability: float) -> float:
         """Return how far below `loss` the reference may lie for reasons of its own, in logs; 0 for a measurement."""
@@ -183,7 +187,7 @@ def measured_base_loss(source: Side) -> float:
 
 
 def _by_base_law(source: Side, base_law: Any) -> Reference:
-    fitted = _fit_base_law(source.fit) if base_law is None else as_fit(base_law, "base_law")
+    fitted = fit_base_law(source.fit) if base_law is None else as_fit(base_law, "base_law")
     if not fitted.law.on_base_models:
         raise UsageError(
             f"base_law: {fitted.law.name} is not a law of base models. Expected a fit such as cl.fit('ptpp-base', "
@@ -233,7 +237,7 @@ def _by_shifted_law(source: Side) -> Reference:
     return Reference("shifted", loss, (note,), lambda laws: source.curve(1.0, laws).loss(0.0))
 
 
-def _fit_base_law(source_fit: Fit) -> Fit:
+def fit_base_law(source_fit: Fit) -> Fit:
     """Fit the law of base models on the base losses that came with a source fit, once."""
     if "base-law" not in source_fit._cache:
         base = _base_models(source_fit).groupby(["n_params", "ptpp"], as_index=False)["loss"].mean()

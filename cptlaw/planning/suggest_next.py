@@ -113,11 +113,15 @@ class Suggestion(Plan):
         return pd.DataFrame(columns)
 
     def save(self, path: str | Path) -> Path:
-        """Write the cells as CSV, in one step or not at all: raw parameters, raw tokens, one run per line."""
+        """Write the cells as CSV, in one step or not at all."""
+        return write_text(path, self.to_csv())
+
+    def to_csv(self) -> str:
+        """Return the cells as CSV: raw parameters, raw tokens, one run per line."""
         frame = self.table()
         for name in ("n_params", "tokens"):
             frame[name] = [f"{round(value)}" if value == round(value) else repr(value) for value in frame[name]]
-        return write_text(path, frame.to_csv(index=False, lineterminator="\n"))
+        return str(frame.to_csv(index=False, lineterminator="\n"))
 
     def _title(self) -> str:
         where = ", ".join(

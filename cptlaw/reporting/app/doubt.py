@@ -2,11 +2,13 @@
 
 A full interval walks along the profile at its point, which takes a quarter of a second; a slider that is dragged asks
 thirty times a second. So the profile is walked at places spread over all that the sliders can reach, and the laws met
-there stand for what the data allows everywhere. Their range can be a little narrower than the full interval, never wider.
+there stand for what the data allows everywhere. Their range comes close to the full interval: 0.8 to 1.15 times as wide
+on the example runs, mostly a little narrower.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +21,7 @@ from cptlaw.laws.calculus import Array
 
 COVERAGE = 0.9
 WALKS = 10  # places at which the profile is walked
+NEAR = 3.0  # times beyond the fitted range
 PROBES = 400  # places at which the outermost laws are looked for
 MOST_LAWS = 160
 
@@ -93,11 +96,14 @@ def gather(fit: Fit, ranges: dict[str, tuple[float, float]], seed: int = 0) -> A
 
 
 def _places(fit: Fit, ranges: dict[str, tuple[float, float]], count: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Return points spread over the ranges, their corners more than their middles."""
+    """Return points spread over the ranges, their corners more than their middles; every other one near the fit."""
     columns = {}
     for name in fit.law.inputs:
         low, high = ranges[name]
         share = rng.beta(0.5, 0.5, size=count)
         logarithmic = name != "replay" and low > 0
+        if logarithmic and name in fit.data.columns:
+            near = math.log(NEAR * float(fit.data[name].max()) / low) / math.log(high / low)
+            share[::2] *= min(near, 1.0)
         columns[name] = low * (high / low) ** share if logarithmic else low + (high - low) * share
     return pd.DataFrame(columns)

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting import Fit
 from cptlaw.planning import MinTokensPlan, min_tokens
+from cptlaw.planning.limits import Forgetting
+from cptlaw.planning.reference import fit_base_law
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.setting import Setting, build_setting
 from cptlaw.reporting.app.doubt import Allowed, gather
@@ -22,6 +25,8 @@ from cptlaw.units import format_percent, format_quantity
 MAP_SHAPE = (41, 49)
 BEYOND = {"n_params": 1000.0, "ptpp": 10.0, "tokens": 30.0}  # times beyond what was fitted that sliders reach
 REFERENCES = ("measured", "base-law", "asymptote")  # the first that can be had
+BASE = "base-law"
+ROLES = ("target", "source", BASE)
 LIMITS = ("max_forgetting", "max_target_loss")
 
 
@@ -36,7 +41,7 @@ class Fitted:
     ranges
         Least and largest value of each slider, raw.
     allowed
-        The laws that the data allows, by role.
+        The laws that the data allows, by role, and of base models under ``"base-law"``.
     """
 
     target: Fit
@@ -56,9 +61,18 @@ class Fitted:
 
     def with_doubt(self, role: str) -> Fitted:
         """Return the same with the laws that the data allows for one role."""
-        fit = self.target if role == "target" else self.source
+        fit = {"target": self.target, "source": self.source, BASE: self._base_law()}[role]
         found = None if fit is None else gather(fit, self.ranges)
         return replace(self, allowed={**self.allowed, role: found})
+
+    def _base_law(self) -> Fit | None:
+        """Return the law of base models that stands in where the base model was not measured."""
+        if self.source is None:
+            return None
+        try:
+            return fit_base_law(self.source)
+        except UsageError:
+            return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +138,8 @@ def move(fitted: Fitted, question: Mapping[str, Any]) -> Move:
     figure = None
     if setting.forgetting is not None and setting.source is not None and setting.reads_replay:
         tokens, replay = map_grid(setting, plan, float(question["tokens"]) * 1.2, MAP_SHAPE)
-        edges = {risk: _edge(fitted, setting, replay, risk) for risk in edges}
+        # The plan was sought at every replay of the map and once in between.
+        edges = {risk: needed[:: max((len(needed) - 1) // (MAP_SHAPE[0] - 1), 1)] for risk, needed in edges.items()}
         figure = draw_map(setting, plan, tokens, replay, edges, (float(question["tokens"]), float(question["replay"])))
     if plan is None:
         return Move(lines, "No limit is set.", (), None, figure, (*notes, *setting.findings))
@@ -222,6 +237,7 @@ def _plan(
         )  # fmt: skip
         return quick, {risk: needed}
     tokens, share = max(float(needed[best]), setting.smallest_fitted_tokens), float(replay[best])
+    how = setting.forgetting
     source_loss = None if setting.source is None else float(setting.source.losses(share, tokens)[0])
     quick = replace(
         plan,
@@ -233,7 +249,7 @@ def _plan(
         flops=flops_of(setting.n_params, tokens),
         target_loss=float(setting.target.losses(share, tokens)[0]),
         source_loss=source_loss,
-        forgetting=None if setting.forgetting is None or source_loss is None else float(setting.forgetting.of(source_loss)),
+        forgetting=None if how is None or source_loss is None else float(how.of(source_loss)),
         price_of_doubt=tokens - plan.tokens if plan.feasible and plan.tokens is not None else None,
         binding=tuple(
             limit.name for limit in setting.limits
@@ -249,6 +265,22 @@ def _edge(fitted: Fitted, setting: Setting, replay: Any, risk: float) -> Any:
     for limit in setting.limits:
         known = fitted.allowed[limit.side.role]
         assert known is not None
-        doubtful = replace(limit, risk=risk, laws=known.at(2.0 * risk - 1.0))
+        how = limit.forgetting if limit.forgetting is None else _quick(fitted, setting, limit.forgetting)
+        doubtful = replace(limit, risk=risk, laws=known.at(2.0 * risk - 1.0), forgetting=how)
         needed = np.maximum(needed, doubtful.tokens(replay))
     return needed
+
+
+def _quick(fitted: Fitted, setting: Setting, how: Forgetting) -> Forgetting:
+    """Return how forgetting counts with a reference whose own doubt is known without a walk."""
+    known = fitted.allowed.get(BASE)
+    if how.reference.kind != BASE or known is None:
+        return how
+    row = pd.DataFrame({"n_params": [setting.n_params], "ptpp": [setting.target.ptpp]})
+
+    def half_width(coverage: float) -> float:
+        centre = np.log(known.fit.predict(row))
+        others = np.log(known.fit.law.predict_many(known.at(coverage), row, known.fit.role))
+        return float(np.max(centre - others))
+
+    return replace(how, reference=how.reference.with_half_width(half_width))

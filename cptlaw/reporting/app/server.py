@@ -1,0 +1,115 @@
+"""The app as a web server on this machine: Dash for the page, Waitress for the socket."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+from cptlaw.errors import UsageError
+from cptlaw.reporting.app.callbacks import register
+from cptlaw.reporting.app.layout import page
+from cptlaw.reporting.app.session import Session, Sessions
+from cptlaw.reporting.app.upload import LARGEST
+from cptlaw.runs import Runs
+
+THREADS = 6
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MOST_BODY = int(LARGEST * 4 / 3) + 2_000_000  # of a request: base64 and what goes along
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; form-action 'none'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+
+
+def build(runs: Runs | None = None, where: str = "", hosts: tuple[str, ...] = LOOPBACK) -> Any:
+    """Return the Dash app.
+
+    Parameters
+    ----------
+    runs, where
+        What every new page starts with.
+    hosts
+        Names under which the server answers; others are refused, so that no page of another site that points its name
+        at this machine can read along.
+
+    Raises
+    ------
+    UsageError
+        If Dash is not installed.
+    """
+    try:
+        from dash import Dash
+    except ImportError:
+        raise UsageError("the app needs Dash. Install it with: pip install 'cptlaw[app]'") from None
+    sessions = Sessions(lambda: Session(runs=runs, where=where))
+    app = Dash(
+        __name__,
+        title="cptlaw",
+        update_title="",
+        assets_folder=str(Path(__file__).parent / "assets"),
+        serve_locally=True,
+        include_assets_files=True,
+        compress=False,
+    )
+    app.layout = lambda: page(sessions.open())
+    app.index_string = app.index_string.replace("<html>", '<html lang="en">')
+    register(app, sessions)
+    _guard(app.server, hosts)
+    return app
+
+
+def _guard(server: Any, hosts: tuple[str, ...]) -> None:
+    from flask import abort, request
+
+    server.config["MAX_CONTENT_LENGTH"] = MOST_BODY
+    server.config["MAX_FORM_MEMORY_SIZE"] = MOST_BODY
+
+    @server.before_request
+    def known_host() -> None:
+        name = request.host.rsplit(":", 1)[0].strip("[]")
+        if name not in hosts:
+            abort(403, f"this app answers to {', '.join(hosts)} only")
+
+    @server.after_request
+    def headers(response: Any) -> Any:
+        response.headers["Content-Security-Policy"] = POLICY
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Referrer-Policy"] = "no-referrer"
+        return response
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to host and port.
+
+    Raises
+    ------
+    UsageError
+        If that is not possible, saying what to do.
+    """
+    if not 0 <= port <= 65535:
+        raise UsageError(f"--port {port}: expected a number from 0 (any free port) to 65535.")
+    found = None
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.socket(family, kind, protocol)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+    except OSError as error:
+        if found is not None:
+            found.close()
+        raise UsageError(
+            f"the app cannot listen on {host}, port {port} ({error.strerror or error}). Is it running already? Choose "
+            f"another --port; 0 takes any that is free."
+        ) from None
+    return found
+
+
+def serve(app: Any, where: socket.socket) -> None:
+    """Serve until interrupted."""
+    try:
+        import waitress
+    except ImportError:
+        raise UsageError("the app needs Waitress. Install it with: pip install 'cptlaw[app]'") from None
+    waitress.serve(app.server, sockets=[where], threads=THREADS, max_request_body_size=MOST_BODY, ident=None)

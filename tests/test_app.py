@@ -1,0 +1,252 @@
+"""The app without a browser: what moves show, what uploads may do, and who is answered."""
+
+import base64
+import io
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+import cptlaw.reporting.app as package
+from cptlaw.errors import CptlawError, DataError, UsageError
+from cptlaw.reporting.app.doubt import COVERAGE
+from cptlaw.reporting.app.layout import planning_laws
+from cptlaw.reporting.app.moves import BASE, ROLES, Fitted, move, reference_of
+from cptlaw.reporting.app.server import LOOPBACK, POLICY, build, listen
+from cptlaw.reporting.app.session import MOST_SESSIONS, Session, Sessions
+from cptlaw.reporting.app.upload import LARGEST, columns_of, decode, read_upload
+from cptlaw.units import parse_quantity
+
+pytest.importorskip("plotly", reason="the app needs Plotly: pip install 'cptlaw[app]'")
+
+ROWS = (
+    "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9 and ptpp in (31, 62, 124) "
+    "and seed == 0 and n_params != 75072"
+)
+QUESTION = {
+    "n_params": 124_672.0, "ptpp": 279.0, "replay": 0.25, "tokens": 1e6, "max_forgetting": 0.25, "max_target_loss": 1.7,
+    "risk": None,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    runs = cl.examples.load("en-fr-pilot")
+    found = Fitted.build(*(cl.fit("ptpp-floor", runs, on=on, where=ROWS, starts=24) for on in ("target", "source")))
+    for role in ROLES:
+        found = found.with_doubt(role)
+    return found
+
+
+def test_a_move_shows_what_the_library_plans(fitted):
+    found = move(fitted, QUESTION)
+    plan = cl.plan.min_tokens(
+        fitted.target,
+        fitted.source,
+        n_params=124_672,
+        ptpp=279,
+        max_forgetting=0.25,
+        max_target_loss=1.7,
+        interval=None,
+    )
+    assert found.feasible == plan.feasible
+    assert dict(found.plan_lines) == dict(plan._lines())
+    frame = pd.DataFrame([{name: QUESTION[name] for name in fitted.target.law.inputs}])
+    assert dict(found.lines)["target loss"].startswith(f"{fitted.target.predict(frame)[0]:.4f} (")
+    assert any(trace.name == "your mix" for trace in found.figure.drawing.data)
+
+
+def test_quick_doubt_is_close_to_the_full_interval(fitted):
+    points = pd.DataFrame(
+        {
+            "n_params": [45_936.0, 124_672.0, 1e6],
+            "ptpp": [62.0, 279.0, 400.0],
+            "replay": [0.1, 0.25, 0.5],
+            "tokens": 1e6,
+        }
+    )
+    full = fitted.target.forecast(points, COVERAGE)
+    low, high = fitted.allowed["target"].interval(points)
+    assert np.log(high / low) == pytest.approx(np.log(full["hi"] / full["lo"]).to_numpy(), rel=0.35)
+
+
+def test_quick_doubt_narrows_with_coverage(fitted):
+    frame = pd.DataFrame([{name: QUESTION[name] for name in fitted.target.law.inputs}])
+    widths = [np.ptp(fitted.allowed["target"].interval(frame, coverage), axis=0)[0] for coverage in (0.6, 0.8, 0.9)]
+    assert widths == sorted(widths)
+    assert widths[0] < widths[-1]
+
+
+def test_a_risk_costs_tokens_and_ends_near_the_full_plan(fitted):
+    question = {**QUESTION, "max_forgetting": 0.3, "max_target_loss": 1.75, "risk": 0.9}
+    quick = dict(move(fitted, question).plan_lines)
+    limits = {"max_forgetting": 0.3, "max_target_loss": 1.75}
+    full = cl.plan.min_tokens(
+        fitted.target, fitted.source, n_params=124_672, ptpp=279, **limits, risk=0.9, interval=None
+    )
+    certain = cl.plan.min_tokens(fitted.target, fitted.source, n_params=124_672, ptpp=279, **limits, interval=None)
+    tokens = parse_quantity(quick["tokens"].split(" ")[0])
+    assert tokens >= certain.tokens * 0.999
+    assert tokens == pytest.approx(full.tokens, rel=0.3)
+    assert "price of doubt" in quick
+
+
+def test_an_infeasible_question_is_an_answer(fitted):
+    found = move(fitted, {**QUESTION, "max_target_loss": 0.9})
+    assert found.feasible is False
+    assert dict(found.plan_lines)["blocking"] == "max-target-loss"
+    assert not move(fitted, {**QUESTION, "max_target_loss": 0.9, "risk": 0.95}).feasible
+
+
+def test_the_reference_is_measured_where_it_can_be_and_said_where_not(fitted):
+    assert reference_of(fitted, QUESTION) == ({}, ())
+    reference, notes = reference_of(fitted, {**QUESTION, "n_params": 2e5})
+    assert reference == {"reference": BASE}
+    assert notes[0].code == "reference"
+    assert reference_of(fitted, {**QUESTION, "base_source_loss": 1.8})[0] == {"base_source_loss": 1.8}
+
+
+def test_without_a_source_fit_there_is_a_forecast_and_no_map(fitted):
+    alone = Fitted.build(fitted.target, None).with_doubt("source").with_doubt(BASE)
+    found = move(alone, QUESTION)
+    assert found.figure is None
+    assert "source loss" not in dict(found.lines)
+    assert found.feasible
+    with pytest.raises(UsageError, match="too few runs"):
+        move(alone, {**QUESTION, "risk": 0.9})
+
+
+def test_laws_on_offer_can_be_planned_with():
+    laws = planning_laws()
+    assert {"ptpp-floor", "dcpt-l3", "ptpp-gated-floor"} <= set(laws)
+    assert not {"ptpp-base", "ptpp-oracle", "lr-annealing", "dcpt-cross-k1"} & set(laws)
+
+
+def upload(text, name="runs.csv"):
+    content = text if isinstance(text, bytes) else text.encode()
+    return decode(f"data:text/csv;base64,{base64.b64encode(content).decode()}", name)
+
+
+TABLE = "run,eval,loss,n_params,tokens,replay\na,target,2.5,1e6,1e6,0.1\nb,target,2.4,1e6,2e6,0.1\n"
+
+
+def test_uploads_are_read_with_the_messages_of_the_command_line_and_leave_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    runs = read_upload(*upload(TABLE, "C:\\fake\\..\\runs.csv"))
+    assert len(runs) == 2
+    assert str(runs.path) == "runs.csv"
+    with pytest.raises(DataError, match=r"^bad\.csv, row 3, .*'x'"):
+        read_upload(*upload(TABLE.replace("2.4", "x"), "bad.csv"))
+    with pytest.raises(DataError, match="is empty") as empty:
+        read_upload(*upload("", "empty.csv"))
+    assert str(tmp_path) not in str(empty.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_uploads_beyond_what_is_read_are_refused():
+    for name in ("runs.pkl", "runs.csv.gz", "../../etc/passwd", "x.html"):
+        with pytest.raises(DataError, match="files of this kind"):
+            upload(TABLE, name)
+    with pytest.raises(DataError, match="more than the 20 MB"):
+        decode("data:,," + "A" * int(LARGEST * 4 / 3 + 10), "runs.csv")
+    with pytest.raises(DataError, match="damaged"):
+        decode("data:text/csv;base64,%%%", "runs.csv")
+
+
+def test_code_in_a_table_is_text(tmp_path):
+    evil = "__import__('os').system('touch /tmp/cptlaw-owned')"
+    runs = read_upload(*upload(TABLE.replace("a,target", f'"{evil}",target').replace("b,target", "=1+1,target")))
+    assert evil in set(runs.frame["run"])
+
+
+def test_unknown_columns_can_be_mapped():
+    text = TABLE.replace("loss", "bpb_like").replace("run", "job_name")
+    with pytest.raises(CptlawError, match="'loss'"):
+        read_upload(*upload(text))
+    names, taken = columns_of(*upload(text))
+    assert "bpb_like" in names
+    assert taken["tokens"] == "tokens"
+    assert len(read_upload(*upload(text), {"loss": "bpb_like", "run": "job_name"})) == 2
+    assert columns_of("broken.parquet", b"no") == ([], {})
+
+
+def test_sessions_are_secret_few_and_run_one_job_at_a_time():
+    sessions = Sessions(Session)
+    names = [sessions.open() for _ in range(MOST_SESSIONS + 1)]
+    assert len(set(names)) == len(names)
+    with pytest.raises(CptlawError, match="Reload the page"):
+        sessions.get(names[0])
+    session = sessions.get(names[-1])
+    go, ended = threading.Event(), threading.Event()
+
+    def work(tell):
+        tell("half", 0.5)
+        go.wait(10)
+        ended.set()
+        raise UsageError("a message")
+
+    job = session.begin("fit", work)
+    assert session.begin("fit", work) is None
+    go.set()
+    assert ended.wait(10)
+    for _ in range(100):
+        if job.done:
+            break
+        threading.Event().wait(0.05)
+    assert job.problem == "a message"
+
+
+def test_the_port_is_said_and_a_taken_one_is_a_message():
+    found = listen("127.0.0.1", 0)
+    try:
+        found.listen()
+        with pytest.raises(UsageError, match="Choose another --port"):
+            listen("127.0.0.1", found.getsockname()[1])
+    finally:
+        found.close()
+    with pytest.raises(UsageError, match="from 0"):
+        listen("127.0.0.1", 70_000)
+
+
+@pytest.fixture(scope="module")
+def client():
+    pytest.importorskip("dash", reason="the app needs Dash: pip install 'cptlaw[app]'")
+    return build(cl.examples.load("en-fr-pilot")).server.test_client()
+
+
+def test_other_names_of_this_machine_are_refused(client):
+    assert client.get("/", headers={"Host": "127.0.0.1:8050"}).status_code == 200
+    assert client.get("/", headers={"Host": "localhost:8050"}).status_code == 200
+    assert client.get("/", headers={"Host": "evil.example:8050"}).status_code == 403
+
+
+def test_the_page_tells_the_browser_to_stay_here(client):
+    answer = client.get("/", headers={"Host": LOOPBACK[0]})
+    assert answer.headers["Content-Security-Policy"] == POLICY
+    assert "connect-src 'self'" in POLICY
+    text = answer.get_data(as_text=True)
+    assert '<html lang="en">' in text
+    assert "https://" not in text
+    assert "cdn" not in text
+
+
+def test_a_body_beyond_the_limit_is_refused(client):
+    body = io.BytesIO(b"x" * int(LARGEST * 4 / 3 + 3_000_000))
+    answer = client.post(
+        "/_dash-update-component", data=body, headers={"Host": "127.0.0.1"}, content_type="application/json"
+    )
+    assert answer.status_code == 413
+
+
+def test_another_host_comes_with_a_warning(monkeypatch):
+    pytest.importorskip("dash", reason="the app needs Dash: pip install 'cptlaw[app]'")
+    monkeypatch.setattr(package, "serve", lambda *_: None)
+    said = []
+    package.app(host="0.0.0.0", port=0, tell=said.append)
+    assert said[0].startswith("warning: 0.0.0.0 can be reached from other machines")
+    said.clear()
+    package.app(port=0, tell=said.append)
+    assert len(said) == 1
+    assert said[0].startswith("cptlaw app on http://127.0.0.1:")
