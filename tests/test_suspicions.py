@@ -76,3 +76,11 @@ def test_a_run_that_decides_alone_is_named():
     found = cl.fit("chinchilla", frame, on="target", starts=8, tie=["alpha,beta"], delta=0.02)
     named = [finding for finding in found.findings if finding.code == "influential-run"]
     assert any("'lonely'" in finding.message for finding in named)
+
+
+def test_how_far_the_forecast_lies_outside_the_runs(frame):
+    low = frame[frame["ptpp"] < 279]
+    far = cl.check("ptpp-floor", low, on="target", at="n_params=81B,ptpp=279").findings
+    said = [item.message for item in far if item.code == "extrapolation"]
+    assert len(said) == 2
+    assert any("ptpp 279 lies 9 times above" in message for message in said)

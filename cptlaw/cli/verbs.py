@@ -86,6 +86,7 @@ def example(name: str | None) -> None:
 @options.rows
 @options.restraint
 @options.schedules
+@click.option("--at", metavar="K=V,K=V,..", help="The forecast that matters: how far is it outside the runs?")
 @options.strict
 @options.as_json
 def check(runs: str, law_name: str, on: str, where: str | None, strict: bool, as_json: bool, **rest: Any) -> None:
@@ -93,7 +94,7 @@ def check(runs: str, law_name: str, on: str, where: str | None, strict: bool, as
 
     \b
     Example:
-      cptlaw check runs.csv --law ptpp-gated-floor --on target --where "ptpp <= 31"
+      cptlaw check runs.csv --law ptpp-gated-floor --on target --where "ptpp <= 31" --at n_params=8.1B,ptpp=279
     """
     import cptlaw as cl
 

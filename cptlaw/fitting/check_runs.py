@@ -13,10 +13,12 @@ import pandas as pd
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import checks, identify
 from cptlaw.fitting.fit_law import training_rows
+from cptlaw.fitting.intervals import extrapolation
 from cptlaw.fitting.problem import Problem
 from cptlaw.fitting.restraint import Restraint
 from cptlaw.laws import Law, law
 from cptlaw.runs import Runs, read_runs
+from cptlaw.runs.points import point
 from cptlaw.schedules import Schedule
 
 
@@ -91,6 +93,7 @@ def check(
     bound: Mapping[str, Any] | Iterable[str] | None = None,
     prior: Mapping[str, Any] | Iterable[str] | None = None,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
+    at: str | pd.DataFrame | None = None,
 ) -> Check:
     """Check runs against a law without fitting it.
 
@@ -98,6 +101,9 @@ def check(
     ----------
     law_name, runs, on, where, fix, tie, bound, prior, schedules
         As in `cptlaw.fit`.
+    at
+        The forecasts that matter: rows, or one point as text, such as ``"n_params=8.1B,ptpp=279"``. How far they lie
+        outside the runs is then said.
 
     Raises
     ------
@@ -115,6 +121,8 @@ def check(
         Restraint.build(chosen, fix, tie, bound, prior),
     )
     inputs = frame[[name for name in chosen.inputs if name in frame.columns]].astype(float)
+    asked = point(at) if isinstance(at, str) else pd.DataFrame() if at is None else at
+    far = [finding for _, row in asked.iterrows() for finding in extrapolation(chosen, frame, row)]
     return Check(
         law=chosen,
         on=training.on,
@@ -123,5 +131,5 @@ def check(
         n_free=problem.size,
         rank=identify.best_rank(problem),
         levels=pd.DataFrame({"levels": inputs.nunique(), "min": inputs.min(), "max": inputs.max()}),
-        findings=by_severity([*training.findings, *checks.check_rows(chosen, frame, problem)]),
+        findings=by_severity([*training.findings, *checks.check_rows(chosen, frame, problem), *far]),
     )

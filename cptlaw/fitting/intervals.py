@@ -14,6 +14,7 @@ from cptlaw.findings import Finding
 from cptlaw.fitting import newton
 from cptlaw.fitting.objective import Objective
 from cptlaw.fitting.profile import noise, profile, t_quantile
+from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.units import format_percent, format_quantity
 
@@ -68,7 +69,7 @@ def forecast(fit: Fit, frame: pd.DataFrame, interval: float | None) -> pd.DataFr
     _forecastable(fit, frame)
     out = asked.copy() if fit.law.on_curves else frame.copy()
     out["loss"] = fit.predict(frame)
-    findings = [extrapolation(fit, row) for _, row in frame.iterrows()]
+    findings = [extrapolation(fit.law, fit.data, row) for _, row in frame.iterrows()]
     if interval is not None:
         if fit.n_stretches < MIN_RUNS:
             out["lo"], out["hi"] = np.nan, np.nan
@@ -125,13 +126,13 @@ def rollout_width(fit: Fit) -> float:
     return 1.0 if fit.options.rollout is None else float(fit.options.rollout["width"])
 
 
-def extrapolation(fit: Fit, row: pd.Series) -> tuple[Finding, ...]:
+def extrapolation(law: Law, data: pd.DataFrame, row: pd.Series) -> tuple[Finding, ...]:
     """Say how far outside the fitted data each input of a point lies."""
     found = []
-    for name in fit.law.inputs:
-        if name not in fit.data.columns or name not in row.index:
+    for name in law.inputs:
+        if name not in data.columns or name not in row.index:
             continue
-        values = fit.data[name].to_numpy(dtype=float)
+        values = data[name].to_numpy(dtype=float)
         low, high, value = float(values.min()), float(values.max()), float(row[name])
         if low - 1e-9 * abs(low) <= value <= high + 1e-9 * abs(high):
             continue
@@ -139,7 +140,7 @@ def extrapolation(fit: Fit, row: pd.Series) -> tuple[Finding, ...]:
         if name == "replay":
             far, how = value < low, "below" if value < low else "above"
             times = ""
-        elif name in fit.law.signed_inputs:  # zero lies inside: there is no factor to tell
+        elif name in law.signed_inputs:  # zero lies inside: there is no factor to tell
             far, how, times = False, "below" if value < low else "above", ""
         else:
             factor = value / high if value > high else low / max(value, 1e-300)
@@ -153,14 +154,14 @@ def extrapolation(fit: Fit, row: pd.Series) -> tuple[Finding, ...]:
                 f"A run at or beyond {name} {show(value)} would turn this into interpolation.",
             )
         )
-    if "ptpp" in row.index and "ptpp" in fit.data.columns and "ptpp" not in fit.law.inputs:
-        budgets, asked = np.unique(fit.data["ptpp"].dropna().to_numpy(dtype=float)), float(row["ptpp"])
+    if "ptpp" in row.index and "ptpp" in data.columns and "ptpp" not in law.inputs:
+        budgets, asked = np.unique(data["ptpp"].dropna().to_numpy(dtype=float)), float(row["ptpp"])
         if len(budgets) and not np.any(np.isclose(budgets, asked)):
             found.append(
                 Finding(
                     "warning",
                     "blind-to-budget",
-                    f"law {fit.law.name} does not read ptpp and was fitted at {', '.join(f'{b:g}' for b in budgets)}: "
+                    f"law {law.name} does not read ptpp and was fitted at {', '.join(f'{b:g}' for b in budgets)}: "
                     f"what budget {asked:g} changes is neither in the forecast nor in its interval.",
                     "Compare with a law that reads ptpp, such as ptpp-floor.",
                 )

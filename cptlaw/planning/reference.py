@@ -214,7 +214,7 @@ def _by_base_law(source: Side, base_law: Any) -> Reference:
 
     # Fewer runs cannot say how runs differ; then the reference counts as known.
     doubt = half_width if fitted.n_runs >= MIN_RUNS else None
-    return Reference("base-law", loss, (note, *extrapolation(fitted, row.iloc[0])), None, doubt)
+    return Reference("base-law", loss, (note, *extrapolation(fitted.law, fitted.data, row.iloc[0])), None, doubt)
 
 
 def _by_shifted_law(source: Side) -> Reference:
