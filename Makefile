@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 #   make test-training TORCH='torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu'
 TORCH ?= torch==2.13.0
 
-.PHONY: demo demo-sweep demo-sweep-small reproduction test test-training test-ray lint types contract studies bench clean
+.PHONY: app demo demo-sweep demo-sweep-small reproduction test test-training test-ray lint types contract studies bench clean
 
 demo: $(VENV)/.core  ## the main job on the real example runs, from a table to a plan
 	$(RUN) examples/demo.py

@@ -196,8 +196,8 @@ def page(session: str) -> Any:
                 [
                     html.H2("4. Be sure, go on, take away"),
                     html.P(
-                        "Moves show doubt from laws gathered after the fit, which comes close to the full intervals. The "
-                        "full plan walks along the profile at the plan itself, as the command line does."
+                        "Moves show doubt from laws gathered after the fit, which comes close to the full intervals. "
+                        "The full plan walks along the profile at the plan itself, as the command line does."
                     ),
                     button("exact", "Full plan"),
                     html.Div(id="exact-result", **{"aria-live": "polite"}),
