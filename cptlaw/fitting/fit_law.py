@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from cptlaw.fitting.problem import Problem
 from cptlaw.fitting.residual_checks import check_residuals
 from cptlaw.fitting.restraint import Restraint
 from cptlaw.fitting.result import Fit
+from cptlaw.fitting.stretches import along_runs, stretches
 from cptlaw.laws import Law, law
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
@@ -223,7 +224,7 @@ def fit_rows(
     for finding in before:
         if finding.code == "one-level":
             raise FitError(f"{finding.message} {finding.advice}")
-    descent, members = minimise(problem, chosen, options)
+    descent, members = minimise(problem, chosen, options, _counted(chosen, frame))
     best = int(np.argmin(descent.total))
     # Starts that ended at the same point count once in the polish and as often as they came there here.
     agree = int(members[descent.total <= descent.total[best] * (1 + AGREE) + 1e-26].sum())
@@ -294,8 +295,25 @@ def _near_optima(descent: Descent, best: int, n: int) -> Array:
     return coordinates[[best, *near]]
 
 
-def minimise(problem: Problem, chosen: Law, options: Options) -> tuple[Descent, Array]:
+def _counted(chosen: Law, frame: pd.DataFrame) -> Callable[[Array], float]:
+    """Return what says how many rows err alike, given residuals: 1, or for loss curves rows per independent one."""
+    if not (isinstance(chosen, CurveLaw) and "step" in frame.columns):
+        return lambda residual: 1.0
+    run, order = frame["run"].to_numpy(dtype=str), along_runs(frame)
+    return lambda residual: len(residual) / sum(stretches(run, order, residual)[1].values())
+
+
+def minimise(
+    problem: Problem, chosen: Law, options: Options, alike: Callable[[Array], float] = lambda residual: 1.0
+) -> tuple[Descent, Array]:
     """Search from all starts and polish each distinct optimum.
+
+    Parameters
+    ----------
+    problem, chosen, options
+        The law bound to data, the law, and how to fit.
+    alike
+        Of log residuals: how many rows err alike. A prior counts like one row that errs on its own.
 
     Returns
     -------
@@ -317,7 +335,7 @@ def minimise(problem: Problem, chosen: Law, options: Options) -> tuple[Descent, 
     penalty = None
     if options.restraint.priors:
         free = newton.descend(Objective(problem, options.delta, rising=rising), c, z)
-        penalty = _penalty(problem, free, options.delta)
+        penalty = _penalty(problem, free, options.delta, alike)
     return newton.descend(Objective(problem, options.delta, penalty=penalty, rising=rising), c, z), members
 
 
@@ -348,11 +366,12 @@ def _distinct(problem: Problem, c: Array, z: Array, cost: Array) -> tuple[Array,
     return np.array(chosen), np.array(members)
 
 
-def _penalty(problem: Problem, free: Descent, delta: float) -> Penalty:
-    """Scale the priors by the residuals of a fit without them, so that each counts like one observation."""
+def _penalty(problem: Problem, free: Descent, delta: float, alike: Callable[[Array], float]) -> Penalty:
+    """Scale the priors by the residuals of a fit without them, so that each counts like one independent observation."""
     best = int(np.argmin(free.objective))
     residual = log_residuals(problem, free.c[best], free.z[best])
-    weight = max(observation_weight(residual, delta, problem.n / max(problem.n - problem.size, 1)), 1e-16)
+    weight = observation_weight(residual, delta, problem.n / max(problem.n - problem.size, 1)) * alike(residual)
+    weight = max(weight, 1e-16)
     priors = problem.restraint.priors
     names = [name for name in problem.free if name in priors]
     return Penalty(

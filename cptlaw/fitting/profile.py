@@ -132,7 +132,7 @@ def walk(fit: Fit, frame: pd.DataFrame, probability: float) -> Walked:
         known = _walk(fit, point, frame.iloc[[i]], limits[i], known)
         own[i] = slice(first, len(known.at))
     # What the data allows holds for all rows, whichever walk met it; what it refuses is known from the row's own walk.
-    losses = np.log(fit.law.predict_many(known.parameters, frame, fit.role))
+    losses = _log_losses(fit, known, frame)
     rises = known.objective - fit.objective
     for i in range(len(frame)):
         if i in limits:
@@ -187,6 +187,12 @@ class _Known:
         )
 
 
+def _log_losses(fit: Fit, known: _Known, frame: pd.DataFrame) -> Array:
+    """Return the log losses that known places forecast, (places, n); far out, a law with falling terms may cross 0."""
+    losses: Array = np.log(np.maximum(fit.law.predict_many(known.parameters, frame, fit.role), 1e-300))
+    return losses
+
+
 def _spread_out(places: Array, count: int) -> list[int]:
     """Choose rows that cover all rows: each next one is the farthest from those chosen; all where they are few."""
     if len(places) <= count:
@@ -206,13 +212,13 @@ def _walk(fit: Fit, point: SimpleNamespace, row: pd.DataFrame, limit: float, kno
     centre, first = float(np.log(fit.predict(row))[0]), len(known.at)
     wanted = centre + np.concatenate([-SHIFTS[::-1], SHIFTS])
     for _ in range(1 + REFINEMENTS):
-        values = np.log(fit.law.predict_many(known.parameters, row, fit.role)[:, 0])
+        values = _log_losses(fit, known, row)[:, 0]
         # Every wanted value starts from the known place that is best for it, so no step of any walk is lost.
         springs = 0.5 * STIFFNESS * (values - wanted[:, None]) ** 2
         start = known.at[(known.objective + springs).argmin(axis=1)]
         goal = Objective(problem, fit.options.delta, pull=Pull(point, wanted, STIFFNESS))
         known = known.and_these(newton.descend(goal, start[:, :k], start[:, k:], iterations=STEPS, tolerance=TOLERANCE))
-        values = np.log(fit.law.predict_many(known.parameters, row, fit.role)[:, 0])
+        values = _log_losses(fit, known, row)[:, 0]
         rises = known.objective - fit.objective
         walls = known.settled & (np.arange(len(values)) >= first)
         wanted = np.concatenate(

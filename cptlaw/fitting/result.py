@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
 from cptlaw.fitting.problem import Problem
-from cptlaw.fitting.stretches import stretches
+from cptlaw.fitting.stretches import along_runs, stretches
 from cptlaw.laws.base import Law, Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
@@ -120,7 +120,7 @@ class Fit:
         if "stretches" not in self._cache:
             run = self.data["run"].to_numpy(dtype=str)
             if isinstance(self.law, CurveLaw) and "step" in self.data.columns:
-                labels, effective = stretches(run, self._order(), self.residuals())
+                labels, effective = stretches(run, along_runs(self.data), self.residuals())
             else:
                 runs, labels = np.unique(run, return_inverse=True)
                 effective = dict.fromkeys(runs.tolist(), 1.0)
@@ -139,12 +139,6 @@ class Fit:
         self.stretches  # noqa: B018  computes both
         found: dict[str, float] = self._cache["effective"]
         return found
-
-    def _order(self) -> Array:
-        """Return the order of fitted rows along their runs."""
-        step = self.data["step"].to_numpy(dtype=float)
-        later = (self.data["phase"] == "cpt").to_numpy() if "phase" in self.data.columns else np.zeros(len(step))
-        return np.asarray(step + later * (1.0 + step.max()), dtype=float)
 
     def forecast(self, frame: pd.DataFrame, interval: float | None = 0.9) -> pd.DataFrame:
         """Return the rows of `frame` with loss, lo, hi and findings.

@@ -28,6 +28,7 @@ ASYMPTOTE_PRIOR = Prior(0.65, 0.2)  # in units of the lowest fitted loss
 PINS = (0.3, 0.6, 0.9)  # of the lowest fitted loss
 DIRECTIONS = ("flops", "tokens_per_param", "ptpp", "n_params")
 SHARES = (0.4, 0.5, 0.6, 0.7, 0.8)  # of the runs that a rollout fits, as far as levels allow
+CURVE_SHARES = (0.4, 0.6, 0.8)  # of the steps of loss curves
 SPARE = 2  # points that a rollout fits beyond the free parameters of the least restrained candidate
 STARTS = 16
 LEVEL = 0.9  # one-sided level at which a candidate is shown to forecast worse than the best
@@ -67,6 +68,8 @@ def candidates(law: Law, own: Restraint, lowest_loss: float) -> list[Candidate]:
         The lowest fitted loss, the unit of the asymptote.
     """
     taken = {*own.fixed, *own.bounds, *own.priors, *(name for group in own.tied for name in group)}
+    if law.on_curves:
+        return _curve_candidates(law, own, taken)
     tied = tuple(tie for tie in TIES if all(name in law.shapes and name not in taken for name in tie))
     priors: dict[str, Prior] = {}
     asymptote = "E" in law.amplitudes
@@ -97,7 +100,20 @@ def candidates(law: Law, own: Restraint, lowest_loss: float) -> list[Candidate]:
     return found
 
 
-def rollouts(frame: pd.DataFrame, least: int) -> list[Rollout]:
+def _curve_candidates(law: Law, own: Restraint, taken: set[str]) -> list[Candidate]:
+    usual = {name: Prior(*law.usual[name]) for name in law.usual if name in law.shapes and name not in taken}
+    held = {name: usual[name].mean for name in law.held if name in usual}
+    found = []
+    if held:
+        fixed = Restraint({**own.fixed, **held}, own.tied, own.bounds, own.priors)
+        values = ", ".join(f"{name} {value:g}" for name, value in held.items())
+        found.append(Candidate(f"{values} held", fixed))
+    if usual:
+        found.append(Candidate("weak priors", Restraint(own.fixed, own.tied, own.bounds, {**own.priors, **usual})))
+    return [*found, Candidate("none", own)]
+
+
+def rollouts(frame: pd.DataFrame, least: int, on_curves: bool = False) -> list[Rollout]:
     """Cut the runs into lower and higher levels along each direction in which people extrapolate.
 
     Parameters
@@ -106,7 +122,12 @@ def rollouts(frame: pd.DataFrame, least: int) -> list[Rollout]:
         The fitted rows. Whole runs are cut: the level of a run is its highest.
     least
         Fewest rows to fit.
+    on_curves
+        The rows are loss curves. They are extrapolated in two directions: to schedules that were not run (one run is
+        left out at a time), and to later steps (the first 40, 60 and 80 % of the longest run's are fitted).
     """
+    if on_curves:
+        return _curve_rollouts(frame, least)
     found: list[Rollout] = []
     for direction in DIRECTIONS:
         values = _direction(frame, direction)
@@ -123,6 +144,25 @@ def rollouts(frame: pd.DataFrame, least: int) -> list[Rollout]:
             if fit.sum() < least or any(np.array_equal(fit, other.fit) for other in found):
                 continue
             found.append(Rollout(direction, f"{direction} above {edges[last]:.3g}", fit, ~fit))
+    return found
+
+
+def _curve_rollouts(frame: pd.DataFrame, least: int) -> list[Rollout]:
+    if not {"run", "step"} <= set(frame.columns):
+        return []
+    run, step = frame["run"].astype(str).to_numpy(), frame["step"].to_numpy(dtype=float)
+    names = list(dict.fromkeys(run))
+    cuts = [("run", f"run {name}", run != name) for name in names if len(names) > 2]
+    # Steps count from the start of their phase; all of pre-training lies before CPT.
+    later = (frame["phase"].astype(str) == "cpt").to_numpy() if "phase" in frame.columns else np.ones(len(frame), bool)
+    if not later.any():
+        later = ~later
+    last = step[later].max()
+    cuts += [("step", f"steps above {share * last:g}", ~later | (step <= share * last)) for share in CURVE_SHARES]
+    found = []
+    for direction, label, fit in cuts:
+        if fit.sum() >= least and (~fit).sum() >= SPARE:
+            found.append(Rollout(direction, label, fit, ~fit))
     return found
 
 
@@ -158,7 +198,7 @@ def choose(training: Training, options: Options) -> tuple[Options, Finding]:
     training = replace(training, frame=frame)
     offered = candidates(training.law, own, float(frame["loss"].min()))
     size = max(len(candidate.restraint.groups(training.law)) for candidate in offered)
-    folds = rollouts(frame, size + SPARE)
+    folds = rollouts(frame, size + SPARE, training.law.on_curves)
     errors = np.full((len(offered), len(folds)), np.nan)
     for i, candidate in enumerate(offered):
         for j, fold in enumerate(folds):
@@ -174,7 +214,7 @@ def choose(training: Training, options: Options) -> tuple[Options, Finding]:
             "info",
             "restraint",
             f"the restraint is as given: {reason}.",
-            "Rollouts need three or more levels of size, compute, tokens per parameter or ptpp.",
+            "Rollouts need three or more levels of size, compute, tokens per parameter or ptpp, or loss curves.",
         )
     log_error = np.log(np.maximum(errors, FLOOR))
     score = log_error.mean(axis=1)
@@ -266,7 +306,7 @@ def _width(training: Training, folds: list[Rollout], candidate: Candidate, optio
     ratios = []
     for fold in folds:
         fitted = _fit(training, fold, candidate, options)
-        if fitted is None or fitted.n_runs < 3:
+        if fitted is None or fitted.n_stretches < 3:
             continue
         rows = training.frame[fold.test]
         rows = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, WIDTH_ROWS).round().astype(int))]

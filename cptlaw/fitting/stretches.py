@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from cptlaw.laws.calculus import Array
 
@@ -43,6 +44,13 @@ def correlation_time(residual: Array) -> float:
             break
         total += pair
     return float(np.clip(1.0 + 2.0 * total, 1.0, n))
+
+
+def along_runs(frame: pd.DataFrame) -> Array:
+    """Return what orders rows along their runs, (n,): the step, CPT after pre-training."""
+    step = frame["step"].to_numpy(dtype=float)
+    later = (frame["phase"] == "cpt").to_numpy() if "phase" in frame.columns else np.zeros(len(step))
+    return np.asarray(step + later * (1.0 + step.max()), dtype=float)
 
 
 def stretches(run: Any, order: Array, residual: Array) -> tuple[Any, dict[str, float]]:

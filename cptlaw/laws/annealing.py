@@ -29,6 +29,7 @@ class LRAnnealing(CurveLaw):
     decreasing: tuple[str, ...] = ("s1", "s2")
     vanishing = {"s1": ("A",)}
     diverges_at_zero = ("s1",)
+    usual = {"alpha": (0.5, 0.1)}  # published from .43 to .70
     plausible = {"L0": (2.5, 3.5), "A": (0.3, 0.7), "C": (0.2, 0.5)}
 
     def terms(self, x: Any, p: Any) -> Sequence[Any]:

@@ -120,6 +120,10 @@ class Law:
         Parameters that the law holds at a published value.
     starts
         Starts of the global search where the user does not say.
+    usual
+        Mean and standard deviation of shapes as published: the weak priors that ``restraint="auto"`` offers.
+    held
+        Shapes that it offers to hold at their usual value.
     derived
         Parameters that a constraint mode computes from others, so that restraint cannot name them.
     power_in_tokens
@@ -152,6 +156,8 @@ class Law:
     on_base_models: ClassVar[bool] = False
     on_curves: ClassVar[bool] = False
     starts: ClassVar[int] = 64
+    usual: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    held: ClassVar[tuple[str, ...]] = ()
     derived: tuple[str, ...] = ()
     constants: Mapping[str, float]
     signed: tuple[str, ...] = ()

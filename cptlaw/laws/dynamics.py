@@ -60,6 +60,7 @@ class CptDynamics(CurveLaw):
     signed = ("B",)
     shapes = {"alpha": CURVE_EXPONENT, "E": SPEED, "beta": BEND}
     decreasing: tuple[str, ...] = ("s1_pretrain", "s2_pretrain", "s2_cpt")
+    usual = {"alpha": (0.55, 0.1), "beta": (0.2, 0.2)}
     vanishing = {"s1_pretrain": ("A",)}
     plausible = {"L0": (2.5, 3.5), "A": (0.3, 0.7), "B": (0.1, 0.8)}
 

@@ -50,6 +50,9 @@ class MultiPower(CurveLaw):
     decreasing = ("s1",)
     vanishing = {"s1": ("A",)}
     diverges_at_zero = ("s1",)
+    # Where the authors' protocol starts, and near which its early stop leaves these three.
+    usual = {"alpha": (0.5, 0.1), "C": (1.0, 0.5), "beta": (0.5, 0.15), "gamma": (0.5, 0.15)}
+    held = ("C", "beta", "gamma")
     starts = 8  # each costs a sum over the schedule at every point; on the public curves all starts agree
     plausible = {"L0": (2.0, 3.5), "B": (50.0, 500.0)}
 
