@@ -336,7 +336,11 @@ def test_a_wrong_encoding(tmp_path, encoding, parts):
 
 @pytest.mark.parametrize(
     ("content", "part"),
-    [(b"PK\x03\x04rest", "spreadsheet"), (gzip.compress(b"x", mtime=0), "end in .gz"), (b"PAR1....PAR1", "end in .parquet")],
+    [
+        (b"PK\x03\x04rest", "spreadsheet"),
+        (gzip.compress(b"x", mtime=0), "end in .gz"),
+        (b"PAR1....PAR1", "end in .parquet"),
+    ],
 )
 def test_a_file_of_another_kind(tmp_path, content, part):
     assert part in message_of(write(tmp_path, content))
