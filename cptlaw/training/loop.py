@@ -30,6 +30,9 @@ from cptlaw.training.mix import Mix
 from cptlaw.training.prepare import Windows, fixed_sample
 from cptlaw.training.store import Store
 
+Rows = np.ndarray[Any, np.dtype[np.int64]]
+
+PLAN_STEPS = 256
 WATCH_STEPS = 50  # how often a loss is looked at for NaN; reading it waits for the device
 
 
@@ -98,6 +101,12 @@ class Training:
         self.evals = [_Eval(entry, store, self.context, cache) for entry in definition["evals"]]
         self.measure_at = set(definition["measure_at"])
         self.step, self.seconds = self.first, 0.0
+        # In one process accelerate's wrappers end in these same calls, after asking which libraries are there: several
+        # per cent of a small model's step.
+        self._alone = accelerator.num_processes == 1
+        self._plan: tuple[Rows, ...] | None = None
+        # Entering accelerate's context costs a small model half a percent, and changes nothing in fp32.
+        self._precision = accelerator.autocast if definition["precision"] != "fp32" else contextlib.nullcontext
         self.rows: list[dict[str, Any]] = []
         self._load_start()
 
@@ -148,7 +157,9 @@ class Training:
         """Train to the last step."""
         if self.step == self.first and self.first in self.measure_at and not self.rows:
             self._measure()
-        groups = self.optimizer.param_groups
+        optimizer = self.optimizer.optimizer if self._alone else self.optimizer
+        clip_norm = torch.nn.utils.clip_grad_norm_ if self._alone else self.accelerator.clip_grad_norm_
+        groups = optimizer.param_groups
         clip = float(self.job.definition["optimizer"]["clip"])
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         sum_loss, watched = torch.zeros((), device=self.accelerator.device), self.step
@@ -159,9 +170,9 @@ class Training:
                 group["lr"] = lr
             sum_loss += self._backward()
             if clip:
-                self.accelerator.clip_grad_norm_(parameters, clip)
-            self.optimizer.step()
-            self.optimizer.zero_grad()
+                clip_norm(parameters, clip)
+            optimizer.step()
+            optimizer.zero_grad()
             self.step += 1
             measuring = self.step in self.measure_at
             if measuring or self.step - watched >= WATCH_STEPS or self.step == self.last:
@@ -183,26 +194,36 @@ class Training:
         """Accumulate the gradient of one step over its micro-batches; return the mean loss of this process."""
         part = self.accelerator.process_index
         mine = slice(part, None, self.accelerator.num_processes)
-        row = np.arange(self.step * self.batch, (self.step + 1) * self.batch, dtype=np.int64)[mine]
-        rows = self._read(row)
+        rows = self._read(mine)
         pieces = rows.split(self.micro)
         total = torch.zeros((), device=rows.device)
         for index, piece in enumerate(pieces):
             last = index + 1 == len(pieces)
             with contextlib.nullcontext() if last else self.accelerator.no_sync(self.model):
-                with self.accelerator.autocast():
-                    loss = loss_of(self.model, piece) * (len(piece) / len(rows))
-                self.accelerator.backward(loss)
+                with self._precision():
+                    loss = loss_of(self.model, piece)
+                    if len(pieces) > 1:
+                        loss = loss * (len(piece) / len(rows))
+                if self._alone:
+                    loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
+                else:
+                    self.accelerator.backward(loss)
             total += loss.detach()
         return total
 
-    def _read(self, row: np.ndarray[Any, np.dtype[np.int64]]) -> torch.Tensor:
-        """Return the windows of some rows of the run, (b, c + 1), on the device."""
-        part, window = self.mix.rows(row)
+    def _read(self, mine: slice) -> torch.Tensor:
+        """Return the windows of this process in this step, (b, c + 1), on the device."""
+        place = (self.step - self.first) % PLAN_STEPS
+        if place == 0 or self._plan is None:
+            # The mix of many steps at once: for one step alone it would cost a tenth of a small model's step.
+            begin = self.step - place
+            row = np.arange(begin * self.batch, (begin + PLAN_STEPS) * self.batch, dtype=np.int64)
+            self._plan = tuple(found.reshape(PLAN_STEPS, self.batch) for found in self.mix.rows(row))
+        part, window = (found[place, mine] for found in self._plan)
         if len(self.texts) == 1:
             found = self.texts[0][window]
         else:
-            found = np.empty((len(row), self.context + 1), dtype=np.int64)
+            found = np.empty((len(part), self.context + 1), dtype=np.int64)
             for index, text in enumerate(self.texts):
                 mine = part == index
                 found[mine] = text[window[mine]]

@@ -1,0 +1,62 @@
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from small_sweep import RECIPE
+
+from cptlaw.errors import DataError
+from cptlaw.training.models import shape_of
+from cptlaw.training.recipe import load_sweep
+
+pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
+
+SWEEPS = Path(__file__).parents[2] / "examples" / "sweeps"
+
+
+@pytest.mark.parametrize("path", sorted(SWEEPS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_published_designs_are_what_they_say(path, tmp_path):
+    value = yaml.safe_load(path.read_text())
+    for name, text in value["text"].items():
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": "some", "group": "a"}) + "\n")
+        text["files"] = f"{name}.jsonl"
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(value))
+    sweep = load_sweep(tmp_path / "sweep.yaml")
+    adapt = [job for job in sweep.jobs if job.kind == "adapt"]
+    assert {job.columns["ptpp"] for job in adapt} == {15, 31, 62, 124, 279}
+    assert {job.columns["replay"] for job in adapt} == {0, 0.05, 0.1, 0.25, 0.5, 1}
+    assert len({job.columns["n_params"] for job in adapt}) == 5
+    assert {job.columns["lr_schedule"] for job in adapt} == {"constant", "wsd"}
+    assert len({job.columns["lr_peak"] for job in adapt}) == 2
+    assert all(job.tokens >= 16 * job.columns["n_params"] for job in adapt if job.columns["lr_schedule"] == "constant")
+    small = {job.columns["seed"] for job in adapt if job.columns["model"] == "46k"}
+    assert len(small) >= 2
+
+
+def test_sizes_are_met():
+    for asked in (46e3, 75e3, 125e3, 1e6, 10e6):
+        shape = shape_of(asked, 256, 128)
+        width, layers = shape["width"], shape["layers"]
+        found = (256 + 128 + 2) * width + layers * (12 * width**2 + 13 * width)
+        assert found == pytest.approx(asked, rel=0.06)
+        assert width % shape["heads"] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"modles": {}}, "no field 'modles'. Did you mean 'models'"),
+        ({"models": {"a": {"width": 12, "layers": 1, "heads": 5}}}, "width 12 is not a multiple of heads 5"),
+        ({"pretrain": {**RECIPE["pretrain"], "text": "odl"}}, "no text 'odl'. Did you mean 'old'"),
+        ({"pretrain": {**RECIPE["pretrain"], "ptpp": 0.2}}, "no room after step"),
+        ({"adapt": {**RECIPE["adapt"], "replay": 2}}, "a share from 0 to 1"),
+        ({"adapt": {**RECIPE["adapt"], "schedules": {"schedule": "wsdd", "peak": 1e-3}}}, "'wsdd' is unknown"),
+        ({"adapt": {**RECIPE["adapt"], "models": "3k"}}, "no model '3k'"),
+        ({"text": {"old": {"files": "nothing.jsonl"}}}, "Build the text first"),
+    ],
+)
+def test_a_slip_in_a_recipe_is_named_with_its_place(recipe, change, message):
+    with pytest.raises(DataError) as told:
+        load_sweep(recipe(**change))
+    assert message in str(told.value)
+    assert "sweep.yaml" in str(told.value)
