@@ -179,7 +179,7 @@ def _figure(figure: Figure) -> str:
     drawing = re.sub(r"<(?=[/!])", r"\\u003c", figure.to_json())
     return (
         f'<figure id="{figure.name}"><h3>{html.escape(figure.title)}</h3>'
-        f'<div class="drawing" data-figure="data-{figure.name}" style="height:{figure.height}px" role="img" '
+        f'<div class="drawing" data-figure="data-{figure.name}" style="height:{figure.height}px" role="group" '
         f'aria-label="{html.escape(figure.title)}: {html.escape(figure.caption)}"></div>'
         f"<figcaption>{html.escape(figure.caption)} {_download(figure)}</figcaption>"
         f'<script type="application/json" id="data-{figure.name}">{drawing}</script></figure>'

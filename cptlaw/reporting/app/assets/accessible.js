@@ -4,32 +4,32 @@
   var NAMES = { limits: "limits in force", risk: "probability with which limits hold" };
   function mend() {
     document.querySelectorAll(".dash-dropdown-focus-target").forEach(function (element) {
-      // Hidden from screen readers, so it must not take part in the order of the Tab key either.
+      // Hidden from screen readers, so it must not take the Tab key either: the button beside it does.
       if (element.tabIndex !== -1) { element.tabIndex = -1; }
     });
     document.querySelectorAll(".dash-checklist, .dash-radioitems").forEach(function (element) {
       if (element.getAttribute("role") !== "listbox") { return; }
       element.setAttribute("role", "group");
       element.setAttribute("aria-label", NAMES[element.id] || "choices");
-      element.querySelectorAll("[role=option]").forEach(function (option) {
-        option.removeAttribute("role");
-        option.removeAttribute("aria-selected");
-      });
     });
-    document.querySelectorAll("[role=option] > input, .dash-checklist [role=option], .dash-radioitems [role=option]").forEach(function (element) {
-      var option = element.closest(".dash-checklist [role=option], .dash-radioitems [role=option]");
-      if (option) { option.removeAttribute("role"); option.removeAttribute("aria-selected"); }
+    var options = ".dash-checklist label[role], .dash-radioitems label[role], .dash-checklist label[aria-selected], .dash-radioitems label[aria-selected]";
+    document.querySelectorAll(options).forEach(function (option) {
+      option.removeAttribute("role");
+      option.removeAttribute("aria-selected");
     });
     document.querySelectorAll(".upload input[type=file]").forEach(function (element) {
       if (!element.hasAttribute("aria-label")) { element.setAttribute("aria-label", "runs table"); }
     });
     document.querySelectorAll(".dash-dropdown").forEach(function (element) {
       var label = element.closest(".field") && element.closest(".field").querySelector("label");
-      if (label && label.id && element.getAttribute("aria-labelledby") !== label.id) {
-        element.setAttribute("aria-labelledby", label.id);
-      }
+      var value = element.querySelector(".dash-dropdown-value");
+      var names = (label && label.id ? label.id + " " : "") + (value && value.id ? value.id : "");
+      if (names && element.getAttribute("aria-labelledby") !== names) { element.setAttribute("aria-labelledby", names); }
+      if (element.tabIndex !== 0) { element.tabIndex = 0; }
     });
   }
-  new MutationObserver(mend).observe(document.documentElement, { childList: true, subtree: true });
+  new MutationObserver(mend).observe(document.documentElement, {
+    childList: true, subtree: true, attributes: true, attributeFilter: ["role", "aria-selected", "tabindex"],
+  });
   mend();
 })();
