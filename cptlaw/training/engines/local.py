@@ -55,6 +55,7 @@ class LocalEngine:
                 if not busy:
                     # Whatever still waits can no longer start; it has been told with the job that it needs.
                     break
+                progress.tick([worker.job for worker in workers if worker.job is not None])
                 for connection in wait(list(busy), timeout=TICK_SECONDS):
                     worker = busy[connection]
                     job = worker.job
@@ -65,7 +66,6 @@ class LocalEngine:
                     else:
                         queue.running.pop(job.id, None)
                         queue.fail(job, outcome)
-                progress.tick([worker.job for worker in workers if worker.job is not None])
         finally:
             for worker in workers:
                 worker.stop()
