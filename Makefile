@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 #   make test-training TORCH='torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu'
 TORCH ?= torch==2.13.0
 
-.PHONY: app demo demo-sweep demo-sweep-small reproduction test test-training test-ray lint types contract studies bench clean
+.PHONY: app demo demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract studies bench clean
 
 demo: $(VENV)/.core  ## the main job on the real example runs, from a table to a plan
 	$(RUN) examples/demo.py
@@ -36,6 +36,10 @@ test-training: $(VENV)/.dev $(VENV)/.training  ## the sweep: training, killing, 
 test-ray: $(VENV)/.dev $(VENV)/.training  ## a node of a Ray cluster is lost in mid-sweep
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[ray]'
 	$(RUN) -m pytest -s tests/training/test_engine_ray.py
+
+test-slurm: $(VENV)/.dev $(VENV)/.training  ## a node of Debian's Slurm on the loopback is lost in mid-sweep (as root; minutes)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[slurm]'
+	$(RUN) -m pytest -s -m '' tests/training/test_engine_slurm.py
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
