@@ -41,6 +41,26 @@ def target():
     return cl.given_fit("cpt-dynamics", TARGET, "target")
 
 
+@pytest.fixture(scope="module")
+def measured():
+    """Fits of both losses to noisy curves of four runs, target first."""
+    runs = {
+        f"{shape}-{peak:g}": Schedule([BASE, Phase("cpt", 5000, shape, peak=peak)])
+        for shape in ("cosine", "constant")
+        for peak in (1e-4, 2e-4)
+    }
+    law, rng, parts = cl.law("cpt-dynamics"), np.random.default_rng(0), []
+    for run in runs:
+        steps = [*np.arange(1000, 20_001, 500), *np.arange(100, 5001, 100)]
+        rows = pd.DataFrame({"run": run, "step": steps, "phase": ["pretrain"] * 39 + ["cpt"] * 50})
+        for on, truth in (("source", SOURCE), ("target", TARGET)):
+            exact = law.predict(truth, law.attach(rows, runs), on)
+            noise = 0.002 * rng.standard_normal() + 0.002 * rng.standard_normal(len(rows))
+            parts.append(rows.assign(eval=on, loss=exact * np.exp(noise)))
+    rows = pd.concat(parts, ignore_index=True)
+    return tuple(cl.fit("cpt-dynamics", rows, on=on, schedules=runs, starts=8) for on in ("target", "source"))
+
+
 def losses(run, source=SOURCE, target=TARGET):
     """Return source and target loss at the end of a run, from the equation."""
     at = areas(run).at(run.n_steps)
@@ -119,6 +139,19 @@ class TestSchedule:
         both = cl.plan.schedule(target, source, max_target_loss=2.0, max_forgetting="1%", vary="peak", schedules=RUN)
         assert not both.feasible
         assert both.best_reachable["target_loss"] > 2.0
+
+    def test_the_price_of_doubt(self, measured):
+        question = {"vary": "peak", "schedules": RUN, "max_forgetting": "4%"}
+        point = cl.plan.schedule(*measured, **question)
+        sure = cl.plan.schedule(*measured, **question, risk=0.9)
+        assert point.price_of_doubt is None
+        assert point.feasible
+        assert sure.feasible
+        assert sure.forgetting < point.forgetting
+        assert sure.price_of_doubt == pytest.approx(sure.target_loss - point.target_loss, abs=1e-9)
+        assert sure.price_of_doubt > 0
+        assert "nats of target loss more than without risk" in str(sure)
+        assert sure.to_dict()["price_of_doubt"] == sure.price_of_doubt
 
     def test_replay_where_the_law_reads_it(self):
         laws = {}

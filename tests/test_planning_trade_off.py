@@ -77,6 +77,11 @@ def test_risk():
     assert shares == sorted(shares)
     assert shares[0] == pytest.approx(point.replay, abs=1e-6)
     assert shares[-1] > shares[0] + 1e-3
+    assert point.price_of_doubt is None
+    assert found[0].price_of_doubt == pytest.approx(0.0, abs=1e-9)
+    assert found[-1].price_of_doubt == pytest.approx(found[-1].target_loss - point.target_loss, abs=1e-9)
+    assert found[-1].price_of_doubt > 0
+    assert "nats of target loss more than without risk" in str(found[-1])
     frame = pd.DataFrame({**MODEL, "replay": [shares[-1]], "tokens": [10e9]})
     assert source.forecast(frame, interval=0.8)["hi"].iloc[0] == pytest.approx(2.0, rel=3e-4)
 
@@ -193,6 +198,7 @@ def test_limited_data_with_a_limit_on_the_source():
     assert kept.replay > free.replay
     sure = limited(target, source=source, max_source_loss=bound_loss, risk=0.9)
     assert sure.replay > kept.replay
+    assert sure.price_of_doubt == pytest.approx(sure.target_loss - kept.target_loss, abs=1e-9)
     none = limited(target, source=source, max_source_loss=1.0)
     assert none.blocking == "max-source-loss"
 

@@ -11,6 +11,7 @@ import numpy as np
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import QUANTITY, Limit
 from cptlaw.planning.search import minimise
+from cptlaw.planning.setting import Setting
 from cptlaw.planning.side import Side
 
 ON_LIMIT = 1e-6  # nats per token, or of the base loss: distance from which a limit counts as binding
@@ -94,3 +95,18 @@ class BestReplay:
             lambda at: np.where(others.violation(at) <= 0, value(at), np.inf), self.low, self.high, others.violation
         )
         return lowest if np.isfinite(lowest) else minimise(value, self.low, self.high)[1]
+
+
+def price_of_doubt(setting: Setting, certain: BestReplay, loss: float) -> float | None:
+    """Return by how much a plan's target loss lies above the plan on point forecasts alone, nats per token.
+
+    Parameters
+    ----------
+    setting
+        What was asked.
+    certain
+        The question with limits on the point forecasts.
+    loss
+        Target loss of the plan under risk.
+    """
+    return None if setting.risk is None else loss - certain.solve()[1]

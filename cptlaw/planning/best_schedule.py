@@ -245,7 +245,7 @@ def schedule(
         forgetting=forgetting,
         risk=risk,
     )
-    question, best = _settled(question, seed)
+    question, best, price = _settled(question, seed)
     common = {
         "goal": question.goal,
         "weight_source": question.weight if weight_source is not None else None,
@@ -255,19 +255,26 @@ def schedule(
     }
     if not best.kept:
         return _infeasible(question, best, common, seed)
-    return _answer(question, best, common, coverage)
+    return _answer(question, best, common | {"price_of_doubt": price}, coverage)
 
 
-def _settled(question: Question, seed: int) -> tuple[Question, Best]:
-    """Search, look at the intervals where the best choice lies, and search again until they do not move any more."""
+def _settled(question: Question, seed: int) -> tuple[Question, Best, float | None]:
+    """Search, look at the intervals where the best choice lies, and search again until they do not move any more.
+
+    Also returns the price of doubt: what the intervals add to what is minimised.
+    """
     dimensions = len(question.space.variables)
-    best = minimise_in_box(question.evaluate, dimensions, seed)
+    best = certain = minimise_in_box(question.evaluate, dimensions, seed)
     for _ in range(ROUNDS if question.risk is not None else 0):
         before, question = question.room, question.looked_at(question.space.at(best.u))
         if before and all(abs(question.room[role] - before[role]) <= SETTLED for role in before):
             break
         best = minimise_in_box(question.evaluate, dimensions, seed)
-    return question, best
+    if question.risk is None or not (best.kept and certain.kept):
+        return question, best, None
+    if question.goal == "steps":
+        return question, best, math.exp(best.value) - math.exp(certain.value)
+    return question, best, best.value - certain.value
 
 
 def _question(

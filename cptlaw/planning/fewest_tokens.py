@@ -38,8 +38,6 @@ class MinTokensPlan(MixPlan):
 
     Attributes
     ----------
-    price_of_doubt
-        With `risk`: tokens beyond those of the plan without it; ``None`` where either is infeasible.
     saving
         With `risk`: the runs that would pay for themselves by narrowing the intervals, and what they save.
     unique_target_tokens, repetition, target_epochs
@@ -50,7 +48,6 @@ class MinTokensPlan(MixPlan):
         The tokens that may be spent, where that was said.
     """
 
-    price_of_doubt: float | None = None
     saving: Saving | None = None
     unique_target_tokens: float | None = None
     repetition: str | None = None
@@ -60,6 +57,9 @@ class MinTokensPlan(MixPlan):
 
     def _question(self) -> str:
         return "Fewest tokens"
+
+    def _price(self, value: float) -> str:
+        return f"{quantity_text(value)} tokens"
 
     def _reach(self) -> str:
         if self.unique_target_tokens is not None and self.repetition == "forbid":
@@ -75,8 +75,6 @@ class MinTokensPlan(MixPlan):
                     f"{quantity_text(self.unique_target_tokens)} tokens, read {self.target_epochs:.3g} times",
                 )
             )
-        if self.price_of_doubt is not None:
-            lines.append(("price of doubt", f"{quantity_text(self.price_of_doubt)} tokens more than without risk"))
         if self.saving is not None:
             lines.append(("next runs", _saving_text(self.saving)))
         return lines

@@ -11,7 +11,7 @@ import numpy as np
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.planning import asked
-from cptlaw.planning.best_replay import BestReplay
+from cptlaw.planning.best_replay import BestReplay, price_of_doubt
 from cptlaw.planning.expected import expected_at, fixed_fields
 from cptlaw.planning.limits import settled
 from cptlaw.planning.result import MixPlan
@@ -70,7 +70,7 @@ def limited_data(
         Range of replay to search, wider than what the fits have seen: a finding says where the answer lies outside.
     risk
         Probability with which each limit must hold for a measured source loss; needs a limit. The target loss that is
-        minimised stays the point forecast.
+        minimised stays the point forecast; the plan says what the risk adds to it (`price_of_doubt`).
 
     Returns
     -------
@@ -113,6 +113,7 @@ def limited_data(
             f"that does, such as dcpt-l3."
         )
     question = BestReplay(setting.target, lambda at: own / (1.0 - at), setting.limits, setting.low, setting.high)
+    certain = question
     question, restless = settled(question)
     share, loss = question.solve()
     fields = fixed_fields(setting)
@@ -123,6 +124,7 @@ def limited_data(
     return LimitedDataPlan(
         feasible=True,
         binding=question.binding(share),
+        price_of_doubt=price_of_doubt(setting, certain, loss),
         findings=by_severity([*setting.findings, *restless, *found, *_about_the_answer(setting, own, share)]),
         **(fields | values),
     )

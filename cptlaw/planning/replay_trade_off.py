@@ -11,7 +11,7 @@ import numpy as np
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import by_severity
 from cptlaw.planning import asked
-from cptlaw.planning.best_replay import BestReplay
+from cptlaw.planning.best_replay import BestReplay, price_of_doubt
 from cptlaw.planning.expected import at_edge, expected_at, fixed_fields
 from cptlaw.planning.limits import settled
 from cptlaw.planning.result import MixPlan
@@ -62,7 +62,8 @@ def trade_off(
         As for `min_tokens`.
     risk
         Probability with which each limit must hold for a measured source loss at these tokens, under the source fit's
-        uncertainty. The target loss that is minimised stays the point forecast.
+        uncertainty. The target loss that is minimised stays the point forecast; the plan says what the risk adds to it
+        (`price_of_doubt`).
 
     Returns
     -------
@@ -94,6 +95,7 @@ def trade_off(
         interval=interval,
     )
     question = BestReplay(setting.target, lambda at: np.full(len(at), total), setting.limits, setting.low, setting.high)
+    certain = question
     question, restless = settled(question)
     share, loss = question.solve()
     fields = fixed_fields(setting)
@@ -105,6 +107,7 @@ def trade_off(
     return TradeOffPlan(
         feasible=True,
         binding=question.binding(share),
+        price_of_doubt=price_of_doubt(setting, certain, loss),
         findings=by_severity([*setting.findings, *restless, *found, *edges]),
         **(fields | values),
     )

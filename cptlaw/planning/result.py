@@ -92,6 +92,9 @@ class MixPlan(Plan):
         Where infeasible: for each blocking limit the value beyond which there is a plan.
     risk, interval
         Probability with which limits hold, and coverage of ``_lo`` to ``_hi``.
+    price_of_doubt
+        With `risk`: by how much what the plan minimises (tokens, or the target loss in nats per token) lies above the
+        plan without it; ``None`` where either is infeasible.
     findings
         The worst first.
     """
@@ -123,6 +126,7 @@ class MixPlan(Plan):
     feasible_from: Mapping[str, float] | None = None
     risk: float | None = None
     interval: float | None = None
+    price_of_doubt: float | None = None
     findings: tuple[Finding, ...] = ()
 
     def _question(self) -> str:
@@ -151,7 +155,12 @@ class MixPlan(Plan):
         lines.append(("binding", ", ".join(self.binding) or "nothing"))
         if self.risk is not None:
             lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
+        if self.price_of_doubt is not None:
+            lines.append(("price of doubt", f"{self._price(self.price_of_doubt)} more than without risk"))
         return lines
+
+    def _price(self, value: float) -> str:
+        return f"{number_text(value)} nats of target loss"
 
     def _infeasible_lines(self) -> list[tuple[str, str]]:
         lines = [("feasible", "no"), ("blocking", str(self.blocking))]

@@ -49,6 +49,9 @@ class SchedulePlan(Plan):
         Where infeasible: limits that cannot be kept, and the best values with the other limits kept.
     risk, interval
         Probability with which limits hold, and coverage of ``_lo`` to ``_hi``.
+    price_of_doubt
+        With `risk`: by how much what is minimised (nats per token, or steps) lies above the plan without it; ``None``
+        where either is infeasible.
     findings
         The worst first.
     """
@@ -84,6 +87,7 @@ class SchedulePlan(Plan):
     best_reachable: Mapping[str, float | None] | None = None
     risk: float | None = None
     interval: float | None = None
+    price_of_doubt: float | None = None
     findings: tuple[Finding, ...] = ()
 
     def _title(self) -> str:
@@ -139,6 +143,9 @@ class SchedulePlan(Plan):
         lines.append(("binding", ", ".join(self.binding) or "nothing"))
         if self.risk is not None:
             lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
+        if self.price_of_doubt is not None:
+            unit = "steps" if self.goal == "steps" else f"nats of {self.goal} loss"
+            lines.append(("price of doubt", f"{number_text(self.price_of_doubt)} {unit} more than without risk"))
         return lines
 
     def _show(self, name: str, value: float) -> str:
