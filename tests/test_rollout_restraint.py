@@ -123,6 +123,8 @@ def test_intervals_widen_by_what_rollouts_missed():
     point = frame[~small].head(1)
     half = [np.log(one.forecast(point)["hi"] / one.predict(point)).iloc[0] for one in (wide, plain)]
     assert half[0] == pytest.approx(2 * half[1])
+    assert "; 2 times as wide, for rollouts" in wide.interval_method
+    assert "times as wide" not in plain.interval_method
 
 
 def test_without_levels_the_restraint_stays_as_given():

@@ -256,10 +256,12 @@ def forecast(
 
     if (at is None) == (points is None):
         raise UsageError("forecast needs either --at K=V,K=V,.. or --points POINTS.csv.")
-    found = cl.forecast(list(fits), at if at is not None else read_points(str(points)), interval, weights, schedules)
+    read = [cl.load_fit(path) for path in fits]
+    found = cl.forecast(read, at if at is not None else read_points(str(points)), interval, weights, schedules)
     findings = [finding for row in found["findings"] for finding in row]
     if as_json:
-        show_json({"points": plain(found.to_dict("records"))})
+        methods = [{"law": fit.law.spec, "on": fit.on, "interval_method": fit.interval_method} for fit in read]
+        show_json({"points": plain(found.to_dict("records")), "interval": interval, "intervals": methods})
     else:
         from cptlaw.units import format_percent, format_quantity
 
@@ -273,7 +275,9 @@ def forecast(
         for row in found[found["law"] == "average"].to_dict("records") if doubt else []:
             shares = ", ".join(f"{name[6:]} {format_percent(row[name], 2)}" for name in doubt if row[name] == row[name])
             click.echo(f"  average of {row['on']}: loss {row['loss']:.4f}; doubt: {shares or 'without end'}")
-        click.echo(f"lo, hi: {interval:g} interval of a measured loss (profile of the objective, and noise)", err=True)
+        for text in dict.fromkeys(fit.interval_method for fit in read):
+            whose = ", ".join(f"{fit.law.spec} on {fit.on}" for fit in read if fit.interval_method == text)
+            click.echo(f"lo, hi: {interval:.0%} interval of a measured loss, {whose}: {text}", err=True)
         show_findings(findings)
     stop_on_errors(findings, strict)
 

@@ -106,6 +106,19 @@ def _interval(fit: Fit, frame: pd.DataFrame, loss: Array, interval: float) -> tu
     return np.where(silent[:, 0], np.nan, low), np.where(silent[:, 1], np.nan, high), np.asarray(silent.any(axis=1))
 
 
+def method(fit: Fit) -> str:
+    """Say where the intervals of a fit's forecasts come from; see `Fit.interval_method`."""
+    if not fit.n_points:
+        return "none, for the parameters were given, not fitted"
+    if fit.n_stretches < MIN_RUNS:
+        return f"none, for {fit.n_runs} runs cannot say how runs differ"
+    text = "profile of the objective along the forecast, and the noise of one measurement"
+    width = rollout_width(fit)
+    if width > 1:
+        text += f"; {width:.3g} times as wide, for rollouts within the fitted rows missed by so much more"
+    return text
+
+
 def law_and_noise(fit: Fit, frame: pd.DataFrame, interval: float) -> tuple[Array, Array, float]:
     """Return what the interval is made of, in log loss: the law's doubt below and above, (n,), and the noise.
 

@@ -159,6 +159,13 @@ class Fit:
 
         return forecast(self, frame, interval)
 
+    @property
+    def interval_method(self) -> str:
+        """Where the intervals of forecasts come from, and why they are as wide as they are, in words."""
+        from cptlaw.fitting.intervals import method
+
+        return method(self)
+
     def draws(self, count: int | None = None) -> Array:
         """Return bootstrap draws of the parameters, (draws, parameters), computed once and kept."""
         from cptlaw.fitting.intervals import DRAWS, bootstrap
