@@ -12,7 +12,7 @@ TORCH ?= torch==2.13.0
 
 .PHONY: app demo demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract studies bench clean
 
-demo: $(VENV)/.core  ## the main job on the real example runs, from a table to a plan
+demo: $(VENV)/.report  ## the main job on the real example runs, from a table to a plan; leaves report.html
 	$(RUN) examples/demo.py
 
 demo-sweep: $(VENV)/.training  ## from nothing to a plan: text, a miniature ladder with replay, laws (minutes on a laptop)
@@ -77,13 +77,17 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
+$(VENV)/.report: $(VENV)/bin/python pyproject.toml
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[report]'
+	@touch $@ $(VENV)/.core
+
 $(VENV)/.app: $(VENV)/bin/python pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[app]'
-	@touch $@
+	@touch $@ $(VENV)/.core $(VENV)/.report
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@touch $@ $(VENV)/.core
+	@touch $@ $(VENV)/.core $(VENV)/.report $(VENV)/.app
 
 $(VENV)/.training: $(VENV)/bin/python pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check $(TORCH)
