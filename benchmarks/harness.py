@@ -82,12 +82,18 @@ def progress(what: str) -> None:
     print(f"running: {what}", file=sys.stderr, flush=True)
 
 
-def data_file(name: str, folder: str | None) -> Path:
-    """Return a file of real measurements, which are not part of this repository, or skip the benchmark."""
+def find_data(name: str, folder: str | None) -> Path | None:
+    """Return a file of real measurements, which are not part of this repository, or ``None`` where it is absent."""
     chosen = Path(folder or os.environ.get(DATA_VARIABLE) or ROOT.parent / "shared" / "data")
-    if not (chosen / name).is_file():
+    return chosen / name if (chosen / name).is_file() else None
+
+
+def data_file(name: str, folder: str | None) -> Path:
+    """Return a file of real measurements, or skip the benchmark."""
+    found = find_data(name, folder)
+    if found is None:
         skip(f"{name} is not in the data folder; give the folder by --data or {DATA_VARIABLE}.")
-    return chosen / name
+    return found
 
 
 def chinchilla_points(folder: str | None) -> pd.DataFrame:

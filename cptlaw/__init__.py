@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cptlaw import planning as plan
     from cptlaw.errors import CptlawError, DataError, FitError, UsageError
     from cptlaw.findings import Finding
-    from cptlaw.fitting import Check, Fit, check, compare, fit, forecast, given_fit, load_fit
+    from cptlaw.fitting import Check, Fit, check, compare, fit, forecast, forecast_run, given_fit, load_fit
     from cptlaw.importing import import_logs
     from cptlaw.laws import Law, law
     from cptlaw.planning import suggest
@@ -46,6 +46,7 @@ _HOMES = {
     "figures": "cptlaw.reporting.figures",
     "fit": "cptlaw.fitting",
     "forecast": "cptlaw.fitting",
+    "forecast_run": "cptlaw.fitting",
     "given_fit": "cptlaw.fitting",
     "import_logs": "cptlaw.importing",
     "law": "cptlaw.laws",
@@ -75,6 +76,7 @@ __all__ = [
     "figures",
     "fit",
     "forecast",
+    "forecast_run",
     "given_fit",
     "import_logs",
     "law",

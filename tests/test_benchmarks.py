@@ -29,3 +29,8 @@ def test_absent_data_is_said_in_one_line(tmp_path: Path) -> None:
 def test_bootstrap(tmp_path: Path) -> None:
     printed = run("benchmarks.bootstrap", "--draws", "4", "--refits", "1", "--data", str(tmp_path))
     assert "| **cptlaw** | 4 |" in printed
+
+
+def test_unfinished_runs() -> None:
+    printed = run("benchmarks.unfinished_runs", "--quick", "--only", "pilot")
+    assert "| pilot, target loss | 60% | yes |" in printed

@@ -87,6 +87,7 @@ def test_public_names_are_the_promised_ones():
         figures
         fit
         forecast
+        forecast_run
         given_fit
         import_logs
         law

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from cptlaw.cli import options
+from cptlaw.cli.forecast_run import forecast_run
 from cptlaw.cli.output import (
     plain,
     progress,
@@ -216,7 +217,11 @@ def compare(runs: str, law_names: str, on: str, as_json: bool, **rest: Any) -> N
 
 
 @click.command()
-@click.argument("fits", nargs=-1, required=True, type=click.Path())
+@click.argument("fits", nargs=-1, type=click.Path())
+@click.option(
+    "--run", "run", metavar="RUNS", type=click.Path(), help="Forecast the end of the unfinished runs in this table."
+)
+@options.reading
 @click.option("--at", metavar="K=V,K=V,..", help="One point, as in n_params=8.1B,tokens=72B,replay=34%,ptpp=279.")
 @click.option("--points", metavar="POINTS.csv", type=click.Path(), help="A table of points.")
 @options.interval
@@ -238,8 +243,10 @@ def forecast(
     schedules: str | None,
     strict: bool,
     as_json: bool,
+    run: str | None,
+    **table: Any,
 ) -> None:
-    """Forecast losses at sizes, budgets and mixes never run.
+    """Forecast losses at sizes, budgets and mixes never run, or at the end of a run that is not finished.
 
     Of several fits for one eval the average is forecast too, and how much of its doubt is the law's form, how much its
     parameters, how much the noise of a measurement.
@@ -250,7 +257,18 @@ def forecast(
       cptlaw forecast target.json source.json --points points.csv --interval 0.8
       cptlaw forecast floor.json gate.json --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279 --weights equal
       cptlaw forecast curve.json --at run=wsd-20k,step=24000 --schedules schedules.yaml
+      cptlaw forecast --run log.csv --schedules schedules.yaml
     """
+    if run is not None:
+        if fits or at is not None or points is not None or weights is not None:
+            raise UsageError("forecast --run takes a table of runs and --schedules, no fits and no points.")
+        forecast_run(run, schedules, interval, strict, as_json, table)
+        return
+    if not fits:
+        raise UsageError("forecast needs FIT.json files, or --run RUNS for a run that is not finished.")
+    if any(table.values()):
+        name = next(name for name, value in table.items() if value).replace("_", "-")
+        raise UsageError(f"--{name} says how to read a table of runs: it goes with --run RUNS, not with fits.")
     import cptlaw as cl
     from cptlaw.runs.points import read_points
 

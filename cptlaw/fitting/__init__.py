@@ -7,5 +7,6 @@ from cptlaw.fitting.fit_law import fit
 from cptlaw.fitting.given import given_fit
 from cptlaw.fitting.result import Fit
 from cptlaw.fitting.store import load_fit
+from cptlaw.fitting.unfinished_runs import forecast_run
 
-__all__ = ["Check", "Fit", "check", "compare", "fit", "forecast", "given_fit", "load_fit"]
+__all__ = ["Check", "Fit", "check", "compare", "fit", "forecast", "forecast_run", "given_fit", "load_fit"]

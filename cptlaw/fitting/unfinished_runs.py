@@ -1,0 +1,347 @@
+"""Where an unfinished run will end: its first rows, the rest of its planned schedule, and runs like it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.curve_posterior import Normal, posterior, rollout_width
+from cptlaw.fitting.curve_priors import Coordinates, Scales
+from cptlaw.fitting.curves import curve_rows, thinned
+from cptlaw.fitting.run_forecast import RunForecast
+from cptlaw.laws import law
+from cptlaw.laws.calculus import Array
+from cptlaw.laws.curve_law import CurveLaw, global_steps
+from cptlaw.runs import Runs, read_runs
+from cptlaw.schedules import Schedule, areas, read_schedules
+
+LEAST = 3  # rows of a run after its start, from which it is forecast
+MOST = 120  # rows of one run that are looked at; longer logs are grouped
+EARLY = 1000  # steps after the warm-up of a training from scratch that break the laws, at most a third of the log
+ALIKE = ("n_params", "ptpp", "replay", "domain", "tokenizer", "batch_tokens")  # columns in which runs must agree
+OTHER_RATE = 0.05  # relative difference between the logged and the planned rate from which it is said
+
+
+def forecast_run(
+    runs: Any,
+    schedules: Mapping[str, Schedule] | str | Path,
+    run: str | None = None,
+    *,
+    interval: float = 0.9,
+    law_name: str | None = None,
+    where: str | None = None,
+) -> RunForecast:
+    """Forecast the losses at the end of runs that are not finished.
+
+    A run is unfinished where its schedule has more steps than its rows. The first rows of a run do not determine a
+    curve law, so the forecast is a posterior: priors from the coefficients published for other models, rows of finished
+    runs like it where the table has some, and its own rows. Call it again as rows arrive; nothing is kept in between.
+
+    Parameters
+    ----------
+    runs
+        The runs table, or what `read_runs` takes: run, eval, step and loss; phase where rows of both phases are there.
+        Steps count from the start of their phase.
+    schedules
+        Schedules by run, or a schedules file: the whole plan of the unfinished runs, pre-training included where it is
+        known. Finished runs may have theirs in the column ``lr``.
+    run
+        One run; all unfinished ones where not given.
+    interval
+        Probability that a loss measured at the end lies between lo and hi.
+    law_name
+        lr-annealing, or cpt-dynamics with options. Where not given: cpt-dynamics after a known pre-training, its
+        open-base form without one, and lr-annealing for a training from scratch.
+    where
+        A filter of the rows.
+
+    Raises
+    ------
+    UsageError, DataError
+        If an argument is unusable, no run is unfinished, or a run has no schedule.
+
+    Notes
+    -----
+    What the law itself misses is taken as 0.4 % for each factor e in steps that is still to go, and as a quarter of
+    what annealing is still to gain. Noise and its correlation are estimated from the rows. The run's last row is
+    forecast from its earlier ones too, and where that missed by more than it should the interval is widened.
+    docs/unfinished_runs.md has the back-test.
+
+    Examples
+    --------
+    >>> from cptlaw.schedules import Phase
+    >>> step = np.arange(1000, 6001, 250)
+    >>> log = pd.DataFrame({"run": "a", "eval": "other", "step": step, "loss": 2.6 + 0.5 * (1e-3 * step) ** -0.5})
+    >>> plan = {"a": Schedule([Phase("pretrain", 20_000, "wsd", peak=1e-3, decay=4000)])}
+    >>> found = forecast_run(log, plan)
+    >>> row = found.points.iloc[0]
+    >>> bool(row["lo"] < row["loss"] < row["hi"] < row["last_loss"])
+    True
+    """
+    if not 0 < interval < 1:
+        raise UsageError(f"interval={interval}: expected a probability between 0 and 1, such as 0.9.")
+    table = runs if isinstance(runs, Runs) else read_runs(runs)
+    table = table.where(where) if where else table
+    plans = dict(read_schedules(schedules)) if isinstance(schedules, str | Path) else dict(schedules)
+    table = _of_curves(table, plans)
+    frame = table.frame
+    names = list(dict.fromkeys(frame["run"].astype(str)))
+    wanted = _unfinished(frame, names, plans, run, table.label)
+    rows: list[dict[str, Any]] = []
+    skipped: list[Finding] = []
+    for name in wanted:
+        own = frame[frame["run"].astype(str) == name]
+        evals = list(dict.fromkeys(own["eval"].astype(str)))
+        for on in evals:
+            found = _one(table, name, on, plans, interval, law_name)
+            if isinstance(found, Finding):
+                skipped.append(found)
+            else:
+                rows.append(found)
+        skipped += _of_one_loss(name, plans[name], [table.role(on) for on in evals])
+    if not rows:
+        raise DataError(f"{table.label}: nothing can be forecast yet. {_reasons(skipped)}")
+    if run is None:
+        skipped += _of_no_schedule([name for name in names if name not in plans])
+    return RunForecast(pd.DataFrame(rows), interval, by_severity(skipped))
+
+
+def _of_curves(table: Runs, plans: Mapping[str, Schedule]) -> Runs:
+    """Return the rows that stand on a curve; a log without a column run and one plan belong together."""
+    frame = table.frame
+    if "step" not in frame.columns:
+        raise DataError(f"{table.label}: a run is followed by its steps, and the table has no column step. Add it.")
+    if "tokens" in frame.columns:  # losses of base models
+        frame = frame[~((frame["tokens"] == 0) & frame["step"].isna())]
+    if "run" in table.assumed:
+        if len(plans) != 1:
+            raise UsageError(
+                f"{table.label} has no column run, and there are {len(plans)} schedules. Add the column, or give one."
+            )
+        twice = frame.duplicated([name for name in ("eval", "phase", "step") if name in frame.columns])
+        if twice.any():
+            raise DataError(
+                f"{table.label}, row {frame.index[twice][0]}: this step of this eval again. Expected each step of a "
+                f"run once; where the table holds several runs, add the column run."
+            )
+        frame = frame.assign(run=next(iter(plans)))
+    return replace(table, frame=frame)
+
+
+def _reasons(findings: list[Finding]) -> str:
+    return " ".join(f"{finding.message} {finding.advice}" for finding in findings)
+
+
+def _unfinished(
+    frame: pd.DataFrame, names: list[str], plans: Mapping[str, Schedule], run: str | None, label: str
+) -> list[str]:
+    if run is not None and run not in names:
+        raise UsageError(f"run={run!r} is not in {label}.{did_you_mean(run, names)}")
+    planned = [name for name in names if name in plans]
+    if run is not None and run not in planned:
+        raise UsageError(
+            f"run {run!r} has no schedule.{did_you_mean(run, plans)} Give its whole plan in the schedules file."
+        )
+    if not planned:
+        raise UsageError(
+            f"no run of {label} has a schedule. The runs are {_listed(names)}; the schedules are of "
+            f"{_listed(list(plans))}. Expected schedules under the names of their runs."
+        )
+    found = []
+    for name in [run] if run is not None else planned:
+        rows = frame[frame["run"].astype(str) == name]
+        last = int(global_steps(rows, plans[name], f"{label}, run {name!r}").max())
+        if last < plans[name].n_steps:
+            found.append(name)
+    if not found:
+        what = f"run {run!r} is" if run is not None else f"all {len(planned)} planned runs are"
+        raise UsageError(f"{what} finished: the rows reach the last planned step. There is nothing left to forecast.")
+    return found
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:5]) or "none"
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+
+
+def _one(
+    table: Runs, name: str, on: str, plans: Mapping[str, Schedule], interval: float, law_name: str | None
+) -> dict[str, Any] | Finding:
+    """Forecast one eval of one run."""
+    plan, role = plans[name], table.role(on)
+    chosen = law(law_name if law_name is not None else _law_of(plan))
+    if not isinstance(chosen, CurveLaw):
+        raise UsageError(f"law {chosen.name} knows no learning rates. Expected lr-annealing or cpt-dynamics.")
+    if role == "other" and chosen.name != "lr-annealing":
+        return Finding(
+            "info",
+            "role-unknown",
+            f"eval {on!r} of run {name!r} is neither source nor target, so the sign of its shift is not known.",
+            "Name its role with --source-eval or --target-eval.",
+        )
+    every = table.on(on).frame
+    own = every[every["run"].astype(str) == name]
+    notes = _other_rate(own, plan, name)
+    like = _alike(every, own, name, plans)
+    frame, _, _ = curve_rows(chosen, pd.concat([own, like]), _known(plans, like, name), table.label)
+    frame = frame.assign(_at=_order(frame, plans)).sort_values(["run", "_at"], kind="stable")
+    mine = frame["run"].astype(str) == name
+    usable = _usable(frame[mine], plan)
+    if int(usable.sum()) < LEAST:
+        return Finding(
+            "info",
+            "too-early",
+            f"eval {on!r} of run {name!r} has {int(usable.sum())} usable rows; {LEAST} are needed.",
+            "Measure more often, or wait.",
+        )
+    ours = frame[mine][usable]
+    theirs = frame[~mine]
+    kept = thinned(ours, MOST)[0].reset_index(drop=True)
+    at_end = chosen.read(plan, np.array([plan.n_steps]))
+    total = areas(plan, **chosen.area_options)
+    last_loss = float(ours["loss"].iloc[-1])
+    scales = Scales(last_loss, float(plan.lr.max()), float(total.s1[-1]), float(total.s1_cpt[-1]))
+    coordinates = Coordinates(chosen, role, scales)
+    prior = Normal.published(coordinates)
+    if len(theirs):
+        prior = Normal.of_others(posterior(coordinates, thinned(theirs, MOST)[0], prior))
+    learnt = posterior(coordinates, kept, prior)
+    last = int(ours["_at"].iloc[-1])
+    first = plan.n_pretrain if plan.n_cpt else 0
+    progress = max(last - first, 0) / (plan.n_steps - first)
+    widen = rollout_width(coordinates, kept, prior, kept["_at"].to_numpy(dtype=float), float(first))
+    ahead = (plan.n_steps - first) / max(last - first, 1)
+    loss, low, high = learnt.forecast(pd.DataFrame(at_end), name, kept.iloc[[-1]], ahead, interval, widen)
+    return {
+        "run": name,
+        "eval": on,
+        "step": plan.n_steps - first,
+        "last_step": max(last - first, 0),
+        "last_loss": last_loss,
+        "progress": progress,
+        "law": chosen.spec,
+        "others": int(theirs["run"].nunique()),
+        "n_effective": learnt.effective[name],
+        "loss": float(loss[0]),
+        "lo": float(low[0]),
+        "hi": float(high[0]),
+        "findings": by_severity([*notes, *_of_early(ours, plan, last, len(theirs) > 0)]),
+    }
+
+
+def _law_of(plan: Schedule) -> str:
+    if not plan.n_cpt:
+        return "lr-annealing"
+    return "cpt-dynamics" if plan.n_pretrain else "cpt-dynamics:open_base=true"
+
+
+def _known(plans: Mapping[str, Schedule], like: pd.DataFrame, name: str) -> dict[str, Schedule]:
+    used = {name, *like["run"].astype(str)}
+    return {run: plan for run, plan in plans.items() if run in used}
+
+
+def _alike(every: pd.DataFrame, own: pd.DataFrame, name: str, plans: Mapping[str, Schedule]) -> pd.DataFrame:
+    """Return rows of other runs that agree with this one in size, base model and mix."""
+    kept = every[every["run"].astype(str) != name]
+    for column in ALIKE:
+        values: Any = own[column].dropna().unique() if column in own.columns else []
+        if len(values) == 1:
+            kept = kept[kept[column].astype(object) == values[0]]
+    scheduled = kept["run"].astype(str).isin(list(plans))
+    if "lr" in kept.columns:
+        scheduled |= kept["lr"].notna()
+    return kept[scheduled]
+
+
+def _order(frame: pd.DataFrame, plans: Mapping[str, Schedule]) -> Array:
+    """Return the steps of rows counted across phases, as far as their plans tell."""
+    order = frame["step"].to_numpy(dtype=float).copy()
+    for run in dict.fromkeys(frame["run"].astype(str)):
+        rows = (frame["run"].astype(str) == run).to_numpy()
+        if run in plans:
+            order[rows] = global_steps(frame[rows], plans[run], f"run {run!r}")
+    return order
+
+
+def _usable(rows: pd.DataFrame, plan: Schedule) -> Array:
+    """Return which rows are beyond the first steps of a training from scratch, (n,)."""
+    at = rows["_at"].to_numpy(dtype=float)
+    if not plan.n_pretrain:
+        return np.ones(len(rows), dtype=bool)
+    warmup = float(plan.phases[0].warmup)
+    early = max(warmup, min(warmup + EARLY, float(at.max()) / 3.0))
+    return np.asarray(at >= early)
+
+
+def _other_rate(own: pd.DataFrame, plan: Schedule, name: str) -> list[Finding]:
+    """Say where the logged learning rate is not the planned one."""
+    if "lr" not in own.columns or not own["lr"].notna().any():
+        return []
+    logged = own[own["lr"].notna()]
+    at = global_steps(logged, plan, f"run {name!r}")
+    away = np.abs(logged["lr"].to_numpy(dtype=float) - plan.lr[at]) / float(plan.lr.max())
+    worst = int(np.argmax(away))
+    if away[worst] <= OTHER_RATE:
+        return []
+    return [
+        Finding(
+            "warning",
+            "other-rate",
+            f"run {name!r} logged the learning rate {logged['lr'].iloc[worst]:.3g} at step "
+            f"{logged['step'].iloc[worst]:.0f}, where its plan has {plan.lr[at[worst]]:.3g}.",
+            "Mend the schedules file: the forecast follows the plan.",
+        )
+    ]
+
+
+def _of_no_schedule(names: list[str]) -> list[Finding]:
+    """Say which runs are not forecast because nothing says where they end."""
+    if not names:
+        return []
+    return [
+        Finding(
+            "info",
+            "no-schedule",
+            f"{_listed(names)}: no schedule, so not forecast; where the column lr tells, they count as finished.",
+            "To forecast one, give its whole plan in the schedules file.",
+        )
+    ]
+
+
+def _of_one_loss(name: str, plan: Schedule, roles: list[str]) -> list[Finding]:
+    """Say where one of the two losses of continual pre-training is not there."""
+    missing = [role for role in ("source", "target") if role not in roles]
+    if not plan.n_cpt or len(missing) != 1:
+        return []
+    return [
+        Finding(
+            "info",
+            "one-loss",
+            f"run {name!r} has no {missing[0]} loss, so only the other one is forecast.",
+            f"Measure the {missing[0]} loss too, or name its eval with --{missing[0]}-eval.",
+        )
+    ]
+
+
+def _of_early(ours: pd.DataFrame, plan: Schedule, last: int, others: bool) -> list[Finding]:
+    """Say what of the forecast is prior alone."""
+    ahead = float(plan.lr[last] - plan.lr[-1])
+    seen = float(plan.lr[: last + 1].max() - plan.lr[last])
+    if others or ahead <= 0.2 * plan.lr.max() or seen > 0.2 * plan.lr.max():
+        return []
+    return [
+        Finding(
+            "info",
+            "annealing-ahead",
+            f"the learning rate falls from {plan.lr[last]:.3g} to {plan.lr[-1]:.3g} in the rest of the run, and "
+            f"nothing has annealed yet: how much that gains is known from other models alone.",
+            "Add a finished run like it to the table, if there is one.",
+        )
+    ]
