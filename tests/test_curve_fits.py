@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from mpl_curves import mpl_schedules
 
 import cptlaw as cl
+from benchmarks.mpl_curves import mpl_schedules
 from cptlaw.cli import main
 from cptlaw.errors import DataError, FitError, UsageError
 from cptlaw.fitting.curves import schedules_from_json, schedules_to_json, thinned

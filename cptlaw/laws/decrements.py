@@ -14,6 +14,7 @@ Axes: ``n`` = rows, ``q`` = nodes of all rows, one row after the other.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -121,16 +122,14 @@ class _Panel:
 
     def _compress(self) -> None:
         change, log_rate, before = self._schedule
-        m = len(self.steps)
-        angle = np.pi * (np.arange(ORDER) + 0.5) / ORDER
-        chosen = np.unique(np.round(0.5 * (m - 1) * (1.0 - np.cos(angle))).astype(int))
-        basis = _lagrange(np.linspace(-1.0, 1.0, m), chosen)
+        chosen, basis = _basis(len(self.steps))
         rate, area = log_rate[self.steps], before[self.steps]
         span = float(area[-1] - area[0])
         if span <= 0:
             return
-        wrong = np.abs(basis @ rate[chosen] - rate).max(), np.abs(basis @ area[chosen] - area).max() / span
-        if max(wrong) <= SMOOTH:
+        if np.abs(basis @ area[chosen] - area).max() > SMOOTH * span:
+            return
+        if np.abs(basis @ rate[chosen] - rate).max() <= SMOOTH:
             self.nodes, self.compressed = self.steps[chosen], change[self.steps] @ basis
 
     def collect(self, t: int, nodes: list[Any], weights: list[Array]) -> None:
@@ -154,6 +153,14 @@ class _Panel:
                 )
             for half in self._halves:
                 half.collect(t, nodes, weights)
+
+
+@lru_cache(maxsize=256)
+def _basis(m: int) -> tuple[Any, Array]:
+    """Return the nodes of a panel of m steps, and their Lagrange polynomials at all steps, (m, nodes)."""
+    angle = np.pi * (np.arange(ORDER) + 0.5) / ORDER
+    chosen = np.unique(np.round(0.5 * (m - 1) * (1.0 - np.cos(angle))).astype(int))
+    return chosen, _lagrange(np.linspace(-1.0, 1.0, m), chosen)
 
 
 def _lagrange(u: Array, chosen: Any) -> Array:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from cptlaw.schedules import Schedule
 
 WARMUP, PEAK, END, DROP, DECAY_FROM = 2160, 3e-4, 3e-5, 8000, 20_000
 
 
-def mpl_schedules(table):
+def mpl_schedules(table: pd.DataFrame) -> dict[str, Schedule]:
     """Return the schedule of each run of ``mpl_lr_curves.csv``, as the authors' 0-based arrays have it."""
     shapes = table.groupby("run").agg(schedule=("schedule", "first"), last=("step", "max"))
-    return {run: schedule(row.schedule, int(row.last)) for run, row in shapes.iterrows()}
+    return {str(run): schedule(row.schedule, int(row.last)) for run, row in shapes.iterrows()}
 
 
-def schedule(name, last):
+def schedule(name: str, last: int) -> Schedule:
     """Return one schedule from its name; those that drop to a constant rate end with their last row."""
     kind, *numbers = name.split("_")
     total = last if kind == "wsdcon" else int(numbers[-1])
