@@ -64,6 +64,7 @@ bench: $(VENV)/.dev  ## timings; the peers are described in docs/benchmarks.md
 	$(RUN) -m benchmarks.chinchilla_fit
 	$(RUN) -m benchmarks.dcpt_starts
 	$(RUN) -m benchmarks.bootstrap
+	$(RUN) -m benchmarks.curve_fits
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -148,11 +148,11 @@ def measure(
     progress(label)
     ours: list[Any] = []
     beside = Beside(lambda: ours.append(cl.fit(spec, rows, on="val", where=where, schedules=schedules)))
-    beside.sample(2)
+    beside.sample(5)
     clock = Clock()
     with clock.running():
         objective, params = published(rows.query(where.replace("(", "[").replace(")", "]")))
-    beside.sample(2)
+    beside.sample(5)
     fit, built = ours[0].with_schedules(schedules), law(spec)
     test = rows[rows["split"] == "test"]
     theirs = built.predict(dict(zip(built.parameters, params, strict=True)), built.attach(test, schedules))

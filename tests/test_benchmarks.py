@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PUBLIC = ROOT.parent / "shared" / "data"
 
 
 def run(*arguments: str) -> str:
@@ -34,3 +35,10 @@ def test_bootstrap(tmp_path: Path) -> None:
 def test_unfinished_runs() -> None:
     printed = run("benchmarks.unfinished_runs", "--quick", "--only", "pilot")
     assert "| pilot, target loss | 60% | yes |" in printed
+
+
+def test_curve_fits(tmp_path: Path) -> None:
+    printed = run("benchmarks.curve_fits", "--data", str(tmp_path))
+    assert printed.startswith("skipped: mpl_lr_curves.csv")
+    if PUBLIC.exists():
+        assert "| multi-power, 25M |" in run("benchmarks.curve_fits", "--quick", "--data", str(PUBLIC))

@@ -154,8 +154,7 @@ def fit(
     if restraint == "auto":
         from cptlaw.fitting.rollout_restraint import choose
 
-        options, finding = choose(training, options)
-        training = replace(training, findings=(*training.findings, finding))
+        training, options = choose(training, options)
     return fit_rows(
         training,
         options,

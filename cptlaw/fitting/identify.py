@@ -77,5 +77,10 @@ def best_rank(problem: Problem, draws: int = 24, seed: int = 0) -> int:
     """
     z = problem.starts(draws, np.random.default_rng(seed))
     amplitudes = np.full(problem.k, float(np.mean(problem.loss)) / max(problem.k, 1))
-    # Per observed loss: with terms of both signs, losses at arbitrary amplitudes may be near zero.
-    return max((rank(jacobian(problem, amplitudes, row, loss=problem.loss)) for row in z), default=0)
+    best = 0
+    for row in z:
+        # Per observed loss: with terms of both signs, losses at arbitrary amplitudes may be near zero.
+        best = max(best, rank(jacobian(problem, amplitudes, row, loss=problem.loss)))
+        if best == problem.size:  # mostly at once
+            break
+    return best

@@ -43,7 +43,7 @@ def _patterns(frame: pd.DataFrame, residual: Array) -> list[Finding]:
     """Say at which levels of a factor the fit lies to one side, by more than chance, runs counted as one."""
     runs = frame["run"].astype(str).to_numpy()
     spread = float(np.sqrt(np.mean(residual**2)))
-    if spread < 1e-9:
+    if spread < 1e-9 or len(np.unique(runs)) < LEAST_RUNS:
         return []
     levels = {name: groups for name in FACTORS if len(groups := _levels(frame, name)) > 1}
     tests = sum(len(found) for found in levels.values())
