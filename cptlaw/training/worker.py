@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +33,7 @@ def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
     if store.finished(job.id):
         return
     if job.gpus > 1 and "WORLD_SIZE" not in os.environ:
-        _run_in_processes(job, store)
+        run_in_processes(job, store, int(job.gpus))
         return
     first = os.environ.get("RANK", "0") == "0"
     try:
@@ -81,15 +83,32 @@ def cache_folder() -> Path:
     return folder
 
 
-def _run_in_processes(job: Job, store: Store) -> None:
+def run_in_processes(job: Job, store: Store, processes: int) -> None:
     """Run a job that asks for several GPUs: one process each, started by torch's own launcher."""
     store.write_json(f"jobs/{job.id}.json", job.to_dict())
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={int(job.gpus)}"]
-    ended = subprocess.run([*command, "-m", "cptlaw.training.worker", store.url, job.id], check=False)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    asked = ["-m", "cptlaw.training.worker", store.url, job.id, str(os.getpid())]
+    ended = subprocess.run([*command, *asked], check=False)
     if not store.finished(job.id) and store.failed(job.id) is None:
         store.put_failure(job.id, f"its processes ended with code {ended.returncode}")
 
 
+def _leave_with(asker: int, launcher: int) -> None:
+    """End this process when the one that asked for it or torch's launcher is killed.
+
+    The launcher starts processes in sessions of their own, which survive it: without this the job of a sweep that was
+    killed would train on beside the same job of the sweep that was started again.
+    """
+    while os.getppid() == launcher:
+        try:
+            os.kill(asker, 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.5)
+    os._exit(1)
+
+
 if __name__ == "__main__":
-    place, identity = sys.argv[1:]
+    place, identity, asked_by = sys.argv[1:]
+    threading.Thread(target=_leave_with, args=(int(asked_by), os.getppid()), daemon=True).start()
     run_job(Store(place).read_json(f"jobs/{identity}.json"), place)
