@@ -77,6 +77,25 @@ def parse_quantity(text: str | float, what: str = "value") -> float:
     return value
 
 
+def parse_probability(text: str | float, what: str = "probability") -> float:
+    """Read a probability strictly between 0 and 1, such as ``0.9`` or ``"90%"``.
+
+    Raises
+    ------
+    UsageError
+        If the value is no number, or lies outside.
+
+    Examples
+    --------
+    >>> parse_probability("90%")
+    0.9
+    """
+    value = parse_quantity(text, what)
+    if not 0 < value < 1:
+        raise UsageError(f"{what}: {text!r} is no probability between 0 and 1. Expected, for instance, 0.9 or 90%.")
+    return value
+
+
 def format_quantity(value: float, digits: int = 3) -> str:
     """Print a count of parameters, tokens or FLOPs the way people say it.
 

@@ -14,14 +14,15 @@ from cptlaw.errors import CptlawError, did_you_mean
 
 
 class Verbs(click.Group):
-    """A group that suggests the nearest verb for one that it does not know."""
+    """A group that suggests the nearest verb, or question of one, for a name that it does not know."""
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Return the verb, or fail with a suggestion."""
         command = super().get_command(ctx, name)
         if command is None:
             known = self.list_commands(ctx)
-            ctx.fail(f"There is no verb {name!r}.{did_you_mean(name, known)} Verbs: {', '.join(known)}.")
+            what = f"verb {name!r}" if ctx.parent is None else f"{ctx.info_name} {name!r}"
+            ctx.fail(f"There is no {what}.{did_you_mean(name, known)} Known: {', '.join(known)}.")
         return command
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from cptlaw.errors import UsageError
+from cptlaw.units import parse_quantity
 
 if TYPE_CHECKING:
     from cptlaw.runs import Runs
@@ -26,11 +28,23 @@ def several(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
     return apply
 
 
+def quantity(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
+    """Read the value of an option as a number that may carry a unit, such as ``90%``."""
+    return None if text is None else parse_quantity(text, option.opts[0])
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
 strict = click.option("--strict", is_flag=True, help="End with exit code 4 if a finding is an error.")
-seed = click.option("--seed", type=int, default=0, show_default=True, help="Seed; the same seed repeats the output.")
+seed = click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed; the same seed repeats the output."
+)
 interval = click.option(
-    "--interval", type=float, default=0.9, show_default=True, help="Probability that the intervals hold."
+    "--interval",
+    callback=quantity,
+    metavar="P",
+    default="0.9",
+    show_default=True,
+    help="Probability that the intervals hold, as 0.9 or 90%.",
 )
 
 reading = several(
@@ -58,7 +72,9 @@ rows = several(
 law = click.option("--law", "law_name", required=True, metavar="LAW", help="A law; `cptlaw laws` lists them.")
 
 search = several(
-    click.option("--delta", type=float, metavar="X", help="Huber threshold on log residuals. [default: the law's]"),
+    click.option(
+        "--delta", callback=quantity, metavar="X", help="Huber threshold on log residuals. [default: the law's]"
+    ),
     click.option("--starts", type=click.IntRange(1), help="Starts of the search. [default: the law's, mostly 64]"),
     seed,
 )
@@ -87,6 +103,30 @@ auto_restraint = click.option(
 )
 
 
+def same_rows(*but: str, **others: str | None) -> str:
+    """Return what was given of RUNS and the options that choose its rows and the law, for the next command.
+
+    Parameters
+    ----------
+    but
+        Names of parameters to leave out.
+    others
+        Options to say besides, or in the place of what was given.
+    """
+    context = click.get_current_context()
+    words: list[str] = []
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if name in but or name in others or name not in SAME:
+            continue
+        given = context.params.get(name)
+        for value in given if isinstance(given, tuple) else () if given is None else (given,):
+            words += [str(value)] if isinstance(parameter, click.Argument) else [parameter.opts[0], str(value)]
+    for name, text in others.items():
+        words += [] if text is None else [f"--{name}", text]
+    return shlex.join(words)
+
+
 def read_table(runs: str, options: dict[str, Any]) -> Runs:
     """Read the runs table with the options of `table`, taking them out of `options`; tell once what was assumed."""
     from cptlaw.runs import read_runs
@@ -99,6 +139,7 @@ def read_table(runs: str, options: dict[str, Any]) -> Runs:
 
 
 TABLE_OPTIONS = ("source_eval", "target_eval", "n_params_kind")
+SAME = {"runs", "law_name", "on", "where", "columns", *TABLE_OPTIONS, "fix", "tie", "bound", "prior", "schedules"}
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cptlaw.cli import options, plan_schedule
+from cptlaw.cli import Verbs, options, plan_schedule
 from cptlaw.cli.output import INFEASIBLE, show_json
 
 if TYPE_CHECKING:
     from cptlaw.planning import Plan
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 def plan() -> None:
     """Choose replay, tokens and size before the compute is spent.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -52,7 +53,8 @@ def laws(name: str | None, as_json: bool) -> None:
 @click.option("--on", required=True, type=click.Choice(["source", "target"]), help="The loss that they describe.")
 @click.option("--note", default="", metavar="TEXT", help="Where they come from, for the record.")
 @click.option("-o", "--output", required=True, metavar="FIT.json", type=click.Path(), help="Keep them in a file.")
-def given(law_name: str, params: str, on: str, note: str, output: str) -> None:
+@options.as_json
+def given(law_name: str, params: str, on: str, note: str, output: str, as_json: bool) -> None:
     """Keep given parameters, such as a paper's, as a fit to forecast and plan with.
 
     \b
@@ -67,18 +69,26 @@ def given(law_name: str, params: str, on: str, note: str, output: str) -> None:
         raise UsageError(f"--params {params!r}: expected K=V,K=V,.. as in alpha=0.34,beta=0.28.")
     found = cl.given_fit(law_name, {name.strip(): value for name, _, value in pairs}, on, note)  # type: ignore[arg-type]
     found.save(output)
+    if as_json:
+        show_json(found.to_dict())
+        return
     click.echo(found.summary())
-    show_next(f"cptlaw plan .. --{on} {output}")
+    show_next(f"cptlaw plan .. --{on} {shlex.quote(output)}")
 
 
 @click.command()
 @click.argument("name", required=False)
-def example(name: str | None) -> None:
+@options.as_json
+def example(name: str | None, as_json: bool) -> None:
     """Print the path of example runs that come with the package; without a name, list them."""
     from cptlaw import examples
 
-    for known in [name] if name else examples.EXAMPLES:
-        click.echo(examples.path(known) if name else known)
+    paths = {known: str(examples.path(known)) for known in ([name] if name else examples.EXAMPLES)}
+    if as_json:
+        show_json({"examples": paths})
+        return
+    for known, path in paths.items():
+        click.echo(path if name else known)
 
 
 @click.command()
@@ -105,7 +115,7 @@ def check(runs: str, law_name: str, on: str, where: str | None, strict: bool, as
         show_json(found.to_dict())
     else:
         click.echo(found.summary())
-        show_next(f"cptlaw fit {runs} --law {law_name} --on {on} -o FIT.json")
+        show_next(f"cptlaw fit {options.same_rows()} -o FIT.json")
     stop_on_errors(found.findings, strict)
 
 
@@ -213,7 +223,9 @@ def compare(runs: str, law_names: str, on: str, as_json: bool, **rest: Any) -> N
         click.echo(f"\n{', '.join(concerned)}:")
         show_findings(by_severity(finding for finding, names in of_law.items() if tuple(names) == concerned))
     best = found["law"].iloc[0] if found["law"].iloc[0] != "ptpp-oracle" else found["law"].iloc[min(1, len(found) - 1)]
-    show_next(f"cptlaw fit {runs} --law {best} --on {on} -o FIT.json")
+    filters = [text for text in (rest["where"], rest["fit_where"]) if text is not None]
+    chosen = f"({filters[0]}) and ({filters[1]})" if len(filters) == 2 else filters[0] if filters else None
+    show_next(f"cptlaw fit {options.same_rows(law=best, where=chosen)} -o FIT.json")
 
 
 @click.command()
@@ -275,7 +287,12 @@ def forecast(
     if (at is None) == (points is None):
         raise UsageError("forecast needs either --at K=V,K=V,.. or --points POINTS.csv.")
     read = [cl.load_fit(path) for path in fits]
-    found = cl.forecast(read, at if at is not None else read_points(str(points)), interval, weights, schedules)
+    asked: Any = at
+    if points is not None:
+        asked, notes = read_points(points)
+        for note in notes:
+            click.echo(f"note: {note}", err=True)
+    found = cl.forecast(read, asked, interval, weights, schedules)
     findings = [finding for row in found["findings"] for finding in row]
     if as_json:
         methods = [{"law": fit.law.spec, "on": fit.on, "interval_method": fit.interval_method} for fit in read]

@@ -20,9 +20,9 @@ from cptlaw.fitting.rollout_restraint import SPARE, STARTS, rollouts
 from cptlaw.fitting.stacking import stacking_weights
 from cptlaw.fitting.store import load_fit
 from cptlaw.laws.calculus import Array
-from cptlaw.runs.points import point
+from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
-from cptlaw.units import parse_quantity
+from cptlaw.units import parse_probability, parse_quantity
 
 DOUBT = ("doubt_form", "doubt_parameters", "doubt_noise")
 AVERAGE = "average"
@@ -33,7 +33,7 @@ REACH = 50.0  # standard deviations within which the ends are sought
 def forecast(
     fits: Fit | str | Path | Sequence[Fit | str | Path],
     at: Any,
-    interval: float | None = 0.9,
+    interval: float | str | None = 0.9,
     weights: Any = None,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
 ) -> pd.DataFrame:
@@ -44,7 +44,7 @@ def forecast(
     fits
         Fits, or their files.
     at
-        Rows with the inputs of the laws, or one point as text, such as
+        Rows with the inputs of the laws: a DataFrame, a mapping of columns, or one point as text, such as
         ``"n_params=8.1B,tokens=72B,replay=34%,ptpp=279"``.
     interval, weights
         As for `forecast_average`.
@@ -71,7 +71,9 @@ def forecast(
     read = [fit if isinstance(fit, Fit) else load_fit(fit) for fit in several]
     if schedules is not None:
         read = [fit.with_schedules(schedules) if fit.law.on_curves else fit for fit in read]
-    frame = point(at) if isinstance(at, str) else at
+    if interval is not None:
+        interval = parse_probability(interval, "interval (--interval)")
+    frame = as_points(at)
     tables = [fit.forecast(frame, interval).assign(law=fit.law.spec, on=fit.on) for fit in read]
     for on in dict.fromkeys(fit.on for fit in read):
         of_eval = [fit for fit in read if fit.on == on]
@@ -81,7 +83,7 @@ def forecast(
 
 
 def forecast_average(
-    fits: Sequence[Fit], frame: pd.DataFrame, interval: float | None = 0.9, weights: Any = None
+    fits: Sequence[Fit], frame: Any, interval: float | str | None = 0.9, weights: Any = None
 ) -> pd.DataFrame:
     """Average the forecasts of several laws that were fitted to the losses of one eval.
 
@@ -119,6 +121,9 @@ def forecast_average(
         raise UsageError(
             f"an average needs two or more fits of one eval; given: {len(fits)} fits of {', '.join(evals) or 'none'}."
         )
+    frame = as_points(frame)
+    if interval is not None:
+        interval = parse_probability(interval, "interval")
     share, notes = _weights(fits, weights)
     tables = [fit.forecast(frame, None) for fit in fits]
     centres = np.log(np.stack([table["loss"].to_numpy(dtype=float) for table in tables]))  # (laws, n)

@@ -18,7 +18,7 @@ from cptlaw.fitting.problem import Problem
 from cptlaw.fitting.restraint import Restraint
 from cptlaw.laws import Law, law
 from cptlaw.runs import Runs, read_runs
-from cptlaw.runs.points import point
+from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
 
 
@@ -93,7 +93,7 @@ def check(
     bound: Mapping[str, Any] | Iterable[str] | None = None,
     prior: Mapping[str, Any] | Iterable[str] | None = None,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
-    at: str | pd.DataFrame | None = None,
+    at: Any = None,
 ) -> Check:
     """Check runs against a law without fitting it.
 
@@ -121,7 +121,7 @@ def check(
         Restraint.build(chosen, fix, tie, bound, prior),
     )
     inputs = frame[[name for name in chosen.inputs if name in frame.columns]].astype(float)
-    asked = point(at) if isinstance(at, str) else pd.DataFrame() if at is None else at
+    asked = pd.DataFrame() if at is None else as_points(at)
     far = [finding for _, row in asked.iterrows() for finding in extrapolation(chosen, frame, row)]
     return Check(
         law=chosen,

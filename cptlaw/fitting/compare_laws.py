@@ -16,7 +16,6 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fit_law import Options, Training, fit_rows, training_rows
 from cptlaw.fitting.losses import huber
 from cptlaw.fitting.metrics import METRIC_DELTA, METRICS, metrics
-from cptlaw.fitting.restraint import Restraint
 from cptlaw.fitting.splits import Fold, split
 from cptlaw.fitting.stacking import mean_and_error, stacking_weights
 from cptlaw.laws import Law, law
@@ -123,12 +122,7 @@ def compare(
     given = runs if isinstance(runs, Runs) else read_runs(runs)
     outcomes: dict[str, _Outcome | str] = {}
     for candidate in chosen:
-        options = Options(
-            candidate.delta if delta is None else delta,
-            candidate.starts if starts is None else starts,
-            seed,
-            Restraint(),
-        )
+        options = Options.build(candidate, delta, starts, seed)
         try:
             training = training_rows(candidate, given, on, where, schedules if candidate.on_curves else None)
             folds, notes = _folds(training, given, fit_where, test_where, anchors_where, cv)

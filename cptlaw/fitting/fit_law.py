@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.runs import Runs, read_runs
 from cptlaw.schedules import Schedule
+from cptlaw.units import parse_quantity
 
 DEFAULT_STARTS = Law.starts
 AGREE = 1e-3  # starts whose polished objective is within this share of the best agree with it
@@ -73,6 +73,27 @@ class Options:
     seed: int = 0
     restraint: Restraint = field(default_factory=Restraint)
     rollout: Mapping[str, Any] | None = None
+
+    @classmethod
+    def build(
+        cls, chosen: Law, delta: Any = None, starts: Any = None, seed: Any = 0, restraint: Restraint | None = None
+    ) -> Options:
+        """Check what a user asks for, with the law's own threshold and starts where nothing is asked.
+
+        Raises
+        ------
+        UsageError
+            If a value is unusable.
+        """
+        threshold = chosen.delta if delta is None else parse_quantity(delta, "delta (--delta)")
+        if not threshold > 0:
+            raise UsageError(f"delta (--delta): {delta!r}. Expected a positive number, such as 0.02.")
+        return cls(
+            threshold,
+            chosen.starts if starts is None else _whole(starts, "starts (--starts)", 1),
+            _whole(seed, "seed (--seed)", 0),
+            restraint or Restraint(),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -144,12 +165,7 @@ def fit(
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     training = training_rows(chosen, table, on, where, schedules)
     rows = chosen.training_rows(training.frame, None)
-    options = Options(
-        _positive(chosen.delta if delta is None else delta, "delta"),
-        chosen.starts if starts is None else starts,
-        seed,
-        Restraint.build(chosen, fix, tie, bound, prior),
-    )
+    options = Options.build(chosen, delta, starts, seed, Restraint.build(chosen, fix, tie, bound, prior))
     training = replace(training, frame=rows)
     if restraint == "auto":
         from cptlaw.fitting.rollout_restraint import choose
@@ -182,14 +198,14 @@ def training_rows(
     rows = table.on(on)
     name = str(rows.frame["eval"].iloc[0])
     if isinstance(chosen, CurveLaw):
-        rows = rows.where(where) if where else rows
+        rows = rows if where is None else rows.where(where)
         rows.require([column for column in ("n_params",) if column in chosen.inputs])
         frame, known, notes = curve_rows(chosen, rows.frame, schedules, table.label)
         return Training(chosen, frame, table.role(name), name, notes, known)
     if schedules is not None:
         raise UsageError(f"law {chosen.name} reads no schedules; --schedules goes with laws of loss curves.")
     rows = replace(rows, frame=chosen.prepare(rows.frame))
-    if where:
+    if where is not None:
         rows = rows.where(where)
     total = len(rows)
     rows = rows.where("tokens == 0") if chosen.on_base_models else rows.adapted()
@@ -389,7 +405,8 @@ def log_residuals(problem: Problem, c: Array, z: Array) -> Array:
     return residual
 
 
-def _positive(value: float, name: str) -> float:
-    if not (math.isfinite(value) and value > 0):
-        raise UsageError(f"{name}={value}: expected a positive number.")
-    return float(value)
+def _whole(value: Any, name: str, lowest: int) -> int:
+    number = parse_quantity(value, name)
+    if number != int(number) or number < lowest:
+        raise UsageError(f"{name}: {value!r}. Expected a whole number, {lowest} or more.")
+    return int(number)

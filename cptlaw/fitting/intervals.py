@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.errors import DataError, UsageError
+from cptlaw.errors import DataError
 from cptlaw.findings import Finding
 from cptlaw.fitting import newton
 from cptlaw.fitting.objective import Objective
 from cptlaw.fitting.profile import noise, profile, t_quantile
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.runs.points import as_points
+from cptlaw.units import format_percent, format_quantity, parse_probability
 
 if TYPE_CHECKING:
     from cptlaw.fitting.result import Fit
@@ -60,12 +61,12 @@ def noise_draws(fit: Fit, count: int) -> Array:
     return inflation * rng.choice(residual - residual.mean(), size=count)
 
 
-def forecast(fit: Fit, frame: pd.DataFrame, interval: float | None) -> pd.DataFrame:
+def forecast(fit: Fit, rows: Any, interval: float | str | None) -> pd.DataFrame:
     """Forecast rows; see `Fit.forecast`."""
-    if interval is not None and not 0 < interval < 1:
-        raise UsageError(f"interval={interval}: expected a probability between 0 and 1, such as 0.9.")
-    asked = frame
-    frame = fit.completed(frame)
+    if interval is not None:
+        interval = parse_probability(interval, "interval (--interval)")
+    asked = as_points(rows)
+    frame = fit.completed(asked)
     _forecastable(fit, frame)
     out = asked.copy() if fit.law.on_curves else frame.copy()
     out["loss"] = fit.predict(frame)

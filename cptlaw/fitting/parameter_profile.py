@@ -15,6 +15,7 @@ from cptlaw.fitting.objective import Objective
 from cptlaw.fitting.problem import Problem
 from cptlaw.fitting.profile import design_effects_along, noise, t_quantile
 from cptlaw.laws.calculus import Array, Jet
+from cptlaw.units import parse_probability
 
 if TYPE_CHECKING:
     from cptlaw.fitting.result import Fit
@@ -65,8 +66,7 @@ def parameter_intervals(fit: Fit, interval: float = 0.9) -> pd.DataFrame:
     """
     if fit.n_runs < MIN_RUNS:
         raise UsageError(f"{fit.n_runs} runs cannot say how runs differ; intervals need at least {MIN_RUNS}.")
-    if not 0 < interval < 1:
-        raise UsageError(f"interval={interval}: expected a probability between 0 and 1, such as 0.9.")
+    interval = parse_probability(interval, "interval")
     problem = fit.problem()
     scale = noise(fit).rise * t_quantile(interval, max(fit.n_runs - 1, 1)) ** 2
     effects = design_effects_along(fit, problem, _gradients(fit, problem))

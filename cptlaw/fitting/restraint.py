@@ -74,12 +74,16 @@ class Restraint:
         UsageError
             If a name is unknown, a value lies outside the law's range, or two restraints contradict each other.
         """
-        fixed = {name: _number(name, value) for name, value in _pairs(fix, "--fix", "alpha=0.34").items()}
+        fixed = {
+            name: parse_quantity(value, f"--fix {name}") for name, value in _pairs(fix, "--fix", "alpha=0.34").items()
+        }
         bounds = {
-            name: _two(name, value, "low:high") for name, value in _pairs(bound, "--bound", "beta=0.1:0.6").items()
+            name: _two("--bound", name, value, "LOW:HIGH, as in beta=0.1:0.6")
+            for name, value in _pairs(bound, "--bound", "beta=0.1:0.6").items()
         }
         priors = {
-            name: Prior(*_two(name, value, "mean:sd")) for name, value in _pairs(prior, "--prior", "E=1.8:0.1").items()
+            name: Prior(*_two("--prior", name, value, "MEAN:SD, as in E=1.8:0.1"))
+            for name, value in _pairs(prior, "--prior", "E=1.8:0.1").items()
         }
         tied = tuple(tuple(_names(group)) for group in (tie or ()))
         restraint = cls(fixed, tied, bounds, priors)
@@ -189,12 +193,9 @@ def _names(group: Any) -> list[str]:
     return [name.strip() for name in group.split(",")] if isinstance(group, str) else [str(name) for name in group]
 
 
-def _number(name: str, value: Any) -> float:
-    return parse_quantity(value, name)
-
-
-def _two(name: str, value: Any, form: str) -> tuple[float, float]:
-    parts = value.split(":") if isinstance(value, str) else list(value)
+def _two(flag: str, name: str, value: Any, form: str) -> tuple[float, float]:
+    parts = value.split(":") if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
     if len(parts) != 2:
-        raise UsageError(f"{name}={value}: expected {form}.")
-    return _number(name, parts[0]), _number(name, parts[1])
+        raise UsageError(f"{flag} {name}={value}: expected {form}.")
+    first, second = (parse_quantity(part, f"{flag} {name}") for part in parts)
+    return first, second

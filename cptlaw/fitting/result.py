@@ -18,6 +18,7 @@ from cptlaw.fitting.stretches import along_runs, stretches
 from cptlaw.laws.base import Law, Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
+from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
 
 if TYPE_CHECKING:
@@ -94,15 +95,17 @@ class Fit:
         loss = self.data["loss"].to_numpy(dtype=float)
         return Problem(self.law, self.law.bind(self.data, self.role), loss, self.options.restraint)
 
-    def predict(self, frame: pd.DataFrame) -> Array:
+    def predict(self, frame: Any) -> Array:
         """Return the fitted loss of each row of `frame`, nats per token, shape (n,).
 
-        For laws of loss curves a row may name ``run`` and ``step`` in the place of areas; see `with_schedules`.
+        `frame` is whatever `cptlaw.runs.points.as_points` reads: a DataFrame or a mapping of columns, aliases and units
+        included. For laws of loss curves a row may name ``run`` and ``step`` instead of areas; see `with_schedules`.
         """
         return self.law.predict(self.params, self.completed(frame), self.role)
 
-    def completed(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def completed(self, frame: Any) -> pd.DataFrame:
         """Return rows with the inputs that the law computes from fitted rows or from schedules."""
+        frame = as_points(frame)
         if isinstance(self.law, CurveLaw):
             return self.law.attach(frame, self.schedules)
         return self.law.complete(frame, self.data)
@@ -140,13 +143,13 @@ class Fit:
         found: dict[str, float] = self._cache["effective"]
         return found
 
-    def forecast(self, frame: pd.DataFrame, interval: float | None = 0.9) -> pd.DataFrame:
+    def forecast(self, frame: Any, interval: float | str | None = 0.9) -> pd.DataFrame:
         """Return the rows of `frame` with loss, lo, hi and findings.
 
         Parameters
         ----------
         frame
-            Rows with the law's inputs, raw units.
+            Rows with the law's inputs, raw units; whatever `cptlaw.runs.points.as_points` reads.
         interval
             Probability that a measured loss lies between lo and hi: the profile of the objective along the forecast,
             which is wide where the data is silent, and the noise of a measurement. ``None`` leaves the two columns out.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
+from cptlaw.runs.schema import canonical_name
 
 KINDS = ("leave-one-out", "k-fold", "leave-p-out", "rollout")
 FORMS = "leave-one-out:COLUMN, k-fold:COLUMN:K, leave-p-out:COLUMN:P or rollout:COLUMN"
@@ -101,6 +102,8 @@ def _read(text: str, frame: pd.DataFrame) -> tuple[str, str, int]:
     if len(rest) != wanted or not all(rest):
         raise UsageError(f"--cv {text!r}: expected {FORMS}.")
     column, number = rest[0], 0
+    if column not in frame.columns:
+        column = canonical_name(column) or column
     if column not in frame.columns:
         known = [str(name) for name in frame.columns]
         raise UsageError(

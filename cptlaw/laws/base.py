@@ -21,6 +21,7 @@ from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array, Jet, Positive
 from cptlaw.laws.token_curve import TokenCurve, curve_of
+from cptlaw.runs.points import as_points
 
 Role = Literal["source", "target", "other"]
 RatioOf = Literal["source", "own", "target"]
@@ -286,8 +287,9 @@ class Law:
             roles = np.full(len(frame), role or "target")
         strange = ~np.isin(roles, ("source", "target"))
         if strange.any():
+            name = "this eval" if role else f"eval {str(roles[strange][0])!r}"
             raise UsageError(
-                f"law {self.name} needs to know whether eval {roles[strange][0]!r} measures the source or the target "
+                f"law {self.name} needs to know whether {name} measures the source or the target "
                 f"corpus, because its ratio is the share of the eval's own corpus. Name it with --source-eval or "
                 f"--target-eval (source_eval=, target_eval= in the library)."
             )
@@ -338,7 +340,8 @@ class Law:
         params
             All parameters by name, in the law's units.
         frame
-            Rows with the columns of `inputs`, in raw parameters and raw tokens.
+            Rows with the columns of `inputs`, in raw parameters and raw tokens; whatever
+            `cptlaw.runs.points.as_points` reads.
         role
             Role of the eval; from the column ``eval`` where absent, target where there is none.
 
@@ -351,6 +354,7 @@ class Law:
         >>> round(float(law("chinchilla").predict(epoch, row)[0]), 3)
         1.973
         """
+        frame = as_points(frame)
         x = self.bind(frame, role)
         with np.errstate(over="ignore", divide="ignore"):
             loss = self.evaluate(self.fitted(self.check_params(params)), x)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.units import format_percent, parse_quantity
+from cptlaw.units import format_percent, parse_probability, parse_quantity
 
 Word = TypeVar("Word", bound=str)
 
@@ -53,10 +53,7 @@ def probability(value: Any, name: str) -> float:
     UsageError
         If the value lies outside.
     """
-    number = parse_quantity(value, label(name))
-    if not 0 < number < 1:
-        raise UsageError(f"{label(name)}: {value!r} is no probability between 0 and 1. Expected, for instance, 0.9.")
-    return number
+    return parse_probability(value, label(name))
 
 
 def one_of(value: Any, name: str, words: Sequence[Word]) -> Word:

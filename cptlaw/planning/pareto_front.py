@@ -98,7 +98,7 @@ def pareto(
     n_params: Any,
     budget: Any,
     ptpp: Any = None,
-    points: int = 50,
+    points: int = 20,
     base_source_loss: Any = None,
     reference: str = "measured",
     base_law: Any = None,

@@ -188,7 +188,7 @@ def _fitted_replay(sides: list[Side]) -> tuple[float, float]:
     for side in sides:
         levels = side.fitted_replay
         if len(levels):
-            mixed = levels[levels < 1] if np.any(levels < 1) else levels
+            mixed = levels[levels < 1] if np.any(levels < 1) and not side.fit.data.empty else levels
             lows.append(float(mixed[0]))
             highs.append(float(mixed[-1]))
     if not lows:

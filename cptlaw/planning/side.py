@@ -18,6 +18,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.laws.token_curve import TokenCurve
 
 KNOWN_INPUTS = ("n_params", "tokens", "replay", "ptpp")
+GIVEN_ATPP = (1e-3, 1e4)  # tokens per parameter between which plans look where parameters were given, not fitted
 
 
 @dataclass(frozen=True)
@@ -106,14 +107,18 @@ class Side:
 
     @property
     def fitted_tokens(self) -> tuple[float, float]:
-        """Smallest and largest fitted tokens, raw."""
+        """Smallest and largest fitted tokens, raw; for given parameters, whatever CPT may sensibly spend."""
+        if self.fit.data.empty:
+            return GIVEN_ATPP[0] * self.n_params, GIVEN_ATPP[1] * self.n_params
         values = self.fit.data["tokens"].to_numpy(dtype=float)
         return float(values.min()), float(values.max())
 
     @property
     def fitted_replay(self) -> Array:
-        """The fitted levels of replay, sorted; empty where the law does not read it."""
-        return np.unique(self.fit.data["replay"].to_numpy(dtype=float)) if self.reads_replay else np.array([])
+        """The fitted levels of replay, sorted; empty where the law does not read it, all for given parameters."""
+        if not self.reads_replay:
+            return np.array([])
+        return np.array([0.0, 1.0]) if self.fit.data.empty else np.unique(self.fit.data["replay"].to_numpy(dtype=float))
 
     @property
     def knows_doubt(self) -> bool:
@@ -165,7 +170,7 @@ class Side:
 
     def _weakness(self) -> tuple[Finding, ...]:
         """Say where the fit itself cannot be trusted."""
-        if self.fit.status == "converged" and self.fit.rank == self.fit.n_free:
+        if self.fit.data.empty or (self.fit.status == "converged" and self.fit.rank == self.fit.n_free):
             return ()
         return (
             Finding(

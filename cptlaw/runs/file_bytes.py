@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cptlaw.errors import DataError, did_you_mean
 
+STDIN = Path("/dev/stdin")
 UTF8_MARK = b"\xef\xbb\xbf"
 
 # The longer mark first: UTF-32 begins with the mark of UTF-16.
@@ -32,7 +33,7 @@ def existing_file(path: Path) -> Path:
     try:
         if path.is_dir():
             raise DataError(f"{path} is a folder. Expected a file of runs, such as {path / 'runs.csv'}.")
-        if path.is_file():
+        if path.is_file() or path.is_fifo() or path == STDIN:
             return path
         beside = sorted(other.name for other in path.parent.iterdir()) if path.parent.is_dir() else []
     except (OSError, ValueError) as error:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
+from cptlaw.runs.dataframe import from_dataframe
+from cptlaw.runs.naming import Naming, name_columns
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.read import load_table
 from cptlaw.runs.schema import COLUMNS, canonical_name
+from cptlaw.runs.table import Runs
 from cptlaw.runs.validate import checked_numbers
 from cptlaw.units import parse_quantity
 
@@ -53,10 +57,17 @@ def point(text: str) -> pd.DataFrame:
     return frame
 
 
-def read_points(source: Any) -> pd.DataFrame:
+def read_points(source: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Read a table of points: a file or a DataFrame with the columns of a runs table, without losses.
 
     Numbers may carry units; other columns are kept as they are.
+
+    Returns
+    -------
+    frame
+        One row per point.
+    notes
+        Which columns were read under other names.
 
     Raises
     ------
@@ -64,9 +75,73 @@ def read_points(source: Any) -> pd.DataFrame:
         If the file cannot be read, or values are bad: file, row and column are named.
     """
     raw, naming = load_table(source, None)
-    frame = raw.frame.rename(columns={found: name for name, found in naming.file_columns.items()})
+    frame = _renamed(raw.frame, naming)
     _check(frame, raw.label)
-    return frame.drop(columns=[name for name in ("loss", "lo", "hi", "findings") if name in frame.columns])
+    return frame.drop(
+        columns=[name for name in ("loss", "lo", "hi", "findings") if name in frame.columns]
+    ), naming.notes
+
+
+def as_points(source: Any) -> pd.DataFrame:
+    """Return rows to forecast as the laws read them: canonical columns, plain numbers.
+
+    Parameters
+    ----------
+    source
+        A DataFrame of pandas or polars, a pyarrow Table, `Runs`, a mapping from columns to values, or one point as
+        text. Aliases of columns, and numbers with units, are accepted; other columns are kept as they are.
+
+    Returns
+    -------
+    DataFrame
+        The source itself where nothing has to be read; an index of pandas is kept.
+
+    Raises
+    ------
+    DataError
+        If a number cannot be read or is impossible: row and column are named.
+    UsageError
+        If the source is not a table.
+
+    Examples
+    --------
+    >>> as_points({"N": "8.1B", "replay": ["25%", "34%"]}).to_dict("records")
+    [{'n_params': 8100000000.0, 'replay': 0.25}, {'n_params': 8100000000.0, 'replay': 0.34}]
+    """
+    if isinstance(source, str):
+        return point(source)
+    if isinstance(source, Runs):
+        return source.frame
+    if isinstance(source, Mapping):
+        several = any(pd.api.types.is_list_like(value) for value in source.values())
+        source = pd.DataFrame(source if several else [source])
+    frame = source if isinstance(source, pd.DataFrame) else from_dataframe(source).frame
+    if all(_is_plain(str(name), frame) for name in frame.columns):
+        return frame
+    frame = _renamed(frame, name_columns(map(str, frame.columns), None, "points"))
+    problems = Problems("points")
+    for name in frame.columns:
+        if not _is_plain(str(name), frame):
+            frame[name] = checked_numbers(frame[name], COLUMNS[str(name)], problems)
+    problems.raise_if_any()
+    return frame
+
+
+def _is_plain(name: str, frame: pd.DataFrame) -> bool:
+    """Whether a column needs no reading: not an alias of one that is missing, and numbers where they are expected."""
+    canonical = canonical_name(name)
+    if canonical is None or (canonical != name and canonical in frame.columns):
+        return True
+    dtype = frame[name].dtype
+    return canonical == name and (not COLUMNS[name].numeric or (isinstance(dtype, np.dtype) and dtype.kind in "fiu"))
+
+
+def _renamed(frame: pd.DataFrame, naming: Naming) -> pd.DataFrame:
+    """Return a copy under canonical names, with a column that serves as two of them under both."""
+    taken = set(naming.file_columns.values())
+    columns = {name: frame[found] for name, found in naming.file_columns.items()}
+    columns |= {str(name): frame[name] for name in frame.columns if name not in taken and name not in columns}
+    return pd.DataFrame(columns, index=frame.index)
 
 
 def _check(frame: pd.DataFrame, label: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from cptlaw.errors import DataError, UsageError
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
-from cptlaw.runs.file_bytes import existing_file
+from cptlaw.runs.file_bytes import STDIN, existing_file
 from cptlaw.runs.json_file import read_json
 from cptlaw.runs.naming import Naming, name_columns
 from cptlaw.runs.parquet_file import read_parquet
@@ -34,8 +34,8 @@ def read_runs(
     Parameters
     ----------
     source
-        A path to a file (CSV, TSV, JSON Lines, each also with ``.gz``, or Parquet), a DataFrame of pandas or polars, a
-        pyarrow Table, or runs that were read before.
+        A path to a file (CSV, TSV, JSON Lines, each also with ``.gz``, or Parquet), ``"-"`` for CSV on standard input,
+        a DataFrame of pandas or polars, a pyarrow Table, or runs that were read before.
     columns
         Column of cptlaw -> column of the file, where neither the name nor an alias tells, as ``{"eval": "domain"}``.
     source_eval, target_eval
@@ -87,11 +87,12 @@ def load_table(source: Any, columns: Mapping[str, str] | None) -> tuple[RawTable
     if not isinstance(source, str | Path):
         raw = from_dataframe(source)
         return raw, name_columns(raw.frame.columns, columns, raw.label)
-    path = existing_file(Path(source))
-    label = str(path)
+    piped = str(source) == "-"
+    path = existing_file(STDIN if piped else Path(source))
+    label = "stdin" if piped else str(path)
     endings = [ending.lower() for ending in path.suffixes[-2:]]
     ending = endings[-2] if len(endings) == 2 and endings[-1] == ".gz" else endings[-1] if endings else ""
-    if ending in (".csv", ".tsv"):
+    if ending in (".csv", ".tsv") or (not ending and (piped or path.is_fifo())):
         delimiter = "\t" if ending == ".tsv" else ","
         raw = read_csv(path, label, lambda header: name_columns(header, columns, label).text_columns, delimiter)
     elif ending in (".jsonl", ".ndjson", ".json"):

@@ -74,6 +74,11 @@ def _remedy(frame: pd.DataFrame, keys: pd.DataFrame, is_eval_assumed: bool) -> s
         )
     if apart:
         return f"The rows differ in {apart[0]!r}: make it a part of the name of the run, or remove the repeats."
+    if is_eval_assumed:
+        return (
+            "There is no column 'eval', so that every loss counts as one of eval 'target': add it if the rows are of "
+            "several validation sets; else remove the repeats."
+        )
     return "Remove the repeats, or give each rerun a name of its own in the column 'run'."
 
 

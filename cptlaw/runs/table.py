@@ -271,7 +271,10 @@ class Runs:
     def _no_eval(self, eval: str) -> str:
         listed = ", ".join(map(repr, self.evals))
         if eval in ("source", "target"):
-            return f"no eval has the role {eval!r}. Evals found: {listed}. Say which one it is with {eval}_eval."
+            return (
+                f"no eval has the role {eval!r}. Evals found: {listed}. Say which one it is with "
+                f"{eval}_eval= (--{eval}-eval)."
+            )
         return f"no eval {eval!r}.{did_you_mean(eval, self.evals)} Evals found: {listed}."
 
     def _keep(self, mask: npt.NDArray[np.bool_]) -> Runs:

@@ -76,7 +76,9 @@ def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None)
     order = [*(name for name in COLUMNS if name in data), *(name for name in data if name not in COLUMNS)]
     frame = pd.DataFrame({name: data[name] for name in order}, index=pd.Index(rows, name=ROW))
     kind = _checked_kind(frame, n_params_kind, problems) or naming.n_params_kind
-    if "run" not in assumed:
+    # Rows whose step or tokens could not be read would look alike; what is wrong with them has been said.
+    unread = any(f"column {name!r}" in text for name in ("step", "tokens") for text in problems.messages)
+    if "run" not in assumed and not unread:
         add_repeated_rows(frame, "eval" in assumed, problems)
     _check_tokenizers(frame, problems)
     problems.raise_if_any()
