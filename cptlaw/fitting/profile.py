@@ -20,6 +20,7 @@ from scipy import special
 
 from cptlaw.fitting import newton
 from cptlaw.fitting.identify import jacobian
+from cptlaw.fitting.losses import observation_weight
 from cptlaw.fitting.objective import Objective, Pull
 from cptlaw.fitting.problem import Problem
 from cptlaw.laws.calculus import Array, Positive
@@ -59,11 +60,7 @@ def noise(fit: Fit) -> Noise:
     """Estimate the scatter from the residuals of the fit."""
     residual, delta = fit.residuals(), fit.options.delta
     correction = fit.n_points / max(fit.n_points - fit.rank, 1)
-    pull = np.clip(residual, -delta, delta)
-    # With a threshold below the noise few rows lie within it, so their density is taken over a wider window.
-    window = max(delta, 0.5 * 1.4826 * float(np.median(np.abs(residual))), 1e-12)
-    inside = float(np.mean(np.abs(residual) <= window)) * delta / window
-    rise = 0.5 * float(np.mean(pull**2)) / max(inside, 1e-3) * correction
+    rise = 0.5 * observation_weight(residual, delta, correction)
     return Noise(rise=max(rise, 1e-24), spread=max(float(np.sqrt(np.mean(residual**2) * correction)), 1e-12))
 
 

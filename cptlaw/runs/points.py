@@ -138,9 +138,10 @@ def _is_plain(name: str, frame: pd.DataFrame) -> bool:
 
 def _renamed(frame: pd.DataFrame, naming: Naming) -> pd.DataFrame:
     """Return a copy under canonical names, with a column that serves as two of them under both."""
-    taken = set(naming.file_columns.values())
-    columns = {name: frame[found] for name, found in naming.file_columns.items()}
-    columns |= {str(name): frame[name] for name in frame.columns if name not in taken and name not in columns}
+    columns: dict[str, pd.Series] = {}
+    for column in frame.columns:
+        names = [name for name, found in naming.file_columns.items() if found == column]
+        columns |= dict.fromkeys(names or [str(column)], frame[column])
     return pd.DataFrame(columns, index=frame.index)
 
 
