@@ -1,20 +1,23 @@
 """Fits of loss curves: cptlaw beside the way in which the laws were published, on the same curves in one run.
 
-    python -m benchmarks.curve_fits [--data FOLDER] [--quick]
+    python -m benchmarks.curve_fits [--data FOLDER] [--quick | --restraint [--without-hold-out]]
 
 - lr-annealing (arXiv:2408.11029): L-BFGS-B with finite differences from 54 starts, bounds and tolerances of its code.
 - multi-power (arXiv:2503.12811): L-BFGS-B from a grid of 135 starts on the law with every change of the learning rate
   taking effect at once, then AdamW on the law itself, at most 200 steps with patience 20. Its gradient is written out
   here in NumPy over all pairs of steps and points, which costs less than the automatic one of the authors.
 
-Fitted are the authors' training curves; the errors are on their test curves, which neither way has seen.
+Fitted are the authors' training curves; the errors are on their test curves, which neither way has seen. With
+``--restraint`` the fits choose their restraint by rollouts within the fitted curves, and are averaged; first on curves of
+lr_schedules (arXiv:2501.18965), on which the rule may be judged and changed, then on the test curves, on which not.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +28,7 @@ import cptlaw as cl
 from benchmarks.harness import Array, Beside, Clock, data_file, huber_sum, machine, progress, seconds, table, times
 from benchmarks.mpl_curves import mpl_schedules
 from cptlaw.laws import law
-from cptlaw.schedules import Schedule
+from cptlaw.schedules import Phase, Schedule
 
 DELTA = 1e-3
 SIZES = (25e6, 100e6)
@@ -169,12 +172,89 @@ def measure(
     ]
 
 
+@dataclass(frozen=True)
+class Unseen:
+    """Curves to fit, and rows of other schedules and later steps to forecast."""
+
+    label: str
+    fitted: pd.DataFrame
+    test: pd.DataFrame
+    schedules: dict[str, Schedule]
+
+
+# Of lr_schedules: runs to fit, runs to forecast, last fitted step. The rule was made on these, before mpl_lr_curves.
+DEVELOPMENT = {
+    "124M, peak 0.0005": (("S122", "S137", "S214"), ("S123", "S138", "S231"), 25_000),
+    "124M, peak 0.001": (("S124", "S125", "S232"), ("S126", "S127", "S139", "S140", "S232"), 25_000),
+    "124M, peak 0.002": (("S128", "S129", "S233"), ("S130", "S131", "S141", "S142", "S233"), 25_000),
+    "208M, peak 0.001": (("S132", "S133", "S219"), ("S134", "S220", "S221"), 40_000),
+}
+SETTLED = 600, 4000  # first step fitted, first step forecast
+
+
+def development(folder: str | None) -> Iterator[Unseen]:
+    """Short cosines and a constant rate, or three cosines, and the runs of twice their length."""
+    runs = pd.read_csv(data_file("lr_schedules_runs.csv", folder)).set_index("run_id")
+    curves = pd.read_csv(data_file("lr_schedules_curves.csv", folder)).rename(columns={"run_id": "run"})
+    curves = curves[curves["step"] >= SETTLED[0]].groupby(["run", "step"], as_index=False)["loss"].mean()
+    curves = curves.assign(eval="val")
+    for label, (fitted, asked, last) in DEVELOPMENT.items():
+        schedules = {}
+        for run in {*fitted, *asked}:
+            row = runs.loc[run]
+            end = {"cos_min0.0": 0.0, "cos_min0.1": 0.1}.get(row["schedule_form"])
+            shape = {"schedule": "constant"} if end is None else {"schedule": "cosine", "end": end * row["peak_lr"]}
+            schedules[run] = Schedule(
+                [Phase("pretrain", int(row["iters"]), peak=row["peak_lr"], warmup=int(row["warmup"]), **shape)]
+            )
+        early = curves["run"].isin(fitted) & (curves["step"] <= last)
+        later = curves["run"].isin(asked) & (curves["step"] > SETTLED[1]) & ~early
+        yield Unseen(label, curves[early], curves[later], schedules)
+
+
+def hold_out(folder: str | None) -> Iterator[Unseen]:
+    """The training and test curves of the multi-power law's authors."""
+    source = pd.read_csv(data_file("mpl_lr_curves.csv", folder)).rename(columns={"run_id": "run"})
+    for size in SIZES:
+        rows = source[source["n_params"] == size].assign(eval="val")
+        train = rows["split"] == "train"
+        yield Unseen(f"hold-out {size / 1e6:g}M", rows[train], rows[~train], mpl_schedules(rows))
+
+
+def restrained(folder: str | None, without_hold_out: bool) -> str:
+    """Return the table of fits with restraint chosen by rollouts within the fitted curves, and of their averages."""
+    printed = []
+    for case in [*development(folder), *([] if without_hold_out else hold_out(folder))]:
+        fits, errors, chosen, clock = [], [], [], Clock()
+        for spec in ("multi-power", "lr-annealing:warmup=actual"):
+            progress(f"{case.label}: {spec}, restraint by rollout")
+            with clock.running():
+                fit = cl.fit(spec, case.fitted, on="val", schedules=case.schedules, restraint="auto")
+            fits.append(fit.with_schedules(case.schedules))
+            errors.append(missed_by(fits[-1].predict(case.test), case.test))
+            chosen.append((fit.options.rollout or {})["chosen"])
+        for weights in ("equal", "stack"):
+            found = cl.forecast(fits, case.test, interval=None, weights=weights)
+            mean = found[found["law"] == "average"].reset_index(drop=True)
+            errors.append(missed_by(mean["loss"].to_numpy(dtype=float), case.test))
+            note = next(finding.message for finding in mean["findings"][0] if finding.code == "average")
+        share = note.partition("multi-power ")[2][:4]
+        printed.append([case.label, "; ".join(chosen), seconds(clock.cpu), *errors, share])
+    headers = ["fitted, forecast", "restraint of multi-power; of lr-annealing", "CPU", "multi-power", "lr-annealing"]
+    return table([*headers, "equal weights", "weights by rollout", "of which multi-power"], printed)
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of the real measurements")
     parser.add_argument("--quick", action="store_true", help="a few starts and steps: says nothing about speed")
+    parser.add_argument("--restraint", action="store_true", help="restraint chosen by rollout, instead of the timings")
+    parser.add_argument("--without-hold-out", action="store_true", help="with --restraint: only lr_schedules")
     arguments = parser.parse_args()
+    if arguments.restraint:
+        print(restrained(arguments.data, arguments.without_hold_out))
+        return
     source = pd.read_csv(data_file("mpl_lr_curves.csv", arguments.data)).rename(columns={"run_id": "run"})
     every = 27 if arguments.quick else 1
     printed = []

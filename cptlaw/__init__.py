@@ -17,7 +17,20 @@ if TYPE_CHECKING:
     from cptlaw import planning as plan
     from cptlaw.errors import CptlawError, DataError, FitError, UsageError
     from cptlaw.findings import Finding
-    from cptlaw.fitting import Check, Fit, check, compare, fit, forecast, forecast_run, given_fit, load_fit
+    from cptlaw.fitting import (
+        Check,
+        Fit,
+        check,
+        compare,
+        fit,
+        fit_out_of_domain,
+        fit_shift,
+        forecast,
+        forecast_run,
+        given_fit,
+        load_fit,
+        shift_of_runs,
+    )
     from cptlaw.importing import import_logs
     from cptlaw.laws import Law, law
     from cptlaw.planning import suggest
@@ -45,6 +58,8 @@ _HOMES = {
     "examples": "cptlaw.examples",
     "figures": "cptlaw.reporting.figures",
     "fit": "cptlaw.fitting",
+    "fit_out_of_domain": "cptlaw.fitting",
+    "fit_shift": "cptlaw.fitting",
     "forecast": "cptlaw.fitting",
     "forecast_run": "cptlaw.fitting",
     "given_fit": "cptlaw.fitting",
@@ -54,6 +69,7 @@ _HOMES = {
     "plan": "cptlaw.planning",
     "read_runs": "cptlaw.runs",
     "report": "cptlaw.reporting",
+    "shift_of_runs": "cptlaw.fitting",
     "suggest": "cptlaw.planning",
 }
 _MODULES = {"examples", "figures", "plan"}
@@ -75,6 +91,8 @@ __all__ = [
     "examples",
     "figures",
     "fit",
+    "fit_out_of_domain",
+    "fit_shift",
     "forecast",
     "forecast_run",
     "given_fit",
@@ -84,6 +102,7 @@ __all__ = [
     "plan",
     "read_runs",
     "report",
+    "shift_of_runs",
     "suggest",
 ]
 

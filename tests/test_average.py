@@ -151,3 +151,27 @@ def test_command_line(fits, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["forecast", *files, "--at", POINT, "--weights", "equal"])
     assert "average of target" in capsys.readouterr().out
+
+
+def test_averages_of_curve_laws_are_weighted_by_rollouts():
+    """Each law reads the areas of its own options; the true one gets the weight."""
+    from cptlaw.laws import law
+    from cptlaw.schedules import Phase, Schedule
+
+    shapes = {"cosine": {}, "wsd": {"decay": 1500}, "constant": {}}
+    runs = {
+        name: Schedule([Phase("pretrain", 6000, name, peak=2e-4, warmup=200, **rest)]) for name, rest in shapes.items()
+    }
+    built = law("lr-annealing")
+    steps = [(run, step) for run in runs for step in range(300, 6001, 100)]
+    rows = built.attach(pd.DataFrame(steps, columns=["run", "step"]), runs)
+    loss = built.predict({"L0": 2.6, "A": 0.5, "C": 0.4, "alpha": 0.5}, rows)
+    noise = 0.001 * np.random.default_rng(0).standard_normal(len(rows))
+    table = rows[["run", "step"]].assign(eval="val", loss=loss * np.exp(noise))
+    names = ("lr-annealing", "lr-annealing:decay=0.99")  # the same columns, with other values
+    fits = [cl.fit(name, table, on="val", schedules=runs, starts=2) for name in names]
+    share = rollout_weights(fits)
+    assert share[0] > 2 / 3  # the weights shared out over resampled rollouts
+    assert share.sum() == pytest.approx(1.0)
+    note = cl.forecast(fits, table.iloc[:2], interval=None)["findings"].iloc[-1]
+    assert "by rollouts" in next(item.message for item in note if item.code == "average")

@@ -13,9 +13,8 @@ from benchmarks.mpl_curves import mpl_schedules
 from cptlaw.cli import main
 from cptlaw.errors import DataError, FitError, UsageError
 from cptlaw.fitting.curves import schedules_from_json, schedules_to_json, thinned
-from cptlaw.fitting.fit_law import training_rows
 from cptlaw.fitting.restraint import Restraint
-from cptlaw.fitting.rollout_restraint import candidates, early_steps, rollouts
+from cptlaw.fitting.rollout_restraint import candidates, rollouts
 from cptlaw.fitting.stretches import correlation_time
 from cptlaw.laws import law
 from cptlaw.schedules import Phase, Schedule
@@ -339,39 +338,6 @@ def test_restraint_of_a_curve_law_is_recorded_and_kept(tmp_path):
     assert {item["direction"] for item in record["rollouts"]} == {"step"}  # two runs: none can be left out
     assert record["chosen"] == "weak priors"
     assert cl.load_fit(fit.save(tmp_path / "fit.json")).options.rollout == record
-
-
-def test_first_steps_that_break_the_law_are_left_out_by_rollout():
-    """An early transient that no law of areas has: fitted, it bends the exponent; rollouts see that in later steps."""
-    runs = {
-        "cosine": Schedule([Phase("pretrain", 12_000, "cosine", peak=2e-4, warmup=300, end=2e-5)]),
-        "constant": Schedule([Phase("pretrain", 12_000, "constant", peak=2e-4, warmup=300)]),
-        "step": Schedule([Phase("pretrain", 9000, "two-stage", peak=2e-4, warmup=300, decay=4000, end=6e-5)]),
-    }
-    truth = {"L0": 2.6, "A": 0.5, "C": 0.3, "alpha": 0.5}
-    built = law("lr-annealing")
-    steps = [(run, step) for run, known in runs.items() for step in range(400, known.n_pretrain + 1, 100)]
-    rows = built.attach(pd.DataFrame(steps, columns=["run", "step"]), runs)
-    clean = rows[["run", "step"]].assign(eval="val", loss=built.predict(truth, rows))
-    fit = cl.fit("lr-annealing", clean, on="val", schedules=runs, restraint="auto", fix={"alpha": 0.5})
-    assert fit.options.rollout["skip_steps"] == 0  # nothing to gain
-    early = clean.assign(loss=clean["loss"] + 0.4 * np.exp(-clean["step"] / 500))
-    fit = cl.fit("lr-annealing", early, on="val", schedules=runs, restraint="auto")
-    assert fit.options.rollout["skip_steps"] == 3000
-    assert fit.options.rollout["chosen"].endswith("without the first 3,000 steps")
-    assert fit.n_points == (clean["step"] >= 3000).sum()
-    free = cl.fit("lr-annealing", early, on="val", schedules=runs)
-    assert abs(fit.params["alpha"] - 0.5) < 0.2 * abs(free.params["alpha"] - 0.5)
-
-
-def test_first_steps_after_a_base_model_are_kept():
-    """They tell how fast the shift sets in."""
-    table = two_phases(every=100)
-    of_cpt = table[(table["phase"] == "cpt") & (table["eval"] == "source")]
-    runs = cl.read_runs(of_cpt)
-    assert early_steps(training_rows(law("cpt-dynamics:open_base=true"), runs, "source", schedules=RUNS)) == []
-    both = cl.read_runs(table[table["eval"] == "source"])
-    assert early_steps(training_rows(law("cpt-dynamics"), both, "source", schedules=RUNS)) == [1000, 2000]
 
 
 def test_a_prior_counts_as_one_independent_point_not_as_one_row():

@@ -86,6 +86,8 @@ def test_public_names_are_the_promised_ones():
         examples
         figures
         fit
+        fit_out_of_domain
+        fit_shift
         forecast
         forecast_run
         given_fit
@@ -95,6 +97,7 @@ def test_public_names_are_the_promised_ones():
         plan
         read_runs
         report
+        shift_of_runs
         suggest
     """
     assert set(cptlaw.__all__) == set(names.split())

@@ -20,6 +20,7 @@ from cptlaw.fitting.rollout_restraint import SPARE, STARTS, rollouts
 from cptlaw.fitting.stacking import stacking_weights
 from cptlaw.fitting.store import load_fit
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
 from cptlaw.units import parse_probability, parse_quantity
@@ -172,41 +173,68 @@ def forecast_average(
 def rollout_weights(fits: Sequence[Fit]) -> Array:
     """Return weights, (fits,), from rollouts within the fitted rows: fit the lower levels, forecast the higher ones.
 
-    Lower and higher in compute, tokens per parameter, pre-training budget and size. Every law keeps its restraint. A
-    level counts as one observation, so that a direction with many runs does not outvote the others.
+    Lower and higher in compute, tokens per parameter, pre-training budget and size; loss curves are rolled out to
+    schedules that were left out and to later steps. Every law keeps its restraint. A level counts as one observation,
+    so that a direction with many runs does not outvote the others.
 
     Raises
     ------
     UsageError
         If there are no rollouts that all laws can be fitted in, or the rows of the fits differ.
     """
-    widest = max(fits, key=lambda fit: fit.n_points)
-    frame = widest.data.reset_index(drop=True)
-    for fit in fits:
-        missing = [name for name in fit.law.inputs if name not in frame.columns]
+    tables, scheduled = _tables(fits)
+    widest = int(np.argmax([fit.n_points for fit in fits]))
+    frame = tables[widest]
+    for fit, table in zip(fits, tables, strict=True):
+        missing = [name for name in fit.law.inputs if name not in table.columns]
         strange = set(fit.data["run"].astype(str)) - set(frame["run"].astype(str))
         if missing or strange:
             what = f"column {', '.join(missing)}" if missing else f"run {sorted(strange)[0]!r}"
             raise UsageError(
-                f"the laws were not fitted on the same rows: {widest.law.spec} has no {what} of {fit.law.spec}. Give "
-                f"weights (--weights LAW=W,LAW=W or equal), or fit all laws on the same rows."
+                f"the laws were not fitted on the same rows: {fits[widest].law.spec} has no {what} of {fit.law.spec}. "
+                f"Give weights (--weights LAW=W,LAW=W or equal), or fit all laws on the same rows."
             )
-    folds = rollouts(frame, max(fit.n_free for fit in fits) + SPARE)
+    folds = rollouts(frame, max(fit.n_free for fit in fits) + SPARE, scheduled)
+    # Curves are judged by the rows that no law leaves out at their start.
+    kept = [_kept(fit, table) for fit, table in zip(fits, tables, strict=True)]
+    judged = np.logical_and.reduce(kept)
     errors: list[Array] = []
     labels: list[str] = []
     for fold in folds:
+        test = fold.test & judged
+        if not test.any():
+            continue
         try:
-            found = [_errors(fit, frame, fold.fit, fold.test) for fit in fits]
+            found = [
+                _errors(fit, table, fold.fit & own, test) for fit, table, own in zip(fits, tables, kept, strict=True)
+            ]
         except CptlawError:
             continue
         errors.append(np.column_stack(found))
-        labels += [fold.label] * int(fold.test.sum())
+        labels += [fold.label] * int(test.sum())
     if not errors:
         raise UsageError(
             "no rollout within the fitted rows can be fitted by all of these laws, so that nothing says which one "
             "forecasts better. Give weights (--weights LAW=W,LAW=W or equal)."
         )
     return stacking_weights(np.concatenate(errors), labels, fits[0].options.seed)
+
+
+def _tables(fits: Sequence[Fit]) -> tuple[list[pd.DataFrame], bool]:
+    """Return the same rows for every fit, those of the widest, and whether they are loss curves with schedules."""
+    frame = max(fits, key=lambda fit: fit.n_points).data.reset_index(drop=True)
+    schedules = {run: known for fit in fits for run, known in fit.schedules.items()}
+    if not (all(fit.law.on_curves for fit in fits) and set(frame["run"].astype(str)) <= set(schedules)):
+        return [frame] * len(fits), False
+    plain = frame[[name for name in ("run", "step", "phase", "n_params", "replay", "loss") if name in frame.columns]]
+    return [fit.law.attach(plain, schedules) if isinstance(fit.law, CurveLaw) else frame for fit in fits], True
+
+
+def _kept(fit: Fit, table: pd.DataFrame) -> Any:
+    """Return which rows a law reads, (n,): its options may leave out the first steps."""
+    if not isinstance(fit.law, CurveLaw):
+        return np.ones(len(table), dtype=bool)
+    return np.isin(np.arange(len(table)), fit.law.kept(table, fit.schedules).index.to_numpy())
 
 
 def _errors(fit: Fit, frame: pd.DataFrame, lower: Any, higher: Any) -> Array:

@@ -170,7 +170,8 @@ def fit(
     if restraint == "auto":
         from cptlaw.fitting.rollout_restraint import choose
 
-        training, options = choose(training, options)
+        options, finding = choose(training, options)
+        training = replace(training, findings=(*training.findings, finding))
     return fit_rows(
         training,
         options,

@@ -5,7 +5,6 @@ A freer law always fits better and often forecasts worse. Nothing but the rows t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +19,6 @@ from cptlaw.fitting.restraint import Prior, Restraint
 from cptlaw.fitting.result import Fit
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.curve_law import CurveLaw
 
 TIES = (("alpha", "beta"), ("alpha_N", "alpha_D"))
 # Weak priors in the published range: exponents of size, tokens and budget run from 0.1 to 0.5, asymptotes from 0.4 to
@@ -31,7 +29,6 @@ PINS = (0.3, 0.6, 0.9)  # of the lowest fitted loss
 DIRECTIONS = ("flops", "tokens_per_param", "ptpp", "n_params")
 SHARES = (0.4, 0.5, 0.6, 0.7, 0.8)  # of the runs that a rollout fits, as far as levels allow
 CURVE_SHARES = (0.4, 0.6, 0.8)  # of the steps of loss curves
-EARLY_SHARES = (1 / 8, 1 / 4)  # of the steps of loss curves, that a candidate may leave out at the start of training
 SPARE = 2  # points that a rollout fits beyond the free parameters of the least restrained candidate
 STARTS = 16
 LEVEL = 0.9  # one-sided level at which a candidate is shown to forecast worse than the best
@@ -42,11 +39,10 @@ FLOOR = 1e-5  # log error below which forecasts are equally good
 
 @dataclass(frozen=True)
 class Candidate:
-    """A restraint that is offered: the user's own and what is added to it; rows of the first `skip` steps left out."""
+    """A restraint that is offered: the user's own and what is added to it."""
 
     name: str
     restraint: Restraint
-    skip: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +55,7 @@ class Rollout:
     test: NDArray[np.bool_]
 
 
-def candidates(law: Law, own: Restraint, lowest_loss: float, early: Sequence[int] = ()) -> list[Candidate]:
+def candidates(law: Law, own: Restraint, lowest_loss: float) -> list[Candidate]:
     """Return the restraints on offer, the one to prefer first.
 
     Parameters
@@ -70,13 +66,10 @@ def candidates(law: Law, own: Restraint, lowest_loss: float, early: Sequence[int
         The user's restraint. It is part of every candidate; parameters that it names are left as they are.
     lowest_loss
         The lowest fitted loss, the unit of the asymptote.
-    early
-        For loss curves: numbers of first steps that may be left out. The first of training break these laws, and what
-        they do to the exponent decides how far a forecast of later steps is off.
     """
     taken = {*own.fixed, *own.bounds, *own.priors, *(name for group in own.tied for name in group)}
     if law.on_curves:
-        return _curve_candidates(law, own, taken, early)
+        return _curve_candidates(law, own, taken)
     tied = tuple(tie for tie in TIES if all(name in law.shapes and name not in taken for name in tie))
     priors: dict[str, Prior] = {}
     asymptote = "E" in law.amplitudes
@@ -107,7 +100,7 @@ def candidates(law: Law, own: Restraint, lowest_loss: float, early: Sequence[int
     return found
 
 
-def _curve_candidates(law: Law, own: Restraint, taken: set[str], early: Sequence[int]) -> list[Candidate]:
+def _curve_candidates(law: Law, own: Restraint, taken: set[str]) -> list[Candidate]:
     usual = {name: Prior(*law.usual[name]) for name in law.usual if name in law.shapes and name not in taken}
     held = {name: usual[name].mean for name in law.held if name in usual}
     found = []
@@ -117,32 +110,7 @@ def _curve_candidates(law: Law, own: Restraint, taken: set[str], early: Sequence
         found.append(Candidate(f"{values} held", fixed))
     if usual:
         found.append(Candidate("weak priors", Restraint(own.fixed, own.tied, own.bounds, {**own.priors, **usual})))
-    found.append(Candidate("none", own))
-    return found + [
-        Candidate(f"{one.name}, without the first {skip:,} steps", one.restraint, skip)
-        for skip in early
-        for one in found
-    ]
-
-
-def early_steps(training: Training) -> list[int]:
-    """Return numbers of first steps that a fit of loss curves may leave out, where the rows reach back to the start."""
-    law, frame = training.law, training.frame
-    if not isinstance(law, CurveLaw) or not {"run", "step"} <= set(frame.columns):
-        return []
-    before = "phase" in frame.columns and bool((frame["phase"].astype(str) == "pretrain").any())
-    if "s1_cpt" in law.areas_read and not before:
-        return []  # these curves start from a base model, and their first steps tell how fast the shift sets in
-    last = int(frame["step"].max())
-    if before:
-        last = max((schedule.n_pretrain for schedule in training.schedules.values()), default=last)
-    found = []
-    for share in EARLY_SHARES:
-        skip = round(share * last)
-        later = law.kept(frame, training.schedules, skip)
-        if len(later) < len(frame) and later["run"].nunique() == frame["run"].nunique():
-            found.append(skip)
-    return found
+    return [*found, Candidate("none", own)]
 
 
 def rollouts(frame: pd.DataFrame, least: int, on_curves: bool = False) -> list[Rollout]:
@@ -211,7 +179,7 @@ def _direction(frame: pd.DataFrame, name: str) -> pd.Series | None:
     return values.reset_index(drop=True) if bool((values > 0).all()) else None
 
 
-def choose(training: Training, options: Options) -> tuple[Training, Options]:
+def choose(training: Training, options: Options) -> tuple[Options, Finding]:
     """Choose a restraint for these rows.
 
     Every candidate forecasts the same rollouts. Its score is the mean over rollouts of the log of the root mean square
@@ -221,52 +189,45 @@ def choose(training: Training, options: Options) -> tuple[Training, Options]:
 
     Returns
     -------
-    training
-        Without the rows that the chosen candidate leaves out, and with a finding that says what was chosen and why.
     options
         With the chosen restraint, and the account of the choice as ``rollout``.
+    finding
+        What was chosen and why.
     """
     frame, own = training.frame.reset_index(drop=True), options.restraint
     training = replace(training, frame=frame)
-    early = early_steps(training)
-    offered = candidates(training.law, own, float(frame["loss"].min()), early)
+    offered = candidates(training.law, own, float(frame["loss"].min()))
     size = max(len(candidate.restraint.groups(training.law)) for candidate in offered)
     folds = rollouts(frame, size + SPARE, training.law.on_curves)
-    # All are judged by the same rows: those that none of them leaves out.
-    counted = _later(training, max(early, default=0))
     errors = np.full((len(offered), len(folds)), np.nan)
     for i, candidate in enumerate(offered):
         for j, fold in enumerate(folds):
             fitted = _fit(training, fold, candidate, options)
-            if fitted is not None and (fold.test & counted).any():
-                errors[i, j] = np.sqrt(np.mean(_errors(fitted, frame[fold.test & counted]) ** 2))
+            if fitted is not None:
+                errors[i, j] = np.sqrt(np.mean(_errors(fitted, frame[fold.test]) ** 2))
     judged = np.isfinite(errors).all(axis=0)
     folds = [fold for fold, kept in zip(folds, judged, strict=True) if kept]
     errors = errors[:, judged]
     if not folds or len(offered) == 1:
         reason = "there is nothing to offer beyond it" if len(offered) == 1 else "no rollout can be fitted"
-        finding = Finding(
+        return options, Finding(
             "info",
             "restraint",
             f"the restraint is as given: {reason}.",
             "Rollouts need three or more levels of size, compute, tokens per parameter or ptpp, or loss curves.",
         )
-        return replace(training, findings=(*training.findings, finding)), options
     log_error = np.log(np.maximum(errors, FLOOR))
     score = log_error.mean(axis=1)
     groups = np.unique([fold.direction for fold in folds], return_inverse=True)[1]
-    if training.law.on_curves:  # two directions at most, of which one leaves out another schedule each time
-        groups = np.arange(len(folds))
     ahead = score[0] - score
     # The best of many alternatives looks good by luck, so that each must pass a stricter test.
     luck = np.array([_luck(row, groups, len(offered) - 1) for row in log_error - log_error[0]])
     proven = np.flatnonzero(ahead > luck)
     chosen = int(proven[score[proven].argmin()]) if len(proven) else 0
-    width = _width(training, folds, offered[chosen], options, counted)
+    width = _width(training, folds, offered[chosen], options)
     record = {
         "chosen": offered[chosen].name,
         "own": own.to_dict(),
-        "skip_steps": offered[chosen].skip,
         "rollouts": [
             {"direction": f.direction, "label": f.label, "n_fit": int(f.fit.sum()), "n_test": int(f.test.sum())}
             for f in folds
@@ -292,17 +253,7 @@ def choose(training: Training, options: Options) -> tuple[Training, Options]:
         f"Intervals are {width:.3g} times as wide as the fit alone says.",
         "All candidates and scores are under settings.rollout of the fit's file; --restraint none turns this off.",
     )
-    kept = frame[_later(training, offered[chosen].skip)].reset_index(drop=True)
-    training = replace(training, frame=kept, findings=(*training.findings, finding))
-    return training, replace(options, restraint=offered[chosen].restraint, rollout=record)
-
-
-def _later(training: Training, skip: int) -> NDArray[np.bool_]:
-    """Return which rows lie after the first `skip` steps of their schedules."""
-    frame, law = training.frame, training.law
-    if not skip or not isinstance(law, CurveLaw):
-        return np.ones(len(frame), dtype=bool)
-    return np.isin(np.arange(len(frame)), law.kept(frame, training.schedules, skip).index.to_numpy())
+    return replace(options, restraint=offered[chosen].restraint, rollout=record), finding
 
 
 def _score_of(offered: list[Candidate], score: Array, name: str) -> float:
@@ -337,8 +288,7 @@ def _luck(difference: Array, groups: NDArray[np.int_], alternatives: int) -> flo
 
 def _fit(training: Training, fold: Rollout, candidate: Candidate, options: Options) -> Fit | None:
     """Fit a candidate to the lower levels; None where these rows cannot determine the law."""
-    fitted = fold.fit & _later(training, candidate.skip)
-    rows = training.law.training_rows(training.frame[fitted].reset_index(drop=True), None)
+    rows = training.law.training_rows(training.frame[fold.fit].reset_index(drop=True), None)
     settings = replace(options, restraint=candidate.restraint, starts=min(STARTS, options.starts))
     try:
         return fit_rows(replace(training, frame=rows), settings)
@@ -351,16 +301,14 @@ def _errors(fitted: Fit, rows: pd.DataFrame) -> Array:
     return errors
 
 
-def _width(
-    training: Training, folds: list[Rollout], candidate: Candidate, options: Options, counted: NDArray[np.bool_]
-) -> float:
+def _width(training: Training, folds: list[Rollout], candidate: Candidate, options: Options) -> float:
     """Return by how much intervals must be widened to hold in the rollouts, at least 1."""
     ratios = []
     for fold in folds:
         fitted = _fit(training, fold, candidate, options)
         if fitted is None or fitted.n_stretches < 3:
             continue
-        rows = training.frame[fold.test & counted]
+        rows = training.frame[fold.test]
         rows = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, WIDTH_ROWS).round().astype(int))]
         found = fitted.forecast(rows, WIDTH_INTERVAL)
         error = np.log(rows["loss"].to_numpy(dtype=float)) - np.log(found["loss"].to_numpy(dtype=float))

@@ -150,10 +150,9 @@ class CurveLaw(Law):
                 columns[f"{name}_by_decay"] = rows
         return columns
 
-    def kept(self, frame: pd.DataFrame, schedules: Mapping[str, Schedule], skip: int | None = None) -> pd.DataFrame:
-        """Return the rows without those of the first steps of their schedules: `skip_steps`, or another number."""
-        skip = self.skip_steps if skip is None else skip
-        if not skip or not {"run", "step"} <= set(frame.columns):
+    def kept(self, frame: pd.DataFrame, schedules: Mapping[str, Schedule]) -> pd.DataFrame:
+        """Return the rows without those of the first `skip_steps` steps of their schedules."""
+        if not self.skip_steps or not {"run", "step"} <= set(frame.columns):
             return frame
         keep = np.ones(len(frame), dtype=bool)
         runs = frame["run"].astype(str).to_numpy()
@@ -162,7 +161,7 @@ class CurveLaw(Law):
             steps = frame["step"].to_numpy(dtype=float)[rows]
             if run in schedules:
                 steps = global_steps(frame.iloc[rows], schedules[run], f"law {self.name}: run {run!r}")
-            keep[rows] = steps >= skip
+            keep[rows] = steps >= self.skip_steps
         return frame[keep]
 
     # -- inputs ----------------------------------------------------------------------------------------------------
