@@ -8,8 +8,8 @@
   here in NumPy over all pairs of steps and points, which costs less than the automatic one of the authors.
 
 Fitted are the authors' training curves; the errors are on their test curves, which neither way has seen. With
-``--restraint`` the fits choose their restraint by rollouts within the fitted curves, and are averaged; first on curves of
-lr_schedules (arXiv:2501.18965), on which the rule may be judged and changed, then on the test curves, on which not.
+``--restraint`` the fits choose their restraint by rollouts within the fitted curves, and are averaged; first on curves
+of lr_schedules (arXiv:2501.18965), on which the rule may be judged and changed, then on the test curves.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ SETTLED = 600, 4000  # first step fitted, first step forecast
 
 
 def development(folder: str | None) -> Iterator[Unseen]:
-    """Short cosines and a constant rate, or three cosines, and the runs of twice their length."""
+    """Yield short cosines and a constant rate, or three cosines, and the runs of twice their length."""
     runs = pd.read_csv(data_file("lr_schedules_runs.csv", folder)).set_index("run_id")
     curves = pd.read_csv(data_file("lr_schedules_curves.csv", folder)).rename(columns={"run_id": "run"})
     curves = curves[curves["step"] >= SETTLED[0]].groupby(["run", "step"], as_index=False)["loss"].mean()
@@ -213,7 +213,7 @@ def development(folder: str | None) -> Iterator[Unseen]:
 
 
 def hold_out(folder: str | None) -> Iterator[Unseen]:
-    """The training and test curves of the multi-power law's authors."""
+    """Yield the training and test curves of the multi-power law's authors."""
     source = pd.read_csv(data_file("mpl_lr_curves.csv", folder)).rename(columns={"run_id": "run"})
     for size in SIZES:
         rows = source[source["n_params"] == size].assign(eval="val")
