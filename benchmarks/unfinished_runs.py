@@ -4,9 +4,8 @@
 
 Beside `cptlaw.forecast_run` stand what people do by hand: the last value, and a straight line of log loss against log
 step through the second half of what was seen. "With others" adds finished runs of the same model under other schedules
-or seeds. Priors come from published coefficients. Two constants (the law's misfit, the steps that are skipped)
-were set while looking at every fifth curve of each group; these stand in a table of their own (``--set-by``) and are
-not in the other one.
+or seeds. Every fifth curve of each group is not in the table: while these were looked at (``--set-by`` shows them), the
+constants of the method were set.
 
 Public curves are read from the data folder and left out, with a line that says so, where they are absent; the pilot
 runs come with the package. Where a source does not give the schedule (Pythia with replay), a constant rate is assumed.
@@ -242,6 +241,8 @@ def main(arguments: list[str] | None = None) -> None:
     for cases in groups(given.data, given.only).values():
         kept = [case for k, case in enumerate(cases) if (k % 5 == 0) == given.set_by]
         chosen += kept[:: max(1, len(kept) // 4)][:4] if given.quick else kept
+    if not chosen:
+        return
     clock = Clock()
     with clock.running():
         found = summary(scores(chosen))

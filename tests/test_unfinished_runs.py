@@ -90,6 +90,32 @@ def test_finished_runs_under_another_schedule_help(log, found):
         assert row["lo"] < end(PLAN, row["eval"]) < row["hi"]
 
 
+def test_other_runs_that_mislead_are_outweighed_by_the_own_rows(log):
+    other = Schedule([PLAN.phases[0], Phase("cpt", 8000, "constant", peak=2e-4)])
+    strange = pd.concat([curve("b", other, on, np.arange(200, 8001, 200), seed=1) for on in TRUTH], ignore_index=True)
+    strange["loss"] *= 1.15 * (1e-4 * (strange["step"] + 500)) ** -0.05
+    misled = cl.forecast_run(pd.concat([log, strange], ignore_index=True), {"a": PLAN, "b": other}, "a")
+    for row in misled.points.to_dict("records"):
+        assert row["others"] == 1
+        assert row["lo"] < end(PLAN, row["eval"]) < row["hi"]
+        assert abs(row["loss"] / end(PLAN, row["eval"]) - 1) < 0.05  # the other run ends 15 % higher
+
+
+def test_other_runs_whose_schedule_cannot_be_read_are_left_out_and_said(log, found):
+    late = curve("b", PLAN, "source", np.arange(2000, 8001, 500)).assign(lr=1e-4)
+    said = cl.forecast_run(pd.concat([log, late], ignore_index=True), {"a": PLAN})
+    assert said.points["loss"].tolist() == found.points["loss"].tolist()
+    assert "others-unread" in {finding.code for finding in said.all_findings}
+
+
+def test_the_loss_of_an_open_base_model_is_no_row_of_the_curve(log):
+    plan = Schedule([PLAN.phases[1]])
+    base = pd.DataFrame({"run": "a", "eval": ["source", "target"], "step": 0, "loss": [2.0, 4.0]})
+    own = log.drop(columns="phase")
+    with_base = cl.forecast_run(pd.concat([base, own], ignore_index=True), {"a": plan})
+    assert with_base.points["loss"].tolist() == cl.forecast_run(own, {"a": plan}).points["loss"].tolist()
+
+
 def test_runs_that_differ_are_not_pooled(log):
     other = curve("b", PLAN, "source", np.arange(200, 10_001, 200)).assign(replay=0.5)
     both = pd.concat([log.assign(replay=0.1), other], ignore_index=True)

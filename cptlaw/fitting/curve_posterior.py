@@ -18,15 +18,17 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import optimize
 
 from cptlaw.fitting.curve_priors import Coordinates
-from cptlaw.fitting.profile import t_quantile
 from cptlaw.fitting.stretches import correlation_time
 from cptlaw.laws.calculus import Array
+
+Many = Callable[[Array], Array]  # of coordinates (s, p), to (s, n): many trials cost about as much as one
 
 NOISE = 0.003  # sd of one measured log loss, before any is seen; counts as much as
 NOISE_COUNTS = 3.0  # so many effective points
@@ -37,11 +39,10 @@ BOLD = 2.5  # residuals, in sd, from which a point counts less
 # sd between runs of the logarithms of the law's coordinates, where other runs are the prior.
 BETWEEN = {"L0": 0.004, "A": 0.1, "alpha": 0.1, "B": 0.1, "beta": 0.1}
 BETWEEN_SHAPES = 0.2
-FORM = 0.25  # sd of what the law misses of the annealing that is still ahead, as a share of it
-CUTS = (0.5, 0.75)  # of a run's own steps, from which its last row is forecast
-LEAST_ROWS = 3
+FORM = 0.5  # sd of what the law misses of the annealing that is still ahead, as a share of it
 STEP = 1e-5  # of central differences in logarithms
 STARTS = 3
+EVALUATIONS = 60  # of a descent
 WIDE = 0.7  # largest sd of a prior from which several starts are made
 
 
@@ -75,32 +76,17 @@ class Posterior:
     effective: Mapping[str, float]
     freedom: float
 
-    @property
-    def params(self) -> dict[str, float]:
-        """The law's parameters at the mode."""
-        return _params(self.coordinates, self.mode)
+    def log_loss(self, frame: pd.DataFrame, run: str) -> Array:
+        """Return log losses of rows of one run at the mode, (n,)."""
+        found: Array = self._log_losses(frame, run)(self.mode[None])[0]
+        return found
 
-    def log_loss(self, frame: pd.DataFrame, run: str, at: Array | None = None) -> Array:
-        """Return log losses of rows of one run, (n,), at the mode or at other coordinates."""
-        x = self.mode if at is None else at
-        level = float(x[len(self.coordinates.priors) + self.runs.index(run)])
-        return _log_law(self.coordinates, x, _bound(self.coordinates, frame)) + level
+    def _log_losses(self, frame: pd.DataFrame, run: str) -> Many:
+        rows, level = _bound(self.coordinates, frame), len(self.coordinates.priors) + self.runs.index(run)
+        return lambda xs: _log_law(self.coordinates, xs, rows) + xs[:, [level]]
 
     def spread(self, frame: pd.DataFrame, run: str, now: pd.DataFrame, ahead: float) -> Array:
-        """Return the sd of measured log losses, (n,); the arguments are those of `forecast`."""
-        areas = [name for name in frame.columns if str(name).startswith("s2")]
-        unannealed = frame.assign(**{name: float(now[name].iloc[0]) for name in areas})
-        gain = self.log_loss(unannealed, run) - self.log_loss(frame, run)
-        slopes = _differences(lambda x: self.log_loss(frame, run, x), self.mode)
-        doubt = np.einsum("np,pq,nq->n", slopes, self.covariance, slopes)
-        return np.asarray(
-            np.sqrt(doubt + (MISFIT * math.log(max(ahead, 1.0))) ** 2 + (FORM * gain) ** 2 + self.noise**2)
-        )
-
-    def forecast(
-        self, frame: pd.DataFrame, run: str, now: pd.DataFrame, ahead: float, interval: float, widen: float = 1.0
-    ) -> tuple[Array, Array, Array]:
-        """Return loss, lower and upper end of a measured loss, each (n,).
+        """Return the sd of measured log losses, (n,).
 
         Parameters
         ----------
@@ -112,14 +98,15 @@ class Posterior:
             The run's last row, with the law's inputs.
         ahead
             Their step over that of the run's last row.
-        interval
-            Probability that a measured loss lies between the ends.
-        widen
-            Factor on the spread, from `rollout_width`.
         """
-        centre = self.log_loss(frame, run)
-        width = widen * self.spread(frame, run, now, ahead) * t_quantile(interval, self.freedom)
-        return np.exp(centre), np.exp(centre - width), np.exp(centre + width)
+        areas = [name for name in frame.columns if str(name).startswith("s2")]
+        unannealed = frame.assign(**{name: float(now[name].iloc[0]) for name in areas})
+        gain = self.log_loss(unannealed, run) - self.log_loss(frame, run)
+        slopes = _differences(self._log_losses(frame, run), self.mode)
+        doubt = np.einsum("np,pq,nq->n", slopes, self.covariance, slopes)
+        return np.asarray(
+            np.sqrt(doubt + (MISFIT * math.log(max(ahead, 1.0))) ** 2 + (FORM * gain) ** 2 + self.noise**2)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,31 +135,9 @@ class Normal:
         between = np.diag([BETWEEN.get(name, BETWEEN_SHAPES) ** 2 for name in names])
         return cls(learnt.mode[: len(names)], learnt.covariance[: len(names), : len(names)] + between)
 
-
-def rollout_width(coordinates: Coordinates, frame: pd.DataFrame, prior: Normal, at: Array, first: float) -> float:
-    """Return by how much forecasts within a run's own rows miss more than their spread says, at least 1.
-
-    The run's last row is forecast from the rows of the first half and three quarters of its steps. One such miss says
-    little, so that the width counts as one more that was as large as it should be.
-
-    Parameters
-    ----------
-    coordinates, frame, prior
-        As for `posterior`; the rows are those of one run.
-    at, first
-        Steps of the rows, (n,), and the step from which they count.
-    """
-    misses = []
-    run, last = str(frame["run"].iloc[0]), frame.iloc[[-1]]
-    for share in CUTS:
-        seen = at <= first + share * (at[-1] - first)
-        if seen.sum() < LEAST_ROWS or seen.all():
-            continue
-        learnt = posterior(coordinates, frame[seen], prior)
-        ahead = (at[-1] - first) / max(at[seen][-1] - first, 1.0)
-        away = math.log(float(last["loss"].iloc[0])) - learnt.log_loss(last, run)[0]
-        misses.append(float(away / learnt.spread(last, run, frame[seen].iloc[[-1]], ahead)[0]) ** 2)
-    return max(1.0, math.sqrt((1.0 + sum(misses)) / (1.0 + len(misses))))
+    def widened(self, factor: float) -> Normal:
+        """Return the prior with standard deviations that are so many times as large."""
+        return Normal(self.mean, factor**2 * self.covariance)
 
 
 def posterior(coordinates: Coordinates, frame: pd.DataFrame, prior: Normal) -> Posterior:
@@ -196,35 +161,32 @@ def posterior(coordinates: Coordinates, frame: pd.DataFrame, prior: Normal) -> P
     sds = np.concatenate([np.sqrt(np.diag(prior.covariance)), np.full(len(runs), LEVEL)])
     root = np.linalg.inv(np.linalg.cholesky(prior.covariance))
 
-    def errors(x: Array) -> Array:
-        away: Array = _log_law(coordinates, x, rows) + x[k + run_of_row] - observed
+    def errors(xs: Array) -> Array:
+        away: Array = _log_law(coordinates, xs, rows) + xs[:, k + run_of_row] - observed
         return away
 
-    def restraint(x: Array) -> Array:
-        return np.concatenate([root @ (x[:k] - prior.mean), x[k:] / LEVEL])
+    def restraint(xs: Array) -> Array:
+        return np.concatenate([(xs[:, :k] - prior.mean) @ root.T, xs[:, k:] / LEVEL], axis=1)
 
     noise, times = NOISE, np.ones(len(runs))
     mode = middle.copy()
     for round_ in range(ROUNDS):
         scale = noise * np.sqrt(times[run_of_row])
 
-        def residuals(x: Array, scale: Array = scale) -> Array:
+        def residuals(xs: Array, scale: Array = scale) -> Array:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                bold = np.nan_to_num(errors(x) / scale, nan=1e6, posinf=1e6, neginf=-1e6)
+                bold = errors(xs) / scale
             # Huber as a square: beyond BOLD the square root of what Huber's function would be.
-            size = np.abs(bold)
+            size = np.where(np.isfinite(bold), np.abs(bold), 1e6)
             tame = np.where(size <= BOLD, bold, np.sign(bold) * np.sqrt(2 * BOLD * np.maximum(size, BOLD) - BOLD**2))
-            return np.concatenate([tame, restraint(x)])
+            return np.concatenate([np.where(np.isfinite(tame), tame, 1e3), restraint(xs)], axis=1)
 
         # Where other runs are known the mode is near them; published priors are wide enough for a second valley.
         wide = round_ == 0 and float(sds[:k].max()) > WIDE
         starts = _starts(middle, sds, k) if wide else [mode]
-        found = [
-            optimize.least_squares(residuals, x, method="trf", x_scale=sds, max_nfev=40, ftol=1e-6, xtol=1e-6)
-            for x in starts
-        ]
+        found = [_descent(residuals, x, sds) for x in starts]
         mode = min(found, key=lambda one: one.cost).x
-        error = errors(mode)
+        error = errors(mode[None])[0]
         for i in range(len(runs)):
             times[i] = correlation_time(error[run_of_row == i])
         # A run's level takes up what its points have in common, and a long correlation counts its points as few.
@@ -252,8 +214,17 @@ def _starts(middle: Array, sds: Array, k: int) -> list[Array]:
     return found
 
 
-def _params(coordinates: Coordinates, x: Array) -> dict[str, float]:
-    return coordinates.params({name: math.exp(value) for name, value in zip(coordinates.priors, x, strict=False)})
+def _descent(residuals: Many, start: Array, sds: Array) -> Any:
+    def at(x: Array) -> Array:
+        found: Array = residuals(x[None])[0]
+        return found
+
+    def slopes(x: Array) -> Array:
+        return _differences(residuals, x)
+
+    return optimize.least_squares(
+        at, start, jac=slopes, method="lm", x_scale=sds, max_nfev=EVALUATIONS, ftol=1e-6, xtol=1e-6
+    )
 
 
 def _bound(coordinates: Coordinates, frame: pd.DataFrame) -> SimpleNamespace:
@@ -261,20 +232,23 @@ def _bound(coordinates: Coordinates, frame: pd.DataFrame) -> SimpleNamespace:
     return coordinates.law.bind(frame, coordinates.role if coordinates.role != "other" else None)
 
 
-def _log_law(coordinates: Coordinates, x: Array, rows: SimpleNamespace) -> Array:
-    with np.errstate(over="ignore", divide="ignore"):
-        loss = np.asarray(coordinates.law.evaluate(_params(coordinates, x), rows), dtype=float)
+def _params(coordinates: Coordinates, xs: Array) -> dict[str, Any]:
+    """Return the law's parameters, each (s, 1), at coordinates (s, p)."""
+    return coordinates.params({name: np.exp(xs[:, [i]]) for i, name in enumerate(coordinates.priors)})
+
+
+def _log_law(coordinates: Coordinates, xs: Array, rows: SimpleNamespace) -> Array:
+    """Return the law's log losses, (s, n), at coordinates (s, p)."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        loss = np.asarray(coordinates.law.evaluate(_params(coordinates, xs), rows), dtype=float)
     # A trial far off may anneal below zero; the descent must only see that this is far off.
     logs: Array = np.log(np.maximum(loss, 1e-3))
     return logs
 
 
-def _differences(function: Callable[[Array], Array], x: Array) -> Array:
-    """Return central differences, (n, p)."""
-    columns = []
-    for i in range(len(x)):
-        up, down = x.copy(), x.copy()
-        up[i] += STEP
-        down[i] -= STEP
-        columns.append((function(up) - function(down)) / (2 * STEP))
-    return np.stack(columns, axis=1)
+def _differences(function: Many, x: Array) -> Array:
+    """Return central differences, (n, p), of a function of coordinates (s, p)."""
+    ahead = np.eye(len(x)) * STEP
+    values = function(np.concatenate([x + ahead, x - ahead]))
+    slopes: Array = ((values[: len(x)] - values[len(x) :]) / (2 * STEP)).T
+    return slopes

@@ -12,17 +12,18 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.curve_posterior import Normal, posterior, rollout_width
+from cptlaw.fitting.curve_average import average
+from cptlaw.fitting.curve_posterior import Normal, posterior
 from cptlaw.fitting.curve_priors import Coordinates, Scales
 from cptlaw.fitting.curves import curve_rows, thinned
 from cptlaw.fitting.run_forecast import RunForecast
 from cptlaw.laws import law
-from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw, global_steps
 from cptlaw.runs import Runs, read_runs
 from cptlaw.schedules import Schedule, areas, read_schedules
 
 LEAST = 3  # rows of a run after its start, from which it is forecast
+WIDER = 2.0  # times the spread of a prior, for one that is believed less
 MOST = 120  # rows of one run that are looked at; longer logs are grouped
 EARLY = 1000  # steps after the warm-up of a training from scratch that break the laws, at most a third of the log
 ALIKE = ("n_params", "ptpp", "replay", "domain", "tokenizer", "batch_tokens")  # columns in which runs must agree
@@ -69,10 +70,10 @@ def forecast_run(
 
     Notes
     -----
-    What the law itself misses is taken as 0.4 % for each factor e in steps that is still to go, and as a quarter of
-    what annealing is still to gain. Noise and its correlation are estimated from the rows. The run's last row is
-    forecast from its earlier ones too, and where that missed by more than it should the interval is widened.
-    docs/unfinished_runs.md has the back-test.
+    What the law itself misses is taken as 0.4 % for each factor e in steps that is still to go, and as half of what
+    annealing is still to gain. Noise and its correlation are estimated from the rows. The run's last row is forecast
+    from its earlier ones too: priors that do this better count more, and where all of them missed by more than they
+    should the interval is widened. docs/unfinished_runs.md has the back-test.
 
     Examples
     --------
@@ -190,35 +191,38 @@ def _one(
     own = every[every["run"].astype(str) == name]
     notes = _other_rate(own, plan, name)
     like = _alike(every, own, name, plans)
-    frame, _, _ = curve_rows(chosen, pd.concat([own, like]), _known(plans, like, name), table.label)
-    frame = frame.assign(_at=_order(frame, plans)).sort_values(["run", "_at"], kind="stable")
-    mine = frame["run"].astype(str) == name
-    usable = _usable(frame[mine], plan)
-    if int(usable.sum()) < LEAST:
+    try:
+        frame = _on_the_law(chosen, pd.concat([own, like]), plans, table.label)
+    except DataError as error:
+        like = like[like["run"].astype(str).isin(list(plans))]
+        frame = _on_the_law(chosen, pd.concat([own, like]), plans, table.label)
+        notes.append(Finding("info", "others-unread", f"Runs without a schedule are not used. {error}"))
+    mine = (frame["run"].astype(str) == name).to_numpy()
+    ours, theirs = frame[mine], frame[~mine]
+    if len(ours) < LEAST:
         return Finding(
             "info",
             "too-early",
-            f"eval {on!r} of run {name!r} has {int(usable.sum())} usable rows; {LEAST} are needed.",
+            f"eval {on!r} of run {name!r} has {len(ours)} usable rows; {LEAST} are needed.",
             "Measure more often, or wait.",
         )
-    ours = frame[mine][usable]
-    theirs = frame[~mine]
     kept = thinned(ours, MOST)[0].reset_index(drop=True)
     at_end = chosen.read(plan, np.array([plan.n_steps]))
     total = areas(plan, **chosen.area_options)
     last_loss = float(ours["loss"].iloc[-1])
     scales = Scales(last_loss, float(plan.lr.max()), float(total.s1[-1]), float(total.s1_cpt[-1]))
     coordinates = Coordinates(chosen, role, scales)
-    prior = Normal.published(coordinates)
+    published = Normal.published(coordinates)
+    priors = [(published, 0.10), (published.widened(WIDER), 0.05)]
     if len(theirs):
-        prior = Normal.of_others(posterior(coordinates, thinned(theirs, MOST)[0], prior))
-    learnt = posterior(coordinates, kept, prior)
+        alike = Normal.of_others(posterior(coordinates, thinned(theirs, MOST)[0], published))
+        priors = [(alike, 0.60), (alike.widened(WIDER), 0.25), *priors]
     last = int(ours["_at"].iloc[-1])
     first = plan.n_pretrain if plan.n_cpt else 0
     progress = max(last - first, 0) / (plan.n_steps - first)
-    widen = rollout_width(coordinates, kept, prior, kept["_at"].to_numpy(dtype=float), float(first))
+    learnt = average(coordinates, kept, priors, kept["_at"].to_numpy(dtype=float), float(first))
     ahead = (plan.n_steps - first) / max(last - first, 1)
-    loss, low, high = learnt.forecast(pd.DataFrame(at_end), name, kept.iloc[[-1]], ahead, interval, widen)
+    loss, low, high = learnt.forecast(pd.DataFrame(at_end), name, kept.iloc[[-1]], ahead, interval)
     return {
         "run": name,
         "eval": on,
@@ -228,10 +232,10 @@ def _one(
         "progress": progress,
         "law": chosen.spec,
         "others": int(theirs["run"].nunique()),
-        "n_effective": learnt.effective[name],
-        "loss": float(loss[0]),
-        "lo": float(low[0]),
-        "hi": float(high[0]),
+        "n_effective": float(learnt.weights @ [one.effective[name] for one in learnt.posteriors]),
+        "loss": loss,
+        "lo": low,
+        "hi": high,
         "findings": by_severity([*notes, *_of_early(ours, plan, last, len(theirs) > 0)]),
     }
 
@@ -240,11 +244,6 @@ def _law_of(plan: Schedule) -> str:
     if not plan.n_cpt:
         return "lr-annealing"
     return "cpt-dynamics" if plan.n_pretrain else "cpt-dynamics:open_base=true"
-
-
-def _known(plans: Mapping[str, Schedule], like: pd.DataFrame, name: str) -> dict[str, Schedule]:
-    used = {name, *like["run"].astype(str)}
-    return {run: plan for run, plan in plans.items() if run in used}
 
 
 def _alike(every: pd.DataFrame, own: pd.DataFrame, name: str, plans: Mapping[str, Schedule]) -> pd.DataFrame:
@@ -260,24 +259,25 @@ def _alike(every: pd.DataFrame, own: pd.DataFrame, name: str, plans: Mapping[str
     return kept[scheduled]
 
 
-def _order(frame: pd.DataFrame, plans: Mapping[str, Schedule]) -> Array:
-    """Return the steps of rows counted across phases, as far as their plans tell."""
-    order = frame["step"].to_numpy(dtype=float).copy()
-    for run in dict.fromkeys(frame["run"].astype(str)):
-        rows = (frame["run"].astype(str) == run).to_numpy()
-        if run in plans:
-            order[rows] = global_steps(frame[rows], plans[run], f"run {run!r}")
-    return order
+def _on_the_law(law: CurveLaw, frame: pd.DataFrame, plans: Mapping[str, Schedule], label: str) -> pd.DataFrame:
+    """Return the rows that a law can hold, by run and step, with its inputs and _at: steps counted across phases.
 
-
-def _usable(rows: pd.DataFrame, plan: Schedule) -> Array:
-    """Return which rows are beyond the first steps of a training from scratch, (n,)."""
-    at = rows["_at"].to_numpy(dtype=float)
-    if not plan.n_pretrain:
-        return np.ones(len(rows), dtype=bool)
-    warmup = float(plan.phases[0].warmup)
-    early = max(warmup, min(warmup + EARLY, float(at.max()) / 3.0))
-    return np.asarray(at >= early)
+    Left out are the first steps of a training from scratch and, where its pre-training is not known, the base model.
+    """
+    used = set(frame["run"].astype(str))
+    frame, known, _ = curve_rows(law, frame, {run: plan for run, plan in plans.items() if run in used}, label)
+    kept = []
+    for name, rows in frame.groupby(frame["run"].astype(str), sort=False):
+        plan = known[str(name)]
+        at = global_steps(rows, plan, f"{label}, run {name!r}")
+        if plan.n_pretrain:
+            warmup = plan.phases[0].warmup
+            usable = at >= max(warmup, min(warmup + EARLY, at.max() / 3.0))
+        else:
+            usable = at > 0
+        kept.append(rows.assign(_at=at)[usable].sort_values("_at", kind="stable"))
+    found: pd.DataFrame = pd.concat(kept)
+    return found
 
 
 def _other_rate(own: pd.DataFrame, plan: Schedule, name: str) -> list[Finding]:
