@@ -67,6 +67,22 @@ def test_every_file_that_the_readme_names_exists():
         assert (ROOT / name).exists(), name
 
 
+def test_gallery_shows_every_figure_and_its_pictures_exist():
+    """`examples/gallery.py` makes the page; a new figure function belongs there too."""
+    from cptlaw.reporting import figures
+
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    for name in set(figures.__all__) - {"Figure"}:
+        assert f"cl.figures.{name}(" in page, name
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page)
+    assert len(pictures) == len(figures.__all__) - 1
+    for path in pictures:
+        assert (ROOT / "docs" / path).exists(), path
+    kept = list((ROOT / "docs" / "figures").iterdir())
+    assert {path.name for path in kept} == {Path(path).name for path in pictures} | {"story.png"}
+    assert sum(path.stat().st_size for path in kept) < 1.5e6
+
+
 def test_public_names_are_the_promised_ones():
     """A change here is a change of the interface: say so in CHANGELOG.md."""
     names = """

@@ -299,7 +299,8 @@ def _taking(app: Any, sessions: Sessions) -> None:
             return [shown.lines(plan._lines()), shown.findings(plan.findings)], no_update, no_update
         if finished["kind"] == "suggest" and session.suggestion is not None:
             found = session.suggestion
-            parts = [shown.lines(found._lines()), shown.table(found._rows(), "suggested runs")]
+            parts = [shown.lines(found._lines())]
+            parts += [shown.table(found._rows(), "suggested runs, gain in nats per token")] if found.cells else []
             return no_update, [*parts, shown.findings(found.findings)], no_update
         if finished["kind"] == "report" and session.report is not None:
             content, session.report = session.report, None

@@ -16,6 +16,7 @@ SLIDERS = {
     "max_forgetting": "most forgetting (share of the base model's source loss)",
     "max_target_loss": "highest target loss (nats per token)",
 }
+ANSWERS = {"forecast": "Forecast at your mix", "plan": "Plan: the fewest tokens"}
 RISKS = {"none": "none", "0.8": "80%", "0.9": "90%", "0.95": "95%"}
 
 
@@ -96,14 +97,14 @@ def page(session: str) -> Any:
                         [
                             choice("eval-target", "eval of the target loss"),
                             choice("eval-source", "eval of the source loss"),
-                            field(
-                                "rows to fit (filter)",
-                                "where",
-                                dcc.Input(id="where", type="text", debounce=0.6, value="", autoComplete="off"),
-                                "as in: ptpp <= 124 and replay in (0.1, 0.25)",
-                            ),
                         ],
                         className="fields",
+                    ),
+                    field(
+                        "rows to fit (filter)",
+                        "where",
+                        dcc.Input(id="where", type="text", debounce=0.6, value="", autoComplete="off"),
+                        "empty for all rows; as in: ptpp <= 124 and replay in (0.1, 0.25)",
                     ),
                 ]
             ),
@@ -171,13 +172,16 @@ def page(session: str) -> Any:
                             ),
                             html.Div(
                                 [
-                                    html.H3("Forecast at your mix"),
-                                    html.Div(id="forecast", **{"aria-live": "polite"}),
-                                    html.H3("Plan: the fewest tokens"),
-                                    html.Div(id="plan", **{"aria-live": "polite"}),
+                                    html.Div(
+                                        [
+                                            html.Div([html.H3(title), html.Div(id=name, **{"aria-live": "polite"})])
+                                            for name, title in ANSWERS.items()
+                                        ],
+                                        className="answers",
+                                    ),
                                     dcc.Graph(
                                         id="map",
-                                        config={"displaylogo": False, "responsive": True},
+                                        config={"displayModeBar": False, "responsive": True},
                                         style={"height": "460px"},
                                     ),
                                     html.P(id="map-caption", className="quiet"),

@@ -17,7 +17,7 @@
     var figure = JSON.parse(document.getElementById(element.dataset.figure).textContent);
     var width = element.clientWidth;
     figure.layout.width = width;
-    Plotly.newPlot(element, figure.data, figure.layout, { displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"] })
+    Plotly.newPlot(element, figure.data, figure.layout, { displaylogo: false, displayModeBar: width < NARROW ? false : "hover", modeBarButtonsToRemove: ["lasso2d", "select2d"] })
       .then(function () { return fit(element, width); });
     shown.push(element);
   });

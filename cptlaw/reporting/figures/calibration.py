@@ -8,7 +8,7 @@ import pandas as pd
 from cptlaw.fitting import Fit
 from cptlaw.fitting.intervals import MIN_RUNS
 from cptlaw.fitting.metrics import metrics
-from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank
+from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank, translucent
 from cptlaw.units import format_percent
 
 MOST_ROWS = 200  # with error bars; more could not be read
@@ -56,9 +56,9 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
             "symmetric": False,
             "array": data["hi"] - data["forecast"],
             "arrayminus": data["forecast"] - data["lo"],
-            "color": COLOURS[0],
+            "color": translucent(COLOURS[0], 0.4),
             "thickness": 1,
-            "width": 2,
+            "width": 0,
         }
     drawing.add_scatter(
         x=data["forecast"],

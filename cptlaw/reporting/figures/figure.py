@@ -41,6 +41,7 @@ AXES = {
     "lr": "learning rate",
 }
 LOGARITHMIC = frozenset({"n_params", "tokens", "ptpp", "flops"})
+LEVELS = frozenset({"n_params", "ptpp"})  # chosen once per run: ticks stand at them where they are few
 
 IMAGE_WIDTH = 1000
 
@@ -153,7 +154,7 @@ def axis(name: str, title: str | None = None, values: Sequence[float] = ()) -> d
     title
         Replaces the usual title.
     values
-        The levels, for ticks at them where they are few.
+        What is drawn along it, for readable ticks: at the levels of sizes and budgets where they are few.
     """
     found: dict[str, Any] = {
         "title": {"text": AXES.get(name, name) if title is None else title, "standoff": 6},
@@ -170,7 +171,8 @@ def axis(name: str, title: str | None = None, values: Sequence[float] = ()) -> d
         positive = [value for value in values if value > 0]
         if positive:
             levels = sorted(set(positive))
-            ticks = levels if len(levels) in range(2, 6) else ticks_between(levels[0], levels[-1])
+            few = name in LEVELS and len(levels) in range(2, 6)
+            ticks = levels if few else ticks_between(levels[0], levels[-1])
             found |= {"tickvals": ticks, "ticktext": [format_quantity(tick) for tick in ticks]}
     elif name in ("replay", "forgetting"):
         found["tickformat"] = ".0%"
@@ -258,25 +260,28 @@ class Panels:
         top
             Room for the legend, in pixels.
         """
-        wide, narrow = (self._layout(columns, x, y, top) for columns in (self.columns, self.narrow_columns))
+        wide, narrow = (self._layout(narrow, x, y, top) for narrow in (False, True))
         drawing.update_layout(wide)
         drawing.update_layout(meta={"wide": _paths(wide), "narrow": _paths(narrow)})
 
     def _layout(
-        self, columns: int, x: Mapping[str, Any] | Sequence[Mapping[str, Any]], y: Mapping[str, Any], top: int
+        self, narrow: bool, x: Mapping[str, Any] | Sequence[Mapping[str, Any]], y: Mapping[str, Any], top: int
     ) -> dict[str, Any]:
         shared = isinstance(x, Mapping)
-        columns = min(columns, len(self.titles))
+        columns = min(self.narrow_columns if narrow else self.columns, len(self.titles))
+        tight = narrow and columns > 1
+        titles = [title.replace(", ", "<br>") if tight else title for title in self.titles]
         rows = math.ceil(len(self.titles) / columns)
         bottom = 56
         height = top + bottom + rows * self.row_height
         inner = height - top - bottom
-        above, below = 26 / inner, 0.0 if shared else 48 / inner
+        lines = 1 + max(title.count("<br>") for title in titles)
+        above, below = (12 + 14 * lines) / inner, 0.0 if shared else 48 / inner
         gap_x = 0.0 if columns == 1 else 0.03 if columns > 2 else 0.05
         width, tall = (1 - gap_x * (columns - 1)) / columns, 1 / rows - above - below + below / rows
         layout: dict[str, Any] = {"height": height, "margin": {"l": 66, "r": 12, "t": top, "b": bottom}}
         notes = []
-        for i, title in enumerate(self.titles):
+        for i, title in enumerate(titles):
             row, column = divmod(i, columns)
             number = "" if i == 0 else str(i + 1)
             left, ceiling = column * (width + gap_x), 1 - above - row * (tall + above + below)
@@ -285,6 +290,11 @@ class Panels:
                 "y": [round(max(ceiling - tall, 0), 5), round(ceiling, 5)],
             }
             own = dict(x if isinstance(x, Mapping) else x[i]) | {"domain": domain["x"], "automargin": False}
+            if "tickvals" in own:
+                # Beside each other on a phone, panels have room for three ticks.
+                step = math.ceil(len(own["tickvals"]) / 3) if tight else 1
+                own |= {"tickangle": 0}
+                own |= {part: own[part][::step] for part in ("tickvals", "ticktext") if part in own}
             if shared:
                 own |= {"title": None, "showticklabels": i + columns >= len(self.titles), "matches": "x" if i else None}
             layout[f"xaxis{number}"] = own | {"anchor": f"y{number}"}
@@ -316,5 +326,6 @@ def _paths(layout: Mapping[str, Any]) -> dict[str, Any]:
         if name.startswith(("xaxis", "yaxis")):
             found[f"{name}.domain"] = value["domain"]
             found[f"{name}.showticklabels"] = value.get("showticklabels", True)
+            found |= {f"{name}.{part}": value[part] for part in ("tickvals", "ticktext") if part in value}
     plain: dict[str, Any] = json.loads(json.dumps(found))
     return plain

@@ -122,6 +122,7 @@ def draw_map(
         line={"width": 1, "dash": "dot"},
         colorscale=[[0, INK], [1, INK]],
         showscale=False,
+        showlegend=True,
         ncontours=7,
         name="target loss (nats per token)",
         hoverinfo="skip",
@@ -261,11 +262,11 @@ def _caption(setting: Setting, plan: MinTokensPlan | None, shown: list[str]) -> 
         model += f" and ptpp {setting.target.ptpp:g}"
     text = (
         f"Colour is forgetting of a model of {model} against the base model's {setting.forgetting.reference.loss:.4g} "
-        f"nats per token, dotted lines are target loss."
+        f"nats per token, thin dotted lines are target loss."
     )
     if setting.limits:
         text += " Mixes under the white veil break a limit."
-        text += f" Red lines: the limits hold with {', '.join(shown)} probability." if shown else ""
+        text += f" Red lines: the limits hold with {' and '.join(shown)} probability." if shown else ""
     if plan is not None and plan.feasible and plan.tokens is not None:
         text += f" The star is the plan: {format_quantity(plan.tokens, 4)} tokens"
         text += f" at {format_percent(plan.replay)} replay." if plan.replay is not None else "."

@@ -53,7 +53,7 @@ def interval_fan(
     drawing = blank()
     colour = COLOURS[0] if fit.role != "source" else COLOURS[1]
     bounded = fit.n_runs >= MIN_RUNS
-    for coverage in sorted(coverages, reverse=True) if bounded else ():
+    for place, coverage in enumerate(sorted(coverages, reverse=True) if bounded else ()):
         ends = fit.forecast(frame, coverage)
         data[f"lo_{coverage:g}"], data[f"hi_{coverage:g}"] = ends["lo"], ends["hi"]
         known = ends["lo"].notna() & ends["hi"].notna()
@@ -63,7 +63,7 @@ def interval_fan(
             fill="toself",
             mode="lines",
             line={"width": 0},
-            fillcolor=translucent(colour, 0.18),
+            fillcolor=translucent(colour, 0.16 + 0.16 * place),
             name=f"{format_percent(coverage)} interval",
             hoverinfo="skip",
         )

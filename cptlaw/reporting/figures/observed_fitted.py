@@ -25,6 +25,7 @@ from cptlaw.units import format_percent, format_quantity
 
 MOST_LEVELS = 4  # of a facet; more would be too small to read
 MOST_LINES = 6
+MOST_NARROW = 3  # panels beside each other on a phone
 
 
 def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
@@ -65,7 +66,8 @@ def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
                 if len(part):
                     label = fit.on if colour is None else level_text(colour, level)
                     _add(drawing, part.sort_values(along), along, place, label, len(titles) - 1)
-    panels = Panels(tuple(titles), columns=max(len(across), 1))
+    columns = max(len(across), 1)
+    panels = Panels(tuple(titles), columns, narrow_columns=columns if columns <= MOST_NARROW else 2)
     y = axis("loss", f"{fit.on} loss (nats per token)")
     panels.apply(drawing, axis(along, values=data[along].tolist()), y, top=62)
     _legend_once(drawing)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from cptlaw.planning import ParetoPlan
 from cptlaw.reporting.figures.figure import INK, QUIET, SCALE_COLOURS, Figure, axis, blank
 from cptlaw.units import format_percent, format_quantity
+
+MOST_BARS = 16  # compromises whose intervals are drawn; more could not be told apart
 
 
 def pareto_front(plan: ParetoPlan) -> Figure:
@@ -23,13 +29,14 @@ def pareto_front(plan: ParetoPlan) -> Figure:
     data = plan.to_frame()
     drawing = blank()
     bars = {}
+    kept = np.arange(len(data)) % math.ceil(max(len(data), 1) / MOST_BARS) == 0
     for name, direction in (("target_loss", "error_x"), ("source_loss", "error_y")):
         if data[f"{name}_lo"].notna().any():
             bars[direction] = {
                 "type": "data",
                 "symmetric": False,
-                "array": data[f"{name}_hi"].astype(float) - data[name],
-                "arrayminus": data[name] - data[f"{name}_lo"].astype(float),
+                "array": (data[f"{name}_hi"].astype(float) - data[name]).where(kept),
+                "arrayminus": (data[name] - data[f"{name}_lo"].astype(float)).where(kept),
                 "color": QUIET,
                 "thickness": 0.7,
                 "width": 0,
@@ -59,5 +66,6 @@ def pareto_front(plan: ParetoPlan) -> Figure:
     caption = (
         f"{len(data)} mixes of {format_quantity(float(data['tokens'].iloc[0]), 4)} tokens "
         f"({format_quantity(plan.budget)} FLOP), from {ends[0]} to {ends[1]}. Lower is better on both axes."
+        f"{' Thin lines are the intervals of each loss.' if bars else ''}"
     )
     return Figure("pareto-front", "Best compromises between the two losses", caption, data, drawing)

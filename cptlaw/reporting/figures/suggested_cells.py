@@ -7,7 +7,7 @@ import pandas as pd
 
 from cptlaw.planning import Suggestion
 from cptlaw.reporting.figures.figure import COLOURS, INK, QUIET, SYMBOLS, Figure, axis, blank, level_text
-from cptlaw.units import format_quantity
+from cptlaw.units import format_percent, format_quantity
 
 
 def suggested_cells(suggestion: Suggestion, fitted: pd.DataFrame | None = None) -> Figure:
@@ -27,6 +27,7 @@ def suggested_cells(suggestion: Suggestion, fitted: pd.DataFrame | None = None) 
     """
     data = suggestion.table()
     drawing = blank()
+    ends = data.head(0)
     if fitted is not None and {"n_params", "tokens"} <= set(fitted.columns):
         ends = fitted.groupby(["run"], observed=True)[["n_params", "tokens"]].max()
         drawing.add_scatter(
@@ -37,16 +38,14 @@ def suggested_cells(suggestion: Suggestion, fitted: pd.DataFrame | None = None) 
             name="fitted runs",
             hoverinfo="skip",
         )
-    budgets = sorted(data["ptpp"].dropna().unique()) if "ptpp" in data and len(data) else []
-    top = float(data["gain"].max()) if len(data) else 1.0
-    for place, budget in enumerate(budgets or [None]):
-        part = data if budget is None else data[data["ptpp"] == budget]
-        if not len(part):
-            continue
+    marks = _marks(data)
+    top = float(marks["gain"].max()) if len(marks) else 1.0
+    for place, (_, part) in enumerate(marks.groupby("ptpp", dropna=False)):
+        budget = float(part["ptpp"].iloc[0])
         drawing.add_scatter(
             x=part["n_params"],
             y=part["tokens"],
-            mode="markers",
+            mode="markers+text",
             marker={
                 "color": COLOURS[place % len(COLOURS)],
                 "symbol": SYMBOLS[place % len(SYMBOLS)],
@@ -54,9 +53,13 @@ def suggested_cells(suggestion: Suggestion, fitted: pd.DataFrame | None = None) 
                 "opacity": 0.75,
                 "line": {"color": INK, "width": 1},
             },
-            name="suggested" if budget is None else f"suggested, {level_text('ptpp', float(budget))}",
-            text=[f"{run}, gain {gain:.4f} nats" for run, gain in zip(part["run"], part["gain"], strict=True)],
-            hovertemplate="%{text}<br>%{x:.3s} parameters, %{y:.3s} tokens<extra></extra>",
+            name="suggested" if np.isnan(budget) else f"suggested, {level_text('ptpp', budget)}",
+            text=part["label"],
+            textposition="middle left",
+            cliponaxis=False,
+            customdata=part["gain"],
+            hovertemplate="%{x:.3s} parameters, %{y:.3s} tokens<br>%{text}<br>gain %{customdata:.4f} nats"
+            "<extra></extra>",
         )
     star = suggestion.at
     if {"n_params", "tokens"} <= set(star):
@@ -68,17 +71,34 @@ def suggested_cells(suggestion: Suggestion, fitted: pd.DataFrame | None = None) 
             name="the forecast that matters",
             hoverinfo="skip",
         )
-    sizes, tokens = ([*data[name], *([star[name]] if name in star else [])] for name in ("n_params", "tokens"))
-    drawing.update_layout(
-        xaxis=axis("n_params", values=[float(size) for size in sizes]),
-        yaxis=axis("tokens", values=[float(count) for count in tokens]),
-    )
+    for name, side, room in (("n_params", "xaxis", 0.2), ("tokens", "yaxis", 0.08)):
+        values = [float(x) for x in (*data[name], *ends[name], *([star[name]] if name in star else []))]
+        drawing.update_layout({side: axis(name, values=values)})
+        if values:
+            low, high = np.log10([min(values), max(values)])
+            edge = room * max(high - low, 0.1)
+            drawing.update_layout({side: {"range": [low - edge, high + edge]}})
+    shares = " Shares of replay stand beside the marks." if data["replay"].notna().any() else ""
     before, after = (
         " to ".join("open" if end is None else f"{end:.4g}" for end in ends)
         for ends in (suggestion.interval_before, suggestion.interval_after)
     )
     caption = (
-        f"{len(data)} runs for {format_quantity(suggestion.flops)} FLOP, larger marks for larger gain. They are "
-        f"expected to narrow the interval of the {suggestion.on} loss from {before} to {after} nats per token."
+        f"{len(data)} runs for {format_quantity(suggestion.flops)} FLOP, larger marks for larger gain.{shares} They "
+        f"are expected to narrow the interval of the {suggestion.on} loss from {before} to {after} nats per token."
     )
     return Figure("suggested-cells", "The next experiments", caption, data, drawing)
+
+
+def _marks(data: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per place on the map, its gains added, and in words how many runs it stands for."""
+    rows = []
+    data = data.astype(dict.fromkeys(("n_params", "tokens", "ptpp", "replay", "gain"), float))
+    for (size, tokens, budget), part in data.groupby(["n_params", "tokens", "ptpp"], dropna=False):
+        shares, counts = np.unique(part["replay"].to_numpy(dtype=float), return_counts=True)
+        label = "<br>".join(
+            ("" if count == 1 else f"{count} times ") + ("" if np.isnan(share) else format_percent(share))
+            for share, count in zip(shares.tolist(), counts.tolist(), strict=True)
+        )
+        rows.append((size, tokens, budget, part["gain"].sum(), label))
+    return pd.DataFrame(rows, columns=["n_params", "tokens", "ptpp", "gain", "label"])

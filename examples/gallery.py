@@ -1,0 +1,214 @@
+"""Make docs/gallery.md and its pictures: one per figure function, all from the example runs.
+
+Run it as ``python examples/gallery.py [-o FOLDER]`` from the root of the repository (a few minutes). It needs the extra
+`images` and Chrome or Chromium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+import cptlaw as cl
+from cptlaw.reporting.figures import Figure
+from cptlaw.reporting.figures.figure import blank
+from cptlaw.reporting.images import write_images
+from cptlaw.schedules import Phase, Schedule, areas_of_many
+
+DOCS = Path(__file__).parents[1] / "docs"
+ROWS = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9"
+FITTED = f"{ROWS} and ptpp in (31, 62, 124)"
+MODEL = {"n_params": 124_672, "ptpp": 279}
+LIMITS = {"max_target_loss": 1.70, "max_forgetting": "25%"}
+MIX = {**MODEL, "replay": 0.25}
+MEASURED = "n_params == 124672 and ptpp == 279 and replay == 0.25 and lr_schedule == 'constant' and atpp >= 1.9"
+# Target loss of CPT on Knowledge-Pile, Wang et al. 2025 (arXiv:2505.07796), fig. 3.
+PUBLISHED = {"L0": 3.024, "A": 0.412, "alpha": 0.677, "B": -0.666, "E": 5662, "beta": 0.146, "C1": 0.278, "C2": 0.324}
+INTRODUCTION = """\
+Every figure that cptlaw draws, on the example runs (English to French, tiny decoders): `ptpp-gate` fitted on budgets of
+31, 62 and 124 pre-training tokens per parameter, 279 held out. `cptlaw report` puts them on one page, and with
+`--png DIR` or `--pdf DIR` beside it. Below, `target` and `source` are fits and `runs` is the table. A figure's `data`
+is a table for drawing it elsewhere, `caption` says it in words, and `save("name.pdf")` writes PNG, PDF, SVG or CSV.
+Panels restack on narrow screens."""
+PEAK, PRETRAIN, STEPS = 2e-4, 40_000, 10_000
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One picture of the gallery.
+
+    Attributes
+    ----------
+    figure
+        What is shown.
+    call
+        The call that makes it.
+    use
+        What it is for.
+    """
+
+    figure: Figure
+    call: str
+    use: str
+
+
+def curves() -> tuple[cl.Runs, dict[str, Schedule]]:
+    """Return the loss curves that a published law gives three schedules with one peak and one length."""
+    phases = {
+        "constant": Phase("cpt", STEPS, "constant", peak=PEAK, warmup=200),
+        "cosine": Phase("cpt", STEPS, "cosine", peak=PEAK, warmup=200, end=0.1 * PEAK),
+        "wsd": Phase("cpt", STEPS, "wsd", peak=PEAK, warmup=200, decay=2000, end=0.0),
+    }
+    base = Phase("pretrain", PRETRAIN, "wsd", peak=PEAK, warmup=500, decay=PRETRAIN // 5, end=0.0)
+    schedules = {name: Schedule([base, phase]) for name, phase in phases.items()}
+    law = cl.given_fit("cpt-dynamics", PUBLISHED, "target", note="Wang et al. 2025, fig. 3")
+    steps = list(range(250, STEPS + 1, 250))
+    parts = []
+    for name, schedule in schedules.items():
+        areas = areas_of_many([schedule], [PRETRAIN + step for step in steps])
+        names = ("s1_pretrain", "s1_cpt", "s2_pretrain", "s2_cpt")
+        frame = pd.DataFrame({column: getattr(areas, column)[0] for column in names})
+        parts.append(pd.DataFrame({"run": name, "eval": "target", "step": steps, "loss": law.predict(frame)}))
+    return cl.read_runs(pd.concat(parts, ignore_index=True)), schedules
+
+
+def pieces() -> Iterator[Piece]:
+    """Yield the pictures, each with the call that makes it."""
+    runs = cl.examples.load("en-fr-pilot")
+    target, source = (cl.fit("ptpp-gate", runs, on=on, where=FITTED) for on in ("target", "source"))
+    plan = cl.plan.min_tokens(target, source, **MODEL, **LIMITS)
+    yield Piece(
+        cl.figures.forgetting_map(target, source, plan=plan, **MODEL, **LIMITS),
+        "cl.figures.forgetting_map(target, source, plan=plan, n_params=124_672, ptpp=279,\n"
+        '                          max_target_loss=1.70, max_forgetting="25%")',
+        "Which mixes keep all limits, which of them is cheapest, and how far doubt pushes it. The layout is that of "
+        "figure 2 of the PTPP paper.",
+    )
+    at = runs.on("target").where(MEASURED).frame
+    yield Piece(
+        cl.figures.interval_fan(target, MIX, at),
+        'cl.figures.interval_fan(target, {"n_params": 124_672, "ptpp": 279, "replay": 0.25}, measured)',
+        "What a loss will be at a budget that was never run, and how sure that is. Measured losses lie beside it where "
+        "there are some.",
+    )
+    front = cl.plan.pareto(target, source, **MODEL, budget="7.5e11", points=15)
+    yield Piece(
+        cl.figures.pareto_front(front),
+        'front = cl.plan.pareto(target, source, n_params=124_672, ptpp=279, budget="7.5e11", points=15)\n'
+        "cl.figures.pareto_front(front)",
+        "What can be had for a budget when neither loss comes first.",
+    )
+    yield Piece(
+        cl.figures.observed_fitted(target),
+        "cl.figures.observed_fitted(target)",
+        "Whether the law describes the runs it was fitted on, facet by facet.",
+    )
+    yield Piece(
+        cl.figures.residuals(target),
+        "cl.figures.residuals(target)",
+        "Which factor the law misses: a trend in a panel is a part of the loss that it does not know.",
+    )
+    held_out = runs.on("target").adapted().where(f"{ROWS} and ptpp == 279").frame
+    yield Piece(
+        cl.figures.calibration(target, held_out),
+        "cl.figures.calibration(target, held_out)",
+        "Whether forecasts come true, and intervals hold as often as they say, on rows that were not fitted.",
+    )
+    yield Piece(
+        cl.figures.identifiability(target),
+        "cl.figures.identifiability(target)",
+        "Which parameters the data determines, and which combination of them it sees worst.",
+    )
+    table, schedules = curves()
+    drawn = cl.figures.loss_curves(table, "target", schedules=schedules)
+    yield Piece(
+        replace(drawn, caption=drawn.caption.replace("measured target losses", "target losses by the published law")),
+        'cl.figures.loss_curves(runs, "target", schedules=schedules)',
+        "What a schedule does to the loss, on one axis of steps.",
+    )
+    found = cl.suggest(
+        "ptpp-gate", runs, "target", FITTED, at="n_params=124672,tokens=1M,replay=25%,ptpp=279", budget="1e13", n=6
+    )
+    yield Piece(
+        cl.figures.suggested_cells(found, target.data),
+        'cl.figures.suggested_cells(cl.suggest("ptpp-gate", runs, "target", rows, at=.., budget="1e13"), target.data)',
+        "Which runs to make next, on the map of those that were made.",
+    )
+
+
+def story(fan: Figure, plan: Figure) -> Figure:
+    """Return the picture at the top of README: a forecast at a budget never run, and the plan that it allows."""
+    drawing = blank(height=430)
+    for side, figure in (("", fan), ("2", plan)):
+        for trace in figure.drawing.data:
+            drawing.add_trace({**trace.to_plotly_json(), "xaxis": f"x{side}", "yaxis": f"y{side}"})
+    left, right = [0.0, 0.41], [0.51, 1.0]
+    drawing.update_layout(
+        margin={"l": 66, "r": 14, "t": 92, "b": 52},
+        showlegend=False,
+        xaxis=fan.drawing.layout.xaxis.to_plotly_json() | {"domain": left, "anchor": "y"},
+        yaxis=fan.drawing.layout.yaxis.to_plotly_json() | {"anchor": "x"},
+        xaxis2=plan.drawing.layout.xaxis.to_plotly_json() | {"domain": right, "anchor": "y2"},
+        yaxis2=plan.drawing.layout.yaxis.to_plotly_json() | {"anchor": "x2"},
+    )
+    for title, key, where in (
+        (
+            "1. Forecast a budget that was never run",
+            "line: forecast, bands: 50% and 90% intervals<br>rings: measured, not fitted",
+            left[0],
+        ),
+        (
+            "2. Plan the cheapest mix within your limits",
+            "star: the plan, unveiled: mixes that keep the limits; red: with 80% and<br>95% probability; "
+            "thin dotted: target loss (nats per token)",
+            right[0],
+        ),
+    ):
+        place = {"x": where, "y": 1, "xref": "paper", "yref": "paper", "xanchor": "left", "showarrow": False}
+        drawing.add_annotation(text=f"<b>{title}</b>", yshift=48, yanchor="bottom", font={"size": 14}, **place)
+        drawing.add_annotation(text=key, yshift=6, yanchor="bottom", align="left", font={"size": 12}, **place)
+    return Figure("story", "From small runs to a plan", f"{fan.caption} {plan.caption}", fan.data, drawing)
+
+
+def page(shown: list[Piece]) -> str:
+    """Return the gallery as Markdown."""
+    parts = [
+        "# Gallery",
+        INTRODUCTION,
+        "`python examples/gallery.py` makes this page.",
+    ]
+    for piece in shown:
+        name, figure = piece.figure.name, piece.figure
+        parts += [
+            f"## {figure.title}",
+            textwrap.fill(piece.use, 120),
+            f"    {piece.call}".replace("\n", "\n    "),
+            f"![{figure.title}](figures/{name}.png)",
+            textwrap.fill(figure.caption, 120),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write the page and its pictures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", "--output", type=Path, default=DOCS, help="folder of gallery.md [default: docs]")
+    folder = parser.parse_args(arguments).output
+    shown = []
+    for piece in pieces():
+        print(piece.figure.title, flush=True)
+        shown.append(piece)
+    by_name = {piece.figure.name: piece.figure for piece in shown}
+    figures = [*by_name.values(), story(by_name["interval-fan-target"], by_name["forgetting-map"])]
+    written = write_images(figures, folder / "figures", "png")
+    (folder / "gallery.md").write_text(page(shown), encoding="utf-8")
+    print(f"{folder / 'gallery.md'}: {len(written)} pictures, {sum(x.stat().st_size for x in written) / 1e6:.2f} MB")
+
+
+if __name__ == "__main__":
+    main()
