@@ -211,8 +211,8 @@ def _divergences(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) 
 
 
 def _inverted(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
-    """Inverted for tokens, it reaches the loss that was asked for."""
-    if "tokens" not in candidate.inputs:
+    """Inverted for tokens, if it falls with them, it reaches the loss that was asked for."""
+    if "tokens" not in candidate.inputs or "tokens" not in candidate.decreasing:
         return
     for _ in range(DRAWS):
         params = random_params(candidate, rng)

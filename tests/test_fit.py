@@ -182,7 +182,7 @@ def test_prior_pulls_as_one_observation_does():
         ({"prior": {"E": (1.8, 0)}}, "must be positive"),
         ({"prior": {"E": "1.8"}}, "MEAN:SD"),
         ({"delta": -1}, "delta"),
-        ({"starts": 0}, "at least one start"),
+        ({"starts": 0}, "whole number, 1 or more"),
     ],
 )
 def test_bad_restraint(restraint, words):

@@ -338,8 +338,6 @@ def minimise(
     array of int
         How many starts ended at each.
     """
-    if options.starts < 1:
-        raise UsageError(f"starts={options.starts}: expected at least one start.")
     starts = problem.starts(options.starts, np.random.default_rng(options.seed))
     if problem.k:
         c, z, cost = _search(problem, starts, chosen.on_curves)

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.laws import annealing, chinchilla, dcpt, dcpt_cross, dynamics, multi_power, ptpp
+from cptlaw.laws import annealing, chinchilla, dcpt, dcpt_cross, dynamics, mixtures, multi_power, ptpp, transfer
 from cptlaw.laws.base import Law
 from cptlaw.units import parse_quantity
 
@@ -40,6 +40,11 @@ LAWS: dict[str, type[Law]] = {
         dynamics.CptDynamicsWeighted,
         dynamics.CptDynamicsPower,
         multi_power.MultiPower,
+        transfer.Forgetting,
+        mixtures.CMR,
+        transfer.Transfer,
+        mixtures.Mixing,
+        transfer.TwoStage,
     )
 }
 SYNONYMS = {"dcpt": "dcpt-l3"}
@@ -149,7 +154,7 @@ def card(chosen: Law) -> str:
             else []
         ),
         f"  delta       {said['delta']:g} (Huber threshold on log residuals)",
-        f"  claims      never rises with {', '.join(said['decreasing'])}",
+        *([f"  claims      never rises with {', '.join(said['decreasing'])}"] if said["decreasing"] else []),
         *[
             f"  limit       {name} -> infinity: the terms of {', '.join(t)} vanish"
             for name, t in said["vanishing"].items()

@@ -1,0 +1,129 @@
+"""Laws of what pre-training is worth to a new corpus, and of what the new corpus costs the old one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import DataError
+from cptlaw.laws.base import EXPONENT, Law, Shape
+from cptlaw.laws.calculus import log, maximum
+
+MIN_EXPONENT = 1e-6  # beyond ln D1 = alpha2 / alpha3 the exponent of D2 would change its sign
+
+
+class TwoStage(Law):
+    """L = E + A D1^-alpha1 D2^-(alpha2 - alpha3 ln D1) (Liew and Kato 2025, arXiv:2510.06548).
+
+    D1 = P N are the tokens of pre-training and D2 those of adaptation. The exponent of D2 falls with the logarithm of
+    D1, a rival of the gate of ptpp-gate that does not depend on units; it is kept positive. The model's size enters
+    through D1 alone.
+    """
+
+    name = "two-stage"
+    equation = "L = E + A D1^-alpha1 D2^-(alpha2 - alpha3 ln D1),  D1 = P N, D2 = D"
+    source = "Liew and Kato 2025, arXiv:2510.06548"
+    status = "secondary source"
+    inputs = ("n_params", "tokens", "ptpp")
+    units = {"n_params": 1e9, "tokens": 1e9}
+    amplitudes = ("E", "A")
+    shapes = {
+        "alpha1": EXPONENT,
+        "alpha2": Shape(0.01, 5.0, start=(0.3, 1.2)),
+        "alpha3": Shape(1e-4, 1.0, start=(0.002, 0.03)),
+    }
+    decreasing = ("tokens",)
+    vanishing = {"tokens": ("A",)}
+    diverges_at_zero = ("tokens",)
+    power_in_tokens = ("A",)
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the constant and the term of both stages."""
+        exponent = maximum(p.alpha2 - p.alpha3 * (log(x.P) + log(x.N)), MIN_EXPONENT)
+        return 1.0, x.P**-p.alpha1 * x.N**-p.alpha1 * x.D**-exponent
+
+
+class Transfer(Law):
+    """L = E + A/N^alpha + B/D_E^beta with effective data D_E = D + k D^a N^b (Hernandez et al. 2021, arXiv:2102.01293).
+
+    Pre-training is worth D_T = k D^a N^b further tokens of the new corpus, in the low-data regime. The paper gives D_T,
+    in characters and non-embedding parameters; the loss at D_E is read off the law of training from scratch, here that
+    of Hoffmann et al. N and D are raw.
+    """
+
+    name = "transfer"
+    equation = "L = E + A/N^alpha + B/(D + k D^a N^b)^beta"
+    source = "Hernandez et al. 2021, arXiv:2102.01293, composed with Hoffmann et al. 2022, arXiv:2203.15556"
+    status = "reconstructed"
+    inputs = ("n_params", "tokens")
+    units = {"n_params": 1.0, "tokens": 1.0}
+    amplitudes = ("E", "A", "B")
+    shapes = {
+        "alpha": EXPONENT,
+        "beta": Shape(0.01, 5.0, start=(0.2, 0.8)),
+        "k": Shape(1e-9, 1e15, start=(1e-2, 1e6)),
+        "a": Shape(0.01, 1.0, start=(0.1, 0.6)),
+        "b": Shape(0.01, 2.0, start=(0.1, 0.8)),
+    }
+    decreasing = ("n_params", "tokens")
+    vanishing = {"n_params": ("A",), "tokens": ("B",)}
+    diverges_at_zero = ("n_params", "tokens")
+    plausible = {"A": (100.0, 1000.0), "B": (500.0, 5000.0)}
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the constant, the size term and the term of effective data."""
+        effective = 1.0 * x.D + p.k * (x.D**p.a * x.N**p.b)
+        return 1.0, x.N**-p.alpha, effective**-p.beta
+
+
+class Forgetting(Law):
+    """L = L0 + A D^beta / ((1 + B p) N)^alpha for the source loss (Bethune et al. 2025, eq. 7, arXiv:2502.06042).
+
+    L0 is the base model's own loss and p the share of pre-training data in the mix. The law is exact at D = 0, where
+    those of the other families diverge, and rises with tokens; the paper's D are the unique tokens of a small target
+    corpus, with early stopping. L0 comes from the rows with tokens = 0 of the same n_params (and ptpp, where the table
+    has it), or from a column ``base_loss``.
+    """
+
+    name = "forgetting"
+    equation = "L = L0 + A D^beta / ((1 + B p) N)^alpha"
+    source = "Bethune et al. 2025, eq. 7, arXiv:2502.06042"
+    status = "secondary source"
+    inputs = ("n_params", "tokens", "replay", "base_loss")
+    ratio_of = "source"
+    units = {"n_params": 1e9, "tokens": 1e9}
+    amplitudes = ("A",)
+    shapes = {"alpha": EXPONENT, "beta": EXPONENT, "B": Shape(1e-2, 1e7, start=(1.0, 1e4))}
+    decreasing = ("n_params", "share")
+
+    def prepare(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Give every row the loss of its base model."""
+        return self._with_base(frame, frame[frame["tokens"] == 0].assign(base_loss=lambda rows: rows["loss"]))
+
+    def complete(self, frame: pd.DataFrame, fitted: pd.DataFrame) -> pd.DataFrame:
+        """Give rows to forecast the loss of their base model, where a fitted row has it."""
+        return self._with_base(frame, fitted)
+
+    def _with_base(self, frame: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+        if "base_loss" in frame.columns:
+            return frame
+        keys = [name for name in ("n_params", "ptpp") if name in frame.columns and name in known.columns]
+        if not keys or "base_loss" not in known.columns:
+            raise DataError(f"law {self.name} needs the column 'n_params' and the base models' losses: {_BASE_ADVICE}")
+        losses = known.groupby(keys)["base_loss"].mean().rename("base_loss").reset_index()
+        found = frame[keys].merge(losses, on=keys, how="left")["base_loss"].to_numpy(dtype=float)
+        if np.isnan(found).any():
+            row = frame.iloc[int(np.flatnonzero(np.isnan(found))[0])]
+            where = ", ".join(f"{name} {row[name]:g}" for name in keys)
+            raise DataError(f"law {self.name} knows no loss of the base model at {where}: {_BASE_ADVICE}")
+        return frame.assign(base_loss=found)
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the rise and, without an amplitude, the base model's loss."""
+        return x.D**p.beta * (1.0 + p.B * (1.0 * x.r)) ** -p.alpha * x.N**-p.alpha, 1.0 * x.base_loss
+
+
+_BASE_ADVICE = "add rows with tokens = 0 at this size, or give base_loss (as a column, or in --at base_loss=..)."
