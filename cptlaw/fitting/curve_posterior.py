@@ -4,10 +4,10 @@
 
 theta has the priors of `cptlaw.fitting.curve_priors`; each run may lie delta off the law (other seed, data order).
 Finished runs make a prior of their own: their posterior, widened by what differs from run to run, because no law holds
-its parameters exactly under another schedule. The run's own rows then count in full. Neighbouring points of a curve
-err together, so each run's points count as its effective number of points. The mode is
-found by robust least squares, the spread by the curvature there (Laplace). To the spread of the end come what the law
-itself misses on the way that is still to go, and the noise of one measurement.
+its parameters exactly under another schedule. The run's own rows then count in full. Neighbouring points of a curve err
+together, so each run's points count as its effective number of points. The mode is found by robust least squares, the
+spread by the curvature there (Laplace). To the spread of the end come what the law itself misses on the way that is
+still to go and of the annealing ahead, and the noise of one measurement.
 
 Axes: ``n`` = rows, ``p`` = coordinates: logarithms of shares and rates, then one level per run.
 """
