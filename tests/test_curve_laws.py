@@ -20,7 +20,8 @@ SPECS = """
     lr-annealing lr-annealing:decay=fit cpt-dynamics cpt-dynamics:decay=fit cpt-dynamics:open_base=true
     cpt-dynamics-size cpt-dynamics-replay cpt-dynamics-replay:replay_form=as_printed
     cpt-dynamics-replay:normalised=true cpt-dynamics-weighted cpt-dynamics-weighted:lr_power=0.2 cpt-dynamics-power
-    cpt-dynamics-power:decay=fit cpt-dynamics-power:open_base=true multi-power
+    cpt-dynamics-power:decay=fit cpt-dynamics-power:open_base=true cpt-dynamics-joint cpt-dynamics-joint:normalised=true
+    multi-power
 """
 
 ROW = pd.DataFrame({"s1_pretrain": [8.0], "s2_pretrain": [0.05], "s1_cpt": [2.0], "s2_cpt": [0.15]})

@@ -288,6 +288,31 @@ class CptDynamicsReplay(CptDynamics):
         return super().shift(x, p) * (convex * chosen + concave * (1.0 - chosen))
 
 
+class CptDynamicsJoint(CptDynamicsReplay):
+    """The learning-dynamics law over sizes, mixes and pre-training budgets: Eq. 8 with the size term of Eq. 7.
+
+    The budget enters through the schedule of pre-training alone: its forward area S1pt stands for the tokens, what its
+    decay has left over for the loss potential. So budgets and schedules that were not run are forecast by one law. Not
+    published in this form; docs/dynamics.md tells what it does on real runs beside the PTPP forms.
+    """
+
+    name = "cpt-dynamics-joint"
+    equation = (
+        "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt e^(a1 r) + B (1 - (1+E S1cpt)^-beta) f(a2, r_cpt) "
+        "+ F N^-g3,  f as in cpt-dynamics-replay"
+    )
+    source = "Wang et al. 2025, eqs. 7 and 8 joined, arXiv:2505.07796"
+    units = {"n_params": 1e6, "tokens": 1.0}
+    inputs = (*CptDynamicsReplay.inputs, "n_params")
+    amplitudes = (*CptDynamicsReplay.amplitudes, "F")
+    shapes = CptDynamicsReplay.shapes | {"g3": SIZE_EXPONENT}
+    vanishing = {"s1_pretrain": ("A",), "n_params": ("F",)}
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the terms of Eq. 8 and the size term."""
+        return *super().terms(x, p), x.N**-p.g3
+
+
 class CptDynamicsWeighted(CptDynamics):
     """Eq. 9: annealing counts less as the learning rate falls, S2 = sum of m_i eta_i^e.
 

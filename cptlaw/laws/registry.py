@@ -39,6 +39,7 @@ LAWS: dict[str, type[Law]] = {
         dynamics.CptDynamicsReplay,
         dynamics.CptDynamicsWeighted,
         dynamics.CptDynamicsPower,
+        dynamics.CptDynamicsJoint,
         multi_power.MultiPower,
         transfer.Forgetting,
         mixtures.CMR,
