@@ -65,6 +65,7 @@ bench: $(VENV)/.dev  ## timings; the peers are described in docs/benchmarks.md
 	$(RUN) -m benchmarks.chinchilla_fit
 	$(RUN) -m benchmarks.dcpt_starts
 	$(RUN) -m benchmarks.bootstrap
+	$(RUN) -m benchmarks.app_moves
 	$(RUN) -m benchmarks.curve_fits
 
 clean:

@@ -128,12 +128,13 @@ def move(fitted: Fitted, question: Mapping[str, Any]) -> Move:
         n_params, ptpp, replay, tokens, max_forgetting, max_target_loss, risk, base_source_loss; raw, ``None`` for what
         is not asked.
     """
-    limits = {name: question.get(name) for name in LIMITS if question.get(name) is not None}
+    limits: dict[str, Any] = {name: question[name] for name in LIMITS if question.get(name) is not None}
     if fitted.source is None:
         limits.pop("max_forgetting", None)
-    setting, notes = _setting(fitted, question, limits)
+    reference, notes = reference_of(fitted, question)
+    setting = build_setting(fitted.target, fitted.source, **_model(question), **limits, **reference, interval=None)
     lines = _forecast(fitted, setting, question)
-    found = _plan(fitted, setting, question, limits) if limits else None
+    found = _plan(fitted, setting, question, {**limits, **reference}) if limits else None
     plan, edges = (None, {}) if found is None else found
     figure = None
     if setting.forgetting is not None and setting.source is not None and setting.reads_replay:
@@ -182,14 +183,6 @@ def _model(question: Mapping[str, Any]) -> dict[str, Any]:
     return {name: question[name] for name in ("n_params", "ptpp") if question.get(name) is not None}
 
 
-def _setting(
-    fitted: Fitted, question: Mapping[str, Any], limits: Mapping[str, Any]
-) -> tuple[Setting, tuple[Finding, ...]]:
-    reference, notes = reference_of(fitted, question)
-    setting = build_setting(fitted.target, fitted.source, **_model(question), **limits, **reference, interval=None)
-    return setting, notes
-
-
 def _forecast(fitted: Fitted, setting: Setting, question: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     tokens, replay = float(question["tokens"]), float(question.get("replay") or 0.0)
     lines = [("compute", f"{format_quantity(flops_of(setting.n_params, tokens))} FLOP")]
@@ -216,8 +209,7 @@ def _plan(
     fitted: Fitted, setting: Setting, question: Mapping[str, Any], limits: Mapping[str, Any]
 ) -> tuple[MinTokensPlan, dict[float, Any]]:
     """Return the plan on the forecasts alone or, with a risk, the quick one on the laws that the data allows."""
-    reference, _ = reference_of(fitted, question)
-    plan = min_tokens(fitted.target, fitted.source, **_model(question), **limits, **reference, interval=None)
+    plan = min_tokens(fitted.target, fitted.source, **_model(question), **limits, interval=None)
     risk = question.get("risk")
     if risk is None:
         return plan, {}

@@ -127,21 +127,20 @@ def blank(title: str | None = None, height: int = 420) -> Any:
 
     The height is fixed and the width follows the page.
     """
-    drawing = graph_objects().Figure()
-    drawing.update_layout(
-        template="none",
-        height=height,
-        margin={"l": 62, "r": 14, "t": 36 if title else 14, "b": 52},
-        font={"family": "system-ui, sans-serif", "size": 12, "color": INK},
-        colorway=list(COLOURS),
-        paper_bgcolor="#ffffff",
-        plot_bgcolor="#ffffff",
-        hoverlabel={"bgcolor": "#ffffff"},
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"},
-    )
+    settings: dict[str, Any] = {
+        "template": "none",
+        "height": height,
+        "margin": {"l": 62, "r": 14, "t": 36 if title else 14, "b": 52},
+        "font": {"family": "system-ui, sans-serif", "size": 12, "color": INK},
+        "colorway": list(COLOURS),
+        "paper_bgcolor": "#ffffff",
+        "plot_bgcolor": "#ffffff",
+        "hoverlabel": {"bgcolor": "#ffffff"},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"},
+    }
     if title:
-        drawing.update_layout(title={"text": title, "x": 0, "xref": "paper", "font": {"size": 14}})
-    return drawing
+        settings["title"] = {"text": title, "x": 0, "xref": "paper", "font": {"size": 14}}
+    return graph_objects().Figure(layout=settings)
 
 
 def axis(name: str, title: str | None = None, values: Sequence[float] = ()) -> dict[str, Any]:
