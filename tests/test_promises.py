@@ -257,3 +257,23 @@ def test_usage_two_of_the_dcpt_law_is_the_minimum_of_its_equation():
     assert plan.target_loss == pytest.approx(loss.fun, rel=1e-9)
     assert 1 - plan.replay == pytest.approx(loss.x, abs=1e-4)
     assert plan.tokens == pytest.approx(5e9 / loss.x, rel=1e-3)
+
+
+def test_strict_ends_plans_and_comparisons_whose_findings_are_errors(call, tmp_path):
+    path = cl.given_fit("chinchilla", CHINCHILLA, "target").save(tmp_path / "target.json")
+    asked = ("plan", "min-tokens", "--target", str(path), "--n-params", "1B", "--max-target-loss", "2.175")
+    code, out, _ = call(*asked, "--json")
+    assert code == 0
+    assert "out-of-reach" in {item["code"] for item in json.loads(out)["findings"] if item["severity"] == "error"}
+    assert call(*asked, "--strict")[0] == 4
+    assert call(*asked[:-1], "2.17", "--strict")[0] == 3  # infeasible comes first
+
+
+def test_a_loss_that_no_model_has_is_an_error(call, tmp_path):
+    path = cl.given_fit("ptpp-floor", {**FLOOR, "gamma": 3.0}, "source").save(tmp_path / "source.json")
+    at = "n_params=8.1B,tokens=72B,ptpp=279,replay="
+    code, out, _ = call("forecast", str(path), "--at", f"{at}0", "--strict")
+    assert code == 4
+    assert "[absurd-loss]" in out
+    assert "1.2e+14" in out
+    assert call("forecast", str(path), "--at", f"{at}34%", "--strict")[0] == 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cptlaw.cli import Verbs, options, plan_schedule
-from cptlaw.cli.output import INFEASIBLE, show_json
+from cptlaw.cli.output import INFEASIBLE, show_json, stop_on_errors
 
 if TYPE_CHECKING:
     from cptlaw.planning import Plan
@@ -71,8 +71,8 @@ reference = options.several(
 )
 @risk
 @click.option("--savings/--no-savings", default=True, help="With --risk: which next runs would pay for themselves.")
-@options.several(options.interval, options.as_json)
-def min_tokens(as_json: bool, **question: Any) -> None:
+@options.several(options.interval, options.strict, options.as_json)
+def min_tokens(as_json: bool, strict: bool, **question: Any) -> None:
     """Find the fewest tokens, and the replay, that keep limits on forgetting and losses.
 
     \b
@@ -82,15 +82,15 @@ def min_tokens(as_json: bool, **question: Any) -> None:
     """
     import cptlaw as cl
 
-    _show(cl.plan.min_tokens(question.pop("target"), question.pop("source"), **question), as_json)
+    _show(cl.plan.min_tokens(question.pop("target"), question.pop("source"), **question), as_json, strict)
 
 
 @plan.command("trade-off")
 @options.several(target, needed_source, size)
 @click.option("--tokens", required=True, metavar="D", help="Adaptation tokens, replay included.")
 @options.several(ptpp, forgetting_limit, source_limit, reference, replay_range, risk)
-@options.several(options.interval, options.as_json)
-def trade_off(as_json: bool, **question: Any) -> None:
+@options.several(options.interval, options.strict, options.as_json)
+def trade_off(as_json: bool, strict: bool, **question: Any) -> None:
     """Find the replay with the lowest target loss at given tokens, under a limit on forgetting.
 
     \b
@@ -99,7 +99,7 @@ def trade_off(as_json: bool, **question: Any) -> None:
     """
     import cptlaw as cl
 
-    _show(cl.plan.trade_off(question.pop("target"), question.pop("source"), **question), as_json)
+    _show(cl.plan.trade_off(question.pop("target"), question.pop("source"), **question), as_json, strict)
 
 
 @plan.command("limited-data")
@@ -108,8 +108,8 @@ def trade_off(as_json: bool, **question: Any) -> None:
 @options.several(source, ptpp, forgetting_limit, source_limit, reference)
 @click.option("--min-replay", metavar="R", default="0", show_default=True, help="Smallest replay to consider.")
 @click.option("--max-replay", metavar="R", default="95%", show_default=True, help="Largest replay to consider.")
-@options.several(risk, options.interval, options.as_json)
-def limited_data(as_json: bool, **question: Any) -> None:
+@options.several(risk, options.interval, options.strict, options.as_json)
+def limited_data(as_json: bool, strict: bool, **question: Any) -> None:
     """Find the replay with the lowest target loss where the target corpus is small.
 
     \b
@@ -118,15 +118,15 @@ def limited_data(as_json: bool, **question: Any) -> None:
     """
     import cptlaw as cl
 
-    _show(cl.plan.limited_data(question.pop("target"), **question), as_json)
+    _show(cl.plan.limited_data(question.pop("target"), **question), as_json, strict)
 
 
 @plan.command("allocate")
 @target
 @click.option("--budget", required=True, metavar="FLOPS", help="Compute, 6 x parameters x tokens, as in 5e19.")
 @click.option("--replay", metavar="R", help="Share of the source corpus, where the law reads it.")
-@options.several(ptpp, options.interval, options.as_json)
-def allocate(as_json: bool, **question: Any) -> None:
+@options.several(ptpp, options.interval, options.strict, options.as_json)
+def allocate(as_json: bool, strict: bool, **question: Any) -> None:
     """Find the model size and the tokens with the lowest target loss for a compute budget.
 
     \b
@@ -135,7 +135,7 @@ def allocate(as_json: bool, **question: Any) -> None:
     """
     import cptlaw as cl
 
-    _show(cl.plan.allocate(question.pop("target"), **question), as_json)
+    _show(cl.plan.allocate(question.pop("target"), **question), as_json, strict)
 
 
 @plan.command("pareto")
@@ -143,8 +143,8 @@ def allocate(as_json: bool, **question: Any) -> None:
 @click.option("--budget", required=True, metavar="FLOPS", help="Compute, 6 x parameters x tokens, as in 5e19.")
 @ptpp
 @click.option("--points", type=click.IntRange(2), default=20, show_default=True, help="Most points of the front.")
-@options.several(reference, replay_range, options.interval, options.as_json)
-def pareto(as_json: bool, **question: Any) -> None:
+@options.several(reference, replay_range, options.interval, options.strict, options.as_json)
+def pareto(as_json: bool, strict: bool, **question: Any) -> None:
     """List the mixes within a compute budget that no other beats in both losses.
 
     \b
@@ -153,17 +153,18 @@ def pareto(as_json: bool, **question: Any) -> None:
     """
     import cptlaw as cl
 
-    _show(cl.plan.pareto(question.pop("target"), question.pop("source"), **question), as_json)
+    _show(cl.plan.pareto(question.pop("target"), question.pop("source"), **question), as_json, strict)
 
 
-def _show(found: Plan, as_json: bool) -> None:
-    """Print a plan; end with exit code 3 where there is none."""
+def _show(found: Plan, as_json: bool, strict: bool) -> None:
+    """Print a plan; end with exit code 3 where there is none, and as --strict asks."""
     if as_json:
         show_json(found.to_dict())
     else:
         click.echo(found.summary())
     if not getattr(found, "feasible", True):
         sys.exit(INFEASIBLE)
+    stop_on_errors(getattr(found, "findings", ()), strict)
 
 
 for question in plan_schedule.QUESTIONS:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cptlaw.cli import options
-from cptlaw.cli.output import INFEASIBLE, show_json, show_next
+from cptlaw.cli.output import INFEASIBLE, show_json, show_next, stop_on_errors
 
 curve_target = click.option("--target", required=True, metavar="T.json", help="Fit of the target loss by a curve law.")
 curve_source = click.option("--source", metavar="S.json", help="Fit of the source loss by a curve law.")
@@ -58,8 +58,8 @@ known = options.several(
     help="Forgetting as a share of the base model's source loss, or in nats.",
 )
 @click.option("--risk", metavar="P", help="Each limit holds with this probability under the fits' doubt.")
-@options.several(options.interval, options.seed, options.as_json)
-def schedule(as_json: bool, **question: Any) -> None:
+@options.several(options.interval, options.seed, options.strict, options.as_json)
+def schedule(as_json: bool, strict: bool, **question: Any) -> None:
     """Find the best learning-rate schedule of CPT, for a weight between the losses or under limits.
 
     \b
@@ -74,6 +74,7 @@ def schedule(as_json: bool, **question: Any) -> None:
     _print(found, as_json)
     if not found.feasible:
         sys.exit(INFEASIBLE)
+    stop_on_errors(found.findings, strict)
 
 
 @click.command("whole-schedule")
@@ -86,8 +87,8 @@ def schedule(as_json: bool, **question: Any) -> None:
 @click.option(
     "-o", "--output", metavar="LR.csv", type=click.Path(), help="Write the rates, for file: in a schedules file."
 )
-@options.as_json
-def whole_schedule(as_json: bool, output: str | None, **question: Any) -> None:
+@options.several(options.strict, options.as_json)
+def whole_schedule(as_json: bool, strict: bool, output: str | None, **question: Any) -> None:
     """Find the rate of every CPT step, never rising, and the nearest schedule with a name.
 
     \b
@@ -102,6 +103,7 @@ def whole_schedule(as_json: bool, output: str | None, **question: Any) -> None:
     _print(found, as_json)
     if not output and not as_json:
         show_next("again with -o LR.csv, to train with these rates")
+    stop_on_errors(found.findings, strict)
 
 
 @click.command("turning-length")
@@ -109,8 +111,8 @@ def whole_schedule(as_json: bool, output: str | None, **question: Any) -> None:
 @click.option("--weight-source", required=True, metavar="W", help="Weight of the source loss, 0 to 1.")
 @click.option("--peak", metavar="LR", help="The constant rate. [default: the peak of pre-training]")
 @click.option("--warmup", metavar="K", help="Steps of re-warm-up.")
-@options.several(known, options.as_json)
-def turning_length(as_json: bool, **question: Any) -> None:
+@options.several(known, options.strict, options.as_json)
+def turning_length(as_json: bool, strict: bool, **question: Any) -> None:
     """Find after how many steps at a constant rate the weighted loss is back at its start: 0, a number, or never.
 
     \b
@@ -119,14 +121,16 @@ def turning_length(as_json: bool, **question: Any) -> None:
     """
     import cptlaw as cl
 
-    _print(cl.plan.turning_length(question.pop("target"), question.pop("source"), **question), as_json)
+    found = cl.plan.turning_length(question.pop("target"), question.pop("source"), **question)
+    _print(found, as_json)
+    stop_on_errors(found.findings, strict)
 
 
 @click.command("critical-point")
 @needed_source
 @click.option("--peak", metavar="LR", help="The constant rate of CPT. [default: the peak of pre-training]")
-@options.several(known, options.as_json)
-def critical_point(as_json: bool, **question: Any) -> None:
+@options.several(known, options.strict, options.as_json)
+def critical_point(as_json: bool, strict: bool, **question: Any) -> None:
     """Find the length of pre-training beyond which CPT loses source loss for good.
 
     \b
@@ -135,7 +139,9 @@ def critical_point(as_json: bool, **question: Any) -> None:
     """
     import cptlaw as cl
 
-    _print(cl.plan.critical_point(question.pop("source"), **question), as_json)
+    found = cl.plan.critical_point(question.pop("source"), **question)
+    _print(found, as_json)
+    stop_on_errors(found.findings, strict)
 
 
 def _print(found: Any, as_json: bool) -> None:

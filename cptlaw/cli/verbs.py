@@ -188,8 +188,9 @@ def fit(
 )
 @options.search
 @options.schedules
+@options.strict
 @options.as_json
-def compare(runs: str, law_names: str, on: str, as_json: bool, **rest: Any) -> None:
+def compare(runs: str, law_names: str, on: str, strict: bool, as_json: bool, **rest: Any) -> None:
     """Fit laws on some runs and score their forecasts of others, best first.
 
     \b
@@ -206,6 +207,7 @@ def compare(runs: str, law_names: str, on: str, as_json: bool, **rest: Any) -> N
         found = cl.compare(names, table, on, progress=advance, **rest)
     if as_json:
         show_json({"rows": [dict(row) for row in found.to_dict("records")]})
+        stop_on_errors([finding for findings in found["findings"] for finding in findings], strict)
         return
     scores = dict.fromkeys(("huber_log", "rmse_log", "mae_rel", "mape_clip"), "{:.3g}".format)
     scores |= dict.fromkeys(("intercept", "slope", "r2", "weight"), "{:.3f}".format)
@@ -226,6 +228,7 @@ def compare(runs: str, law_names: str, on: str, as_json: bool, **rest: Any) -> N
     filters = [text for text in (rest["where"], rest["fit_where"]) if text is not None]
     chosen = f"({filters[0]}) and ({filters[1]})" if len(filters) == 2 else filters[0] if filters else None
     show_next(f"cptlaw fit {options.same_rows(law=best, where=chosen)} -o FIT.json")
+    stop_on_errors([finding for findings in found["findings"] for finding in findings], strict)
 
 
 @click.command()
@@ -301,7 +304,7 @@ def forecast(
         from cptlaw.units import format_percent, format_quantity
 
         formats: dict[str, Any] = {name: format_quantity for name in ("n_params", "tokens", "ptpp") if name in found}
-        formats |= dict.fromkeys(("loss", "lo", "hi"), "{:.4f}".format)
+        formats |= dict.fromkeys(("loss", "lo", "hi"), lambda x: f"{x:.4f}" if x < 1e4 else f"{x:.3g}")
         if "replay" in found:
             formats["replay"] = format_percent
         lead, doubt = ["law", "on"], [name for name in found.columns if name.startswith("doubt_")]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DRAWS = 400
 MIN_RUNS = 3  # fewer runs cannot say how runs differ
+ABSURD = 14.0  # nats per token; a uniform guess among a million tokens has 13.8
 FAR = 10.0  # times outside the fitted range from which extrapolation is a warning
 
 
@@ -77,7 +78,9 @@ def forecast(fit: Fit, rows: Any, interval: float | str | None) -> pd.DataFrame:
             silent = Finding(
                 "warning",
                 "no-interval",
-                f"{fit.n_runs} runs cannot say how runs differ, so the loss is not bounded.",
+                "the parameters were given, not fitted, so that nothing says how sure the loss is."
+                if fit.status == "given"
+                else f"{fit.n_runs} runs cannot say how runs differ, so the loss is not bounded.",
                 f"Fit on at least {MIN_RUNS} runs.",
             )
             findings = [(*found, silent) for found in findings]
@@ -90,8 +93,23 @@ def forecast(fit: Fit, rows: Any, interval: float | str | None) -> pd.DataFrame:
                 "Add runs nearer to this point, or hold parameters with --fix or --prior.",
             )
             findings = [(*found, silent) if mute else found for found, mute in zip(findings, silent_rows, strict=True)]
+    findings = [
+        (absurd(loss), *found) if loss > ABSURD else found
+        for loss, found in zip(out["loss"].to_numpy(dtype=float), findings, strict=True)
+    ]
     out["findings"] = pd.Series(findings, index=out.index, dtype=object)
     return out
+
+
+def absurd(loss: float) -> Finding:
+    """Return the finding on a loss that no language model has."""
+    return Finding(
+        "error",
+        "absurd-loss",
+        f"a loss of {loss:.3g} nats per token is higher than that of guessing among a million tokens at random: the "
+        "law does not hold at this point.",
+        "Stay within the fitted inputs, replay above all; many laws have a barrier at a share of 0.",
+    )
 
 
 def _interval(fit: Fit, frame: pd.DataFrame, loss: Array, interval: float) -> tuple[Array, Array, NDArray[np.bool_]]:
