@@ -57,6 +57,7 @@ studies: $(VENV)/.dev  ## the published studies on simulated data, in full
 	$(RUN) examples/interval_coverage.py
 	$(RUN) examples/suggestion_study.py
 	$(RUN) -m benchmarks.backtests
+	$(RUN) -m benchmarks.curve_fits --restraint
 	$(RUN) -m benchmarks.unfinished_runs
 	$(RUN) -m pytest -n auto -m study
 
