@@ -81,7 +81,7 @@ def average(
     frame
         Rows of the run, as for `posterior`.
     priors
-        Of the law's coordinates, each with its weight before any rollout.
+        Of the law's coordinates, each with its weight before any rollout; the nearest first, then its wider version.
     at, first
         Steps of the rows, (n,), and the step from which they count.
     """
@@ -99,10 +99,12 @@ def average(
                 [_moments(posterior(coordinates, head, one), last, run, head.iloc[[-1]], ahead) for one, _ in priors]
             )
         )
-    if not rollouts:  # nothing speaks against the first prior
-        return Average((posterior(coordinates, frame, priors[0][0]),), np.ones(1), 1.0)
+    if not rollouts:
+        priors = priors[:2]  # the nearest prior and its wider version: nothing speaks for those farther off
     # The misses are of one and the same row, so that together they count once.
-    score = np.log([weight for _, weight in priors]) + np.mean([_log_density(said, truth) for said in rollouts], axis=0)
+    score = np.log([weight for _, weight in priors])
+    if rollouts:
+        score += np.mean([_log_density(said, truth) for said in rollouts], axis=0)
     weights = np.exp(score - score.max())
     weights /= weights.sum()
     squares = []
