@@ -174,7 +174,9 @@ def test_laws(call):
 
 
 def test_example(call):
-    assert call("example")[1].split() == ["en-fr-pilot"]
+    assert call("example")[1].split() == ["en-fr-pilot", "docs-to-code"]
+    assert call("example", "--schedules")[1].split() == ["docs-to-code"]
+    assert call("example", "docs-to-code", "--schedules")[1].strip().endswith("docs_to_code_schedules.json")
     assert call("example", "en-fr-pilot")[1].strip() == PILOT
 
 
@@ -198,6 +200,7 @@ def test_example(call):
         (["forecast", PILOT, "--at", "N=1B"], "not a readable fit"),
         (["laws", "chinchila"], "Did you mean 'chinchilla'"),
         (["example", "en-fr"], "Did you mean 'en-fr-pilot'"),
+        (["example", "en-fr-pilot", "--schedules"], "These have one: docs-to-code"),
     ],
 )
 def test_mistakes_end_with_2_and_one_message(call, arguments, words):

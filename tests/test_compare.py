@@ -161,6 +161,14 @@ def test_pilot_table():
     assert two["ptpp-oracle"] < 0.01
 
 
+def test_the_oracle_alone_is_no_forecast_to_be_weighed():
+    runs = cl.examples.load("en-fr-pilot")
+    asked = {"on": "target", "where": PILOT, "fit_where": "ptpp < 279", "test_where": "ptpp == 279"}
+    found = cl.compare("ptpp-oracle", runs, **asked)
+    assert found["mae_rel"].iloc[0] < 0.01
+    assert np.isnan(found["weight"].iloc[0])
+
+
 def test_laws_are_judged_on_folds_that_all_could_be_fitted_in():
     runs = cl.examples.load("en-fr-pilot")
     found = cl.compare("ptpp-floor,ptpp-blind", runs, on="target", where=PILOT, cv="rollout:ptpp").set_index("law")

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import cptlaw as cl
 from cptlaw.errors import DataError
 from cptlaw.runs import read_runs
+from cptlaw.schedules import read_schedules
 
 PUBLIC = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -23,6 +25,22 @@ def public(name: str) -> Path:
 def pilot():
     with resources.as_file(resources.files("cptlaw.examples") / "en_fr_pilot.csv") as path:
         return read_runs(path, n_params_kind="total")
+
+
+def test_docs_to_code():
+    runs = cl.examples.load("docs-to-code")
+    frame, base = runs.frame, runs.frame["tokens"] == 0
+    assert len(runs) == 4140
+    assert (frame[~base]["run"].nunique(), frame[base]["run"].nunique()) == (204, 30)
+    levels = runs.summary()["levels"]
+    assert (levels["n_params"], levels["ptpp"], levels["replay"]) == (4, 5, 6)
+    schedules = read_schedules(cl.examples.schedules("docs-to-code"))
+    assert schedules.keys() == set(frame["run"].astype(str))
+    last = frame[~base].groupby("run", observed=True)["step"].max()
+    assert all(schedules[str(run)].n_cpt == step for run, step in last.items())
+    for run, rows in frame[~base].groupby("run", observed=True):
+        rates = schedules[str(run)].lr[schedules[str(run)].n_pretrain :][rows["step"].astype(int)]
+        assert rates == pytest.approx(rows["lr"], rel=1e-5, abs=1e-9)
 
 
 def test_pilot(pilot):

@@ -78,12 +78,19 @@ def given(law_name: str, params: str, on: str, note: str, output: str, as_json: 
 
 @click.command()
 @click.argument("name", required=False)
+@click.option("--schedules", is_flag=True, help="The path of its schedules file, for laws of loss curves.")
 @options.as_json
-def example(name: str | None, as_json: bool) -> None:
-    """Print the path of example runs that come with the package; without a name, list them."""
+def example(name: str | None, schedules: bool, as_json: bool) -> None:
+    """Print the path of example runs that come with the package; without a name, list them.
+
+    \b
+    Example:
+      cptlaw check $(cptlaw example en-fr-pilot) --law ptpp-gate --on target
+    """
     from cptlaw import examples
 
-    paths = {known: str(examples.path(known)) for known in ([name] if name else examples.EXAMPLES)}
+    find, all_names = (examples.schedules, examples.SCHEDULES) if schedules else (examples.path, examples.EXAMPLES)
+    paths = {known: str(find(known)) for known in ([name] if name else all_names)}
     if as_json:
         show_json({"examples": paths})
         return

@@ -8,7 +8,8 @@ from pathlib import Path
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.runs import Runs, read_runs
 
-EXAMPLES = {"en-fr-pilot": "en_fr_pilot.csv"}
+EXAMPLES = {"en-fr-pilot": "en_fr_pilot.csv", "docs-to-code": "docs_to_code.csv"}
+SCHEDULES = {"docs-to-code": "docs_to_code_schedules.json"}
 
 
 def path(name: str) -> Path:
@@ -16,6 +17,20 @@ def path(name: str) -> Path:
     if name not in EXAMPLES:
         raise UsageError(f"there is no example {name!r}.{did_you_mean(name, EXAMPLES)} Known: {', '.join(EXAMPLES)}.")
     return Path(str(resources.files(__package__) / EXAMPLES[name]))
+
+
+def schedules(name: str) -> Path:
+    """Return the schedules file of an example: the learning rate of every step of its runs, pre-training first.
+
+    Raises
+    ------
+    UsageError
+        If there is no such example, or it came without schedules.
+    """
+    path(name)
+    if name not in SCHEDULES:
+        raise UsageError(f"example {name!r} has no schedules file. These have one: {', '.join(SCHEDULES)}.")
+    return Path(str(resources.files(__package__) / SCHEDULES[name]))
 
 
 def load(name: str) -> Runs:
@@ -26,6 +41,8 @@ def load(name: str) -> Runs:
     name
         ``"en-fr-pilot"``: continual pre-training of three tiny decoders from English to French documentation, five
         pre-training budgets, replay from 0 to 1, seeds; losses in nats per byte. See ``en_fr_pilot.md`` beside it.
+        ``"docs-to-code"``: the same kind of study of four tiny decoders from English documentation to Python code, with
+        curves and their schedules. See ``docs_to_code.md``.
 
     Raises
     ------

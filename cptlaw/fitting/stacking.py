@@ -41,9 +41,9 @@ def stacking_weights(errors: Array, clusters: Any, seed: int = 0) -> Array:
     [1.0, 0.0]
     """
     laws = errors.shape[1]
+    if laws < 2 or not np.any(errors):  # also without any law: scipy's nnls then corrupts memory
+        return np.full(laws, 1.0 / max(laws, 1))
     scale = float(np.sqrt(np.mean(errors**2)))
-    if laws == 1 or scale == 0:
-        return np.full(laws, 1.0 / laws)
     _, label = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
     rng = np.random.default_rng([seed, 4])
     found = np.zeros(laws)
