@@ -83,8 +83,8 @@ def forecast_run(
     >>> plan = {"a": Schedule([Phase("pretrain", 20_000, "wsd", peak=1e-3, decay=4000)])}
     >>> found = forecast_run(log, plan)
     >>> row = found.points.iloc[0]
-    >>> bool(row["lo"] < row["loss"] < row["hi"] < row["last_loss"])
-    True
+    >>> bool(row["lo"] < row["loss"] < row["hi"]), bool(row["loss"] < row["last_loss"])
+    (True, True)
     """
     if not 0 < interval < 1:
         raise UsageError(f"interval={interval}: expected a probability between 0 and 1, such as 0.9.")
