@@ -23,7 +23,7 @@ import pandas as pd
 
 import cptlaw as cl
 from benchmarks.harness import Clock, find_data, seconds, table
-from cptlaw.schedules import Phase, Schedule
+from cptlaw.schedules import Phase, Schedule, read_schedules
 
 SEEN = (0.2, 0.4, 0.6)
 INTERVAL = 0.9
@@ -124,6 +124,20 @@ def pilot() -> Iterator[Case]:
             yield _case(f"pilot, {on} loss", part, rows[same], plans)
 
 
+def docs_to_code() -> Iterator[Case]:
+    """Real CPT, English to code: eleven rows a run, both losses; the others have another seed, schedule or rate."""
+    frame = cl.examples.load("docs-to-code").frame.copy()
+    frame["run"] = frame["run"].astype(str)
+    frame = frame[(frame["tokens"] > 0) & (frame["replay"] > 0) & (frame["replay"] < 1)]
+    plans = dict(read_schedules(cl.examples.schedules("docs-to-code")))
+    for on in ("source", "target"):
+        rows = frame[frame["eval"].astype(str) == on]
+        for run, part in rows.groupby("run"):
+            cell = ["n_params", "ptpp", "replay"]
+            same = (rows[cell] == part[cell].iloc[0]).all(axis=1) & (rows["run"] != run)
+            yield _case(f"docs to code, {on} loss", part, rows[same], plans)
+
+
 def pythia(path: str) -> Iterator[Case]:
     """Real CPT, Pythia-70M from Pile to Python at four replays: ten rows a run, both losses."""
     frame = pd.read_csv(path).rename(columns={"run_id": "run"})
@@ -190,6 +204,7 @@ def _until(plan: Schedule, last: int) -> Schedule:
 
 READERS: tuple[tuple[Callable[..., Iterator[Case]], tuple[str, ...]], ...] = (
     (pilot, ()),
+    (docs_to_code, ()),
     (mpl, ("mpl_lr_curves.csv",)),
     (pythia, ("mixlaws_ct_pythia70m.csv",)),
     (lr_schedules, ("lr_schedules_runs.csv", "lr_schedules_curves.csv")),
