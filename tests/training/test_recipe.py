@@ -5,6 +5,7 @@ import pytest
 import yaml
 from small_sweep import RECIPE
 
+import cptlaw as cl
 from cptlaw.errors import DataError
 from cptlaw.training.models import shape_of
 from cptlaw.training.recipe import load_sweep
@@ -25,12 +26,15 @@ def test_the_published_designs_are_what_they_say(path, tmp_path):
     adapt = [job for job in sweep.jobs if job.kind == "adapt"]
     assert {job.columns["ptpp"] for job in adapt} == {15, 31, 62, 124, 279}
     assert {job.columns["replay"] for job in adapt} == {0, 0.05, 0.1, 0.25, 0.5, 1}
-    assert len({job.columns["n_params"] for job in adapt}) == 5
+    assert len({job.columns["n_params"] for job in adapt}) >= 4
     assert {job.columns["lr_schedule"] for job in adapt} == {"constant", "wsd"}
     assert len({job.columns["lr_peak"] for job in adapt}) == 2
     assert all(job.tokens >= 16 * job.columns["n_params"] for job in adapt if job.columns["lr_schedule"] == "constant")
     small = {job.columns["seed"] for job in adapt if job.columns["model"] == "46k"}
     assert len(small) >= 2
+    if value["name"] in cl.examples.EXAMPLES:
+        measured = set(cl.examples.load(value["name"]).frame["run"].astype(str))
+        assert measured == {f"base-{job.columns['base']}" for job in adapt} | {job.name for job in adapt}
 
 
 def test_sizes_are_met():
