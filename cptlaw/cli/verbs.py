@@ -312,6 +312,7 @@ def forecast(
 
         formats: dict[str, Any] = {name: format_quantity for name in ("n_params", "tokens", "ptpp") if name in found}
         formats |= dict.fromkeys(("loss", "lo", "hi"), lambda x: f"{x:.4f}" if x < 1e4 else f"{x:.3g}")
+        formats["step"] = "{:.0f}".format
         if "replay" in found:
             formats["replay"] = format_percent
         lead, doubt = ["law", "on"], [name for name in found.columns if name.startswith("doubt_")]
