@@ -19,6 +19,7 @@ import argparse
 
 import numpy as np
 import pandas as pd
+from dynamics_published import FIG_3, NAMES, ROLES
 
 import cptlaw as cl
 from cptlaw.schedules import Phase, Schedule, read_schedules
@@ -26,11 +27,6 @@ from cptlaw.schedules import Phase, Schedule, read_schedules
 KEPT = {
     "en-fr-pilot": "atpp >= 1.9 and replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant'",
     "docs-to-code": "atpp >= 1.9 and replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and lr_peak == 0.003",
-}
-NAMES = ("L0", "A", "alpha", "B", "E", "beta", "C1", "C2")
-FIG_3 = {
-    "source": (3.057, 0.490, 0.497, 0.366, 28, 0.189, 0.299, 0.298),
-    "target": (3.024, 0.412, 0.677, -0.666, 5662, 0.146, 0.278, 0.324),
 }
 SIZE, BATCH, PEAK, CPT = 106e6, 1e6, 2e-4, 4000
 BUDGETS, ASKED = (15, 22, 31, 44, 62, 124), 279
@@ -72,7 +68,7 @@ def simulated() -> pd.DataFrame:
         rows = pd.DataFrame({"run": list(known), "step": CPT, "ptpp": list(schedules), "n_params": SIZE})
         rows = rows.assign(tokens=CPT * BATCH, replay=0.25)
         row: dict[str, object] = {"pre-training": case}
-        for role, values in FIG_3.items():
+        for role, values in zip(ROLES, FIG_3, strict=True):
             truth = cl.given_fit("cpt-dynamics", dict(zip(NAMES, values, strict=True)), role)
             table = rows.assign(eval=role, loss=truth.predict(truth.law.attach(rows.assign(eval=role), known)))
             # One size, one mix, one length: of the PTPP law remains E + F PTPP^-eta.

@@ -29,39 +29,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from dynamics_published import FIG_3, FIG_11, FIG_12, FIG_19, NAMES, REPLAY_NAMES, ROLES
 
 import cptlaw as cl
 from cptlaw.schedules import Phase, Schedule, areas_of_many
 
 PEAK, PRETRAIN = 2e-4, 40_000
-NAMES = ("L0", "A", "alpha", "B", "E", "beta", "C1", "C2")
-# Figs. 11, 3 and 12 (67 % replay): source loss, then target loss.
-SHIFTS = {
-    "strong (Pile-of-Law)": (
-        (3.064, 0.482, 0.511, 1.353, 37, 0.262, 0.294, 0.264),
-        (2.978, 0.485, 0.701, -1.409, 383, 0.368, 0.274, 0.298),
-    ),
-    "moderate (Knowledge-Pile)": (
-        (3.057, 0.490, 0.497, 0.366, 28, 0.189, 0.299, 0.298),
-        (3.024, 0.412, 0.677, -0.666, 5662, 0.146, 0.278, 0.324),
-    ),
-    "weak (67 % replay)": (
-        (3.069, 0.479, 0.519, 0.105, 11, 0.069, 0.295, 0.280),
-        (3.017, 0.442, 0.685, -0.532, 5693, 0.166, 0.274, 0.276),
-    ),
-}
 MODERATE = "moderate (Knowledge-Pile)"
-# Fig. 19, eq. 8 in its corrected form.
-REPLAY = {
-    "source": {
-        "L0": 3.067, "A": 0.480, "alpha": 0.510, "C1": 0.280, "C2": 0.263, "B": 0.276, "E": 99.35, "beta": 0.0055,
-        "a1": 0.055, "a2": 3.238,
-    },
-    "target": {
-        "L0": 2.992, "A": 0.456, "alpha": 0.510, "C1": 0.285, "C2": 0.279, "B": -0.526, "E": 100.34, "beta": 0.55,
-        "a1": 0.037, "a2": 5.696,
-    },
-}  # fmt: skip
+SHIFTS = {"strong (Pile-of-Law)": FIG_11, MODERATE: FIG_3, "weak (67 % replay)": FIG_12[0.67]}
+# Eq. 8 in its corrected form.
+REPLAY = {role: dict(zip(REPLAY_NAMES, values, strict=True)) for role, values in zip(ROLES, FIG_19, strict=True)}
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ import tempfile
 from pathlib import Path
 
 import click
+from shown_command import run
 
 import cptlaw as cl
-from cptlaw.cli import main as cptlaw
 
 # The first points lie within the warm-up (50 steps, about 1 token per parameter), where no law holds.
 USABLE = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9"
@@ -32,16 +32,6 @@ N_PARAMS, TOKENS, HELD_OUT = 124_672, 997_376, 279
 def title(text: str) -> None:
     """Print a heading."""
     click.secho(f"\n# {text}", bold=True)
-
-
-def run(command: str) -> None:
-    """Show a command of the command line and run it."""
-    click.secho(f"\n$ cptlaw {command}\n", fg="cyan")
-    try:
-        cptlaw(shlex.split(command))
-    except SystemExit as ended:
-        if ended.code not in (0, None, 3):  # 3: no plan keeps the limits, which is an answer
-            raise
 
 
 def rollout_winner(runs: cl.Runs, on: str) -> str:

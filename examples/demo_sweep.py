@@ -13,7 +13,6 @@ import argparse
 import ast
 import json
 import os
-import shlex
 import sys
 import sysconfig
 import time
@@ -23,9 +22,9 @@ from pathlib import Path
 
 import click
 import yaml
+from shown_command import run
 
 import cptlaw as cl
-from cptlaw.cli import main as cptlaw
 
 FULL = {"sizes": ["8K", "16K", "32K"], "ptpp": [20, 40, 80], "tokens_per_param": 8, "sequences": 96}
 SMALL = {"sizes": ["4K", "8K"], "ptpp": [15, 30], "tokens_per_param": 4, "sequences": 32}
@@ -95,16 +94,6 @@ def recipe(scale: dict) -> dict:
             "schedules": {"schedule": "constant", "peak": 3e-3, "warmup": 10},
         },
     }
-
-
-def run(command: str) -> None:
-    """Show a command of the command line and run it."""
-    click.secho(f"\n$ cptlaw {command}\n", fg="cyan")
-    try:
-        cptlaw(shlex.split(command))
-    except SystemExit as ended:
-        if ended.code not in (0, None, 3):  # 3: no plan keeps the limits, which is an answer
-            raise
 
 
 def main() -> None:

@@ -1,7 +1,5 @@
 """Laws of PTPP and of learning dynamics agree where pre-training was alike, and the joint law earns its place."""
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,12 +8,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.fixture(scope="module")
-def tables():
-    spec = importlib.util.spec_from_file_location("budget_and_dynamics", EXAMPLES / "budget_and_dynamics.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module.main(["--small"])
+def tables(example_script):
+    return example_script("budget_and_dynamics").main(["--small"])
 
 
 def test_they_agree_where_pre_training_was_alike(tables):

@@ -13,19 +13,6 @@ PILOT = str(examples.path("en-fr-pilot"))
 ROWS = "ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5) and atpp >= 1.9 and lr_schedule == 'constant'"
 
 
-@pytest.fixture
-def call(capsys):
-    """Run the command line in this process: (exit code, stdout, stderr)."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(list(arguments))
-        streams = capsys.readouterr()
-        return int(ended.value.code or 0), streams.out, streams.err
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def fits(tmp_path_factory):
     """A target and a source fit of the example runs."""

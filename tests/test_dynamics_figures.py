@@ -1,7 +1,6 @@
 """The curves from published coefficients, and those of the example runs, agree as far as the paper says."""
 
 import importlib.util
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +11,9 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    spec = importlib.util.spec_from_file_location("dynamics_figures", EXAMPLES / "dynamics_figures.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+def made(example_script, tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures")
-    said = module.main(["--small", "-o", str(folder)])
+    said = example_script("dynamics_figures").main(["--small", "-o", str(folder)])
     return said, {path.stem: pd.read_csv(path) for path in folder.glob("*.csv")}, folder
 
 

@@ -1,6 +1,5 @@
 """Intervals: the coverage study in small, and the pieces of the profile where the right answer is known."""
 
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -17,13 +16,8 @@ CHINCHILLA = {"E": 1.8, "A": 480.0, "B": 2100.0, "alpha": 0.35, "beta": 0.37}
 
 
 @pytest.fixture(scope="module")
-def study():
-    spec = importlib.util.spec_from_file_location("interval_coverage", ROOT / "examples" / "interval_coverage.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+def study(example_script):
+    return example_script("interval_coverage")
 
 
 @pytest.fixture(scope="module")

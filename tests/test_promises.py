@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.cli import main
 from cptlaw.errors import DataError, UsageError
 
 CHINCHILLA = {"E": 1.8172, "A": 477.83, "B": 2143.42, "alpha": 0.34731, "beta": 0.36717}
@@ -19,19 +18,6 @@ CSV = "run,eval,loss,n_params,tokens\n" + "".join(
     for k, d in enumerate((10**9, 10**10, 10**11))
     for on in ("source", "target")
 )
-
-
-@pytest.fixture
-def call(capsys):
-    """Run the command line in this process: (exit code, stdout, stderr)."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(list(arguments))
-        streams = capsys.readouterr()
-        return int(ended.value.code or 0), streams.out, streams.err
-
-    return run
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """The reproduction of the PTPP paper: its numbers are those of the library, and its verdicts follow from them."""
 
-import importlib
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +14,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.fixture(scope="module")
-def script():
-    sys.path.insert(0, str(EXAMPLES))
-    yield importlib.import_module("reproduce_ptpp")
-    sys.path.remove(str(EXAMPLES))
-    for name in ("reproduce_ptpp", "ptpp_published"):
-        del sys.modules[name]
+def script(example_script):
+    return example_script("reproduce_ptpp")
 
 
 def tables(text):

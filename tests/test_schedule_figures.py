@@ -1,7 +1,5 @@
 """The planning curves from published coefficients have the shapes that the equations give them."""
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +10,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("cpt_schedule_figures", EXAMPLES / "cpt_schedule_figures.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def script(example_script):
+    return example_script("cpt_schedule_figures")
 
 
 @pytest.fixture(scope="module")

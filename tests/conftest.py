@@ -1,0 +1,38 @@
+"""What many tests share: the command line in this process, and the scripts of the folder examples."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from cptlaw.cli import main
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture
+def call(capsys):
+    """Run the command line in this process: (exit code, stdout, stderr)."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        streams = capsys.readouterr()
+        return int(ended.value.code or 0), streams.out, streams.err
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def example_script():
+    """Import a script of the folder examples by its name, as running it there would: its neighbours are found."""
+
+    def load(name):
+        sys.path.insert(0, str(EXAMPLES))
+        try:
+            return importlib.import_module(name)
+        finally:
+            sys.path.remove(str(EXAMPLES))
+
+    return load
