@@ -21,6 +21,7 @@ from cptlaw.laws import law
 from cptlaw.laws.curve_law import CurveLaw, global_steps
 from cptlaw.runs import Runs, read_runs
 from cptlaw.schedules import Schedule, areas, read_schedules
+from cptlaw.units import parse_probability
 
 LEAST = 3  # rows of a run after its start, from which it is forecast
 WIDER = 2.0  # times the spread of a prior, for one that is believed less
@@ -35,7 +36,7 @@ def forecast_run(
     schedules: Mapping[str, Schedule] | str | Path,
     run: str | None = None,
     *,
-    interval: float = 0.9,
+    interval: float | str = 0.9,
     law_name: str | None = None,
     where: str | None = None,
 ) -> RunForecast:
@@ -86,8 +87,7 @@ def forecast_run(
     >>> bool(row["lo"] < row["loss"] < row["hi"]), bool(row["loss"] < row["last_loss"])
     (True, True)
     """
-    if not 0 < interval < 1:
-        raise UsageError(f"interval={interval}: expected a probability between 0 and 1, such as 0.9.")
+    interval = parse_probability(interval, "interval (--interval)")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     table = table.where(where) if where else table
     plans = dict(read_schedules(schedules)) if isinstance(schedules, str | Path) else dict(schedules)
