@@ -43,6 +43,41 @@ def test_docs_to_code():
         assert rates == pytest.approx(rows["lr"], rel=1e-5, abs=1e-9)
 
 
+def test_what_the_card_of_docs_to_code_says():
+    frame = cl.examples.load("docs-to-code").frame.assign(eval=lambda rows: rows["eval"].astype(str))
+    run, base = frame[frame["tokens"] > 0], frame[frame["tokens"] == 0]
+    cell = ["n_params", "ptpp", "seed", "replay", "eval"]
+    plain = run[(run["lr_schedule"] == "constant") & (run["lr_peak"] == 0.003)].set_index([*cell, "tokens"])["loss"]
+    ends = plain.groupby(level=cell).last()
+    start = base.set_index(["n_params", "ptpp", "seed", "eval"])["loss"]
+    source = ends.xs("source", level="eval").unstack("replay")
+    forgetting = 100 * (source.div(start.xs("source", level="eval"), axis=0) - 1)
+    small, large = forgetting.loc[(30352, 15, 0)], forgetting.loc[(124672, 279, 0)]
+    assert (round(small[0]), round(large[0]), round(small[0.25]), round(large[0.25])) == (8, 34, 3, 20)
+    assert (forgetting[0] - forgetting[0.05]).agg(["min", "max"]).round().tolist() == [2, 6]
+    assert forgetting.xs(279, level="ptpp")[1.0].agg(["min", "max"]).round().tolist() == [5, 9]
+
+    target = ends.xs("target", level="eval").unstack("replay")
+    assert (100 * (target[0.05] / target[0] - 1)).agg(["min", "max"]).round(1).tolist() == [-1.2, 1.1]
+
+    between = np.log(plain).unstack("seed").dropna()
+    spread = np.sqrt(((between[0] - between[1]) ** 2 / 2).groupby(level="eval").mean())
+    assert (100 * spread).round(1).to_dict() == {"source": 0.8, "target": 1.2}
+
+    def gain(rows):
+        """Return what rows at the end of their runs gain over the plain run at the same tokens, in percent."""
+        last = rows[rows["tokens"] == rows.groupby("run", observed=True)["tokens"].transform("max")]
+        losses = last.set_index([*cell, "tokens"])["loss"]
+        return 100 * (1 - losses / plain.reindex(losses.index)).dropna()
+
+    decayed = gain(run[run["lr_schedule"] == "wsd"])
+    assert (len(decayed), round(decayed.mean(), 1)) == (24, 4.6)
+    assert (round(decayed.min(), 1), round(decayed.max(), 1)) == (2.2, 7.6)
+    halved = gain(run[run["lr_peak"] == 0.0015])
+    assert (len(halved), int((halved > 0).sum()), round(halved.mean())) == (16, 14, 3)
+    assert (round(halved.min(), 1), round(halved.max(), 1)) == (-1.0, 5.8)
+
+
 def test_pilot(pilot):
     assert len(pilot) == 1120
     assert pilot.frame["run"].nunique() == 125
