@@ -323,7 +323,7 @@ def forecast(
             click.echo(f"  average of {row['on']}: loss {row['loss']:.4f}; doubt: {shares or 'without end'}")
         for text in dict.fromkeys(fit.interval_method for fit in read):
             whose = ", ".join(f"{fit.law.spec} on {fit.on}" for fit in read if fit.interval_method == text)
-            click.echo(f"lo, hi: {interval:.0%} interval of a measured loss, {whose}: {text}", err=True)
+            click.echo(f"lo, hi: {format_percent(interval)} interval of a measured loss, {whose}: {text}", err=True)
         show_findings(findings)
     stop_on_errors(findings, strict)
 
