@@ -35,7 +35,7 @@ from benchmarks.harness import (
     table,
     times,
 )
-from cptlaw.fitting import newton
+from cptlaw.solving import newton
 
 SAME = 1e-3  # relative difference of objectives below which two refits count as equal
 PILOT = "ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant'"

@@ -19,9 +19,10 @@ import pandas as pd
 
 import cptlaw as cl
 from benchmarks.harness import RECIPES, Array, Beside, Clock, PowerSum, Recipe, machine, seconds, table, times
-from cptlaw.fitting.fit_law import Options, minimise
-from cptlaw.fitting.problem import Problem
-from cptlaw.fitting.restraint import Restraint
+from cptlaw.fitting.fit_rows import minimise
+from cptlaw.fitting.options import Options
+from cptlaw.solving.problem import Problem
+from cptlaw.solving.restraint import Restraint
 
 DELTA = 1e-3
 NOISE = 1e-3

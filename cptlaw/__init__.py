@@ -15,28 +15,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cptlaw import examples
     from cptlaw import planning as plan
+    from cptlaw.checking import Check, check
+    from cptlaw.curves import fit_out_of_domain, fit_shift, forecast_run, shift_of_runs
     from cptlaw.errors import CptlawError, DataError, FitError, UsageError
     from cptlaw.findings import Finding
-    from cptlaw.fitting import (
-        Check,
-        Fit,
-        check,
-        compare,
-        fit,
-        fit_out_of_domain,
-        fit_shift,
-        forecast,
-        forecast_run,
-        given_fit,
-        load_fit,
-        shift_of_runs,
-    )
+    from cptlaw.fitting import Fit, fit, given_fit, load_fit
     from cptlaw.importing import import_logs
     from cptlaw.laws import Law, law
     from cptlaw.planning import suggest
     from cptlaw.reporting import Report, figures, report
     from cptlaw.reporting.app import app
     from cptlaw.runs import Runs, read_runs
+    from cptlaw.uncertainty import compare, forecast
 
 __version__ = "0.1.0"
 
@@ -51,17 +41,17 @@ _HOMES = {
     "Report": "cptlaw.reporting",
     "Runs": "cptlaw.runs",
     "UsageError": "cptlaw.errors",
-    "Check": "cptlaw.fitting",
+    "Check": "cptlaw.checking",
     "app": "cptlaw.reporting.app",
-    "check": "cptlaw.fitting",
-    "compare": "cptlaw.fitting",
+    "check": "cptlaw.checking",
+    "compare": "cptlaw.uncertainty",
     "examples": "cptlaw.examples",
     "figures": "cptlaw.reporting.figures",
     "fit": "cptlaw.fitting",
-    "fit_out_of_domain": "cptlaw.fitting",
-    "fit_shift": "cptlaw.fitting",
-    "forecast": "cptlaw.fitting",
-    "forecast_run": "cptlaw.fitting",
+    "fit_out_of_domain": "cptlaw.curves",
+    "fit_shift": "cptlaw.curves",
+    "forecast": "cptlaw.uncertainty",
+    "forecast_run": "cptlaw.curves",
     "given_fit": "cptlaw.fitting",
     "import_logs": "cptlaw.importing",
     "law": "cptlaw.laws",
@@ -69,7 +59,7 @@ _HOMES = {
     "plan": "cptlaw.planning",
     "read_runs": "cptlaw.runs",
     "report": "cptlaw.reporting",
-    "shift_of_runs": "cptlaw.fitting",
+    "shift_of_runs": "cptlaw.curves",
     "suggest": "cptlaw.planning",
 }
 _MODULES = {"examples", "figures", "plan"}

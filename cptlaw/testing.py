@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.fitting.problem import Problem
-from cptlaw.fitting.restraint import Restraint
 from cptlaw.laws import Law, law
 from cptlaw.laws.base import LETTERS
 from cptlaw.laws.calculus import Array, Jet
 from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.schedules import Phase, Schedule
+from cptlaw.solving.problem import Problem
+from cptlaw.solving.restraint import Restraint
 
 ROWS = 40
 DRAWS = 25

@@ -31,12 +31,13 @@ from scipy import special
 
 import cptlaw as cl
 from cptlaw import simulate
-from cptlaw.fitting import newton
-from cptlaw.fitting.identify import jacobian
-from cptlaw.fitting.objective import Objective
-from cptlaw.fitting.profile import noise, t_quantile
 from cptlaw.laws import law
 from cptlaw.laws.calculus import Array
+from cptlaw.solving import newton
+from cptlaw.solving.identifiability import jacobian
+from cptlaw.solving.objective import Objective
+from cptlaw.solving.student import t_quantile
+from cptlaw.uncertainty.profile import noise
 
 LEVEL = 0.9
 REFITS = 100  # of the peers' bootstrap

@@ -29,8 +29,8 @@ import pandas as pd
 from ptpp_published import CLAIMS, FORMS, ORACLE, PLAN, PUBLISHED, TRANSFER
 
 import cptlaw as cl
-from cptlaw.fitting.metrics import METRICS, metrics
 from cptlaw.laws.calculus import Array
+from cptlaw.uncertainty.metrics import METRICS, metrics
 
 NEAREST = "ptpp-nearest"
 LAWS = (*FORMS, TRANSFER, NEAREST, ORACLE)

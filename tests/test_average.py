@@ -11,8 +11,8 @@ from test_fit import design
 
 import cptlaw as cl
 from cptlaw.cli import main
-from cptlaw.fitting.average import DOUBT, forecast_average, rollout_weights
-from cptlaw.fitting.stacking import mean_and_error, stacking_weights
+from cptlaw.uncertainty.average import DOUBT, forecast_average, rollout_weights
+from cptlaw.uncertainty.stacking import mean_and_error, stacking_weights
 
 POINT = "n_params=8.1B,tokens=64B,replay=25%,ptpp=1000"
 LAWS = ("ptpp-floor", "ptpp-gate", "ptpp-nearest")
@@ -86,7 +86,7 @@ def test_laws_far_apart_widen_the_average_and_are_called_its_form(fits, rows):
 
 
 def test_interval_of_the_average_is_a_quantile_of_the_mixture(fits, rows):
-    from cptlaw.fitting.intervals import law_and_noise
+    from cptlaw.uncertainty.intervals import law_and_noise
 
     share = {"ptpp-floor": 0.7, "ptpp-nearest": 0.3}
     pair = [fits[0], fits[2]]

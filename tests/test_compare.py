@@ -9,8 +9,8 @@ from test_fit import design
 
 import cptlaw as cl
 from cptlaw.errors import FitError, UsageError
-from cptlaw.fitting.metrics import METRICS, metrics
-from cptlaw.fitting.splits import split
+from cptlaw.fitting.folds import split
+from cptlaw.uncertainty.metrics import METRICS, metrics
 
 JUDGEMENT = ["difference", "difference_se", "weight", "diagnostics"]
 PILOT = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9"

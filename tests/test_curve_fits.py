@@ -12,12 +12,12 @@ import cptlaw as cl
 from benchmarks.mpl_curves import mpl_schedules
 from cptlaw.cli import main
 from cptlaw.errors import DataError, FitError, UsageError
-from cptlaw.fitting.curves import schedules_from_json, schedules_to_json, thinned
-from cptlaw.fitting.restraint import Restraint
-from cptlaw.fitting.rollout_restraint import candidates, rollouts
-from cptlaw.fitting.stretches import correlation_time
+from cptlaw.fitting.choose_restraint import candidates, rollouts
 from cptlaw.laws import law
+from cptlaw.laws.curve_rows import schedules_from_json, schedules_to_json, thinned
 from cptlaw.schedules import Phase, Schedule
+from cptlaw.solving.blocks import correlation_time
+from cptlaw.solving.restraint import Restraint
 
 PUBLIC = Path(__file__).resolve().parents[2] / "shared" / "data"
 needs_data = pytest.mark.skipif(not PUBLIC.exists(), reason=f"the public data are not at {PUBLIC}")

@@ -8,8 +8,8 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
-from cptlaw.fitting.parameter_profile import AT_BOUND, BOUNDED, OPEN, parameter_intervals, weakest_directions
 from cptlaw.reporting.figures.figure import AXES, Panels, ticks_between
+from cptlaw.uncertainty.parameter_profile import AT_BOUND, BOUNDED, OPEN, parameter_intervals, weakest_directions
 
 pytest.importorskip("plotly", reason="figures need Plotly: pip install 'cptlaw[report]'")
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.fitting.profile import _reach, design_effects, profile
 from cptlaw.laws import law
+from cptlaw.uncertainty.profile import _reach, design_effects, profile
 
 ROOT = Path(__file__).parents[1]
 CHINCHILLA = {"E": 1.8, "A": 480.0, "B": 2100.0, "alpha": 0.35, "beta": 0.37}
@@ -114,7 +114,7 @@ def test_unbounded_is_missing_and_says_why():
     for ends in (np.array([[-np.inf, 0.0]]), np.array([[0.0, np.inf]])):
         fitted = cl.fit("chinchilla", chinchilla(0.004), on="target", starts=4)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("cptlaw.fitting.intervals.profile", lambda fit, frame, level, ends=ends: ends)
+            patch.setattr("cptlaw.uncertainty.intervals.profile", lambda fit, frame, level, ends=ends: ends)
             found.append(fitted.forecast(BEYOND.head(1)).iloc[0])
     assert np.isnan(found[0]["lo"])
     assert np.isnan(found[1]["hi"])

@@ -11,9 +11,9 @@ import cptlaw as cl
 from benchmarks import backtests
 from cptlaw.cli import main
 from cptlaw.errors import UsageError
-from cptlaw.fitting.restraint import Prior, Restraint
-from cptlaw.fitting.rollout_restraint import candidates, rollouts
+from cptlaw.fitting.choose_restraint import candidates, rollouts
 from cptlaw.laws import law
+from cptlaw.solving.restraint import Prior, Restraint
 
 PUBLIC = Path(__file__).resolve().parents[2] / "shared" / "data"
 DEFAULT = "tied exponents, weak priors"

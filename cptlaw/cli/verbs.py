@@ -162,7 +162,7 @@ def fit(
       cptlaw fit curves.csv --law cpt-dynamics --on target --schedules schedules.yaml -o target.json
     """
     import cptlaw as cl
-    from cptlaw.fitting.intervals import MIN_RUNS
+    from cptlaw.uncertainty.intervals import MIN_RUNS
 
     table = options.read_table(runs, rest)
     fitted = cl.fit(law_name, table, on, where, **rest)

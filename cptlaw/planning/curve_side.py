@@ -13,13 +13,13 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting import Fit
-from cptlaw.fitting.intervals import MIN_RUNS
 from cptlaw.laws import law
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.planning.side import as_fit
 from cptlaw.schedules import Schedule
+from cptlaw.uncertainty.intervals import MIN_RUNS
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,11 @@ import numpy as np
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
-from cptlaw.fitting.intervals import measurement_scatter, rollout_width
-from cptlaw.fitting.profile import walk
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.reference import Reference
 from cptlaw.planning.side import Side
+from cptlaw.uncertainty.intervals import measurement_scatter, rollout_width
+from cptlaw.uncertainty.profile import walk
 
 Measure = Literal["relative", "absolute"]
 MEASURES: tuple[Measure, ...] = ("relative", "absolute")

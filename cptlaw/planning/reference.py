@@ -22,15 +22,18 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from cptlaw.checking.extrapolation import extrapolation
 from cptlaw.errors import FitError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting import Fit
-from cptlaw.fitting.fit_law import Options, Training, fit_rows
-from cptlaw.fitting.intervals import MIN_RUNS, extrapolation
-from cptlaw.fitting.profile import profile
+from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.options import Options
 from cptlaw.laws import law
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.side import Side, as_fit
+from cptlaw.solving.training_rows import Training
+from cptlaw.uncertainty.intervals import MIN_RUNS
+from cptlaw.uncertainty.profile import profile
 from cptlaw.units import format_quantity
 
 ReferenceKind = Literal["measured", "base-law", "asymptote", "min-tokens", "shifted"]

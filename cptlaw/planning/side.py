@@ -13,9 +13,9 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting import Fit, load_fit
-from cptlaw.fitting.intervals import MIN_RUNS
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.token_curve import TokenCurve
+from cptlaw.uncertainty.intervals import MIN_RUNS
 
 KNOWN_INPUTS = ("n_params", "tokens", "replay", "ptpp")
 GIVEN_ATPP = (1e-3, 1e4)  # tokens per parameter between which plans look where parameters were given, not fitted

@@ -25,7 +25,7 @@ from cptlaw.planning.asked import label, positive, share
 from cptlaw.planning.result import flops_of
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.result import Fit
+    from cptlaw.fitting.fitted_law import Fit
 
 SHORTER = (0.125, 0.25, 0.5, 1.0)  # of the longest runs in the table, in tokens per parameter
 MOST_POINTS = 8

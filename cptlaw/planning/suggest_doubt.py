@@ -18,15 +18,16 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError
-from cptlaw.fitting import newton
-from cptlaw.fitting.identify import jacobian
-from cptlaw.fitting.intervals import MIN_RUNS
-from cptlaw.fitting.objective import Objective, Pull
-from cptlaw.fitting.profile import STIFFNESS, noise, t_quantile
 from cptlaw.laws.calculus import Array, Positive
+from cptlaw.solving import newton
+from cptlaw.solving.identifiability import jacobian
+from cptlaw.solving.objective import Objective, Pull
+from cptlaw.solving.student import t_quantile
+from cptlaw.uncertainty.intervals import MIN_RUNS
+from cptlaw.uncertainty.profile import STIFFNESS, noise
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.result import Fit
+    from cptlaw.fitting.fitted_law import Fit
 
 MEMBERS = 240  # twenty for each parameter of the largest laws: chance correlations stay at a few per cent
 FARTHEST = 1.0  # in log loss: where the data bounds nothing, laws this far from the fit are sampled

@@ -14,8 +14,8 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import fit as fit_law
-from cptlaw.fitting.result import Fit
-from cptlaw.fitting.store import write_text
+from cptlaw.fitting.fit_file import write_text
+from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws import Law, law
 from cptlaw.planning.asked import positive, probability
 from cptlaw.planning.result import Plan, number_text, quantity_text

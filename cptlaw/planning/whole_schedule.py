@@ -20,7 +20,7 @@ from scipy.signal import lfilter
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.store import write_text
+from cptlaw.fitting.fit_file import write_text
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import asked
 from cptlaw.planning.curve_side import CurveSide

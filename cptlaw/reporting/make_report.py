@@ -76,7 +76,7 @@ class Report:
 
     def save(self, path: str | Path) -> Path:
         """Write the page, in one step or not at all."""
-        from cptlaw.fitting.store import write_text
+        from cptlaw.fitting.fit_file import write_text
 
         return write_text(path, self.to_html())
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from cptlaw.checking import check
 from cptlaw.errors import CptlawError, UsageError
-from cptlaw.fitting import check
-from cptlaw.fitting.store import fit_text
+from cptlaw.fitting.fit_file import fit_text
 from cptlaw.reporting.app import jobs, shown
 from cptlaw.reporting.app.layout import ROLES, SLIDERS, planning_laws
 from cptlaw.reporting.app.moves import Fitted, move

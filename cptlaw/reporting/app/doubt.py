@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting import Fit
-from cptlaw.fitting.intervals import MIN_RUNS, measurement_scatter, rollout_width
-from cptlaw.fitting.profile import t_quantile, walk
 from cptlaw.laws.calculus import Array
+from cptlaw.solving.student import t_quantile
+from cptlaw.uncertainty.intervals import MIN_RUNS, measurement_scatter, rollout_width
+from cptlaw.uncertainty.profile import walk
 
 COVERAGE = 0.9
 WALKS = 10  # places at which the profile is walked

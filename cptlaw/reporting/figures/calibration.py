@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting import Fit
-from cptlaw.fitting.intervals import MIN_RUNS
-from cptlaw.fitting.metrics import metrics
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank, translucent
+from cptlaw.uncertainty.intervals import MIN_RUNS
+from cptlaw.uncertainty.metrics import metrics
 from cptlaw.units import format_percent
 
 MOST_ROWS = 200  # with error bars; more could not be read

@@ -90,7 +90,7 @@ class Figure:
         path = Path(path)
         ending = path.suffix.lower().removeprefix(".")
         if ending == "csv":
-            from cptlaw.fitting.store import write_text
+            from cptlaw.fitting.fit_file import write_text
 
             return write_text(path, self.data.to_csv(index=False, lineterminator="\n"))
         if ending not in ("png", "pdf", "svg"):

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting import Fit
-from cptlaw.fitting.identify import RANK_TOLERANCE
-from cptlaw.fitting.intervals import MIN_RUNS
-from cptlaw.fitting.parameter_profile import OPEN, parameter_intervals, weakest_directions
 from cptlaw.reporting.figures.figure import COLOURS, INK, QUIET, Figure, Panels, axis, blank
+from cptlaw.solving.identifiability import RANK_TOLERANCE
+from cptlaw.uncertainty.intervals import MIN_RUNS
+from cptlaw.uncertainty.parameter_profile import OPEN, parameter_intervals, weakest_directions
 from cptlaw.units import format_percent
 
 EDGE = 10.0  # factor from the fitted value at which an interval counts as open

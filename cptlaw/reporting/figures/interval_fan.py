@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting import Fit
-from cptlaw.fitting.intervals import MIN_RUNS
 from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, axis, blank, level_text, translucent
+from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.units import format_percent, format_quantity
 
 COVERAGES = (0.5, 0.9)

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting import Fit
-from cptlaw.fitting.intervals import MIN_RUNS
 from cptlaw.reporting.figures.figure import (
     AXES,
     COLOURS,
@@ -21,6 +20,7 @@ from cptlaw.reporting.figures.figure import (
     level_text,
     translucent,
 )
+from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.units import format_percent, format_quantity
 
 MOST_LEVELS = 4  # of a facet; more would be too small to read

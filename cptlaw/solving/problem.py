@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from cptlaw.fitting.restraint import Restraint
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array, Jet, Positive, reciprocal
+from cptlaw.solving.restraint import Restraint
 
 
 class Problem:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cptlaw.fitting.objective import Objective
 from cptlaw.laws.calculus import Array
+from cptlaw.solving.objective import Objective
 
 MAX_STEP = 1.0  # longest move of a shape per step, on its search axis
 BLOCK = 48_000  # numbers per temporary array: small enough to stay in the cache

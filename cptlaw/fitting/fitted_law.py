@@ -13,16 +13,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
-from cptlaw.fitting.problem import Problem
-from cptlaw.fitting.stretches import along_runs, stretches
 from cptlaw.laws.base import Law, Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
+from cptlaw.solving.blocks import along_runs, stretches
+from cptlaw.solving.problem import Problem
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.fit_law import Options
+    from cptlaw.fitting.options import Options
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -158,20 +158,20 @@ class Fit:
         -----
         ``lo`` and ``hi`` are missing only where the data cannot bound the loss; the row's findings then say why.
         """
-        from cptlaw.fitting.intervals import forecast
+        from cptlaw.uncertainty.intervals import forecast
 
         return forecast(self, frame, interval)
 
     @property
     def interval_method(self) -> str:
         """Where the intervals of forecasts come from, and why they are as wide as they are, in words."""
-        from cptlaw.fitting.intervals import method
+        from cptlaw.uncertainty.intervals import method
 
         return method(self)
 
     def draws(self, count: int | None = None) -> Array:
         """Return bootstrap draws of the parameters, (draws, parameters), computed once and kept."""
-        from cptlaw.fitting.intervals import DRAWS, bootstrap
+        from cptlaw.uncertainty.intervals import DRAWS, bootstrap
 
         if "draws" not in self._cache or (count is not None and len(self._cache["draws"]) < count):
             self._cache["draws"] = bootstrap(self, count or DRAWS)
@@ -207,7 +207,7 @@ class Fit:
 
     def save(self, path: str | Path) -> Path:
         """Write the fit to a JSON file, atomically; `load_fit` reads it back."""
-        from cptlaw.fitting.store import save
+        from cptlaw.fitting.fit_file import save
 
         return save(self, path)
 

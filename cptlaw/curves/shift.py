@@ -18,7 +18,7 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.findings import Finding
-from cptlaw.fitting.result import Fit
+from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw, global_steps
 from cptlaw.laws.dynamics import STRAIGHT

@@ -13,16 +13,18 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.fit_law import Options, Training, fit_rows, training_rows
-from cptlaw.fitting.losses import huber
-from cptlaw.fitting.metrics import METRIC_DELTA, METRICS, metrics
-from cptlaw.fitting.splits import Fold, split
-from cptlaw.fitting.stacking import mean_and_error, stacking_weights
+from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.folds import Fold, split
+from cptlaw.fitting.options import Options
 from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.ptpp import PTPPOracle
 from cptlaw.runs import Runs, read_runs
 from cptlaw.schedules import Schedule
+from cptlaw.solving.huber import huber
+from cptlaw.solving.training_rows import Training, training_rows
+from cptlaw.uncertainty.metrics import METRIC_DELTA, METRICS, metrics
+from cptlaw.uncertainty.stacking import mean_and_error, stacking_weights
 
 Progress = Callable[[str], None]
 CLEAR = 2.0  # standard errors by which a law must be behind the best to be called worse
@@ -79,7 +81,7 @@ def compare(
         Filter of a few rows that join the fit and leave the test, such as small runs at the test budget.
         ``ptpp-nearest`` does not use them.
     cv
-        A split instead of the two filters; see `cptlaw.fitting.splits.split`. Test points of all folds are pooled.
+        A split instead of the two filters; see `cptlaw.fitting.folds.split`. Test points of all folds are pooled.
     where
         Filter applied to all rows first.
     delta, starts, seed

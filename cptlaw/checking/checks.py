@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from cptlaw.checking.mix_ups import suspicions
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.identify import best_rank, null_directions
-from cptlaw.fitting.problem import Problem
-from cptlaw.fitting.suspicions import suspicions
 from cptlaw.laws.base import LETTERS, Law
 from cptlaw.laws.calculus import Array, Jet, Positive
+from cptlaw.solving.identifiability import best_rank, null_directions
+from cptlaw.solving.problem import Problem
 from cptlaw.units import format_percent, format_quantity
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.result import Fit
+    from cptlaw.fitting.fitted_law import Fit
 
 CONFOUNDED = 0.95  # correlation of log N with log D from which their exponents trade off
 FEW_PER_PARAMETER = 3  # independent points per free parameter below which there is a warning

@@ -13,16 +13,17 @@ from scipy import special
 
 from cptlaw.errors import CptlawError, UsageError, did_you_mean
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.fit_law import Training, fit_rows
-from cptlaw.fitting.intervals import law_and_noise
-from cptlaw.fitting.result import Fit
-from cptlaw.fitting.rollout_restraint import SPARE, STARTS, rollouts
-from cptlaw.fitting.stacking import stacking_weights
-from cptlaw.fitting.store import load_fit
+from cptlaw.fitting.choose_restraint import SPARE, STARTS, rollouts
+from cptlaw.fitting.fit_file import load_fit
+from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
+from cptlaw.solving.training_rows import Training
+from cptlaw.uncertainty.intervals import law_and_noise
+from cptlaw.uncertainty.stacking import stacking_weights
 from cptlaw.units import parse_probability, parse_quantity
 
 DOUBT = ("doubt_form", "doubt_parameters", "doubt_noise")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cptlaw.fitting.losses import huber
 from cptlaw.laws.calculus import Array
+from cptlaw.solving.huber import huber
 
 METRIC_DELTA = 0.02  # the paper's threshold, whatever the law was fitted with
 CLIP = 1e-3  # the paper clips small losses in MAPE at a value it does not give; real losses are far above this

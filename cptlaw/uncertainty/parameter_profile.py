@@ -9,16 +9,17 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.fitting import newton
-from cptlaw.fitting.identify import jacobian
-from cptlaw.fitting.objective import Objective
-from cptlaw.fitting.problem import Problem
-from cptlaw.fitting.profile import design_effects_along, noise, t_quantile
 from cptlaw.laws.calculus import Array, Jet
+from cptlaw.solving import newton
+from cptlaw.solving.identifiability import jacobian
+from cptlaw.solving.objective import Objective
+from cptlaw.solving.problem import Problem
+from cptlaw.solving.student import t_quantile
+from cptlaw.uncertainty.profile import design_effects_along, noise
 from cptlaw.units import parse_probability
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.result import Fit
+    from cptlaw.fitting.fitted_law import Fit
 
 MIN_RUNS = 3
 FACTORS = (

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import special
 
-from cptlaw.fitting import newton
-from cptlaw.fitting.identify import jacobian
-from cptlaw.fitting.losses import observation_weight
-from cptlaw.fitting.objective import Objective, Pull
-from cptlaw.fitting.problem import Problem
 from cptlaw.laws.calculus import Array, Positive
+from cptlaw.solving import newton
+from cptlaw.solving.huber import observation_weight
+from cptlaw.solving.identifiability import jacobian
+from cptlaw.solving.objective import Objective, Pull
+from cptlaw.solving.problem import Problem
+from cptlaw.solving.student import t_quantile
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.result import Fit
+    from cptlaw.fitting.fitted_law import Fit
 
 # Shifts of the log loss at which the profile is taken, to either side. The last one is a factor of 2.7 in the loss:
 # what the data does not bound even there is not bounded.
@@ -62,11 +62,6 @@ def noise(fit: Fit) -> Noise:
     correction = fit.n_points / max(fit.n_points - fit.rank, 1)
     rise = 0.5 * observation_weight(residual, delta, correction)
     return Noise(rise=max(rise, 1e-24), spread=max(float(np.sqrt(np.mean(residual**2) * correction)), 1e-12))
-
-
-def t_quantile(probability: float, freedom: float) -> float:
-    """Return the half-width of the central interval of Student's t with this probability."""
-    return float(special.stdtrit(freedom, 0.5 + 0.5 * probability))
 
 
 def profile(fit: Fit, frame: pd.DataFrame, probability: float) -> Array:
@@ -268,7 +263,7 @@ def _reach(distance: Array, rises: Array, limit: float, own: slice) -> float:
 def design_effects(fit: Fit, problem: Problem, x: SimpleNamespace) -> Array:
     """Return how much more each forecast varies because points of one run err together, at least 1, shape (n,).
 
-    For loss curves "run" means a stretch of a run: `cptlaw.fitting.stretches`.
+    For loss curves "run" means a stretch of a run: `cptlaw.solving.blocks`.
 
     The variance by the jackknife over runs is divided by that over single points. The jackknife is taken to first
     order: how the forecast moves when a run is left out. Plain sums of residuals by run would be too small, because the

@@ -15,10 +15,10 @@ import pandas as pd
 
 from cptlaw.errors import DataError
 from cptlaw.findings import Finding
-from cptlaw.fitting.curves import schedules_from_json, schedules_to_json
+from cptlaw.laws.curve_rows import schedules_from_json, schedules_to_json
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.result import Fit
+    from cptlaw.fitting.fitted_law import Fit
 
 FORMAT = "cptlaw-fit"
 FORMAT_VERSION = 1
@@ -61,11 +61,11 @@ def load_fit(path: str | Path) -> Fit:
     DataError
         If the file is missing, damaged, or of another kind or a newer version.
     """
-    from cptlaw.fitting.fit_law import Options
-    from cptlaw.fitting.restraint import Restraint
-    from cptlaw.fitting.result import Fit
+    from cptlaw.fitting.fitted_law import Fit
+    from cptlaw.fitting.options import Options
     from cptlaw.laws import law
     from cptlaw.laws.curve_law import CurveLaw
+    from cptlaw.solving.restraint import Restraint
 
     path = Path(path)
     try:

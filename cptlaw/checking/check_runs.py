@@ -10,16 +10,17 @@ from typing import Any
 
 import pandas as pd
 
+from cptlaw.checking import checks
+from cptlaw.checking.extrapolation import extrapolation
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting import checks, identify
-from cptlaw.fitting.fit_law import training_rows
-from cptlaw.fitting.intervals import extrapolation
-from cptlaw.fitting.problem import Problem
-from cptlaw.fitting.restraint import Restraint
 from cptlaw.laws import Law, law
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
+from cptlaw.solving import identifiability as identify
+from cptlaw.solving.problem import Problem
+from cptlaw.solving.restraint import Restraint
+from cptlaw.solving.training_rows import training_rows
 
 
 @dataclass(frozen=True, repr=False, eq=False)

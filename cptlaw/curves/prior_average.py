@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from cptlaw.fitting.curve_posterior import Normal, Posterior, posterior
-from cptlaw.fitting.curve_priors import Coordinates
-from cptlaw.fitting.profile import t_quantile
+from cptlaw.curves.posterior import Normal, Posterior, posterior
+from cptlaw.curves.priors import Coordinates
 from cptlaw.laws.calculus import Array
+from cptlaw.solving.student import t_quantile
 
 CUTS = (0.5, 0.75)  # of a run's own steps, from which its last row is forecast
 LEAST = 3  # rows before a cut

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from cptlaw.fitting.problem import Problem
 from cptlaw.laws.calculus import Array, Jet
+from cptlaw.solving.problem import Problem
 
 # Columns are scaled to length one; below this share of the largest singular value a direction is noise-free silence.
 RANK_TOLERANCE = 1e-9

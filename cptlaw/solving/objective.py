@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from cptlaw.fitting.losses import huber
-from cptlaw.fitting.problem import Problem
 from cptlaw.laws.calculus import Array, Jet, log
+from cptlaw.solving.huber import huber
+from cptlaw.solving.problem import Problem
 
 SLOPE_STEP = 1e-4  # of the ratio, for the slope that monotone=soft penalises
 

@@ -9,23 +9,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cptlaw.checking.extrapolation import extrapolation
 from cptlaw.errors import DataError
 from cptlaw.findings import Finding
-from cptlaw.fitting import newton
-from cptlaw.fitting.objective import Objective
-from cptlaw.fitting.profile import noise, profile, t_quantile
-from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.runs.points import as_points
-from cptlaw.units import format_percent, format_quantity, parse_probability
+from cptlaw.solving import newton
+from cptlaw.solving.objective import Objective
+from cptlaw.solving.student import t_quantile
+from cptlaw.uncertainty.profile import noise, profile
+from cptlaw.units import parse_probability
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.result import Fit
+    from cptlaw.fitting.fitted_law import Fit
 
 DRAWS = 400
 MIN_RUNS = 3  # fewer runs cannot say how runs differ
 ABSURD = 14.0  # nats per token; a uniform guess among a million tokens has 13.8
-FAR = 10.0  # times outside the fitted range from which extrapolation is a warning
 
 
 def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
@@ -156,49 +156,6 @@ def measurement_scatter(fit: Fit, interval: float) -> float:
 def rollout_width(fit: Fit) -> float:
     """Return the factor by which rollouts within the fitted rows ask for wider intervals; 1 where none were made."""
     return 1.0 if fit.options.rollout is None else float(fit.options.rollout["width"])
-
-
-def extrapolation(law: Law, data: pd.DataFrame, row: pd.Series) -> tuple[Finding, ...]:
-    """Say how far outside the fitted data each input of a point lies."""
-    found = []
-    for name in law.inputs:
-        if name not in data.columns or name not in row.index:
-            continue
-        values = data[name].to_numpy(dtype=float)
-        low, high, value = float(values.min()), float(values.max()), float(row[name])
-        if low - 1e-9 * abs(low) <= value <= high + 1e-9 * abs(high):
-            continue
-        show = format_percent if name == "replay" else format_quantity
-        if name == "replay":
-            far, how = value < low, "below" if value < low else "above"
-            times = ""
-        elif name in law.signed_inputs:  # zero lies inside: there is no factor to tell
-            far, how, times = False, "below" if value < low else "above", ""
-        else:
-            factor = value / high if value > high else low / max(value, 1e-300)
-            far, how = factor >= FAR, "above" if value > high else "below"
-            times = f"{factor:.3g} times " if factor >= 1.05 else "just "
-        found.append(
-            Finding(
-                "warning" if far else "info",
-                "extrapolation",
-                f"{name} {show(value)} lies {times}{how} the fitted range {show(low)} to {show(high)}.",
-                f"A run at or beyond {name} {show(value)} would turn this into interpolation.",
-            )
-        )
-    if "ptpp" in row.index and "ptpp" in data.columns and "ptpp" not in law.inputs:
-        budgets, asked = np.unique(data["ptpp"].dropna().to_numpy(dtype=float)), float(row["ptpp"])
-        if len(budgets) and not np.any(np.isclose(budgets, asked)):
-            found.append(
-                Finding(
-                    "warning",
-                    "blind-to-budget",
-                    f"law {law.name} does not read ptpp and was fitted at {', '.join(f'{b:g}' for b in budgets)}: "
-                    f"what budget {asked:g} changes is neither in the forecast nor in its interval.",
-                    "Compare with a law that reads ptpp, such as ptpp-floor.",
-                )
-            )
-    return tuple(found)
 
 
 def _forecastable(fit: Fit, frame: pd.DataFrame) -> None:

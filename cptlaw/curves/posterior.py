@@ -2,7 +2,7 @@
 
     log y = log L(t; theta) + delta_run + noise
 
-theta has the priors of `cptlaw.fitting.curve_priors`; each run may lie delta off the law (other seed, data order).
+theta has the priors of `cptlaw.curves.priors`; each run may lie delta off the law (other seed, data order).
 Finished runs make a prior of their own: their posterior, widened by what differs from run to run, because no law holds
 its parameters exactly under another schedule. The run's own rows then count in full. Neighbouring points of a curve err
 together, so each run's points count as its effective number of points. The mode is found by robust least squares, the
@@ -24,9 +24,9 @@ import numpy as np
 import pandas as pd
 from scipy import optimize
 
-from cptlaw.fitting.curve_priors import Coordinates
-from cptlaw.fitting.stretches import correlation_time
+from cptlaw.curves.priors import Coordinates
 from cptlaw.laws.calculus import Array
+from cptlaw.solving.blocks import correlation_time
 
 Many = Callable[[Array], Array]  # of coordinates (s, p), to (s, n): many trials cost about as much as one
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cptlaw.curves.posterior import Normal, posterior
+from cptlaw.curves.prior_average import average
+from cptlaw.curves.priors import Coordinates, Scales
+from cptlaw.curves.run_forecast import RunForecast
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.curve_average import average
-from cptlaw.fitting.curve_posterior import Normal, posterior
-from cptlaw.fitting.curve_priors import Coordinates, Scales
-from cptlaw.fitting.curves import curve_rows, thinned
-from cptlaw.fitting.run_forecast import RunForecast
 from cptlaw.laws import law
 from cptlaw.laws.curve_law import CurveLaw, global_steps
+from cptlaw.laws.curve_rows import curve_rows, thinned
 from cptlaw.runs import Runs, read_runs
 from cptlaw.schedules import Schedule, areas, read_schedules
 from cptlaw.units import parse_probability

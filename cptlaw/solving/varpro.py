@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cptlaw.fitting.problem import Problem
 from cptlaw.laws.calculus import Array, Jet
+from cptlaw.solving.problem import Problem
 
 RIDGE = 1e-12  # keeps nearly parallel columns solvable; the polish removes its trace
 MAX_STEP = 1.0  # on the search axes: a factor e for exponents

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import FitError
 from cptlaw.findings import Finding
-from cptlaw.fitting.fit_law import Options, Training, fit_rows
-from cptlaw.fitting.profile import t_quantile
-from cptlaw.fitting.restraint import Prior, Restraint
-from cptlaw.fitting.result import Fit
+from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.options import Options
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
+from cptlaw.solving.restraint import Prior, Restraint
+from cptlaw.solving.student import t_quantile
+from cptlaw.solving.training_rows import Training
 
 TIES = (("alpha", "beta"), ("alpha_N", "alpha_D"))
 # Weak priors in the published range: exponents of size, tokens and budget run from 0.1 to 0.5, asymptotes from 0.4 to

@@ -1,0 +1,214 @@
+"""Fit a law to rows that are already selected: global search, polish, and an honest account of how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.checking import checks
+from cptlaw.checking.residuals import check_residuals
+from cptlaw.errors import FitError
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.options import Options
+from cptlaw.laws import Law
+from cptlaw.laws.calculus import Array
+from cptlaw.laws.curve_law import CurveLaw
+from cptlaw.solving import identifiability as identify
+from cptlaw.solving import newton, varpro
+from cptlaw.solving.blocks import along_runs, stretches
+from cptlaw.solving.huber import observation_weight
+from cptlaw.solving.newton import Descent
+from cptlaw.solving.objective import Objective, Penalty
+from cptlaw.solving.problem import Problem
+from cptlaw.solving.training_rows import Training
+
+AGREE = 1e-3  # starts whose polished objective is within this share of the best agree with it
+SEARCH_ROWS = 250  # of loss curves, on which the global search runs; the polish takes all
+SOFT_WEIGHT = 1.0  # of squared relative slopes dL/dr > 0 under monotone=soft, beside squared log residuals
+
+
+def fit_rows(
+    training: Training,
+    options: Options,
+    base: pd.DataFrame | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Fit:
+    """Fit on rows that are already selected: what `fit`, compare and the studies share."""
+    chosen, frame = training.law, training.frame
+    problem = Problem(chosen, chosen.bind(frame, training.role), frame["loss"].to_numpy(dtype=float), options.restraint)
+    if problem.n < problem.size:
+        raise FitError(
+            f"{problem.n} points cannot determine the {problem.size} free parameters of law {chosen.name}. Add runs, "
+            f"hold parameters with --fix or --tie, or choose a smaller law."
+        )
+    before = checks.check_rows(chosen, frame, problem)
+    for finding in before:
+        if finding.code == "one-level":
+            raise FitError(f"{finding.message} {finding.advice}")
+    descent, members = minimise(problem, chosen, options, _counted(chosen, frame))
+    best = int(np.argmin(descent.total))
+    # Starts that ended at the same point count once in the polish and as often as they came there here.
+    agree = int(members[descent.total <= descent.total[best] * (1 + AGREE) + 1e-26].sum())
+    c, z = descent.c[best], descent.z[best]
+    matrix = identify.jacobian(problem, c, z)
+    rank = identify.rank(matrix)
+    after = list(checks.check_fit(chosen, problem, c, z, matrix, rank))
+    after += check_residuals(frame, log_residuals(problem, c, z), matrix, options.delta)
+    converged = descent.status[best] == newton.CONVERGED
+    if not converged:
+        after.append(
+            Finding(
+                "warning",
+                "not-converged",
+                "the polish used up its steps before it converged.",
+                "The optimum lies in a flat valley: hold parameters with --fix or --prior, or choose a smaller law.",
+            )
+        )
+    if options.starts > 1 and agree < max(2, options.starts // 20):
+        after.append(
+            Finding(
+                "warning",
+                "few-starts-agree",
+                f"{agree} of {options.starts} starts reached the best optimum.",
+                "Raise --starts, or hold parameters with --fix or --prior.",
+            )
+        )
+    params = dict(zip(chosen.parameters, map(float, problem.parameters(c[None], z[None])[0]), strict=True))
+    # The budget is kept even where the law is blind to it, so that a forecast at another budget can say so.
+    wanted = ("domain", *chosen.inputs, "ptpp")
+    if isinstance(chosen, CurveLaw):
+        wanted = (*wanted, "step", "phase", *chosen.objects)
+    keep = ["run", *dict.fromkeys(name for name in wanted if name in frame.columns), "loss"]
+    fitted = Fit(
+        law=chosen,
+        on=training.on,
+        role=training.role,
+        params=chosen.published(params, training.role),
+        objective=float(descent.objective[best]),
+        n_points=problem.n,
+        n_runs=int(frame["run"].nunique()),
+        status="converged" if converged else "not converged",
+        n_starts=options.starts,
+        n_agree=agree,
+        rank=rank,
+        n_free=problem.size,
+        findings=(),
+        data=frame[keep].reset_index(drop=True),
+        base=pd.DataFrame(columns=["n_params", "ptpp", "loss"]) if base is None else base,
+        options=options,
+        provenance=dict(provenance or {}),
+        optima=_near_optima(descent, best, problem.n),
+        schedules=dict(training.schedules),
+    )
+    after += [*chosen.notes(fitted.params, frame), *checks.check_independence(fitted)]
+    return replace(fitted, findings=by_severity([*training.findings, *before, *after]))
+
+
+def _near_optima(descent: Descent, best: int, n: int) -> Array:
+    """Return the coordinates of all optima that the data cannot tell from the best, which comes first.
+
+    Objectives that differ by less than four shares in n would pass a likelihood-ratio test at the 95 % level. In a flat
+    valley every start ends elsewhere, so these points spread along what the data does not see.
+    """
+    coordinates = np.concatenate([descent.c, descent.z], axis=1)
+    order = np.argsort(descent.total, kind="stable")
+    near = [i for i in order if i != best and descent.total[i] <= descent.total[best] * (1 + 4.0 / n) + 1e-26]
+    return coordinates[[best, *near]]
+
+
+def _counted(chosen: Law, frame: pd.DataFrame) -> Callable[[Array], float]:
+    """Return what says how many rows err alike, given residuals: 1, or for loss curves rows per independent one."""
+    if not (isinstance(chosen, CurveLaw) and "step" in frame.columns):
+        return lambda residual: 1.0
+    run, order = frame["run"].to_numpy(dtype=str), along_runs(frame)
+    return lambda residual: len(residual) / sum(stretches(run, order, residual)[1].values())
+
+
+def minimise(
+    problem: Problem, chosen: Law, options: Options, alike: Callable[[Array], float] = lambda residual: 1.0
+) -> tuple[Descent, Array]:
+    """Search from all starts and polish each distinct optimum.
+
+    Parameters
+    ----------
+    problem, chosen, options
+        The law bound to data, the law, and how to fit.
+    alike
+        Of log residuals: how many rows err alike. A prior counts like one row that errs on its own.
+
+    Returns
+    -------
+    Descent
+        The distinct optima, in order of the search's cost.
+    array of int
+        How many starts ended at each.
+    """
+    starts = problem.starts(options.starts, np.random.default_rng(options.seed))
+    if problem.k:
+        c, z, cost = _search(problem, starts, chosen.on_curves)
+        chosen_starts, members = _distinct(problem, c, z, cost)
+        c, z = c[chosen_starts], z[chosen_starts]
+    else:  # no amplitude to project out: the polish is the search
+        c, z, members = np.zeros((len(starts), 0)), starts, np.ones(len(starts), dtype=int)
+    rising = SOFT_WEIGHT if getattr(chosen, "monotone", None) == "soft" else 0.0
+    penalty = None
+    if options.restraint.priors:
+        free = newton.descend(Objective(problem, options.delta, rising=rising), c, z)
+        penalty = _penalty(problem, free, options.delta, alike)
+    return newton.descend(Objective(problem, options.delta, penalty=penalty, rising=rising), c, z), members
+
+
+def _search(problem: Problem, starts: Array, on_curves: bool) -> tuple[Array, Array, Array]:
+    """Search from all starts; of loss curves, whose neighbouring points say the same, on some of the rows."""
+    if not on_curves or problem.n <= SEARCH_ROWS:
+        return varpro.search(problem, starts)
+    few = problem.taking(np.unique(np.linspace(0, problem.n - 1, SEARCH_ROWS).round().astype(int)))
+    c, z, cost = varpro.search(few, starts)
+    # The scale of a column is its mean over the rows, so coordinates change with the rows.
+    return c * problem.scales(z) / few.scales(z), z, cost
+
+
+def _distinct(problem: Problem, c: Array, z: Array, cost: Array) -> tuple[Array, Array]:
+    """Group starts that the search brought to one point; return a representative of each and its number of starts."""
+    spread = np.maximum(problem.z_high - problem.z_low, 1e-12)
+    order = np.argsort(cost, kind="stable")
+    chosen: list[int] = []
+    members: list[int] = []
+    for i in order:
+        for place, j in enumerate(chosen):
+            if abs(cost[i] - cost[j]) <= 1e-5 * cost[j] and np.all(np.abs(z[i] - z[j]) <= 1e-3 * spread):
+                members[place] += 1
+                break
+        else:
+            chosen.append(int(i))
+            members.append(1)
+    return np.array(chosen), np.array(members)
+
+
+def _penalty(problem: Problem, free: Descent, delta: float, alike: Callable[[Array], float]) -> Penalty:
+    """Scale the priors by the residuals of a fit without them, so that each counts like one independent observation."""
+    best = int(np.argmin(free.objective))
+    residual = log_residuals(problem, free.c[best], free.z[best])
+    weight = observation_weight(residual, delta, problem.n / max(problem.n - problem.size, 1)) * alike(residual)
+    weight = max(weight, 1e-16)
+    priors = problem.restraint.priors
+    names = [name for name in problem.free if name in priors]
+    return Penalty(
+        coordinates=tuple(problem.free.index(name) for name in names),
+        means=tuple(priors[name].mean for name in names),
+        sds=tuple(priors[name].sd for name in names),
+        weight=weight,
+    )
+
+
+def log_residuals(problem: Problem, c: Array, z: Array) -> Array:
+    """Return log(predicted) - log(observed) at one coordinate vector, shape (n,)."""
+    params = dict(zip(problem.law.parameters, problem.parameters(c[None], z[None])[0], strict=True))
+    predicted = np.asarray(problem.law.evaluate(problem.law.fitted(params), problem.x), dtype=float)
+    residual: Array = np.log(np.broadcast_to(predicted, (problem.n,))) - problem.log_loss
+    return residual

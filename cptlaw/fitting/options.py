@@ -1,0 +1,58 @@
+"""How a law is fitted: threshold, starts, seed and restraint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cptlaw.errors import UsageError
+from cptlaw.laws import Law
+from cptlaw.solving.restraint import Restraint
+from cptlaw.units import parse_quantity
+
+DEFAULT_STARTS = Law.starts
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to fit: threshold, starts, seed and restraint, and how rollouts chose it where they did."""
+
+    delta: float
+    starts: int = DEFAULT_STARTS
+    seed: int = 0
+    restraint: Restraint = field(default_factory=Restraint)
+    rollout: Mapping[str, Any] | None = None
+
+    @classmethod
+    def build(
+        cls, chosen: Law, delta: Any = None, starts: Any = None, seed: Any = 0, restraint: Restraint | None = None
+    ) -> Options:
+        """Check what a user asks for, with the law's own threshold and starts where nothing is asked.
+
+        Raises
+        ------
+        UsageError
+            If a value is unusable.
+        """
+        threshold = chosen.delta if delta is None else parse_quantity(delta, "delta (--delta)")
+        if not threshold > 0:
+            raise UsageError(f"delta (--delta): {delta!r}. Expected a positive number, such as 0.02.")
+        return cls(
+            threshold,
+            chosen.starts if starts is None else _whole(starts, "starts (--starts)", 1),
+            _whole(seed, "seed (--seed)", 0),
+            restraint or Restraint(),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        found = {"delta": self.delta, "starts": self.starts, "seed": self.seed, "restraint": self.restraint.to_dict()}
+        return found if self.rollout is None else {**found, "rollout": dict(self.rollout)}
+
+
+def _whole(value: Any, name: str, lowest: int) -> int:
+    number = parse_quantity(value, name)
+    if number != int(number) or number < lowest:
+        raise UsageError(f"{name}: {value!r}. Expected a whole number, {lowest} or more.")
+    return int(number)

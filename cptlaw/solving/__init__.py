@@ -1,0 +1,1 @@
+"""Solving: a law bound to rows, its objective, and the search for its parameters; arrays only."""

@@ -1,0 +1,82 @@
+"""The rows of one eval on which a law is fitted, with the columns that the law computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pandas as pd
+
+from cptlaw.errors import UsageError
+from cptlaw.findings import Finding
+from cptlaw.laws import Law
+from cptlaw.laws.base import Role
+from cptlaw.laws.curve_law import CurveLaw
+from cptlaw.laws.curve_rows import curve_rows
+from cptlaw.runs import Runs
+from cptlaw.schedules import Schedule
+
+_TABLE_INPUTS = ("n_params", "tokens", "replay", "ptpp")
+
+
+@dataclass(frozen=True)
+class Training:
+    """The rows of one eval as a law is fitted on them.
+
+    Parameters
+    ----------
+    law
+        The law.
+    frame
+        Rows with run, loss and the law's inputs, raw units.
+    role
+        Role of the eval.
+    on
+        Name of the eval.
+    findings
+        What was left out, and why.
+    schedules
+        Learning-rate schedules by run, for laws of loss curves.
+    """
+
+    law: Law
+    frame: pd.DataFrame
+    role: Role
+    on: str
+    findings: tuple[Finding, ...] = ()
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
+
+
+def training_rows(
+    chosen: Law,
+    table: Runs,
+    on: str,
+    where: str | None = None,
+    schedules: Mapping[str, Schedule] | str | Path | None = None,
+) -> Training:
+    """Select the rows of one eval on which a law can be fitted, with the columns that the law computes.
+
+    Rows with tokens = 0 are the base models' losses; they are left out except for laws of base models and of curves.
+    """
+    rows = table.on(on)
+    name = str(rows.frame["eval"].iloc[0])
+    if isinstance(chosen, CurveLaw):
+        rows = rows if where is None else rows.where(where)
+        rows.require([column for column in ("n_params",) if column in chosen.inputs])
+        frame, known, notes = curve_rows(chosen, rows.frame, schedules, table.label)
+        return Training(chosen, frame, table.role(name), name, notes, known)
+    if schedules is not None:
+        raise UsageError(f"law {chosen.name} reads no schedules; --schedules goes with laws of loss curves.")
+    rows = replace(rows, frame=chosen.prepare(rows.frame))
+    if where is not None:
+        rows = rows.where(where)
+    total = len(rows)
+    rows = rows.where("tokens == 0") if chosen.on_base_models else rows.adapted()
+    rows.require([column for column in chosen.inputs if column in _TABLE_INPUTS])
+    findings: tuple[Finding, ...] = ()
+    if total > len(rows) and not chosen.on_base_models:
+        findings = (
+            Finding("info", "base-rows", f"{total - len(rows)} rows with tokens = 0 (base models) are not fitted."),
+        )
+    return Training(chosen, rows.frame, table.role(name), name, findings)
