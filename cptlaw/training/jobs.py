@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 IDENTITY_VERSION = 1
@@ -51,6 +52,8 @@ class Job:
         How often the job saves where it is.
     columns
         Columns of the runs table that are the same for all rows of the run.
+    places
+        Where a given model and its tokenizer lie. They are known by their content, so places are no part of identity.
     """
 
     name: str
@@ -63,21 +66,23 @@ class Job:
     memory: int = 0
     checkpoint_seconds: float = 60.0
     columns: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The identity: a hash of what defines the losses, not of the name and not of where the job ran."""
         return fingerprint_of({"version": IDENTITY_VERSION, "definition": self.definition})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that goes to JSON and back."""
-        return {**asdict(self), "needs": list(self.needs), "id": self.id}
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**plain, "needs": list(self.needs), "id": self.id}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Job:
         """Return the job of `to_dict`."""
-        fields = {key: value for key, value in data.items() if key != "id"}
-        return cls(**{**fields, "needs": tuple(fields["needs"])})
+        values = {key: value for key, value in data.items() if key != "id"}
+        return cls(**{**values, "needs": tuple(values["needs"])})
 
 
 @dataclass(frozen=True)

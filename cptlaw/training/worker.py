@@ -30,7 +30,8 @@ def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
         Where texts, checkpoints and results are.
     """
     job, store = Job.from_dict(job_dict), Store(store_url)
-    if store.finished(job.id):
+    # The state of a stage is removed once its children are done, and trained again where the recipe grew a branch.
+    if store.finished(job.id) and (not job.definition.get("keep") or store.exists(f"models/{job.id}")):
         return
     if job.gpus > 1 and "WORLD_SIZE" not in os.environ:
         run_in_processes(job, store, int(job.gpus))

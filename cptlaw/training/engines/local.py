@@ -20,6 +20,7 @@ from cptlaw.training.jobs import Job, Sweep
 from cptlaw.training.store import Store
 
 TICK_SECONDS = 1.0
+LOOK_AHEAD = 64  # jobs that can start, of which the first whose memory is free is taken
 
 
 class LocalEngine:
@@ -45,12 +46,13 @@ class LocalEngine:
         try:
             while queue:
                 for worker in workers:
-                    job = next(iter(_fitting(queue, workers, free_memory)), None)
+                    if worker.job is not None:
+                        continue
+                    job = next(_fitting(queue, workers, free_memory), None)
                     if job is None:
                         break
-                    if worker.job is None:
-                        queue.start(job)
-                        worker.give(job)
+                    queue.start(job)
+                    worker.give(job)
                 busy: dict[Any, _Worker] = {w.connection: w for w in workers if w.job is not None}
                 if not busy:
                     # Whatever still waits can no longer start; it has been told with the job that it needs.
@@ -94,7 +96,7 @@ class LocalEngine:
 def _fitting(queue: Queue, workers: list[_Worker], memory: int) -> Iterator[Job]:
     """Yield the jobs that can start and whose memory is free; a job too large for the machine may start alone."""
     used = sum(worker.job.memory for worker in workers if worker.job is not None)
-    return (job for job in queue.ready() if not used or used + job.memory <= memory)
+    return (job for job in queue.ready(LOOK_AHEAD) if not used or used + job.memory <= memory)
 
 
 def _memory_of_machine() -> int:

@@ -56,7 +56,7 @@ class RayEngine:
         rooms = _Rooms(ray, self._patience)
         try:
             while queue:
-                for job in queue.ready()[: None if self._workers is None else self._workers - len(running)]:
+                for job in queue.ready(None if self._workers is None else self._workers - len(running)):
                     queue.start(job)
                     asked = task.options(name=job.name, num_cpus=1, num_gpus=job.gpus, memory=job.memory)
                     running[asked.remote(job.to_dict(), store_url)] = job

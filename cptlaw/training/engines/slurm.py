@@ -104,7 +104,7 @@ class SlurmEngine:
                 cluster.cancel([handle for _, handle in running.values()])
 
     def _startable(self, queue: Queue, running: int) -> list[Job]:
-        return queue.ready()[: None if self._workers is None else max(self._workers - running, 0)]
+        return queue.ready(None if self._workers is None else max(self._workers - running, 0))
 
     def _submit(self, submitit: Any, jobs: list[Job], store: Store, name: str) -> list[tuple[Job, Any]]:
         """Submit jobs, those that ask for the same as one array, and return each with submitit's handle."""
