@@ -36,7 +36,7 @@ from cptlaw.runs.schema import COLUMNS, canonical_name
         ("n", None),
         ("R", None),
         ("tokens_per_param", None),
-        ("pt_tokens", None),
+        ("pt_tokens", "pt_tokens"),
         ("size", None),
     ],
 )

@@ -57,6 +57,11 @@ reading = several(
         help="Read column COLUMN of the file as NAME, as in eval=domain. May be repeated.",
     ),
     click.option(
+        "--losses",
+        metavar="EVAL=COLUMN,..",
+        help="Read a table with one column of losses per eval, as in source=en_loss,target=fr_loss.",
+    ),
+    click.option(
         "--n-params-kind",
         type=click.Choice(["non_embedding", "total"]),
         help="Which parameters n_params counts, if the file does not say.",
@@ -131,19 +136,34 @@ def read_table(runs: str, options: dict[str, Any]) -> Runs:
     """Read the runs table with the options of `table`, taking them out of `options`; tell once what was assumed."""
     from cptlaw.runs import read_runs
 
-    columns = dict(_pair(text) for text in options.pop("columns"))
-    table = read_runs(runs, columns=columns or None, **{key: options.pop(key) for key in TABLE_OPTIONS})
+    columns = dict(_pair(text, "--columns", "eval=domain") for text in options.pop("columns"))
+    wide = options.pop("losses")
+    losses = dict(_pair(text, "--losses", "fr=fr_loss") for text in wide.split(",")) if wide else None
+    table = read_runs(runs, columns=columns or None, losses=losses, **{key: options.pop(key) for key in TABLE_OPTIONS})
     for note in table.notes:
         click.echo(f"note: {note}", err=True)
     return table
 
 
 TABLE_OPTIONS = ("source_eval", "target_eval", "n_params_kind")
-SAME = {"runs", "law_name", "on", "where", "columns", *TABLE_OPTIONS, "fix", "tie", "bound", "prior", "schedules"}
+SAME = {
+    "runs",
+    "law_name",
+    "on",
+    "where",
+    "columns",
+    "losses",
+    *TABLE_OPTIONS,
+    "fix",
+    "tie",
+    "bound",
+    "prior",
+    "schedules",
+}
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, column = text.partition("=")
+def _pair(text: str, flag: str, example: str) -> tuple[str, str]:
+    name, equals, column = (part.strip() for part in text.partition("="))
     if not equals or not name or not column:
-        raise UsageError(f"--columns {text!r}: expected NAME=COLUMN, as in eval=domain.")
+        raise UsageError(f"{flag} {text!r}: expected NAME=COLUMN, as in {example}.")
     return name, column

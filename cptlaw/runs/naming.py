@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
-from cptlaw.runs.schema import COLUMNS, canonical_name, normal_name
+from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, normal_name
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,10 @@ def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label:
             )
         if aliases:
             taken[canonical] = aliases[0]
+    for name in names:
+        canonical = LAST_RESORTS.get(name, "")
+        if canonical and canonical not in taken and name not in taken.values():
+            taken[canonical] = name
     if "n_params" not in taken and "n_params_non_embedding" in taken:
         taken["n_params"] = taken["n_params_non_embedding"]
     renamed = [
@@ -105,9 +109,19 @@ def missing_column(column: str, found: Iterable[str], label: str) -> DataError:
     return DataError(
         f"{label}: column {column!r}{meaning} is missing.{hint} Columns found: {', '.join(map(repr, names))}. "
         f"Rename the column, or say which one it is with columns={{{column!r}: 'NAME IN THE FILE'}} "
-        f"(--columns '{column}=NAME IN THE FILE')."
+        f"(--columns '{column}=NAME IN THE FILE').{_wide(names) if column == 'loss' else ''}"
         + (" The first line seems to hold data: a header line with the names of the columns is expected." * headless)
     )
+
+
+def _wide(names: list[str]) -> str:
+    """Return the option that would read the columns that look like losses of several evals, else nothing."""
+    endings = ("_loss", "/loss", "-loss", ".loss", " loss")
+    pairs = {name[: -len(end)]: name for name in names for end in endings if name.lower().endswith(end)}
+    evals = {key.rpartition("/")[2] or key: column for key, column in pairs.items() if "train" not in key.lower()}
+    if not evals:
+        return ""
+    return f" If each eval has a column of its own, say --losses {','.join(f'{k}={v}' for k, v in evals.items())}."
 
 
 def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> dict[str, str]:

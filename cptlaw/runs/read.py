@@ -17,6 +17,7 @@ from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import N_PARAMS_KINDS
 from cptlaw.runs.table import Runs
 from cptlaw.runs.validate import check_table
+from cptlaw.runs.wide import stacked
 
 _ENDINGS = ".csv, .tsv, .jsonl, .ndjson, .json (each also with .gz), .parquet"
 
@@ -25,6 +26,7 @@ def read_runs(
     source: Any,
     *,
     columns: Mapping[str, str] | None = None,
+    losses: Mapping[str, str] | None = None,
     source_eval: str | None = None,
     target_eval: str | None = None,
     n_params_kind: str | None = None,
@@ -38,6 +40,8 @@ def read_runs(
         a DataFrame of pandas or polars, a pyarrow Table, or runs that were read before.
     columns
         Column of cptlaw -> column of the file, where neither the name nor an alias tells, as ``{"eval": "domain"}``.
+    losses
+        Of a wide table, with one column of losses per eval: eval -> column, as ``{"arxiv": "arxiv_loss"}``.
     source_eval, target_eval
         The evals whose roles are source and target, where they are not called so.
     n_params_kind
@@ -67,10 +71,15 @@ def read_runs(
     if n_params_kind is not None and n_params_kind not in N_PARAMS_KINDS:
         raise UsageError(f"n_params_kind: found {n_params_kind!r}. Expected {' or '.join(N_PARAMS_KINDS)}.")
     if isinstance(source, Runs):
-        if columns:
-            raise UsageError("columns= tells how to read a file, and these runs have been read. Leave it out.")
+        if columns or losses:
+            raise UsageError(
+                "columns= and losses= tell how to read a file, and these runs have been read. Leave them out."
+            )
         return source.with_roles(source_eval, target_eval, n_params_kind)
     raw, naming = load_table(source, columns)
+    if losses is not None:
+        raw = stacked(raw, losses, columns)
+        naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
     checked = check_table(raw, naming, n_params_kind)
     runs = Runs(
         frame=checked.frame,

@@ -34,6 +34,8 @@ class Column:
         Whether a row that lacks it is unusable for every law.
     aliases
         Other names, in lower case with underscores. One-letter aliases are matched as written, all others in any case.
+    last_resort
+        A name that, written just so, is taken for this column where no other column is.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Column:
     raw_count: bool = False
     required: bool = False
     aliases: tuple[str, ...] = ()
+    last_resort: str | None = None
 
     @property
     def expected(self) -> str:
@@ -63,7 +66,14 @@ class Column:
 COLUMNS: dict[str, Column] = {
     column.name: column
     for column in (
-        Column("run", "the id of one training run", numeric=False, required=True, aliases=("run_id", "run_name")),
+        Column(
+            "run",
+            "the id of one training run",
+            numeric=False,
+            required=True,
+            aliases=("run_id", "run_name"),
+            last_resort="Name",  # the first column of a table that Weights & Biases exports
+        ),
         Column(
             "eval",
             "the name of a validation set",
@@ -107,6 +117,12 @@ COLUMNS: dict[str, Column] = {
             positive=True,
             aliases=("P", "pretraining_tokens_per_param", "pretraining_tokens_per_parameter"),
         ),
+        Column(
+            "pt_tokens",
+            "tokens of the base model's pre-training",
+            raw_count=True,
+            aliases=("pretraining_tokens", "pretrain_tokens", "pre_training_tokens", "n_pretraining_tokens"),
+        ),
         Column("step", "optimiser step", aliases=("steps", "global_step", "iteration", "iter")),
         Column("phase", "pretrain or cpt, where a run has steps of both", numeric=False, aliases=("training_phase",)),
         Column("lr", "learning rate at this step", aliases=("learning_rate",)),
@@ -123,6 +139,7 @@ COLUMNS: dict[str, Column] = {
 }
 
 _ALIASES: dict[str, str] = {alias: column.name for column in COLUMNS.values() for alias in column.aliases}
+LAST_RESORTS: dict[str, str] = {column.last_resort: column.name for column in COLUMNS.values() if column.last_resort}
 
 
 def normal_name(name: str) -> str:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from cptlaw.runs.convert import to_numbers, to_text
+from cptlaw.runs.derive import derived
 from cptlaw.runs.naming import Naming, missing_column
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import ROW, RawTable
@@ -70,7 +71,9 @@ def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None)
             data[name] = (
                 checked_numbers(found, column, problems) if column.numeric else _checked_text(found, column, problems)
             )
-    assumed, notes = _assume_missing(data, rows)
+    notes = derived(data, raw.frame)
+    assumed, more = _assume_missing(data, rows)
+    notes = (*notes, *more)
     used = set(naming.file_columns.values())
     data |= {name: raw.frame[name].array for name in raw.frame.columns if name not in used and name not in data}
     order = [*(name for name in COLUMNS if name in data), *(name for name in data if name not in COLUMNS)]

@@ -1,0 +1,68 @@
+"""Columns that follow from others: tokens from steps and batches, budgets from the tokens of pre-training."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, MutableMapping
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.runs.convert import to_numbers
+from cptlaw.runs.schema import normal_name
+
+# Names under which trainers log the two factors of a batch's tokens; neither is a column of a runs table by itself.
+BATCH_SIZES = ("batch_size", "global_batch_size", "train_batch_size", "total_batch_size")
+LENGTHS = ("seq_length", "sequence_length", "seq_len", "max_seq_length", "context_length", "block_size")
+
+
+def derived(data: MutableMapping[Hashable, object], frame: pd.DataFrame) -> tuple[str, ...]:
+    """Add to checked columns, in place, what follows from them, and return notes on it.
+
+    Parameters
+    ----------
+    data
+        Canonical columns, numbers as float64 arrays of shape (n,).
+    frame
+        The table as it was found, for columns that are not canonical.
+
+    Notes
+    -----
+    What a table says itself is never replaced: only rows without a value are filled.
+    """
+    notes = []
+    if "tokens" not in data and "step" in data and "phase" not in data:  # steps of pre-training adapt nothing
+        if "batch_tokens" not in data and (batch := _product(frame)) is not None:
+            data["batch_tokens"] = batch
+            notes.append("batch_tokens: batch size x sequence length")
+        if _filled(data, "tokens", "step", "batch_tokens", np.multiply):
+            notes.append("tokens: step x tokens of a step, as the table does not count them")
+    if _filled(data, "ptpp", "pt_tokens", "n_params", np.divide):
+        notes.append("ptpp: pt_tokens / n_params")
+    return tuple(notes)
+
+
+def _product(frame: pd.DataFrame) -> np.ndarray | None:
+    """Return sequences of a step x tokens of a sequence, (n,), where the table holds one column of each."""
+    factors = []
+    for words in (BATCH_SIZES, LENGTHS):
+        named = [name for name in frame.columns if normal_name(str(name)) in words]
+        if len(named) != 1:  # two of them would say different things, such as per device and in all
+            return None
+        values, _ = to_numbers(frame[named[0]])
+        factors.append(np.where(values > 0, values, np.nan))
+    return np.asarray(factors[0] * factors[1])
+
+
+def _filled(data: MutableMapping[Hashable, object], name: str, first: str, second: str, rule: np.ufunc) -> bool:
+    """Fill the missing values of a column by a rule from two others; return whether any was filled."""
+    if first not in data or second not in data:
+        return False
+    left, right = (np.asarray(data[part], dtype=float) for part in (first, second))
+    own = np.asarray(data.get(name, np.full(left.shape, np.nan)), dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = rule(left, right)
+    fill = np.isnan(own) & np.isfinite(value) & (value > 0 if name == "ptpp" else value >= 0)
+    if not fill.any():
+        return False
+    data[name] = np.where(fill, value, own)
+    return True
