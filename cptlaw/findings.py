@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Severity = Literal["info", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
+MOST_SHOWN = 3  # kinds of findings that an answer shows unless it is asked for all
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,31 @@ class Finding:
 
     def __str__(self) -> str:
         tail = f"\n    -> {self.advice}" if self.advice else ""
-        return f"{self.severity}: [{self.code}] {self.message}{tail}"
+        return f"{self.severity}: {self.message} [{self.code}]{tail}"
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return the findings without repeats, the worst first, else in the order given."""
     unique = dict.fromkeys(findings)
     return tuple(sorted(unique, key=lambda finding: -SEVERITIES.index(finding.severity)))
+
+
+def group(findings: Iterable[Finding], by_code: bool = True) -> list[tuple[Finding, int]]:
+    """Return the findings, each kind once with how often it came up, the worst first.
+
+    Parameters
+    ----------
+    findings
+        What was noticed; repeats count once.
+    by_code
+        Whether findings of one severity and code are of a kind, of which the first is returned.
+
+    Examples
+    --------
+    >>> group([Finding("info", "far", "row 1"), Finding("info", "far", "row 2")])
+    [(Finding(severity='info', code='far', message='row 1', advice=''), 2)]
+    """
+    kinds: dict[Any, list[Finding]] = {}
+    for finding in by_severity(findings):
+        kinds.setdefault((finding.severity, finding.code) if by_code else finding, []).append(finding)
+    return [(found[0], len(found)) for found in kinds.values()]

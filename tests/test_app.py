@@ -52,7 +52,7 @@ def test_a_move_shows_what_the_library_plans(fitted):
         interval=None,
     )
     assert found.feasible == plan.feasible
-    assert dict(found.plan_lines) == dict(plan._lines())
+    assert dict(found.plan_lines) == dict(plan.lines)
     frame = pd.DataFrame([{name: QUESTION[name] for name in fitted.target.law.inputs}])
     assert dict(found.lines)["target loss"].startswith(f"{fitted.target.predict(frame)[0]:.4f} (")
     assert any(trace.name == "your mix" for trace in found.figure.drawing.data)

@@ -108,7 +108,7 @@ def test_page_says_question_answer_plan_doubts_data_and_versions(found, runs):
         assert said in text
     for finding in found.doubts:
         assert finding.message in text
-    for label, line in found.plan._lines():
+    for label, line in found.plan.lines:
         assert label in text
         assert line in text
 

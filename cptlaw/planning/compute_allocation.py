@@ -17,6 +17,7 @@ from cptlaw.planning import asked
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, flops_of, number_text, quantity_text
 from cptlaw.planning.search import minimise
 from cptlaw.planning.side import Side
+from cptlaw.result import Line
 from cptlaw.units import format_percent
 
 EXACT = 1e-9  # relative departure from a power law up to which the closed form is taken
@@ -84,10 +85,14 @@ class AllocatePlan(Plan):
     interval: float | None
     findings: tuple[Finding, ...]
 
-    def _title(self) -> str:
+    @property
+    def title(self) -> str:
+        """What was asked, in one line."""
         return f"Best size and tokens for {quantity_text(self.budget)} FLOP"
 
-    def _lines(self) -> list[tuple[str, str]]:
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line."""
         lines = [
             ("n_params", quantity_text(self.n_params)),
             ("tokens", f"{quantity_text(self.tokens)} ({number_text(self.atpp)} per parameter)"),

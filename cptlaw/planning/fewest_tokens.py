@@ -22,6 +22,7 @@ from cptlaw.planning.result import MixPlan, quantity_text
 from cptlaw.planning.saving import Saving, saving
 from cptlaw.planning.search import minimise
 from cptlaw.planning.setting import Setting, build_setting
+from cptlaw.result import Line
 from cptlaw.units import format_percent, format_quantity
 
 ON_LIMIT = 1e-6  # relative distance from which a limit counts as binding
@@ -66,8 +67,10 @@ class MinTokensPlan(MixPlan):
             return " with all target tokens"
         return " in the limit of many tokens" if self.max_tokens is None else " with all tokens"
 
-    def _lines(self) -> list[tuple[str, str]]:
-        lines = super()._lines()
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line."""
+        lines = super().lines
         if self.target_epochs is not None:
             lines.append(
                 (

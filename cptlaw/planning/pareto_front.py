@@ -16,6 +16,7 @@ from cptlaw.planning.expected import below_fitted_tokens
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, number_text, quantity_text
 from cptlaw.planning.setting import build_setting
 from cptlaw.planning.side import Side
+from cptlaw.result import Line
 from cptlaw.units import format_percent, format_quantity
 
 FINE = 2001  # replays that are compared, of which the points are a selection
@@ -72,14 +73,18 @@ class ParetoPlan(Plan):
         """Return the points as a table, one row each."""
         return pd.DataFrame([asdict(point) for point in self.points])
 
-    def _title(self) -> str:
+    @property
+    def title(self) -> str:
+        """What was asked, in one line."""
         model = f"n_params {format_quantity(self.n_params, 4)}"
         if self.ptpp is not None:
             model += f", ptpp {self.ptpp:g}"
         tokens = f"{quantity_text(self.points[0].tokens)} tokens"
         return f"{len(self.points)} best compromises within {quantity_text(self.budget)} FLOP ({tokens}) for {model}"
 
-    def _lines(self) -> list[tuple[str, str]]:
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line."""
         chosen = np.unique(np.linspace(0, len(self.points) - 1, SHOWN).round().astype(int))
         lines = []
         for point in (self.points[i] for i in chosen):

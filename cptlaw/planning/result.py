@@ -2,60 +2,19 @@
 
 from __future__ import annotations
 
-import html
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass
 
 from cptlaw.findings import Finding
+from cptlaw.result import Line, Result
 from cptlaw.units import format_percent, format_quantity
 
 FLOPS_PER_PARAMETER_TOKEN = 6.0
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class Plan(Result):
     """Base of all plans. Attributes are the promised JSON keys; quantities are raw parameters and raw tokens."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; what is not known or not finite is null."""
-        return _fields(self)
-
-    def _title(self) -> str:
-        raise NotImplementedError
-
-    def _lines(self) -> list[tuple[str, str]]:
-        """Return label and text of each line of the summary."""
-        raise NotImplementedError
-
-    def _findings(self) -> tuple[Finding, ...]:
-        found: tuple[Finding, ...] = getattr(self, "findings", ())
-        return found
-
-    def summary(self) -> str:
-        """Return the plan as text, findings last."""
-        lines = self._lines()
-        width = max(len(label) for label, _ in lines)
-        return "\n".join(
-            [
-                self._title(),
-                *(f"  {label:<{width}}  {text}".rstrip() for label, text in lines),
-                *(f"  {finding}" for finding in self._findings()),
-            ]
-        )
-
-    def __repr__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th>{html.escape(label)}</th><td>{html.escape(text)}</td></tr>" for label, text in self._lines()
-        )
-        notes = "".join(f"<li>{html.escape(str(finding))}</li>" for finding in self._findings())
-        return f"<p><b>{html.escape(self._title())}</b></p><table>{rows}</table><ul>{notes}</ul>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,13 +91,17 @@ class MixPlan(Plan):
     def _question(self) -> str:
         raise NotImplementedError
 
-    def _title(self) -> str:
+    @property
+    def title(self) -> str:
+        """What was asked, in one line."""
         model = f"n_params {format_quantity(self.n_params, 4)}"
         if self.ptpp is not None:
             model += f", ptpp {self.ptpp:g}"
         return f"{self._question()} for {model}"
 
-    def _lines(self) -> list[tuple[str, str]]:
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line."""
         if not self.feasible:
             return self._infeasible_lines()
         lines = [] if self.replay is None else [("replay", format_percent(self.replay))]
@@ -210,19 +173,3 @@ def number_text(value: float | None) -> str:
 def quantity_text(value: float | None) -> str:
     """Print a count of parameters, tokens or FLOPs."""
     return "not known" if value is None else format_quantity(value, 4)
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return _fields(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -8,6 +8,7 @@ from typing import Any
 
 from cptlaw.findings import Finding
 from cptlaw.planning.result import Plan, number_text, quantity_text
+from cptlaw.result import Line
 from cptlaw.units import format_percent, format_quantity
 
 NEAR = 1e-3  # nats by which a schedule may be worse than the best and still count as near it
@@ -90,7 +91,9 @@ class SchedulePlan(Plan):
     price_of_doubt: float | None = None
     findings: tuple[Finding, ...] = ()
 
-    def _title(self) -> str:
+    @property
+    def title(self) -> str:
+        """What was asked, in one line."""
         what = {
             "weighted": f"lowest {format_percent(self.weight_source or 0.0)} source + "
             f"{format_percent(1 - (self.weight_source or 0.0))} target loss",
@@ -100,7 +103,9 @@ class SchedulePlan(Plan):
         }
         return f"Schedule of CPT with the {what[self.goal]}"
 
-    def _lines(self) -> list[tuple[str, str]]:
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line."""
         if not self.feasible:
             lines = [("feasible", "no"), ("blocking", str(self.blocking))]
             for name, value in (self.best_reachable or {}).items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from cptlaw.planning.result import Plan, number_text, quantity_text
 from cptlaw.planning.suggest_cells import Bases, Candidate, candidates, rows_of
 from cptlaw.planning.suggest_doubt import Doubt, doubt, errors
 from cptlaw.planning.suggest_greedy import Choice, Sample, choose
+from cptlaw.result import Line, Table
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import point
 from cptlaw.units import format_percent, format_quantity
@@ -123,14 +123,18 @@ class Suggestion(Plan):
             frame[name] = [f"{round(value)}" if value == round(value) else repr(value) for value in frame[name]]
         return str(frame.to_csv(index=False, lineterminator="\n"))
 
-    def _title(self) -> str:
+    @property
+    def title(self) -> str:
+        """What was asked, in one line."""
         where = ", ".join(
             f"{name} {format_percent(value) if name == 'replay' else quantity_text(value)}"
             for name, value in self.at.items()
         )
         return f"Next runs for the {self.on} loss at {where} ({self.law})"
 
-    def _lines(self) -> list[tuple[str, str]]:
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line."""
         return [
             ("forecast", f"{number_text(self.loss)} nats per token"),
             ("interval before", _interval_text(self.interval_before)),
@@ -139,43 +143,23 @@ class Suggestion(Plan):
             ("cells", str(len(self.cells))),
         ]
 
-    def _rows(self) -> list[list[str]]:
-        head = ["n_params", "ptpp", "replay", "tokens", "flops", "of it base", "gain"]
-        return [
-            head,
-            *(
-                [
-                    format_quantity(cell.n_params),
-                    "-" if cell.ptpp is None else format_quantity(cell.ptpp),
-                    "-" if cell.replay is None else format_percent(cell.replay),
-                    format_quantity(cell.tokens),
-                    format_quantity(cell.flops),
-                    format_quantity(cell.base_flops),
-                    f"{cell.gain:.4f}",
-                ]
-                for cell in self.cells
-            ),
-        ]
-
-    def summary(self) -> str:
-        """Return the suggestion as text: intervals, cells, findings."""
-        lines = self._lines()
-        width = max(len(name) for name, _ in lines)
-        text = [self._title(), *(f"  {name:<{width}}  {value}" for name, value in lines)]
-        if self.cells:
-            rows = self._rows()
-            widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-            text += ["", *("  " + "  ".join(f"{x:>{w}}" for x, w in zip(row, widths, strict=True)) for row in rows)]
-            text += ["  gain: how much narrower the interval becomes, after the lines above, in nats per token", ""]
-        return "\n".join([*text, *(f"  {finding}" for finding in self.findings)])
-
-    def _repr_html_(self) -> str:
-        lines = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in self._lines())
-        head, *rows = self._rows()
-        cells = f"<tr>{''.join(f'<th>{html.escape(name)}</th>' for name in head)}</tr>"
-        cells += "".join(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in row)}</tr>" for row in rows)
-        notes = "".join(f"<li>{html.escape(str(finding))}</li>" for finding in self.findings)
-        return f"<p><b>{html.escape(self._title())}</b></p><table>{lines}</table><table>{cells}</table><ul>{notes}</ul>"
+    @property
+    def tables(self) -> list[Table]:
+        """The runs to make."""
+        rows = tuple(
+            (
+                format_quantity(cell.n_params),
+                "-" if cell.ptpp is None else format_quantity(cell.ptpp),
+                "-" if cell.replay is None else format_percent(cell.replay),
+                format_quantity(cell.tokens),
+                format_quantity(cell.flops),
+                format_quantity(cell.base_flops),
+                f"{cell.gain:.4f}",
+            )
+            for cell in self.cells
+        )
+        note = "gain: how much narrower the interval becomes, after the lines above, in nats per token"
+        return [Table(("n_params", "ptpp", "replay", "tokens", "flops", "of it base", "gain"), rows, "", note)]
 
 
 def suggest(

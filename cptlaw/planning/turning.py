@@ -22,6 +22,7 @@ from cptlaw.planning import asked
 from cptlaw.planning.curve_side import CurveSide
 from cptlaw.planning.result import Plan, number_text
 from cptlaw.planning.schedule_space import build_space
+from cptlaw.result import Line
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.units import format_percent, format_quantity
 
@@ -65,13 +66,17 @@ class TurningPlan(Plan):
     limit: float
     findings: tuple[Finding, ...] = ()
 
-    def _title(self) -> str:
+    @property
+    def title(self) -> str:
+        """What was asked, in one line."""
         return (
             f"Turning length of {format_percent(self.weight_source)} source + "
             f"{format_percent(1 - self.weight_source)} target loss at a constant rate of {self.peak:.3g}"
         )
 
-    def _lines(self) -> list[tuple[str, str]]:
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line."""
         steps = {"zero": "0", "infinite": "infinite"}.get(self.kind) or f"{format_quantity(self.steps, 4)} steps"
         return [
             ("turning length", steps),
@@ -114,10 +119,14 @@ class CriticalPlan(Plan):
     returns: bool
     findings: tuple[Finding, ...] = ()
 
-    def _title(self) -> str:
+    @property
+    def title(self) -> str:
+        """What was asked, in one line."""
         return "Critical point of pre-training: beyond it the source loss cannot return in CPT at a constant rate"
 
-    def _lines(self) -> list[tuple[str, str]]:
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line."""
         steps = {"zero": "0", "infinite": "infinite"}.get(self.kind) or (
             f"{format_quantity(self.steps, 4)} steps (S1 {number_text(self.s1)})"
         )

@@ -26,6 +26,7 @@ from cptlaw.planning import asked
 from cptlaw.planning.curve_side import CurveSide
 from cptlaw.planning.result import Plan, number_text, quantity_text
 from cptlaw.planning.schedule_space import build_space
+from cptlaw.result import Line
 from cptlaw.schedules import Phase, Schedule, areas, effective_lr
 from cptlaw.units import format_percent
 
@@ -80,13 +81,17 @@ class WholePlan(Plan):
         rows = "".join(f"{step},{rate!r}\n" for step, rate in enumerate(self.lr, 1))
         return write_text(path, f"step,lr\n{rows}")
 
-    def _title(self) -> str:
+    @property
+    def title(self) -> str:
+        """What was asked, in one line."""
         return (
             f"Schedule of {quantity_text(self.steps)} CPT steps, step by step, for "
             f"{format_percent(self.weight_source)} source + {format_percent(1 - self.weight_source)} target loss"
         )
 
-    def _lines(self) -> list[tuple[str, str]]:
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line."""
         at = np.unique(np.linspace(0, self.steps - 1, 9).round().astype(int))
         rates = ", ".join(f"{self.lr[k]:.3g}" for k in at)
         lines = [

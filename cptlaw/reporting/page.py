@@ -109,18 +109,18 @@ def _plan(report: Report) -> str:
         return ""
     rows = "".join(
         f'<tr><th scope="row">{html.escape(label)}</th><td>{html.escape(text)}</td></tr>'
-        for label, text in report.plan._lines()
+        for label, text in report.plan.lines
     )
-    title = html.escape(report.plan._title())
+    title = html.escape(report.plan.title)
     return f'<section><h2>Plan</h2><p>{title}</p><div class="scroll"><table>{rows}</table></div></section>'
 
 
 def _suggestion(report: Report) -> str:
     if report.suggestion is None:
         return ""
-    head, *rows = report.suggestion._rows()
-    title = html.escape(report.suggestion._title())
-    table = _table(pd.DataFrame(rows, columns=head), "Suggested runs")
+    title = html.escape(report.suggestion.title)
+    cells = report.suggestion.tables[0]
+    table = _table(pd.DataFrame(cells.rows, columns=list(cells.columns)), "Suggested runs")
     return f"<section><h2>The next experiments</h2><p>{title}</p>{table}</section>"
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
 
+from cptlaw.result import Line
 from cptlaw.runs.levels import distinct_levels
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.units import format_quantity
 
 MOST_LEVELS_SHOWN = 8
-
-Line = tuple[str, str]
 
 
 def factor_table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -81,18 +79,3 @@ def summary_lines(frame: pd.DataFrame, evals: Iterable[Line], n_params_kind: str
             missing = int(frame[name].isna().sum())
             lines.append((name + kind, describe_levels(frame[name]) + (f" ({missing} missing)" if missing else "")))
     return [*lines, ("loss", f"{frame['loss'].min():.4g} to {frame['loss'].max():.4g} nats per token")]
-
-
-def as_text(title: str, lines: list[Line]) -> str:
-    """Return the summary for a terminal."""
-    width = max(len(name) for name, _ in lines)
-    return "\n".join([title, *(f"  {name:{width}}  {value}" for name, value in lines)])
-
-
-def as_html(title: str, lines: list[Line]) -> str:
-    """Return the summary for a notebook, with everything from the data escaped."""
-    left = 'style="text-align:left"'
-    rows = "".join(
-        f"<tr><th {left}>{html.escape(name)}</th><td {left}>{html.escape(value)}</td></tr>" for name, value in lines
-    )
-    return f"<table><caption>{html.escape(title)}</caption><tbody>{rows}</tbody></table>"

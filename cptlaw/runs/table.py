@@ -13,11 +13,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.result import Line, as_html, as_text
 from cptlaw.runs.fingerprint import fingerprint
 from cptlaw.runs.naming import missing_column
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.schema import COLUMNS
-from cptlaw.runs.summary import as_html, as_text, describe_levels, factor_table, summary_lines
+from cptlaw.runs.summary import describe_levels, factor_table, summary_lines
 from cptlaw.runs.where import find_column, parse
 
 Role = Literal["source", "target", "other"]
@@ -59,10 +60,10 @@ class Runs:
         return len(self.frame)
 
     def __repr__(self) -> str:
-        return as_text(self._title, self._lines)
+        return as_text(self.title, self.lines)
 
     def _repr_html_(self) -> str:
-        return as_html(self._title, self._lines)
+        return as_html(self.title, self.lines)
 
     @property
     def label(self) -> str:
@@ -260,12 +261,14 @@ class Runs:
         return fingerprint(self.frame, tuple(name for name in COLUMNS if name not in skipped))
 
     @property
-    def _title(self) -> str:
+    def title(self) -> str:
+        """What it is, in one line."""
         n_runs = len(self.frame["run"].cat.categories)
         return f"Runs: {len(self)} rows, {n_runs} runs, from {'a DataFrame' if self.path is None else self.path.name}"
 
     @property
-    def _lines(self) -> list[tuple[str, str]]:
+    def lines(self) -> list[Line]:
+        """Evals, levels of the inputs and range of the losses: labels and texts."""
         return summary_lines(self.frame, [(name, self.role(name)) for name in self.evals], self.n_params_kind)
 
     def _no_eval(self, eval: str) -> str:

@@ -296,11 +296,12 @@ def _taking(app: Any, sessions: Sessions) -> None:
             return None, None, no_update
         if finished["kind"] == "exact":
             plan = session.exact
-            return [shown.lines(plan._lines()), shown.findings(plan.findings)], no_update, no_update
+            return [shown.lines(plan.lines), shown.findings(plan.findings)], no_update, no_update
         if finished["kind"] == "suggest" and session.suggestion is not None:
             found = session.suggestion
-            parts = [shown.lines(found._lines())]
-            parts += [shown.table(found._rows(), "suggested runs, gain in nats per token")] if found.cells else []
+            parts = [shown.lines(found.lines)]
+            label = "suggested runs, gain in nats per token"
+            parts += [shown.table(table, label) for table in found.tables if found.cells]
             return no_update, [*parts, shown.findings(found.findings)], no_update
         if finished["kind"] == "report" and session.report is not None:
             content, session.report = session.report, None

@@ -146,8 +146,8 @@ def move(fitted: Fitted, question: Mapping[str, Any]) -> Move:
         return Move(lines, "No limit is set.", (), None, figure, (*notes, *setting.findings))
     return Move(
         lines,
-        plan._title(),
-        tuple(plan._lines()),
+        plan.title,
+        tuple(plan.lines),
         plan.feasible,
         figure,
         tuple(dict.fromkeys((*notes, *plan.findings))),

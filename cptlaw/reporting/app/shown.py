@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cptlaw.findings import Finding
+from cptlaw.result import Table
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import COLUMNS
 
@@ -37,15 +38,13 @@ def lines(pairs: Iterable[tuple[str, str]]) -> Any:
     return html.Div(html.Table(html.Tbody(rows)), className="scroll")
 
 
-def table(rows: Sequence[Sequence[str]], label: str) -> Any:
-    """Return rows, the first of them the head, as a table that scrolls where it is too wide."""
+def table(found: Table, label: str) -> Any:
+    """Return a table of an answer, which scrolls where it is too wide."""
     from dash import html
 
-    head, *rest = rows
-    body = [html.Tr([html.Td(text) for text in row]) for row in rest]
-    inner = html.Table(
-        [html.Caption(label), html.Thead(html.Tr([html.Th(name, scope="col") for name in head])), html.Tbody(body)]
-    )
+    body = [html.Tr([html.Td(text) for text in row]) for row in found.rows]
+    head = html.Thead(html.Tr([html.Th(name, scope="col") for name in found.columns]))
+    inner = html.Table([html.Caption(label), head, html.Tbody(body)])
     return html.Div(inner, className="scroll", tabIndex=0, role="region", **{"aria-label": label})
 
 
@@ -54,7 +53,7 @@ def runs(found: Runs) -> Any:
     from dash import html
 
     notes = [html.Li(f"note: {note}") for note in found.notes]
-    return html.Div([html.P(html.B(found._title)), lines(found._lines), html.Ul(notes) if notes else None])
+    return html.Div([html.P(html.B(found.title)), lines(found.lines), html.Ul(notes) if notes else None])
 
 
 def column_choices(names: Sequence[str], taken: dict[str, str]) -> Any:

@@ -1,0 +1,290 @@
+"""What every answer is: a title, lines, tables and findings; text, notebook page and JSON follow from these.
+
+An answer (`Result`) states what it found once, in these four parts. How it looks is decided here and nowhere else:
+plain text in a pipe, colour and the width of the window on a terminal (`__rich_console__`), HTML in a notebook, and
+JSON for programs.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from cptlaw.findings import MOST_SHOWN, Finding, group
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Line = tuple[str, str]
+"""A label, which may be empty, and what there is to say."""
+
+_NUMBER = re.compile(r"[-+<>]?[0-9.]+(e[-+]?[0-9]+)?[KMBT%]?|-|")
+_COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of an answer, as it is shown: every cell is text.
+
+    Parameters
+    ----------
+    columns
+        Headings.
+    rows
+        Cells, a tuple for each row.
+    caption
+        What it lists; also what a screen reader says.
+    note
+        What its readers must know, under it.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    caption: str = ""
+    note: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        frame: pd.DataFrame,
+        formats: Mapping[str, Callable[[Any], str]] | None = None,
+        caption: str = "",
+        note: str = "",
+    ) -> Table:
+        """Return the columns of a frame with one number format each; what is missing is a dash."""
+        known = formats or {}
+        columns = []
+        for name in frame.columns:
+            show = known.get(name, _cell)
+            columns.append(["-" if _missing(value) else show(value) for value in frame[name]])
+        return cls(tuple(map(str, frame.columns)), tuple(zip(*columns, strict=True)), caption, note)
+
+    @property
+    def aligned(self) -> tuple[bool, ...]:
+        """Whether each column holds numbers, which stand at the right."""
+        return tuple(
+            all(_NUMBER.fullmatch(row[place]) for row in self.rows) and bool(self.rows)
+            for place in range(len(self.columns))
+        )
+
+    def text(self) -> str:
+        """Return the table in columns, for a pipe."""
+        lines = [self.columns, *self.rows]
+        widths = [max(len(line[place]) for line in lines) for place in range(len(self.columns))]
+        shown = []
+        for line in lines:
+            cells = [
+                f"{cell:>{width}}" if right else f"{cell:<{width}}"
+                for cell, width, right in zip(line, widths, self.aligned, strict=True)
+            ]
+            shown.append("  ".join(cells).rstrip())
+        return "\n".join([*([self.caption] if self.caption else []), *shown, *([self.note] if self.note else [])])
+
+    def to_html(self) -> str:
+        """Return the table with everything escaped."""
+        caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows)
+        note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+
+
+class Result:
+    """Base of all answers.
+
+    A subclass gives `title`, and what it has of `lines`, `tables` and `findings`; its fields are its JSON unless it
+    gives `to_dict` too. All four are public: pages and other programs build on them.
+    """
+
+    if TYPE_CHECKING:  # a value here would become the default of the dataclasses that derive from it
+
+        @property
+        def findings(self) -> tuple[Finding, ...]:
+            """What was noticed, the worst first."""
+
+    @property
+    def title(self) -> str:
+        """What was asked, in one line."""
+        raise NotImplementedError
+
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line: labels and texts."""
+        return []
+
+    @property
+    def tables(self) -> list[Table]:
+        """What there is to list."""
+        return []
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; what is not known or not finite is null."""
+        found: dict[str, Any] = plain(self)
+        return found
+
+    def to_json(self) -> str:
+        """Return the answer as one JSON object."""
+        return json.dumps(plain(self.to_dict()), indent=2, allow_nan=False)
+
+    def summary(self, verbose: bool = False, quiet: bool = False) -> str:
+        """Return the answer as text.
+
+        Parameters
+        ----------
+        verbose
+            Every finding with what to do about it, instead of the worst three.
+        quiet
+            No finding at all.
+        """
+        parts = [as_text(self.title, self.lines, self.tables)]
+        if not quiet and self.findings:
+            parts.append("\n".join(finding_lines(self.findings, verbose, "summary(verbose=True) shows all")))
+        return "\n\n".join(parts)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        return as_html(self.title, self.lines, self.tables, self.findings)
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        yield from on_terminal(self)
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON can hold: answers and tables as objects and lists, numbers without a value as null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "to_dict") and hasattr(value, "columns"):  # a frame
+        return plain(value.to_dict("records"))
+    if hasattr(value, "tolist"):  # a number or an array of NumPy
+        return plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def as_text(title: str, lines: Sequence[Line] = (), tables: Iterable[Table] = ()) -> str:
+    """Return an answer without its findings, for a pipe."""
+    width = max((len(label) for label, _ in lines), default=0)
+    head = [title, *(f"  {label:<{width}}  {text}".rstrip() if width else f"  {text}" for label, text in lines)]
+    shown = (table.text() for table in tables if table.rows)
+    return "\n".join([*head, *(f"\n{_indented(text)}" for text in shown)])
+
+
+def as_html(
+    title: str, lines: Iterable[Line] = (), tables: Iterable[Table] = (), findings: Iterable[Finding] = ()
+) -> str:
+    """Return an answer for a notebook, with everything escaped; all but the worst findings are folded."""
+    left = 'style="text-align:left"'
+    rows = "".join(
+        f"<tr><th {left}>{html.escape(label)}</th><td {left}>{html.escape(text)}</td></tr>" for label, text in lines
+    )
+    parts = [f"<p><b>{html.escape(title)}</b></p>", f"<table><tbody>{rows}</tbody></table>" if rows else ""]
+    parts += [table.to_html() for table in tables if table.rows]
+    noticed = [finding for finding, _ in group(findings)]
+    parts.append(_list(noticed[:MOST_SHOWN]))
+    everything = list(dict.fromkeys(findings))
+    if len(everything) > len(noticed[:MOST_SHOWN]):
+        parts.append(f"<details><summary>All {len(everything)} findings</summary>{_list(everything)}</details>")
+    return "".join(parts)
+
+
+def finding_lines(findings: Iterable[Finding], verbose: bool = False, how: str = "-v shows all") -> list[str]:
+    """Return findings as lines: the worst three kinds and how many more there are, or all of them.
+
+    Parameters
+    ----------
+    findings
+        What was noticed.
+    verbose
+        Whether all are given.
+    how
+        What shows all of them.
+
+    Examples
+    --------
+    >>> finding_lines([Finding("warning", "far", f"row {row} lies far out.") for row in (1, 2)])
+    ['warning: row 1 lies far out. [far] (+1 like it, -v shows all)']
+    """
+    if verbose:
+        return [line for finding, _ in group(findings, by_code=False) for line in _lines_of(finding)]
+    groups = group(findings)
+    lines, said = [], False
+    for finding, count in groups[:MOST_SHOWN]:
+        more = "" if count == 1 else f" (+{count - 1} like it{'' if said else f', {how}'})"
+        said = said or count > 1
+        first, *rest = _lines_of(finding)
+        lines += [first + more, *rest]
+    left = sum(count for _, count in groups[MOST_SHOWN:])
+    if left:
+        lines.append(f"and {left} other{'s' if left > 1 else ''}{'' if said else f', {how}'}")
+    return lines
+
+
+def on_terminal(answer: Result, verbose: bool = False, quiet: bool = False, how: str = "") -> Iterator[Any]:
+    """Yield an answer as what rich prints: with colour, and wrapped at the width of the window."""
+    from rich import box
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    yield Text(answer.title, style="bold")
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, text in answer.lines:
+        grid.add_row(Text(f"  {label}"), Text(text))
+    if answer.lines:
+        yield grid
+    for table in answer.tables:
+        if not table.rows:
+            continue
+        listed = Grid(box=box.SIMPLE_HEAD, pad_edge=True, header_style="bold")
+        for name, right in zip(table.columns, table.aligned, strict=True):
+            listed.add_column(Text(name), justify="right" if right else "left", overflow="fold")
+        for row in table.rows:
+            listed.add_row(*(Text(cell) for cell in row))
+        yield Text("")
+        yield from ([Text(f"  {table.caption}")] if table.caption else [])
+        yield listed
+        yield from ([Text(f"  {table.note}", style="dim")] if table.note else [])
+    if not quiet and answer.findings:
+        yield Text("")
+        for line in finding_lines(answer.findings, verbose, how or "summary(verbose=True) shows all"):
+            severity = line.partition(":")[0]
+            style = _COLOURS.get(severity)
+            shown = Text(line, style="" if style else "dim")
+            if style:
+                shown.stylize(style, 0, len(severity) + 1)
+            yield shown
+
+
+def _lines_of(finding: Finding) -> list[str]:
+    return str(finding).splitlines()
+
+
+def _list(findings: Iterable[Finding]) -> str:
+    items = "".join(f"<li>{html.escape(str(finding))}</li>" for finding in findings)
+    return f"<ul>{items}</ul>" if items else ""
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
