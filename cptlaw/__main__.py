@@ -1,5 +1,32 @@
-"""``python -m cptlaw`` is the command line."""
+"""``cptlaw`` and ``python -m cptlaw``: the command line, which an interrupt ends quietly from its first moment on."""
 
-from cptlaw.cli import main
+import signal
+import sys
+from types import FrameType
 
-main()
+
+def main() -> None:
+    """Run the command line. Ctrl-C ends it with exit code 130, also while it is still being loaded."""
+    was_interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal was_interrupted
+        was_interrupted = True
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        from cptlaw.cli import main as run
+
+        run()
+    except BaseException as error:
+        # A package that is interrupted while it loads may raise what it likes, an ImportError for instance.
+        if not was_interrupted or isinstance(error, SystemExit):
+            raise
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would find the interpreter half taken down
+        sys.stderr.write("Interrupted.\n")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

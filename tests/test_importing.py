@@ -439,11 +439,12 @@ def umask():
 
 
 def test_a_failed_import_leaves_the_old_table(outputs, tmp_path):
-    path = write(tmp_path / "runs.csv", "old")
+    old = "run,eval,loss\nold,target,2.5\n"
+    path = write(tmp_path / "runs.csv", old)
     write(outputs / "124M-p31-r25" / "trainer_state.json", "{")
     with pytest.raises(DataError):
         cl.import_logs(outputs, path)
-    assert path.read_text() == "old"
+    assert path.read_text() == old
 
 
 def test_the_command_line(outputs, tmp_path, capsys):

@@ -5,12 +5,18 @@ Nothing heavy is imported before a verb runs, so that ``--help`` answers at once
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import sys
 from typing import Any
 
 import click
 
 from cptlaw.errors import CptlawError, did_you_mean
+
+BAD_INPUT = 2
+INTERRUPTED = 130
 
 
 class Verbs(click.Group):
@@ -45,7 +51,10 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run the command line; a user's mistake ends with one message and exit code 2, never with a traceback."""
+    """Run the command line and exit.
+
+    A user's mistake ends with one message and exit code 2, an interrupt with exit code 130; neither with a traceback.
+    """
     from cptlaw.cli import app, import_logs, plan, report, suggest, sweep, verbs
 
     for command in (
@@ -60,10 +69,34 @@ def main(arguments: list[str] | None = None) -> Any:
     ):
         cli.add_command(command)
     try:
-        return cli.main(args=arguments, prog_name="cptlaw", standalone_mode=True)
+        code = cli.main(args=arguments, prog_name="cptlaw", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
     except CptlawError as error:
         click.echo(f"Error: {error}", err=True)
-        sys.exit(2)
+        code = BAD_INPUT
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("Interrupted.", err=True)
+        code = INTERRUPTED
     except BrokenPipeError:  # the reader of our output, such as head, has gone
-        sys.stderr.close()
-        sys.exit(0)
+        _drop_output()
+        code = 0
+    except OSError as error:
+        _drop_output()
+        where = f"{error.filename}: " if error.filename else ""
+        full = " The disk is full: make room, or write elsewhere." if error.errno == errno.ENOSPC else ""
+        click.echo(f"Error: {where}{error.strerror or error}.{full}", err=True)
+        code = BAD_INPUT
+    except MemoryError:
+        click.echo("Error: this machine has not enough memory for that. Fit fewer rows (--where).", err=True)
+        code = BAD_INPUT
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _drop_output() -> None:
+    """Send what is still to be printed nowhere: the interpreter would fail on it again at its end."""
+    with contextlib.suppress(OSError, ValueError):  # no real file under a test
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -15,9 +15,7 @@ FORMATS = ("trainer", "mlflow", "wandb", "tensorboard", "megatron", "nemo", "tor
 
 @click.command("import")
 @click.argument("source")
-@click.option(
-    "-o", "--output", required=True, metavar="RUNS", type=click.Path(), help="The runs table: .csv, .jsonl or .parquet."
-)
+@options.output("RUNS", "RUNS", "The runs table: .csv, .jsonl or .parquet.", required=True)
 @click.option("--format", "log_format", type=click.Choice(FORMATS), help="What SOURCE is, if not to be recognised.")
 @click.option(
     "--map",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -106,6 +107,47 @@ auto_restraint = click.option(
     show_default=True,
     help="auto: add ties, weak priors or a pinned asymptote that forecast best within the fitted rows.",
 )
+
+
+def output(kind: str, metavar: str, text: str, required: bool = False) -> Callable[[Command], Command]:
+    """Add ``-o`` and ``--force``, and refuse a place that may not be written before any work is done.
+
+    Parameters
+    ----------
+    kind
+        The name in `cptlaw.writing` of the kind of file.
+    metavar, text
+        How the help shows the option.
+    required
+        Whether there is no result without it.
+    """
+
+    def apply(command: Command) -> Command:
+        @functools.wraps(command)
+        def checked(*arguments: Any, **given: Any) -> Any:
+            if given["output"] is not None:
+                from cptlaw import writing
+
+                writing.check_output(
+                    given["output"], getattr(writing, kind), inputs=_inputs_given(), force=given["force"]
+                )
+            return command(*arguments, **given)
+
+        option = click.option("-o", "--output", required=required, metavar=metavar, type=click.Path(), help=text)
+        force = click.option("--force", is_flag=True, help="Let -o overwrite a file of another kind.")
+        return several(option, force)(checked)  # type: ignore[return-value]
+
+    return apply
+
+
+def _inputs_given() -> list[str]:
+    """Return every text that was given and is not the output: what is a path among it may be an input."""
+    context = click.get_current_context()
+    found = []
+    for name, value in context.params.items():
+        if name != "output":
+            found += [item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, str)]
+    return found
 
 
 def same_rows(*but: str, **others: str | None) -> str:

@@ -84,11 +84,9 @@ def schedule(as_json: bool, strict: bool, **question: Any) -> None:
 @click.option("--highest", metavar="LR", help="Highest rate. [default: the peak of pre-training]")
 @click.option("--floor", metavar="LR", default="1e-10", show_default=True, help="Lowest rate.")
 @known
-@click.option(
-    "-o", "--output", metavar="LR.csv", type=click.Path(), help="Write the rates, for file: in a schedules file."
-)
+@options.output("RATES", "LR.csv", "Write the rates, for file: in a schedules file.")
 @options.several(options.strict, options.as_json)
-def whole_schedule(as_json: bool, strict: bool, output: str | None, **question: Any) -> None:
+def whole_schedule(as_json: bool, strict: bool, output: str | None, force: bool, **question: Any) -> None:
     """Find the rate of every CPT step, never rising, and the nearest schedule with a name.
 
     \b
@@ -99,7 +97,7 @@ def whole_schedule(as_json: bool, strict: bool, output: str | None, **question: 
 
     found = cl.plan.whole_schedule(question.pop("target"), question.pop("source"), **question)
     if output:
-        found.save(output)
+        found.save(output, force)
     _print(found, as_json)
     if not output and not as_json:
         show_next("again with -o LR.csv, to train with these rates")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,7 +11,6 @@ import click
 from cptlaw.cli import options
 from cptlaw.cli import plan as plans
 from cptlaw.cli.output import INFEASIBLE, progress, show_json, show_next
-from cptlaw.errors import UsageError
 
 PARTS = 16  # of a report of two fits with a plan
 
@@ -33,13 +31,14 @@ PARTS = 16  # of a report of two fits with a plan
 @click.option("--title", metavar="TEXT", help="Title of the page.")
 @click.option("--png", metavar="DIR", type=click.Path(), help="Write each figure as PNG too.")
 @click.option("--pdf", metavar="DIR", type=click.Path(), help="Write each figure as PDF too.")
-@click.option("-o", "--output", required=True, metavar="REPORT.html", type=click.Path(), help="The page.")
+@options.output("REPORT", "REPORT.html", "The page.", required=True)
 @options.as_json
 def report(
     runs: str,
     target: str,
     source: str | None,
     output: str,
+    force: bool,
     png: str | None,
     pdf: str | None,
     as_json: bool,
@@ -59,8 +58,6 @@ def report(
     """
     import cptlaw as cl
 
-    if not Path(output).parent.is_dir():
-        raise UsageError(f"-o {output}: the folder {Path(output).parent} does not exist. Make it, or write elsewhere.")
     table = options.read_table(runs, rest)
     # What the library has by default is left to it.
     asked = {name: value for name, value in rest.items() if value is not None}
@@ -69,12 +66,12 @@ def report(
             del asked[name]
     with progress("drawing", PARTS) as advance:
         found = cl.report(table, target, source, progress=advance, **asked)
-        written = found.save(output)
+        written = found.save(output, force)
     images = [
         path
         for folder, ending in ((png, "png"), (pdf, "pdf"))
         if folder is not None
-        for path in found.save_figures(folder, ending)
+        for path in found.save_figures(folder, ending, force)
     ]
     if as_json:
         show_json({"output": str(written), "images": [str(path) for path in images], **found.to_dict()})

@@ -26,11 +26,19 @@ from cptlaw.cli.output import show_json, show_next, stop_on_errors
 @options.search
 @options.restraint
 @options.auto_restraint
-@click.option("-o", "--output", metavar="CELLS.csv", type=click.Path(), help="Write the cells, one run per line.")
+@options.output("CELLS", "CELLS.csv", "Write the cells, one run per line.")
 @options.strict
 @options.as_json
 def suggest(
-    runs: str, law_name: str, on: str, where: str | None, output: str | None, strict: bool, as_json: bool, **rest: Any
+    runs: str,
+    law_name: str,
+    on: str,
+    where: str | None,
+    output: str | None,
+    force: bool,
+    strict: bool,
+    as_json: bool,
+    **rest: Any,
 ) -> None:
     """Choose the next runs: those that shrink the interval of a forecast most for a compute budget.
 
@@ -44,7 +52,7 @@ def suggest(
     table = options.read_table(runs, rest)
     found = cl.suggest(law_name, table, on, where, **rest)
     if output:
-        found.save(output)
+        found.save(output, force)
     if as_json:
         show_json(found.to_dict())
     else:

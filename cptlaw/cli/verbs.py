@@ -52,9 +52,9 @@ def laws(name: str | None, as_json: bool) -> None:
 @click.option("--params", required=True, metavar="K=V,..", help="All parameters of the law, in its units.")
 @click.option("--on", required=True, type=click.Choice(["source", "target"]), help="The loss that they describe.")
 @click.option("--note", default="", metavar="TEXT", help="Where they come from, for the record.")
-@click.option("-o", "--output", required=True, metavar="FIT.json", type=click.Path(), help="Keep them in a file.")
+@options.output("FIT", "FIT.json", "Keep them in a file.", required=True)
 @options.as_json
-def given(law_name: str, params: str, on: str, note: str, output: str, as_json: bool) -> None:
+def given(law_name: str, params: str, on: str, note: str, output: str, force: bool, as_json: bool) -> None:
     """Keep given parameters, such as a paper's, as a fit to forecast and plan with.
 
     \b
@@ -68,7 +68,7 @@ def given(law_name: str, params: str, on: str, note: str, output: str, as_json: 
     if any(not equals for _, equals, _ in pairs):
         raise UsageError(f"--params {params!r}: expected K=V,K=V,.. as in alpha=0.34,beta=0.28.")
     found = cl.given_fit(law_name, {name.strip(): value for name, _, value in pairs}, on, note)  # type: ignore[arg-type]
-    found.save(output)
+    found.save(output, force)
     if as_json:
         show_json(found.to_dict())
         return
@@ -134,7 +134,7 @@ def check(runs: str, law_name: str, on: str, where: str | None, strict: bool, as
 @options.restraint
 @options.auto_restraint
 @options.schedules
-@click.option("-o", "--output", metavar="FIT.json", type=click.Path(), help="Keep the fit in a file.")
+@options.output("FIT", "FIT.json", "Keep the fit in a file.")
 @click.option(
     "--draws", type=click.IntRange(0), default=400, show_default=True, help="Bootstrap draws kept in the file."
 )
@@ -146,6 +146,7 @@ def fit(
     on: str,
     where: str | None,
     output: str | None,
+    force: bool,
     draws: int,
     strict: bool,
     as_json: bool,
@@ -169,7 +170,7 @@ def fit(
     if output:
         if draws and fitted.n_stretches >= MIN_RUNS:
             fitted.draws(draws)
-        fitted.save(output)
+        fitted.save(output, force)
     if as_json:
         show_json(fitted.to_dict())
     else:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +14,7 @@ import pandas as pd
 from cptlaw.errors import DataError
 from cptlaw.findings import Finding
 from cptlaw.laws.curve_rows import schedules_from_json, schedules_to_json
+from cptlaw.writing import FIT, write_text
 
 if TYPE_CHECKING:
     from cptlaw.fitting.fitted_law import Fit
@@ -24,9 +23,15 @@ FORMAT = "cptlaw-fit"
 FORMAT_VERSION = 1
 
 
-def save(fit: Fit, path: str | Path) -> Path:
-    """Write a fit to `path` and return the path. An existing file is replaced in one step or not at all."""
-    return write_text(path, fit_text(fit))
+def save(fit: Fit, path: str | Path, force: bool = False) -> Path:
+    """Write a fit to `path` and return the path. An existing fit is replaced in one step or not at all.
+
+    Raises
+    ------
+    UsageError
+        If `path` holds anything but a fit, and not `force`; or cannot be written.
+    """
+    return write_text(path, fit_text(fit), FIT, force=force)
 
 
 def fit_text(fit: Fit) -> str:
@@ -118,30 +123,6 @@ def load_fit(path: str | Path) -> Fit:
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path}: the fit is damaged ({error!r}). Write it again with `cptlaw fit`.") from None
     return fit
-
-
-def write_text(path: str | Path, text: str) -> Path:
-    """Write a text file in one step: a reader sees the old file or the new one, never half of one."""
-    path = Path(path)
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror or error}).") from None
-    return path
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _columns(frame: pd.DataFrame) -> dict[str, list[Any]]:

@@ -205,11 +205,11 @@ class Fit:
             "findings": [finding.to_dict() for finding in self.findings],
         }
 
-    def save(self, path: str | Path) -> Path:
-        """Write the fit to a JSON file, atomically; `load_fit` reads it back."""
+    def save(self, path: str | Path, force: bool = False) -> Path:
+        """Write the fit to a JSON file for `load_fit`, whole or not at all; only `force` overwrites what is no fit."""
         from cptlaw.fitting.fit_file import save
 
-        return save(self, path)
+        return save(self, path, force)
 
     def summary(self) -> str:
         """Return the fit as text: law, parameters, how the search went, findings."""

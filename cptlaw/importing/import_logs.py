@@ -50,6 +50,7 @@ def import_logs(
     seq_length: object = None,
     first_step: object = None,
     n_params_kind: str | None = None,
+    force: bool = False,
 ) -> Runs:
     """Turn the logs of a trainer or a tracker into a runs table.
 
@@ -62,7 +63,7 @@ def import_logs(
     source
         A file, a folder with any number of runs, or ``wandb:ENTITY/PROJECT``.
     output
-        Where to write the table: .csv, .jsonl or .parquet. Replaced in one step or not at all.
+        Where to write the table: .csv, .jsonl or .parquet. A runs table there is replaced in one step or not at all.
     log_format
         The name of a format where it is not to be recognised: trainer, mlflow, wandb, tensorboard, megatron, nemo,
         torchtitan, wandb-chart or table.
@@ -85,6 +86,8 @@ def import_logs(
         The step at which adaptation began; losses before it are left out.
     n_params_kind
         ``"non_embedding"`` or ``"total"``: what ``n_params`` counts.
+    force
+        Overwrite `output` even if it is no runs table; what is read is never overwritten.
 
     Returns
     -------
@@ -111,13 +114,14 @@ def import_logs(
     """
     wanted = read_wanted(mapping, constants, config, pattern, batch_tokens, seq_length, first_step)
     if output is not None:
-        check_place(Path(output))
+        check_place(Path(output), [source], force)
     histories, notes = _histories(str(source), log_format)
     frame, more = assemble(histories, wanted)
     runs = read_runs(frame, n_params_kind=n_params_kind)
     runs = replace(runs, notes=(*notes, *more, *runs.notes))
     if output is not None:
-        write_runs(runs.frame, Path(output))
+        read = [source, *(history.path for history in histories)]
+        write_runs(runs.frame, Path(output), read, force)
         runs = replace(runs, path=Path(output))
     return runs
 

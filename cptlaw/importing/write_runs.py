@@ -2,61 +2,49 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 
 from cptlaw.errors import UsageError
+from cptlaw.writing import RUNS, check_output, csv_text, replacing
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
 
 
-def check_place(path: Path) -> None:
-    """Complain of a file that could not be written, before the work is done.
+def check_place(path: Path, inputs: Iterable[str | Path] = (), force: bool = False) -> None:
+    """Complain of a file that could not or may not be written, before the work is done.
 
     Raises
     ------
     UsageError
-        If its ending is unknown or its folder does not exist.
+        If its ending is unknown or its folder does not exist, or it is an input or no runs table.
     """
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(f"-o {path}: expected a file ending in {', '.join(ENDINGS)}.")
-    if not path.parent.is_dir():
-        raise UsageError(f"-o {path}: the folder {path.parent} does not exist. Make it first.")
+    check_output(path, RUNS, inputs=inputs, force=force)
 
 
-def write_runs(frame: pd.DataFrame, path: Path) -> Path:
+def write_runs(frame: pd.DataFrame, path: Path, inputs: Iterable[str | Path] = (), force: bool = False) -> Path:
     """Write a runs table as CSV, JSON Lines or Parquet, by its ending.
 
     Raises
     ------
     UsageError
-        If the place cannot be written.
+        If the place cannot or may not be written.
     """
-    check_place(path)
+    check_place(path, inputs, force)
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-        os.close(handle)
-        try:
+        with replacing(path, RUNS, inputs=inputs, force=force) as part:
             if path.suffix.lower() == ".csv":
-                frame.to_csv(temporary, index=False)
+                part.write_text(csv_text(frame), encoding="utf-8")
             elif path.suffix.lower() == ".jsonl":
-                frame.to_json(temporary, orient="records", lines=True, double_precision=15)
+                frame.to_json(part, orient="records", lines=True, double_precision=15)
             else:
-                frame.to_parquet(temporary, index=False)
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(temporary, 0o666 & ~umask)  # a temporary file is private, a table need not be
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+                frame.to_parquet(part, index=False)
     except ImportError:
         raise UsageError(
             "Parquet needs pyarrow. Install it with pip install 'cptlaw[parquet]', or write .csv."
         ) from None
-    except OSError as error:
-        raise UsageError(f"-o {path}: cannot be written ({error.strerror or error}). Choose another place.") from None
     return path

@@ -13,7 +13,6 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import fit as fit_law
-from cptlaw.fitting.fit_file import write_text
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws import Law, law
 from cptlaw.planning.asked import positive, probability
@@ -25,6 +24,7 @@ from cptlaw.result import Line, Table
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import point
 from cptlaw.units import format_percent, format_quantity
+from cptlaw.writing import CELLS, csv_text, write_text
 
 MOST_CELLS = 24
 INPUTS = ("n_params", "tokens", "replay", "ptpp")
@@ -112,16 +112,16 @@ class Suggestion(Plan):
         columns |= {name: [getattr(cell, name) for cell in self.cells] for name in names}
         return pd.DataFrame(columns)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the cells as CSV, in one step or not at all."""
-        return write_text(path, self.to_csv())
+    def save(self, path: str | Path, force: bool = False) -> Path:
+        """Write the cells as CSV, in one step or not at all. Only `force` overwrites another kind of file."""
+        return write_text(path, self.to_csv(), CELLS, force=force)
 
     def to_csv(self) -> str:
         """Return the cells as CSV: raw parameters, raw tokens, one run per line."""
         frame = self.table()
         for name in ("n_params", "tokens"):
             frame[name] = [f"{round(value)}" if value == round(value) else repr(value) for value in frame[name]]
-        return str(frame.to_csv(index=False, lineterminator="\n"))
+        return csv_text(frame)
 
     @property
     def title(self) -> str:

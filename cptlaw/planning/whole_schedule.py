@@ -20,7 +20,6 @@ from scipy.signal import lfilter
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.fit_file import write_text
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import asked
 from cptlaw.planning.curve_side import CurveSide
@@ -29,6 +28,7 @@ from cptlaw.planning.schedule_space import build_space
 from cptlaw.result import Line
 from cptlaw.schedules import Phase, Schedule, areas, effective_lr
 from cptlaw.units import format_percent
+from cptlaw.writing import RATES, write_text
 
 ITERATIONS = 400
 MEMORY = 8  # of the nonmonotone line search
@@ -76,10 +76,10 @@ class WholePlan(Plan):
     iterations: int
     findings: tuple[Finding, ...] = ()
 
-    def save(self, path: str | Path) -> Path:
-        """Write steps and rates as CSV, as ``file:`` of a schedules file takes it."""
+    def save(self, path: str | Path, force: bool = False) -> Path:
+        """Write steps and rates as CSV, as ``file:`` takes it. Only `force` overwrites another kind of file."""
         rows = "".join(f"{step},{rate!r}\n" for step, rate in enumerate(self.lr, 1))
-        return write_text(path, f"step,lr\n{rows}")
+        return write_text(path, f"step,lr\n{rows}", RATES, force=force)
 
     @property
     def title(self) -> str:

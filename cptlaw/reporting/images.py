@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cptlaw.errors import DataError, UsageError
+from cptlaw.writing import IMAGES, check_output, file_name, replacing
 
 if TYPE_CHECKING:
     from cptlaw.reporting.figures import Figure
@@ -20,7 +21,11 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 
 def write_images(
-    figures: Sequence[Figure], folder: str | Path, ending: str, names: Sequence[str] | None = None
+    figures: Sequence[Figure],
+    folder: str | Path,
+    ending: str,
+    names: Sequence[str] | None = None,
+    force: bool = False,
 ) -> list[Path]:
     """Write figures as images, each in one step or not at all.
 
@@ -34,6 +39,8 @@ def write_images(
         ``"png"``, ``"pdf"`` or ``"svg"``.
     names
         File names; the figures' own where absent.
+    force
+        Overwrite files of other kinds.
 
     Raises
     ------
@@ -53,9 +60,12 @@ def write_images(
             f"install chromium) or name it in BROWSER_PATH. The HTML page and Figure.save('.csv') need none."
         )
     folder = Path(folder)
-    files = [folder / name for name in names or [f"{figure.name}.{ending}" for figure in figures]]
+    # Figures are named after evals, and those may be called anything.
+    files = [folder / name for name in names or [f"{file_name(figure.name)}.{ending}" for figure in figures]]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for file in files:
+            check_output(file, IMAGES[ending], force=force)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".figures-") as scratch:
             parts = [Path(scratch) / file.name for file in files]
             kaleido.write_fig_from_object_sync(
@@ -75,7 +85,8 @@ def write_images(
                 kopts={"n": 1, "path": browser},
             )
             for part, file in zip(parts, files, strict=True):
-                os.replace(part, file)
+                with replacing(file, IMAGES[ending], force=force) as place:
+                    place.write_bytes(part.read_bytes())
     except OSError as error:
         raise DataError(f"{folder}: images cannot be written ({error.strerror or error}).") from None
     return files

@@ -20,6 +20,7 @@ from cptlaw.reporting.repeat import commands, versions
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import point
 from cptlaw.units import format_percent, format_quantity
+from cptlaw.writing import REPORT, write_text
 
 LIMITS = ("max_forgetting", "max_target_loss", "max_source_loss")
 FRONT_POINTS = 15
@@ -74,17 +75,15 @@ class Report:
 
         return page(self)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the page, in one step or not at all."""
-        from cptlaw.fitting.fit_file import write_text
+    def save(self, path: str | Path, force: bool = False) -> Path:
+        """Write the page, in one step or not at all. Only `force` overwrites what is no report."""
+        return write_text(path, self.to_html(), REPORT, force=force)
 
-        return write_text(path, self.to_html())
-
-    def save_figures(self, folder: str | Path, ending: str = "png") -> list[Path]:
+    def save_figures(self, folder: str | Path, ending: str = "png", force: bool = False) -> list[Path]:
         """Write each figure as an image: ``"png"``, ``"pdf"`` or ``"svg"``."""
         from cptlaw.reporting.images import write_images
 
-        return write_images(self.figures, folder, ending)
+        return write_images(self.figures, folder, ending, force=force)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

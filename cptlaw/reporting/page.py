@@ -16,6 +16,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.reporting.figures import Figure
 from cptlaw.units import format_percent, format_quantity
+from cptlaw.writing import csv_text
 
 if TYPE_CHECKING:
     from cptlaw.reporting.make_report import Report
@@ -40,6 +41,7 @@ def page(report: Report) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="generator" content="cptlaw {html.escape(report.versions["cptlaw"])}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <title>{html.escape(report.title)}</title>
@@ -187,7 +189,7 @@ def _figure(figure: Figure) -> str:
 
 
 def _download(figure: Figure) -> str:
-    content = figure.data.to_csv(index=False, lineterminator="\n", float_format="%.8g").encode()
+    content = csv_text(figure.data, float_format="%.8g").encode()
     if len(content) > MOST_CSV:
         return ""
     link = f"data:text/csv;base64,{base64.b64encode(content).decode()}"

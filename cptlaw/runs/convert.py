@@ -12,6 +12,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.units import parse_quantity
+from cptlaw.writing import without_apostrophe
 
 MISSING_WORDS = frozenset(
     {"", "na", "n/a", "nan", "-nan", "null", "none", "nil", "<na>", "#n/a", "#na", "-", "--"},
@@ -110,4 +111,4 @@ def _number(value: object) -> float | None:
 def _word(value: object) -> str:
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))  # a missing id elsewhere in the column turns whole numbers into floats
-    return str(value).strip()
+    return without_apostrophe(str(value).strip())

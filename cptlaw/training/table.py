@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import pandas as pd
 
 from cptlaw.training.jobs import Job, Sweep
 from cptlaw.training.store import Store
+from cptlaw.writing import csv_text
 
 COLUMNS = (
     *("run", "eval", "loss", "n_params", "n_params_non_embedding", "n_params_kind", "tokens", "replay", "ptpp"),
@@ -105,9 +105,7 @@ def write_tables(sweep: Sweep, store: Store, failures: Mapping[str, str]) -> pd.
     """Write `runs.csv`, `jobs.csv` and `schedules.json` to the store; return the runs table."""
     runs = runs_table(sweep, store)
     for name, frame in (("runs.csv", runs), ("jobs.csv", jobs_table(sweep, store, failures))):
-        text = io.StringIO()
-        frame.to_csv(text, index=False)
-        store.write(name, text.getvalue().encode())
+        store.write(name, csv_text(frame).encode())
     store.write_json("schedules.json", schedules_of(sweep))
     return runs
 

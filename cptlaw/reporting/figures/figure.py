@@ -18,6 +18,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.units import format_percent, format_quantity
+from cptlaw.writing import csv_kind, csv_text, write_text
 
 # Okabe and Ito's colours, the ones that stand out from white first. Colour is never the only difference: symbols and
 # dashes go along with it.
@@ -79,8 +80,10 @@ class Figure:
         """Return the drawing as Plotly's JSON."""
         return str(self.drawing.to_json())
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, force: bool = False) -> Path:
         """Write the figure to a file: PNG, PDF or SVG by its ending, or its data as CSV.
+
+        Only `force` overwrites a file of another kind.
 
         Raises
         ------
@@ -90,14 +93,13 @@ class Figure:
         path = Path(path)
         ending = path.suffix.lower().removeprefix(".")
         if ending == "csv":
-            from cptlaw.fitting.fit_file import write_text
-
-            return write_text(path, self.data.to_csv(index=False, lineterminator="\n"))
+            kind = csv_kind(f"the data of the figure {self.name}", map(str, self.data.columns))
+            return write_text(path, csv_text(self.data), kind, force=force)
         if ending not in ("png", "pdf", "svg"):
             raise UsageError(f"{path}: figures are saved as .png, .pdf or .svg, and their data as .csv.")
         from cptlaw.reporting.images import write_images
 
-        return write_images([self], path.parent, ending, [path.name])[0]
+        return write_images([self], path.parent, ending, [path.name], force)[0]
 
     def _repr_html_(self) -> str:
         inner = self.drawing.to_html(full_html=False, include_plotlyjs="cdn")

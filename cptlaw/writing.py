@@ -1,0 +1,347 @@
+"""The only way to a file on disk: whole or not at all, and never over what is something else.
+
+Every writer of the package goes through here: it says what kind of file it writes, and a file that is there already is
+replaced only if it is of that kind. A file is written beside its place under a hidden name and then moved, so that a
+reader sees the old one or the new one, never half of one; what a killed write left behind goes with the next write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cptlaw.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks: half-written files are then left where they are
+    fcntl = None  # type: ignore[assignment]
+
+HEAD = 65536  # bytes that tell the kind of a file
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the start of a formula (OWASP, "CSV injection")."""
+
+_LONGEST_STEM = 64  # bytes of the name that a hidden file bears: names may have 255 in all
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file that the package writes.
+
+    Parameters
+    ----------
+    name
+        As messages say it, such as ``"a fit"``.
+    recognises
+        Tells from the path of a file that is not empty whether it is of this kind.
+    """
+
+    name: str
+    recognises: Callable[[Path], bool]
+
+
+def json_kind(name: str, format_name: str) -> Kind:
+    """Return the kind of JSON files whose key ``format`` holds `format_name`."""
+    sign = re.compile(rb'"format"\s*:\s*"' + re.escape(format_name.encode()) + rb'"')
+    return Kind(name, lambda path: sign.search(_head(path)) is not None)
+
+
+def csv_kind(name: str, columns: Iterable[str]) -> Kind:
+    """Return the kind of CSV files whose header holds all of `columns`."""
+    wanted = frozenset(columns)
+    return Kind(name, lambda path: wanted <= _csv_header(path))
+
+
+def bytes_kind(name: str, *beginnings: bytes) -> Kind:
+    """Return the kind of files that begin with one of some signatures."""
+    return Kind(name, lambda path: _head(path).lstrip().startswith(beginnings))
+
+
+def _is_report(path: Path) -> bool:
+    head = _head(path).lower()
+    return head.lstrip().startswith((b"<!doctype html", b"<html")) and b"cptlaw" in head
+
+
+def _is_runs(path: Path) -> bool:
+    needed = {"run", "eval", "loss"}
+    ending = path.suffix.lower()
+    if ending == ".parquet":
+        with contextlib.suppress(Exception):  # damaged, or pyarrow is missing: then it is not known to be ours
+            import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
+
+            return needed <= set(pq.ParquetFile(path).schema_arrow.names)
+        return False
+    if ending == ".jsonl":
+        with contextlib.suppress(ValueError, RecursionError):
+            first = json.loads(_head(path).split(b"\n", 1)[0])
+            return isinstance(first, dict) and needed <= set(first)
+        return False
+    return needed <= _csv_header(path)
+
+
+FIT = json_kind("a fit of cptlaw", "cptlaw-fit")
+REPORT = Kind("a report of cptlaw", _is_report)
+RUNS = Kind("a runs table", _is_runs)
+CELLS = csv_kind("a table of suggested runs", ("n_params", "tokens", "flops", "gain"))
+RATES = csv_kind("a table of step, lr", ("step", "lr"))
+IMAGES = {
+    "png": bytes_kind("a PNG image", b"\x89PNG"),
+    "pdf": bytes_kind("a PDF file", b"%PDF"),
+    "svg": bytes_kind("an SVG image", b"<svg", b"<?xml"),
+}
+"""Ending of an image -> its kind."""
+
+
+def check_output(path: str | Path, kind: Kind, *, inputs: Iterable[str | Path] = (), force: bool = False) -> Path:
+    """Complain of a place that may not be written, before the work is done.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    kind
+        What it will be. An empty file, and one of this kind, may be replaced.
+    inputs
+        Files that the work reads: these are never replaced.
+    force
+        Replace a file of another kind all the same.
+
+    Raises
+    ------
+    DataError
+        If the folder does not exist, the place is a folder or an input, or holds a file of another kind.
+    """
+    path = Path(path)
+    if "\0" in str(path):
+        raise DataError(f"{str(path)!r}: a zero byte cannot stand in the name of a file.")
+    try:
+        if path.is_dir():
+            raise DataError(f"{path} is a folder. Expected the name of a file to write.")
+        if not path.parent.is_dir():
+            raise DataError(f"{path} cannot be written: the folder {path.parent} does not exist. Make it first.")
+        if not path.exists():
+            return path
+        if any(_is_same(path, other) for other in inputs):
+            raise DataError(f"{path} is read as input, and is never overwritten. Write to another file.")
+        if force or not path.is_file() or path.stat().st_size == 0 or kind.recognises(path):
+            return path
+    except OSError as error:  # a name that is too long
+        raise _cannot(path, error) from None
+    raise DataError(
+        f"{path} exists and is not {kind.name}: it is left as it is. Write to another file, or say --force "
+        f"(force=True) to overwrite it."
+    )
+
+
+@contextlib.contextmanager
+def replacing(
+    path: str | Path, kind: Kind, *, inputs: Iterable[str | Path] = (), force: bool = False
+) -> Iterator[Path]:
+    """Give a place to write to that becomes `path` at the end, or is removed after an error.
+
+    Parameters
+    ----------
+    path, kind, inputs, force
+        As for `check_output`.
+
+    Yields
+    ------
+    Path
+        A hidden file in the same folder; for what is no plain file, such as a pipe, that itself.
+
+    Raises
+    ------
+    DataError
+        If the place may not or cannot be written; nothing has changed then.
+    """
+    check_output(path, kind, inputs=inputs, force=force)
+    shown = Path(path)
+    try:
+        if shown.parts[:2] in (("/", "dev"), ("/", "proc")) or (shown.exists() and not shown.is_file()):
+            yield shown
+            return
+        real = Path(os.path.realpath(shown))  # a link goes on pointing to its file
+        _remove_abandoned(real)
+        handle, part = _open_part(real)
+        try:
+            yield part
+            mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o666 & ~_umask()
+            os.chmod(part, mode)
+            _to_disk(part)
+            os.replace(part, real)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        finally:
+            if handle >= 0:
+                os.close(handle)
+    except OSError as error:
+        raise _cannot(shown, error) from None
+
+
+def write_text(
+    path: str | Path, text: str, kind: Kind, *, inputs: Iterable[str | Path] = (), force: bool = False
+) -> Path:
+    """Write a text file in UTF-8, see `replacing`, and return its path."""
+    try:
+        content = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(f"{path}: cannot be written: {error.object[error.start]!a} is no character.") from None
+    with replacing(path, kind, inputs=inputs, force=force) as part:
+        part.write_bytes(content)
+    return Path(path)
+
+
+def csv_text(frame: pd.DataFrame, **options: Any) -> str:
+    """Return a table as CSV in which no cell of text is a formula for a spreadsheet.
+
+    Text that begins like a formula and is no number gets an apostrophe before it, which spreadsheets hide and
+    `read_runs` takes away again.
+
+    Parameters
+    ----------
+    frame
+        The table.
+    options
+        Further arguments of `pandas.DataFrame.to_csv`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> print(csv_text(pd.DataFrame({"run": ["=1+1", "-5", "a"], "loss": [-1.0, 2.0, 3.0]})), end="")
+    run,loss
+    '=1+1,-1.0
+    -5,2.0
+    a,3.0
+    """
+    import pandas as pd
+
+    safe = frame.rename(columns=_harmless)
+    for position, name in enumerate(frame.columns):
+        column = frame[name]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            column = column.cat.rename_categories([_harmless(value) for value in column.cat.categories])
+        elif not pd.api.types.is_numeric_dtype(column):
+            column = column.map(_harmless)
+        else:
+            continue
+        safe[safe.columns[position]] = column
+    text: str = safe.to_csv(index=False, lineterminator="\n", **options)
+    return text
+
+
+def without_apostrophe(text: str) -> str:
+    """Take away what `csv_text` put before text that begins like a formula."""
+    return text[1:] if text[:1] == "'" and text[1:2] in FORMULA_STARTS and len(text) > 1 else text
+
+
+def file_name(text: str, most: int = 80) -> str:
+    """Return text as the name of a file in its folder: no separators, no leading dots, not too long.
+
+    Examples
+    --------
+    >>> file_name("../loss of fr"), file_name("a:b/c")
+    ('loss-of-fr', 'a-b-c')
+    """
+    plain = re.sub(r"[^\w.+=-]+", "-", text, flags=re.ASCII).strip("-.")
+    return plain[:most] or "unnamed"
+
+
+def _harmless(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(FORMULA_STARTS):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(HEAD)
+
+
+def _csv_header(path: Path) -> frozenset[str]:
+    line = _head(path).removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode("utf-8", "replace")
+    return frozenset(word.strip().strip('"') for word in line.split(","))
+
+
+def _is_same(path: Path, other: str | Path) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except (OSError, ValueError):
+        return False
+
+
+def _open_part(path: Path) -> tuple[int, Path]:
+    """Return a locked handle of a new hidden file beside `path` (-1 without locks), and its name."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=".part")
+        if fcntl is None:
+            os.close(handle)  # what is open cannot be moved on Windows
+            return -1, Path(name)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another writer may have taken it for abandoned before it was locked.
+        if os.path.exists(name):
+            return handle, Path(name)
+        os.close(handle)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove the hidden files of writers of `path` that were killed: nobody holds their locks."""
+    if fcntl is None:
+        return
+    prefix = _prefix(path)
+    with os.scandir(path.parent) as entries:
+        names = [entry.path for entry in entries if entry.name.startswith(prefix) and entry.name.endswith(".part")]
+    for name in names:
+        with contextlib.suppress(OSError):  # in use, gone, or of another user
+            handle = os.open(name, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(name)
+            finally:
+                os.close(handle)
+
+
+def _prefix(path: Path) -> str:
+    return "." + os.fsdecode(os.fsencode(path.name)[:_LONGEST_STEM]) + "."
+
+
+def _to_disk(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that cannot say
+            raise
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _cannot(path: Path, error: OSError) -> DataError:
+    reason = error.strerror or str(error)
+    remedy = "Choose another place."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        remedy = "Make room on the disk, or choose another place; nothing was changed."
+    return DataError(f"{path} cannot be written ({reason}). {remedy}")
