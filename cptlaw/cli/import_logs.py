@@ -10,7 +10,8 @@ import click
 from cptlaw.cli import options
 from cptlaw.cli.output import show_json, show_next
 
-FORMATS = ("trainer", "mlflow", "wandb", "tensorboard", "megatron", "nemo", "torchtitan", "wandb-chart", "table")
+FORMATS = ("trainer", "mlflow", "mlflow-db", "wandb", "wandb-file", "tensorboard", "megatron", "nemo", "torchtitan")
+FORMATS += ("wandb-chart", "table")
 
 
 @click.command("import")

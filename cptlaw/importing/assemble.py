@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.importing.batches import batch_factors
 from cptlaw.importing.history import LR_NAMES, SAMPLES_NAMES, TOKENS_NAMES, History, Record, first_of
 from cptlaw.importing.wanted import Wanted, eval_of, is_eval_loss
 from cptlaw.runs.schema import COLUMNS, canonical_name
@@ -32,7 +34,7 @@ def assemble(histories: Sequence[History], wanted: Wanted) -> tuple[pd.DataFrame
     notes += recognised
     rows: list[dict[str, object]] = []
     for history in histories:
-        rows += _rows(history, losses, wanted, notes)
+        rows += _rows(history, losses, _with_batch(history, wanted, notes), notes)
     if not rows:
         raise DataError(_no_loss(histories, losses))
     frame = pd.DataFrame(rows)
@@ -172,6 +174,20 @@ def _counted_before(history: History, wanted: Wanted, notes: list[str]) -> float
         )
     notes.append(f"run {history.run!r}: {found:g} tokens at step {wanted.first_step:g} count as pre-training")
     return found
+
+
+def _with_batch(history: History, wanted: Wanted, notes: list[str]) -> Wanted:
+    """Take the tokens of a step from the trainer's settings where neither the user nor the log counts tokens."""
+    if wanted.batch_tokens is not None or "tokens" in wanted.metrics:
+        return wanted
+    if any("tokens" in _columns(record, wanted) for record in history.records):
+        return wanted
+    factors = batch_factors(history.config)
+    if factors is None:
+        return wanted
+    said = " x ".join(f"{key} {value:g}" for key, value in factors.items())
+    notes.append(f"run {history.run!r}: tokens are step x {said}, from its settings")
+    return replace(wanted, batch_tokens=math.prod(factors.values()))
 
 
 def _from_steps(wanted: Wanted) -> bool:

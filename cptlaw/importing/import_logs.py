@@ -11,6 +11,7 @@ from cptlaw.importing import wandb_runs
 from cptlaw.importing.assemble import assemble
 from cptlaw.importing.history import History
 from cptlaw.importing.megatron_log import MegatronLog
+from cptlaw.importing.mlflow_database import MLflowDatabase
 from cptlaw.importing.mlflow_folder import MLflowFolder
 from cptlaw.importing.nemo_log import NemoLog
 from cptlaw.importing.plain_table import PlainTable
@@ -18,6 +19,7 @@ from cptlaw.importing.reader import Reader
 from cptlaw.importing.tensorboard_events import TensorBoard
 from cptlaw.importing.torchtitan_log import TorchtitanLog
 from cptlaw.importing.trainer_state import TrainerState
+from cptlaw.importing.wandb_offline import WandbFile
 from cptlaw.importing.wanted import read_wanted
 from cptlaw.importing.write_runs import check_place, write_runs
 from cptlaw.runs import Runs, read_runs
@@ -26,7 +28,9 @@ from cptlaw.runs import Runs, read_runs
 READERS: tuple[Reader, ...] = (
     TrainerState(),
     MLflowFolder(),
+    MLflowDatabase(),
     wandb_runs.WandbHistory(),
+    WandbFile(),
     TensorBoard(),
     MegatronLog(),
     NemoLog(),
@@ -34,7 +38,7 @@ READERS: tuple[Reader, ...] = (
     wandb_runs.WandbChart(),
     PlainTable(),
 )
-_BY_FILE_NAME = ("trainer", "mlflow", "wandb", "tensorboard")
+_BY_FILE_NAME = ("trainer", "mlflow", "mlflow-db", "wandb", "wandb-file", "tensorboard")
 
 
 def import_logs(
@@ -54,9 +58,9 @@ def import_logs(
 ) -> Runs:
     """Turn the logs of a trainer or a tracker into a runs table.
 
-    Read are: output folders of the Hugging Face Trainer, TensorBoard event files, exports of Weights & Biases, MLflow
-    folders, text logs of Megatron-LM, NeMo and torchtitan, and tables of metrics (CSV, JSON Lines). Nothing touches
-    the network but ``wandb:ENTITY/PROJECT``, and nothing is unpickled.
+    Read are: output folders of the Hugging Face Trainer, TensorBoard event files, run files and exports of Weights &
+    Biases, MLflow folders and databases, text logs of Megatron-LM, NeMo and torchtitan, and tables of metrics (CSV,
+    JSON Lines). Nothing touches the network but ``wandb:ENTITY/PROJECT``, and nothing is unpickled.
 
     Parameters
     ----------
@@ -65,8 +69,8 @@ def import_logs(
     output
         Where to write the table: .csv, .jsonl or .parquet. A runs table there is replaced in one step or not at all.
     log_format
-        The name of a format where it is not to be recognised: trainer, mlflow, wandb, tensorboard, megatron, nemo,
-        torchtitan, wandb-chart or table.
+        The name of a format where it is not to be recognised: trainer, mlflow, mlflow-db, wandb, wandb-file,
+        tensorboard, megatron, nemo, torchtitan, wandb-chart or table.
     mapping
         ``"loss:EVAL"`` -> metric for losses (``"loss"``: the eval's name is taken from the metric), and column ->
         metric for others, as in ``{"loss:target": "eval_fr_loss", "tokens": "tokens_seen"}``. Without losses in it,
@@ -165,9 +169,4 @@ def _recognise(path: Path, log_format: str | None) -> tuple[Reader, list[Path], 
             later = (other for other in READERS[place + 1 :] if other.name in _BY_FILE_NAME and path.is_dir())
             return reader, found, [other.name for other in later if other.find(path)]
     looked = "\n".join(f"  {reader.name:<12} {reader.looks_for}" for reader in READERS)
-    binary = " A .wandb file is not read: sync it and export its history." if _has_wandb_binary(path) else ""
-    raise DataError(f"{path}: the format is not recognised.{binary} Looked for\n{looked}")
-
-
-def _has_wandb_binary(path: Path) -> bool:
-    return path.suffix == ".wandb" if path.is_file() else next(path.rglob("*.wandb"), None) is not None
+    raise DataError(f"{path}: the format is not recognised. Looked for\n{looked}")

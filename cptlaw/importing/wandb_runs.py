@@ -1,7 +1,4 @@
-"""Weights & Biases: exported CSV, ``wandb-history.jsonl``, and, only when asked by name, the public API.
-
-The binary ``.wandb`` files are of an undocumented format that changes with the package, and are not read.
-"""
+"""Weights & Biases: exported CSV, ``wandb-history.jsonl``, and, only when asked by name, the public API."""
 
 from __future__ import annotations
 

@@ -1,0 +1,45 @@
+"""Tokens of an optimiser step, from the settings of a trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cptlaw.importing.history import numbers_of
+
+LENGTHS = ("seq_length", "max_seq_length", "sequence_length", "seq_len", "block_size", "cutoff_len", "context_length")
+WHOLE_BATCH = ("global_batch_size", "total_batch_size")
+ONE_DEVICE = ("per_device_train_batch_size", "micro_batch_size")
+ACCUMULATION = ("gradient_accumulation_steps",)
+PROCESSES = ("world_size", "num_processes", "n_devices", "dp_degree")
+
+
+def batch_factors(config: Mapping[str, object]) -> dict[str, float] | None:
+    """Return the settings whose product is the tokens of one step, or ``None`` where they do not tell it.
+
+    The batch of one device counts only where the number of processes is given too: a guess of one would be wrong by
+    the number of GPUs.
+
+    Examples
+    --------
+    >>> batch_factors({"training.global_batch_size": 256, "training.seq_length": "2048"})
+    {'training.global_batch_size': 256.0, 'training.seq_length': 2048.0}
+    >>> batch_factors({"per_device_train_batch_size": 8, "max_seq_length": 1024}) is None
+    True
+    """
+    numbers = {key: value for key, value in numbers_of(config).items() if value > 0}
+    length, whole = _named(numbers, LENGTHS), _named(numbers, WHOLE_BATCH)
+    if length is None:
+        return None
+    if whole is not None:
+        return dict([whole, length])
+    device, processes = _named(numbers, ONE_DEVICE), _named(numbers, PROCESSES)
+    if device is None or processes is None:
+        return None
+    accumulation = _named(numbers, ACCUMULATION)
+    return dict([device, *([accumulation] if accumulation else []), processes, length])
+
+
+def _named(numbers: Mapping[str, float], words: Iterable[str]) -> tuple[str, float] | None:
+    """Return the one setting whose last word, nested ones joined by dots, is among some; ``None`` if they differ."""
+    known = {key: value for key, value in numbers.items() if key.replace("/", ".").rpartition(".")[2] in words}
+    return next(iter(known.items())) if len(set(known.values())) == 1 else None

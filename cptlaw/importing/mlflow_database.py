@@ -1,0 +1,77 @@
+"""MLflow: the database of a local tracking server (``sqlite:///mlflow.db``)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter, defaultdict
+from contextlib import closing
+from pathlib import Path
+
+from cptlaw.errors import DataError
+from cptlaw.importing.history import History, Record
+from cptlaw.importing.reader import Reader, files_below
+
+MAGIC = b"SQLite format 3\x00"
+
+
+class MLflowDatabase(Reader):
+    """A SQLite file with MLflow's tables runs, metrics, params and tags; it is opened for reading only."""
+
+    name = "mlflow-db"
+    title = "MLflow database"
+    looks_for = "*.db or *.sqlite with the tables runs, metrics and params, as in sqlite:///mlflow.db"
+
+    def find(self, source: Path) -> list[Path]:
+        """Return the databases that hold MLflow's tables."""
+        return [path for path in files_below(source, ["*.db", "*.sqlite", "*.sqlite3"]) if _is_mlflow(path)]
+
+    def read(self, found: list[Path], source: Path) -> list[History]:
+        """Read all runs that are not deleted; a run goes by its name where that is its own, else with its id."""
+        return [history for path in found for history in _histories(path)]
+
+
+def _is_mlflow(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                return False
+        with closing(_open(path)) as database:
+            rows = database.execute("select name from sqlite_master where type = 'table'").fetchall()
+    except (OSError, sqlite3.Error):
+        return False
+    return {"runs", "metrics", "params", "tags"} <= {name for (name,) in rows}
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+
+
+def _histories(path: Path) -> list[History]:
+    try:
+        with closing(_open(path)) as database:
+            runs = database.execute(
+                "select runs.run_uuid, coalesce(tags.value, runs.name) from runs left join tags on "
+                "tags.run_uuid = runs.run_uuid and tags.key = 'mlflow.runName' "
+                "where coalesce(runs.lifecycle_stage, 'active') = 'active' order by runs.start_time, runs.run_uuid"
+            ).fetchall()
+            params: dict[str, dict[str, object]] = defaultdict(dict)
+            for run, key, value in database.execute("select run_uuid, key, value from params"):
+                params[run][key] = value
+            steps: dict[str, dict[float, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+            # The last value at a step counts, as in MLflow's own charts; NaN is stored as 0 with a mark.
+            for run, step, key, value, is_nan in database.execute(
+                "select run_uuid, step, key, value, is_nan from metrics order by timestamp"
+            ):
+                steps[run][float(step)][key] = float("nan") if is_nan else float(value)
+    except sqlite3.Error as error:
+        raise DataError(f"{path}: the database cannot be read ({error}). Close the server, or copy the file.") from None
+    count = Counter(name for _, name in runs)
+    return [
+        History(
+            name if name and count[name] == 1 else f"{name or 'run'}-{run[:8]}",
+            path,
+            tuple(Record(step, values) for step, values in sorted(steps[run].items())),
+            params[run],
+        )
+        for run, name in runs
+    ]

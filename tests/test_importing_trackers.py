@@ -1,0 +1,91 @@
+"""Stores of trackers, written by the real packages."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import cptlaw as cl
+from cptlaw.errors import DataError
+
+RUNS = {"124M-r25": 0.0, "124M-r50": 0.1}
+EXPECTED = [["124M-r25", 0.0, 3.0], ["124M-r25", 10.0, 2.9], ["124M-r50", 0.0, 3.1], ["124M-r50", 10.0, 3.0]]
+SETTINGS = {"n_params": 124_000_000, "trainer": {"global_batch_size": 64, "seq_length": 1000}}
+
+
+def written_by(package, script, folder):
+    """Run a script of a tracker in a process of its own: trackers leave threads, signals and settings behind."""
+    pytest.importorskip(package)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script, json.dumps(RUNS), json.dumps(SETTINGS)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"},
+    )
+    if done.returncode and "No module named" in done.stderr:
+        pytest.skip(f"{package} lacks what it needs here: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+WANDB = """
+import json, sys, wandb
+runs, settings = map(json.loads, sys.argv[1:])
+for name, more in runs.items():
+    run = wandb.init(project="p", name=name, config=settings, dir=".")
+    for step in (0, 10):
+        run.log({"eval/fr_loss": 3.0 - step / 100 + more, "train": {"loss": 2.0}}, step=step)
+    run.finish()
+"""
+
+MLFLOW = """
+import json, sys, mlflow
+runs, settings = map(json.loads, sys.argv[1:])
+mlflow.set_tracking_uri("sqlite:///mlflow.db")
+mlflow.set_experiment("e")
+for name, more in runs.items():
+    with mlflow.start_run(run_name=name):
+        mlflow.log_params({"n_params": settings["n_params"], **settings["trainer"]})
+        for step in (0, 10):
+            mlflow.log_metric("eval_fr_loss", 3.0 - step / 100 + more, step=step)
+"""
+
+
+@pytest.fixture(scope="module")
+def offline(tmp_path_factory):
+    return written_by("wandb", WANDB, tmp_path_factory.mktemp("wandb"))
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    return written_by("mlflow", MLFLOW, tmp_path_factory.mktemp("mlflow"))
+
+
+@pytest.mark.parametrize("store", ["offline", "database"])
+def test_rows_and_tokens(store, request):
+    runs = cl.import_logs(request.getfixturevalue(store), config={"n_params": "n_params"}, pattern="{any}-r{replay%}")
+    rows = runs.frame.sort_values(["run", "step"])[["run", "step", "loss"]].astype(object).to_numpy().tolist()
+    assert rows == [[run, step, pytest.approx(loss)] for run, step, loss in EXPECTED]
+    assert set(runs.frame["n_params"]) == {124e6}
+    assert set(runs.frame["replay"]) == {0.25, 0.5}
+    assert set(runs.frame["tokens"]) == {0.0, 640_000.0}
+    assert any("tokens are step x" in note for note in runs.notes)
+
+
+def test_a_wandb_file_that_breaks_off_is_read_as_far_as_it_goes(offline, tmp_path):
+    whole = next(offline.rglob("*.wandb")).read_bytes()
+    (tmp_path / "run-a.wandb").write_bytes(whole[: whole.rindex(b"fr_loss") - 20])
+    runs = cl.import_logs(tmp_path / "run-a.wandb", constants={"n_params": "124M"})
+    assert any("cut off" in note for note in runs.notes)
+    assert len(runs.frame) >= 1
+
+
+def test_a_damaged_wandb_file_is_refused(offline, tmp_path):
+    whole = bytearray(next(offline.rglob("*.wandb")).read_bytes())
+    whole[len(whole) // 2] ^= 0xFF
+    (tmp_path / "run-a.wandb").write_bytes(whole)
+    with pytest.raises(DataError, match=r"run-a\.wandb: a checksum is wrong"):
+        cl.import_logs(tmp_path / "run-a.wandb")
