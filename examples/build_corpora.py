@@ -1,7 +1,8 @@
-"""Build the corpora of the published sweeps from Debian's packages: English and French documentation, Python code.
+"""Build the corpora of the sweeps from Debian's packages: documentation in three languages, code, dictionaries.
 
-    python examples/build_corpora.py corpora                # all, about 350 MB of packages, some minutes
-    python examples/build_corpora.py corpora --only python  # one of them
+    python examples/build_corpora.py corpora                                # the first three, 350 MB of packages
+    python examples/build_corpora.py corpora --only python                  # one of them
+    python examples/build_corpora.py corpora --only manuals --only c        # the large ones: more than 1 GB of text
 
 Needs a Debian system with `apt-get` and `dpkg-deb`; nothing is installed, packages are only unpacked. Markup is
 stripped, lines of prose that occurred before are dropped, paragraphs in another language too. `corpora/SOURCES.json`
@@ -20,6 +21,7 @@ import json
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,16 +46,36 @@ CORPORA = {
         "python3-jinja2", "python3-werkzeug", "python3-flask", "python3-requests", "python3-urllib3",
         "python3-setuptools", "python3-pip", "mercurial-common",
     ],
+    "german": [
+        "libreoffice-help-de", "manpages-de", "manpages-de-dev", "lilypond-doc-html-de", "gimp-help-de",
+        "debian-handbook", "debian-reference-de", "gnome-user-docs", "installation-guide-amd64",
+        "developers-reference-de", "maint-guide-de",
+    ],
+    "manuals": [
+        "racket-doc", "erlang-doc", "python-sympy-doc", "python-sklearn-doc", "python-scipy-doc", "maxima-doc",
+        "python-statsmodels-doc", "octave-doc", "singular-doc", "csound-doc", "wireshark-doc", "lammps-doc",
+        "linuxcnc-doc-en", "povray-doc", "freedombox-doc-en", "debian-edu-doc-en", "python-django-doc", "db5.3-doc",
+        "gnome-devel-docs", "zsh-doc", "bash-doc", "autoconf-doc", "gnuplot-doc", "apache2-doc", "ghc-doc",
+        "qtbase5-doc-html", "rust-doc",
+    ],
+    "dictionary": ["dict-gcide", "dict-wn", "dict-foldoc", "dict-jargon", "dict-vera", "dict-devil"],
+    "c": ["linux-source-6.1"],
 }
+LANGUAGE = {"manuals": "english"}
+"""The language of a corpus of prose whose name does not say it."""
+FIRST = ("english", "french", "python")
+"""What the recipes of the first sweeps need: built when nothing is asked for."""
 # fmt: on
 STOP_WORDS = {
     name: frozenset(re.findall(r"\w+", words))
     for name, words in (
         ("english", "the of and to in is for that are with this be as by on it from or not you can if"),
         ("french", "le la les de des du et en un une est que pour dans qui par sur pas avec au ce sont ou"),
+        ("german", "der die das und ist nicht ein eine von zu mit den des werden wird auf im sie wenn oder als kann"),
     )
 }
 SHORTEST_DOCUMENT = 400  # characters
+DICTIONARY_DOCUMENT = 20_000  # characters
 FONTS = frozenset({"B", "I", "BR", "IR", "RB", "RI", "BI", "IB", "SH", "SS", "SM"})  # macros with text to keep
 PROSE = re.compile(r"\.(html?|xhtml|txt|rst|page|xml|[1-8])(\.gz)?$", re.IGNORECASE)
 
@@ -130,11 +152,15 @@ def paragraphs_in(language: str, text: str, seen: set[bytes]) -> Iterator[str]:
     """Yield the paragraphs of a text that are in a language and did not occur before."""
     for line in text.splitlines():
         line = re.sub(r"\s+", " ", html.unescape(line)).strip()
-        words = re.findall(r"[a-zàâçéèêëîïôûùüœ']+", line.lower())
+        words = re.findall(r"[a-zàâäçéèêëîïôöûùüßœ']+", line.lower())
         if not words:
             continue
         if len(words) >= 8:
-            counts = {name: sum(word in stop for word in words) for name, stop in STOP_WORDS.items()}
+            # German is looked for in the German corpus only: the first corpora stay what they were.
+            counts = {
+                name: sum(word in STOP_WORDS[name] for word in words)
+                for name in dict.fromkeys(("english", "french", language))
+            }
             if max(counts.values()) and counts[language] < max(counts.values()):
                 continue
         key = hashlib.sha256(line.encode()).digest()[:12]
@@ -146,6 +172,7 @@ def paragraphs_in(language: str, text: str, seen: set[bytes]) -> Iterator[str]:
 
 def prose(root: Path, language: str, seen: set[bytes]) -> Iterator[tuple[str, str]]:
     """Yield the documents of an unpacked package, as (group, text)."""
+    language = LANGUAGE.get(language, language)
     for path in sorted(root.rglob("*")):
         if not path.is_file() or path.is_symlink() or not PROSE.search(path.name) or "/copyright" in str(path):
             continue
@@ -172,16 +199,61 @@ def prose(root: Path, language: str, seen: set[bytes]) -> Iterator[tuple[str, st
 def code(root: Path, seen: set[bytes]) -> Iterator[tuple[str, str]]:
     """Yield the Python files of an unpacked package, as (group, text), each content once."""
     for path in sorted(root.rglob("*.py")):
-        if not path.is_file() or path.is_symlink():
-            continue
-        try:
-            content = path.read_bytes().decode("utf-8")
-        except UnicodeDecodeError:
-            continue
-        key = hashlib.sha256(re.sub(r"\s+", "", content).encode()).digest()
-        if SHORTEST_DOCUMENT <= len(content) <= 1_000_000 and key not in seen:
-            seen.add(key)
+        if path.is_file() and not path.is_symlink() and (content := _new_code(path.read_bytes(), seen)):
             yield path.stem, content
+
+
+def c_code(root: Path, seen: set[bytes]) -> Iterator[tuple[str, str]]:
+    """Yield the C files of the source archives of an unpacked package, as (group, text), each content once.
+
+    A driver and its header, often of one name, are one group.
+    """
+    for archive in sorted(root.rglob("*.tar.*")):
+        with tarfile.open(archive) as files:
+            for member in files:
+                if member.isfile() and member.name.endswith((".c", ".h")):
+                    file = files.extractfile(member)
+                    if file and (content := _new_code(file.read(), seen)):
+                        yield Path(member.name).stem, content
+
+
+def _new_code(raw: bytes, seen: set[bytes]) -> str | None:
+    """Return the content of a file of code, or nothing if it occurred before or is no document."""
+    try:
+        content = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    key = hashlib.sha256(re.sub(r"\s+", "", content).encode()).digest()
+    if not SHORTEST_DOCUMENT <= len(content) <= 1_000_000 or key in seen:
+        return None
+    seen.add(key)
+    return content
+
+
+def dictionary(root: Path, seen: set[bytes]) -> Iterator[tuple[str, str]]:
+    """Yield the entries of a dictionary in the format of dictd, many to a document, as (group, text)."""
+    for path in sorted(root.rglob("*.dict.dz")):
+        content = gzip.decompress(path.read_bytes()).decode("utf-8", errors="replace")
+        # An entry begins at the left margin; a document is a run of entries, so that one word stays on one side.
+        entries, size, number = [], 0, 0
+        for entry in re.split(r"\n(?=\S)", content):
+            text = re.sub(r"[ \t]+", " ", re.sub(r"\s*\n\s*", " ", entry)).strip()
+            key = hashlib.sha256(text.encode()).digest()[:12]
+            if text and key not in seen:
+                seen.add(key)
+                entries.append(text)
+                size += len(text)
+            if size >= DICTIONARY_DOCUMENT:
+                yield f"{path.stem}-{number}", "\n".join(entries)
+                entries, size, number = [], 0, number + 1
+        if size >= SHORTEST_DOCUMENT:
+            yield f"{path.stem}-{number}", "\n".join(entries)
+
+
+def documents_of(corpus: str, root: Path, seen: set[bytes]) -> Iterator[tuple[str, str]]:
+    """Yield the documents of an unpacked package, as (group, text), by the kind of its corpus."""
+    readers = {"python": code, "c": c_code, "dictionary": dictionary}
+    return readers[corpus](root, seen) if corpus in readers else prose(root, corpus, seen)
 
 
 def fetch(package: str, folder: Path) -> Path | None:
@@ -214,7 +286,7 @@ def build(corpus: str, target: Path, packages: Path) -> list[dict[str, object]]:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             subprocess.run(["dpkg-deb", "-x", str(archive), folder], check=True)
-            documents = code(root, seen) if corpus == "python" else prose(root, corpus, seen)
+            documents = documents_of(corpus, root, seen)
             path = target / corpus / f"{package}.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
             count = size = 0
@@ -249,10 +321,10 @@ def main() -> None:
     parser.add_argument("--packages", type=Path, help="where packages are kept [default: TARGET/packages]")
     asked = parser.parse_args()
     sources: list[dict[str, object]] = []
-    for corpus in asked.only or CORPORA:
+    for corpus in asked.only or FIRST:
         sources += build(corpus, asked.target, asked.packages or asked.target / "packages")
     (asked.target / "SOURCES.json").write_text(json.dumps(sources, indent=1) + "\n", encoding="utf-8")
-    for corpus in asked.only or CORPORA:
+    for corpus in asked.only or FIRST:
         size = sum(int(str(entry["bytes"])) for entry in sources if entry["corpus"] == corpus)
         print(f"{corpus}: {size / 1e6:.1f} MB in {asked.target / corpus}")
 
