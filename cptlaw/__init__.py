@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cptlaw.reporting import Report, figures, report
     from cptlaw.reporting.app import app
     from cptlaw.runs import Runs, read_runs
+    from cptlaw.sealing import Scores, Seal, load_seal, register, score
     from cptlaw.uncertainty import compare, forecast
 
 __version__ = "0.1.0"
@@ -40,6 +41,8 @@ _HOMES = {
     "Law": "cptlaw.laws",
     "Report": "cptlaw.reporting",
     "Runs": "cptlaw.runs",
+    "Scores": "cptlaw.sealing",
+    "Seal": "cptlaw.sealing",
     "UsageError": "cptlaw.errors",
     "Check": "cptlaw.checking",
     "app": "cptlaw.reporting.app",
@@ -56,9 +59,12 @@ _HOMES = {
     "import_logs": "cptlaw.importing",
     "law": "cptlaw.laws",
     "load_fit": "cptlaw.fitting",
+    "load_seal": "cptlaw.sealing",
     "plan": "cptlaw.planning",
     "read_runs": "cptlaw.runs",
+    "register": "cptlaw.sealing",
     "report": "cptlaw.reporting",
+    "score": "cptlaw.sealing",
     "shift_of_runs": "cptlaw.curves",
     "suggest": "cptlaw.planning",
 }
@@ -74,6 +80,8 @@ __all__ = [
     "Law",
     "Report",
     "Runs",
+    "Scores",
+    "Seal",
     "UsageError",
     "app",
     "check",
@@ -89,9 +97,12 @@ __all__ = [
     "import_logs",
     "law",
     "load_fit",
+    "load_seal",
     "plan",
     "read_runs",
+    "register",
     "report",
+    "score",
     "shift_of_runs",
     "suggest",
 ]

@@ -92,6 +92,7 @@ def _is_runs(path: Path) -> bool:
 
 
 FIT = json_kind("a fit of cptlaw", "cptlaw-fit")
+SEALED = json_kind("a sealed forecast", "cptlaw-sealed-forecast")
 REPORT = Kind("a report of cptlaw", _is_report)
 RUNS = Kind("a runs table", _is_runs)
 CELLS = csv_kind("a table of suggested runs", ("n_params", "tokens", "flops", "gain"))

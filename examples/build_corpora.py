@@ -56,7 +56,7 @@ CORPORA = {
         "python-statsmodels-doc", "octave-doc", "singular-doc", "csound-doc", "wireshark-doc", "lammps-doc",
         "linuxcnc-doc-en", "povray-doc", "freedombox-doc-en", "debian-edu-doc-en", "python-django-doc", "db5.3-doc",
         "gnome-devel-docs", "zsh-doc", "bash-doc", "autoconf-doc", "gnuplot-doc", "apache2-doc", "ghc-doc",
-        "qtbase5-doc-html", "rust-doc",
+        "qtbase5-doc-html",
     ],
     "dictionary": ["dict-gcide", "dict-wn", "dict-foldoc", "dict-jargon", "dict-vera", "dict-devil"],
     "c": ["linux-source-6.1"],

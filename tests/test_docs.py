@@ -95,6 +95,8 @@ def test_public_names_are_the_promised_ones():
         Law
         Report
         Runs
+        Scores
+        Seal
         UsageError
         app
         check
@@ -110,9 +112,12 @@ def test_public_names_are_the_promised_ones():
         import_logs
         law
         load_fit
+        load_seal
         plan
         read_runs
+        register
         report
+        score
         shift_of_runs
         suggest
     """

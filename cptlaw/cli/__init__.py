@@ -55,10 +55,12 @@ def main(arguments: list[str] | None = None) -> Any:
 
     A user's mistake ends with one message and exit code 2, an interrupt with exit code 130; neither with a traceback.
     """
-    from cptlaw.cli import app, import_logs, plan, report, suggest, sweep, verbs
+    from cptlaw.cli import app, import_logs, plan, report, sealing, suggest, sweep, verbs
 
     for command in (
         *verbs.VERBS[:4],
+        sealing.register,
+        sealing.score,
         plan.plan,
         suggest.suggest,
         report.report,

@@ -306,7 +306,11 @@ def forecast(
     found = cl.forecast(read, asked, interval, weights, schedules)
     findings = [finding for row in found["findings"] for finding in row]
     if as_json:
-        methods = [{"law": fit.law.spec, "on": fit.on, "interval_method": fit.interval_method} for fit in read]
+        from cptlaw.sealing import origin
+
+        methods = [
+            {"law": fit.law.spec, "on": fit.on, "interval_method": fit.interval_method, **origin(fit)} for fit in read
+        ]
         show_json({"points": plain(found.to_dict("records")), "interval": interval, "intervals": methods})
     else:
         from cptlaw.units import format_percent, format_quantity

@@ -1,0 +1,59 @@
+"""The verbs register and score."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+
+from cptlaw.cli import options
+from cptlaw.cli.output import show_json, show_next, stop_on_errors
+
+
+@click.command()
+@click.argument("forecast", metavar="FORECAST.json", type=click.Path())
+@click.option("-o", "--output", required=True, metavar="SEALED.json", type=click.Path(), help="Where the seal goes.")
+@options.as_json
+def register(forecast: str, output: str, as_json: bool) -> None:
+    """Seal a forecast before its runs are trained: inputs, intervals, laws, data, date and their SHA-256.
+
+    Keep the SHA-256 where you cannot change it, in a commit or a message: that shows that the forecast came first.
+
+    \b
+    Example:
+      cptlaw forecast t.json s.json --at n_params=204K,tokens=3.2M,replay=25%,ptpp=62 --json > forecast.json
+      cptlaw register forecast.json -o sealed.json
+    """
+    import cptlaw as cl
+
+    seal = cl.register(forecast, output)
+    if as_json:
+        show_json({"output": output, **seal.to_dict()})
+        return
+    click.echo(seal.summary())
+    show_next(f"train the runs, then cptlaw score {shlex.quote(output)} --runs RUNS")
+
+
+@click.command()
+@click.argument("sealed", nargs=-1, required=True, metavar="SEALED.json ..", type=click.Path())
+@click.option("--runs", required=True, metavar="RUNS", type=click.Path(), help="The table with the measurements.")
+@options.reading
+@click.option("--where", metavar="Q", help="Keep these rows, as in \"lr_schedule == 'constant'\".")
+@options.strict
+@options.as_json
+def score(sealed: tuple[str, ...], runs: str, where: str | None, strict: bool, as_json: bool, **rest: Any) -> None:
+    """Score sealed forecasts against the runs measured since: errors, and how many intervals held.
+
+    \b
+    Example:
+      cptlaw score sealed.json --runs results/runs.csv --where "lr_schedule == 'constant'"
+    """
+    import cptlaw as cl
+
+    found = cl.score(list(sealed), options.read_table(runs, rest), where)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        click.echo(found.summary(verbose=True))
+    stop_on_errors(found.findings, strict)

@@ -1,0 +1,241 @@
+"""Seal a forecast: its inputs, intervals, laws and the data behind it, with a date and a SHA-256 of all of them.
+
+A seal shows that nothing in the file was changed by accident or in passing. Whoever writes a file can write it anew:
+that a forecast is older than its measurement is shown by what keeps the SHA-256 elsewhere, a commit or a message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cptlaw.errors import DataError
+from cptlaw.findings import Finding
+from cptlaw.result import Line, Result
+from cptlaw.units import format_percent
+from cptlaw.writing import SEALED, check_output, write_text
+
+if TYPE_CHECKING:
+    from cptlaw.fitting import Fit
+
+FORMAT = "cptlaw-sealed-forecast"
+FORMAT_VERSION = 1
+HOW = "A forecast is written by `cptlaw forecast FIT.json .. --at .. --json > FORECAST.json`."
+NOT_INPUTS = frozenset({"loss", "lo", "hi", "law", "on", "findings"})
+DIGITS = 12  # hexadecimal ones of the digest of a run's name: enough to know it again
+
+
+@dataclass(frozen=True, repr=False)
+class Seal(Result):
+    """A forecast that was written down before its measurement.
+
+    Attributes
+    ----------
+    points
+        One mapping per forecast loss: ``on`` (the eval), ``law``, ``loss``, ``lo``, ``hi`` in nats, and the inputs.
+    interval
+        The probability that a measured loss was to lie between lo and hi, or ``None``.
+    laws
+        One mapping per fit: ``law``, ``on``, and of the rows behind it ``fingerprint``, ``where``, ``n_points``,
+        ``n_runs`` and ``fitted_runs`` (digests of the names of the runs), as far as the forecast says them.
+    sealed
+        When, in UTC, as ISO 8601 writes it.
+    sha256
+        Of all the rest.
+    path
+        The file, if there is one.
+    """
+
+    points: tuple[Mapping[str, Any], ...]
+    interval: float | None
+    laws: tuple[Mapping[str, Any], ...]
+    sealed: str
+    cptlaw_version: str
+    sha256: str
+    path: Path | None = None
+
+    @property
+    def label(self) -> str:
+        """What stands for the seal in messages."""
+        return self.sha256[:12] if self.path is None else str(self.path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the file holds."""
+        return {**self._content(), "sha256": self.sha256}
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "cptlaw_version": self.cptlaw_version,
+            "sealed": self.sealed,
+            "interval": self.interval,
+            "laws": [dict(item) for item in self.laws],
+            "points": [dict(item) for item in self.points],
+        }
+
+    @property
+    def title(self) -> str:
+        """What was sealed, and when."""
+        evals = dict.fromkeys(str(point["on"]) for point in self.points)
+        interval = "without intervals" if self.interval is None else f"{format_percent(self.interval)} intervals"
+        return f"sealed {self.sealed}: {len(self.points)} forecast losses on {', '.join(evals)}, {interval}"
+
+    @property
+    def lines(self) -> list[Line]:
+        """The number to keep elsewhere."""
+        return [("sha256", self.sha256)]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """None: what was to be said of a forecast was said when it was made."""
+        return ()
+
+
+def origin(fit: Fit) -> dict[str, Any]:
+    """Return what the fitted rows of a fit can be known by: fingerprint, filter, counts, digests of the runs' names."""
+    names = sorted({digest(str(name)) for name in fit.data["run"]}) if "run" in fit.data else []
+    return {
+        "fingerprint": fit.provenance.get("fingerprint"),
+        "where": fit.provenance.get("where"),
+        "n_points": fit.n_points,
+        "n_runs": fit.n_runs,
+        # One text: a list would take a line of the forecast's JSON for each run.
+        "fitted_runs": " ".join(names),
+    }
+
+
+def digest(name: str) -> str:
+    """Return the digits that a run's name is known by in a seal."""
+    return hashlib.sha256(name.encode()).hexdigest()[:DIGITS]
+
+
+def register(forecast: Mapping[str, Any] | str | Path, output: str | Path | None = None) -> Seal:
+    """Seal a forecast, before the runs that it is about are trained.
+
+    Parameters
+    ----------
+    forecast
+        What ``cptlaw forecast --json`` printed, or a file with it.
+    output
+        Where to write the seal; never over a file that is there.
+
+    Raises
+    ------
+    DataError
+        If it is not a forecast, holds no point, or `output` exists.
+    """
+    import cptlaw
+
+    label, document = _read(forecast)
+    points = _points(label, document)
+    interval = document.get("interval")
+    if interval is not None and not (_positive(interval) and interval < 1):
+        raise DataError(f"{label}: `interval` is {interval!r}. Expected a probability between 0 and 1, or null.")
+    laws = document.get("intervals", [])
+    if not isinstance(laws, list) or not all(isinstance(item, Mapping) for item in laws):
+        raise DataError(f"{label}: `intervals` is not a list of laws. {HOW}")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    seal = Seal(points, interval, tuple(laws), now, cptlaw.__version__, "")
+    seal = Seal(points, interval, tuple(laws), now, cptlaw.__version__, _sha256(seal._content()))
+    if output is None:
+        return seal
+    path = check_output(output, SEALED)
+    if path.exists():
+        raise DataError(f"{path}: exists, and a sealed forecast is never written over. Give -o another name.")
+    write_text(path, json.dumps(seal.to_dict(), indent=1, allow_nan=False) + "\n", SEALED)
+    return Seal(points, interval, tuple(laws), now, cptlaw.__version__, seal.sha256, path)
+
+
+def load_seal(path: str | Path) -> Seal:
+    """Read a sealed forecast, and check that nothing in it was changed.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, of another kind, of a newer format, or not what was sealed.
+    """
+    label, document = _read(path)
+    if document.get("format") != FORMAT:
+        raise DataError(
+            f"{label}: not a sealed forecast. One is written by `cptlaw register FORECAST.json -o SEALED.json`."
+        )
+    if document.get("format_version", 0) > FORMAT_VERSION:
+        raise DataError(f"{label}: sealed by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw.")
+    kept = document.pop("sha256", None)
+    if _sha256(document) != kept:
+        raise DataError(
+            f"{label}: was changed after it was sealed: its SHA-256 is {_sha256(document)[:12]}.., "
+            f"and {str(kept)[:12]}.. is written in it. Take the file as it was sealed, as from a commit."
+        )
+    points = _points(label, document)
+    version, laws = str(document.get("cptlaw_version")), tuple(document.get("laws", ()))
+    return Seal(points, document.get("interval"), laws, str(document.get("sealed")), version, str(kept), Path(path))
+
+
+def _read(source: Mapping[str, Any] | str | Path) -> tuple[str, dict[str, Any]]:
+    if isinstance(source, Mapping):
+        try:
+            return "forecast", dict(json.loads(json.dumps(source, allow_nan=False)))
+        except (TypeError, ValueError) as error:
+            raise DataError(f"forecast: holds what JSON cannot ({error}). Expected plain numbers and texts.") from None
+    path = Path(source)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file. {HOW}") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: not readable JSON ({error}). {HOW}") from None
+    if not isinstance(document, dict):
+        raise DataError(f"{path}: holds no JSON object. {HOW}")
+    return str(path), document
+
+
+def _points(label: str, document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Return the forecast losses without their findings, each checked."""
+    if document.get("format") == "cptlaw-fit":
+        raise DataError(f"{label}: this is a fit, not yet a forecast. {HOW}")
+    if document.get("format") == FORMAT and "sha256" in document:
+        raise DataError(f"{label}: is sealed already. Score it with `cptlaw score {label} --runs RUNS`.")
+    points = document.get("points")
+    if not isinstance(points, list) or not points:
+        raise DataError(f"{label}: holds no `points` with forecast losses. {HOW}")
+    checked = []
+    for number, point in enumerate(points, 1):
+        where = f"{label}: point {number}"
+        if not isinstance(point, Mapping) or not isinstance(point.get("on"), str):
+            raise DataError(f"{where}: expected an object with `on`, the eval that is forecast. {HOW}")
+        loss, low, high = (point.get(name) for name in ("loss", "lo", "hi"))
+        if not _positive(loss):
+            raise DataError(f"{where}: `loss` is {loss!r}. Expected a loss in nats, above zero.")
+        for name, end in (("lo", low), ("hi", high)):
+            if end is not None and not _positive(end):
+                raise DataError(f"{where}: `{name}` is {end!r}. Expected a loss in nats, or null.")
+        if low is not None and high is not None and not low <= loss <= high:
+            raise DataError(f"{where}: the loss {loss:g} lies outside its interval, {low:g} to {high:g}.")
+        if not set(point) - NOT_INPUTS:
+            raise DataError(f"{where}: has no inputs, such as n_params and tokens, to know the run by. {HOW}")
+        checked.append(
+            {key: value for key, value in point.items() if key != "findings" and not key.startswith("doubt_")}
+        )
+    return tuple(checked)
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+def _sha256(document: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of plain data, whatever the order of its keys and the layout of its file."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

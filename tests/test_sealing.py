@@ -1,0 +1,189 @@
+"""Sealed forecasts: what is written down before, cannot be changed unseen, and is scored on runs not seen before."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import cptlaw as cl
+from cptlaw.cli import cli, main
+from cptlaw.sealing import origin
+
+ROWS = "replay in (0.1, 0.25, 0.5) and atpp >= 1.9 and lr_schedule == 'constant' and n_params < 100000"
+
+
+@pytest.fixture(scope="module")
+def runs() -> cl.Runs:
+    return cl.examples.load("en-fr-pilot")
+
+
+@pytest.fixture(scope="module")
+def fit(runs: cl.Runs) -> cl.Fit:
+    return cl.fit("ptpp-floor", runs, "target", f"{ROWS} and ptpp <= 62", starts=8)
+
+
+@pytest.fixture(scope="module")
+def document(fit: cl.Fit) -> dict:
+    points = pd.DataFrame({"n_params": [45936.0, 75072.0], "tokens": 7.3e5, "replay": 0.25, "ptpp": 279.0})
+    found = cl.forecast(fit, points.assign(tokens=[7.35e5, 1.2e6]))
+    records = json.loads(found.drop(columns="findings").to_json(orient="records"))
+    return {"points": records, "interval": 0.9, "intervals": [{"law": fit.law.spec, "on": fit.on, **origin(fit)}]}
+
+
+def sealed(document: dict, folder: Path, name: str = "sealed.json") -> Path:
+    path = folder / name
+    cl.register(document, path)
+    return path
+
+
+def refused(call, *words: str) -> None:
+    with pytest.raises(cl.CptlawError) as caught:
+        call()
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_seal_is_read_back_as_it_was_written(document, tmp_path):
+    path = tmp_path / "sealed.json"
+    seal = cl.register(document, path)
+    read = cl.load_seal(path)
+    assert read == seal
+    assert read.sha256 == json.loads(path.read_text())["sha256"]
+    assert read.points[0]["loss"] == document["points"][0]["loss"]
+    assert read.laws[0]["fingerprint"] == document["intervals"][0]["fingerprint"] is not None
+
+
+def test_layout_may_change_and_no_value_may(document, tmp_path):
+    path = sealed(document, tmp_path)
+    kept = json.loads(path.read_text())
+    path.write_text(json.dumps(dict(reversed(kept.items()))))
+    cl.load_seal(path)
+    for change in (
+        lambda content: content["points"][1].update(hi=9.0),
+        lambda content: content.update(sealed="2020-01-01T00:00:00+00:00"),
+        lambda content: content["laws"][0].update(fingerprint="0"),
+        lambda content: content.pop("sha256"),
+    ):
+        content = json.loads(json.dumps(kept))
+        change(content)
+        path.write_text(json.dumps(content))
+        refused(lambda: cl.load_seal(path), "changed after it was sealed", "commit")
+
+
+def test_scores_are_those_of_the_rows(document, runs, tmp_path):
+    found = cl.score(sealed(document, tmp_path), runs, "lr_schedule == 'constant'")
+    frame = runs.frame
+    at = frame[
+        (frame["eval"] == "target")
+        & (frame["ptpp"] == 279)
+        & (frame["replay"] == 0.25)
+        & (frame["lr_schedule"] == "constant")
+        & frame["n_params"].isin([45936, 75072])
+        & (frame["tokens"] / frame["n_params"]).between(15.9, 16.1)
+    ]
+    assert sorted(found.frame["measured"]) == pytest.approx(sorted(at["loss"]))
+    assert set(found.frame["run"]) == set(at["run"].astype(str))
+    error = found.frame["loss"] / found.frame["measured"] - 1
+    total = found.totals.iloc[0]
+    assert total["mean_absolute_error"] == pytest.approx(error.abs().mean())
+    assert total["mean_error"] == pytest.approx(error.mean())
+    held = (found.frame["measured"] >= found.frame["lo"]) & (found.frame["measured"] <= found.frame["hi"])
+    assert total["inside"] == pytest.approx(held.mean())
+    assert total["asked"] == 0.9
+    assert not found.findings
+
+
+def test_runs_that_were_fitted_are_not_scored(document, runs, tmp_path):
+    known = json.loads(json.dumps(document))
+    known["points"][0]["ptpp"] = 62.0
+    found = cl.score(sealed(known, tmp_path), runs, "lr_schedule == 'constant'")
+    assert [finding.code for finding in found.findings] == ["known-before"]
+    assert set(found.frame["ptpp"]) == {279.0}
+    known["points"] = known["points"][:1]
+    refused(lambda: cl.score(sealed(known, tmp_path, "second.json"), runs), "nothing to score", "had been fitted")
+
+
+def test_what_is_not_measured_is_told_or_refused(document, runs, tmp_path):
+    ahead = json.loads(json.dumps(document))
+    ahead["points"][1]["n_params"] = 8.1e9
+    found = cl.score(sealed(ahead, tmp_path), runs, "lr_schedule == 'constant'")
+    assert [finding.code for finding in found.findings] == ["not-measured"]
+    assert "8.1B" in found.findings[0].message
+    ahead["points"] = ahead["points"][1:]
+    refused(lambda: cl.score(sealed(ahead, tmp_path, "second.json"), runs), "nothing to score", "8.1B")
+
+
+def test_a_table_without_the_eval_or_an_input_is_refused(document, runs, tmp_path):
+    path = sealed(document, tmp_path)
+    refused(lambda: cl.score(path, runs.where("eval == 'source'")), "'target'", "Its evals: source")
+    lacking = runs.frame.drop(columns="ptpp").reset_index(drop=True)
+    refused(lambda: cl.score(path, cl.read_runs(lacking, n_params_kind="total")), "no column 'ptpp'")
+    refused(lambda: cl.score([], runs), "cptlaw register")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[1]", ["no JSON object"]),
+        ("{nonsense", ["not readable JSON"]),
+        ('{"format": "cptlaw-fit"}', ["this is a fit"]),
+        ('{"points": []}', ["no `points`"]),
+        ('{"points": [{"loss": 2.0, "n_params": 1}]}', ["point 1", "`on`"]),
+        ('{"points": [{"on": "target", "loss": 0, "n_params": 1}]}', ["point 1", "above zero"]),
+        ('{"points": [{"on": "target", "loss": NaN, "n_params": 1}]}', ["not readable", "NaN"]),
+        ('{"points": [{"on": "target", "loss": 2, "n_params": 1}], "interval": 90}', ["`interval`", "between 0 and 1"]),
+        ('{"points": [{"on": "target", "loss": 2, "lo": 2.1, "hi": 3, "n_params": 1}]}', ["outside its interval"]),
+        ('{"points": [{"on": "target", "loss": 2}]}', ["no inputs"]),
+        ('{"points": [{"on": "target", "loss": 2, "n_params": 1}], "intervals": 3}', ["`intervals`"]),
+    ],
+)
+def test_what_is_no_forecast_is_refused(content, words, tmp_path):
+    path = tmp_path / "forecast.json"
+    path.write_text(content)
+    refused(lambda: cl.register(path, tmp_path / "sealed.json"), str(path), *words)
+    assert not (tmp_path / "sealed.json").exists()
+
+
+def test_a_mapping_that_json_cannot_hold_is_refused(document):
+    refused(lambda: cl.register({**document, "interval": float("nan")}), "JSON cannot")
+
+
+def test_a_seal_is_not_written_over_nor_sealed_again(document, tmp_path):
+    path = sealed(document, tmp_path)
+    before = path.read_bytes()
+    refused(lambda: cl.register(document, path), "never written over")
+    refused(lambda: cl.register(path, tmp_path / "again.json"), "sealed already", "cptlaw score")
+    assert path.read_bytes() == before
+    refused(lambda: cl.load_seal(tmp_path / "missing.json"), "no such file")
+
+
+def test_from_the_command_line(fit, tmp_path):
+    example = str(cl.examples.path("en-fr-pilot"))
+    fit.save(tmp_path / "fit.json")
+    main_commands(["laws", "chinchilla"])
+    at = "n_params=45936,tokens=735K,replay=25%,ptpp=279"
+    out = CliRunner().invoke(cli, ["forecast", str(tmp_path / "fit.json"), "--at", at, "--json"])
+    (tmp_path / "forecast.json").write_text(out.stdout)
+    seal = str(tmp_path / "sealed.json")
+    out = CliRunner().invoke(cli, ["register", str(tmp_path / "forecast.json"), "-o", seal])
+    assert out.exit_code == 0
+    assert json.loads(Path(seal).read_text())["sha256"] in out.stdout
+    where = ["--where", "lr_schedule == 'constant'"]
+    out = CliRunner().invoke(cli, ["score", seal, "--runs", example, "--n-params-kind", "total", *where, "--json"])
+    assert out.exit_code == 0
+    found = json.loads(out.stdout)
+    assert found["totals"][0]["measured"] == len(found["rows"]) >= 3
+    out = CliRunner().invoke(cli, ["score", seal, "--runs", example, *where])
+    assert "mean absolute error" in out.stdout
+    assert "46k-p279-r0.25-const-s0" in out.stdout
+
+
+def main_commands(arguments: list[str]) -> None:
+    """Run the program once, which is what gives the group its verbs."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
