@@ -25,6 +25,7 @@ ROWS = 40
 DRAWS = 25
 CPT_STEPS = 400
 RANGES = {"n_params": (1e8, 1e10), "tokens": (2e8, 1e11), "replay": (0.05, 0.95), "ptpp": (10.0, 500.0)}
+RANGES |= dict.fromkeys(("lr_peak", "lr_pretrain"), (1e-4, 3e-3))
 RANGES |= {"s1": (0.5, 20.0), "s1_pretrain": (0.5, 20.0), "s1_cpt": (0.01, 10.0)}
 RANGES |= dict.fromkeys(("s2", "s2_pretrain", "s2_cpt"), (1e-4, 0.02))
 

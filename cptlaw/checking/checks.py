@@ -60,7 +60,8 @@ def check_rows(law: Law, frame: pd.DataFrame, problem: Problem) -> tuple[Finding
                 )
             )
     if {"n_params", "tokens"} <= set(law.inputs) and frame["n_params"].nunique() > 1 and frame["tokens"].nunique() > 1:
-        size, tokens = np.log(frame["n_params"].to_numpy()), np.log(frame["tokens"].to_numpy())
+        adapted = frame[frame["tokens"] > 0]
+        size, tokens = np.log(adapted["n_params"].to_numpy()), np.log(adapted["tokens"].to_numpy())
         correlation = float(np.corrcoef(size, tokens)[0, 1])
         if abs(correlation) > CONFOUNDED:
             vif = 1.0 / max(1.0 - correlation**2, 1e-12)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import CptlawError, UsageError
 from cptlaw.fitting.choose_restraint import choose
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
@@ -16,7 +16,7 @@ from cptlaw.laws import Law, law
 from cptlaw.runs import Runs, read_runs
 from cptlaw.schedules import Schedule
 from cptlaw.solving.restraint import Restraint
-from cptlaw.solving.training_rows import training_rows
+from cptlaw.solving.training_rows import Training, training_rows
 
 
 def fit(
@@ -81,9 +81,11 @@ def fit(
         raise UsageError(f"restraint={restraint!r}: expected auto or none.")
     chosen = law(law_name)
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    training = training_rows(chosen, table, on, where, schedules)
+    training, shift = with_source(training_rows(chosen, table, on, where, schedules), table, where, seed)
+    chosen = training.law
     rows = chosen.training_rows(training.frame, None)
-    options = Options.build(chosen, delta, starts, seed, Restraint.build(chosen, fix, tie, bound, prior))
+    given = Restraint.build(chosen, fix, tie, bound, prior)
+    options = Options.build(chosen, delta, starts, seed, given.joined(chosen, fixed=shift))
     training = replace(training, frame=rows)
     if restraint == "auto":
         options, finding = choose(training, options)
@@ -99,3 +101,28 @@ def fit(
             "n_params_kind": table.n_params_kind,
         },
     )
+
+
+def with_source(
+    training: Training, table: Runs, where: str | None, seed: int = 0
+) -> tuple[Training, Mapping[str, float]]:
+    """Give a law of the target loss what the source loss tells: its form that reads it, and the values.
+
+    Where the law says what a fit to the source loss gives (`Law.shift_of_source`) and the table has a source eval, it is
+    fitted there first. Elsewhere nothing changes.
+    """
+    chosen = training.law
+    paying = chosen.reading(training.frame, pays=True)
+    if training.role != "target" or paying.spec == chosen.spec or not _measures_source(table):
+        return training, {}
+    try:
+        of_source = training_rows(chosen, table, "source", where)
+        restraint = Restraint().joined(of_source.law)
+        fitted = fit_rows(of_source, Options.build(of_source.law, seed=seed, restraint=restraint))
+    except CptlawError:  # too little of the source was measured
+        return training, {}
+    return replace(training, law=paying), paying.shift_of_source(fitted.params)
+
+
+def _measures_source(table: Runs) -> bool:
+    return any(table.role(name) == "source" for name in table.evals)

@@ -41,14 +41,14 @@ def fit_rows(
     """Fit on rows that are already selected: what `fit`, compare and the studies share."""
     chosen, frame = training.law, training.frame
     problem = Problem(chosen, chosen.bind(frame, training.role), frame["loss"].to_numpy(dtype=float), options.restraint)
-    if problem.n < problem.size:
+    if problem.n + len(options.restraint.priors) < problem.size:
         raise FitError(
             f"{problem.n} points cannot determine the {problem.size} free parameters of law {chosen.name}. Add runs, "
             f"hold parameters with --fix or --tie, or choose a smaller law."
         )
     before = checks.check_rows(chosen, frame, problem)
     for finding in before:
-        if finding.code == "one-level":
+        if finding.code == "one-level" and not options.restraint.priors:
             raise FitError(f"{finding.message} {finding.advice}")
     descent, members = minimise(problem, chosen, options, _counted(chosen, frame))
     best = int(np.argmin(descent.total))

@@ -119,6 +119,10 @@ class Law:
         True for laws of whole loss curves, which read learning-rate schedules (`cptlaw.laws.curve_law`).
     constants
         Parameters that the law holds at a published value.
+    always_priors
+        True for laws that are never fitted without their usual priors.
+    reads_base_rows
+        True for laws that hold at tokens = 0 too, so that the base models' losses are fitted with the others.
     starts
         Starts of the global search where the user does not say.
     usual
@@ -156,6 +160,8 @@ class Law:
     ratio_margin: ClassVar[float] = 0.0
     on_base_models: ClassVar[bool] = False
     on_curves: ClassVar[bool] = False
+    reads_base_rows: ClassVar[bool] = False
+    always_priors: ClassVar[bool] = False
     starts: ClassVar[int] = 64
     usual: ClassVar[Mapping[str, tuple[float, float]]] = {}
     held: ClassVar[tuple[str, ...]] = ()
@@ -188,6 +194,18 @@ class Law:
         """Return the options that differ from the published default, enough to build this law again."""
         return {}
 
+    def reading(self, frame: pd.DataFrame, pays: bool = False) -> Law:
+        """Return the form of this law that reads what these rows have. Most laws have one form.
+
+        Parameters
+        ----------
+        frame
+            All rows of one eval, base models included.
+        pays
+            Whether the shift of the source loss is known, for what the target loss pays for it.
+        """
+        return self
+
     def prepare(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Add input columns that the law computes from whole runs. Most laws need none."""
         return frame
@@ -215,6 +233,10 @@ class Law:
     def notes(self, params: Mapping[str, float], frame: pd.DataFrame) -> tuple[Finding, ...]:
         """Return what the law has to say of a fit of its own to these rows. Most laws have nothing to add."""
         return ()
+
+    def shift_of_source(self, params: Mapping[str, float]) -> dict[str, float]:
+        """Return the parameters of this law for the target loss that a fit to the source loss gives. Mostly none."""
+        return {}
 
     # -- what follows ----------------------------------------------------------------------------------------------
 

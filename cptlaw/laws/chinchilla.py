@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from cptlaw.laws.base import EXPONENT, Law, Shape
+from cptlaw.laws.bend import Bent
 
 
-class Chinchilla(Law):
+class Chinchilla(Bent):
     """L = E + A / N^alpha + B / D^beta (Hoffmann et al. 2022, eq. 2, arXiv:2203.15556).
 
     N counts parameters and D tokens, both raw. Refitted by Besiroglu et al. 2024 (arXiv:2404.10102).
+
+    Parameters
+    ----------
+    bend
+        q of the generalised sum E + ((A N^-alpha)^q + (B D^-beta)^q)^(1/q): 1 (as published), 1.5, 2 or 3. Not
+        published; forecasts of over-trained models need it.
     """
 
     name = "chinchilla"
@@ -26,9 +34,21 @@ class Chinchilla(Law):
     diverges_at_zero = ("n_params", "tokens")
     power_in_tokens = ("B",)
 
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def __init__(self, bend: float = 1.0) -> None:
+        super().__init__()
+        self.bend_by(bend)
+
+    def options(self) -> dict[str, Any]:
+        """Return the bend where it is not 1."""
+        return self.bend_option()
+
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the size term and the token term."""
         return 1.0, x.N**-p.alpha, x.D**-p.beta
+
+    def log_unit(self, p: Any) -> Any:
+        """Return log((1e9)^(beta - alpha)): the two terms are compared at a billion parameters and tokens."""
+        return (p.beta - p.alpha) * math.log(1e9)
 
 
 class Kaplan(Law):

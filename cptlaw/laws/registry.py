@@ -6,7 +6,18 @@ import inspect
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.laws import annealing, chinchilla, dcpt, dcpt_cross, dynamics, mixtures, multi_power, ptpp, transfer
+from cptlaw.laws import (
+    annealing,
+    chinchilla,
+    dcpt,
+    dcpt_cross,
+    dynamics,
+    mixtures,
+    multi_power,
+    ptpp,
+    shared_tokens,
+    transfer,
+)
 from cptlaw.laws.base import Law
 from cptlaw.units import parse_quantity
 
@@ -33,6 +44,7 @@ LAWS: dict[str, type[Law]] = {
         ptpp.PTPPNearest,
         ptpp.PTPPOracle,
         ptpp.PTPPBase,
+        shared_tokens.SharedTokens,
         annealing.LRAnnealing,
         dynamics.CptDynamics,
         dynamics.CptDynamicsSize,

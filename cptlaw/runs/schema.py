@@ -127,6 +127,11 @@ COLUMNS: dict[str, Column] = {
         Column("phase", "pretrain or cpt, where a run has steps of both", numeric=False, aliases=("training_phase",)),
         Column("lr", "learning rate at this step", aliases=("learning_rate",)),
         Column("lr_peak", "highest learning rate of the run", aliases=("peak_lr", "max_lr", "peak_learning_rate")),
+        Column(
+            "lr_pretrain",
+            "highest learning rate of pre-training",
+            aliases=("pretrain_lr", "pt_lr_peak", "pretraining_lr"),
+        ),
         Column("lr_schedule", "shape of the schedule", numeric=False, aliases=("schedule", "lr_scheduler")),
         Column("seed", "random seed", lowest=-math.inf, aliases=("random_seed",)),
         Column("batch_tokens", "tokens of one optimiser step", positive=True, aliases=("tokens_per_batch",)),

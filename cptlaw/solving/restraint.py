@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
@@ -89,6 +89,16 @@ class Restraint:
         restraint = cls(fixed, tied, bounds, priors)
         restraint._check(law)
         return restraint
+
+    def joined(self, law: Law, fixed: Mapping[str, float] | None = None) -> Restraint:
+        """Add pinned values, and the usual priors of a law that is never fitted without; what is named here stays."""
+        named = {*self.fixed, *self.bounds, *self.priors, *(name for group in self.tied for name in group)}
+        more = {name: value for name, value in (fixed or {}).items() if name in law.parameters and name not in named}
+        usual = law.usual if law.always_priors else {}
+        priors = {
+            name: Prior(*usual[name]) for name in usual if name in law.shapes and name not in named and name not in more
+        }
+        return replace(self, fixed={**self.fixed, **more}, priors={**self.priors, **priors})
 
     def groups(self, law: Law) -> list[tuple[str, ...]]:
         """Return the free parameters of the law in order, tied ones together."""

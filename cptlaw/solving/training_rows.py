@@ -71,8 +71,10 @@ def training_rows(
     rows = replace(rows, frame=chosen.prepare(rows.frame))
     if where is not None:
         rows = rows.where(where)
+    chosen = chosen.reading(rows.frame)
     total = len(rows)
-    rows = rows.where("tokens == 0") if chosen.on_base_models else rows.adapted()
+    if not chosen.reads_base_rows:
+        rows = rows.where("tokens == 0") if chosen.on_base_models else rows.adapted()
     rows.require([column for column in chosen.inputs if column in _TABLE_INPUTS])
     findings: tuple[Finding, ...] = ()
     if total > len(rows) and not chosen.on_base_models:

@@ -1,0 +1,101 @@
+"""The generalised sum of two bottlenecks: how the size term and the token term of a law join.
+
+    plain      A u + B v                                     u, v: the two terms, such as N^-alpha and D^-beta
+    bent       ((A u)^q + (B v)^q)^(1/q)                     q = 1 is the plain sum, q -> infinity the larger of the two
+
+Real ladders lie between the plain sum, which is too low on over-trained models, and Kaplan's law, which is too high. q
+is an option and never a parameter: fitted freely it runs away, and what it decides lies outside the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+from cptlaw.errors import UsageError
+from cptlaw.laws.base import Law, Shape
+from cptlaw.laws.calculus import exp
+
+BENDS = (1.0, 1.5, 2.0, 3.0)
+# The token term over the size term, at one unit of each; ladders have values near 1 at a billion of each.
+RATIO = Shape(1e-8, 1e8, start=(0.05, 20.0))
+
+
+class Bent(Law):
+    """A law that offers the bend: it writes `plain_terms`, and names the two amplitudes that join.
+
+    In a fit, the amplitude of the token term is searched as its ratio to that of the size term, which keeps the joint
+    term linear in one amplitude; `reported` and `fitted` turn the ratio into the amplitude and back.
+
+    Attributes
+    ----------
+    joined
+        The amplitudes of the size term and of the token term.
+    bend
+        q.
+    """
+
+    joined: ClassVar[tuple[str, str]] = ("A", "B")
+    bend: float = 1.0
+    plain_amplitudes: tuple[str, ...]
+
+    def bend_by(self, bend: float) -> None:
+        """Set q; where it is not 1, the amplitude of the token term becomes a ratio that is searched like a shape."""
+        if float(bend) not in BENDS:
+            raise UsageError(f"bend={bend}: expected one of {', '.join(f'{q:g}' for q in BENDS)}. q is not fitted.")
+        self.bend = float(bend)
+        if self.bend == 1.0:
+            return
+        tokens = self.joined[1]
+        self.plain_amplitudes = self.amplitudes
+        self.amplitudes = tuple(name for name in self.amplitudes if name != tokens)
+        self.shapes = {**self.shapes, tokens: RATIO}
+        self.derived = (*self.derived, tokens)
+        self.power_in_tokens = ()
+        # The joint term vanishes with neither input alone.
+        self.vanishing = {
+            name: kept
+            for name, terms in self.vanishing.items()
+            if (kept := tuple(term for term in terms if term not in self.joined))
+        }
+
+    def bend_option(self) -> dict[str, Any]:
+        """Return the bend where it is not 1, for `options`."""
+        return {} if self.bend == 1.0 else {"bend": int(self.bend) if self.bend.is_integer() else self.bend}
+
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the terms of the plain sum, one per amplitude of the plain law."""
+        raise NotImplementedError
+
+    def log_unit(self, p: Any) -> Any:
+        """Return the log of the plain ratio of the two amplitudes at which the searched ratio is 1."""
+        return 0.0
+
+    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the terms, with the size term and the token term joined."""
+        plain = list(self.plain_terms(x, p))
+        if self.bend == 1.0:
+            return plain
+        size, tokens = self.joined
+        names = self.plain_amplitudes
+        u, v = plain[names.index(size)], plain[names.index(tokens)]
+        ratio = getattr(p, tokens) * exp(self.log_unit(p))
+        plain[names.index(size)] = (u**self.bend + (v * ratio) ** self.bend) ** (1.0 / self.bend)
+        del plain[names.index(tokens)]
+        return plain
+
+    def reported(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Turn the ratio of the token term into its amplitude."""
+        return self._scaled(params, 1)
+
+    def fitted(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Turn the amplitude of the token term into its ratio to the size term."""
+        return self._scaled(params, -1)
+
+    def _scaled(self, params: Mapping[str, Any], power: int) -> dict[str, Any]:
+        if self.bend == 1.0:
+            return dict(params)
+        size, tokens = self.joined
+        factor = params[size] * exp(self.log_unit(SimpleNamespace(**params)))
+        return {**params, tokens: params[tokens] * factor if power > 0 else params[tokens] / factor}

@@ -1,0 +1,227 @@
+"""Continual pre-training without schedules: both phases share one token term, and the corpora shift apart.
+
+A model that has read P N tokens of the source corpus and D tokens of a mix is a model of k P N + D tokens; on top of
+that, what moves is how far it has gone over from the one corpus to the other. The shift saturates, so that a loss may
+rise at first and fall later on; how large it is depends on the rate of CPT and on the budget, and more pre-training may
+make forgetting worse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import UsageError
+from cptlaw.laws.base import Role, Shape
+from cptlaw.laws.bend import Bent
+from cptlaw.laws.calculus import Array, Positive, exp, expm1, log, log1p
+
+RATE, BUDGET = 1e-3, 100.0  # peak rates and tokens per parameter at which B is stated
+USUAL = {"lr_peak": RATE, "lr_pretrain": RATE, "ptpp": BUDGET, "replay": 0.0}  # where a frame lacks the column
+# What reads an optional column, and nothing else.
+PARAMETERS_OF = {"lr_peak": ("h",), "lr_pretrain": ("w",), "ptpp": ("b",), "replay": ("a2",)}
+SHIFT = ("d0", "beta", "a2", "h", "w", "b")  # the shapes of the shift
+
+TOKEN_EXPONENT = Shape(0.02, 2.5, start=(0.15, 0.6))
+EXCHANGE = Shape(1e-3, 1e2, start=(0.3, 3.0))
+BEND_POINT = Shape(1e-5, 1e4, start=(0.02, 5.0))
+SATURATION = Shape(1e-3, 20.0, start=(0.05, 1.0))
+SHIFT_OF_MIX = Shape(1e-2, 30.0, start=(0.5, 7.0))
+OF_RATE = Shape(-0.5, 3.0, start=(0.2, 1.0), scale="linear")
+OF_PRETRAINING_RATE = Shape(-2.0, 1.0, start=(-0.4, 0.0), scale="linear")
+OF_BUDGET = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear")
+SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
+
+
+class SharedTokens(Bent):
+    """The shift between two corpora over the loss of all tokens read so far.
+
+    With x = D / (d0 N), r_cpt = 1 - replay and the peak rates lr of CPT and lr' of pre-training:
+
+        loss   L = E + F/N^g + A/(k P N + D)^a +/- S + U (1 - (1 + x)^-beta)          + S for the source, - S for the target
+        shift  S = B (lr/1e-3)^h (lr'/1e-3)^w (P/100)^b (1 - (1 + x)^-beta) f(r_cpt)
+        mix    f = (e^(a2 r_cpt) - 1) / (e^a2 - 1) (source),  (1 - e^(-a2 r_cpt)) / (1 - e^-a2) (target)
+
+    At D = 0 it is the base model's loss, whose measured rows are fitted with the others; replay 0 and 1 are finite. U is
+    what every loss gains when the rate is raised again after pre-training had annealed it. k is what a token of
+    pre-training is worth in tokens of CPT; d0 the tokens per parameter by which the shift bends; h, w and b how it grows
+    with the rates and with the budget: b above 0 says that over-trained models forget more.
+
+    B is the shift without replay after many tokens, at rates of 1e-3 and 100 tokens of pre-training per parameter. A
+    fit leaves out what its table has no column for.
+
+    Parameters
+    ----------
+    bend
+        q of the sum of the size term and the token term; see `cptlaw.laws.bend`.
+    damage
+        For the target loss: what CPT breaks of the source it pays for too, K S_source^2, with the shift of the source
+        loss as fitted to the source eval (parameters ending in ``_source``). A fit sets it where both are measured.
+    without
+        Optional columns that are not read, joined by ``+``: ptpp, replay, lr_peak, lr_pretrain; and ``base`` where no
+        base model was measured, which leaves out U.
+    """
+
+    name = "shared-tokens"
+    equation = (
+        "L = E + F/N^g + A/(k P N + D)^a +/- B (lr/1e-3)^h (lr'/1e-3)^w (P/100)^b (1 - (1 + D/(d0 N))^-beta) "
+        "f(a2, r_cpt) + U (1 - (1 + D/(d0 N))^-beta),  f as in cpt-dynamics-replay, 1 without replay"
+    )
+    source = "this project; the shift and its factor of the mix are those of Wang et al. 2025, eq. 8, arXiv:2505.07796"
+    status = "reconstructed"
+    inputs: tuple[str, ...] = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain")
+    ratio_of = "own"
+    units = {"n_params": 1e9, "tokens": 1e9}
+    delta = 0.02
+    amplitudes: tuple[str, ...] = ("E", "F", "A", "B", "U")
+    joined = ("F", "A")
+    shapes = {
+        "g": TOKEN_EXPONENT,
+        "a": TOKEN_EXPONENT,
+        "k": EXCHANGE,
+        "d0": BEND_POINT,
+        "beta": SATURATION,
+        "a2": SHIFT_OF_MIX,
+        "h": OF_RATE,
+        "w": OF_PRETRAINING_RATE,
+        "b": OF_BUDGET,
+    }
+    diverges_at_zero = ("n_params",)
+    starts = 16
+    usual: Mapping[str, tuple[float, float]] = {
+        "g": (0.3, 0.15),
+        "a": (0.3, 0.15),
+        "k": (1.0, 0.7),
+        "d0": (1.0, 2.0),
+        "beta": (0.4, 0.4),
+        "a2": (3.0, 2.0),
+        "h": (0.5, 0.3),
+        "w": (-0.2, 0.2),
+        "b": (0.1, 0.15),
+    }
+    plausible = {"E": (1.5, 3.0), "B": (0.005, 0.05)}
+    reads_base_rows = True
+    always_priors = True
+
+    def __init__(self, bend: float = 1.0, damage: bool = False, without: str | None = None) -> None:
+        super().__init__()
+        self.damage = bool(damage)
+        self.without = tuple(sorted(part for part in (without or "").split("+") if part))
+        for part in self.without:
+            if part not in (*USUAL, "base"):
+                raise UsageError(f"without={without!r}: expected some of {', '.join((*USUAL, 'base'))}, joined by +.")
+        gone = {name for part in self.without for name in PARAMETERS_OF.get(part, ())}
+        self.inputs = tuple(name for name in self.inputs if name not in self.without)
+        self.amplitudes = tuple(name for name in self.amplitudes if name != "U" or "base" not in self.without)
+        self.shapes = {name: shape for name, shape in self.shapes.items() if name not in gone}
+        if "replay" in self.without:
+            self.ratio_of = None
+        if self.damage:
+            self.amplitudes = (*self.amplitudes, "K")
+            self.shapes = self.shapes | {"B_source": SHIFT_AMPLITUDE}
+            self.shapes |= {f"{name}_source": self.shapes[name] for name in SHIFT if name in self.shapes}
+        self.bend_by(bend)
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that differ from the default."""
+        found = self.bend_option() | ({"damage": True} if self.damage else {})
+        return found | ({"without": "+".join(self.without)} if self.without else {})
+
+    def reading(self, frame: pd.DataFrame, pays: bool = False) -> SharedTokens:
+        """Return the law that reads what these rows have: the optional columns, base models, and the source's shift."""
+        lacks = [name for name in USUAL if name not in frame.columns or frame[name].isna().all()]
+        if not (frame["tokens"] == 0).any():
+            lacks.append("base")
+        return SharedTokens(self.bend, self.damage or pays, "+".join(sorted({*self.without, *lacks})))
+
+    def shift_of_source(self, params: Mapping[str, float]) -> dict[str, float]:
+        """Return the values of the parameters ending in ``_source``, given a fit of this law to the source loss."""
+        return {f"{name}_source": params[name] for name in ("B", *SHIFT) if name in params}
+
+    def prepare(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Give the base models' rows, which have neither mix nor rate, those of the other rows: they have no shift."""
+        if "tokens" not in frame.columns:
+            return frame
+        base, filled = frame["tokens"] == 0, {}
+        for name in ("replay", "lr_peak", "lr_pretrain"):
+            if name in frame.columns:
+                filled[name] = frame[name].where(~base | frame[name].notna(), frame[name].median())
+        return frame.assign(**filled)
+
+    def complete(self, frame: pd.DataFrame, fitted: pd.DataFrame) -> pd.DataFrame:
+        """Take rates that a point does not name from the fitted rows: their median."""
+        known = {
+            name: float(fitted[name].median())
+            for name in ("lr_peak", "lr_pretrain")
+            if name in self.inputs and name in fitted.columns
+        }
+        return frame.assign(
+            **{name: frame[name].fillna(value) if name in frame.columns else value for name, value in known.items()}
+        )
+
+    def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
+        if name in USUAL and name not in frame.columns:
+            frame = frame.assign(**{name: USUAL[name]})
+        if name in ("replay", "lr_peak", "lr_pretrain") and "tokens" in frame.columns:
+            frame = frame.assign(**{name: frame[name].where((frame["tokens"] != 0) | frame[name].notna(), USUAL[name])})
+        return super()._column(frame, name, role)
+
+    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
+        """Turn rows into the law's inputs, with the role of each row; what is not read counts as usual."""
+        x = super().bind(frame, role)
+        x.of_source = self._is_source(frame, role).astype(float)
+        for name, letter in (("ptpp", "P"), ("lr_peak", "lr_peak"), ("lr_pretrain", "lr_pretrain")):
+            if name in self.without:
+                setattr(x, letter, Positive(np.full(len(frame), USUAL[name])))
+        if "replay" in self.without:
+            x.r = Positive(1.0 - x.of_source)  # the share of the eval's own corpus
+        return x
+
+    def _is_source(self, frame: pd.DataFrame, role: Role | None) -> Array:
+        kept, self.ratio_of = self.ratio_of, "own"
+        try:
+            return self._replay_is_the_share(frame, role)
+        finally:
+            self.ratio_of = kept
+
+    # -- the terms, one by one -------------------------------------------------------------------------------------
+
+    def saturation(self, x: Any, p: Any) -> Any:
+        """Return 1 - (1 + D/(d0 N))^-beta."""
+        return -expm1(-p.beta * log1p((x.D * 1.0) * (x.N**-1.0) / p.d0))
+
+    def of_mix(self, x: Any, p: Any, of_source: Array) -> Any:
+        """Return f: 1 without replay, 0 with replay alone; convex for the source loss, concave for the target loss."""
+        if "replay" in self.without:
+            return 1.0
+        r = x.r * 1.0
+        r_cpt = (1.0 - r) * x.of_source + r * (1.0 - x.of_source)
+        convex = expm1(p.a2 * r_cpt) / expm1(p.a2)
+        concave = expm1(-p.a2 * r_cpt) / expm1(-p.a2)
+        return convex * of_source + concave * (1.0 - of_source)
+
+    def shift(self, x: Any, p: Any, of_source: Array) -> Any:
+        """Return the shift without its amplitude and sign."""
+        growth: Any = 0.0
+        for name, column, usual in (("h", x.lr_peak, RATE), ("w", x.lr_pretrain, RATE), ("b", x.P, BUDGET)):
+            if name in self.shapes:
+                growth = growth + getattr(p, name) * (log(column) - math.log(usual))
+        return self.saturation(x, p) * exp(growth) * self.of_mix(x, p, of_source)
+
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the constant, the size term, the shared token term, the shift, the raised rate, the damage."""
+        read = p.k * ((x.P * 1.0) * (x.N * 1.0)) + x.D
+        sign = 2.0 * x.of_source - 1.0
+        terms = [1.0, x.N**-p.g, read**-p.a, sign * self.shift(x, p, x.of_source)]
+        if "base" not in self.without:
+            terms.append(self.saturation(x, p))
+        if self.damage:
+            names = [name for name in SHIFT if name in self.shapes]
+            of_source = SimpleNamespace(**{name: getattr(p, f"{name}_source") for name in names})
+            terms.append((p.B_source * self.shift(x, of_source, np.ones_like(x.of_source))) ** 2.0)
+        return terms

@@ -1,0 +1,136 @@
+"""The law without schedules that is right at both ends, and the bend of size and token terms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.errors import UsageError
+from cptlaw.laws import law
+from cptlaw.testing import check_law
+
+PARAMS = {"E": 1.6, "F": 0.3, "A": 0.5, "B": 0.4, "U": 0.02, "g": 0.3, "a": 0.3, "k": 1.0, "d0": 1.0, "beta": 0.3}
+PARAMS |= {"a2": 4.0, "h": 0.6, "w": -0.2, "b": 0.1}
+
+
+def points(**columns: object) -> pd.DataFrame:
+    given = {"n_params": 1e9, "tokens": 1e10, "replay": 0.1, "ptpp": 100.0, "lr_peak": 1e-3, "lr_pretrain": 1e-3}
+    length = max(np.size(value) for value in columns.values()) if columns else 1
+    return pd.DataFrame({name: np.broadcast_to(value, length) for name, value in (given | columns).items()})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "shared-tokens",
+        "shared-tokens:damage=true",
+        "shared-tokens:bend=3:without=base+lr_pretrain+ptpp",
+        "shared-tokens:without=base+lr_peak+lr_pretrain+ptpp+replay",
+        "chinchilla:bend=1.5",
+        "chinchilla:bend=2",
+    ],
+)
+def test_conforms(spec: str) -> None:
+    check_law(law(spec))
+
+
+def test_at_zero_tokens_it_is_the_base_model() -> None:
+    frame = points(tokens=0.0, replay=[0.0, 0.3, 1.0])
+    base = PARAMS["E"] + PARAMS["F"] + PARAMS["A"] * 100.0**-0.3
+    for role in ("source", "target"):
+        assert law("shared-tokens").predict(PARAMS, frame, role) == pytest.approx([base] * 3, rel=1e-12)
+
+
+def test_replay_alone_is_more_pre_training() -> None:
+    frame = points(replay=1.0)
+    bare = {**PARAMS, "U": 0.0}
+    more = PARAMS["E"] + PARAMS["F"] + PARAMS["A"] * 110.0**-0.3
+    for role in ("source", "target"):
+        assert law("shared-tokens").predict(bare, frame, role) == pytest.approx([more], rel=1e-12)
+
+
+def test_source_rises_then_falls_and_grows_with_rate_and_budget() -> None:
+    chosen = law("shared-tokens")
+    curve = chosen.predict(
+        {**PARAMS, "d0": 1e-3, "beta": 2.0, "B": 0.05}, points(tokens=np.geomspace(1e6, 1e13, 60)), "source"
+    )
+    top = int(curve.argmax())
+    assert 0 < top < 59
+    assert np.all(np.diff(curve[:top]) > 0)
+    assert np.all(np.diff(curve[top:]) < 0)
+    only_shift = {**PARAMS, "A": 0.0, "F": 0.0, "U": 0.0}
+    by_budget = chosen.predict(only_shift, points(ptpp=[100.0, 200.0]), "source") - PARAMS["E"]
+    assert by_budget[1] / by_budget[0] == pytest.approx(2**0.1)
+    by_rate = chosen.predict(only_shift, points(lr_peak=[1e-3, 5e-4]), "source") - PARAMS["E"]
+    assert by_rate[1] / by_rate[0] == pytest.approx(0.5**0.6)
+
+
+def test_free_of_units() -> None:
+    """A unit of tokens ten times as large leaves the family of losses as it is: only k P N + D and D / (d0 N) count."""
+    chosen = law("shared-tokens")
+    frame = points(tokens=[1e9, 1e10, 1e11], n_params=[1e8, 1e9, 1e9])
+    scaled = frame.assign(tokens=frame["tokens"] * 10, n_params=frame["n_params"] * 10)
+    moved = {**PARAMS, "F": PARAMS["F"] * 10**0.3, "A": PARAMS["A"] * 10**0.3}
+    assert chosen.predict(moved, scaled, "source") == pytest.approx(chosen.predict(PARAMS, frame, "source"), rel=1e-12)
+
+
+def test_the_target_pays_for_the_damage() -> None:
+    chosen = law("shared-tokens:damage=true")
+    of_source = law("shared-tokens").shift_of_source(PARAMS)
+    frame = points(lr_peak=[1e-4, 1e-3], replay=0.0)
+    without = chosen.predict({**PARAMS, **of_source, "K": 0.0}, frame, "target")
+    paid = chosen.predict({**PARAMS, **of_source, "K": 0.5}, frame, "target") - without
+    bare = {**PARAMS, "F": 0.0, "A": 0.0, "U": 0.0}
+    damage = law("shared-tokens").predict(bare, frame, "source") - PARAMS["E"]
+    assert paid == pytest.approx(0.5 * damage**2, rel=1e-9)
+
+
+def test_a_fit_reads_what_the_table_has_and_the_base_models() -> None:
+    runs = cl.examples.load("docs-to-code")
+    rows = "ptpp in (31, 62, 124) and n_params < 50000 and lr_schedule == 'constant' and atpp >= 1.9 or tokens == 0"
+    source = cl.fit("shared-tokens", runs, on="source", where=rows, starts=4)
+    assert source.law.spec == "shared-tokens:without=lr_pretrain"
+    assert (source.data["tokens"] == 0).any()
+    target = cl.fit("shared-tokens", runs, on="target", where=rows, starts=4)
+    assert target.law.spec == "shared-tokens:damage=true:without=lr_pretrain"
+    assert target.params["b_source"] == pytest.approx(source.params["b"])
+    again = cl.forecast(target, "n_params=45936,tokens=300K,replay=0,ptpp=279", interval=None)
+    assert np.isfinite(again["loss"]).all()
+
+
+def test_bend_one_is_chinchilla_to_the_bit() -> None:
+    plain, bent = law("chinchilla"), law("chinchilla:bend=1")
+    assert bent.spec == plain.spec
+    params = {"E": 1.8172, "A": 477.83, "B": 2143.42, "alpha": 0.34731, "beta": 0.36717}
+    frame = points(n_params=np.geomspace(1e7, 1e11, 9), tokens=np.geomspace(1e12, 1e8, 9))
+    assert np.array_equal(bent.predict(params, frame), plain.predict(params, frame))
+
+
+@pytest.mark.parametrize("bend", [1.5, 2, 3])
+def test_bend_is_the_generalised_sum(bend: float) -> None:
+    params = {"E": 1.8172, "A": 477.83, "B": 2143.42, "alpha": 0.34731, "beta": 0.36717}
+    frame = points(n_params=np.geomspace(1e7, 1e11, 9), tokens=np.geomspace(1e12, 1e8, 9))
+    size = params["A"] * frame["n_params"] ** -params["alpha"]
+    tokens = params["B"] * frame["tokens"] ** -params["beta"]
+    wanted = params["E"] + (size**bend + tokens**bend) ** (1 / bend)
+    chosen = law(f"chinchilla:bend={bend:g}")
+    assert chosen.predict(params, frame) == pytest.approx(wanted.to_numpy(), rel=1e-12)
+    assert chosen.tokens_for(params, wanted.to_numpy(), frame) == pytest.approx(frame["tokens"].to_numpy(), rel=1e-9)
+
+
+def test_bend_recovers_its_parameters() -> None:
+    params = {"E": 1.8, "A": 480.0, "B": 2100.0, "alpha": 0.34, "beta": 0.37}
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"n_params": 10 ** rng.uniform(8, 10, 40), "tokens": 10 ** rng.uniform(9, 12, 40)})
+    frame = frame.assign(
+        run=[f"r{i}" for i in range(40)], eval="e", loss=law("chinchilla:bend=2").predict(params, frame)
+    )
+    found = cl.fit("chinchilla:bend=2", frame, on="e", starts=8)
+    assert found.params == pytest.approx(params, rel=1e-3)
+
+
+def test_bend_is_not_fitted() -> None:
+    with pytest.raises(UsageError, match="q is not fitted"):
+        law("chinchilla:bend=1.7")
