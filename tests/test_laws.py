@@ -146,7 +146,7 @@ def test_paper_constraint_reports_the_published_c():
         (lambda: law("dcpt-l3", monotonic="soft"), "monotone"),
         (lambda: law("dcpt-l3:monotone=sof"), "Did you mean 'soft'"),
         (lambda: law("dcpt-l3:monotone"), "key=value"),
-        (lambda: law("chinchilla", unit=3), "has no options"),
+        (lambda: law("kaplan", unit=3), "has no options"),
         (lambda: law("ptpp-gate", unit_tokens=0), "positive"),
         (lambda: law("dcpt-l3").predict({"E": 1.0}, golden_row("dcpt")), "lacks a value"),
         (lambda: law("chinchilla").predict({"Alpha": 1.0}, golden_row("dcpt")), "alpha"),

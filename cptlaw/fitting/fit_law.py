@@ -108,8 +108,8 @@ def with_source(
 ) -> tuple[Training, Mapping[str, float]]:
     """Give a law of the target loss what the source loss tells: its form that reads it, and the values.
 
-    Where the law says what a fit to the source loss gives (`Law.shift_of_source`) and the table has a source eval, it is
-    fitted there first. Elsewhere nothing changes.
+    Where the law says what a fit to the source loss gives (`Law.shift_of_source`) and the table has a source eval, it
+    is fitted there first. Elsewhere nothing changes.
     """
     chosen = training.law
     paying = chosen.reading(training.frame, pays=True)

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError
-from cptlaw.laws.base import Role, Shape
+from cptlaw.laws.base import RatioOf, Role, Shape
 from cptlaw.laws.bend import Bent
 from cptlaw.laws.calculus import Array, Positive, exp, expm1, log, log1p
 
@@ -43,14 +44,14 @@ class SharedTokens(Bent):
 
     With x = D / (d0 N), r_cpt = 1 - replay and the peak rates lr of CPT and lr' of pre-training:
 
-        loss   L = E + F/N^g + A/(k P N + D)^a +/- S + U (1 - (1 + x)^-beta)          + S for the source, - S for the target
+        loss   L = E + F/N^g + A/(k P N + D)^a +/- S + U (1 - (1 + x)^-beta)          + S: source loss, - S: target loss
         shift  S = B (lr/1e-3)^h (lr'/1e-3)^w (P/100)^b (1 - (1 + x)^-beta) f(r_cpt)
         mix    f = (e^(a2 r_cpt) - 1) / (e^a2 - 1) (source),  (1 - e^(-a2 r_cpt)) / (1 - e^-a2) (target)
 
-    At D = 0 it is the base model's loss, whose measured rows are fitted with the others; replay 0 and 1 are finite. U is
-    what every loss gains when the rate is raised again after pre-training had annealed it. k is what a token of
-    pre-training is worth in tokens of CPT; d0 the tokens per parameter by which the shift bends; h, w and b how it grows
-    with the rates and with the budget: b above 0 says that over-trained models forget more.
+    At D = 0 it is the base model's loss, whose measured rows are fitted with the others; replay 0 and 1 are finite. U
+    is what every loss gains when the rate is raised again after pre-training had annealed it. k is what a token of
+    pre-training is worth in tokens of CPT; d0 the tokens per parameter by which the shift bends; h, w and b how it
+    grows with the rates and with the budget: b above 0 says that over-trained models forget more.
 
     B is the shift without replay after many tokens, at rates of 1e-3 and 100 tokens of pre-training per parameter. A
     fit leaves out what its table has no column for.
@@ -75,9 +76,10 @@ class SharedTokens(Bent):
     source = "this project; the shift and its factor of the mix are those of Wang et al. 2025, eq. 8, arXiv:2505.07796"
     status = "reconstructed"
     inputs: tuple[str, ...] = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain")
-    ratio_of = "own"
+    ratio_of: RatioOf | None = "own"
     units = {"n_params": 1e9, "tokens": 1e9}
     delta = 0.02
+    starts = 16
     amplitudes: tuple[str, ...] = ("E", "F", "A", "B", "U")
     joined = ("F", "A")
     shapes = {
@@ -92,8 +94,7 @@ class SharedTokens(Bent):
         "b": OF_BUDGET,
     }
     diverges_at_zero = ("n_params",)
-    starts = 16
-    usual: Mapping[str, tuple[float, float]] = {
+    usual = {
         "g": (0.3, 0.15),
         "a": (0.3, 0.15),
         "k": (1.0, 0.7),
@@ -182,7 +183,7 @@ class SharedTokens(Bent):
             x.r = Positive(1.0 - x.of_source)  # the share of the eval's own corpus
         return x
 
-    def _is_source(self, frame: pd.DataFrame, role: Role | None) -> Array:
+    def _is_source(self, frame: pd.DataFrame, role: Role | None) -> NDArray[np.bool_]:
         kept, self.ratio_of = self.ratio_of, "own"
         try:
             return self._replay_is_the_share(frame, role)
