@@ -118,6 +118,11 @@ class Result:
         return []
 
     @property
+    def details(self) -> list[Line]:
+        """Lines for those who ask for everything: how the answer was found."""
+        return []
+
+    @property
     def tables(self) -> list[Table]:
         """What there is to list."""
         return []
@@ -137,11 +142,11 @@ class Result:
         Parameters
         ----------
         verbose
-            Every finding with what to do about it, instead of the worst three.
+            Every finding instead of the worst three, and the details.
         quiet
             No finding at all.
         """
-        parts = [as_text(self.title, self.lines, self.tables)]
+        parts = [as_text(self.title, self.lines + (self.details if verbose else []), self.tables)]
         if not quiet and self.findings:
             parts.append("\n".join(finding_lines(self.findings, verbose, "summary(verbose=True) shows all")))
         return "\n\n".join(parts)
@@ -242,9 +247,10 @@ def on_terminal(answer: Result, verbose: bool = False, quiet: bool = False, how:
     grid = Grid.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
-    for label, text in answer.lines:
+    lines = answer.lines + (answer.details if verbose else [])
+    for label, text in lines:
         grid.add_row(Text(f"  {label}"), Text(text))
-    if answer.lines:
+    if lines:
         yield grid
     for table in answer.tables:
         if not table.rows:

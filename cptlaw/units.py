@@ -119,3 +119,25 @@ def format_quantity(value: float, digits: int = 3) -> str:
 def format_percent(fraction: float, digits: int = 3) -> str:
     """Print a share or a relative change, ``0.0213`` as ``'2.13%'``."""
     return f"{100 * fraction:.{digits}g}%" if math.isfinite(fraction) else str(fraction)
+
+
+INPUT_WORDS = {
+    "n_params": "model size",
+    "tokens": "adaptation tokens",
+    "replay": "replay",
+    "ptpp": "pre-training tokens per parameter",
+    "lr_peak": "peak learning rate",
+    "step": "optimiser step",
+}
+"""What a column of a runs table is, in words."""
+
+
+def input_text(name: str, value: float) -> str:
+    """Print a value of an input the way people say it.
+
+    Examples
+    --------
+    >>> input_text("replay", 0.25), input_text("n_params", 8.1e9)
+    ('25%', '8.1B')
+    """
+    return format_percent(value) if name == "replay" else format_quantity(float(value))

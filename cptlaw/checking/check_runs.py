@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from cptlaw.checking import checks
 from cptlaw.checking.extrapolation import extrapolation
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws import Law, law
+from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
@@ -21,10 +21,11 @@ from cptlaw.solving import identifiability as identify
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.restraint import Restraint
 from cptlaw.solving.training_rows import training_rows
+from cptlaw.units import input_text
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Check:
+class Check(Result):
     """What a law would find in the runs.
 
     Attributes
@@ -66,21 +67,28 @@ class Check:
             "findings": [finding.to_dict() for finding in self.findings],
         }
 
-    def summary(self) -> str:
-        """Return the check as text."""
-        head = (
-            f"{self.law.spec} on {self.on}: {self.n_points} points of {self.n_runs} runs; "
-            f"they identify at best {self.rank} of {self.n_free} free parameters"
+    @property
+    def title(self) -> str:
+        """What the law would find, in one line."""
+        return (
+            f"{self.law.spec} on {self.on}: {self.n_points} points of {self.n_runs} runs identify "
+            f"{'all' if self.rank == self.n_free else f'at best {self.rank}'} of {self.n_free} free parameters"
         )
-        notes = [f"  {finding}" for finding in self.findings] or ["  nothing stands in the way of a fit"]
-        return "\n".join([head, "", self.levels.to_string(), "", *notes])
 
-    def __repr__(self) -> str:
-        return self.summary()
+    @property
+    def lines(self) -> list[Line]:
+        """What to do where nothing was noticed."""
+        return [] if self.findings else [("", "nothing stands in the way of a fit")]
 
-    def _repr_html_(self) -> str:
-        notes = "".join(f"<li>{html.escape(str(finding))}</li>" for finding in self.findings)
-        return f"<p>{html.escape(self.summary().splitlines()[0])}</p>{self.levels.to_html()}<ul>{notes}</ul>"
+    @property
+    def tables(self) -> list[Table]:
+        """The levels of the inputs."""
+        shown = self.levels.reset_index(names="input")
+        rows = tuple(
+            (row["input"], str(row["levels"]), *(input_text(row["input"], row[end]) for end in ("min", "max")))
+            for row in shown.to_dict("records")
+        )
+        return [Table(("input", "levels", "min", "max"), rows)]
 
 
 def check(

@@ -7,7 +7,7 @@ import pandas as pd
 
 from cptlaw.findings import Finding
 from cptlaw.laws.base import Law
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.units import INPUT_WORDS, input_text
 
 FAR = 10.0  # times outside the fitted range from which extrapolation is a warning
 
@@ -22,7 +22,10 @@ def extrapolation(law: Law, data: pd.DataFrame, row: pd.Series) -> tuple[Finding
         low, high, value = float(values.min()), float(values.max()), float(row[name])
         if low - 1e-9 * abs(low) <= value <= high + 1e-9 * abs(high):
             continue
-        show = format_percent if name == "replay" else format_quantity
+        ends = [input_text(name, end) for end in (low, high)]
+        here = input_text(name, value)
+        if here in ends:  # the same to the digits that people write
+            continue
         if name == "replay":
             far, how = value < low, "below" if value < low else "above"
             times = ""
@@ -31,13 +34,14 @@ def extrapolation(law: Law, data: pd.DataFrame, row: pd.Series) -> tuple[Finding
         else:
             factor = value / high if value > high else low / max(value, 1e-300)
             far, how = factor >= FAR, "above" if value > high else "below"
-            times = f"{factor:.3g} times " if factor >= 1.05 else "just "
+            times = f"{factor:.2g} times " if factor >= 1.05 else "just "
         found.append(
             Finding(
                 "warning" if far else "info",
                 "extrapolation",
-                f"{name} {show(value)} lies {times}{how} the fitted range {show(low)} to {show(high)}.",
-                f"A run at or beyond {name} {show(value)} would turn this into interpolation.",
+                f"the forecast goes {times}{how} your {INPUT_WORDS.get(name, name)}: {name} {here}, and the runs have "
+                f"{ends[0]} to {ends[1]}.",
+                f"A run at or beyond {name} {here} would turn this into interpolation.",
             )
         )
     if "ptpp" in row.index and "ptpp" in data.columns and "ptpp" not in law.inputs:

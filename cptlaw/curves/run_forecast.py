@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from cptlaw.findings import Finding, by_severity
+from cptlaw.result import Result, Table
 from cptlaw.units import format_percent
+
+LOSSES = ("last_loss", "loss", "lo", "hi")
 
 
 @dataclass(frozen=True, repr=False)
-class RunForecast:
+class RunForecast(Result):
     """Answer of `forecast_run`.
 
     Attributes
@@ -48,30 +50,26 @@ class RunForecast:
         """All findings, of the table and of its rows, the worst first."""
         return by_severity([*self.findings, *(finding for row in self.points["findings"] for finding in row)])
 
-    def summary(self) -> str:
-        """Return the forecast as text."""
-        shown = pd.DataFrame(
-            {
-                "run": self.points["run"],
-                "eval": self.points["eval"],
-                "seen": [
-                    f"{row['last_step']:,} of {row['step']:,} steps ({format_percent(row['progress'], 3)})"
-                    for row in self.points.to_dict("records")
-                ],
-                "last_loss": self.points["last_loss"],
-                "end_loss": self.points["loss"],
-                "lo": self.points["lo"],
-                "hi": self.points["hi"],
-                "others": self.points["others"],
-                "law": self.points["law"],
-            }
+    @property
+    def title(self) -> str:
+        """How many runs, and what lo and hi are."""
+        n = len(self.points)
+        bounds = f"lo to hi: {format_percent(self.interval)} interval of a loss measured at the last planned step"
+        return f"{n} forecast{'' if n == 1 else 's'} of unfinished runs, nats per token; {bounds}"
+
+    @property
+    def tables(self) -> list[Table]:
+        """The forecasts, one row for each run and eval."""
+        loss = "{:.4f}".format
+        rows = tuple(
+            (
+                str(row["run"]),
+                str(row["eval"]),
+                f"{row['last_step']:,} of {row['step']:,} steps ({format_percent(row['progress'], 3)})",
+                *("-" if row[name] is None or row[name] != row[name] else loss(row[name]) for name in LOSSES),
+                str(row["others"]),
+                str(row["law"]),
+            )
+            for row in self.points.to_dict("records")
         )
-        text = shown.to_string(index=False, float_format="{:.4f}".format)
-        return "\n".join([text, *(f"  {finding}" for finding in self.all_findings)])
-
-    def __repr__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        notes = "".join(f"<li>{html.escape(str(finding))}</li>" for finding in self.all_findings)
-        return f"{self.points.drop(columns='findings').to_html(index=False)}<ul>{notes}</ul>"
+        return [Table(("run", "eval", "seen", "last_loss", "end_loss", "lo", "hi", "others", "law"), rows)]

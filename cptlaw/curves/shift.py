@@ -22,6 +22,7 @@ from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw, global_steps
 from cptlaw.laws.dynamics import STRAIGHT
+from cptlaw.result import Line, Result
 from cptlaw.runs import Runs, read_runs
 from cptlaw.schedules import Schedule, areas, read_schedules
 
@@ -111,8 +112,8 @@ def _of_run(control: pd.DataFrame, frame: pd.DataFrame, name: str) -> Array:
     return found
 
 
-@dataclass(frozen=True)
-class ShiftFit:
+@dataclass(frozen=True, repr=False)
+class ShiftFit(Result):
     """A form fitted to the shift alone.
 
     Parameters
@@ -143,11 +144,17 @@ class ShiftFit:
         found: Array = self.params["B"] * _unit(at, self.params["E"], self.params.get("beta"))
         return found
 
-    def __str__(self) -> str:
+    @property
+    def title(self) -> str:
+        """The form."""
         shown = "B (1 - (1 + E x)^-beta)" if self.form == "power" else "B (1 - e^(-E x))"
+        return f"shift = {shown}, x = {self.against}"
+
+    @property
+    def lines(self) -> list[Line]:
+        """Parameters, and how well they fit."""
         values = ", ".join(f"{name} {value:.4g}" for name, value in self.params.items())
-        head = f"shift = {shown}, x = {self.against}: {values}; R2 {self.r2:.4f}, {self.n_points} points"
-        return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
+        return [("parameters", values), ("fit", f"R2 {self.r2:.4f}, {self.n_points} points")]
 
 
 def fit_shift(

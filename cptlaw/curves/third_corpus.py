@@ -12,6 +12,7 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
+from cptlaw.result import Line, Result
 from cptlaw.runs import Runs, read_runs
 
 KEYS = ("run", "phase", "step", "tokens")
@@ -20,8 +21,8 @@ SURE = 0.1  # standard deviation of a share below which conditioning does no har
 LEAST_RUNS = 3
 
 
-@dataclass(frozen=True)
-class OutOfDomain:
+@dataclass(frozen=True, repr=False)
+class OutOfDomain(Result):
     """L = target_share x target loss + source_share x source loss.
 
     Parameters
@@ -64,12 +65,19 @@ class OutOfDomain:
         found: Array = self.target_share * target + self.source_share * source
         return found
 
-    def __str__(self) -> str:
-        head = (
-            f"{self.on} = {self.target_share:.3f} target + {self.source_share:.3f} source: largest error "
-            f"{self.max_abs_error:.4f} nats, {self.left_out_rmse:.4f} on runs left out, condition {self.condition:.3g}"
-        )
-        return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
+    @property
+    def title(self) -> str:
+        """The combination."""
+        return f"{self.on} = {self.target_share:.3f} target + {self.source_share:.3f} source"
+
+    @property
+    def lines(self) -> list[Line]:
+        """How well it holds."""
+        return [
+            ("largest error", f"{self.max_abs_error:.4f} nats per token"),
+            ("on runs left out", f"{self.left_out_rmse:.4f} nats per token, root mean square"),
+            ("condition", f"{self.condition:.3g}"),
+        ]
 
 
 def fit_out_of_domain(runs: Any, on: str, where: str | None = None) -> OutOfDomain:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from cptlaw.findings import Finding
 from cptlaw.laws.base import Law, Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
+from cptlaw.result import Line, Result, Table
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
 from cptlaw.solving.blocks import along_runs, stretches
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Fit:
+class Fit(Result):
     """A fitted law.
 
     Attributes
@@ -211,56 +211,51 @@ class Fit:
 
         return save(self, path, force)
 
-    def summary(self) -> str:
-        """Return the fit as text: law, parameters, how the search went, findings."""
-        width = max(len(name) for name in self.params)
-        lines = [
-            f"{self.law.spec} on {self.on} ({self.role})",
-            f"  {self.law.equation}",
-            *self._unit_lines(),
-            "",
-            *(f"  {name:<{width}}  {value:.6g}{self._mark(name)}" for name, value in self.params.items()),
-            "",
-            *self._how_it_went(),
-        ]
-        return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
+    @property
+    def title(self) -> str:
+        """The law and the eval."""
+        return f"{self.law.spec} on {self.on}{'' if self.on == self.role else f' ({self.role})'}"
 
-    def _how_it_went(self) -> list[str]:
+    @property
+    def lines(self) -> list[Line]:
+        """The equation, and how well it was found."""
+        found = [("law", self.law.equation), *self._unit_lines()]
         if not self.n_points:
-            return [f"  given, not fitted. {self.provenance.get('note', '')}".rstrip()]
+            return [*found, ("fit", f"given, not fitted. {self.provenance.get('note', '')}".rstrip())]
+        missed = 100 * float(np.sqrt(np.mean(self.residuals() ** 2)))
         return [
-            f"  objective {self.objective:.10g} (sum of Huber {self.options.delta:g} on log residuals), "
-            f"root mean square {100 * float(np.sqrt(np.mean(self.residuals() ** 2))):.3g} %",
-            f"  {self.n_points} points of {self.n_runs} runs; {self.status}; {self.n_agree} of {self.n_starts} "
-            f"starts agree; rank {self.rank} of {self.n_free}",
+            *found,
+            ("data", f"{self.n_points} points of {self.n_runs} runs, missed by {missed:.3g}% (root mean square)"),
+            (
+                "search",
+                f"{self.status}; {self.n_agree} of {self.n_starts} starts agree; rank {self.rank} of {self.n_free}",
+            ),
         ]
 
-    def _unit_lines(self) -> list[str]:
+    @property
+    def details(self) -> list[Line]:
+        """The value of the objective."""
+        huber = f"{self.objective:.10g}, sum of Huber {self.options.delta:g} on log residuals"
+        return [("objective", huber)] if self.n_points else []
+
+    @property
+    def tables(self) -> list[Table]:
+        """The parameters, in the law's units."""
+        rows = tuple((name, f"{value:.6g}", self._mark(name)) for name, value in self.params.items())
+        marked = any(mark for _, _, mark in rows)
+        columns = ("parameter", "value", "held") if marked else ("parameter", "value")
+        return [Table(columns, rows if marked else tuple(row[:2] for row in rows))]
+
+    def _unit_lines(self) -> list[Line]:
         units = [("n_params", "N", "parameters"), ("tokens", "D", "tokens")]
         known = [f"{letter} per {self.units[name]:g} {what}" for name, letter, what in units if name in self.law.inputs]
-        return [f"  {', '.join(known)}"] if known else []
+        return [("units", ", ".join(known))] if known else []
 
     def _mark(self, name: str) -> str:
         restraint = self.options.restraint
         if name in restraint.fixed:
-            return "  (fixed)"
+            return "fixed"
         tied = next((group for group in restraint.tied if name in group), None)
         if tied:
-            return f"  (tied: {' = '.join(tied)})"
-        return "  (prior)" if name in restraint.priors else ""
-
-    def __repr__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{value:.6g}{html.escape(self._mark(name))}</td></tr>"
-            for name, value in self.params.items()
-        )
-        notes = "".join(f"<li>{html.escape(str(finding))}</li>" for finding in self.findings)
-        return (
-            f"<p><b>{html.escape(self.law.spec)}</b> on {html.escape(self.on)}: {html.escape(self.law.equation)}</p>"
-            f"<table>{rows}</table><p>objective {self.objective:.6g}; {self.n_points} points of {self.n_runs} runs; "
-            f"{self.status}; {self.n_agree} of {self.n_starts} starts agree; rank {self.rank} of {self.n_free}</p>"
-            f"<ul>{notes}</ul>"
-        )
+            return f"tied: {' = '.join(tied)}"
+        return "prior" if name in restraint.priors else ""

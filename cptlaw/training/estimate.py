@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from cptlaw.findings import Finding
+from cptlaw.result import Line, Result, Table
 from cptlaw.training import models
 from cptlaw.training.jobs import Job, Sweep
 from cptlaw.training.loop import loss_of, optimizer_for
@@ -24,8 +26,8 @@ LARGEST_MEASURED = 50_000_000
 """Models above this are not timed here: their speed follows from that of the largest one that was."""
 
 
-@dataclass(frozen=True)
-class DryRun:
+@dataclass(frozen=True, repr=False)
+class DryRun(Result):
     """What a sweep would train.
 
     Attributes
@@ -38,12 +40,15 @@ class DryRun:
         Where the times come from.
     written
         Manifests that were written, if any.
+    findings
+        Nothing yet: a dry run looks at no loss.
     """
 
     frame: pd.DataFrame
     workers: int
     speed: str
     written: str | None = None
+    findings: tuple[Finding, ...] = ()
 
     @property
     def failed(self) -> int:
@@ -56,30 +61,34 @@ class DryRun:
         runs = json.loads(self.frame.to_json(orient="records"))
         return {"runs": runs, "total": total, "workers": self.workers, "speed": self.speed, "manifests": self.written}
 
-    def summary(self) -> str:
-        """Return the runs as a table, and their sum."""
-        shown = self.frame[["run", "kind", "tokens", "flops", "seconds", "disk_bytes"]].copy()
-        shown["tokens"] = [format_quantity(value) for value in shown["tokens"]]
-        shown["flops"] = [format_quantity(value) for value in shown["flops"]]
-        shown["seconds"] = [format_seconds(value) for value in shown["seconds"]]
-        shown["disk_bytes"] = [f"{format_quantity(value)}B".replace("KB", "kB") for value in shown["disk_bytes"]]
-        shown.columns = ["run", "kind", "tokens", "FLOPs", "time", "disk"]
-        seconds = self.frame["seconds"].sum()
-        disk = format_quantity(self.frame["disk_bytes"].sum())
-        lines = [
-            shown.to_string(index=False),
-            "",
-            f"{len(self.frame)} runs, {format_quantity(self.frame['tokens'].sum())} tokens, "
-            f"{format_quantity(self.frame['flops'].sum())} FLOPs, {disk}B of disk beside the prepared text, "
-            f"{format_seconds(seconds)} on one worker, {format_seconds(seconds / self.workers)} on {self.workers}",
-            f"time: {self.speed}",
-        ]
-        if self.written:
-            lines.append(f"manifests: {self.written}")
-        return "\n".join(lines)
+    @property
+    def title(self) -> str:
+        """The sum of all runs."""
+        total = {name: float(self.frame[name].sum()) for name in ("tokens", "flops", "seconds")}
+        return (
+            f"{len(self.frame)} runs, {format_quantity(total['tokens'])} tokens, {format_quantity(total['flops'])} "
+            f"FLOPs: {format_seconds(total['seconds'])} on one worker, "
+            f"{format_seconds(total['seconds'] / self.workers)} on {self.workers}"
+        )
 
-    def _repr_html_(self) -> str:
-        return self.frame.to_html(index=False)
+    @property
+    def lines(self) -> list[Line]:
+        """Disk, where the times come from, and manifests."""
+        disk = f"{_bytes(float(self.frame['disk_bytes'].sum()))} beside the prepared text"
+        found = [("disk", disk), ("time", self.speed)]
+        return [*found, ("manifests", self.written)] if self.written else found
+
+    @property
+    def tables(self) -> list[Table]:
+        """The runs, one row each."""
+        shown = self.frame[["run", "kind", "tokens", "flops", "seconds", "disk_bytes"]]
+        formats: dict[str, Any] = dict.fromkeys(("tokens", "flops"), format_quantity)
+        formats |= {"seconds": format_seconds, "disk_bytes": _bytes}
+        return [replace(Table.of(shown, formats), columns=("run", "kind", "tokens", "FLOPs", "time", "disk"))]
+
+
+def _bytes(value: float) -> str:
+    return f"{format_quantity(value)}B".replace("KB", "kB")
 
 
 def estimate(sweep: Sweep, workers: int) -> DryRun:

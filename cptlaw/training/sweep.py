@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.findings import Finding
+from cptlaw.result import Result
 from cptlaw.runs import Runs, read_runs
 from cptlaw.training.engines.base import Engine
 from cptlaw.training.estimate import DryRun, estimate
@@ -32,8 +34,8 @@ ENGINES = {
 }
 
 
-@dataclass(frozen=True)
-class SweepResult:
+@dataclass(frozen=True, repr=False)
+class SweepResult(Result):
     """What a sweep has so far.
 
     Attributes
@@ -76,18 +78,19 @@ class SweepResult:
             "rows": len(self.frame),
         }
 
-    def summary(self) -> str:
-        """Return the result in a few lines."""
-        lines = [
-            f"{self.finished} of {self.jobs} jobs finished, {len(self.frame)} losses measured: {self.store}/runs.csv"
-        ]
-        lines += [f"  failed: {name}: {reason}" for name, reason in list(self.failures.items())[:20]]
-        if self.failed > 20:
-            lines.append(f"  and {self.failed - 20} more: {self.store}/jobs.csv")
-        return "\n".join(lines)
+    @property
+    def title(self) -> str:
+        """What is there, and where."""
+        done = f"{self.finished} of {self.jobs} jobs finished, {len(self.frame)} losses measured"
+        return f"{done}: {self.store}/runs.csv"
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{self.summary()}</pre>" + self.frame.head(10).to_html(index=False)
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Jobs that failed."""
+        return tuple(
+            Finding("error", "failed", f"{name}: {reason}", f"All of them: {self.store}/jobs.csv")
+            for name, reason in self.failures.items()
+        )
 
 
 def sweep(

@@ -47,15 +47,16 @@ class Forecast(Result):
         """The answer where it is one loss, else how many there are."""
         bounds = interval_words(self.frame.attrs.get("interval"))
         if len(self.frame) > 1:
-            return f"{len(self.frame)} forecasts, nats per token{f'; lo to hi: {bounds}' if bounds else ''}"
-        row = self.frame.iloc[0].to_dict()
+            ends = f"; lo to hi: {bounds} of a measured loss" if bounds else ""
+            return f"{len(self.frame)} forecasts, nats per token{ends}"
+        row: dict[str, Any] = dict(self.frame.iloc[0])
         eval_ = f"{row['on']} loss" if "on" in row else "loss"
-        ends = f", {bounds} {_ends(row)}" if bounds else ""
+        ends = f", {bounds} of a measured loss {_ends(row)}" if bounds else ""
         return f"{eval_}: {loss_text(row['loss'])} nats per token{ends}"
 
     @property
     def lines(self) -> list[Line]:
-        """How much of the doubt is the law's form, its parameters and the noise, and where the intervals come from."""
+        """Of averages, how much of the doubt is the law's form, its parameters and the noise."""
         found: list[Line] = []
         doubt = [name for name in self.frame.columns if str(name).startswith(DOUBT)]
         averaged = self.frame[self.frame["law"] == AVERAGE] if doubt and "law" in self.frame else self.frame[:0]
@@ -67,6 +68,12 @@ class Forecast(Result):
             ]
             text = f"loss {loss_text(row['loss'])}; doubt: {', '.join(parts) or 'without end'}"
             found.append((f"average of {row['on']}", text))
+        return found
+
+    @property
+    def details(self) -> list[Line]:
+        """Where the intervals come from."""
+        found: list[Line] = []
         by_method: dict[str, list[str]] = {}
         for whose, method in self.frame.attrs.get("methods", {}).items():
             by_method.setdefault(method, []).append(whose)

@@ -22,6 +22,7 @@ from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
 from cptlaw.solving.training_rows import Training
+from cptlaw.uncertainty.answers import ForecastFrame
 from cptlaw.uncertainty.intervals import law_and_noise
 from cptlaw.uncertainty.stacking import stacking_weights
 from cptlaw.units import parse_probability, parse_quantity
@@ -38,7 +39,7 @@ def forecast(
     interval: float | str | None = 0.9,
     weights: Any = None,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
-) -> pd.DataFrame:
+) -> ForecastFrame:
     """Forecast points with one or several fits, and with the average of those that are of one eval.
 
     Parameters
@@ -81,7 +82,8 @@ def forecast(
         of_eval = [fit for fit in read if fit.on == on]
         if len(of_eval) > 1:
             tables.append(forecast_average(of_eval, frame, interval, weights).assign(law=AVERAGE, on=on))
-    return pd.concat(tables, ignore_index=True)
+    methods = {f"{fit.law.spec} on {fit.on}": fit.interval_method for fit in read}
+    return ForecastFrame.of(pd.concat(tables, ignore_index=True), interval, methods)
 
 
 def forecast_average(

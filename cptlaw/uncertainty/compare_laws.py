@@ -23,6 +23,7 @@ from cptlaw.runs import Runs, read_runs
 from cptlaw.schedules import Schedule
 from cptlaw.solving.huber import huber
 from cptlaw.solving.training_rows import Training, training_rows
+from cptlaw.uncertainty.answers import ComparisonFrame
 from cptlaw.uncertainty.metrics import METRIC_DELTA, METRICS, metrics
 from cptlaw.uncertainty.stacking import mean_and_error, stacking_weights
 
@@ -63,7 +64,7 @@ def compare(
     seed: int = 0,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
     progress: Progress | None = None,
-) -> pd.DataFrame:
+) -> ComparisonFrame:
     """Fit laws on some runs and score their forecasts of others.
 
     Parameters
@@ -143,7 +144,7 @@ def compare(
     rows = [_row(name, outcome, common) for name, outcome in outcomes.items()]
     table = pd.DataFrame(rows).sort_values("huber_log", kind="stable", na_position="last", ignore_index=True)
     judged = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, _Outcome)}
-    return _judged(table, judged, common, seed)
+    return ComparisonFrame(_judged(table, judged, common, seed))
 
 
 def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from cptlaw.runs.points import as_points
 from cptlaw.solving import newton
 from cptlaw.solving.objective import Objective
 from cptlaw.solving.student import t_quantile
+from cptlaw.uncertainty.answers import ForecastFrame
 from cptlaw.uncertainty.profile import noise, profile
 from cptlaw.units import parse_probability
 
@@ -62,7 +63,7 @@ def noise_draws(fit: Fit, count: int) -> Array:
     return inflation * rng.choice(residual - residual.mean(), size=count)
 
 
-def forecast(fit: Fit, rows: Any, interval: float | str | None) -> pd.DataFrame:
+def forecast(fit: Fit, rows: Any, interval: float | str | None) -> ForecastFrame:
     """Forecast rows; see `Fit.forecast`."""
     if interval is not None:
         interval = parse_probability(interval, "interval (--interval)")
@@ -98,7 +99,7 @@ def forecast(fit: Fit, rows: Any, interval: float | str | None) -> pd.DataFrame:
         for loss, found in zip(out["loss"].to_numpy(dtype=float), findings, strict=True)
     ]
     out["findings"] = pd.Series(findings, index=out.index, dtype=object)
-    return out
+    return ForecastFrame.of(out, interval, {f"{fit.law.spec} on {fit.on}": method(fit)})
 
 
 def absurd(loss: float) -> Finding:
