@@ -83,4 +83,4 @@ def test_how_far_the_forecast_lies_outside_the_runs(frame):
     far = cl.check("ptpp-floor", low, on="target", at="n_params=81B,ptpp=279").findings
     said = [item.message for item in far if item.code == "extrapolation"]
     assert len(said) == 2
-    assert any("ptpp 279 lies" in message and "times above" in message for message in said)
+    assert any("times beyond your pre-training tokens per parameter: ptpp 279" in message for message in said)

@@ -27,13 +27,13 @@ def extrapolation(law: Law, data: pd.DataFrame, row: pd.Series) -> tuple[Finding
         if here in ends:  # the same to the digits that people write
             continue
         if name == "replay":
-            far, how = value < low, "below" if value < low else "above"
+            far, how = value < low, "below" if value < low else "beyond"
             times = ""
         elif name in law.signed_inputs:  # zero lies inside: there is no factor to tell
-            far, how, times = False, "below" if value < low else "above", ""
+            far, how, times = False, "below" if value < low else "beyond", ""
         else:
             factor = value / high if value > high else low / max(value, 1e-300)
-            far, how = factor >= FAR, "above" if value > high else "below"
+            far, how = factor >= FAR, "beyond" if value > high else "below"
             times = f"{factor:.2g} times " if factor >= 1.05 else "just "
         found.append(
             Finding(
