@@ -103,7 +103,7 @@ def compare(
     beside.work()
     beside.sample(9)
     problem = Problem(law, law.bind(frame, "target"), frame["loss"].to_numpy(), Restraint())
-    descent, members = minimise(problem, law, Options(DELTA, starts, seed))
+    descent, members, _ = minimise(problem, law, Options(DELTA, starts, seed))
     own = tallies.setdefault("**cptlaw**", Tally())
     own.cpu.append(beside.median.cpu)
     own.wall.append(beside.median.wall)

@@ -36,8 +36,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.solving import newton
 from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.objective import Objective
-from cptlaw.solving.student import t_quantile
-from cptlaw.uncertainty.profile import noise
+from cptlaw.uncertainty.intervals import measurement_scatter
 
 LEVEL = 0.9
 REFITS = 100  # of the peers' bootstrap
@@ -197,7 +196,7 @@ def designs() -> list[Design]:
 
 def law_part(fit: cl.Fit, ends: Array, centre: Array) -> Array:
     """Return the part of forecast intervals that is about the law: the measurement's noise is in quadrature."""
-    scatter = t_quantile(LEVEL, max(fit.n_points - fit.rank, 1)) * noise(fit).spread
+    scatter = measurement_scatter(fit, LEVEL)
     half = np.sqrt(np.maximum((ends - centre[:, None]) ** 2 - scatter**2, 0.0))
     return np.column_stack([centre - half[:, 0], centre + half[:, 1]])
 

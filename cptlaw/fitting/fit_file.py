@@ -48,6 +48,7 @@ def fit_text(fit: Fit) -> str:
         "settings": fit.options.to_dict(),
         "provenance": dict(fit.provenance),
         "optima": fit.optima.tolist(),
+        "prior_weight": fit.prior_weight,
         # What a curve law reads off schedules is computed again from these when the fit is loaded.
         "data": _columns(fit.data.drop(columns=list(getattr(fit.law, "objects", ())), errors="ignore")),
         **({"schedules": schedules_to_json(fit.schedules)} if fit.schedules else {}),
@@ -114,6 +115,7 @@ def load_fit(path: str | Path) -> Fit:
             provenance=document["provenance"],
             optima=np.array(document["optima"], dtype=float),
             schedules=schedules_from_json(document.get("schedules", {})),
+            prior_weight=float(document.get("prior_weight", 0.0)),
         )
         if isinstance(chosen, CurveLaw) and chosen.objects:
             columns = chosen.attach(fit.data.drop(columns=list(chosen.areas_read)), fit.schedules)

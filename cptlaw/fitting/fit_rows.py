@@ -21,14 +21,16 @@ from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.solving import identifiability as identify
 from cptlaw.solving import newton, varpro
 from cptlaw.solving.blocks import along_runs, stretches
-from cptlaw.solving.huber import observation_weight
+from cptlaw.solving.huber import noise_weight
 from cptlaw.solving.newton import Descent
-from cptlaw.solving.objective import Objective, Penalty
+from cptlaw.solving.objective import Objective, priors_on
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.training_rows import Training
 
 AGREE = 1e-3  # starts whose polished objective is within this share of the best agree with it
+KNOWN_INPUTS = ("ptpp", "n_params", "tokens", "replay", "lr_peak", "seed")
 SEARCH_ROWS = 250  # of loss curves, on which the global search runs; the polish takes all
+SMALLEST_SHARE = 1e-4  # of the loss, at which a term with a prior on its share starts at least
 SOFT_WEIGHT = 1.0  # of squared relative slopes dL/dr > 0 under monotone=soft, beside squared log residuals
 
 
@@ -50,7 +52,7 @@ def fit_rows(
     for finding in before:
         if finding.code == "one-level" and not options.restraint.priors:
             raise FitError(f"{finding.message} {finding.advice}")
-    descent, members = minimise(problem, chosen, options, _counted(chosen, frame))
+    descent, members, prior_weight = minimise(problem, chosen, options, _counted(chosen, frame))
     best = int(np.argmin(descent.total))
     # Starts that ended at the same point count once in the polish and as often as they came there here.
     agree = int(members[descent.total <= descent.total[best] * (1 + AGREE) + 1e-26].sum())
@@ -79,8 +81,8 @@ def fit_rows(
             )
         )
     params = dict(zip(chosen.parameters, map(float, problem.parameters(c[None], z[None])[0]), strict=True))
-    # The budget is kept even where the law is blind to it, so that a forecast at another budget can say so.
-    wanted = ("domain", *chosen.inputs, "ptpp")
+    # Inputs are kept even where the law is blind to them, so that a forecast elsewhere can say so.
+    wanted = ("domain", *chosen.inputs, *KNOWN_INPUTS)
     if isinstance(chosen, CurveLaw):
         wanted = (*wanted, "step", "phase", *chosen.objects)
     keep = ["run", *dict.fromkeys(name for name in wanted if name in frame.columns), "loss"]
@@ -104,6 +106,7 @@ def fit_rows(
         provenance=dict(provenance or {}),
         optima=_near_optima(descent, best, problem.n),
         schedules=dict(training.schedules),
+        prior_weight=prior_weight,
     )
     after += [*chosen.notes(fitted.params, frame), *checks.check_independence(fitted)]
     return replace(fitted, findings=by_severity([*training.findings, *before, *after]))
@@ -131,7 +134,7 @@ def _counted(chosen: Law, frame: pd.DataFrame) -> Callable[[Array], float]:
 
 def minimise(
     problem: Problem, chosen: Law, options: Options, alike: Callable[[Array], float] = lambda residual: 1.0
-) -> tuple[Descent, Array]:
+) -> tuple[Descent, Array, float]:
     """Search from all starts and polish each distinct optimum.
 
     Parameters
@@ -147,6 +150,8 @@ def minimise(
         The distinct optima, in order of the search's cost.
     array of int
         How many starts ended at each.
+    float
+        What half a squared standard score of a prior counts beside the objective, 0 without priors.
     """
     starts = problem.starts(options.starts, np.random.default_rng(options.seed))
     if problem.k:
@@ -156,11 +161,15 @@ def minimise(
     else:  # no amplitude to project out: the polish is the search
         c, z, members = np.zeros((len(starts), 0)), starts, np.ones(len(starts), dtype=int)
     rising = SOFT_WEIGHT if getattr(chosen, "monotone", None) == "soft" else 0.0
-    penalty = None
+    penalty, weight = None, 0.0
     if options.restraint.priors:
         free = newton.descend(Objective(problem, options.delta, rising=rising), c, z)
-        penalty = _penalty(problem, free, options.delta, alike)
-    return newton.descend(Objective(problem, options.delta, penalty=penalty, rising=rising), c, z), members
+        weight = _prior_weight(problem, free, options.delta, alike)
+        penalty = priors_on(problem, weight)
+        for index, scale in zip(penalty.coordinates, penalty.scales, strict=True) if penalty else ():
+            if scale == "share":  # the search leaves terms out; a prior on the share's logarithm says that they exist
+                c[:, index] = np.maximum(c[:, index], SMALLEST_SHARE * float(problem.loss.mean()))
+    return newton.descend(Objective(problem, options.delta, penalty=penalty, rising=rising), c, z), members, weight
 
 
 def _search(problem: Problem, starts: Array, on_curves: bool) -> tuple[Array, Array, Array]:
@@ -190,20 +199,14 @@ def _distinct(problem: Problem, c: Array, z: Array, cost: Array) -> tuple[Array,
     return np.array(chosen), np.array(members)
 
 
-def _penalty(problem: Problem, free: Descent, delta: float, alike: Callable[[Array], float]) -> Penalty:
-    """Scale the priors by the residuals of a fit without them, so that each counts like one independent observation."""
+def _prior_weight(problem: Problem, free: Descent, delta: float, alike: Callable[[Array], float]) -> float:
+    """Scale the priors by the residuals of a fit without them, so that each counts like one independent observation.
+
+    Where as many parameters as rows leave no residual, the floor of the noise stands in.
+    """
     best = int(np.argmin(free.objective))
     residual = log_residuals(problem, free.c[best], free.z[best])
-    weight = observation_weight(residual, delta, problem.n / max(problem.n - problem.size, 1)) * alike(residual)
-    weight = max(weight, 1e-16)
-    priors = problem.restraint.priors
-    names = [name for name in problem.free if name in priors]
-    return Penalty(
-        coordinates=tuple(problem.free.index(name) for name in names),
-        means=tuple(priors[name].mean for name in names),
-        sds=tuple(priors[name].sd for name in names),
-        weight=weight,
-    )
+    return noise_weight(residual, delta, problem.n - problem.size) * alike(residual)
 
 
 def log_residuals(problem: Problem, c: Array, z: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from cptlaw.result import Line, Result, Table
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
 from cptlaw.solving.blocks import along_runs, stretches
+from cptlaw.solving.objective import Penalty, priors_on
 from cptlaw.solving.problem import Problem
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class Fit(Result):
     optima
         Coordinates (amplitudes on the normalised scale, then shapes on their axes) of the fit and of all other optima
         that the data cannot tell from it, shape (optima, free parameters).
+    prior_weight
+        What half a squared standard score of a prior counts beside the objective.
     """
 
     law: Law
@@ -83,6 +86,7 @@ class Fit(Result):
     provenance: Mapping[str, Any]
     optima: Array
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
+    prior_weight: float = 0.0
     _cache: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -94,6 +98,10 @@ class Fit(Result):
         """Return the law bound to the fitted rows, as it was when it was fitted."""
         loss = self.data["loss"].to_numpy(dtype=float)
         return Problem(self.law, self.law.bind(self.data, self.role), loss, self.options.restraint)
+
+    def penalty(self, problem: Problem) -> Penalty | None:
+        """Return the priors of this fit, for a problem with its restraint or a narrower one."""
+        return priors_on(problem, self.prior_weight)
 
     def predict(self, frame: Any) -> Array:
         """Return the fitted loss of each row of `frame`, nats per token, shape (n,).
@@ -161,6 +169,31 @@ class Fit(Result):
         from cptlaw.uncertainty.intervals import forecast
 
         return forecast(self, frame, interval)
+
+    def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+        """Return quantiles of the log loss at each row, shape (n, probabilities).
+
+        The interval of `forecast` with probability c ends at the quantiles (1 - c) / 2 and (1 + c) / 2; the quantile
+        1/2 is the forecast. Each row is walked once, and all probabilities, also of later calls, use what it met.
+
+        Parameters
+        ----------
+        frame
+            Rows with the law's inputs; whatever `cptlaw.runs.points.as_points` reads. Up to 12 rows are walked
+            exactly, of more rows 12 that are spread over them, and the others take what those met.
+        probabilities
+            Between 0 and 1.
+        measured
+            Of a measured loss; False for the law's own, without the noise of a measurement.
+
+        Returns
+        -------
+        array
+            Infinite where the data does not bound the loss, or where there are too few runs.
+        """
+        from cptlaw.uncertainty.intervals import log_quantiles
+
+        return log_quantiles(self, frame, probabilities, measured)
 
     @property
     def interval_method(self) -> str:

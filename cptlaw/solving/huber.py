@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from scipy import special
 
 from cptlaw.laws.calculus import Array
+
+# What is assumed of the noise before residuals are seen: a standard deviation of the log loss that reruns with another
+# seed or data order have at least, counted like so many residuals. It decides where a law has as many parameters as
+# rows and residuals are zero, and fades as rows outnumber parameters.
+NOISE_FLOOR = 0.003
+FLOOR_ROWS = 2.0
 
 
 def huber(residual: Array, delta: float) -> Array:
@@ -38,3 +47,38 @@ def observation_weight(residual: Array, delta: float, correction: float) -> floa
     window = max(delta, 0.5 * 1.4826 * float(np.median(np.abs(residual))), 1e-12)
     inside = float(np.mean(np.abs(residual) <= window)) * delta / window
     return float(np.mean(np.clip(residual, -delta, delta) ** 2)) / max(inside, 1e-3) * correction
+
+
+def normal_weight(spread: float, delta: float) -> float:
+    """Return E[psi^2] / E[psi'] of the Huber function for normal residuals with this standard deviation."""
+    edge = delta / spread
+    inside = float(special.erf(edge / math.sqrt(2.0)))
+    density = math.exp(-0.5 * edge**2) / math.sqrt(2.0 * math.pi)
+    square = spread**2 * (inside - 2.0 * edge * density) + delta**2 * (1.0 - inside)
+    return square / inside
+
+
+def noise_weight(residual: Array, delta: float, freedom: float) -> float:
+    """Return `observation_weight`, drawn towards that of `NOISE_FLOOR` the more the fewer residuals are free.
+
+    Parameters
+    ----------
+    residual
+        Log residuals of a fit.
+    delta
+        Huber threshold.
+    freedom
+        Rows less free parameters, 0 or more.
+    """
+    freedom = max(freedom, 0.0)
+    found = FLOOR_ROWS * normal_weight(NOISE_FLOOR, delta)
+    if freedom:
+        found += freedom * observation_weight(residual, delta, len(residual) / freedom)
+    return found / (FLOOR_ROWS + freedom)
+
+
+def noise_variance(residual: Array, freedom: float) -> float:
+    """Return the variance of the log loss around a law, drawn towards `NOISE_FLOOR` in the same way."""
+    freedom = max(freedom, 0.0)
+    square = float(residual @ residual) if freedom else 0.0
+    return (FLOOR_ROWS * NOISE_FLOOR**2 + square) / (FLOOR_ROWS + freedom)

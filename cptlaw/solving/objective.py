@@ -17,17 +17,32 @@ from cptlaw.laws.calculus import Array, Jet, log
 from cptlaw.solving.huber import huber
 from cptlaw.solving.problem import Problem
 
+TINY = 1e-12  # of an amplitude in nats, below which its logarithm is not taken
 SLOPE_STEP = 1e-4  # of the ratio, for the slope that monotone=soft penalises
 
 
 @dataclass(frozen=True)
 class Penalty:
-    """Priors on free coordinates: 0.5 * weight * ((value - mean) / sd)^2 on natural values."""
+    """Priors on free coordinates: 0.5 * weight * ((value - mean) / sd)^2.
+
+    Parameters
+    ----------
+    coordinates
+        Indices of the coordinates.
+    means, sds
+        Of the prior, (priors,); means also (s, priors), another one for each problem.
+    weight
+        What half a squared standard score counts beside the objective.
+    scales
+        What `means` and `sds` speak of: the parameter's ``"value"``, its ``"log"``, or the log of the ``"share"`` that
+        its term has in the mean loss.
+    """
 
     coordinates: tuple[int, ...]
-    means: tuple[float, ...]
-    sds: tuple[float, ...]
+    means: Array
+    sds: Array
     weight: float
+    scales: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +96,9 @@ class Objective:
         return replace(
             self,
             weights=None if self.weights is None else self.weights[rows],
+            penalty=self.penalty
+            if self.penalty is None or np.ndim(self.penalty.means) == 1
+            else replace(self.penalty, means=self.penalty.means[rows]),
             pull=None if self.pull is None else replace(self.pull, log_loss=self.pull.log_loss[rows]),
         )
 
@@ -143,8 +161,8 @@ class Objective:
             "majoriser": majoriser,
         }
         if self.penalty is not None:
-            for index, mean, sd in zip(self.penalty.coordinates, self.penalty.means, self.penalty.sds, strict=True):
-                _add_square((_natural(problem, v, index, scales) - mean) * (1.0 / sd), self.penalty.weight, found)
+            for score in _scores(problem, v, scales, self.penalty):
+                _add_square(score, self.penalty.weight, found)
         if self.pull is not None:
             forecast = _loss(problem.moved_to(self.pull.x), v, scales)
             _add_square(log(forecast) - self.pull.log_loss[:, None], self.pull.weight, found)
@@ -159,6 +177,47 @@ class Objective:
             matrix[~finite] = np.eye(size)
         gradient[~finite] = 0.0
         return found
+
+
+def priors_on(problem: Problem, weight: float) -> Penalty | None:
+    """Return the priors of a problem's restraint as a penalty, `None` where there is none."""
+    priors = problem.restraint.priors
+    names = [name for name in problem.free if name in priors]
+    if not names:
+        return None
+    return Penalty(
+        coordinates=tuple(problem.free.index(name) for name in names),
+        means=np.array([priors[name].centre for name in names]),
+        sds=np.array([priors[name].sd for name in names]),
+        weight=weight,
+        scales=tuple(priors[name].scale for name in names),
+    )
+
+
+def penalty_of(problem: Problem, v: Array, penalty: Penalty | None) -> Array:
+    """Return what the priors add to the objective at v, (s,)."""
+    total = np.zeros(len(v))
+    if penalty is not None:
+        _, scales = problem.normalised(problem.columns(v[:, problem.k :], order=2)[1])
+        for score in _scores(problem, v, scales, penalty):
+            total += 0.5 * penalty.weight * np.broadcast_to(score.value, (len(v), 1))[:, 0] ** 2
+    return total
+
+
+def _scores(problem: Problem, v: Array, scales: list[Any], penalty: Penalty) -> list[Jet]:
+    """Return the standard score of each prior as a Jet (s, 1)."""
+    found = []
+    for i, (index, sd, scale) in enumerate(zip(penalty.coordinates, penalty.sds, penalty.scales, strict=True)):
+        mean = penalty.means[..., i]
+        if scale == "share":
+            coordinate = np.maximum(v[:, index : index + 1], TINY)
+            share: Jet = Jet(coordinate, {index: np.ones_like(coordinate)}, {})
+            value = log(share) - float(np.log(problem.loss.mean()))
+        else:
+            value = _natural(problem, v, index, scales)
+            value = log(value) if scale == "log" else value
+        found.append((value - (mean[:, None] if np.ndim(mean) else mean)) * (1.0 / sd))
+    return found
 
 
 def _natural(problem: Problem, v: Array, index: int, scales: list[Any]) -> Jet:

@@ -97,9 +97,10 @@ class Problem:
             low, high = np.clip([low, high], self.z_low[m], self.z_high[m])
             if group[0] in self.restraint.priors:  # start where the prior is
                 prior = self.restraint.priors[group[0]]
+                ends = (prior.centre - prior.sd, prior.centre + prior.sd)
                 low, high = (
-                    float(np.clip(axis.to_axis(max(end, axis.low)), self.z_low[m], self.z_high[m]))
-                    for end in (prior.mean - prior.sd, prior.mean + prior.sd)
+                    float(np.clip(axis.to_axis(np.clip(end, axis.low, axis.high)), self.z_low[m], self.z_high[m]))
+                    for end in (ends if prior.scale == "value" else np.exp(ends))
                 )
             z[:, m] = low + (high - low) * strata[:, m]
         return z

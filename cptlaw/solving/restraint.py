@@ -14,13 +14,36 @@ from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.laws.base import Law
 from cptlaw.units import parse_quantity
 
+PRIOR_SCALES = ("value", "log", "share")
+PRIOR_FORM = "MEAN:SD, as in E=1.8:0.1"
+
 
 @dataclass(frozen=True)
 class Prior:
-    """A normal prior on one parameter, in the law's units."""
+    """A normal prior on one parameter.
+
+    Parameters
+    ----------
+    mean
+        Of the parameter, in the law's units; with ``scale="share"`` the share of the mean loss that its term has.
+    sd
+        Standard deviation: of the parameter, or of the logarithm with the other scales.
+    scale
+        ``"value"``, ``"log"``, or for amplitudes ``"share"``, which is free of units.
+    """
 
     mean: float
     sd: float
+    scale: str = "value"
+
+    @property
+    def centre(self) -> float:
+        """The mean on the scale on which the prior is normal."""
+        return self.mean if self.scale == "value" else math.log(self.mean)
+
+    def to_list(self) -> list[float | str]:
+        """Return plain values for JSON."""
+        return [self.mean, self.sd, *([self.scale] if self.scale != "value" else [])]
 
 
 @dataclass(frozen=True)
@@ -37,7 +60,8 @@ class Restraint:
         Narrower ranges than the law's own, (low, high).
     priors
         Normal priors. A prior counts like one more observation of the parameter: its penalty is scaled by the
-        variance of the log residuals, which is estimated from a fit without it.
+        variance of the log residuals, which is estimated from a fit without it and has a floor where residuals say
+        nothing (`cptlaw.solving.huber.NOISE_FLOOR`).
     """
 
     fixed: Mapping[str, float] = field(default_factory=dict)
@@ -67,7 +91,9 @@ class Restraint:
         bound
             ``{"lambda": (0, 1)}`` or ``["lambda=0:1"]``.
         prior
-            ``{"E": (1.8, 0.1)}`` or ``["E=1.8:0.1"]``: mean and standard deviation.
+            ``{"E": (1.8, 0.1)}`` or ``["E=1.8:0.1"]``: mean and standard deviation. ``["alpha=0.3:0.5:log"]``: the
+            second is the standard deviation of the logarithm; ``["A=0.1:0.8:share"]``: of the logarithm of the share
+            that the term has in the mean loss.
 
         Raises
         ------
@@ -81,10 +107,7 @@ class Restraint:
             name: _two("--bound", name, value, "LOW:HIGH, as in beta=0.1:0.6")
             for name, value in _pairs(bound, "--bound", "beta=0.1:0.6").items()
         }
-        priors = {
-            name: Prior(*_two("--prior", name, value, "MEAN:SD, as in E=1.8:0.1"))
-            for name, value in _pairs(prior, "--prior", "E=1.8:0.1").items()
-        }
+        priors = {name: _prior(name, value) for name, value in _pairs(prior, "--prior", "E=1.8:0.1").items()}
         tied = tuple(tuple(_names(group)) for group in (tie or ()))
         restraint = cls(fixed, tied, bounds, priors)
         restraint._check(law)
@@ -130,7 +153,7 @@ class Restraint:
             "fix": dict(self.fixed),
             "tie": [list(group) for group in self.tied],
             "bound": {name: list(pair) for name, pair in self.bounds.items()},
-            "prior": {name: [prior.mean, prior.sd] for name, prior in self.priors.items()},
+            "prior": {name: prior.to_list() for name, prior in self.priors.items()},
         }
         return {name: part for name, part in parts.items() if part}
 
@@ -176,6 +199,13 @@ class Restraint:
                 raise UsageError(
                     f"--prior {name}={prior.mean:g}:{prior.sd:g}: the standard deviation must be positive."
                 )
+            if prior.scale != "value" and not prior.mean > 0:
+                raise UsageError(f"--prior {name}={prior.mean:g}: a prior on the logarithm needs a positive mean.")
+            if prior.scale == "share" and name not in law.amplitudes:
+                raise UsageError(
+                    f"--prior {name}: {name} multiplies no term of {law.name}, so that it has no share of the loss; "
+                    f"amplitudes are {', '.join(law.amplitudes)}."
+                )
         for group in self.groups(law):
             low, high = self.range(law, group)
             if not low < high:
@@ -201,6 +231,22 @@ def _pairs(given: Mapping[str, Any] | Iterable[str] | None, flag: str, example: 
 
 def _names(group: Any) -> list[str]:
     return [name.strip() for name in group.split(",")] if isinstance(group, str) else [str(name) for name in group]
+
+
+def _prior(name: str, value: Any) -> Prior:
+    """Read MEAN:SD, with the scale after a second colon where it is not the parameter's own."""
+    parts = value.split(":") if isinstance(value, str) else value
+    if isinstance(value, Prior):
+        return value
+    scale = "value"
+    if isinstance(parts, list | tuple) and len(parts) == 3:
+        scale, parts = str(parts[2]).strip(), parts[:2]
+        if scale not in PRIOR_SCALES:
+            raise UsageError(
+                f"--prior {name}={value}: scale {scale!r}. Expected {', '.join(PRIOR_SCALES)}."
+                f"{did_you_mean(scale, PRIOR_SCALES)}"
+            )
+    return Prior(*_two("--prior", name, list(parts) if isinstance(parts, tuple) else parts, PRIOR_FORM), scale)
 
 
 def _two(flag: str, name: str, value: Any, form: str) -> tuple[float, float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.checking.extrapolation import extrapolation
-from cptlaw.errors import DataError
+from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.runs.points import as_points
@@ -18,7 +19,7 @@ from cptlaw.solving import newton
 from cptlaw.solving.objective import Objective
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.answers import ForecastFrame
-from cptlaw.uncertainty.profile import noise, profile
+from cptlaw.uncertainty.profile import noise, profile, profiles
 from cptlaw.units import parse_probability
 
 if TYPE_CHECKING:
@@ -50,7 +51,12 @@ def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
     weights *= groups / weights.sum(axis=1, keepdims=True)
     # Refits start from every optimum in turn: along a flat valley they stay where they start, and so spread over it.
     starts = fit.optima[np.arange(count) % len(fit.optima)]
-    goal = Objective(problem, fit.options.delta, weights=weights[:, run_of_row])
+    # What the priors say is uncertain by their own spread, so each refit has other means.
+    penalty = fit.penalty(problem)
+    if penalty is not None:
+        means = penalty.means + penalty.sds * rng.standard_normal((count, len(penalty.sds)))
+        penalty = replace(penalty, means=means)
+    goal = Objective(problem, fit.options.delta, weights=weights[:, run_of_row], penalty=penalty)
     descent = newton.descend(goal, starts[:, : problem.k], starts[:, problem.k :], iterations=60, tolerance=1e-7)
     return problem.parameters(descent.c, descent.z)
 
@@ -58,9 +64,12 @@ def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
 def noise_draws(fit: Fit, count: int) -> Array:
     """Return draws of the log error of a single measured loss, shape (count,), from the fit's own residuals."""
     residual = -fit.residuals()
-    inflation = math.sqrt(fit.n_points / max(fit.n_points - fit.n_free, 1))
     rng = np.random.default_rng([fit.options.seed, 2])
-    return inflation * rng.choice(residual - residual.mean(), size=count)
+    spread = noise(fit).spread
+    drawn: Array = rng.choice(residual - residual.mean(), size=count)
+    size = float(np.std(residual))
+    # Residuals that are all but zero have no shape to draw from.
+    return drawn * (spread / size) if size > 0.1 * spread else spread * rng.standard_normal(count)
 
 
 def forecast(fit: Fit, rows: Any, interval: float | str | None) -> ForecastFrame:
@@ -149,9 +158,34 @@ def law_and_noise(fit: Fit, frame: pd.DataFrame, interval: float) -> tuple[Array
     return wider * (centre - ends[:, 0]), wider * (ends[:, 1] - centre), wider * measurement_scatter(fit, interval)
 
 
+def log_quantiles(fit: Fit, rows: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+    """Return quantiles of the log loss; see `Fit.log_quantiles`."""
+    frame = fit.completed(rows)
+    _forecastable(fit, frame)
+    asked = np.asarray(probabilities, dtype=float)
+    if asked.ndim != 1 or not np.all((asked > 0) & (asked < 1)):
+        raise UsageError(f"probabilities={probabilities!r}: expected numbers between 0 and 1.")
+    centre = np.log(fit.predict(frame))
+    found = np.repeat(centre[:, None], len(asked), axis=1)
+    coverages = np.abs(2.0 * asked - 1.0)
+    several = sorted({round(float(coverage), 12) for coverage in coverages if coverage > 0})
+    if not several:
+        return found
+    if fit.n_stretches < MIN_RUNS:
+        return np.where(asked == 0.5, found, np.where(asked < 0.5, -np.inf, np.inf))
+    wider = rollout_width(fit)
+    for coverage, ends in zip(several, profiles(fit, frame, several), strict=True):
+        scatter = measurement_scatter(fit, coverage) if measured else 0.0
+        for j in np.flatnonzero(np.isclose(coverages, coverage, atol=1e-11)):
+            side, end = (-1.0, ends[:, 0]) if asked[j] < 0.5 else (1.0, ends[:, 1])
+            found[:, j] = centre + side * wider * np.hypot(end - centre, scatter)
+    return found
+
+
 def measurement_scatter(fit: Fit, interval: float) -> float:
     """Return the half-width in log loss that the noise of one measurement has."""
-    return t_quantile(interval, max(fit.n_points - fit.rank, 1)) * noise(fit).spread
+    scatter = noise(fit)
+    return t_quantile(interval, scatter.freedom) * scatter.spread
 
 
 def rollout_width(fit: Fit) -> float:

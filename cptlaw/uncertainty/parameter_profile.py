@@ -12,7 +12,7 @@ from cptlaw.errors import UsageError
 from cptlaw.laws.calculus import Array, Jet
 from cptlaw.solving import newton
 from cptlaw.solving.identifiability import jacobian
-from cptlaw.solving.objective import Objective
+from cptlaw.solving.objective import Objective, penalty_of
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.profile import design_effects_along, noise
@@ -71,7 +71,8 @@ def parameter_intervals(fit: Fit, interval: float = 0.9) -> pd.DataFrame:
     problem = fit.problem()
     scale = noise(fit).rise * t_quantile(interval, max(fit.n_runs - 1, 1)) ** 2
     effects = design_effects_along(fit, problem, _gradients(fit, problem))
-    limits = fit.objective + scale * effects
+    priors = penalty_of(problem, fit.optima[:1], fit.penalty(problem))
+    limits = fit.objective + priors[0] + scale * effects
     walks = [
         _Walk(fit, problem, name, float(limit))
         for name, limit in zip(problem.free, limits, strict=True)
@@ -180,15 +181,15 @@ class _Walk:
         problem = Problem(self.problem.law, self.problem.x, self.problem.loss, held)
         nearest = np.argsort(np.abs(pool[:, self.column] - value), kind="stable")[:STARTS]
         c, z = _coordinates(problem, pool[nearest])
-        goal = Objective(problem, self.fit.options.delta)
+        goal = Objective(problem, self.fit.options.delta, penalty=self.fit.penalty(problem))
         found = newton.descend(goal, c, z, STEPS, TOLERANCE)
-        best = int(np.argmin(found.objective))
-        if found.objective[best] > self.limit and found.status[best] != newton.CONVERGED:
+        best = int(np.argmin(found.total))
+        if found.total[best] > self.limit and found.status[best] != newton.CONVERGED:
             # Only a descent that settled may refuse a value: bent valleys take many steps.
             found = newton.descend(goal, found.c[[best]], found.z[[best]], MORE_STEPS, TOLERANCE)
             best = 0
         place = problem.parameters(found.c[[best]], found.z[[best]])
-        return bool(found.objective[best] > self.limit), place
+        return bool(found.total[best] > self.limit), place
 
 
 def _coordinates(problem: Problem, places: Array) -> tuple[Array, Array]:

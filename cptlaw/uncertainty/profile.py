@@ -9,7 +9,8 @@ all wanted values of all points are descended side by side.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,9 @@ from numpy.typing import NDArray
 
 from cptlaw.laws.calculus import Array, Positive
 from cptlaw.solving import newton
-from cptlaw.solving.huber import observation_weight
+from cptlaw.solving.huber import FLOOR_ROWS, noise_variance, noise_weight
 from cptlaw.solving.identifiability import jacobian
-from cptlaw.solving.objective import Objective, Pull
+from cptlaw.solving.objective import Objective, Pull, penalty_of
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.student import t_quantile
 
@@ -50,18 +51,23 @@ class Noise:
         of E[psi^2] / E[psi'] for its derivative psi (Huber 1964), corrected for the number of fitted parameters.
     spread
         Standard deviation of one measured log loss around the law.
+    freedom
+        Rows less fitted parameters, and the rows that the floor of the noise counts as.
     """
 
     rise: float
     spread: float
+    freedom: float
 
 
 def noise(fit: Fit) -> Noise:
-    """Estimate the scatter from the residuals of the fit."""
-    residual, delta = fit.residuals(), fit.options.delta
-    correction = fit.n_points / max(fit.n_points - fit.rank, 1)
-    rise = 0.5 * observation_weight(residual, delta, correction)
-    return Noise(rise=max(rise, 1e-24), spread=max(float(np.sqrt(np.mean(residual**2) * correction)), 1e-12))
+    """Estimate the scatter from the residuals of the fit, with a floor that decides where none are left."""
+    residual, free = fit.residuals(), max(fit.n_points - fit.rank, 0)
+    return Noise(
+        rise=0.5 * noise_weight(residual, fit.options.delta, free),
+        spread=math.sqrt(noise_variance(residual, free)),
+        freedom=free + FLOOR_ROWS,
+    )
 
 
 def profile(fit: Fit, frame: pd.DataFrame, probability: float) -> Array:
@@ -106,38 +112,99 @@ class Walked:
 
 def walk(fit: Fit, frame: pd.DataFrame, probability: float) -> Walked:
     """Walk along the profile at each row; see `profile`."""
-    problem = fit.problem()
+    pool = _Pool.of(fit)
+    limits, chosen = pool.walked(frame, probability)
     centre = np.log(fit.predict(frame))
-    x = fit.law.bind(frame, fit.role)
-    scale = noise(fit).rise * t_quantile(probability, max(fit.n_stretches - 1, 1)) ** 2
-    ends = np.column_stack([centre, centre])
-    places = [column.log for column in vars(x).values() if isinstance(column, Positive)]
-    chosen = _spread_out(np.column_stack(places), MOST_WALKS)
-    start = Objective(problem, fit.options.delta).evaluate(fit.optima)["objective"]
-    known = _Known.at_first(problem, fit.optima, start)
-    effects = design_effects(fit, problem, x)
-    limits, own = {}, {}
-    for i in chosen:
-        point = SimpleNamespace(**{name: column[i : i + 1] for name, column in vars(x).items()})
-        limits[i] = scale * float(effects[i])
-        first = len(known.at)
-        known = _walk(fit, point, frame.iloc[[i]], limits[i], known)
-        own[i] = slice(first, len(known.at))
-    # What the data allows holds for all rows, whichever walk met it; what it refuses is known from the row's own walk.
-    losses = _log_losses(fit, known, frame)
-    rises = known.objective - fit.objective
-    for i in range(len(frame)):
-        if i in limits:
-            away = losses[:, i] - centre[i]
-            ends[i] = [centre[i] + side * _reach(side * away, rises, limits[i], own[i]) for side in (-1, 1)]
-        else:
-            allowed = losses[rises <= max(limits.values()), i]
-            ends[i] = [allowed.min(initial=centre[i]), allowed.max(initial=centre[i])]
+    known = pool.known
+    most = float(limits[chosen].max(initial=0.0))
+    rises = known.objective - pool.least
     best = np.array([[fit.params[name] for name in fit.law.parameters]])
-    most = max(limits.values(), default=0.0)
     allowed = rises <= most
     shares = np.clip(rises[allowed] / max(most, 1e-300), 0.0, 1.0)
-    return Walked(ends, np.concatenate([best, known.parameters[allowed]]), np.concatenate([[0.0], shares]))
+    return Walked(
+        pool.ends(frame, centre, limits, chosen),
+        np.concatenate([best, known.parameters[allowed]]),
+        np.concatenate([[0.0], shares]),
+    )
+
+
+def profiles(fit: Fit, frame: pd.DataFrame, probabilities: Sequence[float]) -> Array:
+    """Return `profile` for several probabilities of one walk, the widest, shape (probabilities, n, 2)."""
+    pool, centre = _Pool.of(fit), np.log(fit.predict(frame))
+    widest = max(probabilities)
+    limits, chosen = pool.walked(frame, widest)
+    share = [(pool.quantile(probability) / max(pool.quantile(widest), 1e-300)) ** 2 for probability in probabilities]
+    return np.stack([pool.ends(frame, centre, limits * part, chosen) for part in share])
+
+
+class _Pool:
+    """What walks at any row of a fit have met: kept with the fit, so that a row is walked once for all probabilities.
+
+    Parameters
+    ----------
+    fit
+        The fit.
+    """
+
+    def __init__(self, fit: Fit) -> None:
+        self.fit = fit
+        problem = fit.problem()
+        self.problem = problem
+        self.known = _Known.at_first(Objective(problem, fit.options.delta, penalty=fit.penalty(problem)), fit.optima)
+        self.least = float(self.known.objective[0])
+        self.rise = noise(fit).rise
+        self.own: dict[bytes, slice] = {}
+        self.reached: dict[bytes, float] = {}
+        self.keys: list[bytes] = []
+
+    @classmethod
+    def of(cls, fit: Fit) -> _Pool:
+        """Return the pool that is kept with a fit."""
+        if "pool" not in fit._cache:
+            fit._cache["pool"] = cls(fit)
+        found: _Pool = fit._cache["pool"]
+        return found
+
+    def quantile(self, probability: float) -> float:
+        """Return Student's quantile for the doubt about the law."""
+        return t_quantile(probability, max(self.fit.n_stretches - 1, 1))
+
+    def walked(self, frame: pd.DataFrame, probability: float) -> tuple[Array, NDArray[np.int_]]:
+        """Walk at some rows; return the rise allowed at each row, (n,), and which rows have a walk of their own."""
+        x = self.fit.law.bind(frame, self.fit.role)
+        effects = design_effects(self.fit, self.problem, x)
+        limits = self.rise * self.quantile(probability) ** 2 * effects
+        self.keys = [_key(x, i) for i in range(len(frame))]
+        places = [column.log for column in vars(x).values() if isinstance(column, Positive)]
+        chosen = _spread_out(np.column_stack(places), MOST_WALKS)
+        for i in chosen:
+            key = self.keys[i]
+            if limits[i] <= self.reached.get(key, 0.0) * (1 + 1e-9):
+                continue
+            point = SimpleNamespace(**{name: column[i : i + 1] for name, column in vars(x).items()})
+            first = len(self.known.at)
+            self.known = _walk(self.fit, point, frame.iloc[[i]], self.least + limits[i], self.known)
+            self.own[key], self.reached[key] = slice(first, len(self.known.at)), float(limits[i])
+        with_walk = [i for i, key in enumerate(self.keys) if key in self.own]
+        return limits, np.array(with_walk, dtype=int)
+
+    def ends(self, frame: pd.DataFrame, centre: Array, limits: Array, chosen: NDArray[np.int_]) -> Array:
+        """Return the lower and upper end of the log loss at each row, (n, 2).
+
+        What the data allows holds for all rows, whichever walk met it; what it refuses is known from a row's own walk.
+        """
+        found = np.column_stack([centre, centre])
+        losses, rises = _log_losses(self.fit, self.known, frame), self.known.objective - self.least
+        own = set(chosen.tolist())
+        most = float(limits[chosen].max(initial=0.0))
+        for i in range(len(frame)):
+            if i in own:
+                away, mine = losses[:, i] - centre[i], self.own[self.keys[i]]
+                found[i] = [centre[i] + side * _reach(side * away, rises, limits[i], mine) for side in (-1, 1)]
+            else:
+                allowed = losses[rises <= most, i]
+                found[i] = [allowed.min(initial=centre[i]), allowed.max(initial=centre[i])]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,35 +213,37 @@ class _Known:
 
     Parameters
     ----------
-    problem
-        The law bound to the fitted rows.
+    goal
+        The objective of the data, with the priors.
     at, parameters
         Coordinates and all parameters of the law, one row per place.
     objective
-        The objective of the data there.
+        The objective there, priors included.
     settled
         Whether the descent that ended there had settled.
     """
 
-    problem: Problem
+    goal: Objective
     at: Array
     parameters: Array
     objective: Array
     settled: NDArray[np.bool_]
 
     @classmethod
-    def at_first(cls, problem: Problem, at: Array, objective: Array) -> _Known:
+    def at_first(cls, goal: Objective, at: Array) -> _Known:
         """Begin with optima."""
-        k = problem.k
-        return cls(problem, at, problem.parameters(at[:, :k], at[:, k:]), objective, np.ones(len(at), dtype=bool))
+        k, total = goal.problem.k, goal.evaluate(at)["total"]
+        return cls(goal, at, goal.problem.parameters(at[:, :k], at[:, k:]), total, np.ones(len(at), dtype=bool))
 
     def and_these(self, found: newton.Descent) -> _Known:
         """Add where a descent ended."""
+        at = np.concatenate([found.c, found.z], axis=1)
+        priors = penalty_of(self.goal.problem, at, self.goal.penalty)
         return _Known(
-            self.problem,
-            np.concatenate([self.at, np.concatenate([found.c, found.z], axis=1)]),
-            np.concatenate([self.parameters, self.problem.parameters(found.c, found.z)]),
-            np.concatenate([self.objective, found.objective]),
+            self.goal,
+            np.concatenate([self.at, at]),
+            np.concatenate([self.parameters, self.goal.problem.parameters(found.c, found.z)]),
+            np.concatenate([self.objective, found.objective + priors]),
             np.concatenate([self.settled, found.status == newton.CONVERGED]),
         )
 
@@ -183,6 +252,18 @@ def _log_losses(fit: Fit, known: _Known, frame: pd.DataFrame) -> Array:
     """Return the log losses that known places forecast, (places, n); far out, a law with falling terms may cross 0."""
     losses: Array = np.log(np.maximum(fit.law.predict_many(known.parameters, frame, fit.role), 1e-300))
     return losses
+
+
+def _key(x: SimpleNamespace, row: int) -> bytes:
+    """Return what tells one row of a law's inputs from another: every number that the law reads there."""
+    parts = []
+    for column in vars(x).values():
+        if isinstance(column, Positive | np.ndarray):
+            parts.append(np.ascontiguousarray(getattr(column, "value", column)[row]).tobytes())
+        else:  # whole schedules
+            inside = vars(column[row : row + 1])
+            parts += [np.ascontiguousarray(value).tobytes() for value in inside.values()]
+    return b"|".join(parts)
 
 
 def _spread_out(places: Array, count: int) -> list[int]:
@@ -199,8 +280,11 @@ def _spread_out(places: Array, count: int) -> list[int]:
 
 
 def _walk(fit: Fit, point: SimpleNamespace, row: pd.DataFrame, limit: float, known: _Known) -> _Known:
-    """Walk along the profile at one row, from the places that are known, and return them with the new ones."""
-    problem, k = known.problem, known.problem.k
+    """Walk along the profile at one row, from the places that are known, and return them with the new ones.
+
+    `limit` is the objective up to which a place is allowed.
+    """
+    k = known.goal.problem.k
     centre, first = float(np.log(fit.predict(row))[0]), len(known.at)
     wanted = centre + np.concatenate([-SHIFTS[::-1], SHIFTS])
     for _ in range(1 + REFINEMENTS):
@@ -208,13 +292,12 @@ def _walk(fit: Fit, point: SimpleNamespace, row: pd.DataFrame, limit: float, kno
         # Every wanted value starts from the known place that is best for it, so no step of any walk is lost.
         springs = 0.5 * STIFFNESS * (values - wanted[:, None]) ** 2
         start = known.at[(known.objective + springs).argmin(axis=1)]
-        goal = Objective(problem, fit.options.delta, pull=Pull(point, wanted, STIFFNESS))
+        goal = replace(known.goal, pull=Pull(point, wanted, STIFFNESS))
         known = known.and_these(newton.descend(goal, start[:, :k], start[:, k:], iterations=STEPS, tolerance=TOLERANCE))
         values = _log_losses(fit, known, row)[:, 0]
-        rises = known.objective - fit.objective
         walls = known.settled & (np.arange(len(values)) >= first)
         wanted = np.concatenate(
-            [centre + side * _ask_next(side * (values - centre), rises, walls, limit) for side in (-1, 1)]
+            [centre + side * _ask_next(side * (values - centre), known.objective, walls, limit) for side in (-1, 1)]
         )
         if not len(wanted):
             break

@@ -1,0 +1,121 @@
+"""How far points lie outside fitted rows, in the joint space that a law sees: sizes, tokens, their ratio, compute, ...
+
+A point may lie within the range of every single input and still be far from every run: fitted up to 40 tokens per
+parameter and asked at 320, with sizes and tokens both inside. Every direction is measured in e-folds (a factor of 2.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.laws.base import Law
+from cptlaw.laws.calculus import Array
+
+REPLAY_OFFSET = 0.05  # log(replay + this) is the scale of replay: 0, 0.1, 0.25, 0.5 and 1 are about one e-fold apart
+NOTHING = 2.0  # e-folds below the lowest positive value at which 0 counts
+AREAS = ("s1", "s1_pretrain", "s1_cpt")  # learning-rate areas of curve laws; they stand for tokens
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction of the joint space: a product of powers of columns.
+
+    Parameters
+    ----------
+    name
+        Short name, as learned numbers are kept by.
+    powers
+        Exponent by column.
+    words
+        What a reader calls it.
+    """
+
+    name: str
+    powers: tuple[tuple[str, float], ...]
+    words: str
+
+
+DIRECTIONS = (
+    Direction("n_params", (("n_params", 1.0),), "parameters"),
+    Direction("tokens", (("tokens", 1.0),), "tokens"),
+    Direction("tokens_per_param", (("tokens", 1.0), ("n_params", -1.0)), "tokens per parameter"),
+    Direction("flops", (("tokens", 1.0), ("n_params", 1.0)), "compute (parameters x tokens)"),
+    Direction("ptpp", (("ptpp", 1.0),), "pre-training tokens per parameter"),
+    Direction("pretraining_tokens", (("ptpp", 1.0), ("n_params", 1.0)), "pre-training tokens"),
+    Direction("replay", (("replay", 1.0),), "replay"),
+    Direction("lr_peak", (("lr_peak", 1.0),), "peak learning rate"),
+    *(Direction(name, ((name, 1.0),), f"learning-rate area {name}") for name in AREAS),
+)
+
+
+def directions_of(columns: Iterable[str]) -> tuple[Direction, ...]:
+    """Return the directions that a set of inputs spans."""
+    known = set(columns)
+    return tuple(direction for direction in DIRECTIONS if all(name in known for name, _ in direction.powers))
+
+
+def seen(law: Law, data: pd.DataFrame) -> tuple[Direction, ...]:
+    """Return the directions that a law reads."""
+    return directions_of(name for name in law.inputs if name in data.columns)
+
+
+def unseen(law: Law, data: pd.DataFrame) -> tuple[Direction, ...]:
+    """Return single inputs that the rows know and the law does not read, directly or through schedules."""
+    through: tuple[str, ...] = ()
+    if law.on_curves:
+        through = ("tokens", "lr_peak")
+    if "s1_pretrain" in law.inputs:  # the forward area of pre-training stands for its tokens
+        through = (*through, "ptpp")
+    return tuple(
+        direction
+        for direction in DIRECTIONS
+        if len(direction.powers) == 1
+        and direction.name in data.columns
+        and direction.name not in law.inputs
+        and direction.name not in AREAS
+        and direction.name not in through
+        and bool(data[direction.name].notna().any())
+    )
+
+
+def scaled(fitted: pd.DataFrame, frame: pd.DataFrame, direction: Direction) -> Array:
+    """Return where the rows of `frame` lie along a direction, in e-folds, (n,); nan where a value is missing."""
+    total = np.zeros(len(frame))
+    for name, power in direction.powers:
+        values = frame[name].to_numpy(dtype=float)
+        if name == "replay":
+            total += power * np.log(values + REPLAY_OFFSET)
+            continue
+        own = fitted[name].to_numpy(dtype=float)
+        own = own[own > 0]
+        lowest = float(own.min(initial=np.inf)) if len(own) else 1.0
+        total += power * np.log(np.maximum(values, lowest * np.exp(-NOTHING)))
+    return total
+
+
+def outside(fitted: pd.DataFrame, frame: pd.DataFrame, directions: Iterable[Direction]) -> Array:
+    """Return how many e-folds rows lie outside the fitted range along each direction, shape (n, directions).
+
+    Negative below the range, positive above it, zero within; a value that is missing counts as within.
+    """
+    found = []
+    for direction in directions:
+        known = scaled(fitted, fitted, direction)
+        known = known[np.isfinite(known)]
+        if not len(known) or any(name not in frame.columns for name, _ in direction.powers):
+            found.append(np.zeros(len(frame)))
+            continue
+        at = scaled(fitted, frame, direction)
+        beyond = np.maximum(at - known.max(), 0.0) - np.maximum(known.min() - at, 0.0)
+        found.append(np.where(np.isfinite(beyond) & (np.abs(beyond) > 1e-6), beyond, 0.0))
+    return np.column_stack(found) if found else np.zeros((len(frame), 0))
+
+
+def worst(fitted: pd.DataFrame, frame: pd.DataFrame, directions: Iterable[Direction]) -> Array:
+    """Return the e-folds outside along the worst direction, (n,)."""
+    found: Array = np.abs(outside(fitted, frame, directions)).max(axis=1, initial=0.0)
+    return found

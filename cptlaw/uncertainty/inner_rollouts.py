@@ -1,0 +1,124 @@
+"""Cheap rollouts inside fitted rows: what a law errs by where it is asked beyond the rows that it was fitted on.
+
+All rollouts of a fit are descended side by side, as one problem with rows weighted 0 or 1 and started at the fit, so
+that they cost about as much as one interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cptlaw.checking.distance import Direction, outside, scaled, seen
+from cptlaw.laws.calculus import Array
+from cptlaw.solving import newton
+from cptlaw.solving.objective import Objective
+from cptlaw.solving.problem import Problem
+
+if TYPE_CHECKING:
+    from cptlaw.fitting.fitted_law import Fit
+
+SHARES = (0.4, 0.6, 0.8)  # of the rows that a rollout fits, as far as levels allow
+SPARE = 2  # rows that a rollout fits beyond the free parameters
+SAME_LEVEL = 0.05  # e-folds: tokens are rounded to whole batches
+MOST_ROWS = 300
+STARTS = 2
+STEPS, TOLERANCE = 60, 1e-6
+WITHIN_RUNS = ("tokens", "s1", "s1_cpt")  # directions in which a run itself goes on
+
+
+@dataclass(frozen=True, eq=False)
+class InnerRollouts:
+    """Errors of a law beyond the rows that it was fitted on, one row per forecast.
+
+    Attributes
+    ----------
+    group
+        Number of the rollout, (n,).
+    direction
+        Name of the direction that the rollout was cut along, (n,).
+    distance
+        E-folds outside along each direction that the law reads, (n, directions).
+    error
+        Log forecast minus log loss, (n,).
+    names
+        Names of the directions.
+    """
+
+    group: Array
+    direction: Array
+    distance: Array
+    error: Array
+    names: tuple[str, ...]
+
+
+def cuts(frame: pd.DataFrame, directions: tuple[Direction, ...]) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Return rollouts as pairs of a direction and a mask of the rows to fit; the others lie above."""
+    found: list[tuple[str, NDArray[np.bool_]]] = []
+    run = frame["run"].astype(str).to_numpy()
+    for direction in directions:
+        level = scaled(frame, frame, direction)
+        if not np.isfinite(level).all():
+            continue
+        if direction.name not in WITHIN_RUNS:  # whole runs: the level of a run is its highest
+            level = pd.Series(level).groupby(run).transform("max").to_numpy(dtype=float)
+        edges = np.unique(level)
+        edges = edges[np.append(True, np.diff(edges) > SAME_LEVEL)]
+        if len(edges) < 2:
+            continue
+        code = np.searchsorted(edges, level + 1e-9, side="right") - 1
+        below = np.array([np.mean(code <= i) for i in range(len(edges) - 1)])
+        for last in dict.fromkeys(int(np.abs(below - share).argmin()) for share in SHARES):
+            fit = np.asarray(code <= last)
+            if not any(np.array_equal(fit, other) for _, other in found):
+                found.append((direction.name, fit))
+    return found
+
+
+def inner_rollouts(fit: Fit) -> InnerRollouts:
+    """Roll a fitted law out inside its own rows."""
+    directions = seen(fit.law, fit.data)
+    names = tuple(direction.name for direction in directions)
+    nothing = InnerRollouts(np.zeros(0, int), np.zeros(0, str), np.zeros((0, len(names))), np.zeros(0), names)
+    frame, problem = fit.data, fit.problem()
+    if problem.n > MOST_ROWS:
+        rows = np.unique(np.linspace(0, problem.n - 1, MOST_ROWS).round().astype(int))
+        whole, frame, problem = problem, frame.iloc[rows].reset_index(drop=True), problem.taking(rows)
+        scale = problem.scales(fit.optima[:, problem.k :]) / whole.scales(fit.optima[:, problem.k :])
+        optima = fit.optima.copy()
+        optima[:, : problem.k] *= scale
+    else:
+        optima = fit.optima
+    free = problem.size - len([name for name in problem.free if name in fit.options.restraint.priors])
+    folds = [(name, mask) for name, mask in cuts(frame, directions) if mask.sum() >= free + SPARE]
+    if not folds:
+        return nothing
+    masks = np.array([mask for _, mask in folds], dtype=float)
+    losses = _forecast(fit, problem, optima[:STARTS], masks)
+    group, along, distance, error = [], [], [], []
+    for i, (name, mask) in enumerate(folds):
+        test = ~mask
+        wrong = np.log(np.maximum(losses[i, test], 1e-300)) - problem.log_loss[test]
+        group += [i] * int(test.sum())
+        along += [name] * int(test.sum())
+        distance.append(outside(frame[mask], frame[test], directions))
+        error.append(wrong)
+    return InnerRollouts(np.array(group), np.array(along), np.concatenate(distance), np.concatenate(error), names)
+
+
+def _forecast(fit: Fit, problem: Problem, optima: Array, masks: Array) -> Array:
+    """Return the loss at every row for each rollout, (rollouts, n)."""
+    count, starts = len(masks), len(optima)
+    goal = Objective(problem, fit.options.delta, weights=np.repeat(masks, starts, axis=0), penalty=fit.penalty(problem))
+    at = np.tile(optima, (count, 1))
+    found = newton.descend(goal, at[:, : problem.k], at[:, problem.k :], STEPS, TOLERANCE)
+    best = found.total.reshape(count, starts).argmin(axis=1) + starts * np.arange(count)
+    params = problem.parameters(found.c[best], found.z[best])
+    named = {name: params[:, [i]] for i, name in enumerate(problem.law.parameters)}
+    with np.errstate(over="ignore", divide="ignore"):
+        losses = problem.law.evaluate(problem.law.fitted(named), problem.x)
+    return np.broadcast_to(np.asarray(losses, dtype=float), (count, problem.n))

@@ -1,0 +1,137 @@
+"""Doubt where data says little: saturated fits, priors that count, joint distance, quantiles of one walk."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.checking.distance import directions_of, outside, worst
+from cptlaw.laws import law
+from cptlaw.solving.huber import NOISE_FLOOR, normal_weight
+from cptlaw.uncertainty.inner_rollouts import inner_rollouts
+
+TRUTH = {"E": 1.8, "A": 480.0, "B": 2100.0, "alpha": 0.35, "beta": 0.37}
+FAR = {"n_params": [7e9], "tokens": [1.4e11]}
+
+
+def runs(count, noise=0.004, seed=0):
+    rng = np.random.default_rng(seed)
+    size = 10 ** rng.uniform(8, 9.5, count)
+    frame = pd.DataFrame({"run": [f"r{i}" for i in range(count)], "n_params": size})
+    frame["tokens"] = size * 10 ** rng.uniform(0.7, 2.0, count)
+    return frame.assign(loss=law("chinchilla").predict(TRUTH, frame) * np.exp(noise * rng.standard_normal(count)))
+
+
+def codes(findings):
+    return {(finding.severity, finding.code) for finding in findings}
+
+
+def test_a_saturated_fit_has_width_and_its_priors_count():
+    data = runs(5)
+    free = cl.fit("chinchilla", data, on="target", starts=16)
+    held = cl.fit("chinchilla", data, on="target", starts=16, prior=["E=1.8:0.02", "alpha=0.35:0.1:log"])
+    widths = []
+    for fit in (free, held):
+        row = fit.forecast(FAR).iloc[0]
+        assert row["lo"] < row["loss"] < row["hi"]
+        widths.append(np.log(row["hi"] / row["lo"]))
+    assert fit.prior_weight >= 0.1 * normal_weight(NOISE_FLOOR, law("chinchilla").delta)
+    assert widths[0] > 2 * NOISE_FLOOR
+    assert widths[1] < 0.8 * widths[0]
+    assert abs(held.params["E"] - 1.8) < abs(free.params["E"] - 1.8) + 1e-9
+
+
+def test_fewer_rows_than_parameters_fit_with_priors():
+    priors = ["alpha=0.35:0.3:log", "beta=0.35:0.3:log", "E=0.7:0.2:share", "A=0.15:0.8:share", "B=0.15:0.8:share"]
+    fit = cl.fit("chinchilla", runs(4), on="target", prior=priors)
+    row = fit.forecast(FAR).iloc[0]
+    truth = float(law("chinchilla").predict(TRUTH, pd.DataFrame(FAR))[0])
+    assert row["lo"] < truth < row["hi"]
+    assert 0.2 < fit.params["alpha"] < 0.6
+
+
+def test_draws_and_parameter_ranges_know_the_priors(tmp_path):
+    fit = cl.fit("chinchilla", runs(6), on="target", starts=16, prior={"alpha": (0.3, 0.01), "beta": (0.36, 0.01)})
+    drawn = fit.draws(200)[:, fit.law.parameters.index("alpha")]
+    assert 0.005 < drawn.std() < 0.02
+    again = cl.load_fit(fit.save(tmp_path / "fit.json"))
+    assert again.prior_weight == fit.prior_weight
+    assert again.forecast(FAR)["hi"].tolist() == pytest.approx(fit.forecast(FAR)["hi"].tolist())
+
+
+def test_log_and_share_priors_survive_the_file_and_refuse_nonsense(tmp_path):
+    fit = cl.fit("chinchilla", runs(12), on="target", starts=8, prior=["alpha=0.35:0.3:log", "A=0.1:0.8:share"])
+    again = cl.load_fit(fit.save(tmp_path / "fit.json"))
+    assert again.options.restraint.priors == fit.options.restraint.priors
+    with pytest.raises(cl.UsageError, match="no share of the loss"):
+        cl.fit("chinchilla", runs(12), on="target", prior=["alpha=0.35:0.3:share"])
+    with pytest.raises(cl.UsageError, match="needs a positive mean"):
+        cl.fit("chinchilla", runs(12), on="target", prior=["alpha=-1:0.3:log"])
+    with pytest.raises(cl.UsageError, match="Did you mean 'log'"):
+        cl.fit("chinchilla", runs(12), on="target", prior=["alpha=1:0.3:lg"])
+
+
+def test_quantiles_come_from_one_walk_and_are_the_interval():
+    fit = cl.fit("chinchilla", runs(30), on="target", starts=8)
+    frame = pd.DataFrame({"n_params": [7e9, 7e9], "tokens": [1.4e11, 1e12]})
+    found = np.exp(fit.log_quantiles(frame, [0.05, 0.25, 0.5, 0.75, 0.95]))
+    table = fit.forecast(frame, 0.9)
+    assert found[:, [0, 2, 4]] == pytest.approx(table[["lo", "loss", "hi"]].to_numpy(), rel=1e-12)
+    assert np.all(np.diff(found, axis=1) > 0)
+    fresh = cl.fit("chinchilla", runs(30), on="target", starts=8).forecast(frame, 0.5)
+    assert np.log(found[:, 3] / found[:, 1]) == pytest.approx(np.log(fresh["hi"] / fresh["lo"]), rel=0.1)
+    inner = np.exp(fit.log_quantiles(frame, [0.05, 0.95], measured=False))
+    assert np.all(inner[:, 0] > found[:, 0])
+    assert np.all(inner[:, 1] < found[:, 4])
+
+
+def test_distance_is_joint():
+    fitted = pd.DataFrame({"n_params": [1e8, 1e9, 1e8, 1e9], "tokens": [2e9, 2e10, 4e9, 4e10]})
+    asked = pd.DataFrame({"n_params": [1e8, 3e8], "tokens": [4e10, 9e9]})
+    directions = directions_of(["n_params", "tokens"])
+    found = dict(zip([d.name for d in directions], outside(fitted, asked, directions).T, strict=True))
+    assert found["n_params"].tolist() == [0, 0]
+    assert found["tokens"].tolist() == [0, 0]
+    assert found["tokens_per_param"] == pytest.approx([np.log(10), 0])
+    assert worst(fitted, asked, directions) == pytest.approx([np.log(10), 0])
+
+
+def test_far_in_tokens_per_parameter_is_a_warning_though_both_inputs_are_inside():
+    data = runs(30)
+    data = data[data["tokens"] / data["n_params"] < 40]
+    fit = cl.fit("chinchilla", data, on="target", starts=4)
+    size = float(data["n_params"].min()) * 1.01
+    row = fit.forecast({"n_params": [size], "tokens": [min(200 * size, float(data["tokens"].max()))]}).iloc[0]
+    assert ("warning", "extrapolation") in codes(row["findings"])
+    assert any("tokens per parameter, fitted up to" in finding.message for finding in row["findings"])
+    assert not fit.forecast(data.iloc[[3]]).iloc[0]["findings"]
+
+
+def test_size_and_tokens_that_grew_together_are_named_where_they_are_asked_apart():
+    data = runs(12)
+    data["tokens"] = 20 * data["n_params"] * np.exp(0.02 * np.random.default_rng(1).standard_normal(12))
+    data["loss"] = law("chinchilla").predict(TRUTH, data)
+    fit = cl.fit("chinchilla", data, on="target", starts=4)
+    apart = fit.forecast({"n_params": [5e8], "tokens": [5e8 * 100]}).iloc[0]
+    along = fit.forecast({"n_params": [5e8], "tokens": [5e8 * 20]}).iloc[0]
+    assert ("warning", "confounded-here") in codes(apart["findings"])
+    assert "confounded-here" not in {code for _, code in codes(along["findings"])}
+
+
+def test_an_input_of_one_level_is_an_error_level_finding():
+    data = cl.examples.load("en-fr-pilot")
+    one = cl.fit("ptpp-blind", data, on="target", where="ptpp == 31 and tokens > 0 and replay in (0.1, 0.25, 0.5)")
+    at = {"n_params": [45_936], "tokens": [5e5], "replay": [0.25], "ptpp": [279]}
+    assert ("error", "blind-to-budget") in codes(one.forecast(at).iloc[0]["findings"])
+
+
+def test_rollouts_inside_the_rows_see_a_wrong_form():
+    """Losses of a bent law: the additive one errs further the further it is asked, and its own rollouts show it."""
+    data = runs(60, noise=1e-4)
+    bent = 1.8 + np.sqrt((480 * data["n_params"] ** -0.35) ** 2 + (2100 * data["tokens"] ** -0.37) ** 2)
+    right, wrong = (
+        inner_rollouts(cl.fit("chinchilla", data.assign(loss=loss), on="target", starts=8))
+        for loss in (data["loss"], bent)
+    )
+    assert len(right.error) > 50
+    assert np.sqrt(np.mean(wrong.error**2)) > 5 * np.sqrt(np.mean(right.error**2))
