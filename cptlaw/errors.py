@@ -6,11 +6,31 @@ The command line prints such a message without a traceback and exits with 2.
 from __future__ import annotations
 
 import difflib
+import itertools
+import re
+import reprlib
 from collections.abc import Iterable
+
+# Control characters (a terminal obeys some), line separators, marks that turn the direction of text, lone surrogates.
+_HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_HIDDEN_BUT_LINES = re.compile(_HIDDEN.pattern.replace(r"\x00-\x1f", r"\x00-\x08\x0b-\x1f"))
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 3, 80, 80, 40
+_LONGEST_MESSAGE = 10_000
+_LONGEST_QUOTE = 200
+_MOST_NAMES = 200
+_LONGEST_NAME = 200
 
 
 class CptlawError(Exception):
     """Base of every error that a user can cause or mend."""
+
+    def __init__(self, message: object = "") -> None:
+        # A message quotes names from files, which may be of any length and hold what a terminal would obey.
+        text = str(message)
+        cut = text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]} ..."
+        super().__init__(_HIDDEN_BUT_LINES.sub(_escaped, cut))
 
 
 class DataError(CptlawError):
@@ -35,5 +55,35 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     known
         The names that would have been right.
     """
-    near = difflib.get_close_matches(name, list(known), n=2, cutoff=0.5)
+    if len(name) > _LONGEST_NAME:  # the comparison is quadratic
+        return ""
+    short = [word for word in itertools.islice(known, _MOST_NAMES) if len(word) <= _LONGEST_NAME]
+    near = difflib.get_close_matches(name, short, n=2, cutoff=0.5)
     return f" Did you mean {' or '.join(repr(word) for word in near)}?" if near else ""
+
+
+def shown(value: object) -> str:
+    """Return a value as messages quote it: its `repr`, cut in the middle where it is long.
+
+    Examples
+    --------
+    >>> shown("8.1X"), len(shown("1" * 100_000)) < 100
+    ("'8.1X'", True)
+    """
+    text = _SHORT.repr(value)
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
+
+
+def visible(text: str) -> str:
+    """Return text with what nobody can see, and a terminal may obey, written out.
+
+    Examples
+    --------
+    >>> visible("run\\x1b[31m")
+    'run\\\\x1b[31m'
+    """
+    return _HIDDEN.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape", "surrogatepass").decode("ascii")

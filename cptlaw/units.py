@@ -7,7 +7,7 @@ import numbers
 import re
 from decimal import Decimal
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import UsageError, shown
 
 SUFFIXES = {
     suffix: Decimal(scale)
@@ -22,9 +22,15 @@ SUFFIXES = {
     )
 }
 
-_QUANTITY = re.compile(
-    r"""\s*(?P<number>[+-]?(?:[0-9]+(?:_[0-9]+)*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(?P<suffix>[KkMmGgBbTt%]?)\s*"""
-)
+NUMBER = r"[+-]?(?:[0-9]++(?:_[0-9]++)*+(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
+"""A number without a unit. Its repetitions never give back what they took: text that is none is refused at once."""
+
+UNIT = "[KkMmGgBbTt%]"
+
+LONGEST_QUANTITY = 200
+"""Characters of a quantity; a float64 in full has up to 26, in a spreadsheet's digits perhaps 50."""
+
+_QUANTITY = re.compile(rf"\s*+(?P<number>{NUMBER})\s*+(?P<suffix>{UNIT}?)\s*+")
 
 
 def parse_quantity(text: str | float, what: str = "value") -> float:
@@ -57,23 +63,23 @@ def parse_quantity(text: str | float, what: str = "value") -> float:
     """
     expected = "Expected a number such as 26e9, 8.1B, 517M or 34%."
     if isinstance(text, str):
-        match = _QUANTITY.fullmatch(text)
+        match = _QUANTITY.fullmatch(text) if len(text) <= LONGEST_QUANTITY else None
         if match is None:
-            raise UsageError(f"{what}: {text!r} is not a number. {expected}")
+            raise UsageError(f"{what}: {shown(text)} is not a number. {expected}")
         try:
             # Decimal keeps 8.1B equal to 8.1e9 and 34% equal to 0.34 to the last bit.
             value = float(Decimal(match["number"].replace("_", "")) * SUFFIXES[match["suffix"].upper()])
         except ArithmeticError:  # an exponent beyond all bounds
             value = math.inf
     elif isinstance(text, bool) or not isinstance(text, numbers.Real):
-        raise UsageError(f"{what}: {text!r} is not a number. {expected}")
+        raise UsageError(f"{what}: {shown(text)} is not a number. {expected}")
     else:
         try:
             value = float(text)
         except OverflowError:
             value = math.inf
     if not math.isfinite(value):
-        raise UsageError(f"{what}: {text!r} is not a finite number.")
+        raise UsageError(f"{what}: {shown(text)} is not a finite number.")
     return value
 
 
@@ -92,7 +98,7 @@ def parse_probability(text: str | float, what: str = "probability") -> float:
     """
     value = parse_quantity(text, what)
     if not 0 < value < 1:
-        raise UsageError(f"{what}: {text!r} is no probability between 0 and 1. Expected, for instance, 0.9 or 90%.")
+        raise UsageError(f"{what}: {shown(text)} is no probability between 0 and 1, such as 0.9 or 90%.")
     return value
 
 

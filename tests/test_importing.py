@@ -2,18 +2,21 @@
 
 import json
 import os
+import re
 import sys
 import types
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.cli.import_logs import FORMATS
 from cptlaw.errors import CptlawError, DataError, UsageError
-from cptlaw.importing import READERS
+from cptlaw.importing import READERS, wanted
 from cptlaw.importing.wanted import eval_of, is_eval_loss
 
 
@@ -489,3 +492,60 @@ def test_names_of_losses(metric, counts, name):
     assert is_eval_loss(metric) is counts
     if counts:
         assert eval_of(metric) == name
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.sampled_from(["-", "", "a", "p"]), min_size=2, max_size=4),
+    st.text("ap-/1", max_size=8),
+    st.booleans(),
+)
+def test_names_are_cut_as_by_a_regular_expression(literals, name, is_any):
+    names = [f"any{place}" if is_any and place % 2 else f"f{place}" for place in range(len(literals) - 1)]
+    pattern = literals[0] + "".join(f"{{{field}}}{literal}" for field, literal in zip(names, literals[1:], strict=True))
+    inner = [f"(?P<{field}>{'.*?' if field.startswith('any') else '[^/]+?'})" for field in names]
+    expression = literals[0] + "".join(part + literal for part, literal in zip(inner, literals[1:], strict=True))
+    expected = re.fullmatch(expression, name, re.DOTALL)
+    assert wanted._fields_of(pattern, name) == (expected and expected.groupdict())
+
+
+def test_a_long_name_of_a_run_is_cut_at_once():
+    pattern = "-".join(f"{{any{place}}}" for place in range(9)) + "x"
+    assert wanted._fields_of(pattern, "-" * 4000) is None
+
+
+class TestOddSources:
+    def test_an_empty_file_beside_logs_is_passed_over(self, tmp_path):
+        write(tmp_path / "empty.log", "")
+        write(tmp_path / "odd.txt", "x")
+        write(tmp_path / "metrics.csv", "step,eval_loss\n1,2.5\n")
+        assert len(cl.import_logs(tmp_path, constants={"n_params": "1M"})) == 1
+
+    @pytest.mark.parametrize("content", ["", "x", "{", "[", "\n", "\0", "step", "1,2", "\xff"])
+    @pytest.mark.parametrize(
+        "name", ["a.csv", "a.jsonl", "a.log", "a", "trainer_state.json", "wandb-history.jsonl", "events.out.tfevents.1"]
+    )
+    def test_a_short_file_is_one_message(self, tmp_path, name, content):
+        (tmp_path / name).write_bytes(content.encode("latin-1"))
+        for source in (tmp_path / name, tmp_path):
+            with pytest.raises(CptlawError):
+                cl.import_logs(source, log_format=None)
+
+    @pytest.mark.parametrize("value", ["9" * 400, "1e999", "-1", "NaN", "[[[]]]", '"x"', "{}", "9" * 5000])
+    def test_odd_values_in_logs_are_left_out_or_told(self, tmp_path, value):
+        write(tmp_path / "a.jsonl", f'{{"step": 1, "eval_loss": 2.5}}\n{{"step": {value}, "eval_loss": {value}}}\n')
+        try:
+            assert len(cl.import_logs(tmp_path)) in (1, 2)
+        except CptlawError as error:
+            assert len(str(error)) < 2000  # noqa: PT017  either is right
+
+    def test_nested_logs_end(self, tmp_path):
+        write(tmp_path / "a.jsonl", '{"step": 1, "eval_loss": 2.5, "x": ' + "[" * 5000 + "]" * 5000 + "}\n")
+        with pytest.raises(DataError, match="nested more than"):
+            cl.import_logs(tmp_path)
+
+    def test_logs_with_endless_lines_are_read(self, tmp_path):
+        for piece in ("validation loss at ", "| ", "a", "1", "global_step: ", "step: 1 loss: ", "x: 1", " on"):
+            line = "validation loss at iteration 1 | lm loss value: 2.5E+00 | "
+            write(tmp_path / "a.log", (piece * (200_000 // len(piece)) + "\n") * 3 + line + "\n")
+            assert len(cl.import_logs(tmp_path)) == 1  # quadratic it would be minutes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import DataError
-from cptlaw.findings import Finding
+from cptlaw.errors import CptlawError, DataError, shown
+from cptlaw.findings import SEVERITIES, Finding
 from cptlaw.laws.curve_rows import schedules_from_json, schedules_to_json
+from cptlaw.reading import read_json
 from cptlaw.writing import FIT, write_text
 
 if TYPE_CHECKING:
@@ -74,23 +76,16 @@ def load_fit(path: str | Path) -> Fit:
     from cptlaw.solving.restraint import Restraint
 
     path = Path(path)
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(
-            f"{path}: no such file. A fit is written by `cptlaw fit RUNS --law LAW --on EVAL -o FIT.json`."
-        ) from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(
-            f"{path}: not a readable fit ({error}). Write it again with `cptlaw fit ... -o {path.name}`."
-        ) from None
+    document = _document(path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DataError(f"{path}: this JSON is not a cptlaw fit. Expected a file from `cptlaw fit ... -o FIT.json`.")
-    if document.get("format_version", 0) > FORMAT_VERSION:
+    version = document.get("format_version")
+    if isinstance(version, int | float) and version > FORMAT_VERSION:
         raise DataError(
             f"{path}: written by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw to read it."
         )
     try:
+        _check(document)
         chosen = law(document["law"])
         settings = document["settings"]
         restraint = settings["restraint"]
@@ -98,7 +93,7 @@ def load_fit(path: str | Path) -> Fit:
             law=chosen,
             on=document["on"],
             role=document["role"],
-            params=chosen.check_params(document["params"]),
+            params=_finite(chosen.check_params(document["params"])),
             **{key: document[key] for key in ("objective", "n_points", "n_runs", "status", "n_starts", "n_agree")},
             rank=document["rank"],
             n_free=document["n_free"],
@@ -121,10 +116,60 @@ def load_fit(path: str | Path) -> Fit:
             columns = chosen.attach(fit.data.drop(columns=list(chosen.areas_read)), fit.schedules)
             fit = replace(fit, data=fit.data.assign(**{name: columns[name] for name in chosen.objects}))
         if "draws" in document:
-            fit._cache["draws"] = np.array(document["draws"], dtype=float)
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path}: the fit is damaged ({error!r}). Write it again with `cptlaw fit`.") from None
+            fit._cache["draws"] = _rows_of(document["draws"], len(fit.params))
+        _rows_of(fit.optima, len(fit.params))
+        for name in ("loss", *(name for name in chosen.inputs if name in fit.data)):
+            fit.data[name].to_numpy(dtype=float)
+    except (CptlawError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        what = f"{error!r:.300}" if not isinstance(error, CptlawError) else str(error)
+        raise DataError(f"{path}: the fit is damaged: {what} Write it again with `cptlaw fit`.") from None
     return fit
+
+
+def _document(path: Path) -> Any:
+    try:
+        return read_json(path)
+    except DataError as error:
+        if not path.exists():
+            raise DataError(f"{error} A fit is written by `cptlaw fit RUNS --law LAW --on EVAL -o FIT.json`.") from None
+        raise DataError(f"{error} It is not a readable fit; write it again with `cptlaw fit`.") from None
+
+
+def _check(document: Mapping[str, Any]) -> None:
+    """Refuse values of kinds that no fit holds, which would otherwise surface far from the file."""
+    if document.get("format_version") != FORMAT_VERSION:
+        raise ValueError(f"format_version is {shown(document.get('format_version'))}, not {FORMAT_VERSION}")
+    for name, kind in (("law", str), ("on", str), ("role", str), ("status", str), ("findings", list)):
+        if not isinstance(document[name], kind):
+            raise ValueError(f"{name} is {shown(document[name])}")
+    restraint = document["settings"]["restraint"]
+    for name, value in (
+        ("params", document["params"]),
+        ("restraint", restraint),
+        ("provenance", document["provenance"]),
+    ):
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{name} is {shown(value)}, no mapping")
+    for name in ("n_points", "n_runs", "n_starts", "n_agree", "rank", "n_free"):
+        if not isinstance(document[name], int):
+            raise ValueError(f"{name} is {shown(document[name])}, no whole number")
+    for item in document["findings"]:
+        if item["severity"] not in SEVERITIES or not all(isinstance(value, str) for value in item.values()):
+            raise ValueError(f"findings hold {shown(item)}")
+
+
+def _finite(params: dict[str, float]) -> dict[str, float]:
+    for name, value in params.items():
+        if not math.isfinite(value):
+            raise ValueError(f"the parameter {name} is {value}")
+    return params
+
+
+def _rows_of(values: Any, width: int) -> Any:
+    rows = np.array(values, dtype=float)
+    if rows.size and (rows.ndim != 2 or rows.shape[1] != width):
+        raise ValueError(f"rows of {width} parameters are expected, found the shape {rows.shape}")
+    return rows
 
 
 def _columns(frame: pd.DataFrame) -> dict[str, list[Any]]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from cptlaw.errors import DataError
 from cptlaw.importing.history import flatten
-from cptlaw.runs.file_bytes import read_utf8
+from cptlaw.reading import read_json, read_yaml
 
 NAMES = ("config.json", "args.json", "training_args.json", "config.yaml", "config.yml", "hparams.yaml")
 
@@ -31,18 +29,5 @@ def load_config(path: Path) -> dict[str, object]:
     DataError
         If it is damaged or holds something else.
     """
-    content = read_utf8(path)
-    if path.suffix == ".json":
-        try:
-            value = json.loads(content)
-        except ValueError as error:
-            raise DataError(f"{path}: truncated or not JSON ({error}). Mend it, or move it away.") from None
-    else:
-        import yaml
-
-        try:
-            value = yaml.safe_load(content)
-        except yaml.YAMLError as error:
-            reason = " ".join(str(error).split())
-            raise DataError(f"{path}: not plain YAML ({reason}). Mend it, or move it away.") from None
+    value = read_json(path) if path.suffix == ".json" else read_yaml(path)
     return flatten(value) if isinstance(value, dict) else {}

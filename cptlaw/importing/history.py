@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,10 +86,8 @@ def numbers_of(values: Mapping[str, object]) -> dict[str, float]:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             continue
-        try:
+        with contextlib.suppress(ValueError, OverflowError):  # text, or a whole number beyond all bounds
             found[name] = float(value)
-        except ValueError:
-            continue
     return found
 
 

@@ -141,6 +141,11 @@ def _histories(source: str, log_format: str | None) -> tuple[list[History], tupl
         raise DataError(f"{path}: no such file or folder.{did_you_mean(path.name, beside)} Check the path.")
     reader, found, others = _recognise(path, log_format)
     histories = reader.read(found, path)
+    if not histories:
+        raise DataError(
+            f"{path}: read as {reader.title}, and there is no row in it. Expected a line with names, then rows; was it "
+            f"written to the end?"
+        )
     files = (
         f"{len(found)} file{'s' if len(found) > 1 else ''}, {len(histories)} run{'s' if len(histories) != 1 else ''}"
     )

@@ -9,10 +9,10 @@ from cptlaw.importing.history import History, Record
 from cptlaw.importing.text_log import NUMBER, TextLog, to_number
 
 _VALIDATION = re.compile(r"validation loss at (?P<place>[^|]*?) \| (?P<values>.*value:.*)")
-_ITERATION = re.compile(r"iteration\s+(?P<step>\d+)/\s*\d+ \|(?P<values>.*)")
-_FIELD = re.compile(rf"(?P<name>[^|:]+?):\s*(?P<value>{NUMBER})\s*(?:\||$)")
+_ITERATION = re.compile(r"iteration\s+(?P<step>[0-9]{1,18})/\s*[0-9]+ \|(?P<values>.*)")
+_FIELD = re.compile(rf"(?<![^|:])(?P<name>[^|:]++):\s*(?P<value>{NUMBER})\s*(?:\||$)")
 _SETTING = re.compile(r"^(?:\[[^\]]*\]:?)?\s+(?P<key>\w+) \.{3,} (?P<value>\S.*)$")
-_STEP = re.compile(r"iteration\s+(\d+)")
+_STEP = re.compile(r"iteration\s+([0-9]{1,18})")
 _SET = re.compile(r"\b(?:on|for)\s+(?:the\s+)?(?P<name>.+?)(?:\s+(?:set|data))?\s*$")
 
 
@@ -22,7 +22,7 @@ class MegatronLog(TextLog):
     name = "megatron"
     title = "Megatron-LM log"
     looks_for = "lines such as 'validation loss at iteration 500 | lm loss value: 2.34E+00 | lm loss PPL: ..'"
-    sign = re.compile(r"validation loss at .*\| .*value: |iteration\s+\d+/\s*\d+ \| consumed samples:")
+    sign = re.compile(r"validation loss at [^|]*+\| .*value: |iteration\s+\d+/\s*\d+ \| consumed samples:")
 
     def read(self, found: list[Path], source: Path) -> list[History]:
         """Read each log; a final validation without a number belongs to the last iteration."""
@@ -51,7 +51,7 @@ class MegatronLog(TextLog):
 
 def _losses(place: str, values: str) -> dict[str, float]:
     """Return the losses of a validation line, named after the set that it says it is on."""
-    on = _SET.search(place)
+    on = _SET.search(" ".join(place.split()))
     # Older and newer versions, and the last evaluation, say or leave out that it is the validation set.
     prefix = "" if on is None or on["name"] in ("val", "valid", "validation") else f"{on['name']} "
     return {

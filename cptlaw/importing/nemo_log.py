@@ -12,7 +12,7 @@ from pathlib import Path
 from cptlaw.importing.history import SAMPLES_NAMES, History, Record, first_of
 from cptlaw.importing.text_log import NUMBER, TextLog, to_number
 
-_FIELD = re.compile(rf"(?P<name>[A-Za-z_][\w/.-]*)(?:: |=)(?P<value>{NUMBER})(?=[\s,|\]]|$)")
+_FIELD = re.compile(rf"(?<![\w/.-])(?P<name>[A-Za-z_][\w/.-]*+)(?:: |=)(?P<value>{NUMBER})(?=[\s,|\]]|$)")
 _LINE = re.compile(r"global_step(?:: |=)")
 
 
@@ -38,6 +38,8 @@ class NemoLog(TextLog):
             if not _LINE.search(line):
                 continue
             fields = {field["name"]: to_number(field["value"]) for field in _FIELD.finditer(line)}
+            if "global_step" not in fields:
+                continue
             evals = {name: value for name, value in fields.items() if name.startswith("val")}
             new = {name: value for name, value in evals.items() if shown.get(name) != value}
             shown |= evals

@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import DataError, UsageError
+from cptlaw.errors import DataError, UsageError, shown
 from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, flatten, numbers_of
 from cptlaw.importing.reader import Reader, file_run_name, files_below
-from cptlaw.runs.file_bytes import read_utf8
+from cptlaw.reading import plain_json, read_utf8
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.units import parse_quantity
 
@@ -30,7 +29,9 @@ class PlainTable(Reader):
 
     def find(self, source: Path) -> list[Path]:
         """Return the tables."""
-        return files_below(source, ["*.csv", "*.tsv", "*.jsonl", "*.ndjson", "*.csv.gz", "*.jsonl.gz"])
+        found = files_below(source, ["*.csv", "*.tsv", "*.jsonl", "*.ndjson", "*.csv.gz", "*.jsonl.gz"])
+        # In a folder an empty file says nothing, and is no reason to read nothing at all.
+        return found if source.is_file() else [path for path in found if path.stat().st_size]
 
     def read(self, found: list[Path], source: Path) -> list[History]:
         """Read each table."""
@@ -60,13 +61,13 @@ def json_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], tuple[str,
     rows: list[tuple[int, dict[str, Any]]] = []
     for number, line in lines:
         try:
-            value = json.loads(line)
+            value = plain_json(line)
         except ValueError as error:
             if rows and number == lines[-1][0]:
                 return rows, (f"{path}: the last line (row {number}) is cut off and left out",)
             raise DataError(f"{path}, row {number}: not JSON ({error}). Expected one object per line.") from None
         if not isinstance(value, dict):
-            raise DataError(f"{path}, row {number}: found {line[:60]!r}. Expected one object per line.")
+            raise DataError(f"{path}, row {number}: found {shown(line)}. Expected one object per line.")
         rows.append((number, value))
     return rows, ()
 

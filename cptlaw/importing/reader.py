@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cptlaw.errors import DataError
 from cptlaw.importing.history import History
-from cptlaw.runs.file_bytes import read_utf8
+from cptlaw.reading import read_utf8
 
 
 class Reader(ABC):

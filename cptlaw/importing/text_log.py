@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from cptlaw.errors import DataError
 from cptlaw.importing.reader import Reader, file_run_name, files_below, text_of
 
 ENDINGS = ("*.log", "*.out", "*.txt", "*.err", "*.log.gz")
-NUMBER = r"[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[nN]a[nN]|[+-]?inf"
+NUMBER = r"[+-]?(?:[0-9][0-9,]*+(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?|[nN]a[nN]|[+-]?inf"
+LONGEST_LINE = 4000
+"""Characters; a line of measurements has some hundred, and the patterns look at no more."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -22,13 +25,11 @@ class TextLog(Reader):
     def find(self, source: Path) -> list[Path]:
         """Return the logs that hold such lines."""
         files = [source] if source.is_file() else files_below(source, ENDINGS)
-        return [path for path in files if _is_text(path) and self.sign.search(_plain(path))]
+        return [path for path in files if _is_text(path) and any(self.sign.search(line) for line in _lines(path))]
 
     def lines(self, path: Path) -> Iterator[str]:
         """Yield the lines; what a progress bar has overwritten counts as lines too."""
-        for line in re.split(r"[\r\n]+", _plain(path)):
-            if line.strip():
-                yield line
+        yield from _lines(path)
 
     def run_of(self, path: Path, source: Path) -> str:
         """Return the run's name."""
@@ -45,9 +46,18 @@ def _is_text(path: Path) -> bool:
         return path.name.endswith(ENDINGS[-1][1:])
     if any(path.match(pattern) for pattern in ("*.csv", "*.tsv", "*.json", "*.jsonl", "*.ndjson", "*.parquet")):
         return False
-    with path.open("rb") as file:
-        return b"\x00" not in file.read(4096)
+    try:
+        with path.open("rb") as file:
+            return b"\x00" not in file.read(4096)
+    except OSError:
+        return False
 
 
-def _plain(path: Path) -> str:
-    return _COLOUR.sub("", text_of(path))
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        text = text_of(path)
+    except DataError:  # empty or unreadable: no log of any kind
+        return
+    for line in _COLOUR.sub("", text).replace("\r", "\n").split("\n"):
+        if line and not line.isspace():
+            yield line[:LONGEST_LINE]

@@ -8,8 +8,8 @@ from pathlib import Path
 from cptlaw.importing.history import History, Record
 from cptlaw.importing.text_log import NUMBER, TextLog, to_number
 
-_LINE = re.compile(rf"(?P<kind>validate )?step:\s*(?P<step>\d+)\s+loss:\s*(?P<loss>{NUMBER})(?P<rest>.*)")
-_FIELD = re.compile(rf"(?P<name>[A-Za-z_]+):\s*(?P<value>{NUMBER})(?=\s|$|%|\()")
+_LINE = re.compile(rf"(?P<kind>validate )?step:\s*(?P<step>[0-9]{{1,18}})\s+loss:\s*(?P<loss>{NUMBER})(?P<rest>.*)")
+_FIELD = re.compile(rf"(?<![A-Za-z_])(?P<name>[A-Za-z_]++):\s*(?P<value>{NUMBER})(?=\s|$|%|\()")
 _SIZE = re.compile(r"size:\s*([\d,]+) total parameters")
 
 

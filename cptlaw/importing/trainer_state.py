@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from cptlaw.errors import DataError
 from cptlaw.importing.config_files import config_beside
 from cptlaw.importing.history import History, Record, numbers_of
 from cptlaw.importing.reader import Reader, files_below, run_name
-from cptlaw.runs.file_bytes import read_utf8
+from cptlaw.reading import read_json
 
 _CHECKPOINT = re.compile(r"checkpoint-\d+")
 
@@ -33,7 +32,7 @@ class TrainerState(Reader):
         for path in found:
             folder = path.parent.parent if _CHECKPOINT.fullmatch(path.parent.name) else path.parent
             state = _load(path)
-            reached = float(state.get("global_step") or 0)
+            reached = numbers_of(state).get("global_step", 0.0)
             if folder not in states or reached >= states[folder][0]:
                 states[folder] = (reached, path, state)
         histories = []
@@ -47,12 +46,9 @@ class TrainerState(Reader):
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        state: dict[str, Any] = json.loads(read_utf8(path))
-    except ValueError as error:
-        raise DataError(
-            f"{path}: truncated or not JSON ({error}). Was it written to the end? Copy it again, or remove it: the "
-            f"state of an earlier checkpoint then counts."
-        ) from None
+        state: dict[str, Any] = read_json(path)
+    except DataError as error:
+        raise DataError(f"{error} Without it the state of an earlier checkpoint counts.") from None
     history = state.get("log_history") if isinstance(state, dict) else None
     if not isinstance(history, list) or not all(isinstance(entry, dict) for entry in history):
         raise DataError(f"{path}: no list 'log_history'. Expected the trainer_state.json that the Trainer writes.")

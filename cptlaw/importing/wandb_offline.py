@@ -7,7 +7,6 @@ behind seven bytes of its own. The records are protocol buffers, read with the d
 from __future__ import annotations
 
 import contextlib
-import json
 import struct
 import zlib
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any
 from cptlaw.errors import DataError, UsageError
 from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, flatten, numbers_of
 from cptlaw.importing.reader import Reader, files_below
+from cptlaw.reading import plain_json
 
 MAGIC = b":W&B"
 HEADER = 7  # bytes before the first block's pieces
@@ -95,7 +95,7 @@ def _values(items: Any) -> dict[str, object]:
     for item in items:
         key = "/".join(item.nested_key) if item.nested_key else item.key
         with contextlib.suppress(ValueError):  # a value that is no JSON is no number either
-            values[key] = json.loads(item.value_json)
+            values[key] = plain_json(item.value_json)
     return values
 
 

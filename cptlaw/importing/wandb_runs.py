@@ -8,12 +8,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import DataError, UsageError
+from cptlaw.errors import DataError, UsageError, shown
 from cptlaw.importing.config_files import load_config
 from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, flatten, numbers_of
 from cptlaw.importing.plain_table import json_lines
 from cptlaw.importing.reader import Reader, files_below, run_name
-from cptlaw.runs.file_bytes import read_utf8
+from cptlaw.reading import read_utf8
 
 API = "wandb:"
 _SPREAD = ("__MIN", "__MAX")
@@ -62,7 +62,7 @@ class WandbChart(Reader):
                 values = numbers_of({name: text for name, text in row.items() if name and text})
                 step = first_of(values, STEP_NAMES)
                 if step is None:
-                    raise DataError(f"{path}, row {number}: column Step: found {row.get('Step')!r}. Expected a number.")
+                    raise DataError(f"{path}, row {number}: column Step: found {shown(row.get('Step'))}, no number.")
                 for name, value in values.items():
                     if " - " in name and not name.endswith(_SPREAD):
                         run, _, metric = name.rpartition(" - ")

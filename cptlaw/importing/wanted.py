@@ -61,16 +61,16 @@ class Wanted:
         """
         if self.pattern is None:
             return {}
-        match = _compiled(self.pattern).fullmatch(run)
-        if match is None:
+        found = _fields_of(self.pattern, run)
+        if found is None:
             raise UsageError(
                 f"run {run!r} does not fit --pattern {self.pattern!r}. Expected names such as "
                 f"{_FIELD.sub(_example, self.pattern)!r}; write {{any}} for a part that does not matter."
             )
-        percent = {found["name"] for found in _FIELD.finditer(self.pattern) if found["percent"]}
+        percent = {field["name"] for field in _FIELD.finditer(self.pattern) if field["percent"]}
         return {
             name: _value(name, text + ("%" if name in percent else ""), "--pattern")
-            for name, text in match.groupdict().items()
+            for name, text in found.items()
             if not name.startswith("any")
         }
 
@@ -192,13 +192,43 @@ def _positive(value: object, option: str) -> float | None:
     return number
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
-    parts, at = [], 0
-    for found in _FIELD.finditer(pattern):
-        inner = ".*?" if found["name"].startswith("any") else "[^/]+?"
-        parts += [re.escape(pattern[at : found.start()]), f"(?P<{found['name']}>{inner})"]
-        at = found.end()
-    return re.compile("".join(parts) + re.escape(pattern[at:]), re.DOTALL)
+def _fields_of(pattern: str, name: str) -> dict[str, str] | None:
+    """Return what stands in the place of each field of a pattern, each as short as can be, or ``None``.
+
+    Whether the rest of the name fits is found once for each place, from the right: a regular expression would try all
+    ways to cut the name, exponentially many in the number of fields.
+    """
+    fields = list(_FIELD.finditer(pattern))
+    starts, ends = [0, *(part.end() for part in fields)], [*(part.start() for part in fields), len(pattern)]
+    literals = [pattern[start:end] for start, end in zip(starts, ends, strict=True)]
+    n = len(name)
+    # fits[k][p]: from place p on, the name is literal k and all that follows it.
+    fits = [[name[place:] == literals[-1] for place in range(n + 1)]]
+    cuts: list[list[int]] = []
+    for part, literal in zip(reversed(fields), reversed(literals[:-1]), strict=True):
+        anything = part["name"].startswith("any")
+        cut = [-1] * (n + 2)  # where a field that begins at a place ends at the soonest
+        soonest = -1
+        for place in range(n, -1, -1):
+            if fits[-1][place] and anything:
+                soonest = place
+            if not anything:
+                if place < n and name[place] == "/":
+                    soonest = -1
+                elif place < n and fits[-1][place + 1]:
+                    soonest = place + 1
+            cut[place] = soonest
+        cuts.append(cut)
+        size = len(literal)
+        fits.append([name.startswith(literal, place) and cut[min(place + size, n + 1)] >= 0 for place in range(n + 1)])
+    if not fits[-1][0]:
+        return None
+    found, place = {}, 0
+    for part, literal, cut in zip(fields, literals, reversed(cuts), strict=False):
+        begin = place + len(literal)
+        place = cut[begin]
+        found[part["name"]] = name[begin:place]
+    return found
 
 
 _EXAMPLES = {"n_params": "124M", "ptpp": "31", "replay": "0.25", "seed": "0", "lr_peak": "3e-4", "domain": "fr"}

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError
+from cptlaw.reading import read_utf8
 from cptlaw.runs.convert import MISSING_WORDS
-from cptlaw.runs.file_bytes import read_utf8
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import ROW, RawTable
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from cptlaw.errors import DataError
-from cptlaw.runs.file_bytes import read_utf8
+from cptlaw.errors import DataError, shown
+from cptlaw.reading import plain_json, read_utf8
 from cptlaw.runs.raw_table import ROW, RawTable
 
 _ADVICE = 'Expected one object per line, such as {"run": "a", "eval": "target", "loss": 2.3}.'
@@ -44,7 +44,7 @@ def read_json(path: Path, label: str) -> RawTable:
         raise DataError(f"{label}: no rows. {_ADVICE}")
     for row, record in zip(rows, records, strict=True):
         if not isinstance(record, dict):
-            raise DataError(f"{label}, row {row}: found {str(record)[:60]!r}. {_ADVICE}")
+            raise DataError(f"{label}, row {row}: found {shown(record)}. {_ADVICE}")
     shapes = dict.fromkeys(map(tuple, records))
     names = list(dict.fromkeys(name for shape in shapes for name in shape))
     if not names:
@@ -57,8 +57,8 @@ def read_json(path: Path, label: str) -> RawTable:
 
 def _read_list(content: str, label: str) -> tuple[list[Any], list[int]]:
     try:
-        records = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        records = plain_json(content)
+    except ValueError as error:
         raise DataError(f"{label}: the list is truncated or not JSON ({error}). {_ADVICE}") from None
     return records, list(range(len(records)))
 
@@ -68,17 +68,17 @@ def _read_lines(content: str, label: str) -> tuple[list[Any], list[int]]:
     rows = [row for row, line in enumerate(lines, 1) if line.strip()]
     try:
         # All lines at once, three times as fast; one by one only to find what is wrong.
-        records = json.loads(f"[{','.join(lines[row - 1] for row in rows)}]")
+        records = plain_json(f"[{','.join(lines[row - 1] for row in rows)}]")
         if len(records) == len(rows):
             return records, rows
-    except (ValueError, RecursionError):
+    except ValueError:
         pass
     records = []
     for row in rows:
         line = lines[row - 1]
         try:
-            records.append(json.loads(line))
-        except (ValueError, RecursionError) as error:
+            records.append(plain_json(line))
+        except ValueError as error:
             # What json says of "line 1" is of no help: it sees one line at a time.
             reason = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else str(error)
             if row != rows[-1]:

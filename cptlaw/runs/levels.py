@@ -28,6 +28,29 @@ def same_level(values: npt.ArrayLike, level: float) -> npt.NDArray[np.bool_]:
     return np.abs(array - level) <= RELATIVE_TOLERANCE * abs(level)
 
 
+def among_levels(values: npt.ArrayLike, levels: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Return where ``values`` equal one of some ``levels`` up to rounding.
+
+    Parameters
+    ----------
+    values
+        Numbers, shape (n,).
+    levels
+        Finite numbers, shape (k,), k >= 1.
+
+    Examples
+    --------
+    >>> among_levels([0.3, 0.1 + 0.2, 0.31, float("nan")], [0.3, 0.5]).tolist()
+    [True, True, False, False]
+    """
+    array, known = np.asarray(values, dtype=np.float64), np.unique(np.asarray(levels, dtype=np.float64))
+    above = np.searchsorted(known, array)
+    # The level that a value equals is the next one above or below it.
+    near = (known[np.minimum(above, len(known) - 1)], known[np.maximum(above - 1, 0)])
+    found = [np.abs(array - level) <= RELATIVE_TOLERANCE * np.abs(level) for level in near]
+    return np.asarray(found[0] | found[1], dtype=np.bool_)
+
+
 def distinct_levels(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the sorted levels among ``values``, missing ones left out.
 

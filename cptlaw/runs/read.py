@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError, UsageError
+from cptlaw.reading import STDIN, existing_file
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
-from cptlaw.runs.file_bytes import STDIN, existing_file
 from cptlaw.runs.json_file import read_json
 from cptlaw.runs.naming import Naming, name_columns
 from cptlaw.runs.parquet_file import read_parquet

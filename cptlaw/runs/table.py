@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.errors import DataError, UsageError, did_you_mean, shown
 from cptlaw.result import Line, as_html, as_text
 from cptlaw.runs.fingerprint import fingerprint
 from cptlaw.runs.naming import missing_column
@@ -146,7 +146,7 @@ class Runs:
             return self._keep(mask)
         columns = {name: find_column(self.frame, name) for name in condition.columns}
         levels = "; ".join(f"{name}: {describe_levels(found)}" for name, found in columns.items() if found is not None)
-        raise UsageError(f"{self.label}: no row answers {query!r}. Of {len(self)} rows, the levels are {levels}.")
+        raise UsageError(f"{self.label}: no row answers {shown(query)}. Of {len(self)} rows, the levels are {levels}.")
 
     def on(self, eval: str) -> Runs:
         """Return the rows of one eval.

@@ -24,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.runs.levels import same_level
+from cptlaw.errors import UsageError, did_you_mean, shown, visible
+from cptlaw.runs.levels import among_levels
 from cptlaw.runs.schema import canonical_name
-from cptlaw.units import parse_quantity
+from cptlaw.units import NUMBER, UNIT, parse_quantity
 
 Mask = npt.NDArray[np.bool_]
 
@@ -37,14 +37,17 @@ DEEPEST_NESTING = 50
 DERIVED = {"atpp": ("tokens", "n_params"), "flops": ("n_params", "tokens")}
 """Columns that are computed from others where a table does not hold them."""
 
+LONGEST_FILTER = 100_000
+"""Characters of a query: room for some thousand names of runs."""
+
 _TOKEN = re.compile(
-    r"""
+    rf"""
       (?P<space>\s+)
     | (?P<text>"[^"]*"|'[^']*')
-    | (?P<number>[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[KkMmGgBbTt%]?(?![\w.%]))
+    | (?P<number>{NUMBER}{UNIT}?+(?![\w.%]))
     | (?P<operator>==|!=|<=|>=|<|>)
     | (?P<mark>[(),])
-    | (?P<name>[^\W\d][\w.]*|`[^`]+`)
+    | (?P<name>[^\W\d][\w.]*+|`[^`]+`)
     """,
     re.VERBOSE,
 )
@@ -120,8 +123,10 @@ class Joined(Condition):
         """Return the joined masks, see `Condition.mask`."""
         # Every part is computed, so that a slip in any of them is told whatever the rows are.
         join = np.logical_and if self.word == "and" else np.logical_or
-        masks = [part.mask(frame) for part in self.parts]
-        return np.asarray(join.reduce(masks), dtype=np.bool_)
+        mask = self.parts[0].mask(frame)
+        for part in self.parts[1:]:
+            mask = np.asarray(join(mask, part.mask(frame)), dtype=np.bool_)
+        return mask
 
 
 @dataclass(frozen=True)
@@ -144,7 +149,9 @@ class Comparison(Condition):
         column = find_column(frame, self.column)
         if column is None:
             known = [str(name) for name in frame.columns]
-            self._fail(f"no column {self.column!r}.{did_you_mean(self.column, known)} Columns: {', '.join(known)}.")
+            self._fail(
+                f"no column {shown(self.column)}.{did_you_mean(self.column, known)} Columns: {', '.join(known)}."
+            )
         is_number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
         if column.isna().all():
             return np.zeros(len(frame), dtype=np.bool_)
@@ -155,9 +162,11 @@ class Comparison(Condition):
     def _mask_of_numbers(self, values: npt.NDArray[np.float64]) -> Mask:
         for value in self.values:
             if isinstance(value, str):
-                self._fail(f"column {self.column!r} holds numbers, {value!r} is text. Write a number without quotes.")
+                self._fail(
+                    f"column {shown(self.column)} holds numbers, {shown(value)} is text. Write a number without quotes."
+                )
         levels = [level for level in self.values if isinstance(level, float)]
-        equal = np.logical_or.reduce([same_level(values, level) for level in levels])
+        equal = among_levels(values, levels)
         if self.operator in ("==", "in"):
             return np.asarray(equal, dtype=np.bool_)
         if self.operator in ("!=", "not in"):
@@ -168,10 +177,12 @@ class Comparison(Condition):
     def _mask_of_text(self, column: pd.Series) -> Mask:
         for value in self.values:
             if not isinstance(value, str):
-                shown = f"{value:g}"
-                self._fail(f'column {self.column!r} holds text and {shown} is a number. Write it in quotes: "{shown}".')
+                text = f"{value:g}"
+                self._fail(
+                    f'column {shown(self.column)} holds text and {text} is a number. Write it in quotes: "{text}".'
+                )
         if self.operator in ("<", "<=", ">", ">="):
-            self._fail(f"column {self.column!r} holds text, which has no order here. Use ==, !=, in or not in.")
+            self._fail(f"column {shown(self.column)} holds text, which has no order here. Use ==, !=, in or not in.")
         if pd.api.types.is_bool_dtype(column):
             column = column.map({True: "True", False: "False"})
         equal = column.isin(list(self.values)).to_numpy(dtype=np.bool_)
@@ -312,7 +323,7 @@ class _Parser:
             return Comparison(name, operator, (self._value(),), self.query, column.position)
         operator = "not in" if self._take_if("not") else "in"
         if not self._take_if("in"):
-            self._fail(f"expected one of == != < <= > >= in, 'not in' after {name!r}, found {self._shown()}.")
+            self._fail(f"expected one of == != < <= > >= in, 'not in' after {shown(name)}, found {self._shown()}.")
         if not self._take_if("("):
             self._fail(f"expected '(' and a list of values after 'in', found {self._shown()}.")
         values = [self._value()]
@@ -332,18 +343,18 @@ class _Parser:
             try:
                 value = parse_quantity(token.text)
             except (UsageError, ArithmeticError):  # the latter from an exponent beyond all bounds
-                self._fail(f"{token.text} is not a finite number.")
+                self._fail(f"{_cut(token.text)} is not a finite number.")
             self.next += 1
             return value
         if token.kind == "name":
             # Show the whole word that was meant, dashes and all, not its first piece alone.
-            word = re.match(r"[^\s(),]+", self.query[token.position :])
-            shown = word.group() if word else token.text
-            self._fail(f'expected a number or text in quotes, found unquoted {shown}. Write "{shown}".')
+            word = re.compile(r"[^\s(),]+").match(self.query, token.position)
+            text = _cut(word.group() if word else token.text)
+            self._fail(f'expected a number or text in quotes, found unquoted {text}. Write "{text}".')
         self._fail(f"expected a number or text in quotes, found {self._shown()}.")
 
     def _shown(self) -> str:
-        return "the end" if self._token.kind == "end" else self._token.text
+        return "the end" if self._token.kind == "end" else _cut(self._token.text)
 
     def _hint_for_chain(self) -> str:
         chained = self._token.kind == "operator"
@@ -360,6 +371,11 @@ class _Parser:
 def _tokenize(query: str) -> list[_Token]:
     if not isinstance(query, str) or not query.strip():
         raise UsageError("The filter is empty. Expected a filter such as 'ptpp <= 31 and replay in (0.1, 0.25)'.")
+    if len(query) > LONGEST_FILTER:
+        raise UsageError(
+            f"The filter has {len(query):,} characters, more than the {LONGEST_FILTER:,} that are read. Add a column "
+            f"to the table that says which rows are meant, and filter by that."
+        )
     tokens: list[_Token] = []
     position = 0
     while position < len(query):
@@ -376,7 +392,14 @@ def _tokenize(query: str) -> list[_Token]:
     return [*tokens, _Token("end", "", len(query))]
 
 
+def _cut(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
 def _error(message: str, query: str, position: int) -> UsageError:
-    # A tab or line break before the caret would shift it.
-    flat = re.sub(r"\s", " ", query)
-    return UsageError(f"In the filter: {message}\n    {flat}\n    {' ' * position}^")
+    # A tab or line break before the caret would shift it; of a long filter the part around it is enough.
+    first, last = max(0, position - 80), position + 80
+    before, after = "..." if first else "", "..." if last < len(query) else ""
+    flat = visible(re.sub(r"\s", " ", query[first:last]))
+    shift = len(before) + len(visible(re.sub(r"\s", " ", query[first:position])))
+    return UsageError(f"In the filter: {message}\n    {before}{flat}{after}\n    {' ' * shift}^")

@@ -8,13 +8,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.errors import UsageError, did_you_mean, shown
 from cptlaw.schedules.shapes import NEEDS_DECAY, SHAPES, WITH_DECAY, WITH_END, Array, Stretch
 from cptlaw.units import parse_quantity
 
 PhaseName = Literal["pretrain", "cpt"]
 PHASES: tuple[PhaseName, ...] = ("pretrain", "cpt")
 FILE = "file"
+
+MOST_STEPS = 20_000_000
+"""Steps of a phase: each has a rate in memory. The longest runs that were published have some millions."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,13 @@ class Phase:
     def __post_init__(self) -> None:
         if self.phase not in PHASES:
             raise UsageError(
-                f"phase: {self.phase!r} is unknown. Expected pretrain or cpt.{did_you_mean(str(self.phase), PHASES)}"
+                f"phase: {shown(self.phase)} is unknown. Expected pretrain or cpt."
+                f"{did_you_mean(str(self.phase), PHASES)}"
             )
         if self.schedule not in SHAPES and self.schedule != FILE:
             known = (*SHAPES, FILE)
             raise UsageError(
-                f"schedule: {self.schedule!r} is unknown. Expected one of {', '.join(known)}."
+                f"schedule: {shown(self.schedule)} is unknown. Expected one of {', '.join(known)}."
                 f"{did_you_mean(str(self.schedule), known)}"
             )
         if (self.schedule == FILE) != (self.points is not None):
@@ -94,7 +98,7 @@ class Phase:
                 object.__setattr__(self, "steps", int(self.points[0][-1]))
         steps = _whole(self.steps, "steps")
         if steps < 1:
-            raise UsageError(f"steps: {self.steps!r}: expected one optimiser step or more.")
+            raise UsageError(f"steps: {shown(self.steps)}: expected one optimiser step or more.")
         object.__setattr__(self, "steps", steps)
         for name in ("warmup", "decay"):
             object.__setattr__(self, name, _share_or_whole(getattr(self, name), name, steps))
@@ -107,7 +111,9 @@ class Phase:
         if self.tokens_per_step is not None:
             tokens = parse_quantity(self.tokens_per_step, "tokens_per_step")
             if not tokens > 0:
-                raise UsageError(f"tokens_per_step: {self.tokens_per_step!r}: expected a positive number, such as 4M.")
+                raise UsageError(
+                    f"tokens_per_step: {shown(self.tokens_per_step)}: expected a positive number, such as 4M."
+                )
             object.__setattr__(self, "tokens_per_step", tokens)
         self._check_together()
 
@@ -195,7 +201,11 @@ class Phase:
 def _whole(value: Any, name: str) -> int:
     number = parse_quantity(value, name)
     if number != math.floor(number) or number < 0:
-        raise UsageError(f"{name}: {value!r}: expected a whole number of optimiser steps, such as 20000 or 20K.")
+        raise UsageError(f"{name}: {shown(value)}: expected a whole number of optimiser steps, such as 20000 or 20K.")
+    if number > MOST_STEPS:
+        raise UsageError(
+            f"{name}: {shown(value)}: a phase has at most {MOST_STEPS:,} optimiser steps. Are tokens meant?"
+        )
     return int(number)
 
 
@@ -212,16 +222,16 @@ def _share_or_whole(value: Any, name: str, steps: int) -> int:
             raise UsageError(f"{error} A share of the steps is written with its sign, such as 10%.") from None
     share = parse_quantity(value, name)
     if not 0 <= share <= 1:
-        raise UsageError(f"{name}: {value!r}: expected 0% to 100% of the steps.")
+        raise UsageError(f"{name}: {shown(value)}: expected 0% to 100% of the steps.")
     return round(share * steps)
 
 
 def _rate(value: Any, name: str) -> float:
     if _is_share(value):
-        raise UsageError(f"{name}: {value!r}: expected a learning rate, such as 2e-4.")
+        raise UsageError(f"{name}: {shown(value)}: expected a learning rate, such as 2e-4.")
     rate = parse_quantity(value, name)
     if not 0 <= rate < 100:
-        raise UsageError(f"{name}: {value!r}: expected a learning rate, such as 2e-4.")
+        raise UsageError(f"{name}: {shown(value)}: expected a learning rate, such as 2e-4.")
     return rate
 
 
@@ -230,7 +240,7 @@ def _share_or_rate(value: Any, name: str, peak: float | None) -> float:
     if not _is_share(value):
         return _rate(value, name)
     if peak is None:
-        raise UsageError(f"{name}: {value!r} is a share of the peak, but the phase gives no peak.")
+        raise UsageError(f"{name}: {shown(value)} is a share of the peak, but the phase gives no peak.")
     return parse_quantity(value, name) * peak
 
 

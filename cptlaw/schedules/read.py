@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.errors import DataError, UsageError, did_you_mean, shown
+from cptlaw.reading import existing_file, read_document
 from cptlaw.runs.csv_file import read_csv
-from cptlaw.runs.file_bytes import existing_file, read_utf8
 from cptlaw.runs.schema import canonical_name
 from cptlaw.schedules.phase import FILE, Phase
 from cptlaw.schedules.schedule import Schedule
@@ -52,34 +51,11 @@ def read_schedules(path: str | Path) -> dict[str, Schedule]:
     >>> read_schedules(file)
     {'run-a': Schedule(pretrain 2000 steps wsd peak 0.0002)}
     """
-    file = existing_file(Path(path))
-    content = read_utf8(file).decode("utf-8")
-    if file.suffix.lower() in (".yaml", ".yml"):
-        found = _load_yaml(content, file)
-    elif file.suffix.lower() == ".json":
-        try:
-            found = json.loads(content)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{file}: not JSON ({error}). Mend it, or copy it again if it is truncated.") from None
-    else:
-        raise DataError(f"{file}: a schedules file ends in .yaml, .yml or .json. Rename it.")
+    file = Path(path)
+    found = read_document(file)
     if not isinstance(found, Mapping) or not found:
         raise DataError(f"{file}: expected each run's name with a list of its phases, such as 'run-a: [{_EXAMPLE}]'.")
     return {str(run): _schedule(phases, f"{file}, run {run!r}", file.parent) for run, phases in found.items()}
-
-
-def _load_yaml(content: str, file: Path) -> Any:
-    import yaml
-
-    try:
-        return yaml.safe_load(content)
-    except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        line = f", line {where.line + 1}" if where is not None else ""
-        problem = getattr(error, "problem", None) or "it cannot be read"
-        raise DataError(f"{file}{line}: not YAML ({problem}). Expected lines such as '- {_EXAMPLE}'.") from None
-    except RecursionError:
-        raise DataError(f"{file}: not YAML (nested without end).") from None
 
 
 def _schedule(phases: Any, where: str, folder: Path) -> Schedule:
@@ -94,11 +70,13 @@ def _schedule(phases: Any, where: str, folder: Path) -> Schedule:
 
 def _phase(item: Any, where: str, folder: Path) -> Phase:
     if not isinstance(item, Mapping):
-        raise DataError(f"{where}: found {item!r}. Expected a phase such as {_EXAMPLE}.")
+        raise DataError(f"{where}: found {shown(item)}. Expected a phase such as {_EXAMPLE}.")
     values = {str(key): value for key, value in item.items()}
     for key in values:
         if key not in _KEYS:
-            raise DataError(f"{where}: unknown key {key!r}.{did_you_mean(key, _KEYS)} Known are {', '.join(_KEYS)}.")
+            raise DataError(
+                f"{where}: unknown key {shown(key)}.{did_you_mean(key, _KEYS)} Known are {', '.join(_KEYS)}."
+            )
     values = {key: value for key, value in values.items() if value is not None}
     if "file" in values:
         values["points"] = _points(folder / str(values["file"]), where)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from cptlaw.errors import CptlawError, DataError, did_you_mean
+from cptlaw.errors import CptlawError, DataError, did_you_mean, shown
 from cptlaw.units import parse_quantity
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ class Fields:
 
     def __init__(self, value: Any, where: str):
         if not isinstance(value, Mapping):
-            raise DataError(f"{where}: found {value!r}. Expected a mapping, as in `name: value`, one per line.")
+            raise DataError(f"{where}: found {shown(value)}. Expected a mapping, as in `name: value`, one per line.")
         self._left, self._known, self.where = dict(value), list[str](), where
 
     def __contains__(self, name: str) -> bool:
@@ -62,7 +62,7 @@ class Fields:
         """Refuse fields that nobody took: a slip in a name must not be passed over."""
         for name in self._left:
             raise DataError(
-                f"{self.where}: there is no field {name!r}.{did_you_mean(str(name), self._known)} "
+                f"{self.where}: there is no field {shown(name)}.{did_you_mean(str(name), self._known)} "
                 f"Known here: {', '.join(self._known)}."
             )
 
@@ -76,7 +76,7 @@ def count(value: Any, where: str) -> int:
     """Return a whole number of 0 or more."""
     found = parse_quantity(value, where)
     if found < 0 or found != int(found):
-        raise DataError(f"{where}: found {value!r}. Expected a whole number, 0 or more.")
+        raise DataError(f"{where}: found {shown(value)}. Expected a whole number, 0 or more.")
     return int(found)
 
 
@@ -84,7 +84,7 @@ def positive(value: Any, where: str) -> float:
     """Return a number above 0."""
     found = parse_quantity(value, where)
     if found <= 0:
-        raise DataError(f"{where}: found {value!r}. Expected a number above 0.")
+        raise DataError(f"{where}: found {shown(value)}. Expected a number above 0.")
     return found
 
 
@@ -92,7 +92,7 @@ def fraction(value: Any, where: str) -> float:
     """Return a share from 0 to 1."""
     found = parse_quantity(value, where)
     if not 0 <= found <= 1:
-        raise DataError(f"{where}: found {value!r}. Expected a share from 0 to 1, such as 0.25 or 25%.")
+        raise DataError(f"{where}: found {shown(value)}. Expected a share from 0 to 1, such as 0.25 or 25%.")
     return found
 
 
@@ -104,14 +104,14 @@ def exact_share(value: float) -> str:
 def text(value: Any, where: str) -> str:
     """Return a text."""
     if not isinstance(value, str) or not value:
-        raise DataError(f"{where}: found {value!r}. Expected a text.")
+        raise DataError(f"{where}: found {shown(value)}. Expected a text.")
     return value
 
 
 def flag(value: Any, where: str) -> bool:
     """Return true or false."""
     if not isinstance(value, bool):
-        raise DataError(f"{where}: found {value!r}. Expected true or false.")
+        raise DataError(f"{where}: found {shown(value)}. Expected true or false.")
     return value
 
 
@@ -138,7 +138,7 @@ def named(convert: Callable[[Any, str], T]) -> Callable[[Any, str], dict[str, T]
 
     def read(value: Any, where: str) -> dict[str, T]:
         if not isinstance(value, Mapping) or not value:
-            raise DataError(f"{where}: found {value!r}. Expected names with their values, one per line.")
+            raise DataError(f"{where}: found {shown(value)}. Expected names with their values, one per line.")
         return {str(name): convert(item, f"{where}: {name}") for name, item in value.items()}
 
     return read
@@ -149,7 +149,9 @@ def choice(*known: str) -> Callable[[Any, str], str]:
 
     def read(value: Any, where: str) -> str:
         if value not in known:
-            raise DataError(f"{where}: found {value!r}.{did_you_mean(str(value), known)} Known: {', '.join(known)}.")
+            raise DataError(
+                f"{where}: found {shown(value)}.{did_you_mean(str(value), known)} Known: {', '.join(known)}."
+            )
         return str(value)
 
     return read

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.reading import existing_file, parse_yaml, read_utf8
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.training import fields as read
 from cptlaw.training.fields import Fields
@@ -41,16 +42,9 @@ def load_sweep(path: str | Path) -> Sweep:
     DataError
         If the file is not usable: the message names the place in it, what was found and what was expected.
     """
-    import yaml
-
-    path = Path(path)
-    try:
-        content = path.read_text(encoding="utf-8")
-        value = yaml.safe_load(content)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: not YAML ({' '.join(str(error).split())}).") from None
+    path = existing_file(Path(path))
+    content = read_utf8(path).decode("utf-8")
+    value = parse_yaml(content, str(path))
     try:
         return _Recipe(Fields(value, path.name), path).sweep(content)
     except UsageError as error:
