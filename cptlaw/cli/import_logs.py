@@ -10,8 +10,10 @@ import click
 from cptlaw.cli import options
 from cptlaw.cli.output import show_json, show_next
 
-FORMATS = ("trainer", "mlflow", "mlflow-db", "wandb", "wandb-file", "tensorboard", "megatron", "nemo", "torchtitan")
-FORMATS += ("wandb-chart", "table")
+FORMATS = (
+    *("trainer", "mlflow", "mlflow-db", "wandb", "wandb-file", "tensorboard"),
+    *("megatron", "nemo", "torchtitan", "wandb-chart", "table"),
+)
 
 
 @click.command("import")

@@ -1,0 +1,178 @@
+"""The answer to a user's question: what to train, what to expect, how sure that is, and what to run next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cptlaw.answering.words import likelihood
+from cptlaw.answering.words import percent as as_percent
+from cptlaw.findings import Finding
+from cptlaw.result import Line, Result, Table, plain
+from cptlaw.units import format_percent, format_quantity
+
+WORDS = {"max-forgetting": "forgetting within its limit", "max-target-loss": "target loss within its limit"}
+
+
+@dataclass(frozen=True, repr=False)
+class Answer(Result):
+    """What to train and what to expect. Attributes are the promised JSON keys.
+
+    Attributes
+    ----------
+    question, kind
+        What was asked, in words; the plan that answers it.
+    feasible
+        Whether a mix keeps the limits with the probability that was asked.
+    replay, tokens, atpp, flops
+        The mix: share of the source corpus, adaptation tokens with replay, tokens per parameter, 6 N D. ``None`` where
+        infeasible.
+    lr_peak
+        Peak rate, where the runs vary it.
+    target_loss, source_loss, forgetting
+        What to expect, each with ``_lo`` and ``_hi``; nats per token, and a share of `base_source_loss`.
+    target_gain
+        Without runs: by which share the target loss falls below the base model's; low end, middle, high end.
+    probabilities
+        Limit -> probability that it holds under this mix.
+    laws
+        Eval, law and weight of what was fitted.
+    without_risk
+        The mix if each limit need hold only as often as not.
+    blocking, best_reachable
+        Where infeasible: the limit that cannot be kept, and the best values in reach.
+    next_runs
+        The runs worth buying next.
+    findings, evidence
+        What to doubt, the worst first; where the numbers come from.
+    steps
+        The commands that repeat each step.
+    """
+
+    question: str
+    kind: str
+    feasible: bool
+    replay: float | None = None
+    tokens: float | None = None
+    atpp: float | None = None
+    flops: float | None = None
+    lr_peak: float | None = None
+    target_loss: float | None = None
+    target_loss_lo: float | None = None
+    target_loss_hi: float | None = None
+    source_loss: float | None = None
+    source_loss_lo: float | None = None
+    source_loss_hi: float | None = None
+    forgetting: float | None = None
+    forgetting_lo: float | None = None
+    forgetting_hi: float | None = None
+    base_source_loss: float | None = None
+    target_gain: tuple[float, float, float] | None = None
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    risk: float | None = None
+    laws: tuple[Mapping[str, Any], ...] = ()
+    without_risk: Mapping[str, Any] | None = None
+    blocking: str | None = None
+    best_reachable: Mapping[str, float | None] | None = None
+    next_runs: tuple[Mapping[str, Any], ...] = ()
+    findings: tuple[Finding, ...] = ()
+    evidence: tuple[Mapping[str, Any], ...] = ()
+    steps: tuple[str, ...] = ()
+    options: Table | None = None
+    rule_of_thumb: str | None = None
+
+    @property
+    def title(self) -> str:
+        """What was asked."""
+        return self.question
+
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, the mix first."""
+        lines = [("answer", self._advice())]
+        if self.feasible:
+            if self.target_loss is not None:
+                lines.append(("target loss", f"{self._span('target_loss')} nats per token"))
+            elif self.target_gain is not None:
+                low, middle, high = (as_percent(value) for value in self.target_gain)
+                lines.append(("target loss", f"falls by {middle} of the base model's ({low} to {high})"))
+            if self.forgetting is not None:
+                lines.append(
+                    ("forgetting", f"{self._span('forgetting', percent=True)} of the base model's source loss")
+                )
+            elif self.source_loss is not None:
+                lines.append(("source loss", f"{self._span('source_loss')} nats per token"))
+        lines += [(_of(name), likelihood(value)) for name, value in self.probabilities.items()]
+        if self.without_risk is not None and self.probabilities:
+            lines.append(("price of doubt", self._price()))
+        if self.rule_of_thumb is not None:
+            lines.append(("rule of thumb", self.rule_of_thumb))
+        if self.laws:
+            lines.append(("from", self._laws()))
+        elif self.evidence:
+            count = len({entry["study"] for entry in self.evidence})
+            lines.append(("from", f"{count} studies of others (--json lists them); no run of yours"))
+        if self.next_runs:
+            lines.append(("run next", self._next()))
+        return lines
+
+    @property
+    def tables(self) -> list[Table]:
+        """What each replay would do, where no run was given."""
+        return [] if self.options is None else [self.options]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the promised JSON keys."""
+        found: dict[str, Any] = plain(self)
+        del found["options"]
+        return found
+
+    def _advice(self) -> str:
+        if not self.feasible:
+            best = (self.best_reachable or {}).get("forgetting" if self.blocking == "max-forgetting" else "target_loss")
+            reach = "" if best is None else f"; the best in reach is {self._value(self.blocking or '', best)}"
+            return f"no mix keeps {self.blocking} with {format_percent(self.risk or 0.5)} probability{reach}"
+        mix = f"train on {format_quantity(self.tokens or 0, 3)} tokens"
+        if self.replay is not None:
+            mix += f", {format_percent(self.replay, 3)} of them replay"
+        if self.lr_peak is not None:
+            mix += f", peak rate {self.lr_peak:.3g}"
+        return f"{mix} ({self.atpp:.3g} tokens per parameter, {self.flops:.2g} FLOPs)"
+
+    def _value(self, name: str, value: float) -> str:
+        return format_percent(value, 3) if "forgetting" in name else f"{value:.4g}"
+
+    def _span(self, name: str, percent: bool = False) -> str:
+        values = [getattr(self, name + end) for end in ("", "_lo", "_hi")]
+        show = as_percent if percent else "{:.4g}".format
+        middle, low, high = ("not bounded" if value is None else show(value) for value in values)
+        return f"{middle} ({low} to {high})"
+
+    def _price(self) -> str:
+        other = self.without_risk or {}
+        if other.get("tokens") is None:
+            return "without risk there is no mix either"
+        mix = f"{format_quantity(other['tokens'], 3)} tokens"
+        if other.get("replay") is not None:
+            mix += f", {format_percent(other['replay'], 3)} replay"
+        return f"as good as a coin toss would be {mix}"
+
+    def _laws(self) -> str:
+        by_eval: dict[str, list[str]] = {}
+        for entry in sorted(self.laws, key=lambda entry: -entry["weight"]):
+            if entry["weight"] >= 0.05:
+                by_eval.setdefault(entry["on"], []).append(f"{entry['law']} {format_percent(entry['weight'], 2)}")
+        return "; ".join(f"{on}: {', '.join(parts[:3])}" for on, parts in by_eval.items())
+
+    def _next(self) -> str:
+        shown = []
+        for cell in self.next_runs[:3]:
+            mix = f"{format_quantity(cell['tokens'], 3)} tokens at {format_percent(cell['replay'], 3)} replay"
+            model = f"{format_quantity(cell['n_params'], 3)}"
+            shown.append(f"{model} on {mix}")
+        return "; ".join(shown)
+
+
+def _of(name: str) -> str:
+    return WORDS.get(name, name)

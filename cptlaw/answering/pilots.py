@@ -1,0 +1,85 @@
+"""Pilot runs as files: a recipe that `cptlaw sweep` trains, and a manifest a run for any other trainer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cptlaw.errors import DataError
+from cptlaw.units import format_quantity
+from cptlaw.writing import bytes_kind, json_kind, write_text
+
+RECIPE = "pilots.yaml"
+FIRST_LINE = "# Pilot runs of a base model of "
+PILOTS = bytes_kind("a recipe of pilots", FIRST_LINE.encode())
+PILOT = json_kind("the manifest of a pilot", "cptlaw-pilot")
+MODEL = "PATH_OR_NAME_OF_YOUR_BASE_MODEL"
+SOURCE, TARGET = "PATH_TO_TEXT_LIKE_ITS_PRETRAINING/*.jsonl", "PATH_TO_TEXT_OF_THE_NEW_DOMAIN/*.jsonl"
+
+
+def write_pilots(cells: Sequence[Mapping[str, Any]], folder: str | Path) -> list[Path]:
+    """Write pilots to a folder: ``pilots.yaml`` and ``pilot-1.json``, ``pilot-2.json``, ..
+
+    Parameters
+    ----------
+    cells
+        Runs with n_params, ptpp, replay, tokens and flops.
+    folder
+        Made where it does not exist; files in it that are not ours are not touched.
+
+    Raises
+    ------
+    DataError
+        If there is no run to write, or the folder cannot be made.
+    """
+    if not cells:
+        raise DataError(f"{folder}: there are no runs to write as pilots.")
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{place}: the folder cannot be made ({error.strerror or error}).") from None
+    written = [write_text(place / RECIPE, recipe(cells), PILOTS)]
+    for number, cell in enumerate(cells, 1):
+        manifest = {
+            "format": "cptlaw-pilot",
+            "run": f"pilot-{number}",
+            **{key: cell[key] for key in sorted(cell) if key != "gain"},
+        }
+        written.append(write_text(place / f"pilot-{number}.json", json.dumps(manifest, indent=1) + "\n", PILOT))
+    return written
+
+
+def recipe(cells: Sequence[Mapping[str, Any]]) -> str:
+    """Return the recipe of the pilots, with what only the user knows in capitals."""
+    blocks = [
+        {
+            "source": "source",
+            "target": "target",
+            "replay": float(cell["replay"]),
+            "tokens": int(cell["tokens"]),
+            "schedules": {"schedule": "constant", "peak": 3e-5, "warmup": 50},
+        }
+        for cell in cells
+    ]
+    document = {
+        "name": "pilots",
+        "text": {"source": {"files": SOURCE}, "target": {"files": TARGET}},
+        "tokenizer": {"pretrained": MODEL},
+        "context": 1024,
+        "batch": 64,
+        "precision": "bf16",
+        "models": {"base": {"pretrained": MODEL, "ptpp": float(cells[0]["ptpp"])}},
+        "adapt": blocks,
+    }
+    size = format_quantity(float(cells[0]["n_params"]), 4)
+    return (
+        f"{FIRST_LINE}{size} parameters. Put in what stands in capitals and the peak rate of the\n"
+        "# run that you plan, then: cptlaw sweep pilots.yaml --dry-run\n"
+        "# Afterwards: cptlaw answer sweep/runs.csv, with the same question.\n"
+        + yaml.safe_dump(document, sort_keys=False, width=100)
+    )

@@ -1,0 +1,111 @@
+"""What a user asks, read once: the model, what may be spent, what must be kept, and how sure that must be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cptlaw.errors import UsageError
+from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN
+from cptlaw.units import format_percent, format_quantity, parse_probability, parse_quantity
+
+RISK = 0.8
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question in raw parameters, raw tokens and FLOPs.
+
+    Parameters
+    ----------
+    n_params, ptpp
+        The model, and the pre-training tokens per parameter of its base model.
+    tokens, target_tokens, budget
+        What may be spent: adaptation tokens in all, unique tokens of the target corpus, or FLOPs. At most one.
+    max_forgetting
+        Highest relative rise of the source loss above the base model's.
+    max_target_loss
+        Highest target loss, nats per token.
+    base_source_loss
+        The base model's source loss where no run measured it.
+    risk
+        Probability with which each limit shall hold.
+    """
+
+    n_params: float
+    ptpp: float | None = None
+    tokens: float | None = None
+    target_tokens: float | None = None
+    budget: float | None = None
+    max_forgetting: float | None = None
+    max_target_loss: float | None = None
+    base_source_loss: float | None = None
+    risk: float = RISK
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Question:
+        """Read a question from numbers or from texts such as ``"8B"`` and ``"2%"``.
+
+        Raises
+        ------
+        UsageError
+            If a value cannot be read, makes no sense, or two say what may be spent.
+        """
+        read = {
+            name: _positive(value, name)
+            for name, value in given.items()
+            if value is not None and name not in ("risk", "max_forgetting")
+        }
+        if "n_params" not in read:
+            raise UsageError("answer needs the size of the model: --n-params 8B (n_params= in the library).")
+        spent = [name for name in ("tokens", "target_tokens", "budget") if name in read]
+        if len(spent) > 1:
+            flags = " and ".join(_flag(name) for name in spent)
+            raise UsageError(f"{flags} each say what may be spent. Give one of them.")
+        if (forgetting := given.get("max_forgetting")) is not None:
+            read["max_forgetting"] = parse_quantity(forgetting, "max_forgetting (--max-forgetting)")
+        if (risk := given.get("risk")) is not None:
+            read["risk"] = parse_probability(risk, "risk (--risk)")
+        return cls(**read)
+
+    @property
+    def kind(self) -> str:
+        """The plan that answers it: limited-data, trade-off or min-tokens."""
+        if self.target_tokens is not None:
+            return "limited-data"
+        return "min-tokens" if self.tokens is None and self.budget is None else "trade-off"
+
+    @property
+    def spendable(self) -> float | None:
+        """Adaptation tokens that may be spent, replay included, where that does not depend on the replay."""
+        return self.budget / (FLOPS_PER_PARAMETER_TOKEN * self.n_params) if self.budget is not None else self.tokens
+
+    @property
+    def text(self) -> str:
+        """The question in words."""
+        model = f"a model of {format_quantity(self.n_params, 4)} parameters"
+        if self.ptpp is not None:
+            model += f", pre-trained on {self.ptpp:g} tokens per parameter"
+        what = {
+            "limited-data": f"with {format_quantity(self.target_tokens or 0, 4)} tokens of the new domain",
+            "trade-off": f"on {format_quantity(self.spendable or 0, 4)} tokens",
+            "min-tokens": "on as few tokens as will do",
+        }[self.kind]
+        limits = []
+        if self.max_forgetting is not None:
+            limits.append(f"forgetting at most {format_percent(self.max_forgetting)}")
+        if self.max_target_loss is not None:
+            limits.append(f"target loss at most {self.max_target_loss:g}")
+        return f"How to continue {model}, {what}" + (f"; {', '.join(limits)}" if limits else "")
+
+
+def _positive(value: Any, name: str) -> float:
+    number = parse_quantity(value, f"{name} ({_flag(name)})")
+    if number <= 0:
+        raise UsageError(f"{name} ({_flag(name)}): {value!r}. Expected a number above 0.")
+    return number
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

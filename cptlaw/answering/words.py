@@ -1,0 +1,42 @@
+"""Probabilities in words, so that a coin toss never reads like advice."""
+
+from __future__ import annotations
+
+from cptlaw.units import format_percent
+
+# Upper end of each range, and what is said of probabilities in it.
+SCALE = (
+    (0.05, "almost certainly not"),
+    (0.25, "unlikely"),
+    (0.4, "less likely than not"),
+    (0.6, "a coin toss"),
+    (0.75, "more likely than not"),
+    (0.9, "likely"),
+    (0.975, "very likely"),
+    (1.0, "almost certain"),
+)
+
+
+def percent(value: float) -> str:
+    """Return a share as a percentage of two digits, whole ones from ten on.
+
+    Examples
+    --------
+    >>> percent(0.0312), percent(1.784), percent(-0.002)
+    ('3.1%', '178%', '-0.2%')
+    """
+    return f"{100 * value:.0f}%" if abs(value) >= 0.0995 else format_percent(value, 2)
+
+
+def likelihood(probability: float) -> str:
+    """Return a probability in words, with the number behind them.
+
+    Examples
+    --------
+    >>> likelihood(0.5), likelihood(0.8), likelihood(0.999)
+    ('a coin toss (50%)', 'likely (80%)', 'almost certain (above 99%)')
+    """
+    words = next(words for top, words in SCALE if probability <= top)
+    if probability > 0.99:
+        return f"{words} (above 99%)"
+    return f"{words} ({'below 1%' if probability < 0.01 else format_percent(round(probability, 2))})"
