@@ -238,15 +238,15 @@ def _prior(name: str, value: Any) -> Prior:
     parts = value.split(":") if isinstance(value, str) else value
     if isinstance(value, Prior):
         return value
-    scale = "value"
+    scale, pair = "value", value
     if isinstance(parts, list | tuple) and len(parts) == 3:
-        scale, parts = str(parts[2]).strip(), parts[:2]
+        scale, pair = str(parts[2]).strip(), list(parts[:2])
         if scale not in PRIOR_SCALES:
             raise UsageError(
                 f"--prior {name}={value}: scale {scale!r}. Expected {', '.join(PRIOR_SCALES)}."
                 f"{did_you_mean(scale, PRIOR_SCALES)}"
             )
-    return Prior(*_two("--prior", name, list(parts) if isinstance(parts, tuple) else parts, PRIOR_FORM), scale)
+    return Prior(*_two("--prior", name, pair, PRIOR_FORM), scale)
 
 
 def _two(flag: str, name: str, value: Any, form: str) -> tuple[float, float]:
