@@ -239,7 +239,7 @@ def finding_lines(findings: Iterable[Finding], verbose: bool = False, how: str =
 
 def on_terminal(answer: Result, verbose: bool = False, quiet: bool = False, how: str = "") -> Iterator[Any]:
     """Yield an answer as what rich prints: with colour, and wrapped at the width of the window."""
-    from rich import box
+    from rich.padding import Padding
     from rich.table import Table as Grid
     from rich.text import Text
 
@@ -255,14 +255,14 @@ def on_terminal(answer: Result, verbose: bool = False, quiet: bool = False, how:
     for table in answer.tables:
         if not table.rows:
             continue
-        listed = Grid(box=box.SIMPLE_HEAD, pad_edge=True, header_style="bold")
+        listed = Grid(box=None, padding=(0, 2, 0, 0), header_style="bold")
         for name, right in zip(table.columns, table.aligned, strict=True):
-            listed.add_column(Text(name), justify="right" if right else "left", overflow="fold")
+            listed.add_column(Text(name), justify="right" if right else "left", overflow="fold", no_wrap=right)
         for row in table.rows:
             listed.add_row(*(Text(cell) for cell in row))
         yield Text("")
         yield from ([Text(f"  {table.caption}")] if table.caption else [])
-        yield listed
+        yield Padding(listed, (0, 0, 0, 2))
         yield from ([Text(f"  {table.note}", style="dim")] if table.note else [])
     if not quiet and answer.findings:
         yield Text("")

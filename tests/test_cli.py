@@ -134,11 +134,11 @@ def test_forecast_at_and_from_file(call, fits, tmp_path):
         ("b", "source"),
     ]
     assert found[0]["loss"] == point["loss"]
-    code, out, err = call("forecast", str(fits / "target.json"), "--points", str(points), "--interval", "0.5")
+    code, out, _ = call("forecast", str(fits / "target.json"), "--points", str(points), "--interval", "0.5", "-v")
     assert code == 0
     assert "25%" in out
-    assert "50% interval of a measured loss" in err
-    assert "profile of the objective along the forecast" in err
+    assert "50% interval of a measured loss" in out
+    assert "profile of the objective along the forecast" in out
 
 
 def test_json_is_all_of_stdout_and_notes_go_to_stderr(call, tmp_path):

@@ -118,12 +118,15 @@ def test_the_next_command_keeps_what_was_said(call, runs_csv):
     where = "tokens <= 10B or n_params > 1M"
     rows = ("--on", "target", "--where", where, "--fix", "alpha=0.35")
     _, _, err = call("check", runs_csv, "--law", "chinchilla", *rows)
-    assert f"next: cptlaw fit {runs_csv} --law chinchilla --on target --where '{where}' --fix alpha=0.35" in err
+    assert (
+        f"next: cptlaw fit {runs_csv} --law chinchilla --on target --where '{where}' --fix alpha=0.35 -o target.json"
+        in err
+    )
     _, _, err = call(
         *("compare", runs_csv, "--laws", "chinchilla", "--on", "target", "--starts", "8"),
         *("--fit-where", "n_params < 1B", "--test-where", "n_params == 1B"),
     )
-    assert "--law chinchilla --where 'n_params < 1B' -o FIT.json" in err
+    assert "--law chinchilla --where 'n_params < 1B' -o target.json" in err
 
 
 def test_every_verb_prints_one_json_object(call, tmp_path):

@@ -105,7 +105,7 @@ def test_other_runs_whose_schedule_cannot_be_read_are_left_out_and_said(log, fou
     late = curve("b", PLAN, "source", np.arange(2000, 8001, 500)).assign(lr=1e-4)
     said = cl.forecast_run(pd.concat([log, late], ignore_index=True), {"a": PLAN})
     assert said.points["loss"].tolist() == found.points["loss"].tolist()
-    assert "others-unread" in {finding.code for finding in said.all_findings}
+    assert "others-unread" in {finding.code for finding in said.findings}
 
 
 def test_the_loss_of_an_open_base_model_is_no_row_of_the_curve(log):
@@ -151,16 +151,16 @@ def test_a_training_from_scratch():
 def test_another_rate_than_planned_is_said(log):
     planned = PLAN.lr[PLAN.n_pretrain + log["step"]]
     said = cl.forecast_run(log.assign(lr=planned), {"a": PLAN})
-    assert "other-rate" not in {finding.code for finding in said.all_findings}
+    assert "other-rate" not in {finding.code for finding in said.findings}
     said = cl.forecast_run(log.assign(lr=0.5 * planned), {"a": PLAN})
-    assert "other-rate" in {finding.code for finding in said.all_findings}
+    assert "other-rate" in {finding.code for finding in said.findings}
 
 
 def test_one_loss_alone_is_said(log, found):
     alone = cl.forecast_run(log[log["eval"] == "target"], {"a": PLAN})
     assert alone.points["loss"].tolist() == found.points["loss"].tolist()[1:]
-    assert [finding.code for finding in alone.findings] == ["one-loss"]
-    assert not found.findings
+    assert [finding.code for finding in alone.of_table] == ["one-loss"]
+    assert not found.of_table
 
 
 def test_of_several_runs_those_with_a_longer_plan_are_forecast(log, found):
@@ -170,7 +170,7 @@ def test_of_several_runs_those_with_a_longer_plan_are_forecast(log, found):
     said = cl.forecast_run(several, {"a": PLAN, "b": PLAN})
     assert list(said.points["run"]) == ["a", "a"]
     assert said.points["loss"].tolist() == found.points["loss"].tolist()
-    assert [finding.code for finding in said.findings] == ["no-schedule"]
+    assert [finding.code for finding in said.of_table] == ["no-schedule"]
 
 
 def test_losses_of_base_models_without_a_step_are_no_rows_of_a_curve(log, found):
@@ -242,7 +242,7 @@ class TestCommandLine:
         code, said = self.run(capsys, "forecast", "--run", "log.csv", "--schedules", "plan.json", "--interval", "0.5")
         assert not code
         assert "40%" in said.out
-        assert "0.5 interval" in said.err
+        assert "50% interval of a loss measured" in said.out
 
     @pytest.mark.parametrize(
         ("words", "says"),

@@ -55,10 +55,13 @@ def main(arguments: list[str] | None = None) -> Any:
 
     A user's mistake ends with one message and exit code 2, an interrupt with exit code 130; neither with a traceback.
     """
-    from cptlaw.cli import app, import_logs, plan, report, sealing, suggest, sweep, verbs
+    from cptlaw.cli import app, fits, forecasts, import_logs, plan, reference, report, sealing, suggest, sweep
 
     for command in (
-        *verbs.VERBS[:4],
+        fits.check,
+        fits.fit,
+        fits.compare,
+        forecasts.forecast,
         sealing.register,
         sealing.score,
         plan.plan,
@@ -67,7 +70,9 @@ def main(arguments: list[str] | None = None) -> Any:
         app.app,
         import_logs.import_logs,
         sweep.sweep,
-        *verbs.VERBS[4:],
+        reference.laws,
+        fits.given,
+        reference.example,
     ):
         cli.add_command(command)
     try:

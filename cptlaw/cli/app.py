@@ -15,6 +15,7 @@ from cptlaw.cli import options
 @click.option("--where", metavar="Q", help="Filter of the rows to fit that the page opens with.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=int, default=8050, show_default=True, help="Port to listen on; 0 takes any free one.")
+@options.loudness
 def app(runs: str | None, where: str | None, host: str, port: int, **rest: Any) -> None:
     """Open a page to play with: drop a table, fit, move sliders, watch forecast, map and plan.
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cptlaw.cli import options
-from cptlaw.cli.output import show_json, show_next
+from cptlaw.cli.output import show_json, show_next, show_notes
+
+if TYPE_CHECKING:
+    from cptlaw.runs import Runs
 
 FORMATS = (
-    *("trainer", "mlflow", "mlflow-db", "wandb", "wandb-file", "tensorboard"),
-    *("megatron", "nemo", "torchtitan", "wandb-chart", "table"),
+    *("trainer", "mlflow", "mlflow-db", "wandb", "wandb-file", "tensorboard", "megatron", "nemo", "torchtitan"),
+    *("wandb-chart", "table"),
 )
 
 
@@ -80,12 +82,19 @@ def import_logs(
         config=pairs(config, "--config", "COLUMN=KEY, as in seed=seed"),
         **rest,
     )
-    for note in runs.notes:
-        click.echo(f"note: {note}", err=True)
+    show_notes(runs.notes)
     if as_json:
         counted = {"rows": len(runs), "runs": int(runs.frame["run"].nunique()), "evals": list(runs.evals)}
         show_json({"path": output, **counted, "columns": list(runs.frame.columns), "notes": list(runs.notes)})
         return
     click.echo(repr(runs))
     on = "target" if "target" in runs.evals else runs.evals[0]
-    show_next(f"cptlaw check {shlex.quote(output)} --law LAW --on {shlex.quote(on)}")
+    show_next(["cptlaw", "check", output, "--law", _law_for(runs), "--on", on])
+
+
+def _law_for(runs: Runs) -> str:
+    """Return a law that reads no more than the table has."""
+    from cptlaw.laws import law
+
+    has = {name for name in runs.frame.columns if runs.frame[name].notna().any()}
+    return next((name for name in ("ptpp-gate", "dcpt-l3") if set(law(name).inputs) <= has), "chinchilla")

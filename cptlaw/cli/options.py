@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cptlaw.cli import complete
+from cptlaw.cli.output import VERBOSITY, show_notes
 from cptlaw.errors import UsageError
 from cptlaw.units import parse_quantity
 
@@ -34,7 +35,20 @@ def quantity(context: click.Context, option: click.Parameter, text: str | None) 
     return None if text is None else parse_quantity(text, option.opts[0])
 
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
+def _loudness(context: click.Context, option: click.Parameter, given: bool) -> None:
+    if given:
+        context.meta[VERBOSITY] = 1 if "-v" in option.opts else -1
+
+
+# Kept in the context, not handed to the verb: how much is said is decided where an answer is printed.
+loudness = several(
+    click.option("-v", "--verbose", is_flag=True, expose_value=False, callback=_loudness, help="Every finding."),
+    click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_loudness, help="The answer alone."),
+)
+as_json = several(
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout."),
+    loudness,
+)
 strict = click.option("--strict", is_flag=True, help="End with exit code 4 if a finding is an error.")
 seed = click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed; the same seed repeats the output."
@@ -71,11 +85,24 @@ reading = several(
 table = several(click.argument("runs", type=click.Path()), reading)
 
 rows = several(
-    click.option("--on", required=True, metavar="EVAL", help="The eval whose loss is meant, by name or by role."),
+    click.option(
+        "--on",
+        required=True,
+        metavar="EVAL",
+        shell_complete=complete.evals,
+        help="The eval whose loss is meant, by name or by role.",
+    ),
     click.option("--where", metavar="Q", help="Keep these rows, as in 'ptpp <= 31 and replay in (0.1, 0.25)'."),
 )
 
-law = click.option("--law", "law_name", required=True, metavar="LAW", help="A law; `cptlaw laws` lists them.")
+law = click.option(
+    "--law",
+    "law_name",
+    required=True,
+    metavar="LAW",
+    shell_complete=complete.laws,
+    help="A law; `cptlaw laws` lists them.",
+)
 
 search = several(
     click.option(
@@ -150,7 +177,7 @@ def _inputs_given() -> list[str]:
     return found
 
 
-def same_rows(*but: str, **others: str | None) -> str:
+def same_rows(*but: str, **others: str | None) -> list[str]:
     """Return what was given of RUNS and the options that choose its rows and the law, for the next command.
 
     Parameters
@@ -160,18 +187,36 @@ def same_rows(*but: str, **others: str | None) -> str:
     others
         Options to say besides, or in the place of what was given.
     """
+    return _same([name for name in SAME if name not in but], others)
+
+
+def same_command(**others: str | None) -> list[str]:
+    """Return the command as it was given, with other options besides: to be run again."""
+    context = click.get_current_context()
+    given = [
+        str(parameter.name)
+        for parameter in context.command.params
+        if context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
+    ]
+    return [*context.command_path.split(), *_same(given, others)]
+
+
+def _same(names: Collection[str], others: Mapping[str, str | None]) -> list[str]:
     context = click.get_current_context()
     words: list[str] = []
     for parameter in context.command.params:
         name = str(parameter.name)
-        if name in but or name in others or name not in SAME:
+        if name not in names or name in others or parameter.opts[0].removeprefix("--") in others:
             continue
         given = context.params.get(name)
+        if isinstance(parameter, click.Option) and parameter.is_flag:
+            words += [parameter.opts[0] if given else parameter.secondary_opts[0]]
+            continue
         for value in given if isinstance(given, tuple) else () if given is None else (given,):
             words += [str(value)] if isinstance(parameter, click.Argument) else [parameter.opts[0], str(value)]
     for name, text in others.items():
-        words += [] if text is None else [f"--{name}", text]
-    return shlex.join(words)
+        words += [] if text is None else ["-o" if name == "output" else f"--{name}", text]
+    return words
 
 
 def read_table(runs: str, options: dict[str, Any]) -> Runs:
@@ -182,8 +227,7 @@ def read_table(runs: str, options: dict[str, Any]) -> Runs:
     wide = options.pop("losses")
     losses = dict(_pair(text, "--losses", "fr=fr_loss") for text in wide.split(",")) if wide else None
     table = read_runs(runs, columns=columns or None, losses=losses, **{key: options.pop(key) for key in TABLE_OPTIONS})
-    for note in table.notes:
-        click.echo(f"note: {note}", err=True)
+    show_notes(table.notes)
     return table
 
 

@@ -1,9 +1,8 @@
-"""How results reach the terminal: text or one JSON object on stdout, everything else on stderr."""
+"""How answers reach the terminal: the answer or one JSON object on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,49 +10,84 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cptlaw.findings import Finding
+from cptlaw.commands import command_line
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from cptlaw.findings import Finding
+    from cptlaw.result import Result
 
 FOUND_ERRORS = 4
 INFEASIBLE = 3
+VERBOSITY = "cptlaw.verbosity"  # where a command keeps -q (-1) and -v (1)
+MORE = "-v shows all"
 
 
-def plain(value: Any) -> Any:
-    """Turn a value into what JSON can hold: findings to objects, numbers without a value to null."""
-    if isinstance(value, Finding):
-        return value.to_dict()
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if hasattr(value, "item") and not isinstance(value, (str, bytes)):  # a NumPy number
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+def verbosity() -> int:
+    """Return -1 under -q, 1 under -v, else 0."""
+    context = click.get_current_context(silent=True)
+    return 0 if context is None else int(context.meta.get(VERBOSITY, 0))
+
+
+def show(found: Result, as_json: bool = False, following: str | Iterable[str] = "", strict: bool = False) -> None:
+    """Print an answer, name the next command, and end with the exit code that the answer asks for.
+
+    Parameters
+    ----------
+    found
+        The answer.
+    as_json
+        Whether it is printed as one JSON object.
+    following
+        The next command, as words or as a line.
+    strict
+        Whether a finding of severity error ends with exit code 4.
+    """
+    if as_json:
+        click.echo(found.to_json())
+    else:
+        show_text(found)
+        if following:
+            show_next(following)
+    if not getattr(found, "feasible", True):
+        sys.exit(INFEASIBLE)
+    stop_on_errors(found.findings, strict)
+
+
+def show_text(found: Result) -> None:
+    """Print an answer: in colour and at the width of the window on a terminal, plain in a pipe."""
+    from cptlaw.result import finding_lines, on_terminal
+
+    verbose, quiet = verbosity() > 0, verbosity() < 0
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        for part in on_terminal(found, verbose, quiet, MORE):
+            console.print(part)
+        return
+    lines = finding_lines(found.findings, verbose, MORE)
+    click.echo(found.summary(verbose=verbose, quiet=True))
+    if lines and not quiet:
+        click.echo("\n" + "\n".join(lines))
 
 
 def show_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout."""
+    from cptlaw.result import plain
+
     click.echo(json.dumps(plain(value), indent=2, allow_nan=False))
 
 
-def show_next(text: str) -> None:
-    """Name the next command on stderr."""
-    click.echo(f"next: {text}", err=True)
+def show_next(following: str | Iterable[str]) -> None:
+    """Name the next command on stderr, as a line that can be pasted; under -q say nothing."""
+    if verbosity() >= 0:
+        click.echo(f"next: {following if isinstance(following, str) else command_line(following)}", err=True)
 
 
-def show_findings(findings: Iterable[Finding]) -> None:
-    """Print findings on stdout, each once."""
-    for finding in dict.fromkeys(findings):
-        click.echo(f"  {finding}")
-
-
-def table_text(frame: pd.DataFrame, formats: Mapping[str, Any] | None = None) -> str:
-    """Print a table with one number format per column."""
-    return str(frame.to_string(index=False, formatters=dict(formats or {}), na_rep="-"))
+def show_notes(notes: Iterable[str]) -> None:
+    """Say on stderr what was assumed; under -q say nothing."""
+    for note in notes if verbosity() >= 0 else ():
+        click.echo(f"note: {note}", err=True)
 
 
 def stop_on_errors(findings: Iterable[Finding], strict: bool) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from cptlaw.cli import Verbs, options, plan_schedule
-from cptlaw.cli.output import INFEASIBLE, show_json, stop_on_errors
-
-if TYPE_CHECKING:
-    from cptlaw.planning import Plan
+from cptlaw.cli.output import show
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -82,7 +78,7 @@ def min_tokens(as_json: bool, strict: bool, **question: Any) -> None:
     """
     import cptlaw as cl
 
-    _show(cl.plan.min_tokens(question.pop("target"), question.pop("source"), **question), as_json, strict)
+    show(cl.plan.min_tokens(question.pop("target"), question.pop("source"), **question), as_json, strict=strict)
 
 
 @plan.command("trade-off")
@@ -99,7 +95,7 @@ def trade_off(as_json: bool, strict: bool, **question: Any) -> None:
     """
     import cptlaw as cl
 
-    _show(cl.plan.trade_off(question.pop("target"), question.pop("source"), **question), as_json, strict)
+    show(cl.plan.trade_off(question.pop("target"), question.pop("source"), **question), as_json, strict=strict)
 
 
 @plan.command("limited-data")
@@ -118,7 +114,7 @@ def limited_data(as_json: bool, strict: bool, **question: Any) -> None:
     """
     import cptlaw as cl
 
-    _show(cl.plan.limited_data(question.pop("target"), **question), as_json, strict)
+    show(cl.plan.limited_data(question.pop("target"), **question), as_json, strict=strict)
 
 
 @plan.command("allocate")
@@ -135,7 +131,7 @@ def allocate(as_json: bool, strict: bool, **question: Any) -> None:
     """
     import cptlaw as cl
 
-    _show(cl.plan.allocate(question.pop("target"), **question), as_json, strict)
+    show(cl.plan.allocate(question.pop("target"), **question), as_json, strict=strict)
 
 
 @plan.command("pareto")
@@ -153,18 +149,7 @@ def pareto(as_json: bool, strict: bool, **question: Any) -> None:
     """
     import cptlaw as cl
 
-    _show(cl.plan.pareto(question.pop("target"), question.pop("source"), **question), as_json, strict)
-
-
-def _show(found: Plan, as_json: bool, strict: bool) -> None:
-    """Print a plan; end with exit code 3 where there is none, and as --strict asks."""
-    if as_json:
-        show_json(found.to_dict())
-    else:
-        click.echo(found.summary())
-    if not getattr(found, "feasible", True):
-        sys.exit(INFEASIBLE)
-    stop_on_errors(getattr(found, "findings", ()), strict)
+    show(cl.plan.pareto(question.pop("target"), question.pop("source"), **question), as_json, strict=strict)
 
 
 for question in plan_schedule.QUESTIONS:

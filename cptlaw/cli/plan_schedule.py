@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from cptlaw.cli import options
-from cptlaw.cli.output import INFEASIBLE, show_json, show_next, stop_on_errors
+from cptlaw.cli.output import show
 
 curve_target = click.option("--target", required=True, metavar="T.json", help="Fit of the target loss by a curve law.")
 curve_source = click.option("--source", metavar="S.json", help="Fit of the source loss by a curve law.")
@@ -71,10 +70,7 @@ def schedule(as_json: bool, strict: bool, **question: Any) -> None:
 
     question["ranges"] = list(question["ranges"]) or None
     found = cl.plan.schedule(question.pop("target"), question.pop("source"), **question)
-    _print(found, as_json)
-    if not found.feasible:
-        sys.exit(INFEASIBLE)
-    stop_on_errors(found.findings, strict)
+    show(found, as_json, strict=strict)
 
 
 @click.command("whole-schedule")
@@ -98,10 +94,7 @@ def whole_schedule(as_json: bool, strict: bool, output: str | None, force: bool,
     found = cl.plan.whole_schedule(question.pop("target"), question.pop("source"), **question)
     if output:
         found.save(output, force)
-    _print(found, as_json)
-    if not output and not as_json:
-        show_next("again with -o LR.csv, to train with these rates")
-    stop_on_errors(found.findings, strict)
+    show(found, as_json, "" if output else options.same_command(output="lr.csv"), strict)
 
 
 @click.command("turning-length")
@@ -120,8 +113,7 @@ def turning_length(as_json: bool, strict: bool, **question: Any) -> None:
     import cptlaw as cl
 
     found = cl.plan.turning_length(question.pop("target"), question.pop("source"), **question)
-    _print(found, as_json)
-    stop_on_errors(found.findings, strict)
+    show(found, as_json, strict=strict)
 
 
 @click.command("critical-point")
@@ -138,15 +130,7 @@ def critical_point(as_json: bool, strict: bool, **question: Any) -> None:
     import cptlaw as cl
 
     found = cl.plan.critical_point(question.pop("source"), **question)
-    _print(found, as_json)
-    stop_on_errors(found.findings, strict)
-
-
-def _print(found: Any, as_json: bool) -> None:
-    if as_json:
-        show_json(found.to_dict())
-    else:
-        click.echo(found.summary())
+    show(found, as_json, strict=strict)
 
 
 QUESTIONS = (schedule, whole_schedule, turning_length, critical_point)

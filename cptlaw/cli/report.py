@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 from cptlaw.cli import options
 from cptlaw.cli import plan as plans
 from cptlaw.cli.output import INFEASIBLE, progress, show_json, show_next
+from cptlaw.commands import command_line
 
 PARTS = 16  # of a report of two fits with a plan
 
@@ -81,6 +81,6 @@ def report(
         click.echo(f"{written}: {written.stat().st_size / 1e6:.1f} MB, {len(found.figures)} figures")
         for path in images:
             click.echo(str(path))
-        show_next(f"open {shlex.quote(str(written))} in a browser, or send it: it needs no network")
+        show_next(f"open {command_line([str(written)])} in a browser, or send it: it needs no network")
     if found.plan is not None and not found.plan.feasible:
         sys.exit(INFEASIBLE)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import click
 
 from cptlaw.cli import options
-from cptlaw.cli.output import show_json, show_next, stop_on_errors
+from cptlaw.cli.output import show, show_json
+from cptlaw.commands import command_line
 
 
 @click.command()
@@ -31,8 +31,7 @@ def register(forecast: str, output: str, as_json: bool) -> None:
     if as_json:
         show_json({"output": output, **seal.to_dict()})
         return
-    click.echo(seal.summary())
-    show_next(f"train the runs, then cptlaw score {shlex.quote(output)} --runs RUNS")
+    show(seal, following=f"train the runs, then {command_line(['cptlaw', 'score', output, '--runs', 'RUNS.csv'])}")
 
 
 @click.command()
@@ -52,8 +51,4 @@ def score(sealed: tuple[str, ...], runs: str, where: str | None, strict: bool, a
     import cptlaw as cl
 
     found = cl.score(list(sealed), options.read_table(runs, rest), where)
-    if as_json:
-        show_json(found.to_dict())
-    else:
-        click.echo(found.summary(verbose=True))
-    stop_on_errors(found.findings, strict)
+    show(found, as_json, strict=strict)

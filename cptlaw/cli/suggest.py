@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import click
 
 from cptlaw.cli import options
-from cptlaw.cli.output import show_json, show_next, stop_on_errors
+from cptlaw.cli.output import show
 
 
 @click.command()
@@ -53,12 +52,5 @@ def suggest(
     found = cl.suggest(law_name, table, on, where, **rest)
     if output:
         found.save(output, force)
-    if as_json:
-        show_json(found.to_dict())
-    else:
-        click.echo(found.summary())
-        if not output:
-            show_next("again with -o CELLS.csv, then train the cells and add their losses to the table")
-        else:
-            show_next(f"train the runs of {shlex.quote(output)}, add their losses to {shlex.quote(runs)}, and fit")
-    stop_on_errors(found.findings, strict)
+    add = f"train the runs of {output}, add their losses to {runs}, and fit again"
+    show(found, as_json, add if output else options.same_command(output="cells.csv"), strict)

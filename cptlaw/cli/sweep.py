@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import click
 
 from cptlaw.cli import options
-from cptlaw.cli.output import show_json, show_next
+from cptlaw.cli.output import show
+from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
 
 
@@ -66,19 +66,18 @@ def sweep(
         found = verb.sweep(
             recipe, output, engine=engine, workers=workers, engine_options=given, retry_failed=retry_failed
         )
-    if as_json:
-        show_json(found.to_dict())
-        return
-    click.echo(found.summary())
-    command = f"cptlaw sweep {shlex.quote(recipe)}"
+    again = ["cptlaw", "sweep", recipe]
+    following: str | list[str]
     if dry_run and output:
-        show_next("follow the manifests with your own trainer, then cptlaw import its logs")
+        following = "follow the manifests with your own trainer, then cptlaw import its logs"
     elif dry_run:
-        show_next(f"{command} -o results")
+        following = [*again, "-o", "results"]
     elif found.failed:
-        show_next(f"mend the cause, then {command} -o {shlex.quote(found.store)} --retry-failed")
+        following = f"mend the cause, then {command_line([*again, '-o', found.store, '--retry-failed'])}"
     else:
-        show_next(f"cptlaw fit {shlex.quote(found.store)}/runs.csv --law ptpp-gate --on target -o target.json")
+        table = f"{found.store}/runs.csv"
+        following = ["cptlaw", "fit", table, "--law", "ptpp-gate", "--on", "target", "-o", "target.json"]
+    show(found, as_json, following)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -25,13 +25,13 @@ class RunForecast(Result):
         progress, law, others (runs like it that were used), n_effective, loss, lo, hi, findings.
     interval
         Probability that a loss measured at the end lies between lo and hi.
-    findings
-        What concerns the table as a whole.
+    of_table
+        Findings that concern the table as a whole.
     """
 
     points: pd.DataFrame
     interval: float
-    findings: tuple[Finding, ...] = ()
+    of_table: tuple[Finding, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -42,13 +42,13 @@ class RunForecast(Result):
         return {
             "points": records,
             "interval": self.interval,
-            "findings": [finding.to_dict() for finding in self.findings],
+            "findings": [finding.to_dict() for finding in self.of_table],
         }
 
     @property
-    def all_findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[Finding, ...]:
         """All findings, of the table and of its rows, the worst first."""
-        return by_severity([*self.findings, *(finding for row in self.points["findings"] for finding in row)])
+        return by_severity([*self.of_table, *(finding for row in self.points["findings"] for finding in row)])
 
     @property
     def title(self) -> str:

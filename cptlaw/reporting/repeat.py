@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import platform
-import shlex
 from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
 import cptlaw
+from cptlaw.commands import command_line
 from cptlaw.fitting import Fit
 from cptlaw.runs import Runs
 from cptlaw.units import format_quantity
@@ -48,7 +48,7 @@ def commands(
             words += [f"--{name.replace('_', '-')}", _number(value)]
     if interval != 0.9:
         words += ["--interval", f"{interval:g}"]
-    return (*found, _line([*words, "-o", "report.html"]))
+    return (*found, command_line([*words, "-o", "report.html"]))
 
 
 def fit_command(path: str, reading: list[str], fit: Fit) -> str:
@@ -86,7 +86,7 @@ def fit_command(path: str, reading: list[str], fit: Fit) -> str:
             words += ["--bound", f"{name}={low!r}:{high!r}"]
         for name, prior in restraint.priors.items():
             words += ["--prior", f"{name}={prior.mean!r}:{prior.sd!r}"]
-    return _line([*words, "-o", f"{fit.on}.json"])
+    return command_line([*words, "-o", f"{fit.on}.json"])
 
 
 def _reading(table: Runs) -> list[str]:
@@ -103,10 +103,3 @@ def _number(value: Any) -> str:
         short = format_quantity(value, 6)
         return f"{value:.10g}" if "e" in short or len(short) > 7 else short
     return f"{value:.10g}" if isinstance(value, float) else str(value)
-
-
-def _line(words: list[str]) -> str:
-    """Return words as a line for the shell, with double quotes where they read better: filters hold single ones."""
-    return " ".join(
-        f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word) for word in words
-    )

@@ -12,9 +12,10 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.origin import digest
 from cptlaw.result import Result, Table, plain
 from cptlaw.runs import Runs, read_runs
-from cptlaw.sealing.seal import NOT_INPUTS, Seal, digest, load_seal
+from cptlaw.sealing.seal import NOT_INPUTS, Seal, load_seal
 from cptlaw.units import format_quantity
 
 TOLERANCE = {"tokens": 0.02, "n_params": 0.005, "ptpp": 0.005, "lr_peak": 0.005}

@@ -22,13 +22,12 @@ from cptlaw.units import format_percent
 from cptlaw.writing import SEALED, check_output, write_text
 
 if TYPE_CHECKING:
-    from cptlaw.fitting import Fit
+    pass
 
 FORMAT = "cptlaw-sealed-forecast"
 FORMAT_VERSION = 1
 HOW = "A forecast is written by `cptlaw forecast FIT.json .. --at .. --json > FORECAST.json`."
 NOT_INPUTS = frozenset({"loss", "lo", "hi", "law", "on", "findings"})
-DIGITS = 12  # hexadecimal ones of the digest of a run's name: enough to know it again
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,24 +95,6 @@ class Seal(Result):
     def findings(self) -> tuple[Finding, ...]:
         """None: what was to be said of a forecast was said when it was made."""
         return ()
-
-
-def origin(fit: Fit) -> dict[str, Any]:
-    """Return what the fitted rows of a fit can be known by: fingerprint, filter, counts, digests of the runs' names."""
-    names = sorted({digest(str(name)) for name in fit.data["run"]}) if "run" in fit.data else []
-    return {
-        "fingerprint": fit.provenance.get("fingerprint"),
-        "where": fit.provenance.get("where"),
-        "n_points": fit.n_points,
-        "n_runs": fit.n_runs,
-        # One text: a list would take a line of the forecast's JSON for each run.
-        "fitted_runs": " ".join(names),
-    }
-
-
-def digest(name: str) -> str:
-    """Return the digits that a run's name is known by in a seal."""
-    return hashlib.sha256(name.encode()).hexdigest()[:DIGITS]
 
 
 def register(forecast: Mapping[str, Any] | str | Path, output: str | Path | None = None) -> Seal:

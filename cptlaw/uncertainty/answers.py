@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.origin import origin
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.units import format_percent, format_quantity
+
+if TYPE_CHECKING:
+    from cptlaw.fitting.fitted_law import Fit
 
 ORACLE = "ptpp-oracle"  # fitted on the test rows: a bound, and never the best forecast
 AVERAGE = "average"
@@ -35,7 +39,7 @@ class Forecast(Result):
         One row per fit and point: inputs, loss, lo, hi, findings; with several fits also law, on and shares of doubt.
     """
 
-    frame: pd.DataFrame
+    frame: ForecastFrame
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -45,7 +49,7 @@ class Forecast(Result):
     @property
     def title(self) -> str:
         """The answer where it is one loss, else how many there are."""
-        bounds = interval_words(self.frame.attrs.get("interval"))
+        bounds = interval_words(self.frame.interval)
         if len(self.frame) > 1:
             ends = f"; lo to hi: {bounds} of a measured loss" if bounds else ""
             return f"{len(self.frame)} forecasts, nats per token{ends}"
@@ -75,12 +79,12 @@ class Forecast(Result):
         """Where the intervals come from."""
         found: list[Line] = []
         by_method: dict[str, list[str]] = {}
-        for whose, method in self.frame.attrs.get("methods", {}).items():
-            by_method.setdefault(method, []).append(whose)
-        bounds = interval_words(self.frame.attrs.get("interval"))
+        for fit in self.frame.fits:
+            by_method.setdefault(fit.interval_method, []).append(f"{fit.law.spec} on {fit.on}")
+        bounds = interval_words(self.frame.interval)
         for method, fits in by_method.items():
             found.append(("lo, hi", f"{bounds} of a measured loss, {', '.join(fits)}: {method}"))
-        return found
+        return found if bounds else []
 
     @property
     def tables(self) -> list[Table]:
@@ -93,16 +97,11 @@ class Forecast(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return points, interval and where the intervals come from."""
         methods = [
-            {"law": whose.partition(" on ")[0], "on": whose.partition(" on ")[2], "interval_method": method}
-            for whose, method in self.frame.attrs.get("methods", {}).items()
+            {"law": fit.law.spec, "on": fit.on, "interval_method": fit.interval_method, **origin(fit)}
+            for fit in self.frame.fits
         ]
-        found: dict[str, Any] = plain(
-            {
-                "points": self.frame.to_dict("records"),
-                "interval": self.frame.attrs.get("interval"),
-                "intervals": methods,
-            }
-        )
+        points = self.frame.to_dict("records")
+        found: dict[str, Any] = plain({"points": points, "interval": self.frame.interval, "intervals": methods})
         return found
 
 
@@ -180,16 +179,20 @@ class AnswerFrame(pd.DataFrame):
 class ForecastFrame(AnswerFrame):
     """Forecasts, one row each; `answer` has them as text, page and JSON."""
 
+    _metadata = ["interval", "fits"]
+    interval: float | None = None
+    fits: tuple[Fit, ...] = ()
+
     @property
     def answer(self) -> Forecast:
         """The forecasts in title, lines, tables and findings."""
         return Forecast(self)
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, interval: float | None, methods: Mapping[str, str]) -> ForecastFrame:
-        """Return forecasts that know their interval and, by fit, where it comes from."""
+    def of(cls, frame: pd.DataFrame, interval: float | None, fits: Iterable[Fit]) -> ForecastFrame:
+        """Return forecasts that know the coverage of their intervals and the fits that they come from."""
         found = cls(frame)
-        found.attrs.update(interval=interval, methods=dict(methods))
+        found.interval, found.fits = interval, tuple(fits)
         return found
 
 

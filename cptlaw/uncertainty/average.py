@@ -82,8 +82,7 @@ def forecast(
         of_eval = [fit for fit in read if fit.on == on]
         if len(of_eval) > 1:
             tables.append(forecast_average(of_eval, frame, interval, weights).assign(law=AVERAGE, on=on))
-    methods = {f"{fit.law.spec} on {fit.on}": fit.interval_method for fit in read}
-    return ForecastFrame.of(pd.concat(tables, ignore_index=True), interval, methods)
+    return ForecastFrame.of(pd.concat(tables, ignore_index=True), interval, read)
 
 
 def forecast_average(

@@ -108,7 +108,7 @@ def forecast(fit: Fit, rows: Any, interval: float | str | None) -> ForecastFrame
         for loss, found in zip(out["loss"].to_numpy(dtype=float), findings, strict=True)
     ]
     out["findings"] = pd.Series(findings, index=out.index, dtype=object)
-    return ForecastFrame.of(out, interval, {f"{fit.law.spec} on {fit.on}": method(fit)})
+    return ForecastFrame.of(out, interval, [fit])
 
 
 def absurd(loss: float) -> Finding:

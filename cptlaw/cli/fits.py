@@ -1,0 +1,179 @@
+"""The verbs that fit laws to a table of runs: check, fit, compare, given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cptlaw.cli import complete, options
+from cptlaw.cli.output import progress, show
+from cptlaw.errors import UsageError
+
+if TYPE_CHECKING:
+    from cptlaw.fitting import Fit
+
+# Of a law that was given, not fitted, no data says where it may be asked.
+USUAL = {"n_params": "1B", "tokens": "10B", "replay": "25%", "ptpp": "100"}
+
+
+@click.command()
+@click.argument("law_name", metavar="LAW", shell_complete=complete.laws)
+@click.option("--params", required=True, metavar="K=V,..", help="All parameters of the law, in its units.")
+@click.option("--on", required=True, type=click.Choice(["source", "target"]), help="The loss that they describe.")
+@click.option("--note", default="", metavar="TEXT", help="Where they come from, for the record.")
+@options.output("FIT", "FIT.json", "Keep them in a file.", required=True)
+@options.as_json
+def given(law_name: str, params: str, on: str, note: str, output: str, force: bool, as_json: bool) -> None:
+    """Keep given parameters, such as a paper's, as a fit to forecast and plan with.
+
+    \b
+    Example:
+      cptlaw given cpt-dynamics --on source -o s.json --note "arXiv:2505.07796, fig. 3" \\
+          --params L0=3.057,A=.490,alpha=.497,B=.366,E=28,beta=.189,C1=.299,C2=.298
+    """
+    import cptlaw as cl
+
+    pairs = [item.partition("=") for item in params.split(",") if item.strip()]
+    if any(not equals for _, equals, _ in pairs):
+        raise UsageError(f"--params {params!r}: expected K=V,K=V,.. as in alpha=0.34,beta=0.28.")
+    found = cl.given_fit(law_name, {name.strip(): value for name, _, value in pairs}, on, note)  # type: ignore[arg-type]
+    found.save(output, force)
+    usual = ",".join(f"{name}={USUAL[name]}" for name in found.law.inputs if name in USUAL)
+    asked = ["cptlaw", "forecast", output, "--at", usual]
+    show(found, as_json, asked if set(found.law.inputs) <= set(USUAL) else "")
+
+
+@click.command()
+@options.table
+@options.law
+@options.rows
+@options.restraint
+@options.schedules
+@click.option("--at", metavar="K=V,K=V,..", help="The forecast that matters: how far is it outside the runs?")
+@options.strict
+@options.as_json
+def check(runs: str, law_name: str, on: str, where: str | None, strict: bool, as_json: bool, **rest: Any) -> None:
+    """Look at runs before a fit: levels, confounding, what the design can identify.
+
+    \b
+    Example:
+      cptlaw check runs.csv --law ptpp-gated-floor --on target --where "ptpp <= 31" --at n_params=8.1B,ptpp=279
+    """
+    import cptlaw as cl
+
+    table = options.read_table(runs, rest)
+    found = cl.check(law_name, table, on, where, **rest)
+    show(found, as_json, ["cptlaw", "fit", *options.same_rows(output=f"{found.on}.json")], strict)
+
+
+@click.command()
+@options.table
+@options.law
+@options.rows
+@options.search
+@options.restraint
+@options.auto_restraint
+@options.schedules
+@options.output("FIT", "FIT.json", "Keep the fit in a file.")
+@click.option(
+    "--draws", type=click.IntRange(0), default=400, show_default=True, help="Bootstrap draws kept in the file."
+)
+@options.strict
+@options.as_json
+def fit(
+    runs: str,
+    law_name: str,
+    on: str,
+    where: str | None,
+    output: str | None,
+    force: bool,
+    draws: int,
+    strict: bool,
+    as_json: bool,
+    **rest: Any,
+) -> None:
+    """Fit a law to the losses of one eval.
+
+    \b
+    Examples:
+      cptlaw fit runs.csv --law dcpt-l3 --on target -o target.json
+      cptlaw fit runs.csv --law dcpt-l3:monotone=paper --on source --fix alpha=0.34
+      cptlaw fit runs.csv --law chinchilla --on c4_val --tie alpha,beta --prior E=1.8:0.1
+      cptlaw fit runs.csv --law ptpp-gate --on target --restraint auto -o target.json
+      cptlaw fit curves.csv --law cpt-dynamics --on target --schedules schedules.yaml -o target.json
+    """
+    import cptlaw as cl
+    from cptlaw.uncertainty.intervals import MIN_RUNS
+
+    table = options.read_table(runs, rest)
+    fitted = cl.fit(law_name, table, on, where, **rest)
+    if output:
+        if draws and fitted.n_stretches >= MIN_RUNS:
+            fitted.draws(draws)
+        fitted.save(output, force)
+    following = ["cptlaw", "forecast", output, "--at", _point(fitted)] if output else None
+    show(fitted, as_json, following or options.same_command(output=f"{fitted.on}.json"), strict)
+
+
+@click.command()
+@options.table
+@click.option(
+    "--laws",
+    "law_names",
+    required=True,
+    metavar="A,B,..",
+    shell_complete=complete.laws,
+    help="Laws to compare, with commas between.",
+)
+@options.rows
+@click.option("--fit-where", metavar="Q", help="Rows to fit on.")
+@click.option("--test-where", metavar="Q", help="Rows to forecast.")
+@click.option("--anchors-where", metavar="Q", help="A few rows that join the fit and leave the test.")
+@click.option(
+    "--cv",
+    metavar="SPLIT",
+    help="leave-one-out:COLUMN, k-fold:COLUMN:K, leave-p-out:COLUMN:P or rollout:COLUMN, instead of the filters.",
+)
+@options.search
+@options.schedules
+@options.strict
+@options.as_json
+def compare(runs: str, law_names: str, on: str, strict: bool, as_json: bool, **rest: Any) -> None:
+    """Fit laws on some runs and score their forecasts of others, best first.
+
+    \b
+    Examples:
+      cptlaw compare runs.csv --laws ptpp-floor,ptpp-gate,ptpp-nearest,ptpp-oracle --on target \\
+          --fit-where "ptpp <= 31" --test-where "ptpp == 279"
+      cptlaw compare runs.csv --laws dcpt-l1,dcpt-l3 --on source --cv leave-one-out:n_params
+    """
+    import cptlaw as cl
+
+    table = options.read_table(runs, rest)
+    names = [name.strip() for name in law_names.split(",") if name.strip()]
+    with progress("fitting", len(names)) as advance:
+        found = cl.compare(names, table, on, progress=advance, **rest)
+    filters = [text for text in (rest["where"], rest["fit_where"]) if text is not None]
+    chosen = f"({filters[0]}) and ({filters[1]})" if len(filters) == 2 else filters[0] if filters else None
+    best = found.answer.best
+    show(
+        found.answer,
+        as_json,
+        ["cptlaw", "fit", *options.same_rows(law=best, where=chosen, output=f"{on}.json")],
+        strict,
+    )
+
+
+def _point(fitted: Fit) -> str:
+    """Return a point that the fit can forecast: the largest inputs that it has seen, at a mix from among them."""
+    data = fitted.data
+    if fitted.law.on_curves:
+        last = data.iloc[-1]
+        return f"run={last['run']},step={last['step']:.0f}"
+    point = []
+    for name in (name for name in fitted.law.inputs if name in data):
+        levels = sorted(data[name].astype(float).unique())
+        level = levels[len(levels) // 2] if name == "replay" else levels[-1]
+        point.append(f"{name}={level:.10g}")
+    return ",".join(point)

@@ -1,0 +1,89 @@
+"""The verb forecast: at points never run, or at the end of a run that is not finished."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cptlaw.cli import options
+from cptlaw.cli.output import show, show_notes
+from cptlaw.errors import UsageError
+
+
+@click.command()
+@click.argument("fits", nargs=-1, type=click.Path())
+@click.option(
+    "--run", "run", metavar="RUNS", type=click.Path(), help="Forecast the end of the unfinished runs in this table."
+)
+@options.reading
+@click.option("--at", metavar="K=V,K=V,..", help="One point, as in n_params=8.1B,tokens=72B,replay=34%,ptpp=279.")
+@click.option("--points", metavar="POINTS.csv", type=click.Path(), help="A table of points.")
+@options.interval
+@click.option(
+    "--weights",
+    metavar="W",
+    help="Of the average of several laws for one eval: equal, LAW=W,LAW=W, or stack, by rollouts within their rows. "
+    "[default: stack where it can be done]",
+)
+@options.schedules
+@options.strict
+@options.as_json
+def forecast(
+    fits: tuple[str, ...],
+    at: str | None,
+    points: str | None,
+    interval: float,
+    weights: str | None,
+    schedules: str | None,
+    strict: bool,
+    as_json: bool,
+    run: str | None,
+    **table: Any,
+) -> None:
+    """Forecast losses at sizes, budgets and mixes never run, or at the end of a run that is not finished.
+
+    Of several fits for one eval the average is forecast too, and how much of its doubt is the law's form, how much its
+    parameters, how much the noise of a measurement.
+
+    \b
+    Examples:
+      cptlaw forecast target.json --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279
+      cptlaw forecast target.json source.json --points points.csv --interval 0.8
+      cptlaw forecast floor.json gate.json --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279 --weights equal
+      cptlaw forecast curve.json --at run=wsd-20k,step=24000 --schedules schedules.yaml
+      cptlaw forecast --run log.csv --schedules schedules.yaml
+    """
+    if run is not None:
+        if fits or at is not None or points is not None or weights is not None:
+            raise UsageError("forecast --run takes a table of runs and --schedules, no fits and no points.")
+        _forecast_run(run, schedules, interval, strict, as_json, table)
+        return
+    if not fits:
+        raise UsageError("forecast needs FIT.json files, or --run RUNS for a run that is not finished.")
+    if any(table.values()):
+        name = next(name for name, value in table.items() if value).replace("_", "-")
+        raise UsageError(f"--{name} says how to read a table of runs: it goes with --run RUNS, not with fits.")
+    import cptlaw as cl
+    from cptlaw.runs.points import read_points
+
+    if (at is None) == (points is None):
+        raise UsageError("forecast needs either --at K=V,K=V,.. or --points POINTS.csv.")
+    asked: Any = at
+    if points is not None:
+        asked, notes = read_points(points)
+        show_notes(notes)
+    found = cl.forecast(list(fits), asked, interval, weights, schedules)
+    show(found.answer, as_json, strict=strict)
+
+
+def _forecast_run(
+    run: str, schedules: str | None, interval: float, strict: bool, as_json: bool, table: dict[str, Any]
+) -> None:
+    """Forecast the ends of the unfinished runs of a table."""
+    import cptlaw as cl
+
+    if schedules is None:
+        raise UsageError("forecast --run needs --schedules F, a file with the whole planned schedule of the run.")
+    found = cl.forecast_run(options.read_table(run, table), schedules, interval=interval)
+    show(found, as_json, strict=strict)

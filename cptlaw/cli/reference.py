@@ -1,0 +1,55 @@
+"""The verbs that look up what comes with the package: laws, example."""
+
+from __future__ import annotations
+
+import click
+
+from cptlaw.cli import complete, options
+from cptlaw.cli.output import show_json, show_next
+
+
+@click.command()
+@click.argument("name", required=False, shell_complete=complete.laws)
+@options.as_json
+def laws(name: str | None, as_json: bool) -> None:
+    """List the laws, or describe one: equation, parameters, units, source.
+
+    \b
+    Examples:
+      cptlaw laws
+      cptlaw laws ptpp-gated-floor
+    """
+    from cptlaw.laws import LAWS, card, describe, law
+
+    found = [describe(law(name))] if name else [describe(law(known)) for known in LAWS]
+    if as_json:
+        show_json(found[0] if name else {"laws": found})
+    elif name:
+        click.echo(card(law(name)))
+    else:
+        width = max(len(item["name"]) for item in found)
+        for item in found:
+            click.echo(f"{item['name']:<{width}}  {item['equation']}")
+        show_next("cptlaw laws NAME")
+
+
+@click.command()
+@click.argument("name", required=False, shell_complete=complete.examples)
+@click.option("--schedules", is_flag=True, help="The path of its schedules file, for laws of loss curves.")
+@options.as_json
+def example(name: str | None, schedules: bool, as_json: bool) -> None:
+    """Print the path of example runs that come with the package; without a name, list them.
+
+    \b
+    Example:
+      cptlaw check $(cptlaw example en-fr-pilot) --law ptpp-gate --on target
+    """
+    from cptlaw import examples
+
+    find, all_names = (examples.schedules, examples.SCHEDULES) if schedules else (examples.path, examples.EXAMPLES)
+    paths = {known: str(find(known)) for known in ([name] if name else all_names)}
+    if as_json:
+        show_json({"examples": paths})
+        return
+    for known, path in paths.items():
+        click.echo(path if name else known)

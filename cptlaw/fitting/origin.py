@@ -1,0 +1,29 @@
+"""What the fitted rows of a fit can be known by, without the rows."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cptlaw.fitting.fitted_law import Fit
+
+DIGITS = 12  # hexadecimal ones of the digest of a run's name: enough to know it again
+
+
+def origin(fit: Fit) -> dict[str, Any]:
+    """Return what the fitted rows of a fit can be known by: fingerprint, filter, counts, digests of the runs' names."""
+    names = sorted({digest(str(name)) for name in fit.data["run"]}) if "run" in fit.data else []
+    return {
+        "fingerprint": fit.provenance.get("fingerprint"),
+        "where": fit.provenance.get("where"),
+        "n_points": fit.n_points,
+        "n_runs": fit.n_runs,
+        # One text: a list would take a line of the forecast's JSON for each run.
+        "fitted_runs": " ".join(names),
+    }
+
+
+def digest(name: str) -> str:
+    """Return the digits that a run's name is known by in a seal."""
+    return hashlib.sha256(name.encode()).hexdigest()[:DIGITS]
