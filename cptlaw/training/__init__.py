@@ -1,14 +1,26 @@
-"""The sweep: train the runs that a law needs, on one core or on a cluster. Needs ``pip install 'cptlaw[training]'``."""
+"""The sweep: train the runs that a law needs, on one core or on a cluster.
+
+Reading and pricing a recipe needs nothing beyond the package; training needs ``pip install 'cptlaw[training]'``.
+"""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from cptlaw.errors import UsageError
 
-try:
-    import torch  # noqa: F401
-    import transformers  # noqa: F401
-    import yaml  # noqa: F401
-except ImportError as missing:
-    raise UsageError(
-        f"training needs {missing.name}, which is not installed. Install it with: pip install 'cptlaw[training]'"
-    ) from None
+
+def require_training() -> None:
+    """Refuse to train where the extra `training` is not installed."""
+    for package in ("torch", "transformers", "accelerate", "fsspec"):
+        if not _is_there(package):
+            raise UsageError(
+                f"training needs {package}, which is not installed. Install it with: pip install 'cptlaw[training]'"
+            )
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ImportError:
+        return False

@@ -58,6 +58,10 @@ class Fields:
             text = str(error)
             raise DataError(text if text.startswith(self.where) else f"{where}: {text}") from None
 
+    def peek(self, name: str) -> Any:
+        """Return what a field holds, and leave it to be taken."""
+        return self._left.get(name)
+
     def end(self) -> None:
         """Refuse fields that nobody took: a slip in a name must not be passed over."""
         for name in self._left:
@@ -155,3 +159,8 @@ def choice(*known: str) -> Callable[[Any, str], str]:
         return str(value)
 
     return read
+
+
+def whole(value: Any, where: str) -> list[int]:
+    """Return a list of whole numbers of 0 or more."""
+    return many(count)(value, where)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from cptlaw.schedules import Phase, Schedule
-from cptlaw.training import models
 from cptlaw.training.jobs import Job, Sweep
 
 
@@ -26,10 +26,23 @@ def write_instructions(sweep: Sweep, folder: Path) -> list[Path]:
     names = {job.id: job.name for job in sweep.jobs}
     files = []
     for job in sweep.jobs:
-        path = folder / f"{job.name}.json"
+        if job.kind == "evaluate":
+            continue
+        path = folder / f"{plain_name(job.name)}.json"
         path.write_text(json.dumps(instructions(job, sweep, names), indent=2) + "\n", encoding="utf-8")
         files.append(path)
     return files
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a run as a name of a file: no folder, no control characters.
+
+    Examples
+    --------
+    >>> plain_name("2k-p4-s0-new-r0.25"), plain_name("../../etc/passwd")
+    ('2k-p4-s0-new-r0.25', 'etc-passwd')
+    """
+    return re.sub(r"[^A-Za-z0-9_.+=,-]+", "-", name).strip(".-")[:150] or "run"
 
 
 def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any]:
@@ -47,7 +60,8 @@ def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any
     definition = job.definition
     first, last = definition["steps"]
     per_step = definition["batch"] * definition["context"]
-    lr = Schedule([Phase(**phase) for phase in definition["phases"]]).lr
+    phases = [Phase(**phase) for phase in definition["phases"]]
+    lr = Schedule(phases).lr if phases else None
     start = dict(definition["start"])
     told: dict[str, Callable[[Any], dict[str, Any]]] = {
         "seed": lambda seed: {"from": "scratch", "seed": seed},
@@ -57,15 +71,15 @@ def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any
     }
     ((kind, value),) = start.items()
     texts = definition["mix"]["texts"]
-    share = definition["mix"]["share"]
-    shares = [share] if len(texts) == 1 else [share, f"1 - {share}"]
+    mix = definition["mix"]
+    shares = mix.get("weights") or ([mix["share"]] if len(texts) == 1 else [mix["share"], f"1 - {mix['share']}"])
     return {
         "run": job.name,
         "kind": job.kind,
         "id": job.id,
         "columns": {key: value for key, value in job.columns.items() if value is not None},
         "start": told[kind](value),
-        "model": {**definition["model"], "transformers": _config(definition["model"])},
+        "model": {**definition["model"], "transformers": _config(definition["model"], job.places.get("model"))},
         "data": {
             "mix": [
                 {
@@ -85,7 +99,7 @@ def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any
         "precision": definition["precision"],
         "learning_rate": {
             "phases": definition["phases"],
-            "at_steps": [[step, float(lr[step])] for step in _corners(first, last, lr)],
+            "at_steps": [[step, float(lr[step])] for step in _corners(first, last)] if lr is not None else [],
         },
         "evaluate": {
             "sets": [
@@ -106,16 +120,29 @@ def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any
     }
 
 
-def _corners(first: int, last: int, lr: Any) -> list[int]:
+def _corners(first: int, last: int) -> list[int]:
     """Return some steps at which the rate is told: ends, and sixteenths between them."""
     return sorted({first + 1, last, *(first + 1 + (last - first - 1) * part // 16 for part in range(17))})
 
 
-def _config(model: dict[str, Any]) -> dict[str, Any]:
+def _config(model: dict[str, Any], place: str | None) -> dict[str, Any]:
+    """Return the model as transformers takes it, as far as that is known without transformers."""
     if model["kind"] == "pretrained":
-        return {"from_pretrained": model["name"], "revision": model["revision"]}
-    changed: dict[str, Any] = models.config_of(model).to_diff_dict()
-    return {key: value for key, value in changed.items() if key != "transformers_version"}
+        return {"from_pretrained": place, "revision": model.get("revision")}
+    if model["kind"] == "config":
+        return {"vocab_size": model["vocabulary"], "max_position_embeddings": model["context"], **model["config"]}
+    return {
+        "model_type": "gpt2",
+        "vocab_size": model["vocabulary"],
+        "n_positions": model["context"],
+        "n_embd": model["width"],
+        "n_layer": model["layers"],
+        "n_head": model["heads"],
+        "initializer_range": model["width"] ** -0.5,
+        "resid_pdrop": 0.0,
+        "embd_pdrop": 0.0,
+        "attn_pdrop": 0.0,
+    }
 
 
 def _public(source: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,8 @@ class Job:
         What the run is called in the table. It can change without the run being repeated.
     kind
         ``"trunk"`` (a stage of the constant-rate trunk of a ladder), ``"base"`` (its short decay, which gives the base
-        model of one pre-training budget) or ``"adapt"`` (continual pre-training, the runs of the table).
+        model of one pre-training budget; or the measurement of a given one), ``"adapt"`` (continual pre-training, the
+        runs of the table) or ``"evaluate"`` (a command on the models that a run kept).
     definition
         All that decides about the losses, as plain data: start, model, mix, steps, schedule, optimiser, evaluation.
     needs
@@ -54,6 +55,8 @@ class Job:
         Columns of the runs table that are the same for all rows of the run.
     places
         Where a given model and its tokenizer lie. They are known by their content, so places are no part of identity.
+    run
+        How it is trained where that changes no loss: processes, activation checkpointing, live logs.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Job:
     checkpoint_seconds: float = 60.0
     columns: Mapping[str, Any] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
+    run: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def id(self) -> str:
@@ -99,12 +103,15 @@ class Sweep:
         Fingerprint of prepared text -> how to prepare it.
     recipe
         The recipe as it was written.
+    notes
+        What is done without having been asked for, to be said once.
     """
 
     name: str
     jobs: tuple[Job, ...]
     texts: Mapping[str, Any]
     recipe: str
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that the order can be run and that no two jobs are one."""
@@ -119,8 +126,8 @@ class Sweep:
 
     @property
     def runs(self) -> tuple[Job, ...]:
-        """The jobs with measurements: base models and continual pre-training."""
-        return tuple(job for job in self.jobs if job.kind != "trunk")
+        """The jobs with measurements: base models and continual pre-training, and trunks that are measured."""
+        return tuple(job for job in self.jobs if job.kind != "trunk" or job.definition["measure_at"])
 
     @property
     def tokens(self) -> int:

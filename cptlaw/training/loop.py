@@ -1,7 +1,7 @@
 """The training loop: one job from its start to its last step, with measurements and checkpoints on the way.
 
-Devices, precision, several processes and their checkpoints are accelerate's; models are transformers'. Ours is which
-rows are seen and when is measured. Rows are a function of the step, so a resumed job sees what it would have seen.
+Devices, precision and processes are accelerate's; models are transformers'. Ours is which rows are seen and when is
+measured. Rows are a function of the step, so a resumed job sees what it would have seen.
 
 Axes: b = rows of a micro-batch on this process, c = context, v = vocabulary.
 """
@@ -24,10 +24,15 @@ from accelerate.state import AcceleratorState
 
 from cptlaw.errors import DataError
 from cptlaw.schedules import Phase, Schedule
-from cptlaw.training import models
+from cptlaw.training import keeping, models, parallel, state
+from cptlaw.training.checkpoints import Checkpoints
+from cptlaw.training.evals import Eval
 from cptlaw.training.jobs import Job
+from cptlaw.training.live import Live
 from cptlaw.training.mix import Mix
-from cptlaw.training.prepare import Windows, fixed_sample
+from cptlaw.training.models import mean_loss as loss_of
+from cptlaw.training.prepare import Windows
+from cptlaw.training.sizes import LOGITS
 from cptlaw.training.store import Store
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
@@ -54,15 +59,8 @@ def optimizer_for(model: torch.nn.Module, spec: Mapping[str, Any]) -> torch.opti
     matrices = [p for p in model.parameters() if p.requires_grad and p.ndim >= 2]
     vectors = [p for p in model.parameters() if p.requires_grad and p.ndim < 2]
     groups = [{"params": matrices, "weight_decay": spec["weight_decay"]}, {"params": vectors, "weight_decay": 0.0}]
+    groups = [group for group in groups if group["params"]]
     return torch.optim.AdamW(groups, lr=0.0, betas=(spec["beta1"], spec["beta2"]), eps=spec["epsilon"], fused=True)
-
-
-def loss_of(model: Any, rows_bc: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
-    """Return the cross-entropy of windows (b, c + 1) in nats: each of the c tokens is predicted once."""
-    logits_bcv = model(input_ids=rows_bc[:, :-1], use_cache=False).logits
-    return torch.nn.functional.cross_entropy(
-        logits_bcv.flatten(0, 1).float(), rows_bc[:, 1:].flatten(), reduction=reduction
-    )
 
 
 class Training:
@@ -85,52 +83,70 @@ class Training:
         self.job, self.store, self.accelerator, self.cache = job, store, accelerator, cache
         self.context, self.batch = int(definition["context"]), int(definition["batch"])
         processes = accelerator.num_processes
-        self.micro = int(definition["micro_batch"]) or self.batch
-        if self.batch % (self.micro * processes) and self.micro * processes != self.batch:
-            self.micro = max(1, self.batch // processes)
         if self.batch % processes:
             raise TrainingError(f"{self.batch} rows per step cannot be shared by {processes} processes")
-        lr = Schedule([Phase(**phase) for phase in definition["phases"]]).lr
+        own = self.batch // processes
+        self.micro = int(definition["micro_batch"]) or own
+        if own % self.micro:
+            raise TrainingError(f"micro_batch {self.micro} does not divide the {own} rows of a process")
+        self.shard = bool(definition.get("shard")) and processes > 1
+        phases = [Phase(**phase) for phase in definition["phases"]]
+        lr = Schedule(phases).lr if phases else np.zeros(1)
         self.first, self.last = (int(step) for step in definition["steps"])
         self.lr = lr[: self.last + 1].tolist()
         texts = {
             key: Windows(store, key, "train", self.context, cache) for key in dict.fromkeys(definition["mix"]["texts"])
         }
         self.texts = [texts[key] for key in definition["mix"]["texts"]]
-        self.mix = Mix.of(definition["mix"], {key: len(windows) for key, windows in texts.items()})
-        self.evals = [_Eval(entry, store, self.context, cache) for entry in definition["evals"]]
+        self.mix = Mix.of(definition["mix"], {key: len(windows) for key, windows in texts.items()}, self.context)
+        self.evals = [Eval(entry, store, self.context, cache) for entry in definition["evals"]]
         self.measure_at = set(definition["measure_at"])
         self.step, self.seconds = self.first, 0.0
-        # In one process accelerate's wrappers end in these same calls, after asking which libraries are there: several
-        # per cent of a small model's step.
         self._alone = accelerator.num_processes == 1
         self._plan: tuple[Rows, ...] | None = None
-        # Entering accelerate's context costs a small model half a percent, and changes nothing in fp32.
-        self._precision = accelerator.autocast if definition["precision"] != "fp32" else contextlib.nullcontext
+        # FSDP2 casts by itself; and entering accelerate's context costs a small model half a percent in fp32.
+        in_fp32 = definition["precision"] == "fp32" or self.shard
+        self.precision = contextlib.nullcontext if in_fp32 else accelerator.autocast
         self.rows: list[dict[str, Any]] = []
+        self._checkpoints = Checkpoints(job, store, accelerator, shard=self.shard)
         self._load_start()
+        self._live = Live(job, store, self.step) if accelerator.is_main_process and job.run else None
 
     # Where it starts
 
     def _load_start(self) -> None:
         start, spec = self.job.definition["start"], self.job.definition["model"]
-        found = self._checkpoint()
+        found = self._checkpoints.latest(self.cache)
         if "weights" in start and found is None:
             model = models.load_weights(self.store.get_folder(f"models/{start['weights']}", self.cache))
         else:  # from scratch, pre-trained, or a model whose weights are about to be loaded over
-            model = models.build(spec, int(start.get("seed", 0)))
+            model = models.build(spec, int(start.get("seed", 0)), self.job.places.get("model"))
         torch.manual_seed(int(self.job.definition["mix"]["seed"]) % 2**63)
         limit = getattr(model.config, "max_position_embeddings", None)
         if limit is not None and limit < self.context:
             raise TrainingError(f"the model reads {limit} tokens at most, and context is {self.context}")
         widest = max(windows.vocabulary for windows in self.texts)
-        if model.get_input_embeddings().weight.shape[0] < widest:
-            raise TrainingError(f"the tokenizer has {widest} ids, and the model knows fewer")
+        vocabulary = model.get_input_embeddings().weight.shape[0]
+        if vocabulary < widest:
+            raise TrainingError(f"the tokenizer has {widest} ids, and the model knows {vocabulary}")
+        self.score = loss_of
+        if max(self.micro, 1) * self.context * vocabulary > LOGITS and models.score_in_pieces(model):
+            self.score = models.loss_in_pieces
+        if self.job.run.get("activation_checkpointing"):
+            models.recompute_activations(model)
+            if "lora" in spec:
+                model.enable_input_require_grads()  # nothing before the first adapter has a gradient of its own
+        if "lora" in spec and self.job.definition["precision"] == "bf16" and not self.shard:
+            for parameter in model.parameters():
+                if not parameter.requires_grad:
+                    parameter.data = parameter.data.to(torch.bfloat16)
         model.train()
-        optimizer = optimizer_for(model, self.job.definition["optimizer"])
+        bf16 = self.job.definition["precision"] == "bf16"
+        self.bare = model
+        self.model = parallel.wrap(model, self.accelerator, shard=self.shard, bf16=bf16)
+        self.optimizer = optimizer_for(model, self.job.definition["optimizer"])
         if self.job.definition["compile"]:
-            model = torch.compile(model)
-        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+            self.model = torch.compile(self.model)
         if found is not None:
             folder, notes = found
             self._load_state(folder)
@@ -140,16 +156,11 @@ class Training:
 
     def _load_state(self, folder: Path) -> None:
         try:
-            self.accelerator.load_state(str(folder))
-        except (RuntimeError, KeyError, EOFError, ValueError) as error:
+            state.load(
+                folder, self.bare, self.optimizer, self.accelerator.process_index, self.accelerator.num_processes
+            )
+        except (RuntimeError, KeyError, EOFError, ValueError, OSError) as error:
             raise TrainingError(f"the checkpoint in {folder} cannot be read ({error}); remove it and retry") from error
-
-    def _checkpoint(self) -> tuple[Path, dict[str, Any]] | None:
-        name = f"checkpoints/{self.job.id}/latest.json"
-        if not self.store.exists(name):
-            return None
-        notes = self.store.read_json(name)
-        return self.store.get_folder(str(notes["folder"]), self.cache), notes
 
     # The loop
 
@@ -157,20 +168,19 @@ class Training:
         """Train to the last step."""
         if self.step == self.first and self.first in self.measure_at and not self.rows:
             self._measure()
-        optimizer = self.optimizer.optimizer if self._alone else self.optimizer
-        clip_norm = torch.nn.utils.clip_grad_norm_ if self._alone else self.accelerator.clip_grad_norm_
+        optimizer = self.optimizer
         groups = optimizer.param_groups
         clip = float(self.job.definition["optimizer"]["clip"])
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
+        parameters = [p for p in self.bare.parameters() if p.requires_grad]
         sum_loss, watched = torch.zeros((), device=self.accelerator.device), self.step
-        started = last_saved = time.monotonic()
+        started = last_saved = looked = time.monotonic()
         while self.step < self.last:
             lr = self.lr[self.step + 1]
             for group in groups:
                 group["lr"] = lr
             sum_loss += self._backward()
             if clip:
-                clip_norm(parameters, clip)
+                torch.nn.utils.clip_grad_norm_(parameters, clip)
             optimizer.step()
             optimizer.zero_grad()
             self.step += 1
@@ -179,16 +189,25 @@ class Training:
                 mean = float(sum_loss) / (self.step - watched)
                 if not math.isfinite(mean):
                     raise TrainingError(f"the training loss is {mean} within steps {watched + 1} to {self.step}")
+                now = time.monotonic()
+                self._tell(mean, (self.step - watched) / max(now - looked, 1e-9))
                 sum_loss.zero_()
                 watched = self.step
                 if measuring:
                     self._measure()
-                now = time.monotonic()
+                looked = now = time.monotonic()
                 if self._all_agree(now - last_saved >= self.job.checkpoint_seconds) and self.step < self.last:
                     self.seconds += now - started
                     self._save_checkpoint()
-                    started = last_saved = time.monotonic()
+                    started = last_saved = looked = time.monotonic()
         self.seconds += time.monotonic() - started
+
+    def _tell(self, loss: float, steps_per_second: float) -> None:
+        """Add to the live log of the run."""
+        if self._live is not None:
+            tokens = self.step * self.batch * self.context
+            speed = steps_per_second * self.batch * self.context
+            self._live.stepped(self.step, tokens, loss, self.lr[self.step], speed)
 
     def _backward(self) -> torch.Tensor:
         """Accumulate the gradient of one step over its micro-batches; return the mean loss of this process."""
@@ -199,15 +218,12 @@ class Training:
         total = torch.zeros((), device=rows.device)
         for index, piece in enumerate(pieces):
             last = index + 1 == len(pieces)
-            with contextlib.nullcontext() if last else self.accelerator.no_sync(self.model):
-                with self._precision():
-                    loss = loss_of(self.model, piece)
+            with contextlib.nullcontext() if last or self._alone else parallel.without_sync(self.model):
+                with self.precision():
+                    loss = self.score(self.model, piece)
                     if len(pieces) > 1:
                         loss = loss * (len(piece) / len(rows))
-                if self._alone:
-                    loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
-                else:
-                    self.accelerator.backward(loss)
+                loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
             total += loss.detach()
         return total
 
@@ -234,68 +250,74 @@ class Training:
     def _measure(self) -> None:
         self.model.eval()
         tokens = self.step * self.batch * self.context
+        fresh = []
         for entry in self.evals:
-            loss = entry.loss(self.model, self.accelerator, self.micro)
+            loss = entry.loss(self.score, self.model, self.accelerator, self.micro, self.precision)
             if not math.isfinite(loss):
                 raise TrainingError(f"the loss on {entry.name} is {loss} at step {self.step}")
             row = {"eval": entry.name, "domain": entry.domain, "loss": loss, "step": self.step, "tokens": tokens}
-            self.rows.append({**row, "lr": self.lr[self.step]})
+            fresh.append({**row, "lr": self.lr[self.step]})
+        self.rows += fresh
         self.model.train()
+        if self._live is not None:
+            self._live.measured(fresh)
+        if keeping.is_kept(self.job, self.rows, self.step):
+            self._keep_model()
 
-    # Checkpoints
+    def _keep_model(self) -> None:
+        """Keep the model as it is now, as a folder that transformers reads."""
+        local = self._checkpoints.scratch()
+        main = self.accelerator.is_main_process
+        keeping.save_model(self.bare, local, main=main)
+        if main:
+            keeping.finish_folder(local, self.job, self.store, self.step, self.rows)
+            self.store.put_folder(local, keeping.folder_of(self.job.id, self.step))
+            if self.job.definition["kept"] == "best":
+                for step in keeping.kept_steps(self.store, self.job.id):
+                    if step != self.step:
+                        self.store.remove(keeping.folder_of(self.job.id, step))
+        self.accelerator.wait_for_everyone()
+
+    # What stays
 
     def _all_agree(self, decision: bool) -> bool:
         """Return what the first process decided, so that all processes save together."""
-        if self.accelerator.num_processes == 1:
+        if self._alone:
             return decision
         flag = torch.tensor(float(decision and self.accelerator.is_main_process), device=self.accelerator.device)
         return bool(self.accelerator.reduce(flag, "sum") > 0)
 
     def _save_checkpoint(self) -> None:
-        folder = f"checkpoints/{self.job.id}/step-{self.step}"
-        self._save_folder(folder, state=True)
-        if self.accelerator.is_main_process:
-            notes = {
-                "step": self.step,
-                "tokens": (self.step - self.first) * self.batch * self.context,
-                "seconds": self.seconds,
-                "rows": self.rows,
-                "folder": folder,
-            }
-            self.store.write_json(f"checkpoints/{self.job.id}/latest.json", notes)
-            for name in self.store.names(f"checkpoints/{self.job.id}"):
-                if name.startswith("step-") and name != f"step-{self.step}":
-                    self.store.remove(f"checkpoints/{self.job.id}/{name}")
-        self.accelerator.wait_for_everyone()
-
-    def _save_folder(self, name: str, *, state: bool) -> None:
-        """Save all that training needs to go on, or only the weights, as a folder of the store."""
-        local = self._shared_scratch()
-        if state:
-            self.accelerator.save_state(str(local))
-        else:
-            weights = self.accelerator.get_state_dict(self.model)
-            if self.accelerator.is_main_process:
-                whole = self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
-                whole.save_pretrained(str(local), state_dict=weights)
-        self.accelerator.wait_for_everyone()
-        if self.accelerator.is_main_process:
-            self.store.put_folder(local, name)
-
-    def _shared_scratch(self) -> Path:
-        """Return one scratch folder for all processes of the job."""
-        from accelerate.utils import broadcast_object_list
-
-        found = [str(self.store.scratch()) if self.accelerator.is_main_process else ""]
-        if self.accelerator.num_processes > 1:
-            broadcast_object_list(found)
-        return Path(found[0])
+        notes = {
+            "step": self.step,
+            "tokens": (self.step - self.first) * self.batch * self.context,
+            "seconds": self.seconds,
+            "rows": list(self.rows),
+        }
+        self._checkpoints.save(self.bare, self.optimizer, notes)
 
     def keep(self) -> None:
         """Keep what later jobs start from."""
+        self._checkpoints.finish()
         kept = self.job.definition["keep"]
-        if kept:
-            self._save_folder(f"models/{self.job.id}", state=kept == "state")
+        if not kept:
+            return
+        local = self._checkpoints.scratch()
+        if "state" in kept:
+            self._checkpoints.state_of(self.bare, self.optimizer, local)()
+        if "weights" in kept:
+            keeping.save_model(self.bare, local, main=self.accelerator.is_main_process)
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            self.store.put_folder(local, f"models/{self.job.id}")
+
+    def close(self) -> None:
+        """End what goes on beside the training."""
+        try:
+            self._checkpoints.writer.wait()
+        finally:
+            if self._live is not None:
+                self._live.close()
 
     def report(self) -> dict[str, Any]:
         """Return how the job went: counts exact, seconds as measured."""
@@ -311,8 +333,8 @@ class Training:
             "tokens": trained,
             "tokens_by_text": seen,
             "epochs_by_text": {
-                key: self._counts(self.last)[index] / len(self.texts[index])
-                for index, key in enumerate(self.job.definition["mix"]["texts"])
+                part.text: count / part.size
+                for part, count in zip(self.mix.parts, self._counts(self.last), strict=True)
             },
             "seconds": self.seconds,
             "tokens_per_second": trained / self.seconds if self.seconds else None,
@@ -322,26 +344,6 @@ class Training:
 
     def _counts(self, step: int) -> list[int]:
         return self.mix.counts(step * self.batch)
-
-
-class _Eval:
-    """A fixed validation set."""
-
-    def __init__(self, entry: Mapping[str, Any], store: Store, context: int, cache: Path):
-        self.name, self.domain = str(entry["eval"]), entry["domain"]
-        windows = Windows(store, entry["text"], entry["split"], context, cache)
-        self._rows = windows[fixed_sample(windows, int(entry["sequences"]))]
-
-    def loss(self, model: Any, accelerator: Accelerator, batch: int) -> float:
-        """Return the mean cross-entropy in nats per token, summed in float64."""
-        mine = torch.from_numpy(self._rows[accelerator.process_index :: accelerator.num_processes])
-        total = torch.zeros((), dtype=torch.float64, device=accelerator.device)
-        for piece in mine.split(max(batch, 32)):
-            with torch.no_grad(), accelerator.autocast():
-                total += loss_of(model, piece.to(accelerator.device), "sum").double()
-        if accelerator.num_processes > 1:
-            total = accelerator.reduce(total, "sum")
-        return float(total) / int(self._rows[:, 1:].size)
 
 
 def train(job: Job, store: Store, cache: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -374,6 +376,9 @@ def train(job: Job, store: Store, cache: Path) -> tuple[list[dict[str, Any]], di
         raise DataError("the run asks for a GPU (resources: gpus), and there is none here")
     with accelerator_for(str(job.definition["precision"]), on_cpu) as accelerator:
         training = Training(job, store, accelerator, cache)
-        training.run()
-        training.keep()
+        try:
+            training.run()
+            training.keep()
+        finally:
+            training.close()
         return training.rows, json.loads(json.dumps(training.report()))

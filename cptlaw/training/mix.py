@@ -75,69 +75,102 @@ class Part:
         The fingerprint of the prepared text.
     windows
         How many windows it has.
+    pool
+        How many of these the run may read, always the same ones; all where not given.
     """
 
     text: str
     windows: int
+    pool: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Windows that the run reads before any comes again."""
+        return self.windows if self.pool is None else max(1, min(self.pool, self.windows))
 
 
 @dataclass(frozen=True)
 class Mix:
-    """Rows drawn from a source and a target corpus.
+    """Rows drawn from one corpus or several.
+
+    Each corpus but the last takes its share of the rows that those before it have left, so that every count is an exact
+    function of the row. With two corpora the share of the first is off by less than one row at every moment, with k by
+    less than k - 1.
 
     Parameters
     ----------
     parts
-        The corpora: one, or source and target.
-    share
-        The share of rows from the first corpus.
+        The corpora: one, source and target, or more.
+    shares
+        The share of each but the last in the rows that those before it leave.
     seed
         Decides the order within each corpus.
     """
 
     parts: Sequence[Part]
-    share: Fraction
+    shares: Sequence[Fraction]
     seed: int
 
     @classmethod
-    def of(cls, definition: Mapping[str, Any], windows: Mapping[str, int]) -> Mix:
-        """Return the mix of a job's definition, given the windows of each text."""
-        parts = [Part(text, windows[text]) for text in definition["texts"]]
-        return cls(parts, Fraction(definition["share"]), int(definition["seed"]))
+    def of(cls, definition: Mapping[str, Any], windows: Mapping[str, int], context: int = 1) -> Mix:
+        """Return the mix of a job's definition, given the windows of each text and their length in tokens."""
+        pools = definition.get("pools", {})
+        parts = [
+            Part(text, windows[text], int(pools[text]) // context if text in pools else None)
+            for text in definition["texts"]
+        ]
+        if "weights" in definition:
+            weights = [Fraction(weight) for weight in definition["weights"]]
+            shares = [weight / sum(weights[place:]) for place, weight in enumerate(weights[:-1])]
+        else:
+            shares = [Fraction(definition["share"])][: len(parts) - 1]
+        return cls(parts, shares, int(definition["seed"]))
 
     def _key(self, text: str, what: str) -> int:
         return int(fingerprint_of([self.seed, text, what])[:16], 16)
 
-    def drawn_before(self, row: Ints) -> Ints:
-        """Return how many of the rows before each row come from the first corpus, exactly."""
-        p, q = self.share.numerator, self.share.denominator
-        offset = self._key("mix", "offset") % q
+    def _drawn_before(self, level: int, row: Ints) -> Ints:
+        """Return how many of the rows before each row, of those left to it, a corpus takes, exactly."""
+        p, q = self.shares[level].numerator, self.shares[level].denominator
+        offset = self._key("mix", "offset" if level == 0 else f"offset-{level}") % q
         return (row * p + offset) // q
 
     def rows(self, row: Ints) -> tuple[Ints, Ints]:
-        """Return the corpus (0 or 1) and the window of each row.
+        """Return the corpus (0, 1, ..) and the window of each row.
 
         Parameters
         ----------
         row
             Numbers of rows since the start of the run's data, (rows,).
         """
-        before = self.drawn_before(row)
-        first = self.drawn_before(row + 1) > before
-        part = np.where(first, 0, 1) if len(self.parts) > 1 else np.zeros_like(row)
-        nth = np.where(part == 0, before, row - before) if len(self.parts) > 1 else row
-        window = np.empty_like(row)
+        part, nth, window = np.full_like(row, len(self.parts) - 1), np.empty_like(row), np.empty_like(row)
+        open_rows, left = np.arange(len(row)), row  # rows that no corpus has taken yet, numbered among themselves
+        for level in range(len(self.shares)):
+            before = self._drawn_before(level, left)
+            mine = self._drawn_before(level, left + 1) > before
+            part[open_rows[mine]], nth[open_rows[mine]] = level, before[mine]
+            open_rows, left = open_rows[~mine], (left - before)[~mine]
+        nth[open_rows] = left
         for index, corpus in enumerate(self.parts):
             mine = part == index
             if mine.any():
-                epoch, position = np.divmod(nth[mine], corpus.windows)
+                epoch, position = np.divmod(nth[mine], corpus.size)
                 key = _scatter(epoch.astype(np.uint64) + np.uint64(self._key(corpus.text, "order")))
-                window[mine] = shuffled(position, corpus.windows, key)
+                window[mine] = self._of_pool(corpus, shuffled(position, corpus.size, key))
         return part, window
+
+    def _of_pool(self, corpus: Part, place: Ints) -> Ints:
+        """Return the windows at places of a corpus's pool: a fixed draw from all of it, the same in every run."""
+        if corpus.size == corpus.windows:
+            return place
+        key = np.full(len(place), int(fingerprint_of([corpus.text, "pool"])[:16], 16), dtype=np.uint64)
+        return shuffled(place, corpus.windows, key)
 
     def counts(self, rows: int) -> list[int]:
         """Return how many of the first rows come from each corpus."""
-        if len(self.parts) == 1:
-            return [rows]
-        first = int(self.drawn_before(np.array([rows]))[0])
-        return [first, rows - first]
+        found, left = [], np.array([rows], dtype=np.int64)
+        for level in range(len(self.shares)):
+            drawn = self._drawn_before(level, left)
+            found.append(int(drawn[0]))
+            left = left - drawn
+        return [*found, int(left[0])]

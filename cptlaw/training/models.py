@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -11,91 +9,27 @@ from typing import Any
 
 import torch
 import transformers
+from torch.utils.checkpoint import checkpoint
 
 from cptlaw.errors import DataError
-from cptlaw.training.fields import Fields, count, positive, text
+from cptlaw.training.given import content_of, dropout_of
+from cptlaw.training.sizes import piece_tokens
 
 Spec = Mapping[str, Any]
 
 
-def read_model(value: Any, where: str, *, vocabulary: int, context: int) -> dict[str, Any]:
-    """Read a model of a recipe into plain data that defines it.
-
-    Parameters
-    ----------
-    value
-        ``{n_params: 1M}`` or ``{width: 64, layers: 2, heads: 4}`` (a GPT-2-style decoder from scratch), ``{config:
-        {model_type: llama, ..}}`` (any decoder of transformers from scratch), or ``{pretrained: NAME, revision: ..}``.
-    where
-        Its place in the recipe.
-    vocabulary
-        Token ids of the sweep's tokenizer.
-    context
-        Tokens per window.
-    """
-    fields = value if isinstance(value, Fields) else Fields(value, where)
-    if "pretrained" in fields:
-        name = fields.take("pretrained", text)
-        spec: dict[str, Any] = {"kind": "pretrained", "name": name, "revision": fields.take("revision", text, None)}
-        if Path(name).is_dir():
-            spec["files"] = _hashes(Path(name))
-        return spec
-    if "config" in fields:
-        config = fields.take("config", lambda found, _: dict(found))
-        return {"kind": "config", "config": config, "vocabulary": vocabulary, "context": context}
-    if "n_params" in fields:
-        shape = shape_of(fields.take("n_params", positive), vocabulary, context)
-    else:
-        shape = {name: fields.take(name, count) for name in ("width", "layers", "heads")}
-        if not all(shape.values()) or shape["width"] % shape["heads"]:
-            raise DataError(f"{where}: width {shape['width']} is not a multiple of heads {shape['heads']}.")
-    return {"kind": "gpt2", **shape, "vocabulary": vocabulary, "context": context}
-
-
-def shape_of(n_params: float, vocabulary: int, context: int) -> dict[str, int]:
-    """Return width, layers and heads of the GPT-2-style decoder nearest to a number of parameters, embeddings included.
-
-    Examples
-    --------
-    >>> shape_of(125_000, 256, 128)
-    {'width': 64, 'layers': 2, 'heads': 4}
-    """
-    widths = [*range(8, 512, 4), *range(512, 16385, 64)]
-
-    def total(width: int) -> float:
-        layers = _layers(width)
-        return (vocabulary + context + 2) * width + layers * (12 * width * width + 13 * width)
-
-    width = min(widths, key=lambda width: abs(math.log(total(width) / n_params)))
-    heads = max(1, round(width / (16 if width < 128 else 32 if width < 512 else 64)))
-    while width % heads:
-        heads -= 1
-    return {"width": width, "layers": _layers(width), "heads": heads}
-
-
-def _layers(width: int) -> int:
-    return max(2, round(width / 64))
-
-
-def _hashes(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of the files that make a local model."""
-    found = {}
-    for path in sorted([*folder.glob("*.json"), *folder.glob("*.safetensors"), *folder.glob("*.bin")]):
-        with path.open("rb") as file:
-            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
-
-
-def config_of(spec: Spec) -> Any:
-    """Return the configuration of transformers for a model."""
+def config_of(spec: Spec, place: str | None = None) -> Any:
+    """Return the configuration of transformers for a model; `place` is where a given one lies."""
     try:
         if spec["kind"] == "pretrained":
-            return transformers.AutoConfig.from_pretrained(spec["name"], revision=spec["revision"] or "main")
+            return transformers.AutoConfig.from_pretrained(**_source(spec, place))
         if spec["kind"] == "config":
             settings = {"vocab_size": spec["vocabulary"], "max_position_embeddings": spec["context"], **spec["config"]}
             return transformers.AutoConfig.for_model(settings.pop("model_type"), **settings)
     except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"model {spec.get('name') or spec['config']}: cannot be configured ({error}).") from None
+        raise DataError(
+            f"model {spec.get('name') or place or spec.get('config')}: cannot be configured ({error})."
+        ) from None
     return transformers.GPT2Config(
         vocab_size=spec["vocabulary"],
         n_positions=spec["context"],
@@ -113,18 +47,74 @@ def config_of(spec: Spec) -> Any:
     )
 
 
-def build(spec: Spec, seed: int) -> Any:
-    """Return a model: initialised from a seed, or with its pre-trained weights; in float32, ready to train."""
-    torch.manual_seed(seed)
-    config = config_of(spec)
-    if spec["kind"] == "pretrained":
-        try:
-            return transformers.AutoModelForCausalLM.from_pretrained(
-                spec["name"], revision=spec["revision"] or "main", dtype=torch.float32
+def _source(spec: Spec, place: str | None) -> dict[str, Any]:
+    """Return where transformers finds a given model."""
+    folder = place or spec.get("place")
+    if folder and Path(folder).is_dir():
+        if "content" in spec and place and content_of(Path(folder)) != spec["content"]:
+            raise DataError(
+                f"the model in {folder} is not the one that the recipe was read with. Start the sweep again."
             )
-        except (OSError, ValueError) as error:
-            raise DataError(f"model {spec['name']!r} cannot be loaded ({error}).") from None
-    return transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        return {"pretrained_model_name_or_path": folder}
+    if "name" not in spec:
+        raise DataError(f"the given model is not at {folder}. Every machine that trains must reach it.")
+    return {"pretrained_model_name_or_path": spec["name"], "revision": spec["revision"] or "main"}
+
+
+def build(spec: Spec, seed: int, place: str | None = None) -> Any:
+    """Return a model: initialised from a seed, or with its pre-trained weights; in float32, ready to train.
+
+    Parameters
+    ----------
+    spec
+        What defines the model.
+    seed
+        Of the initialisation.
+    place
+        Where a given model lies.
+    """
+    torch.manual_seed(seed)
+    config = config_of(spec, place)
+    if spec["kind"] != "pretrained":
+        return transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    without_dropout(config)
+    stored = getattr(config, "dtype", None)
+    try:
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            **_source(spec, place), config=config, dtype=torch.float32
+        )
+    except (OSError, ValueError) as error:
+        raise DataError(f"model {spec.get('name') or place!r} cannot be loaded ({error}).") from None
+    model.stored_dtype = stored  # what it is kept in
+    return with_adapters(model, spec["lora"], seed) if "lora" in spec else model
+
+
+def without_dropout(config: Any) -> dict[str, float]:
+    """Switch dropout off in a configuration, and return what it was where there was any.
+
+    One pass over much text needs none, and with it a loss in training is not the loss that is measured.
+    """
+    found = dropout_of(vars(config))
+    for name in found:
+        setattr(config, name, 0.0)
+    return found
+
+
+def with_adapters(model: Any, lora: Spec, seed: int) -> Any:
+    """Freeze a model and add adapters of low rank to its linear layers, the head left out (arXiv:2106.09685)."""
+    try:
+        import peft
+    except ImportError:
+        raise DataError("lora needs peft. Install it with: pip install 'cptlaw[training]'") from None
+    torch.manual_seed(seed)
+    settings = peft.LoraConfig(
+        r=int(lora["rank"]),
+        lora_alpha=lora["alpha"],
+        lora_dropout=0.0,
+        target_modules="all-linear",
+        task_type="CAUSAL_LM",
+    )
+    return peft.get_peft_model(model, settings)
 
 
 def load_weights(folder: Path) -> Any:
@@ -168,3 +158,67 @@ def _thawed(value: Any) -> Any:
 def _sizes_of(spec: Any) -> tuple[int, int]:
     with torch.device("meta"):
         return count_parameters(transformers.AutoModelForCausalLM.from_config(config_of(_thawed(spec))))
+
+
+def mean_loss(model: Any, rows_bc: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
+    """Return the cross-entropy of windows (b, c + 1) in nats: each of the c tokens is predicted once."""
+    logits_bcv = model(input_ids=rows_bc[:, :-1], use_cache=False).logits
+    return torch.nn.functional.cross_entropy(
+        logits_bcv.flatten(0, 1).float(), rows_bc[:, 1:].flatten(), reduction=reduction
+    )
+
+
+def score_in_pieces(model: Any) -> bool:
+    """Let a model take its loss through the tokens in pieces, so that never all logits are held at once.
+
+    The logits of a piece are computed again in the backward pass. The model's ``forward`` then takes ``rows_bc`` and
+    ``reduction`` too; what wraps the model for several processes sees an ordinary call.
+
+    Returns
+    -------
+    bool
+        Whether it does: not where the logits are more than a linear function of the last hidden state, as with a soft
+        cap. That is tried on a short row.
+    """
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    backbone, head = getattr(inner, inner.base_model_prefix, None), inner.get_output_embeddings()
+    if backbone is None or backbone is inner or head is None:
+        return False
+    with torch.no_grad():
+        ids = torch.arange(8, device=next(model.parameters()).device)[None] % head.weight.shape[0]
+        expected = model(input_ids=ids, use_cache=False).logits.float()
+        found = head(backbone(input_ids=ids, use_cache=False)[0]).float()
+    if expected.shape != found.shape or not torch.allclose(expected, found, rtol=1e-4, atol=1e-5):
+        return False
+    piece = piece_tokens(int(head.weight.shape[0]))
+    plain = inner.forward
+
+    def summed(hidden_tw: torch.Tensor, target_t: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(head(hidden_tw).float(), target_t, reduction="sum")
+
+    def forward(*args: Any, rows_bc: torch.Tensor | None = None, reduction: str = "mean", **given: Any) -> Any:
+        if rows_bc is None:
+            return plain(*args, **given)
+        hidden_tw = backbone(input_ids=rows_bc[:, :-1], use_cache=False)[0].flatten(0, 1)
+        target_t = rows_bc[:, 1:].flatten()
+        total = hidden_tw.new_zeros((), dtype=torch.float32)
+        for hidden, target in zip(hidden_tw.split(piece), target_t.split(piece), strict=True):
+            if hidden.requires_grad:
+                total = total + checkpoint(summed, hidden, target, use_reentrant=False)
+            else:
+                total = total + summed(hidden, target)
+        return total / target_t.numel() if reduction == "mean" else total
+
+    inner.forward = forward
+    return True
+
+
+def loss_in_pieces(model: Any, rows_bc: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
+    """Return the same as `mean_loss` from a model that `score_in_pieces` has changed."""
+    return model(rows_bc=rows_bc, reduction=reduction)
+
+
+def recompute_activations(model: Any) -> None:
+    """Keep only the inputs of layers for the backward pass, and compute the rest again."""
+    enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)
+    enable({"use_reentrant": False})

@@ -13,17 +13,18 @@ import numpy.typing as npt
 
 from cptlaw.errors import DataError
 from cptlaw.training.jobs import fingerprint_of
-from cptlaw.training.sources import documents, identity
+from cptlaw.training.sources import documents, id_documents, identity
 from cptlaw.training.store import Store
-from cptlaw.training.tokenizers import Ids, Tokenizer, load_tokenizer
+from cptlaw.training.tokenizers import Ids, Tokenizer, identity_of, load_tokenizer
 
 SHARD_TOKENS = 2**26
+BATCH_CHARACTERS = 2**22  # of documents that are encoded at a time, on all cores where the tokenizer can
 SPLITS = ("train", "validation")
 
 
 def text_fingerprint(source: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> str:
     """Return what stands for a prepared text: contents, reading, split and tokenizer, and not where the files are."""
-    return fingerprint_of({"version": 1, "source": identity(source), "tokenizer": tokenizer})
+    return fingerprint_of({"version": 1, "source": identity(source), "tokenizer": identity_of(tokenizer)})
 
 
 def is_validation(group: str, share: float) -> bool:
@@ -48,12 +49,13 @@ def prepare(texts: Mapping[str, Any], store: Store, progress: Callable[[str], No
         if store.exists(f"texts/{key}/index.json"):
             continue
         progress(f"preparing text {text['name']}")
-        tokenizer = load_tokenizer(text["tokenizer"], store, _contents(text["tokenizer_source"]))
+        place = text.get("tokenizer_place")
+        tokenizer = load_tokenizer(text["tokenizer"], store, _contents(text["tokenizer_source"]), place)
         folder = store.scratch()
         try:
             index = _write_shards(text["source"], tokenizer, folder, text["name"])
             for name in [shard["file"] for split in SPLITS for shard in index[split]["shards"]]:
-                store.write(f"texts/{key}/{name}", (folder / name).read_bytes())
+                store.put_file(folder / name, f"texts/{key}/{name}")
             # The index comes last: a text without it has not been prepared.
             store.write_json(f"texts/{key}/index.json", index)
         finally:
@@ -69,13 +71,13 @@ def _write_shards(source: Mapping[str, Any], tokenizer: Tokenizer, folder: Path,
     writers = {split: _ShardWriter(folder, split, tokenizer.dtype) for split in SPLITS}
     left = source["max_tokens"]
     n_bytes = 0
-    for group, content in documents(source):
-        ids = tokenizer.document(content)
+    read = _given_ids(source, tokenizer, name) if "ids" in source else _encoded(source, tokenizer)
+    for group, ids, size in read:
         if left is not None:
             ids = ids[:left]
             left -= len(ids)
         writers["validation" if is_validation(group, source["validation"]) else "train"].add(ids)
-        n_bytes += len(content.encode("utf-8", "surrogatepass"))
+        n_bytes += size
         if left == 0:
             break
     index: dict[str, Any] = {"dtype": tokenizer.dtype.name, "vocabulary": tokenizer.vocabulary, "bytes": n_bytes}
@@ -87,6 +89,37 @@ def _write_shards(source: Mapping[str, Any], tokenizer: Tokenizer, folder: Path,
             "Give more, smaller documents, or another `validation` share."
         )
     return index
+
+
+def _encoded(source: Mapping[str, Any], tokenizer: Tokenizer) -> Iterator[tuple[str, Ids, int]]:
+    """Yield (group, ids, bytes of text) of each document, encoded many at a time and never all held."""
+    waiting: list[tuple[str, str]] = []
+    held = 0
+    for document in documents(source):
+        waiting.append(document)
+        held += len(document[1])
+        if held >= BATCH_CHARACTERS:
+            yield from _encode(waiting, tokenizer)
+            waiting, held = [], 0
+    yield from _encode(waiting, tokenizer)
+
+
+def _encode(waiting: list[tuple[str, str]], tokenizer: Tokenizer) -> Iterator[tuple[str, Ids, int]]:
+    contents = [content for _, content in waiting]
+    for (group, content), ids in zip(waiting, tokenizer.documents(contents), strict=True):
+        yield group, ids, len(content.encode("utf-8", "surrogatepass"))
+
+
+def _given_ids(source: Mapping[str, Any], tokenizer: Tokenizer, name: str) -> Iterator[tuple[str, Ids, int]]:
+    """Yield (group, ids, bytes) of each document of a source of token ids."""
+    for row, (group, ids) in enumerate(id_documents(source)):
+        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < tokenizer.vocabulary:
+            raise DataError(
+                f"text {name!r}: document {row} holds token id {int(ids.max())}, and the tokenizer has "
+                f"{tokenizer.vocabulary}. Give the tokenizer that these ids were made with."
+            )
+        ended = ids if len(ids) and ids[-1] == tokenizer.separator else np.append(ids, tokenizer.separator)
+        yield group, ended.astype(tokenizer.dtype), ids.nbytes
 
 
 class _ShardWriter:

@@ -1,32 +1,36 @@
 """From SWEEP.yaml to the jobs of a sweep. docs/sweep.md describes the fields; this file is what they mean.
 
-A ladder is one trunk at constant rate per model and seed, cut into stages. From the end of each stage the trunk goes
-on, and a short decay branches off: the base model of that budget. So a ladder costs little more than its largest stage.
+The parts that make jobs stand beside it: `ladders` (pre-training) and `adaptations` (continual pre-training). Nothing
+here needs torch: a recipe can be read and priced on any machine.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.reading import existing_file, parse_yaml, read_utf8
-from cptlaw.schedules import Phase, Schedule
 from cptlaw.training import fields as read
+from cptlaw.training import given, tokenizers
+from cptlaw.training.adaptations import adaptations, evaluations, read_adapt
 from cptlaw.training.fields import Fields
 from cptlaw.training.jobs import Job, Sweep, fingerprint_of
-from cptlaw.training.models import read_model, sizes_of
+from cptlaw.training.ladders import Base, given_bases, ladders
+from cptlaw.training.model_spec import Model, read_models
 from cptlaw.training.prepare import text_fingerprint
+from cptlaw.training.sizes import memory_of
 from cptlaw.training.sources import identity, read_source, with_files
-from cptlaw.training.tokenizers import name_of, read_tokenizer, vocabulary_of
 
 Plain = dict[str, Any]
 
 PROCESS_BYTES = 700_000_000
 """Memory of a process before it holds any model: Python, torch, transformers."""
+
+KEEP = ("last", "best", "all")
 
 
 def load_sweep(path: str | Path) -> Sweep:
@@ -46,363 +50,345 @@ def load_sweep(path: str | Path) -> Sweep:
     content = read_utf8(path).decode("utf-8")
     value = parse_yaml(content, str(path))
     try:
-        return _Recipe(Fields(value, path.name), path).sweep(content)
+        return Recipe(Fields(value, path.name), path).sweep(content)
     except UsageError as error:
         raise DataError(f"{path.name}: {error}") from None
 
 
 @dataclass(frozen=True)
-class _Model:
-    name: str
-    spec: Plain
-    total: int
-    non_embedding: int
-    seeds: list[int]
-    ptpp: float | None
+class Rows:
+    """What is read per optimiser step.
 
+    Parameters
+    ----------
+    context
+        Tokens per row.
+    batch
+        Rows per step.
+    micro_batch
+        Rows per forward pass of one process; 0 takes all.
+    """
 
-@dataclass(frozen=True)
-class _Base:
-    """A model to adapt: kept by a job of the ladder, or given."""
-
-    model: _Model
-    seed: int
-    ptpp: float | None
-    start: Plain
-    needs: tuple[str, ...]
+    context: int
+    batch: int
+    micro_batch: int
 
     @property
-    def name(self) -> str:
-        budget = "" if self.ptpp is None else f"-p{self.ptpp:g}"
-        return f"{self.model.name}{budget}" + (f"-s{self.seed}" if self.needs else "")
+    def tokens(self) -> int:
+        """Tokens per optimiser step."""
+        return self.context * self.batch
 
 
-class _Recipe:
+class Recipe:
+    """A recipe as it is read: what all jobs share, and the texts that they turn out to need.
+
+    Parameters
+    ----------
+    top
+        The fields of the file.
+    path
+        The file.
+    """
+
     def __init__(self, top: Fields, path: Path):
-        self._path = path
+        self.path = path
         self._name = top.take("name", read.text, path.stem)
-        self._context = top.take("context", read.count, 128)
-        self._batch = top.take("batch", read.count, 8)
-        self._micro_batch = top.take("micro_batch", read.count, 0)
-        self._precision = top.take("precision", read.choice("fp32", "bf16"), "fp32")
-        self._compile = top.take("compile", read.flag, False)
-        self._checkpoint_seconds = top.take("checkpoint_seconds", read.number, 60.0)
-        self._sources = {
-            name: with_files(source, path.parent, f"{path.name}: text: {name}")
-            for name, source in top.take("text", read.named(read_source)).items()
-        }
-        self._tokenizer = self._read_tokenizer(top)
-        self._vocabulary = vocabulary_of(self._tokenizer)
-        self._optimizer = _read_optimizer(top.take("optimizer", read.mapping, Fields({}, "optimizer")))
-        resources = top.take("resources", read.mapping, Fields({}, "resources"))
+        resources = top.take("resources", read.mapping, Fields({}, f"{path.name}: resources"))
         self._gpus = resources.take("gpus", read.number, 0.0)
         self._memory = resources.take("memory", read.count, 0)
+        self._processes = resources.take("processes", read.count, 0)
+        self._nodes = resources.take("nodes", read.count, 1)
+        self._shard = resources.take("shard", read.flag, False)
         resources.end()
         if self._gpus > 1 and self._gpus != int(self._gpus):
             raise DataError(f"{path.name}: resources: gpus {self._gpus:g}: expected whole GPUs, or a share of one.")
-        self._models = top.take("models", read.named(self._read_model))
-        self._evals = top.take("evals", read.named(self._read_eval), {})
+        if self._gpus and self._processes:
+            raise DataError(f"{path.name}: resources: `processes` is for the CPU; with GPUs there is one for each.")
+        self.rows = self.read_rows(top, Rows(128, 8, 0), path.name)
+        self._precision = top.take("precision", read.choice("fp32", "bf16"), "fp32")
+        self._compile = top.take("compile", read.flag, False)
+        self._checkpointing = top.take("activation_checkpointing", read.flag, False)
+        self._checkpoint_seconds = top.take("checkpoint_seconds", read.number, 60.0)
+        self.sources = {
+            name: with_files(source, path.parent, f"{path.name}: text: {name}")
+            for name, source in top.take("text", read.named(read_source)).items()
+        }
+        self._models_asked = top.take("models", read.named(read.mapping))
+        self.tokenizer, self._tokenizer_place = self._read_tokenizer(top)
+        self._vocabulary = tokenizers.vocabulary_of(self.tokenizer, self._tokenizer_place)
+        self._optimizer = _read_optimizer(top.take("optimizer", read.mapping, Fields({}, "optimizer")))
+        self.evals = top.take("evals", read.named(self._read_eval), {})
         self._sequences = top.take("eval_sequences", read.count, 384)
-        self._pretrain = top.take("pretrain", read.mapping, None)
-        self._adapt = top.take("adapt", read.many(read.mapping), [])
+        self.keep = top.take("keep", read.choice("no", *KEEP), "no")
+        self.evaluate = top.take("evaluate", _read_evaluate, None)
+        self._log = top.take("log", read.many(read.choice("jsonl", "tensorboard", "wandb")), ["jsonl"])
+        self.pretrain = top.take("pretrain", read.mapping, None)
+        blocks = top.take("adapt", read.many(read.mapping), [])
         top.end()
-        if self._context < 1 or self._batch < 1:
-            raise DataError(f"{path.name}: context and batch must be 1 or more.")
         self._texts: dict[str, Plain] = {}
+        self.adapt = [read_adapt(self, block) for block in blocks]
+        longest = max([self.rows.context, *(block["rows"].context for block in self.adapt)])
+        found = [
+            model
+            for entry in self._models_asked.values()
+            for model in read_models(entry, vocabulary=self._vocabulary, context=longest, folder=path.parent)
+        ]
+        self.models = {model.name: model for model in found}
+        for block in self.adapt:
+            self.check_models(block)
+        self._check_tokenizer()
 
     def sweep(self, content: str) -> Sweep:
-        blocks = [self._read_adapt(block) for block in self._adapt]
+        """Return the jobs, base models first."""
         jobs: list[Job] = []
-        bases: list[_Base] = []
-        if self._pretrain is not None:
-            jobs, bases = self._ladders(self._pretrain, blocks)
-        given = [model for model in self._models.values() if model.spec["kind"] == "pretrained"]
-        bases += [_Base(model, 0, model.ptpp, {"pretrained": True}, ()) for model in given]
-        scratch = [model.name for model in self._models.values() if model.spec["kind"] != "pretrained"]
-        if self._pretrain is None and scratch:
-            raise DataError(f"{self._path.name}: {', '.join(scratch)} start from scratch: `pretrain` is missing.")
-        for block in blocks:
-            jobs += self._adaptations(block, bases)
+        bases: list[Base] = []
+        scratch = [model.name for model in self.models.values() if not model.is_given]
+        if self.pretrain is not None:
+            jobs, bases = ladders(self, self.pretrain)
+        elif scratch:
+            raise DataError(f"{self.path.name}: {', '.join(scratch)} start from scratch: `pretrain` is missing.")
+        measured, with_weights = given_bases(self)
+        jobs, bases = measured + jobs, bases + with_weights
+        for block in self.adapt:
+            jobs += adaptations(self, block, bases)
         if not jobs:
-            raise DataError(f"{self._path.name}: nothing to train. Give `pretrain`, `adapt`, or both.")
+            raise DataError(f"{self.path.name}: nothing to train. Give `pretrain`, `adapt`, or both.")
         # Blocks of `adapt` may ask for the same run; it is trained once.
         jobs = _with_distinct_names(list({job.id: job for job in jobs}.values()))
-        return Sweep(self._name, tuple(jobs), self._texts, content)
+        jobs += evaluations(self, jobs)
+        return Sweep(self._name, tuple(jobs), self._texts, content, tuple(self._notes()))
+
+    def _notes(self) -> Iterator[str]:
+        """Yield what a recipe brings along without asking for it."""
+        for model in self.models.values():
+            off = given.dropout_of(model.config)
+            if off:
+                listed = ", ".join(f"{name} {value:g}" for name, value in off.items())
+                yield f"dropout of {model.name} is off ({listed} in its configuration)"
 
     # Parts of the file
 
-    def _read_tokenizer(self, top: Fields) -> Plain:
-        spec = top.take("tokenizer", read_tokenizer, {"kind": "bytes"})
-        if spec["kind"] == "trained":
-            spec["identity"] = fingerprint_of(identity(self._source(spec["text"], "tokenizer: train_on")))
-        return spec
+    def read_rows(self, block: Fields, usual: Rows, where: str) -> Rows:
+        """Read what is read per step, in the file or in a block of it."""
+        found = Rows(
+            block.take("context", read.count, usual.context),
+            block.take("batch", read.count, usual.batch),
+            block.take("micro_batch", read.count, usual.micro_batch),
+        )
+        if found.context < 1 or found.batch < 1:
+            raise DataError(f"{where}: context and batch must be 1 or more.")
+        if found.tokens > 10**10:
+            raise DataError(f"{where}: context {found.context} times batch {found.batch} tokens per step are too many.")
+        processes = self.processes
+        if found.batch % processes:
+            raise DataError(f"{where}: batch {found.batch} cannot be shared evenly by {processes} processes.")
+        own = found.batch // processes
+        if found.micro_batch and own % found.micro_batch:
+            usable = [str(n) for n in range(1, min(own, 4096) + 1) if own % n == 0]
+            raise DataError(
+                f"{where}: micro_batch {found.micro_batch} does not divide the {own} rows of "
+                f"{'a step' if processes == 1 else 'a process'}. Choose one of {', '.join(usable[-8:])}."
+            )
+        return found
 
-    def _read_model(self, value: Any, where: str) -> _Model:
-        fields = Fields(value, where)
-        spec = read_model(fields, where, vocabulary=self._vocabulary, context=self._context)
-        seeds = fields.take("seeds", read.many(read.count), [0])
-        ptpp = fields.take("ptpp", read.positive, None) if spec["kind"] == "pretrained" else None
-        fields.end()
-        total, non_embedding = sizes_of(spec)
-        return _Model(where.rsplit(": ", 1)[-1], spec, total, non_embedding, seeds, ptpp)
+    @property
+    def processes(self) -> int:
+        """Processes that share one run."""
+        return max(1, int(self._gpus), self._processes) * max(1, self._nodes)
+
+    def _read_tokenizer(self, top: Fields) -> tuple[Plain, str | None]:
+        where, folder = f"{self.path.name}: tokenizer", self.path.parent
+        with_weights = {name: entry for name, entry in self._models_asked.items() if "pretrained" in entry}
+        if "tokenizer" not in top and with_weights:
+            # A given model reads its own ids and no others.
+            name, entry = next(iter(with_weights.items()))
+            asked = {key: entry.peek(key) for key in ("pretrained", "revision") if key in entry}
+            where = f"{self.path.name}: models: {name}"
+            top.take("tokenizer", read.text, "")
+            if (model := given.find_folder(asked["pretrained"], folder)) is not None:
+                given.read_config(model)  # whether it is a model at all comes first
+            return tokenizers.read_tokenizer(asked, where, folder)
+
+        def convert(value: Any, place: str) -> tuple[Plain, str | None]:
+            return tokenizers.read_tokenizer(value, place, folder)
+
+        spec, place = top.take("tokenizer", convert, ({"kind": "bytes"}, None))
+        if spec["kind"] == "trained":
+            spec["identity"] = fingerprint_of(identity(self.source(spec["text"], "tokenizer: train_on")))
+        return spec, place
+
+    def _check_tokenizer(self) -> None:
+        """Refuse a given model whose ids are not those of the sweep's tokenizer."""
+        for model in self.models.values():
+            where = f"{self.path.name}: models: {model.name}"
+            folder = Path(model.place) if model.place and Path(model.place).is_dir() else None
+            if folder is None:
+                continue
+            known = int(model.config.get("vocab_size") or 0)
+            if known and known < self._vocabulary:
+                raise DataError(
+                    f"{where}: it knows {known} token ids, and the tokenizer has {self._vocabulary}. "
+                    "Leave `tokenizer` out to use the model's own."
+                )
+            own = given.tokenizer_content(folder)
+            if self.tokenizer["kind"] == "bytes" and known != 256:
+                raise DataError(
+                    f"{where}: a model with {known} token ids was not trained on bytes. "
+                    "Leave `tokenizer` out to use the model's own, or name it."
+                )
+            if own and self.tokenizer.get("content") and own != self.tokenizer["content"]:
+                raise DataError(
+                    f"{where}: its tokenizer is not the one of the sweep, and losses per token of two tokenizers "
+                    "cannot be compared. Use one recipe per tokenizer."
+                )
 
     def _read_eval(self, value: Any, where: str) -> Plain:
         fields = Fields(value, where)
         name = fields.take("text", read.text)
-        whole = fields.take("whole", read.flag, False)
+        entire = fields.take("whole", read.flag, False)
         fields.end()
-        self._source(name, where)
-        return {"text": name, "split": "all" if whole else "validation"}
+        self.source(name, where)
+        return {"text": name, "split": "all" if entire else "validation"}
 
-    def _read_adapt(self, block: Fields) -> Plain:
-        found: Plain = {"where": block.where}
-        for role in ("source", "target"):
-            found[role] = block.take(role, read.text)
-            self._source(found[role], f"{block.where}: {role}")
-        found["replay"] = block.take("replay", read.many(read.fraction))
-        budgets: dict[str, list[float]] = {
-            "tokens_per_param": block.take("tokens_per_param", read.many(read.positive), []),
-            "tokens": block.take("tokens", read.many(read.positive), []),
-        }
-        if bool(budgets["tokens"]) == bool(budgets["tokens_per_param"]):
-            raise DataError(f"{block.where}: expected either `tokens` or `tokens_per_param`, the lengths of the runs.")
-        found |= budgets
-        found["schedules"] = block.take("schedules", read.many(_read_schedule))
-        found["orders"] = block.take("orders", read.many(read.count), [0])
-        found["first"] = block.take("first_tokens_per_param", read.positive, 0.25)
-        found["per_doubling"] = block.take("points_per_doubling", read.positive, 1.0)
-        names = block.take("models", read.many(read.text), list(self._models))
-        for name in names:
-            if name not in self._models:
+    def check_models(self, block: Plain) -> None:
+        """Refuse a block that names a model that is not there; one entry with several ranks may be named as a whole."""
+        if block["models"] is None:
+            block["models"] = list(self.models)
+        chosen: list[str] = []
+        for name in block["models"]:
+            ranks = [each for each in self.models if name in self._models_asked and each.startswith(f"{name}-r")]
+            if name not in self.models and not ranks:
                 raise DataError(
-                    f"{block.where}: there is no model {name!r}.{did_you_mean(name, self._models)} "
-                    f"Known: {', '.join(self._models)}."
+                    f"{block['where']}: there is no model {name!r}.{did_you_mean(name, self.models)} "
+                    f"Known: {', '.join(self.models)}."
                 )
-        found["models"] = names
-        found["ptpp"] = block.take("ptpp", read.many(read.positive), None)
-        found["seeds"] = block.take("seeds", read.many(read.count), None)
-        block.end()
-        return found
+            chosen += [name] if name in self.models else ranks
+        block["models"] = chosen
 
-    def _source(self, name: str, where: str) -> Plain:
-        if name not in self._sources:
+    def source(self, name: str, where: str) -> Plain:
+        """Return a text of the recipe."""
+        if name not in self.sources:
             raise DataError(
-                f"{where}: there is no text {name!r}.{did_you_mean(name, self._sources)} "
-                f"Known: {', '.join(self._sources)}."
+                f"{where}: there is no text {name!r}.{did_you_mean(name, self.sources)} "
+                f"Known: {', '.join(self.sources)}."
             )
-        return self._sources[name]
+        return self.sources[name]
 
-    def _text(self, name: str) -> str:
+    def text(self, name: str) -> str:
         """Return the fingerprint of a text, and note that the sweep reads it."""
-        source = self._sources[name]
-        key = text_fingerprint(source, self._tokenizer)
-        trained = self._tokenizer["kind"] == "trained"
+        source = self.sources[name]
+        key = text_fingerprint(source, self.tokenizer)
+        trained = self.tokenizer["kind"] == "trained"
         self._texts[key] = {
             "name": name,
             "source": source,
-            "tokenizer": self._tokenizer,
-            "tokenizer_source": self._sources[self._tokenizer["text"]] if trained else None,
+            "tokenizer": self.tokenizer,
+            "tokenizer_source": self.sources[self.tokenizer["text"]] if trained else None,
+            "tokenizer_place": self._tokenizer_place,
         }
         return key
 
-    def _eval_entries(self, source: str | None, targets: list[str]) -> list[Plain]:
-        """Return the validation sets of a job: source, targets, and those that the recipe adds."""
+    def eval_entries(self, source: str | None, targets: list[str], others: tuple[str, ...] = ()) -> list[Plain]:
+        """Return the validation sets of a job: source, targets, other corpora of its mix, and those of the recipe."""
         several = len(targets) > 1
         entries: list[Plain] = []
         for role, names in (("source", [source] if source else []), ("target", targets)):
             for name in names:
-                own = self._evals.get(role) if not several else None
+                own = self.evals.get(role) if not several else None
                 text, split = (own["text"], own["split"]) if own else (name, "validation")
                 entries.append(
                     {"eval": role, "domain": name if role == "target" else None, "text": text, "split": split}
                 )
-        for name, own in self._evals.items():
-            if name not in ("source", "target"):
+        if source is None and "source" in self.evals:
+            entries.append({"eval": "source", "domain": None, **self.evals["source"]})
+        entries += [{"eval": name, "domain": None, "text": name, "split": "validation"} for name in others]
+        for name, own in self.evals.items():
+            if name not in ("source", "target", *others):
                 entries.append({"eval": name, "domain": None, **own})
         for entry in entries:
-            if entry["split"] == "validation" and not self._sources[entry["text"]]["validation"]:
+            if entry["split"] == "validation" and not self.sources[entry["text"]]["validation"]:
                 raise DataError(
-                    f"{self._path.name}: text {entry['text']!r} has `validation: 0` and is to be measured on."
+                    f"{self.path.name}: text {entry['text']!r} has `validation: 0` and is to be measured on."
                 )
-            entry["text"] = self._text(entry["text"])
+            entry["text"] = self.text(entry["text"])
             entry["sequences"] = self._sequences
         return entries
 
     # Jobs
 
-    def _job(
-        self, base: _Model, name: str, kind: str, needs: tuple[str, ...], columns: Plain, **definition: Any
+    def job(
+        self,
+        base: Model,
+        name: str,
+        kind: str,
+        needs: tuple[str, ...],
+        columns: Plain,
+        rows: Rows | None = None,
+        **definition: Any,
     ) -> Job:
+        """Return a job of a model, with what all jobs share."""
+        rows = rows or self.rows
         first, last = definition["steps"]
-        tokens = (last - first) * self._batch * self._context
-        rows = self._micro_batch or self._batch
-        activations = rows * self._context * (12 * self._vocabulary + 80 * (base.spec.get("width") or 512) * 8)
+        tokens = (last - first) * rows.tokens
+        trainable = base.total if base.trainable is None else base.trainable
+        shared: Plain = {
+            "model": base.spec,
+            "context": rows.context,
+            "batch": rows.batch,
+            "micro_batch": rows.micro_batch,
+            "optimizer": self._optimizer,
+            "precision": self._precision,
+            "compile": self._compile,
+        }
+        if self._shard:
+            shared["shard"] = True
+        adapters = {"n_trainable": trainable, "lora_rank": base.spec["lora"]["rank"]} if "lora" in base.spec else {}
+        places = {"model": base.place} if base.place else {}
+        if self._tokenizer_place:
+            places["tokenizer"] = self._tokenizer_place
+        memory = self.memory(base, rows)
         return Job(
             name=name,
             kind=kind,
-            definition={
-                "model": base.spec,
-                "context": self._context,
-                "batch": self._batch,
-                "micro_batch": self._micro_batch,
-                "optimizer": self._optimizer,
-                "precision": self._precision,
-                "compile": self._compile,
-                **definition,
-            },
+            definition={**shared, **definition},
             needs=needs,
             tokens=tokens,
-            flops=6.0 * base.total * tokens,
+            # Adapters need the gradient of every activation, but of no frozen weight.
+            flops=(6.0 * base.total if not adapters else 4.0 * base.total + 2.0 * trainable) * tokens,
             gpus=self._gpus,
-            memory=self._memory or PROCESS_BYTES + 16 * base.total + activations,
+            memory=self._memory or PROCESS_BYTES + sum(memory.values()),
             checkpoint_seconds=self._checkpoint_seconds,
             columns={
                 "model": base.name,
                 "n_params": base.total,
                 "n_params_kind": "total",
                 "n_params_non_embedding": base.non_embedding,
-                "batch_tokens": self._batch * self._context,
-                "tokenizer": name_of(self._tokenizer),
+                **adapters,
+                "batch_tokens": rows.tokens,
+                "tokenizer": tokenizers.name_of(self.tokenizer),
                 **columns,
+            },
+            places=places,
+            run={
+                "processes": self.processes // max(1, self._nodes),
+                "nodes": self._nodes,
+                "activation_checkpointing": self._checkpointing,
+                "log": self._log,
+                "tokenizer": self.tokenizer,
+                "memory": memory,
             },
         )
 
-    def _ladders(self, block: Fields, adapt: list[Plain]) -> tuple[list[Job], list[_Base]]:
-        where = block.where
-        text = block.take("text", read.text)
-        self._source(text, f"{where}: text")
-        budgets = sorted(set(block.take("ptpp", read.many(read.positive))))
-        peak = block.take("peak", lambda value, place: value)
-        warmup = block.take("warmup", read.count, 100)
-        decay = block.take("decay", read.fraction, 0.15)
-        block.end()
-        targets = list(dict.fromkeys(entry["target"] for entry in adapt))
-        evals = self._eval_entries(text, targets)
-        jobs, bases = [], []
-        for model in (model for model in self._models.values() if model.spec["kind"] != "pretrained"):
-            lr = _by_model(peak, model.name, f"{where}: peak")
-            for seed in model.seeds:
-                for job, base in self._ladder(model, seed, text, budgets, (lr, warmup, decay), evals, where):
-                    jobs.append(job)
-                    if base is not None:
-                        bases.append(base)
-        return jobs, bases
-
-    def _ladder(
-        self,
-        model: _Model,
-        seed: int,
-        text: str,
-        budgets: list[float],
-        shape: tuple[float, int, float],
-        evals: list[Plain],
-        where: str,
-    ) -> Iterator[tuple[Job, _Base | None]]:
-        """Yield the stages of one trunk and the decays that branch off it."""
-        lr, warmup, decay = shape
-        start: Plain = {"seed": seed}
-        done, needs = 0, tuple[str, ...]()
-        mix = {"texts": [self._text(text)], "share": "1", "seed": seed}
-        for ptpp in budgets:
-            steps = round(ptpp * model.total / (self._batch * self._context))
-            branch = steps - round(decay * steps)
-            if branch <= max(done, warmup):
-                raise DataError(
-                    f"{where}: model {model.name} reaches ptpp {ptpp:g} after {steps} steps, of which the last "
-                    f"{steps - branch} decay: no room after step {max(done, warmup)}, where the warm-up or the budget "
-                    "before ends. Leave the budget out, or take a shorter warm-up or smaller batches."
-                )
-            phase = {"phase": "pretrain", "peak": lr, "warmup": warmup}
-            trunk = self._job(
-                model, f"trunk-{model.name}-p{ptpp:g}-s{seed}", "trunk", needs, {"ptpp": ptpp, "seed": seed},
-                start=start, steps=[done, branch], phases=[_phase(**phase, steps=branch, schedule="constant")],
-                mix=mix, evals=[], measure_at=[], keep="state",
-            )  # fmt: skip
-            yield trunk, None
-            start, done, needs = {"state": trunk.id}, branch, (trunk.id,)
-            whole = (
-                _phase(**phase, steps=steps, schedule="wsd", decay=steps - branch, end=0.0)
-                if steps > branch
-                else _phase(**phase, steps=steps, schedule="constant")
-            )
-            name = f"base-{model.name}-p{ptpp:g}-s{seed}"
-            columns = {"ptpp": ptpp, "seed": seed, "base": f"{model.name}-p{ptpp:g}-s{seed}"}
-            columns |= {
-                "lr_schedule": whole["schedule"],
-                "lr_peak": lr,
-                "pretrain_tokens": steps * self._batch * self._context,
-            }
-            decayed = self._job(
-                model, name, "base", needs, columns,
-                start=start, steps=[branch, steps], phases=[whole], mix=mix, evals=evals, measure_at=[steps],
-                keep="weights",
-            )  # fmt: skip
-            yield decayed, _Base(model, seed, ptpp, {"weights": decayed.id}, (decayed.id,))
-
-    def _adaptations(self, block: Plain, bases: list[_Base]) -> list[Job]:
-        evals = self._eval_entries(block["source"], [block["target"]])
-        chosen = [
-            base
-            for base in bases
-            if base.model.name in block["models"]
-            and (block["ptpp"] is None or base.ptpp in block["ptpp"])
-            and (block["seeds"] is None or base.seed in block["seeds"])
-        ]
-        if not chosen:
-            raise DataError(f"{block['where']}: no base model has these models, ptpp and seeds.")
-        jobs = []
-        for base in chosen:
-            lengths = self._lengths(block, base)
-            for replay in block["replay"]:
-                for schedule in block["schedules"]:
-                    peak = _by_model(schedule["peak"], base.model.name, f"{block['where']}: peak")
-                    shape = {**schedule, "peak": peak}
-                    # A run at constant rate passes every shorter one on its way.
-                    ends = lengths[-1:] if schedule["schedule"] == "constant" else lengths
-                    for order in block["orders"]:
-                        for steps in ends:
-                            jobs.append(self._adaptation(block, base, replay, shape, order, steps, lengths, evals))
-        return jobs
-
-    def _lengths(self, block: Plain, base: _Base) -> list[int]:
-        """Return the lengths of the runs in steps: never shorter than asked."""
-        tokens = block["tokens"] or [each * base.model.total for each in block["tokens_per_param"]]
-        per_step = self._batch * self._context
-        return sorted({max(1, -int(-each // per_step)) for each in tokens})
-
-    def _adaptation(
-        self,
-        block: Plain,
-        base: _Base,
-        replay: float,
-        shape: Plain,
-        order: int,
-        steps: int,
-        lengths: list[int],
-        evals: list[Plain],
-    ) -> Job:
-        per_step = self._batch * self._context
-        first = max(1, round(block["first"] * base.model.total / per_step))
-        ratio = 2.0 ** (1.0 / block["per_doubling"])
-        at, point = {0, steps, *(length for length in lengths if length < steps)}, float(steps)
-        while point >= first:
-            at.add(round(point))
-            point /= ratio
-        phase = _phase(phase="cpt", steps=steps, tokens_per_step=per_step, **shape)
-        seed = int(fingerprint_of(["adapt", base.seed, order])[:12], 16)
-        texts = [self._text(block["source"]), self._text(block["target"])]
-        length = f"-{steps * per_step / base.model.total:.3g}tpp" if len(lengths) > 1 and len(at) else ""
-        parts = [base.name, block["target"], f"r{replay:g}", shape["schedule"], f"lr{shape['peak']:g}"]
-        name = "-".join(parts) + (f"-o{order}" if order else "") + (length if shape["schedule"] != "constant" else "")
-        columns = {"ptpp": base.ptpp, "seed": base.seed, "order": order, "replay": replay, "domain": block["target"]}
-        columns |= {"lr_schedule": shape["schedule"], "lr_peak": shape["peak"], "base": base.name}
-        mix = {"texts": texts, "share": read.exact_share(replay), "seed": seed}
-        if replay in (0.0, 1.0):  # one corpus only
-            mix = {"texts": texts[:1] if replay == 1.0 else texts[1:], "share": "1", "seed": seed}
-        return self._job(
-            base.model, name, "adapt", base.needs, columns,
-            start=base.start, steps=[0, steps], phases=[phase], mix=mix, evals=evals, measure_at=sorted(at), keep=None,
-        )  # fmt: skip
+    def memory(self, base: Model, rows: Rows) -> dict[str, int]:
+        """Return the peak of memory of a process that trains a model, by what takes it."""
+        options = {
+            "precision": self._precision,
+            "checkpointing": self._checkpointing,
+            "shards": self.processes if self._shard else 1,
+        }
+        trainable = base.total if base.trainable is None else base.trainable
+        own = rows.micro_batch or rows.batch // self.processes
+        return memory_of(base.total, trainable, base.shape, rows=own, context=rows.context, options=options)
 
 
 def _read_optimizer(fields: Fields) -> Plain:
@@ -418,35 +404,15 @@ def _read_optimizer(fields: Fields) -> Plain:
     return found
 
 
-def _read_schedule(value: Any, where: str) -> Plain:
-    """Read a schedule of adaptation: the fields of a phase of a schedules file, without its steps."""
-    if not isinstance(value, Mapping) or "schedule" not in value or "peak" not in value:
-        raise DataError(
-            f"{where}: found {value!r}. Expected a schedule, such as {{schedule: wsd, peak: 3e-3, decay: 25%}}."
-        )
-    unusable = {"phase", "steps", "tokens_per_step"} & set(value)
-    if unusable:
-        raise DataError(f"{where}: {', '.join(sorted(unusable))} follow from the run; leave them out.")
-    return {str(key): item for key, item in value.items()}
-
-
-def _phase(**values: Any) -> Plain:
-    """Return a phase as plain data, checked by the schedules themselves."""
-    try:
-        phase = Phase(**values)
-        Schedule([phase])
-    except TypeError as error:
-        raise DataError(f"schedule {values}: {error}.") from None
-    return phase.to_dict()
-
-
-def _by_model(value: Any, model: str, where: str) -> float:
-    """Return a learning rate given once, or per model."""
-    if isinstance(value, Mapping):
-        if model not in value:
-            raise DataError(f"{where}: there is none for model {model}. Give one per model, or one for all.")
-        value = value[model]
-    return read.positive(value, where)
+def _read_evaluate(value: Any, where: str) -> Plain:
+    """Read the command that evaluates each kept model."""
+    fields = Fields({"command": value} if isinstance(value, str) else value, where)
+    command = fields.take("command", read.text)
+    seconds = fields.take("seconds", read.positive, 4 * 3600.0)
+    fields.end()
+    if "{model}" not in command:
+        raise DataError(f"{where}: {command!r} names no {{model}}, the folder of the model to evaluate.")
+    return {"command": command, "seconds": seconds}
 
 
 def _with_distinct_names(jobs: list[Job]) -> list[Job]:

@@ -6,6 +6,7 @@ and validation text.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from cptlaw.training.fields import Fields, count, flag, fraction, many, text
 
 Document = tuple[str, str]
 
+ENDINGS = (".bin", ".idx")
 KINDS = (".jsonl", ".ndjson", ".jsonl.gz", ".txt", ".md", ".py", ".rst", ".parquet")
 
 
@@ -26,16 +28,22 @@ def read_source(value: Any, where: str) -> dict[str, Any]:
     Parameters
     ----------
     value
-        ``{files: [..], field: text, group: .., validation: 1%, max_tokens: ..}`` or ``{dataset: .., config: .., split:
-        .., revision: .., streaming: .., field: .., group: .., max_tokens: ..}``.
+        ``{files: [..], field: text, group: .., validation: 1%, max_tokens: ..}``, ``{ids: [..], ..}``, or ``{dataset:
+        .., config: .., split: .., revision: .., streaming: .., field: .., group: .., max_tokens: ..}``.
     where
         Its place in the recipe.
     """
     fields = Fields(value, where)
-    if ("files" in fields) == ("dataset" in fields):
-        raise DataError(f"{where}: expected either `files` (paths) or `dataset` (of Hugging Face datasets).")
+    if sum(kind in fields for kind in ("files", "dataset", "ids")) != 1:
+        raise DataError(
+            f"{where}: expected one of `files` (paths), `ids` (Megatron's NAME of NAME.bin and NAME.idx) or `dataset` "
+            "(of Hugging Face datasets)."
+        )
     source: dict[str, Any] = {}
-    if "files" in fields:
+    if "ids" in fields:
+        names = [name.removesuffix(".bin").removesuffix(".idx") for name in fields.take("ids", many(text))]
+        source |= {"ids": True, "files": [f"{name}{ending}" for name in dict.fromkeys(names) for ending in ENDINGS]}
+    elif "files" in fields:
         source["files"] = fields.take("files", many(text))
     else:
         source["dataset"] = fields.take("dataset", text)
@@ -44,8 +52,9 @@ def read_source(value: Any, where: str) -> dict[str, Any]:
         source["data_files"] = fields.take("data_files", many(text), None)
         source["split"] = fields.take("split", text, "train")
         source["streaming"] = fields.take("streaming", flag, False)
-    source["field"] = fields.take("field", text, "text")
-    source["group"] = fields.take("group", text, None)
+    if "ids" not in source:
+        source["field"] = fields.take("field", text, "text")
+        source["group"] = fields.take("group", text, None)
     source["validation"] = fields.take("validation", fraction, 0.01)
     source["max_tokens"] = fields.take("max_tokens", count, None)
     fields.end()
@@ -68,26 +77,52 @@ def with_files(source: dict[str, Any], folder: Path, where: str) -> dict[str, An
     """
     if "files" not in source:
         return source
-    import fsspec
-
-    files = []
+    files: list[dict[str, str]] = []
     for pattern in source["files"]:
-        remote = "://" in pattern
-        full = pattern if remote else str(folder / pattern)
-        opened = fsspec.open_files(full, "rb")
-        if not opened:
-            raise DataError(f"{where}: no file matches {full}. Build the text first, or correct the path.")
-        for file in opened:
-            name = file.path if not remote else file.full_name
-            if not any(name.endswith(kind) for kind in KINDS):
+        before = len(files)
+        for name, opened in _matching(pattern, folder):
+            if not any(name.endswith(kind) for kind in (ENDINGS if "ids" in source else KINDS)):
                 raise DataError(f"{where}: {name} is of no known kind. Expected files ending in {', '.join(KINDS)}.")
             try:
-                with file as stream:
+                with opened as stream:
                     digest = hashlib.file_digest(stream, "sha256").hexdigest()
             except OSError as error:
                 raise DataError(f"{where}: {name} cannot be read ({error}). Build the text first.") from None
             files.append({"path": name, "sha256": digest})
+        if len(files) == before:
+            raise DataError(f"{where}: no file matches {folder / pattern}. Build the text first, or correct the path.")
     return {**source, "files": sorted(files, key=lambda entry: str(entry["path"]))}
+
+
+def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the files that a pattern stands for, each with its name and a stream; local ones need no library."""
+    if "://" not in pattern:
+        full = folder / pattern
+        names = sorted(glob.glob(str(full), recursive=True)) if glob.has_magic(pattern) else [str(full)]
+        for name in names:
+            if not Path(name).is_dir():
+                yield str(Path(name).absolute()), _Opened(name)
+        return
+    try:
+        import fsspec
+    except ImportError:
+        raise DataError(f"{pattern}: reading a URL needs: pip install 'cptlaw[training]'") from None
+    for file in fsspec.open_files(pattern, "rb"):
+        yield file.full_name, file
+
+
+class _Opened:
+    """A local file that is opened when it is read, as fsspec's files are."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __enter__(self) -> IO[bytes]:
+        self._file = open(self._name, "rb")
+        return self._file
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
 
 def identity(source: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,6 +153,16 @@ def documents(source: Mapping[str, Any]) -> Iterator[Document]:
             yield group, content
     if not found:
         raise DataError(f"{_label(source)}: there is no text in it.")
+
+
+def id_documents(source: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Read the documents of a source of token ids in order: (group, ids). A document is its own group."""
+    from cptlaw.training.megatron import documents as read
+
+    for entry in source["files"]:
+        if entry["path"].endswith(".idx"):
+            for ids in read(entry["path"].removesuffix(".idx")):
+                yield hashlib.sha256(ids.tobytes()).hexdigest(), ids
 
 
 def _label(source: Mapping[str, Any]) -> str:

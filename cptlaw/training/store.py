@@ -109,6 +109,20 @@ class Store:
         """Write a JSON file."""
         self.write(name, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 
+    def put_file(self, local: Path, name: str) -> None:
+        """Move a local file into the store, whole or not at all, without holding it in memory."""
+        if not self._is_local:
+            self._fs.put_file(str(local), self.path(name))
+            local.unlink()
+            return
+        target = Path(self.path(name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with local.open("rb") as file:
+            os.fsync(file.fileno())
+        half = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.part")
+        shutil.move(local, half)  # a copy where the scratch folder is on another disk
+        os.replace(half, target)
+
     # Folders that libraries write and read as folders
 
     def put_folder(self, local: Path, name: str) -> None:

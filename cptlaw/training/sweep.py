@@ -14,6 +14,7 @@ from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.result import Result
 from cptlaw.runs import Runs, read_runs
+from cptlaw.training import require_training
 from cptlaw.training.engines.base import Engine
 from cptlaw.training.estimate import DryRun, estimate
 from cptlaw.training.instructions import write_instructions
@@ -126,12 +127,15 @@ def sweep(
         If the recipe or its text is unusable. A run that fails does not raise: the others go on, and `failures` says
         why.
     """
+    require_training()
     chosen = make_engine(engine, workers, engine_options) if isinstance(engine, str) else engine
     plan = load_sweep(recipe)
     place = Store(store if store is not None else Path(recipe).with_suffix("").name)
     place.clear_scratch()
     progress = SweepProgress(plan, place)
     try:
+        for note in plan.notes:
+            progress.note(note)
         prepare(plan.texts, place, progress.note)
         write_manifest(plan, place)
         progress.start(place.finished_ids())

@@ -14,7 +14,18 @@ from cptlaw.writing import csv_text
 COLUMNS = (
     *("run", "eval", "loss", "n_params", "n_params_non_embedding", "n_params_kind", "tokens", "replay", "ptpp"),
     *("step", "lr", "lr_schedule", "lr_peak", "seed", "order", "batch_tokens", "flops", "domain", "tokenizer"),
-    *("model", "base"),
+    *(
+        "model",
+        "base",
+        "phase",
+        "n_trainable",
+        "lora_rank",
+        "optimizer_state",
+        "pt_lr_end",
+        "metric",
+        "n_items",
+        "chance",
+    ),
 )
 
 
@@ -35,33 +46,52 @@ def runs_table(sweep: Sweep, store: Store) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     bases: dict[Any, dict[str, Any]] = {}
     domains = {job.columns["domain"] for job in sweep.runs if job.kind == "adapt"}
+    along = any(job.kind == "trunk" for job in sweep.runs)
     for job in sweep.runs:
         if job.id not in finished:
             continue
         for measured in store.get_result(job.id):
             row = _row(job, measured)
-            if job.kind == "base" or measured["step"] == 0:
+            if along:
+                row["phase"] = "pretrain" if job.kind in ("trunk", "base") else "cpt"
+            last = measured["step"] == job.definition.get("steps", [0, 0])[1]
+            if job.kind == "trunk" or (job.kind == "base" and not last):
+                rows.append(_along_pretraining(job, row))
+            elif job.kind == "base" or (job.kind == "adapt" and measured["step"] == 0):
                 suffix = f":{measured['domain']}" if len(domains) > 1 and measured["domain"] else ""
                 base = {**row, "run": f"base-{job.columns['base']}{suffix}", "tokens": 0, "flops": 0.0, "step": 0}
-                base |= {"replay": None, "order": None}
+                base |= {"replay": None, "order": None, **({"phase": "cpt"} if along else {})}
                 key = (base["run"], base["eval"])
                 if key not in bases or job.kind == "base":
                     bases[key] = base
             else:
                 rows.append(row)
-    frame = pd.DataFrame([*bases.values(), *rows], columns=list(COLUMNS))
+    rows = [*bases.values(), *rows]
+    mixes = dict.fromkeys(name for row in rows for name in row if name.startswith("mix_"))
+    frame = pd.DataFrame(rows, columns=[*COLUMNS, *mixes])
     return frame.dropna(axis="columns", how="all")
 
 
 def _row(job: Job, measured: Mapping[str, Any]) -> dict[str, Any]:
     columns = job.columns
+    per_token = 6.0 * columns["n_params"]
+    if columns.get("n_trainable") is not None:  # frozen weights have no gradient of their own
+        per_token = 4.0 * columns["n_params"] + 2.0 * columns["n_trainable"]
     return {
         **{name: columns.get(name) for name in COLUMNS},
-        "run": job.name,
+        "run": columns.get("run", job.name),
         **{name: measured[name] for name in ("eval", "loss", "tokens", "step", "lr")},
         "domain": measured["domain"] or columns.get("domain"),
-        "flops": 6.0 * columns["n_params"] * measured["tokens"],
+        "flops": per_token * measured["tokens"],
+        **{name: measured[name] for name in ("metric", "n_items", "chance") if name in measured},
+        **{f"mix_{name}": weight for name, weight in (columns.get("mix") or {}).items()},
     }
+
+
+def _along_pretraining(job: Job, row: dict[str, Any]) -> dict[str, Any]:
+    """Return a loss along pre-training: of the trunk, or of a decay; tokens are those of pre-training."""
+    spent = row["tokens"] / job.columns["n_params"]
+    return {**row, "run": job.columns.get("trunk") or job.name, "ptpp": spent, "replay": None, "order": None}
 
 
 def jobs_table(sweep: Sweep, store: Store, failures: Mapping[str, str] | None = None) -> pd.DataFrame:
@@ -93,12 +123,31 @@ def jobs_table(sweep: Sweep, store: Store, failures: Mapping[str, str] | None = 
                 "status": "finished",
                 "seconds": report["seconds"],
                 "tokens_per_second": report["tokens_per_second"],
+                "epochs": _epochs(sweep, report),
+                "kept": f"kept/{job.id}" if job.definition.get("kept") else None,
             }
         else:
             row |= {"status": "failed" if reason else "waiting", "reason": reason}
         rows.append(row)
-    names = ("job", "kind", "status", "reason", "tokens", "flops", "seconds", "tokens_per_second", "id")
+    names: tuple[str, ...] = (
+        "job",
+        "kind",
+        "status",
+        "reason",
+        "tokens",
+        "flops",
+        "seconds",
+        "tokens_per_second",
+        "epochs",
+    )
+    names += ("kept", "id")
     return pd.DataFrame(rows, columns=list(names))
+
+
+def _epochs(sweep: Sweep, report: Mapping[str, Any]) -> str | None:
+    """Return how often each corpus was read, as in ``old 0.25, new 1.5``."""
+    read = report.get("epochs_by_text", {})
+    return ", ".join(f"{sweep.texts[key]['name']} {n:.3g}" for key, n in read.items() if key in sweep.texts) or None
 
 
 def write_tables(sweep: Sweep, store: Store, failures: Mapping[str, str]) -> pd.DataFrame:
@@ -115,7 +164,12 @@ def schedules_of(sweep: Sweep) -> dict[str, Any]:
     jobs = {job.id: job for job in sweep.jobs}
     found = {}
     for job in sweep.runs:
-        phases = list(job.definition["phases"])
+        phases = list(job.definition.get("phases", ()))
+        if not phases:  # a measurement, or an evaluation
+            continue
+        if job.kind == "trunk":
+            found[job.columns["trunk"]] = phases  # the last stage's is the longest
+            continue
         if job.kind == "adapt" and job.needs:
             phases = [*jobs[job.needs[0]].definition["phases"], *phases]
         found[job.name] = phases

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cptlaw.errors import DataError
+from cptlaw.training import given
 from cptlaw.training.fields import Fields, count, text
 from cptlaw.training.store import Store
 
@@ -25,57 +27,90 @@ class Tokenizer:
     Parameters
     ----------
     encode
-        Text to ids.
+        Texts to ids, many at a time: libraries take them on all cores.
     vocabulary
         How many ids there are.
     separator
         The id between documents.
     """
 
-    def __init__(self, encode: Callable[[str], Any], vocabulary: int, separator: int):
+    def __init__(self, encode: Callable[[list[str]], Sequence[Any]], vocabulary: int, separator: int):
         self._encode, self.vocabulary, self.separator = encode, vocabulary, separator
         self.dtype = np.dtype(np.uint8 if vocabulary <= 2**8 else np.uint16 if vocabulary <= 2**16 else np.uint32)
 
-    def document(self, content: str) -> Ids:
-        """Return the ids of a document, separator included."""
-        ids = np.asarray(self._encode(content), dtype=self.dtype)
-        return np.append(ids, np.array([self.separator], dtype=self.dtype))
+    def documents(self, contents: list[str]) -> list[Ids]:
+        """Return the ids of some documents, separators included."""
+        end = np.array([self.separator], dtype=self.dtype)
+        return [np.append(np.asarray(ids, dtype=self.dtype), end) for ids in self._encode(contents)]
 
 
-def read_tokenizer(value: Any, where: str) -> dict[str, Any]:
-    """Read the tokenizer of a recipe: ``bytes``, ``{train_on: TEXT, vocabulary: 4096}`` or ``{pretrained: NAME}``."""
+def read_tokenizer(value: Any, where: str, folder: Path) -> tuple[dict[str, Any], str | None]:
+    """Read the tokenizer of a recipe: ``bytes``, ``{train_on: TEXT, vocabulary: 4096}`` or ``{pretrained: NAME}``.
+
+    Parameters
+    ----------
+    value
+        What the recipe says.
+    where
+        Its place.
+    folder
+        Where relative paths start.
+
+    Returns
+    -------
+    tuple
+        What defines it, and the folder where it lies, if it lies in one.
+    """
     if value == "bytes":
-        return dict(BYTES)
+        return dict(BYTES), None
     fields = Fields(value, where)
     if "pretrained" in fields:
-        spec: dict[str, Any] = {"kind": "pretrained", "name": fields.take("pretrained", text)}
-        spec["revision"] = fields.take("revision", text, None)
-    else:
-        spec = {"kind": "trained", "text": fields.take("train_on", text)}
-        spec["vocabulary"] = fields.take("vocabulary", count)
-        if int(spec["vocabulary"]) < 257:
-            raise DataError(
-                f"{where}: a vocabulary of {spec['vocabulary']} is too small. Expected 257 or more, or bytes."
-            )
+        name, revision = fields.take("pretrained", text), fields.take("revision", text, None)
+        fields.end()
+        place = given.find_folder(name, folder)
+        if place is not None:
+            return in_folder(place, where), str(place)
+        return {"kind": "pretrained", "name": name, "revision": revision}, None
+    spec: dict[str, Any] = {"kind": "trained", "text": fields.take("train_on", text)}
+    spec["vocabulary"] = fields.take("vocabulary", count)
+    if int(spec["vocabulary"]) < 257:
+        raise DataError(f"{where}: a vocabulary of {spec['vocabulary']} is too small. Expected 257 or more, or bytes.")
     fields.end()
-    return spec
+    return spec, None
 
 
-def vocabulary_of(spec: Mapping[str, Any]) -> int:
+def in_folder(folder: Path, where: str) -> dict[str, Any]:
+    """Return the tokenizer of a model's folder, known by its content."""
+    content = given.tokenizer_content(folder)
+    if content is None:
+        raise DataError(f"{where}: there is no tokenizer in {folder}. Name the one that the model was trained with.")
+    return {"kind": "pretrained", "content": content, "called": folder.name}
+
+
+def identity_of(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a tokenizer decides about ids: not what its folder is called."""
+    return {key: value for key, value in spec.items() if key != "called"}
+
+
+def vocabulary_of(spec: Mapping[str, Any], place: str | None = None) -> int:
     """Return how many ids a tokenizer has, without training one."""
     if spec["kind"] == "bytes":
         return 256
     if spec["kind"] == "trained":
         return int(spec["vocabulary"])
-    return _pretrained(spec).vocabulary
+    known = given.vocabulary_in(Path(place)) if place else None
+    return known or _pretrained(spec, place).vocabulary
 
 
 def name_of(spec: Mapping[str, Any]) -> str:
     """Return what the column `tokenizer` says."""
-    return {"bytes": "bytes", "trained": f"bpe-{spec.get('vocabulary')}"}.get(spec["kind"], str(spec.get("name")))
+    called = str(spec.get("name") or spec.get("called"))
+    return {"bytes": "bytes", "trained": f"bpe-{spec.get('vocabulary')}"}.get(spec["kind"], called)
 
 
-def load_tokenizer(spec: Mapping[str, Any], store: Store, training_text: Callable[[], Iterator[str]]) -> Tokenizer:
+def load_tokenizer(
+    spec: Mapping[str, Any], store: Store, training_text: Callable[[], Iterator[str]], place: str | None = None
+) -> Tokenizer:
     """Return a tokenizer; one that must be trained is trained once and kept in the store.
 
     Parameters
@@ -86,15 +121,17 @@ def load_tokenizer(spec: Mapping[str, Any], store: Store, training_text: Callabl
         Where a trained one is kept.
     training_text
         The documents to train on.
+    place
+        The folder of a given one.
     """
     if spec["kind"] == "bytes":
         # No text holds the byte 0, so it can stand between documents.
-        return Tokenizer(lambda content: np.frombuffer(content.encode("utf-8"), dtype=np.uint8), 256, 0)
+        return Tokenizer(lambda texts: [np.frombuffer(each.encode("utf-8"), dtype=np.uint8) for each in texts], 256, 0)
     if spec["kind"] == "pretrained":
-        return _pretrained(spec)
+        return _pretrained(spec, place)
     import tokenizers
 
-    name = f"tokenizers/{hashlib.sha256(repr(sorted(spec.items())).encode()).hexdigest()[:20]}.json"
+    name = _file_of(spec)
     if not store.exists(name):
         fresh = tokenizers.Tokenizer(tokenizers.models.BPE())
         fresh.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -108,20 +145,61 @@ def load_tokenizer(spec: Mapping[str, Any], store: Store, training_text: Callabl
         fresh.train_from_iterator(training_text(), trainer)
         store.write(name, fresh.to_str().encode())
     loaded = tokenizers.Tokenizer.from_str(store.read(name).decode())
-    return Tokenizer(
-        lambda content: loaded.encode(content).ids, int(spec["vocabulary"]), loaded.token_to_id(END_OF_TEXT)
-    )
+    return Tokenizer(_batch(loaded), int(spec["vocabulary"]), loaded.token_to_id(END_OF_TEXT))
 
 
-def _pretrained(spec: Mapping[str, Any]) -> Tokenizer:
+def _batch(loaded: Any) -> Callable[[list[str]], Sequence[Any]]:
+    """Return an encoder of many texts at a time, on all cores."""
+    return lambda texts: [found.ids for found in loaded.encode_batch(texts, add_special_tokens=False)]
+
+
+def _pretrained(spec: Mapping[str, Any], place: str | None) -> Tokenizer:
+    found = load_pretrained(spec, place)
+    if found.eos_token_id is None:
+        raise DataError(f"tokenizer {name_of(spec)!r} has no end-of-text token to put between documents.")
+    backend = getattr(found, "backend_tokenizer", None)
+    if backend is not None:
+        return Tokenizer(_batch(backend), len(found), found.eos_token_id)
+    return Tokenizer(lambda texts: found(texts, add_special_tokens=False)["input_ids"], len(found), found.eos_token_id)
+
+
+def load_pretrained(spec: Mapping[str, Any], place: str | None) -> Any:
+    """Return the tokenizer of transformers that a folder or a name stands for."""
+    try:
+        import transformers
+    except ImportError:
+        raise DataError("reading a given tokenizer needs: pip install 'cptlaw[training]'") from None
+    named = {"revision": spec.get("revision") or "main"} if place is None else {}
+    try:
+        return transformers.AutoTokenizer.from_pretrained(place or spec["name"], **named)
+    except (OSError, ValueError) as error:
+        raise DataError(f"tokenizer {name_of(spec)!r} cannot be loaded ({error}).") from None
+
+
+def as_pretrained(spec: Mapping[str, Any], store: Store, place: str | None) -> Any:
+    """Return the tokenizer of a sweep as one of transformers, to be kept beside a model."""
+    if spec["kind"] == "pretrained":
+        return load_pretrained(spec, place)
+    import tokenizers
     import transformers
 
-    try:
-        found = transformers.AutoTokenizer.from_pretrained(spec["name"], revision=spec["revision"] or "main")
-    except (OSError, ValueError) as error:
-        raise DataError(f"tokenizer {spec['name']!r} cannot be loaded ({error}).") from None
-    if found.eos_token_id is None:
-        raise DataError(f"tokenizer {spec['name']!r} has no end-of-text token to put between documents.")
-    return Tokenizer(
-        lambda content: found(content, add_special_tokens=False)["input_ids"], len(found), found.eos_token_id
-    )
+    if spec["kind"] == "trained":
+        whole = tokenizers.Tokenizer.from_str(store.read(_file_of(spec)).decode())
+        return transformers.PreTrainedTokenizerFast(tokenizer_object=whole, eos_token=END_OF_TEXT)
+    # Byte-level BPE without merges, each symbol at the id of its byte. No text holds the byte 0: it ends documents.
+    symbols = {symbol: byte for byte, symbol in enumerate([END_OF_TEXT, *_byte_symbols()[1:]])}
+    whole = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=symbols, merges=[]))
+    whole.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    whole.decoder = tokenizers.decoders.ByteLevel()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=whole, eos_token=END_OF_TEXT)
+
+
+def _byte_symbols() -> list[str]:
+    """Return the printable symbol of each byte in byte-level BPE, as GPT-2 chose them."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return [chr(byte if byte in printable else 256 + others.index(byte)) for byte in range(256)]
+
+
+def _file_of(spec: Mapping[str, Any]) -> str:
+    return f"tokenizers/{hashlib.sha256(repr(sorted(spec.items())).encode()).hexdigest()[:20]}.json"

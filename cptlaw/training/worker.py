@@ -33,8 +33,12 @@ def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
     # The state of a stage is removed once its children are done, and trained again where the recipe grew a branch.
     if store.finished(job.id) and (not job.definition.get("keep") or store.exists(f"models/{job.id}")):
         return
-    if job.gpus > 1 and "WORLD_SIZE" not in os.environ:
-        run_in_processes(job, store, int(job.gpus))
+    if job.kind == "evaluate":
+        evaluate(job, store)
+        return
+    processes = int(job.run.get("processes") or max(1, int(job.gpus)))
+    if processes * int(job.run.get("nodes") or 1) > 1 and "WORLD_SIZE" not in os.environ:
+        run_in_processes(job, store, processes)
         return
     first = os.environ.get("RANK", "0") == "0"
     try:
@@ -51,6 +55,17 @@ def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
             store.put_failure(job.id, reason_of(error), traceback.format_exc())
         if "WORLD_SIZE" in os.environ:
             sys.exit(1)
+
+
+def evaluate(job: Job, store: Store) -> None:
+    """Run the recipe's command on each model that a run has kept, and leave the scores as rows."""
+    from cptlaw.training.hook import scores_of
+
+    try:
+        rows, report = scores_of(job, store, cache_folder())
+        store.put_result(job.id, rows, report)
+    except Exception as error:  # noqa: BLE001  whatever it is, it is this evaluation's reason
+        store.put_failure(job.id, reason_of(error), traceback.format_exc())
 
 
 def reason_of(error: BaseException) -> str:

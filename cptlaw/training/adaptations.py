@@ -1,0 +1,237 @@
+"""Continual pre-training in a recipe: from each block of `adapt` to its runs, and the evaluation of what they keep."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from cptlaw.errors import DataError
+from cptlaw.training import fields as read
+from cptlaw.training.fields import Fields
+from cptlaw.training.jobs import Job, fingerprint_of
+from cptlaw.training.ladders import Base, log_points
+from cptlaw.training.phases import make_phase, rate_of, read_schedules
+
+if TYPE_CHECKING:
+    from cptlaw.training.recipe import Recipe
+
+Plain = dict[str, Any]
+
+GIVEN_POINTS = 8
+"""Losses measured along a run of a given model, unless the recipe asks for others."""
+
+PARTS = 1_000_000  # weights of a mix are whole parts of this, so that rows are counted without rounding
+
+
+def read_adapt(recipe: Recipe, block: Fields) -> Plain:
+    """Read one block of `adapt`."""
+    where = block.where
+    found: Plain = {"where": where, "rows": recipe.read_rows(block, recipe.rows, where)}
+    found["target"] = block.take("target", read.text)
+    recipe.source(found["target"], f"{where}: target")
+    found["source"] = block.take("source", read.text, None)
+    if found["source"] is not None:
+        recipe.source(found["source"], f"{where}: source")
+    found["mixes"] = _read_mixes(recipe, block, found)
+    used = {name for mix in found["mixes"] for name in mix["weights"]}
+    found["others"] = tuple(sorted(used - {found["source"], found["target"]}))
+    pools = block.take("pools", read.named(read.positive), {})
+    for name in pools:
+        if name not in used:
+            raise DataError(f"{where}: pools: no mix reads {name!r}. Known: {', '.join(sorted(used))}.")
+    found["pools"] = {name: int(tokens) for name, tokens in pools.items()}
+    budgets: dict[str, list[float]] = {
+        "tokens_per_param": block.take("tokens_per_param", read.many(read.positive), []),
+        "tokens": block.take("tokens", read.many(read.positive), []),
+    }
+    if bool(budgets["tokens"]) == bool(budgets["tokens_per_param"]):
+        raise DataError(f"{where}: expected either `tokens` or `tokens_per_param`, the lengths of the runs.")
+    found |= budgets
+    found["schedules"] = block.take("schedules", read_schedules)
+    found["orders"] = block.take("orders", read.many(read.count), [0])
+    found["first"] = block.take("first_tokens_per_param", read.positive, 0.25)
+    found["first_tokens"] = block.take("first_tokens", read.positive, None)
+    found["per_doubling"] = block.take("points_per_doubling", read.positive, 1.0)
+    found["points"] = block.take("points", read.count, None)
+    found["models"] = block.take("models", read.many(read.text), None)
+    found["ptpp"] = block.take("ptpp", read.many(read.positive), None)
+    found["seeds"] = block.take("seeds", read.many(read.count), None)
+    found["carried"] = block.take("optimizer_state", read.choice("fresh", "carried"), "fresh") == "carried"
+    found["keep"] = block.take("keep", read.choice("no", "last", "best", "all"), recipe.keep)
+    block.end()
+    return found
+
+
+def _read_mixes(recipe: Recipe, block: Fields, found: Plain) -> list[Plain]:
+    """Read the mixes of a block: shares of replay, or weights of any number of corpora."""
+    where = block.where
+    if ("replay" in block) == ("mixes" in block):
+        raise DataError(f"{where}: expected either `replay` (shares of the source) or `mixes` (weights of corpora).")
+    source, target = found["source"], found["target"]
+    if "replay" in block:
+        shares = block.take("replay", read.many(read.fraction))
+        if source is None and any(shares):
+            raise DataError(f"{where}: 'source' is missing: replay draws from it. docs/sweep.md lists the fields.")
+        return [{"replay": share, "weights": {source: share, target: 1 - share}} for share in shares]
+    mixes = []
+    for place, weights in enumerate(block.take("mixes", read.many(read.named(read.fraction)))):
+        for name in weights:
+            recipe.source(name, f"{where}: mixes[{place}]")
+        if abs(sum(weights.values()) - 1) > 1e-6:
+            raise DataError(f"{where}: mixes[{place}]: the weights sum to {sum(weights.values()):.4g}. Expected 1.")
+        replay = weights.get(source, 0.0) if source is not None else None
+        mixes.append({"replay": replay, "weights": weights, "named": True})
+    return mixes
+
+
+def adaptations(recipe: Recipe, block: Plain, bases: list[Base]) -> list[Job]:
+    """Return the runs of one block of `adapt`.
+
+    Parameters
+    ----------
+    recipe
+        The recipe.
+    block
+        As `read_adapt` returns it.
+    bases
+        The base models of the recipe.
+    """
+    evals = recipe.eval_entries(block["source"], [block["target"]], block["others"])
+    chosen = [
+        base
+        for base in bases
+        if base.model.name in block["models"]
+        and (block["ptpp"] is None or base.ptpp in block["ptpp"])
+        and (block["seeds"] is None or base.seed in block["seeds"])
+    ]
+    if not chosen:
+        raise DataError(f"{block['where']}: no base model has these models, ptpp and seeds.")
+    jobs = []
+    for base in chosen:
+        if block["carried"] and base.model.is_given:
+            raise DataError(
+                f"{block['where']}: optimizer_state: {base.model.name} is given without the state of its optimiser. "
+                "Leave it out: a run then begins with a fresh one."
+            )
+        lengths = _lengths(block, base)
+        for mix in block["mixes"]:
+            for schedule in block["schedules"]:
+                peak = rate_of(schedule["peak"], base.model.name, base.model.total, f"{block['where']}: peak")
+                shape = {**schedule, "peak": peak}
+                # A run at constant rate passes every shorter one on its way.
+                ends = lengths[-1:] if schedule["schedule"] == "constant" else lengths
+                for order in block["orders"]:
+                    for steps in ends:
+                        jobs.append(_adaptation(recipe, block, base, mix, shape, order, steps, lengths, evals))
+    return jobs
+
+
+def _lengths(block: Plain, base: Base) -> list[int]:
+    """Return the lengths of the runs in steps: never shorter than asked."""
+    tokens = block["tokens"] or [each * base.model.total for each in block["tokens_per_param"]]
+    return sorted({max(1, -int(-each // block["rows"].tokens)) for each in tokens})
+
+
+def _measure_at(block: Plain, base: Base, steps: int, lengths: list[int]) -> list[int]:
+    """Return the steps at which a run is measured: its end, and back from there by a factor."""
+    per_step, per_doubling = block["rows"].tokens, block["per_doubling"]
+    at = {steps, *(length for length in lengths if length < steps)}
+    if block["first_tokens"] is not None:
+        first = max(1, round(block["first_tokens"] / per_step))
+    else:
+        first = max(1, round(block["first"] * base.model.total / per_step))
+    at |= log_points(steps, first, per_doubling)
+    least = block["points"] if block["points"] is not None else GIVEN_POINTS if base.model.is_given else 0
+    if len(at) < least:
+        # A large model sees few tokens per parameter: points by tokens, from a 128th of the run on, or closer.
+        first = max(1, min(first, steps // 128))
+        at |= (
+            {max(1, round(first * (steps / first) ** (place / (least - 1)))) for place in range(least)}
+            if least > 1
+            else at
+        )
+        at |= {round(steps * (place + 1) / least) for place in range(least)} if len(at) < least <= steps else at
+    # The base model of a ladder, or a given one, has been measured by its own job; only a ladder's is measured again.
+    return sorted(at | (set() if base.model.is_given else {0}))
+
+
+def _adaptation(
+    recipe: Recipe,
+    block: Plain,
+    base: Base,
+    mix: Plain,
+    shape: Plain,
+    order: int,
+    steps: int,
+    lengths: list[int],
+    evals: list[Plain],
+) -> Job:
+    rows = block["rows"]
+    phase = make_phase(block["where"], phase="cpt", steps=steps, tokens_per_step=rows.tokens, **shape)
+    seed = int(fingerprint_of(["adapt", base.seed, order])[:12], 16)
+    total = base.model.total
+    length = f"-{steps * rows.tokens / total:.3g}tpp" if len(lengths) > 1 and shape["schedule"] != "constant" else ""
+    share = _name_of(mix)
+    parts = [base.name, block["target"], share, shape["schedule"], f"lr{shape['peak']:g}"]
+    parts += ["carried"] if block["carried"] else []
+    name = "-".join(parts) + (f"-o{order}" if order else "") + length
+    columns: Plain = {"ptpp": base.ptpp, "seed": base.seed, "order": order, "replay": mix["replay"]}
+    columns |= {"domain": block["target"], "lr_schedule": shape["schedule"], "lr_peak": shape["peak"]}
+    columns["base"] = base.name
+    if base.end is not None:
+        columns["pt_lr_end"] = base.end
+    if block["carried"]:
+        columns["optimizer_state"] = "carried"
+    if any("named" in each for entry in recipe.adapt for each in entry["mixes"]):
+        columns["mix"] = {name: weight for name, weight in mix["weights"].items() if name is not None}
+    extra: Plain = {"kept": block["keep"]} if block["keep"] != "no" else {}
+    start = {"state": base.start["weights"]} if block["carried"] else base.start
+    return recipe.job(
+        base.model, name, "adapt", base.needs, columns, rows,
+        start=start, steps=[0, steps], phases=[phase], mix=_mix_of(recipe, block, mix, seed), evals=evals,
+        measure_at=_measure_at(block, base, steps, lengths), keep=None, **extra,
+    )  # fmt: skip
+
+
+def _name_of(mix: Plain) -> str:
+    if "named" not in mix:
+        return f"r{mix['replay']:g}"
+    return "mix-" + "-".join(f"{name}{100 * weight:g}" for name, weight in mix["weights"].items() if weight)
+
+
+def _mix_of(recipe: Recipe, block: Plain, mix: Plain, seed: int) -> Plain:
+    """Return a mix as a job defines it: texts by fingerprint, shares exact."""
+    weights = {name: weight for name, weight in mix["weights"].items() if weight}
+    texts = [recipe.text(name) for name in weights]
+    if len(weights) == 1:  # one corpus only
+        found: Plain = {"texts": texts, "share": "1", "seed": seed}
+    elif "named" not in mix:
+        found = {"texts": texts, "share": read.exact_share(mix["replay"]), "seed": seed}
+    else:
+        parts = [round(weight * PARTS) for weight in weights.values()]
+        parts[-1] += PARTS - sum(parts)
+        found = {"texts": texts, "weights": [str(Fraction(part, PARTS)) for part in parts], "seed": seed}
+    pools = {recipe.text(name): tokens for name, tokens in block["pools"].items() if name in weights}
+    return found | ({"pools": pools} if pools else {})
+
+
+def evaluations(recipe: Recipe, jobs: list[Job]) -> list[Job]:
+    """Return a job for each run that keeps models: the recipe's command evaluates them, and its scores become rows."""
+    if recipe.evaluate is None:
+        return []
+    kept = [job for job in jobs if job.definition.get("kept")]
+    if not kept:
+        raise DataError(f"{recipe.path.name}: evaluate: no model is kept. Say which with `keep: last`, best or all.")
+    return [
+        Job(
+            name=f"evaluate-{job.name}",
+            kind="evaluate",
+            definition={"command": recipe.evaluate["command"], "of": job.id},
+            needs=(job.id,),
+            gpus=job.gpus,
+            memory=job.memory,
+            columns={**job.columns, "run": job.name},
+            run={"seconds": recipe.evaluate["seconds"], "tokens_per_step": job.columns["batch_tokens"]},
+        )
+        for job in kept
+    ]
