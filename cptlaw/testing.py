@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.laws import Law, law
+from cptlaw.laws import Amplitude, Law, law
 from cptlaw.laws.base import LETTERS
 from cptlaw.laws.calculus import Array, Jet
 from cptlaw.laws.curve_law import CurveLaw
@@ -86,7 +86,7 @@ def random_params(candidate: Law, rng: np.random.Generator) -> dict[str, float]:
     """Return plausible published parameters: shapes from their start ranges, amplitudes from 0.05 to 2."""
     params = {}
     for name in candidate.amplitudes:
-        low, high = candidate.plausible.get(name, (0.05, 2.0))
+        low, high = (name if isinstance(name, Amplitude) else Amplitude(name)).plausible
         params[name] = float(np.exp(rng.uniform(np.log(low), np.log(high))))
     for name, shape in candidate.shapes.items():
         low, high = (float(shape.to_axis(end)) for end in shape.start_range)

@@ -103,8 +103,8 @@ def candidates(law: Law, own: Restraint, lowest_loss: float) -> list[Candidate]:
 
 
 def _curve_candidates(law: Law, own: Restraint, taken: set[str]) -> list[Candidate]:
-    usual = {name: Prior(*law.usual[name]) for name in law.usual if name in law.shapes and name not in taken}
-    held = {name: usual[name].mean for name in law.held if name in usual}
+    usual = {name: Prior(*moments) for name, moments in law.usual.items() if name not in taken}
+    held = {name: prior.mean for name, prior in usual.items() if law.shapes[name].held}
     found = []
     if held:
         fixed = Restraint({**own.fixed, **held}, own.tied, own.bounds, own.priors)

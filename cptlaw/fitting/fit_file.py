@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import CptlawError, DataError, shown
+from cptlaw.errors import CptlawError, DataError, UsageError, shown, visible
 from cptlaw.findings import SEVERITIES, Finding
+from cptlaw.laws import LAWS, Law, law
 from cptlaw.laws.curve_rows import schedules_from_json, schedules_to_json
 from cptlaw.reading import read_json
 from cptlaw.writing import FIT, write_text
@@ -47,6 +48,7 @@ def fit_text(fit: Fit) -> str:
         **fit.to_dict(),
         "role": fit.role,
         "law_version": fit.law.version,
+        **law_home(fit.law),
         "settings": fit.options.to_dict(),
         "provenance": dict(fit.provenance),
         "optima": fit.optima.tolist(),
@@ -71,7 +73,6 @@ def load_fit(path: str | Path) -> Fit:
     """
     from cptlaw.fitting.fitted_law import Fit
     from cptlaw.fitting.options import Options
-    from cptlaw.laws import law
     from cptlaw.laws.curve_law import CurveLaw
     from cptlaw.solving.restraint import Restraint
 
@@ -84,6 +85,7 @@ def load_fit(path: str | Path) -> Fit:
         raise DataError(
             f"{path}: written by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw to read it."
         )
+    _known_law(document, path)
     try:
         _check(document)
         chosen = law(document["law"])
@@ -170,6 +172,49 @@ def _rows_of(values: Any, width: int) -> Any:
     if rows.size and (rows.ndim != 2 or rows.shape[1] != width):
         raise ValueError(f"rows of {width} parameters are expected, found the shape {rows.shape}")
     return rows
+
+
+def law_home(chosen: Law) -> dict[str, Any]:
+    """Return where a law that is not built in is defined, so that the reader of a file can be told; else nothing.
+
+    Raises
+    ------
+    UsageError
+        If the law's name stands for another class: a file that names it would mean another law.
+    """
+    cls = type(chosen)
+    if not LAWS.is_registered(chosen):
+        raise UsageError(
+            f"class {cls.__qualname__} has no name of its own: {chosen.name!r} is the law of "
+            f"{LAWS[chosen.name].__qualname__}, and a file knows laws by their name. Give the class another name = ..."
+        )
+    if cls.__module__.startswith("cptlaw."):
+        return {}
+    return {"law_home": {"module": cls.__module__, "class": cls.__qualname__}}
+
+
+def _known_law(document: Mapping[str, Any], path: Path) -> None:
+    """Say where the law of a file is to be had. What the file says of its home is told, never imported: it is anyone's.
+
+    Raises
+    ------
+    DataError
+        If the law is not defined here, and is none of this package's.
+    """
+    name = str(document.get("law")).partition(":")[0]
+    home = document.get("law_home")
+    if name in LAWS or not isinstance(home, dict):
+        return
+    module, cls = (visible(str(home.get(key)))[:200] for key in ("module", "class"))
+    where = (
+        "Run the notebook's cell or the script that defines it"
+        if home.get("module") == "__main__"
+        else f"Import {module} (install its package first where it is missing)"
+    )
+    raise DataError(
+        f"{path}: law {shown(name)} is not defined here. It is the class {cls} of {module}, no law of cptlaw. {where}, "
+        f"then load the fit again."
+    )
 
 
 def _columns(frame: pd.DataFrame) -> dict[str, list[Any]]:

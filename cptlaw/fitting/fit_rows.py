@@ -90,7 +90,7 @@ def fit_rows(
         law=chosen,
         on=training.on,
         role=training.role,
-        params=chosen.published(params, training.role),
+        params=chosen.with_signs(params, training.role),
         objective=float(descent.objective[best]),
         n_points=problem.n,
         n_runs=int(frame["run"].nunique()),

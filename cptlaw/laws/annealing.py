@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from cptlaw.laws.base import Shape
+from cptlaw.laws.base import Amplitude, Shape
 from cptlaw.laws.curve_law import CurveLaw
 
 CURVE_EXPONENT = Shape(0.01, 20.0, start=(0.1, 1.2))  # open base models were published with exponents up to 7
@@ -24,13 +25,15 @@ class LRAnnealing(CurveLaw):
     inputs = ("s1", "s2")
     areas_read = ("s1", "s2")
     signed_inputs = ("s2",)
-    amplitudes = ("L0", "A", "C")
-    shapes = {"alpha": CURVE_EXPONENT}
+    amplitudes = (
+        Amplitude("L0", plausible=(2.5, 3.5)),
+        Amplitude("A", plausible=(0.3, 0.7)),
+        Amplitude("C", plausible=(0.2, 0.5)),
+    )
+    shapes = {"alpha": replace(CURVE_EXPONENT, usual=(0.5, 0.1))}  # published from .43 to .70
     decreasing: tuple[str, ...] = ("s1", "s2")
     vanishing = {"s1": ("A",)}
     diverges_at_zero = ("s1",)
-    usual = {"alpha": (0.5, 0.1)}  # published from .43 to .70
-    plausible = {"L0": (2.5, 3.5), "A": (0.3, 0.7), "C": (0.2, 0.5)}
 
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the forward term and the annealing term."""

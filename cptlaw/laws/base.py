@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -20,8 +19,12 @@ from numpy.typing import NDArray
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array, Jet, Positive
+from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape
+from cptlaw.laws.registry import LAWS
 from cptlaw.laws.token_curve import TokenCurve, curve_of
 from cptlaw.runs.points import as_points
+
+__all__ = ["EXPONENT", "LETTERS", "Amplitude", "Law", "Option", "RatioOf", "Role", "Shape", "Status"]
 
 Role = Literal["source", "target", "other"]
 RatioOf = Literal["source", "own", "target"]
@@ -32,55 +35,21 @@ LETTERS = {"n_params": "N", "tokens": "D", "replay": "r", "ptpp": "P", "s1": "S1
 LETTERS |= {"s1_pretrain": "S1pt", "s1_cpt": "S1cpt", "s2_pretrain": "S2pt", "s2_cpt": "S2cpt"}
 
 
-@dataclass(frozen=True)
-class Shape:
-    """The range of one shape parameter.
+class Law:
+    """Base of all laws. A subclass is one equation; see ``CONTRIBUTING.md`` for how to add one.
+
+    A subclass with a ``name`` registers itself: from then on its name and its options say which law is meant, on the
+    command line and in files. No subclass has a constructor; what users may set stands in `choices`.
 
     Parameters
     ----------
-    low, high
-        Bounds that a fit keeps; a fit that ends on one says so.
-    start
-        Range from which starting values are drawn; the bounds where not given.
-    scale
-        ``"log"`` for positive parameters, which are searched on a logarithmic axis; ``"gap"`` for parameters below 1
-        that are searched on the axis -log(1 - value); ``"linear"`` for the rest.
-    """
+    **options
+        Values of the options in `choices`; each is then an attribute of that name.
 
-    low: float
-    high: float
-    start: tuple[float, float] | None = None
-    scale: Literal["log", "linear", "gap"] = "log"
-
-    @property
-    def start_range(self) -> tuple[float, float]:
-        """The range of starting values."""
-        return self.start or (self.low, self.high)
-
-    def to_axis(self, value: Any) -> Any:
-        """Map parameter values to the axis on which they are searched."""
-        if self.scale == "gap":
-            return -np.log1p(-np.asarray(value, dtype=float))
-        return np.log(value) if self.scale == "log" else np.asarray(value, dtype=float)
-
-    def from_axis(self, coordinate: Any) -> Any:
-        """Map coordinates on the search axis back to parameter values."""
-        if self.scale == "gap":
-            return -np.expm1(-np.asarray(coordinate, dtype=float))
-        return np.exp(coordinate) if self.scale == "log" else coordinate
-
-    def derivatives(self, value: Any) -> tuple[Any, Any]:
-        """Return the first and second derivative of the parameter with respect to its axis, at a parameter value."""
-        if self.scale == "log":
-            return value, value
-        return (1.0 - value, value - 1.0) if self.scale == "gap" else (np.ones_like(value), None)
-
-
-EXPONENT = Shape(0.01, 5.0, start=(0.05, 1.2))
-
-
-class Law:
-    """Base of all laws. A subclass is one equation; see ``CONTRIBUTING.md`` for how to add one.
+    Raises
+    ------
+    UsageError
+        If an option is unknown or its value unusable.
 
     Attributes
     ----------
@@ -100,9 +69,11 @@ class Law:
         Parameters and tokens per unit of N and D. For laws whose exponents vary with an input the unit is part of
         the model.
     amplitudes
-        Names of the non-negative linear coefficients, in the order of the terms.
+        Names of the non-negative linear coefficients, in the order of the terms; `Amplitude` where more is to be said.
     shapes
         The other parameters, with their ranges.
+    choices
+        The options that users may set, by name.
     delta
         Huber threshold of the published protocol, on log residuals.
     decreasing
@@ -113,6 +84,8 @@ class Law:
         Inputs at whose zero the law is infinite.
     ratio_margin
         How far the ratio is kept from 0 and 1.
+    forecasts
+        False for a bound that is fitted on the very rows to forecast: it is compared, and no forecast.
     on_base_models
         True for laws of the base models' own losses (rows with tokens = 0).
     on_curves
@@ -125,21 +98,15 @@ class Law:
         True for laws that hold at tokens = 0 too, so that the base models' losses are fitted with the others.
     starts
         Starts of the global search where the user does not say.
-    usual
-        Mean and standard deviation of shapes as published: the weak priors that ``restraint="auto"`` offers.
-    held
-        Shapes that it offers to hold at their usual value.
+    order
+        Place in listings of laws; the built-in families come first.
     derived
         Parameters that a constraint mode computes from others, so that restraint cannot name them.
     power_in_tokens
         Amplitudes whose terms are a pure power of tokens; where they hold all the dependence on tokens, the law
         is inverted for tokens in closed form.
-    signed
-        Amplitudes whose sign the eval's role decides; a fit searches their magnitude.
     signed_inputs
         Inputs that may be negative.
-    plausible
-        Ranges of amplitudes between which `cptlaw.testing.check_law` draws, where 0.05 to 2 makes no sense.
     """
 
     name: ClassVar[str]
@@ -154,27 +121,35 @@ class Law:
     shapes: dict[str, Shape]
     delta: ClassVar[float] = 1e-3
     decreasing: tuple[str, ...] = ()
-    vanishing: dict[str, tuple[str, ...]]
+    vanishing: Mapping[str, tuple[str, ...]] = {}
     diverges_at_zero: tuple[str, ...] = ()
     power_in_tokens: tuple[str, ...] = ()
     ratio_margin: ClassVar[float] = 0.0
+    forecasts: ClassVar[bool] = True
     on_base_models: ClassVar[bool] = False
     on_curves: ClassVar[bool] = False
     reads_base_rows: ClassVar[bool] = False
     always_priors: ClassVar[bool] = False
     starts: ClassVar[int] = 64
-    usual: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    held: ClassVar[tuple[str, ...]] = ()
+    order: ClassVar[int] = 1000
+    choices: ClassVar[Mapping[str, Option]] = {}
     derived: tuple[str, ...] = ()
-    constants: Mapping[str, float]
-    signed: tuple[str, ...] = ()
+    constants: Mapping[str, float] = {}
     signed_inputs: tuple[str, ...] = ()
-    plausible: Mapping[str, tuple[float, float]]
 
-    def __init__(self) -> None:
-        for attribute in ("vanishing", "constants", "plausible"):
-            if not hasattr(self, attribute):
-                setattr(self, attribute, {})
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "name" in cls.__dict__:  # a class without a name of its own is what several laws share
+            LAWS.add(cls)
+
+    def __init__(self, **options: Any) -> None:
+        for key in options:
+            if key not in self.choices:
+                has = f"its options are {', '.join(self.choices)}" if self.choices else "it has no options"
+                raise UsageError(f"law {self.name} has no option {key!r}; {has}.{did_you_mean(key, self.choices)}")
+        for key, option in self.choices.items():
+            setattr(self, key, option.value(key, options.get(key, option.default)))
+        self.configure()
 
     # -- what a subclass writes ------------------------------------------------------------------------------------
 
@@ -190,9 +165,8 @@ class Law:
         """
         raise NotImplementedError
 
-    def options(self) -> dict[str, Any]:
-        """Return the options that differ from the published default, enough to build this law again."""
-        return {}
+    def configure(self) -> None:
+        """Adapt what the class declares to the options that were chosen. Most laws have nothing to adapt."""
 
     def reading(self, frame: pd.DataFrame, pays: bool = False) -> Law:
         """Return the form of this law that reads what these rows have. Most laws have one form.
@@ -226,10 +200,6 @@ class Law:
         """Map published parameters to the ones that the terms use: the inverse of `reported`."""
         return dict(params)
 
-    def published(self, params: Mapping[str, float], role: Role) -> dict[str, float]:
-        """Return the parameters of a fit with the signs that the paper gives them; see `signed`."""
-        return dict(params)
-
     def notes(self, params: Mapping[str, float], frame: pd.DataFrame) -> tuple[Finding, ...]:
         """Return what the law has to say of a fit of its own to these rows. Most laws have nothing to add."""
         return ()
@@ -246,9 +216,32 @@ class Law:
         return (*self.amplitudes, *self.shapes)
 
     @property
+    def usual(self) -> dict[str, tuple[float, float]]:
+        """Mean and standard deviation of the shapes for which they are known."""
+        return {name: shape.usual for name, shape in self.shapes.items() if shape.usual is not None}
+
+    @property
+    def signed(self) -> tuple[str, ...]:
+        """The amplitudes whose sign the eval's role decides."""
+        return tuple(name for name in self.amplitudes if isinstance(name, Amplitude) and name.signed)
+
+    def with_signs(self, params: Mapping[str, float], role: Role) -> dict[str, float]:
+        """Return the parameters of a fit with the signs that the paper gives them: see `signed`."""
+        sign = -1.0 if role == "target" else 1.0
+        return {name: sign * abs(value) if name in self.signed else value for name, value in params.items()}
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that differ from their default, enough to build this law again."""
+        return {name: getattr(self, name) for name, one in self.choices.items() if getattr(self, name) != one.default}
+
+    def with_options(self, **changes: Any) -> Self:
+        """Return the same law with some options changed."""
+        return type(self)(**{**self.options(), **changes})
+
+    @property
     def spec(self) -> str:
         """The name with its options, as ``--law`` takes it."""
-        return ":".join([self.name, *(f"{key}={_option_text(value)}" for key, value in self.options().items())])
+        return ":".join([self.name, *(f"{key}={option_text(value)}" for key, value in self.options().items())])
 
     def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
         """Turn rows of a table into the law's inputs, in its units and with its meaning of the ratio.
@@ -463,7 +456,10 @@ class Law:
         return f"<law {self.spec}: {self.equation}>"
 
 
-def _option_text(value: Any) -> str:
+def option_text(value: Any) -> str:
+    """Return the value of an option as a spec writes it."""
     if isinstance(value, float):
         return repr(value)  # every digit: the text builds the same law again
+    if isinstance(value, tuple):
+        return "+".join(value)
     return "none" if value is None else str(value).lower()

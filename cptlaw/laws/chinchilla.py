@@ -14,15 +14,10 @@ class Chinchilla(Bent):
     """L = E + A / N^alpha + B / D^beta (Hoffmann et al. 2022, eq. 2, arXiv:2203.15556).
 
     N counts parameters and D tokens, both raw. Refitted by Besiroglu et al. 2024 (arXiv:2404.10102).
-
-    Parameters
-    ----------
-    bend
-        q of the generalised sum E + ((A N^-alpha)^q + (B D^-beta)^q)^(1/q): 1 (as published), 1.5, 2 or 3. Not
-        published; forecasts of over-trained models need it.
     """
 
     name = "chinchilla"
+    order = 10
     equation = "L = E + A/N^alpha + B/D^beta"
     source = "Hoffmann et al. 2022, eq. 2, arXiv:2203.15556"
     inputs = ("n_params", "tokens")
@@ -33,14 +28,6 @@ class Chinchilla(Bent):
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
     diverges_at_zero = ("n_params", "tokens")
     power_in_tokens = ("B",)
-
-    def __init__(self, bend: float = 1.0) -> None:
-        super().__init__()
-        self.bend_by(bend)
-
-    def options(self) -> dict[str, Any]:
-        """Return the bend where it is not 1."""
-        return self.bend_option()
 
     def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the size term and the token term."""
@@ -58,6 +45,7 @@ class Kaplan(Law):
     """
 
     name = "kaplan"
+    order = 10
     equation = "L = [(N_c/N)^(alpha_N/alpha_D) + D_c/D]^alpha_D"
     source = "Kaplan et al. 2020, eq. 1.5, arXiv:2001.08361"
     inputs = ("n_params", "tokens")

@@ -16,78 +16,90 @@ import numpy as np
 import pandas as pd
 from numpy.polynomial import chebyshev
 
-from cptlaw.errors import DataError, UsageError, did_you_mean
-from cptlaw.laws.base import Law, Role, Shape
+from cptlaw.errors import DataError, did_you_mean
+from cptlaw.laws.base import Law, Option, Role, Shape
 from cptlaw.laws.calculus import Array, Jet
+from cptlaw.laws.parameters import count, number
 from cptlaw.schedules import LAMBDA, Schedule, areas
 
 DECAY = Shape(0.98, 0.9999, start=(0.995, 0.9995), scale="gap")
 NODES = 36  # of the Chebyshev interpolation of S2 in lambda: 1e-9 of S2 over the range of DECAY
 FITTED = "fit"
+WARMUP = Option(
+    "peak",
+    ("peak", "actual"),
+    "peak lets the warm-up of pre-training count as if it had run at the peak, as the reference code does; actual as "
+    "it ran. A warm-up in CPT always counts as it ran.",
+)
+SKIP_STEPS = Option(
+    0,
+    "a whole number of steps, such as 1000",
+    "Leave out rows of the first steps of each run's schedule, which break the law (the first 1,000 or so of a "
+    "training from scratch).",
+    count,
+)
+
+
+def _decay(given: Any) -> float | str:
+    if given == FITTED:
+        return FITTED
+    value = number(given)
+    if not 0 <= value < 1:
+        raise ValueError(given)
+    return value
 
 
 class CurveLaw(Law):
-    """A law of the loss at every step, for any schedule.
+    """A law of the loss at every step, for any schedule."""
 
-    Parameters
-    ----------
-    decay
-        lambda, by which the momentum of the annealing area decays per step; 0.999 as published, another number, or
-        ``"fit"`` to make it a parameter.
-    warmup
-        ``"peak"`` lets the warm-up of pre-training count as if it had run at the peak, as the reference code does;
-        ``"actual"`` as it ran. A warm-up in CPT always counts as it ran.
-    boundary
-        Where pre-training's momentum goes when CPT begins: ``origin``, ``carry``, ``reset_jump`` or ``reset``; see
-        `cptlaw.schedules.areas`.
-    decay_unit
-        ``"tokens"`` rescales lambda where phases differ in tokens per step: lambda^(ratio of tokens). Not published.
-    skip_steps
-        Leave out rows of the first steps of each run's schedule, which break the law (the first 1,000 or so of a
-        training from scratch).
-    """
-
+    order = 50
     on_curves: ClassVar[bool] = True
     source = "Tissue et al. 2024, arXiv:2408.11029"
     units = {"n_params": 1.0, "tokens": 1.0}
     areas_read: tuple[str, ...]
     lr_power: float = 0.0
 
-    def __init__(
-        self,
-        decay: float | Literal["fit"] = LAMBDA,
-        warmup: Literal["peak", "actual"] = "peak",
-        boundary: Literal["origin", "carry", "reset_jump", "reset"] = "origin",
-        decay_unit: Literal["step", "tokens"] = "step",
-        skip_steps: int = 0,
-    ) -> None:
-        super().__init__()
-        if decay != FITTED and not (isinstance(decay, int | float) and 0 <= decay < 1):
-            raise UsageError(f"decay={decay!r}: expected a number from 0 to below 1, such as 0.999, or fit.")
-        for name, value, known in (
-            ("warmup", warmup, ("peak", "actual")),
-            ("boundary", boundary, ("origin", "carry", "reset_jump", "reset")),
-            ("decay_unit", decay_unit, ("step", "tokens")),
-        ):
-            if value not in known:
-                raise UsageError(f"{name}={value!r}: expected {' or '.join(known)}.{did_you_mean(str(value), known)}")
-        if not (skip_steps >= 0 and skip_steps == int(skip_steps)):
-            raise UsageError(f"skip_steps={skip_steps}: expected a whole number of steps, such as 1000.")
-        self.decay, self.skip_steps = decay, int(skip_steps)
-        self.area_options: dict[str, Any] = {"warmup": warmup, "boundary": boundary, "decay_unit": decay_unit}
+    choices = {
+        "decay": Option(
+            LAMBDA,
+            "a number from 0 to below 1, such as 0.999, or fit",
+            "lambda, by which the momentum of the annealing area decays per step; 0.999 as published, another number, "
+            "or fit to make it a parameter.",
+            _decay,
+        ),
+        "warmup": WARMUP,
+        "boundary": Option(
+            "origin",
+            ("origin", "carry", "reset_jump", "reset"),
+            "Where pre-training's momentum goes when CPT begins; see cptlaw.schedules.areas.",
+        ),
+        "decay_unit": Option(
+            "step",
+            ("step", "tokens"),
+            "tokens rescales lambda where phases differ in tokens per step: lambda^(ratio of tokens). Not published.",
+        ),
+        "skip_steps": SKIP_STEPS,
+    }
+    decay: float | str
+    warmup: Literal["peak", "actual"]
+    boundary: Literal["origin", "carry", "reset_jump", "reset"]
+    decay_unit: Literal["step", "tokens"]
+    skip_steps: int
+
+    def configure(self) -> None:
+        """Make lambda a parameter where it is to be fitted."""
         self.objects: tuple[str, ...] = ()
-        if decay == FITTED:
+        if self.decay == FITTED:
             self.shapes = self.shapes | {"lambda": DECAY}
             self.objects = tuple(f"{name}_by_decay" for name in self.areas_read if name.startswith("s2"))
             self.decreasing = tuple(name for name in self.decreasing if not name.startswith("s2"))  # tables are read
         elif any(name.startswith("s2") for name in self.areas_read):
-            self.constants = {"lambda": float(decay)}
+            self.constants = {"lambda": float(self.decay)}
 
-    def options(self) -> dict[str, Any]:
-        """Return the options that differ from the reference code's."""
-        given = {"decay": self.decay, **self.area_options, "skip_steps": self.skip_steps}
-        defaults = {"decay": LAMBDA, "warmup": "peak", "boundary": "origin", "decay_unit": "step", "skip_steps": 0}
-        return {name: value for name, value in given.items() if value != defaults.get(name)}
+    @property
+    def area_options(self) -> dict[str, Any]:
+        """How areas are read off a schedule: the keywords of `cptlaw.schedules.areas`."""
+        return {"warmup": self.warmup, "boundary": self.boundary, "decay_unit": self.decay_unit}
 
     # -- from schedules to columns ---------------------------------------------------------------------------------
 

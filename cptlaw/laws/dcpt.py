@@ -11,12 +11,9 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Literal
 
-from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.laws.base import EXPONENT, Law, Shape
+from cptlaw.laws.base import EXPONENT, Law, Option, Shape
 from cptlaw.laws.calculus import exp, log
-
-Monotone = Literal["none", "soft", "paper"]
-MONOTONE = ("none", "soft", "paper")
+from cptlaw.laws.parameters import positive
 
 # 1,000 steps of 131,072 tokens, rounded: where the published constraint holds from (section 4.2 of the paper).
 PUBLISHED_MIN_TOKENS = 0.1311e9
@@ -25,18 +22,9 @@ EPSILON = Shape(1e-6, 2.0, start=(0.02, 0.5))
 
 
 class _DCPT(Law):
-    """What L1 to L7 share: inputs, units, the meaning of r, and the constraint that keeps the loss falling in r.
+    """What L1 to L7 share: inputs, units, the meaning of r, and the constraint that keeps the loss falling in r."""
 
-    Parameters
-    ----------
-    monotone
-        ``"none"`` leaves the law free. ``"soft"`` penalises a loss that rises with r at the fitted points.
-        ``"paper"`` keeps C at or above the bound C0 that makes dL/dr < 0 for all r and all tokens from `min_tokens`
-        on; the published limited-data optimum is impossible under it.
-    min_tokens
-        Tokens from which ``"paper"`` guarantees a falling loss.
-    """
-
+    order = 20
     source = "Que et al. 2024, table 1, arXiv:2406.01375"
     inputs: tuple[str, ...] = ("n_params", "tokens", "replay")
     ratio_of = "own"
@@ -46,26 +34,29 @@ class _DCPT(Law):
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
     diverges_at_zero: tuple[str, ...] = ("n_params", "tokens")
     power_in_tokens: tuple[str, ...] = ("B",)
+    choices = {
+        "monotone": Option(
+            "none",
+            ("none", "soft", "paper"),
+            "none leaves the law free; soft penalises a loss that rises with r at the fitted points; paper keeps C at "
+            "or above the bound C0 that makes dL/dr < 0 for all r and all tokens from min_tokens on (the published "
+            "limited-data optimum is impossible under it).",
+        ),
+        "min_tokens": Option(
+            PUBLISHED_MIN_TOKENS,
+            "a positive number of tokens, such as 131.1M",
+            "Tokens from which monotone=paper guarantees a falling loss.",
+            positive,
+        ),
+    }
+    monotone: Literal["none", "soft", "paper"]
+    min_tokens: float
 
-    def __init__(self, monotone: Monotone = "none", min_tokens: float = PUBLISHED_MIN_TOKENS) -> None:
-        super().__init__()
-        monotone = monotone or "none"  # an option text "none" arrives as None
-        if monotone not in MONOTONE:
-            raise UsageError(f"monotone={monotone!r}: expected none, soft or paper.{did_you_mean(monotone, MONOTONE)}")
-        if not min_tokens > 0:
-            raise UsageError(f"min_tokens={min_tokens}: expected a positive number of tokens, such as 131.1M.")
-        self.monotone, self.min_tokens = monotone, float(min_tokens)
+    def configure(self) -> None:
+        """Make C, where the constraint binds it, a parameter that follows from others."""
         self._min_d = self.min_tokens / self.units["tokens"]
         bounded = type(self).lower_bound_of_c is not _DCPT.lower_bound_of_c
-        self.derived = ("C",) if monotone == "paper" and bounded else ()
-
-    def options(self) -> dict[str, Any]:
-        """Return the constraint mode where it is not the default."""
-        if self.monotone == "none":
-            return {}
-        return {"monotone": self.monotone} | (
-            {} if self.min_tokens == PUBLISHED_MIN_TOKENS else {"min_tokens": self.min_tokens}
-        )
+        self.derived = ("C",) if self.monotone == "paper" and bounded else ()
 
     def lower_bound_of_c(self, p: Any) -> Any:
         """Return C0 / B: the least C, per unit of B, at which the loss falls with r everywhere; None if it always does.
@@ -155,9 +146,10 @@ class DCPT3(_DCPT):
         "eps": EPSILON,
     }
 
-    def __init__(self, monotone: Monotone = "none", min_tokens: float = PUBLISHED_MIN_TOKENS) -> None:
-        super().__init__(monotone, min_tokens)
-        if monotone == "paper":  # the proof of dL/dr < 0 needs eta > 1
+    def configure(self) -> None:
+        """Keep eta above 1 under the constraint: the proof of dL/dr < 0 needs it."""
+        super().configure()
+        if self.monotone == "paper":
             self.shapes = self.shapes | {"eta": Shape(1.0, 10.0, start=(1.05, 3.0))}
 
     def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
@@ -181,9 +173,10 @@ class DCPT4(_DCPT):
         "c": Shape(1e-4, 1e8, start=(1.1, 100.0)),
     }
 
-    def __init__(self, monotone: Monotone = "none", min_tokens: float = PUBLISHED_MIN_TOKENS) -> None:
-        super().__init__(monotone, min_tokens)
-        if monotone == "paper":  # the bound is derived for b, c > 1
+    def configure(self) -> None:
+        """Keep b and c above 1 under the constraint: the bound is derived for such."""
+        super().configure()
+        if self.monotone == "paper":
             self.shapes = self.shapes | {
                 "b": Shape(1.0001, 1e4, start=(1.1, 20.0)),
                 "c": Shape(1.01, 1e8, start=(1.5, 100.0)),
@@ -199,14 +192,7 @@ class DCPT4(_DCPT):
 
 
 class DCPT5(_DCPT):
-    """L5 = E + A/N^alpha + B/(r D + (1-r) sigma)^beta, as printed: sigma in billions of tokens.
-
-    Parameters
-    ----------
-    sigma
-        ``"tokens"`` is the printed form. ``"rate"`` reads the foreign share as (1-r) sigma D, sigma being the worth
-        of a foreign token; the printed form may have lost that D (reconstructed).
-    """
+    """L5 = E + A/N^alpha + B/(r D + (1-r) sigma)^beta, as printed: sigma in billions of tokens."""
 
     name = "dcpt-l5"
     equation = "L = E + A/N^alpha + B/(r D + (1-r) sigma)^beta"
@@ -215,24 +201,22 @@ class DCPT5(_DCPT):
     power_in_tokens: tuple[str, ...] = ()
     diverges_at_zero: tuple[str, ...] = ("n_params",)
     vanishing = {"n_params": ("A",)}
+    choices = _DCPT.choices | {
+        "sigma": Option(
+            "tokens",
+            ("tokens", "rate"),
+            "tokens is the printed form; rate reads the foreign share as (1-r) sigma D, sigma being the worth of a "
+            "foreign token: the printed form may have lost that D (reconstructed).",
+        )
+    }
+    sigma: Literal["tokens", "rate"]
 
-    def __init__(
-        self,
-        monotone: Monotone = "none",
-        min_tokens: float = PUBLISHED_MIN_TOKENS,
-        sigma: Literal["tokens", "rate"] = "tokens",
-    ) -> None:
-        super().__init__(monotone, min_tokens)
-        if sigma not in ("tokens", "rate"):
-            raise UsageError(f"sigma={sigma!r}: expected tokens (as printed) or rate.")
-        self.sigma = sigma
-        if sigma == "rate":
+    def configure(self) -> None:
+        """Read sigma as a rate, which makes the term of data a power of tokens."""
+        super().configure()
+        if self.sigma == "rate":
             self.power_in_tokens, self.diverges_at_zero = ("B",), ("n_params", "tokens")
             self.vanishing = {"n_params": ("A",), "tokens": ("B",)}
-
-    def options(self) -> dict[str, Any]:
-        """Return the reading of sigma and the constraint mode where they are not the default."""
-        return super().options() | ({} if self.sigma == "tokens" else {"sigma": self.sigma})
 
     def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the size term and the term of effective tokens."""

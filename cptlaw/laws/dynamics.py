@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.annealing import CURVE_EXPONENT
-from cptlaw.laws.base import Role, Shape
+from cptlaw.laws.base import Amplitude, Option, Role, Shape
 from cptlaw.laws.calculus import Array, Jet, Positive, exp, expm1, log1p
 from cptlaw.laws.curve_law import CurveLaw
-from cptlaw.schedules import LAMBDA
+from cptlaw.laws.parameters import positive
 
 # Published shifts: E from 3 to 18,000 per unit of area, beta from 0.001 (a logarithm) to 35 (an exponential).
 SPEED = Shape(1e-2, 1e6, start=(3.0, 3e3))
@@ -38,17 +39,7 @@ TINY = 1e-100  # keeps the logarithm of an area that is exactly zero, and its de
 
 
 class CptDynamics(CurveLaw):
-    """Eq. 4: the annealing law across both phases, and the shift between the corpora.
-
-    Parameters
-    ----------
-    decay, warmup, boundary, decay_unit, skip_steps
-        As for lr-annealing.
-    open_base
-        For an open base model, whose pre-training schedule is unknown: its forward area ``S1pt`` is a parameter, its
-        last learning rate counts as 0 unless the schedule gives ``start``, and its annealing area is part of L0.
-        Where its corpus is unknown too, a public one serves as proxy for the source eval.
-    """
+    """Eq. 4: the annealing law across both phases, and the shift between the corpora."""
 
     name = "cpt-dynamics"
     equation = "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt + B (1 - (1+E S1cpt)^-beta)"
@@ -56,25 +47,31 @@ class CptDynamics(CurveLaw):
     inputs: tuple[str, ...] = ("s1_pretrain", "s1_cpt", "s2_pretrain", "s2_cpt")
     areas_read: tuple[str, ...] = ("s1_pretrain", "s1_cpt", "s2_pretrain", "s2_cpt")
     signed_inputs = ("s2_pretrain", "s2_cpt")
-    amplitudes: tuple[str, ...] = ("L0", "A", "C1", "C2", "B")
-    signed = ("B",)
-    shapes = {"alpha": CURVE_EXPONENT, "E": SPEED, "beta": BEND}
+    amplitudes: tuple[str, ...] = (
+        Amplitude("L0", plausible=(2.5, 3.5)),
+        Amplitude("A", plausible=(0.3, 0.7)),
+        "C1",
+        "C2",
+        Amplitude("B", plausible=(0.1, 0.8), signed=True),
+    )
+    shapes = {"alpha": replace(CURVE_EXPONENT, usual=(0.55, 0.1)), "E": SPEED, "beta": replace(BEND, usual=(0.2, 0.2))}
     decreasing: tuple[str, ...] = ("s1_pretrain", "s2_pretrain", "s2_cpt")
-    usual = {"alpha": (0.55, 0.1), "beta": (0.2, 0.2)}
     vanishing = {"s1_pretrain": ("A",)}
-    plausible = {"L0": (2.5, 3.5), "A": (0.3, 0.7), "B": (0.1, 0.8)}
 
-    def __init__(
-        self,
-        decay: float | Literal["fit"] = LAMBDA,
-        warmup: Literal["peak", "actual"] = "peak",
-        boundary: Literal["origin", "carry", "reset_jump", "reset"] = "origin",
-        decay_unit: Literal["step", "tokens"] = "step",
-        skip_steps: int = 0,
-        open_base: bool = False,
-    ) -> None:
-        self.open_base = bool(open_base)
-        if open_base:
+    choices = CurveLaw.choices | {
+        "open_base": Option(
+            False,
+            "true or false",
+            "For an open base model, whose pre-training schedule is unknown: its forward area S1pt is a parameter, its "
+            "last learning rate counts as 0 unless the schedule gives start, and its annealing area is part of L0. "
+            "Where its corpus is unknown too, a public one serves as proxy for the source eval.",
+        )
+    }
+    open_base: bool
+
+    def configure(self) -> None:
+        """Leave out what an open base model does not tell, its pre-training area becoming a parameter."""
+        if self.open_base:
             gone = ("s1_pretrain", "s2_pretrain")
             self.inputs = tuple(name for name in self.inputs if name not in gone)
             self.areas_read = tuple(name for name in self.areas_read if name not in gone)
@@ -83,11 +80,7 @@ class CptDynamics(CurveLaw):
             self.vanishing = {name: terms for name, terms in self.vanishing.items() if name not in gone}
             self.shapes = {name: shape for name, shape in self.shapes.items() if name not in ("g1", "zeta1")}
             self.shapes = self.shapes | {"S1pt": AREA_BEFORE}
-        super().__init__(decay, warmup, boundary, decay_unit, skip_steps)
-
-    def options(self) -> dict[str, Any]:
-        """Return the options that differ from the default."""
-        return super().options() | ({"open_base": True} if self.open_base else {})
+        super().configure()
 
     # -- the terms, one by one -------------------------------------------------------------------------------------
 
@@ -130,10 +123,6 @@ class CptDynamics(CurveLaw):
         """Sum the terms; where the role is stated, B counts by its magnitude."""
         given = params["B"]
         return super().evaluate({**params, "B": np.where(x.stated, np.abs(given), given)}, x)
-
-    def published(self, params: Mapping[str, float], role: Role) -> dict[str, float]:
-        """Return the parameters with B negative for the target loss."""
-        return {**params, "B": -abs(params["B"]) if role == "target" else abs(params["B"])}
 
     # -- what a fit means ------------------------------------------------------------------------------------------
 
@@ -207,16 +196,6 @@ class CptDynamicsReplay(CptDynamics):
     1 - e^(-a2 r_cpt), and annealing e^(a1 r) with r the share of the eval's own corpus. As printed the two factors are
     exchanged, which contradicts the paper's own fits at single ratios and makes the shift of the target loss 156 nats
     without replay.
-
-    Parameters
-    ----------
-    decay, warmup, boundary, decay_unit, skip_steps, open_base
-        As for cpt-dynamics.
-    replay_form
-        ``"corrected"``, or ``"as_printed"``.
-    normalised
-        Divide the factor of the shift by its value without replay, so that B is the shift without replay and hardly
-        correlates with a2. Not published.
     """
 
     name = "cpt-dynamics-replay"
@@ -229,33 +208,24 @@ class CptDynamicsReplay(CptDynamics):
     ratio_of = "own"
     inputs = (*CptDynamics.inputs, "replay")
     shapes = CptDynamics.shapes | {"a1": ANNEALING_OF_MIX, "a2": SHIFT_OF_MIX}
-    plausible = CptDynamics.plausible | {"B": (1e-4, 5e-4)}
+    # The factor of the mix reaches e^7, so that the shift of a plausible law has a small B.
+    amplitudes = (*CptDynamics.amplitudes[:-1], Amplitude("B", plausible=(1e-4, 5e-4), signed=True))
 
-    def __init__(
-        self,
-        decay: float | Literal["fit"] = LAMBDA,
-        warmup: Literal["peak", "actual"] = "peak",
-        boundary: Literal["origin", "carry", "reset_jump", "reset"] = "origin",
-        decay_unit: Literal["step", "tokens"] = "step",
-        skip_steps: int = 0,
-        open_base: bool = False,
-        replay_form: Literal["corrected", "as_printed"] = "corrected",
-        normalised: bool = False,
-    ) -> None:
-        if replay_form not in ("corrected", "as_printed"):
-            known = ("corrected", "as_printed")
-            raise UsageError(
-                f"replay_form={replay_form!r}: expected {' or '.join(known)}.{did_you_mean(str(replay_form), known)}"
-            )
-        self.replay_form, self.normalised = replay_form, bool(normalised)
-        super().__init__(decay, warmup, boundary, decay_unit, skip_steps, open_base)
-
-    def options(self) -> dict[str, Any]:
-        """Return the options that differ from the default."""
-        found = super().options()
-        if self.replay_form != "corrected":
-            found["replay_form"] = self.replay_form
-        return found | ({"normalised": True} if self.normalised else {})
+    choices = CptDynamics.choices | {
+        "replay_form": Option(
+            "corrected",
+            ("corrected", "as_printed"),
+            "Which factor goes with which loss: as printed they are exchanged.",
+        ),
+        "normalised": Option(
+            False,
+            "true or false",
+            "Divide the factor of the shift by its value without replay, so that B is the shift without replay and "
+            "hardly correlates with a2. Not published.",
+        ),
+    }
+    replay_form: Literal["corrected", "as_printed"]
+    normalised: bool
 
     def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
         if name == "replay" and name in frame.columns and "s1_cpt" in frame.columns:
@@ -313,40 +283,33 @@ class CptDynamicsJoint(CptDynamicsReplay):
         return *super().terms(x, p), x.N**-p.g3
 
 
-class CptDynamicsWeighted(CptDynamics):
-    """Eq. 9: annealing counts less as the learning rate falls, S2 = sum of m_i eta_i^e.
+def _power(given: Any) -> float:
+    value = positive(given)
+    if value > 1:
+        raise ValueError(given)
+    return value
 
-    Parameters
-    ----------
-    decay, warmup, boundary, decay_unit, skip_steps, open_base
-        As for cpt-dynamics.
-    lr_power
-        e, published with 0.1 and 0.2: it keeps S2 from growing after the learning rate has come down to zero.
-    """
+
+class CptDynamicsWeighted(CptDynamics):
+    """Eq. 9: annealing counts less as the learning rate falls, S2 = sum of m_i eta_i^e."""
 
     name = "cpt-dynamics-weighted"
     equation = "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt + B (1 - (1+E S1cpt)^-beta),  S2 = sum m_i eta_i^e"
     source = "Wang et al. 2025, eq. 9, arXiv:2505.07796"
 
-    def __init__(
-        self,
-        decay: float | Literal["fit"] = LAMBDA,
-        warmup: Literal["peak", "actual"] = "peak",
-        boundary: Literal["origin", "carry", "reset_jump", "reset"] = "origin",
-        decay_unit: Literal["step", "tokens"] = "step",
-        skip_steps: int = 0,
-        open_base: bool = False,
-        lr_power: float = 0.1,
-    ) -> None:
-        if not 0 < lr_power <= 1:
-            raise UsageError(f"lr_power={lr_power}: expected a number above 0, at most 1; published are 0.1 and 0.2.")
-        super().__init__(decay, warmup, boundary, decay_unit, skip_steps, open_base)
-        self.lr_power = float(lr_power)
-        self.constants = {**self.constants, "e": self.lr_power}
+    choices = CptDynamics.choices | {
+        "lr_power": Option(
+            0.1,
+            "a number above 0, at most 1; published are 0.1 and 0.2",
+            "e: it keeps S2 from growing after the learning rate has come down to zero.",
+            _power,
+        )
+    }
 
-    def options(self) -> dict[str, Any]:
-        """Return the options that differ from the default."""
-        return super().options() | ({} if self.lr_power == 0.1 else {"lr_power": self.lr_power})
+    def configure(self) -> None:
+        """Name the power e among the constants."""
+        super().configure()
+        self.constants = {**self.constants, "e": self.lr_power}
 
 
 class CptDynamicsPower(CptDynamics):

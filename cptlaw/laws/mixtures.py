@@ -15,6 +15,7 @@ from cptlaw.laws.calculus import exp, log
 class _Mixture(Law):
     """What the laws of the mix share: they know neither size nor tokens, so a table should hold one of each."""
 
+    order = 80
     inputs = ("replay",)
     units = {"n_params": 1e9, "tokens": 1e9}
 

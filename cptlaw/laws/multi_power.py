@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError
 from cptlaw.laws.annealing import CURVE_EXPONENT
-from cptlaw.laws.base import Role, Shape
+from cptlaw.laws.base import Amplitude, Role, Shape
 from cptlaw.laws.calculus import Jet, exp, log
-from cptlaw.laws.curve_law import CurveLaw
+from cptlaw.laws.curve_law import SKIP_STEPS, WARMUP, CurveLaw
 from cptlaw.laws.decrements import Nodes, nodes_of
-from cptlaw.schedules import Schedule, effective_lr
+from cptlaw.schedules import LAMBDA, Schedule, effective_lr
 
-POWER = Shape(0.02, 20.0, start=(0.3, 0.9))
-FACTOR = Shape(1e-3, 1e4, start=(0.5, 5.0))
+# Where the authors' protocol starts, and near which its early stop leaves the three that may be held.
+POWER = Shape(0.02, 20.0, start=(0.3, 0.9), usual=(0.5, 0.15), held=True)
+FACTOR = Shape(1e-3, 1e4, start=(0.5, 5.0), usual=(1.0, 0.5), held=True)
 
 
 class MultiPower(CurveLaw):
@@ -28,16 +30,10 @@ class MultiPower(CurveLaw):
     being the forward area since. Rises raise it in the same way. The published coefficients count the warm-up with all
     its steps, rises included, as the authors' code does (the paper's formula starts after it); so ``warmup=actual`` is
     the default here, and leaving the warm-up out with these coefficients misses by 0.11 nats.
-
-    Parameters
-    ----------
-    warmup
-        ``"actual"`` as the authors' code, or ``"peak"``.
-    skip_steps
-        As for lr-annealing.
     """
 
     name = "multi-power"
+    order = 60
     equation = (
         "L = L0 + A S1^-alpha - B sum_k (eta_{k-1} - eta_k) (1 - (1 + C eta_k^-gamma S_k)^-beta),  "
         "S_k = sum_{i=k..t} eta_i"
@@ -45,29 +41,22 @@ class MultiPower(CurveLaw):
     source = "Luo et al. 2025, arXiv:2503.12811, and the authors' code"
     inputs = ("s1",)
     areas_read = ("s1",)
-    amplitudes = ("L0", "A", "B")
-    shapes = {"alpha": CURVE_EXPONENT, "C": FACTOR, "beta": POWER, "gamma": POWER}
+    amplitudes = (Amplitude("L0", plausible=(2.0, 3.5)), "A", Amplitude("B", plausible=(50.0, 500.0)))
+    shapes = {"alpha": replace(CURVE_EXPONENT, usual=(0.5, 0.1)), "C": FACTOR, "beta": POWER, "gamma": POWER}
     decreasing = ("s1",)
     vanishing = {"s1": ("A",)}
     diverges_at_zero = ("s1",)
-    # Where the authors' protocol starts, and near which its early stop leaves these three.
-    usual = {"alpha": (0.5, 0.1), "C": (1.0, 0.5), "beta": (0.5, 0.15), "gamma": (0.5, 0.15)}
-    held = ("C", "beta", "gamma")
     starts = 4  # each costs a sum over the schedule at every point; on the public curves 64 of 64 agree
-    plausible = {"L0": (2.0, 3.5), "B": (50.0, 500.0)}
+    choices = {"warmup": replace(WARMUP, default="actual"), "skip_steps": SKIP_STEPS}
+    decay, boundary, decay_unit = LAMBDA, "origin", "step"  # it reads no annealing areas
 
-    def __init__(self, warmup: Literal["peak", "actual"] = "actual", skip_steps: int = 0) -> None:
-        super().__init__(warmup=warmup, skip_steps=skip_steps)
+    def configure(self) -> None:
+        """Read the changes of the learning rate beside the area."""
         self.objects = ("decrements",)
-
-    def options(self) -> dict[str, Any]:
-        """Return the options that differ from the authors' code."""
-        found = {} if self.area_options["warmup"] == "actual" else {"warmup": "peak"}
-        return found | ({"skip_steps": self.skip_steps} if self.skip_steps else {})
 
     def read(self, schedule: Schedule, at: Any) -> dict[str, Any]:
         """Return S1 and the nodes of the sum at steps counted across the phases."""
-        lr = effective_lr(schedule, self.area_options["warmup"])
+        lr = effective_lr(schedule, self.warmup)
         rows = np.empty(len(at), dtype=object)
         rows[:] = nodes_of(lr, at)
         return {"s1": np.cumsum(lr)[at], "decrements": rows}

@@ -9,13 +9,14 @@ because its exponent varies with P.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.laws.base import EXPONENT, Law, RatioOf, Shape
+from cptlaw.laws.base import EXPONENT, Law, Option, RatioOf, Shape
 from cptlaw.laws.calculus import expit, log, maximum
+from cptlaw.laws.parameters import or_none, positive
 
 EPS = 1e-5  # fixed in the paper
 MIN_EXPONENT = 1e-6  # the paper's clip on the gated exponent
@@ -23,19 +24,9 @@ NU = Shape(0.01, 5.0, start=(0.05, 1.5))
 
 
 class _PTPP(Law):
-    """What the forms share.
+    """What the forms share."""
 
-    Parameters
-    ----------
-    ratio_of
-        ``"source"`` as published, or ``"own"``: the share of the eval's own corpus.
-    unit_tokens
-        Tokens per unit of D. Part of the model for the gated forms.
-    shifted
-        Replace D by D + kappa P N, pre-training tokens at an exchange rate kappa: finite at D = 0, and at r = 1 plain
-        continued pre-training. An extension, not in the paper.
-    """
-
+    order = 40
     source = "Goffinet et al. 2025, arXiv:2510.23198"
     inputs: tuple[str, ...] = ("n_params", "tokens", "replay", "ptpp")
     ratio_of: RatioOf | None = "source"
@@ -47,36 +38,36 @@ class _PTPP(Law):
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
     diverges_at_zero: tuple[str, ...] = ("n_params", "tokens")
     power_in_tokens: tuple[str, ...] = ("B",)
+    choices = {
+        "ratio_of": Option(
+            "source", ("source", "own"), "source as published; own is the share of the eval's own corpus."
+        ),
+        "unit_tokens": Option(
+            1e9,
+            "a positive number of tokens, such as 1e9",
+            "Tokens per unit of D. Part of the model for the gated forms.",
+            positive,
+        ),
+        "shifted": Option(
+            False,
+            "true or false",
+            "Replace D by D + kappa P N, pre-training tokens at an exchange rate kappa: finite at D = 0, and at r = 1 "
+            "plain continued pre-training. An extension, not in the paper.",
+        ),
+    }
+    unit_tokens: float
+    shifted: bool
 
-    def __init__(
-        self, ratio_of: Literal["source", "own"] = "source", unit_tokens: float = 1e9, shifted: bool = False
-    ) -> None:
-        super().__init__()
-        if ratio_of not in ("source", "own"):
-            raise UsageError(f"ratio_of={ratio_of!r}: expected source (as published) or own.")
-        if not unit_tokens > 0:
-            raise UsageError(f"unit_tokens={unit_tokens}: expected a positive number of tokens, such as 1e9.")
-        self.ratio_of = ratio_of
-        self.units = {"n_params": 1e9, "tokens": float(unit_tokens)}
-        self.shifted = shifted
-        if shifted:
+    def configure(self) -> None:
+        """Set the unit of D and, shifted, give it the exchange rate."""
+        self.units = {"n_params": 1e9, "tokens": self.unit_tokens}
+        if self.shifted:
             self.shapes = self.shapes | {"kappa": Shape(1e-8, 10.0, start=(1e-4, 1.0))}
             self.power_in_tokens = ()
             self.diverges_at_zero = ("n_params",)
             self.vanishing = {"tokens": ("B",)}
             if "ptpp" not in self.inputs:
                 self.inputs = (*self.inputs, "ptpp")
-
-    def options(self) -> dict[str, Any]:
-        """Return the options that differ from the paper."""
-        found: dict[str, Any] = {}
-        if self.ratio_of != "source":
-            found["ratio_of"] = self.ratio_of
-        if self.units["tokens"] != 1e9:
-            found["unit_tokens"] = self.units["tokens"]
-        if self.shifted:
-            found["shifted"] = True
-        return found
 
     def token_exponent(self, x: Any, p: Any) -> Any:
         """Return the exponent of D."""
@@ -96,37 +87,27 @@ class _PTPP(Law):
 
 
 class _Gated(_PTPP):
-    """Forms 2 and 3: the exponent of D shrinks as the pre-training budget grows.
+    """Forms 2 and 3: the exponent of D shrinks as the pre-training budget grows."""
 
-    Parameters
-    ----------
-    ratio_of, unit_tokens, shifted
-        As in the other forms.
-    lambda_upper
-        Upper bound of lambda. 1 keeps the exponent positive; ``None`` leaves lambda unbounded as in the paper, where
-        the clip can make the objective flat.
-    """
+    choices = _PTPP.choices | {
+        "lambda_upper": Option(
+            1.0,
+            "a positive number, or none for no bound",
+            "Upper bound of lambda. 1 keeps the exponent positive; none leaves lambda unbounded as in the paper, where "
+            "the clip can make the objective flat.",
+            or_none(positive),
+        )
+    }
+    lambda_upper: float | None
 
-    def __init__(
-        self,
-        ratio_of: Literal["source", "own"] = "source",
-        unit_tokens: float = 1e9,
-        shifted: bool = False,
-        lambda_upper: float | None = 1.0,
-    ) -> None:
-        super().__init__(ratio_of, unit_tokens, shifted)
-        if lambda_upper is not None and not lambda_upper > 0:
-            raise UsageError(f"lambda_upper={lambda_upper}: expected a positive number, or none for no bound.")
-        self.lambda_upper = lambda_upper
-        high = 100.0 if lambda_upper is None else float(lambda_upper)
+    def configure(self) -> None:
+        """Give lambda its bound."""
+        super().configure()
+        high = 100.0 if self.lambda_upper is None else self.lambda_upper
         self.shapes = self.shapes | {
             "lambda": Shape(0.0, high, start=(min(0.1, high), min(0.9, high)), scale="linear"),
             "zeta": Shape(-5.0, 5.0, start=(-1.0, 1.5), scale="linear"),
         }
-
-    def options(self) -> dict[str, Any]:
-        """Return the options that differ from the default."""
-        return super().options() | ({} if self.lambda_upper == 1.0 else {"lambda_upper": self.lambda_upper})
 
     def token_exponent(self, x: Any, p: Any) -> Any:
         """Return beta (1 - lambda P^zeta / (1 + P^zeta)), at least 1e-6."""
@@ -200,6 +181,7 @@ class PTPPOracle(PTPPBlind):
     """The blind law fitted on the test rows themselves: not a forecast but a bound on what its shape can reach."""
 
     name = "ptpp-oracle"
+    forecasts = False
 
     def training_rows(self, fit: pd.DataFrame, test: pd.DataFrame | None) -> pd.DataFrame:
         """Take the test rows."""
@@ -216,6 +198,7 @@ class PTPPBase(Law):
     """
 
     name = "ptpp-base"
+    order = 40
     equation = "L = E + A/N^alpha + B/(P N)^beta"
     source = "Hoffmann et al. 2022, eq. 2, arXiv:2203.15556, read for base models with D = P N"
     status = "reconstructed"

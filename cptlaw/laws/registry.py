@@ -1,76 +1,127 @@
-"""The laws by name, with options: ``law("dcpt-l3", monotone="soft")`` or ``law("dcpt-l3:monotone=soft")``."""
+"""The laws by name, with options: ``law("dcpt-l3", monotone="soft")`` or ``law("dcpt-l3:monotone=soft")``.
+
+Nothing is listed here. A class with a name registers itself when it is defined: a built-in law when its file in this
+folder is imported, a law of an installed package through the entry-point group ``cptlaw.laws``, any other when the
+notebook or module that defines it runs.
+"""
 
 from __future__ import annotations
 
-import inspect
-from typing import Any
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from threading import RLock
+from typing import TYPE_CHECKING, Any
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.laws import (
-    annealing,
-    chinchilla,
-    dcpt,
-    dcpt_cross,
-    dynamics,
-    mixtures,
-    multi_power,
-    ptpp,
-    shared_tokens,
-    transfer,
-)
-from cptlaw.laws.base import Law
-from cptlaw.units import parse_quantity
 
-LAWS: dict[str, type[Law]] = {
-    cls.name: cls
-    for cls in (
-        chinchilla.Chinchilla,
-        chinchilla.Kaplan,
-        dcpt.DCPT1,
-        dcpt.DCPT2,
-        dcpt.DCPT3,
-        dcpt.DCPT4,
-        dcpt.DCPT5,
-        dcpt.DCPT6,
-        dcpt.DCPT7,
-        dcpt_cross.CrossK1,
-        dcpt_cross.CrossK2,
-        dcpt_cross.CrossK3,
-        dcpt_cross.CrossK4,
-        ptpp.PTPPFloor,
-        ptpp.PTPPGate,
-        ptpp.PTPPGatedFloor,
-        ptpp.PTPPBlind,
-        ptpp.PTPPNearest,
-        ptpp.PTPPOracle,
-        ptpp.PTPPBase,
-        shared_tokens.SharedTokens,
-        annealing.LRAnnealing,
-        dynamics.CptDynamics,
-        dynamics.CptDynamicsSize,
-        dynamics.CptDynamicsReplay,
-        dynamics.CptDynamicsWeighted,
-        dynamics.CptDynamicsPower,
-        dynamics.CptDynamicsJoint,
-        multi_power.MultiPower,
-        transfer.Forgetting,
-        mixtures.CMR,
-        transfer.Transfer,
-        mixtures.Mixing,
-        transfer.TwoStage,
-    )
-}
+if TYPE_CHECKING:
+    from cptlaw.laws.base import Law
+
+GROUP = "cptlaw.laws"
 SYNONYMS = {"dcpt": "dcpt-l3"}
+_BUILT_IN = "cptlaw.laws."
 
 
-def law(spec: str | Law, **options: Any) -> Law:
+class Registry(Mapping[str, "type[Law]"]):
+    """All laws by name, in the order of listings. Built-in laws and those of installed packages load on first use.
+
+    Attributes
+    ----------
+    broken
+        Entry points of installed packages that could not be loaded, with the reason.
+    """
+
+    def __init__(self) -> None:
+        self._classes: dict[str, type[Law]] = {}
+        self._loading = RLock()
+        self._built_in = self._installed = False
+        self.broken: dict[str, str] = {}
+
+    def add(self, cls: type[Law]) -> None:
+        """Register a class under its name.
+
+        A second class of the same name and module replaces the first, as when a notebook's cell runs again.
+
+        Raises
+        ------
+        UsageError
+            If the name belongs to a built-in law or to another package's.
+        """
+        if not cls.__module__.startswith(_BUILT_IN):
+            self._load_built_in()  # so that a clash is found whichever comes first
+        name = cls.name
+        if not isinstance(name, str) or not name or set(name) & set(":, \t\n"):
+            raise UsageError(
+                f"class {cls.__qualname__}: the name of a law is text without spaces, : and ,; not {name!r}."
+            )
+        known = self._classes.get(name)
+        rerun = known is not None and (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__)
+        built_in = known is not None and known.__module__.startswith(_BUILT_IN)
+        if (known is not None and not rerun and (built_in or known.__module__ != cls.__module__)) or name in SYNONYMS:
+            owner = "a built-in law" if known is None or built_in else f"a law of {known.__module__}"
+            raise UsageError(
+                f"class {cls.__qualname__}: {name!r} is the name of {owner}, and files know laws by their name. Give "
+                f"the class another one: name = ..."
+            )
+        self._classes[name] = cls
+
+    def is_registered(self, chosen: Law) -> bool:
+        """Say whether a law's name stands for a class like its own, so that a file can name it."""
+        known = self._classes.get(chosen.name)
+        own = type(chosen)
+        return known is not None and (known.__module__, known.__qualname__) == (own.__module__, own.__qualname__)
+
+    def __getitem__(self, name: str) -> type[Law]:
+        if name not in self._classes:
+            self._load_built_in()
+        if name not in self._classes:
+            self._load_installed()
+        return self._classes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._load_built_in()
+        self._load_installed()
+        return iter(sorted(self._classes, key=self._place))
+
+    def _place(self, name: str) -> tuple[bool, int]:
+        cls = self._classes[name]
+        return not cls.__module__.startswith(_BUILT_IN), cls.order
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _load_built_in(self) -> None:
+        with self._loading:
+            if not self._built_in:
+                self._built_in = True
+                package = importlib.import_module("cptlaw.laws")
+                for module in pkgutil.iter_modules(package.__path__):
+                    importlib.import_module(_BUILT_IN + module.name)
+
+    def _load_installed(self) -> None:
+        with self._loading:
+            if not self._installed:
+                self._installed = True
+                for entry in metadata.entry_points(group=GROUP):
+                    try:
+                        entry.load()
+                    except Exception as error:  # noqa: BLE001 - another package's fault must not stop this one
+                        self.broken[f"{entry.name} = {entry.value}"] = f"{type(error).__name__}: {error}"
+
+
+LAWS = Registry()
+
+
+def law(spec: str | Law | type[Law], **options: Any) -> Law:
     """Return a law by name.
 
     Parameters
     ----------
     spec
-        A name such as ``"ptpp-gated-floor"``, with options as ``"dcpt-l3:monotone=paper:min_tokens=500M"`` if wanted.
-        A law is returned as it is.
+        A name such as ``"ptpp-gated-floor"``, with options as ``"dcpt-l3:monotone=paper:min_tokens=500M"`` if wanted;
+        or the class of a law. A law is returned as it is.
     **options
         Options of the law, such as ``monotone="soft"``.
 
@@ -84,103 +135,24 @@ def law(spec: str | Law, **options: Any) -> Law:
     >>> law("ptpp-gate").parameters
     ('E', 'A', 'B', 'C', 'alpha', 'beta', 'nu', 'gamma', 'lambda', 'zeta')
     """
-    if isinstance(spec, Law):
+    if isinstance(spec, type):
+        return spec(**options)
+    if not isinstance(spec, str):
         if options:
             raise UsageError("options belong with a law's name; a law that is already built takes none.")
         return spec
-    name, *pairs = str(spec).split(":")
+    name, *pairs = spec.split(":")
     name = SYNONYMS.get(name, name)
     if name not in LAWS:
         known = [*LAWS, *SYNONYMS]
+        broken = "".join(f" The entry point {entry} cannot be loaded ({why})." for entry, why in LAWS.broken.items())
         raise UsageError(
             f"there is no law {name!r}.{did_you_mean(name, known)} Known laws: {', '.join(known)}. "
-            f"`cptlaw laws` describes them."
+            f"`cptlaw laws` describes them.{broken}"
         )
-    cls = LAWS[name]
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals:
             raise UsageError(f"law option {pair!r}: expected key=value, as in dcpt-l3:monotone=soft.")
-        options[key] = _option(text)
-    known_options = [key for key in inspect.signature(cls.__init__).parameters if key != "self"]
-    for key in options:
-        if key not in known_options:
-            has = f"its options are {', '.join(known_options)}" if known_options else "it has no options"
-            raise UsageError(f"law {name} has no option {key!r}; {has}.{did_you_mean(key, known_options)}")
-    return cls(**options)
-
-
-def _option(text: str) -> Any:
-    words = {"none": None, "true": True, "false": False}
-    if text.lower() in words:
-        return words[text.lower()]
-    try:
-        return parse_quantity(text)
-    except UsageError:
-        return text
-
-
-def describe(chosen: Law) -> dict[str, Any]:
-    """Return what a law says of itself as plain values: equation, source, parameters, units, claims."""
-    return {
-        "name": chosen.name,
-        "equation": chosen.equation,
-        "source": chosen.source,
-        "status": chosen.status,
-        "inputs": list(chosen.inputs),
-        "ratio_of": chosen.ratio_of,
-        "units": dict(chosen.units),
-        "amplitudes": list(chosen.amplitudes),
-        "shapes": {name: [shape.low, shape.high] for name, shape in chosen.shapes.items()},
-        "constants": dict(chosen.constants),
-        "delta": chosen.delta,
-        "decreasing": list(chosen.decreasing),
-        "vanishing": {name: list(terms) for name, terms in chosen.vanishing.items()},
-        "diverges_at_zero": list(chosen.diverges_at_zero),
-        "options": [key for key in inspect.signature(type(chosen).__init__).parameters if key != "self"],
-    }
-
-
-def card(chosen: Law) -> str:
-    """Return a law's documentation card as text."""
-    said = describe(chosen)
-    share = {
-        "source": "replay, the share of the source corpus, for both losses",
-        "own": "the share of the eval's own corpus: replay for the source loss, 1 - replay for the target loss",
-        "target": "the share of the target corpus, 1 - replay",
-    }
-    lines = [
-        f"{said['name']}: {said['equation']}",
-        f"  source      {said['source']} ({said['status']})",
-        f"  inputs      {', '.join(said['inputs'])}",
-        *(
-            [f"  units       N per {said['units']['n_params']:g} parameters, D per {said['units']['tokens']:g} tokens"]
-            if {"n_params", "tokens"} & set(said["inputs"])
-            else []
-        ),
-        *([f"  ratio r     {share[said['ratio_of']]}"] if said["ratio_of"] else []),
-        *([f"  amplitudes  {_amplitudes(chosen)}"] if said["amplitudes"] else []),
-        f"  shapes      {', '.join(f'{name} in [{low:g}, {high:g}]' for name, (low, high) in said['shapes'].items())}",
-        *(
-            [f"  constants   {', '.join(f'{k} = {v:g}' for k, v in said['constants'].items())}"]
-            if said["constants"]
-            else []
-        ),
-        f"  delta       {said['delta']:g} (Huber threshold on log residuals)",
-        *([f"  claims      never rises with {', '.join(said['decreasing'])}"] if said["decreasing"] else []),
-        *[
-            f"  limit       {name} -> infinity: the terms of {', '.join(t)} vanish"
-            for name, t in said["vanishing"].items()
-        ],
-        *([f"  diverges    at {' = 0, '.join(said['diverges_at_zero'])} = 0"] if said["diverges_at_zero"] else []),
-        *([f"  options     {', '.join(said['options'])}"] if said["options"] else []),
-        "",
-        inspect.getdoc(type(chosen)) or "",
-    ]
-    return "\n".join(lines)
-
-
-def _amplitudes(chosen: Law) -> str:
-    text = f"{', '.join(chosen.amplitudes)} (0 or more)"
-    signed = f"; {', '.join(chosen.signed)} with the sign of the eval's role" if chosen.signed else ""
-    return text + signed
+        options[key] = text
+    return LAWS[name](**options)

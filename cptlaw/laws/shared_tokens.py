@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,8 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.errors import UsageError
-from cptlaw.laws.base import RatioOf, Role, Shape
+from cptlaw.laws.base import Amplitude, Option, RatioOf, Role, Shape
 from cptlaw.laws.bend import Bent
 from cptlaw.laws.calculus import Array, Positive, exp, expm1, log, log1p
 
@@ -28,15 +28,23 @@ USUAL = {"lr_peak": RATE, "lr_pretrain": RATE, "ptpp": BUDGET, "replay": 0.0}  #
 PARAMETERS_OF = {"lr_peak": ("h",), "lr_pretrain": ("w",), "ptpp": ("b",), "replay": ("a2",)}
 SHIFT = ("d0", "beta", "a2", "h", "w", "b")  # the shapes of the shift
 
-TOKEN_EXPONENT = Shape(0.02, 2.5, start=(0.15, 0.6))
-EXCHANGE = Shape(1e-3, 1e2, start=(0.3, 3.0))
-BEND_POINT = Shape(1e-5, 1e4, start=(0.02, 5.0))
-SATURATION = Shape(1e-3, 20.0, start=(0.05, 1.0))
-SHIFT_OF_MIX = Shape(1e-2, 30.0, start=(0.5, 7.0))
-OF_RATE = Shape(-0.5, 3.0, start=(0.2, 1.0), scale="linear")
-OF_PRETRAINING_RATE = Shape(-2.0, 1.0, start=(-0.4, 0.0), scale="linear")
-OF_BUDGET = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear")
+TOKEN_EXPONENT = Shape(0.02, 2.5, start=(0.15, 0.6), usual=(0.3, 0.15))
+EXCHANGE = Shape(1e-3, 1e2, start=(0.3, 3.0), usual=(1.0, 0.7))
+BEND_POINT = Shape(1e-5, 1e4, start=(0.02, 5.0), usual=(1.0, 2.0))
+SATURATION = Shape(1e-3, 20.0, start=(0.05, 1.0), usual=(0.4, 0.4))
+SHIFT_OF_MIX = Shape(1e-2, 30.0, start=(0.5, 7.0), usual=(3.0, 2.0))
+OF_RATE = Shape(-0.5, 3.0, start=(0.2, 1.0), scale="linear", usual=(0.5, 0.3))
+OF_PRETRAINING_RATE = Shape(-2.0, 1.0, start=(-0.4, 0.0), scale="linear", usual=(-0.2, 0.2))
+OF_BUDGET = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.15))
 SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
+
+
+def _without(given: Any) -> tuple[str, ...]:
+    parts = given.split("+") if isinstance(given, str) else (given or ())
+    found = tuple(sorted({part for part in parts if part}))
+    if not set(found) <= {*USUAL, "base"}:
+        raise ValueError(given)
+    return found
 
 
 class SharedTokens(Bent):
@@ -55,20 +63,10 @@ class SharedTokens(Bent):
 
     B is the shift without replay after many tokens, at rates of 1e-3 and 100 tokens of pre-training per parameter. A
     fit leaves out what its table has no column for.
-
-    Parameters
-    ----------
-    bend
-        q of the sum of the size term and the token term; see `cptlaw.laws.bend`.
-    damage
-        For the target loss: what CPT breaks of the source it pays for too, K S_source^2, with the shift of the source
-        loss as fitted to the source eval (parameters ending in ``_source``). A fit sets it where both are measured.
-    without
-        Optional columns that are not read, joined by ``+``: ptpp, replay, lr_peak, lr_pretrain; and ``base`` where no
-        base model was measured, which leaves out U.
     """
 
     name = "shared-tokens"
+    order = 45
     equation = (
         "L = E + F/N^g + A/(k P N + D)^a +/- B (lr/1e-3)^h (lr'/1e-3)^w (P/100)^b (1 - (1 + D/(d0 N))^-beta) "
         "f(a2, r_cpt) + U (1 - (1 + D/(d0 N))^-beta),  f as in cpt-dynamics-replay, 1 without replay"
@@ -80,7 +78,13 @@ class SharedTokens(Bent):
     units = {"n_params": 1e9, "tokens": 1e9}
     delta = 0.02
     starts = 16
-    amplitudes: tuple[str, ...] = ("E", "F", "A", "B", "U")
+    amplitudes: tuple[str, ...] = (
+        Amplitude("E", plausible=(1.5, 3.0)),
+        "F",
+        "A",
+        Amplitude("B", plausible=(0.005, 0.05)),
+        "U",
+    )
     joined = ("F", "A")
     shapes = {
         "g": TOKEN_EXPONENT,
@@ -94,28 +98,29 @@ class SharedTokens(Bent):
         "b": OF_BUDGET,
     }
     diverges_at_zero = ("n_params",)
-    usual = {
-        "g": (0.3, 0.15),
-        "a": (0.3, 0.15),
-        "k": (1.0, 0.7),
-        "d0": (1.0, 2.0),
-        "beta": (0.4, 0.4),
-        "a2": (3.0, 2.0),
-        "h": (0.5, 0.3),
-        "w": (-0.2, 0.2),
-        "b": (0.1, 0.15),
-    }
-    plausible = {"E": (1.5, 3.0), "B": (0.005, 0.05)}
     reads_base_rows = True
     always_priors = True
 
-    def __init__(self, bend: float = 1.0, damage: bool = False, without: str | None = None) -> None:
-        super().__init__()
-        self.damage = bool(damage)
-        self.without = tuple(sorted(part for part in (without or "").split("+") if part))
-        for part in self.without:
-            if part not in (*USUAL, "base"):
-                raise UsageError(f"without={without!r}: expected some of {', '.join((*USUAL, 'base'))}, joined by +.")
+    choices = Bent.choices | {
+        "damage": Option(
+            False,
+            "true or false",
+            "For the target loss: what CPT breaks of the source it pays for too, K S_source^2, with the shift of the "
+            "source loss as fitted to the source eval (parameters ending in _source). A fit sets it where both are "
+            "measured.",
+        ),
+        "without": Option(
+            (),
+            f"some of {', '.join((*USUAL, 'base'))}, joined by +",
+            "Optional columns that are not read; and base where no base model was measured, which leaves out U.",
+            _without,
+        ),
+    }
+    damage: bool
+    without: tuple[str, ...]
+
+    def configure(self) -> None:
+        """Leave out the parameters of what is not read; add those of the damage."""
         gone = {name for part in self.without for name in PARAMETERS_OF.get(part, ())}
         self.inputs = tuple(name for name in self.inputs if name not in self.without)
         self.amplitudes = tuple(name for name in self.amplitudes if name != "U" or "base" not in self.without)
@@ -125,20 +130,17 @@ class SharedTokens(Bent):
         if self.damage:
             self.amplitudes = (*self.amplitudes, "K")
             self.shapes = self.shapes | {"B_source": SHIFT_AMPLITUDE}
-            self.shapes |= {f"{name}_source": self.shapes[name] for name in SHIFT if name in self.shapes}
-        self.bend_by(bend)
-
-    def options(self) -> dict[str, Any]:
-        """Return the options that differ from the default."""
-        found = self.bend_option() | ({"damage": True} if self.damage else {})
-        return found | ({"without": "+".join(self.without)} if self.without else {})
+            # The shift of the source loss comes from its own fit, never from the usual values.
+            of_source = {f"{name}_source": self.shapes[name] for name in SHIFT if name in self.shapes}
+            self.shapes |= {name: replace(shape, usual=None) for name, shape in of_source.items()}
+        super().configure()
 
     def reading(self, frame: pd.DataFrame, pays: bool = False) -> SharedTokens:
         """Return the law that reads what these rows have: the optional columns, base models, and the source's shift."""
         lacks = [name for name in USUAL if name not in frame.columns or frame[name].isna().all()]
         if not (frame["tokens"] == 0).any():
             lacks.append("base")
-        return SharedTokens(self.bend, self.damage or pays, "+".join(sorted({*self.without, *lacks})))
+        return self.with_options(damage=self.damage or pays, without={*self.without, *lacks})
 
     def shift_of_source(self, params: Mapping[str, float]) -> dict[str, float]:
         """Return the values of the parameters ending in ``_source``, given a fit of this law to the source loss."""

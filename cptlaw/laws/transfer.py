@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError
-from cptlaw.laws.base import EXPONENT, Law, Shape
+from cptlaw.laws.base import EXPONENT, Amplitude, Law, Shape
 from cptlaw.laws.calculus import log, maximum
 
 MIN_EXPONENT = 1e-6  # beyond ln D1 = alpha2 / alpha3 the exponent of D2 would change its sign
@@ -24,6 +24,7 @@ class TwoStage(Law):
     """
 
     name = "two-stage"
+    order = 70
     equation = "L = E + A D1^-alpha1 D2^-(alpha2 - alpha3 ln D1),  D1 = P N, D2 = D"
     source = "Liew and Kato 2025, arXiv:2510.06548"
     status = "secondary source"
@@ -55,12 +56,13 @@ class Transfer(Law):
     """
 
     name = "transfer"
+    order = 70
     equation = "L = E + A/N^alpha + B/(D + k D^a N^b)^beta"
     source = "Hernandez et al. 2021, arXiv:2102.01293, composed with Hoffmann et al. 2022, arXiv:2203.15556"
     status = "reconstructed"
     inputs = ("n_params", "tokens")
     units = {"n_params": 1.0, "tokens": 1.0}
-    amplitudes = ("E", "A", "B")
+    amplitudes = ("E", Amplitude("A", plausible=(100.0, 1000.0)), Amplitude("B", plausible=(500.0, 5000.0)))
     shapes = {
         "alpha": EXPONENT,
         "beta": Shape(0.01, 5.0, start=(0.2, 0.8)),
@@ -71,7 +73,6 @@ class Transfer(Law):
     decreasing = ("n_params", "tokens")
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
     diverges_at_zero = ("n_params", "tokens")
-    plausible = {"A": (100.0, 1000.0), "B": (500.0, 5000.0)}
 
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the size term and the term of effective data."""
@@ -89,6 +90,7 @@ class Forgetting(Law):
     """
 
     name = "forgetting"
+    order = 70
     equation = "L = L0 + A D^beta / ((1 + B p) N)^alpha"
     source = "Bethune et al. 2025, eq. 7, arXiv:2502.06042"
     status = "secondary source"

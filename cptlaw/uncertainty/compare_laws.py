@@ -18,7 +18,6 @@ from cptlaw.fitting.folds import Fold, split
 from cptlaw.fitting.options import Options
 from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.ptpp import PTPPOracle
 from cptlaw.runs import Runs, read_runs
 from cptlaw.schedules import Schedule
 from cptlaw.solving.huber import huber
@@ -45,6 +44,7 @@ class _Scored:
 class _Outcome:
     """Forecasts of one law by fold, and what was noticed on the way."""
 
+    law: Law
     folds: dict[str, _Scored]
     findings: tuple[Finding, ...]
 
@@ -193,7 +193,7 @@ def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str
     ).dropna()  # rows that every law has forecast
     runs = pd.concat({label: next(iter(outcomes.values())).folds[label].test["run"] for label in common})
     levels, run = errors.index.get_level_values(0), runs.reindex(errors.index).astype(str)
-    forecasts = [name for name in table["law"] if name in outcomes and law(name).name != PTPPOracle.name]
+    forecasts = [name for name in table["law"] if name in outcomes and outcomes[name].law.forecasts]
     scores = pd.DataFrame(huber(errors.to_numpy(), METRIC_DELTA), errors.index, errors.columns)
     weights = stacking_weights(errors[forecasts].to_numpy(), levels if levels.nunique() >= 3 else run, seed)
     weight = dict(zip(forecasts, weights.tolist(), strict=True))
@@ -288,7 +288,7 @@ def _forecast_folds(
             progress(f"{chosen.spec}: {fold.label}")
     if not scored:
         raise FitError(f"law {chosen.name} could not be fitted in any fold: {'; '.join(skipped[:2])}")
-    if isinstance(chosen, PTPPOracle):
+    if not chosen.forecasts:
         findings = [
             Finding("info", "oracle", "fitted on the test rows themselves: a bound for this shape of law, no forecast.")
         ]
@@ -306,7 +306,7 @@ def _forecast_folds(
                 "Add levels, or choose a split with more levels to fit on.",
             )
         )
-    return _Outcome(scored, (*notes, *findings))
+    return _Outcome(chosen, scored, (*notes, *findings))
 
 
 def _count(by_fold: Sequence[Sequence[Finding]]) -> list[Finding]:
