@@ -85,7 +85,7 @@ def fit(
     chosen = training.law
     rows = chosen.training_rows(training.frame, None)
     given = Restraint.build(chosen, fix, tie, bound, prior)
-    options = Options.build(chosen, delta, starts, seed, given.joined(chosen, fixed=shift))
+    options = Options.build(chosen, delta, starts, seed, given.joined(chosen, training.role, shift))
     training = replace(training, frame=rows)
     if restraint == "auto":
         options, finding = choose(training, options)
@@ -117,7 +117,7 @@ def with_source(
         return training, {}
     try:
         of_source = training_rows(chosen, table, "source", where)
-        restraint = Restraint().joined(of_source.law)
+        restraint = Restraint().joined(of_source.law, "source")
         fitted = fit_rows(of_source, Options.build(of_source.law, seed=seed, restraint=restraint))
     except CptlawError:  # too little of the source was measured
         return training, {}

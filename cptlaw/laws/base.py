@@ -204,6 +204,11 @@ class Law:
         """Return what the law has to say of a fit of its own to these rows. Most laws have nothing to add."""
         return ()
 
+    def usual_of(self, role: Role) -> dict[str, tuple[Any, ...]]:
+        """Return the usual priors for an eval of this role, those of amplitudes among them."""
+        of_amplitudes = {name: name.usual for name in self.amplitudes if isinstance(name, Amplitude) and name.usual}
+        return {**of_amplitudes, **self.usual}
+
     def shift_of_source(self, params: Mapping[str, float]) -> dict[str, float]:
         """Return the parameters of this law for the target loss that a fit to the source loss gives. Mostly none."""
         return {}
@@ -216,7 +221,7 @@ class Law:
         return (*self.amplitudes, *self.shapes)
 
     @property
-    def usual(self) -> dict[str, tuple[float, float]]:
+    def usual(self) -> dict[str, tuple[Any, ...]]:
         """Mean and standard deviation of the shapes for which they are known."""
         return {name: shape.usual for name, shape in self.shapes.items() if shape.usual is not None}
 

@@ -26,7 +26,8 @@ class Shape:
         ``"log"`` for positive parameters, which are searched on a logarithmic axis; ``"gap"`` for parameters below 1
         that are searched on the axis -log(1 - value); ``"linear"`` for the rest.
     usual
-        Mean and standard deviation as published: the weak prior that ``restraint="auto"`` may choose.
+        Mean and standard deviation as published: the weak prior that ``restraint="auto"`` may choose. A third word,
+        ``"log"``, says that the standard deviation is that of the logarithm.
     held
         Whether ``restraint="auto"`` may also hold the parameter at its usual value.
     """
@@ -35,7 +36,7 @@ class Shape:
     high: float
     start: tuple[float, float] | None = None
     scale: Literal["log", "linear", "gap"] = "log"
-    usual: tuple[float, float] | None = None
+    usual: tuple[float, float] | tuple[float, float, str] | None = None
     held: bool = False
 
     @property
@@ -77,15 +78,24 @@ class Amplitude(str):
     signed
         Whether the sign is decided by the eval's role: plus for the source loss, minus for the target loss. A fit
         searches the magnitude.
+    usual
+        Its weak prior, as for `Shape`; the third word may be ``"share"``: the share of its term in the mean loss.
     """
 
     plausible: tuple[float, float]
     signed: bool
+    usual: tuple[float, float, str] | None
 
-    def __new__(cls, name: str, plausible: tuple[float, float] = (0.05, 2.0), signed: bool = False) -> Self:
+    def __new__(
+        cls,
+        name: str,
+        plausible: tuple[float, float] = (0.05, 2.0),
+        signed: bool = False,
+        usual: tuple[float, float, str] | None = None,
+    ) -> Self:
         """Make the name."""
         made = super().__new__(cls, name)
-        made.plausible, made.signed = plausible, signed
+        made.plausible, made.signed, made.usual = plausible, signed, usual
         return made
 
 

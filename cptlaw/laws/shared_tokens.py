@@ -28,14 +28,14 @@ USUAL = {"lr_peak": RATE, "lr_pretrain": RATE, "ptpp": BUDGET, "replay": 0.0}  #
 PARAMETERS_OF = {"lr_peak": ("h",), "lr_pretrain": ("w",), "ptpp": ("b",), "replay": ("a2",)}
 SHIFT = ("d0", "beta", "a2", "h", "w", "b")  # the shapes of the shift
 
-TOKEN_EXPONENT = Shape(0.02, 2.5, start=(0.15, 0.6), usual=(0.3, 0.15))
-EXCHANGE = Shape(1e-3, 1e2, start=(0.3, 3.0), usual=(1.0, 0.7))
-BEND_POINT = Shape(1e-5, 1e4, start=(0.02, 5.0), usual=(1.0, 2.0))
-SATURATION = Shape(1e-3, 20.0, start=(0.05, 1.0), usual=(0.4, 0.4))
-SHIFT_OF_MIX = Shape(1e-2, 30.0, start=(0.5, 7.0), usual=(3.0, 2.0))
-OF_RATE = Shape(-0.5, 3.0, start=(0.2, 1.0), scale="linear", usual=(0.5, 0.3))
+TOKEN_EXPONENT = Shape(0.02, 2.5, start=(0.15, 0.6), usual=(0.3, 0.47, "log"))
+EXCHANGE = Shape(1e-3, 1e2, start=(0.3, 3.0), usual=(1.0, 0.69, "log"))
+BEND_POINT = Shape(1e-5, 1e4, start=(0.02, 5.0), usual=(0.3, 2.0, "log"))
+SATURATION = Shape(1e-3, 20.0, start=(0.05, 1.0), usual=(0.3, 1.0, "log"))
+SHIFT_OF_MIX = Shape(1e-2, 30.0, start=(0.5, 7.0), usual=(3.0, 0.8, "log"))
+OF_RATE = Shape(-0.5, 3.0, start=(0.2, 1.0), scale="linear", usual=(0.6, 0.3))
 OF_PRETRAINING_RATE = Shape(-2.0, 1.0, start=(-0.4, 0.0), scale="linear", usual=(-0.2, 0.2))
-OF_BUDGET = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.15))
+OF_BUDGET = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.1))
 SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
 
 
@@ -79,11 +79,11 @@ class SharedTokens(Bent):
     delta = 0.02
     starts = 16
     amplitudes: tuple[str, ...] = (
-        Amplitude("E", plausible=(1.5, 3.0)),
-        "F",
-        "A",
-        Amplitude("B", plausible=(0.005, 0.05)),
-        "U",
+        Amplitude("E", plausible=(1.5, 3.0), usual=(0.65, 0.3, "share")),
+        Amplitude("F", usual=(0.1, 1.0, "share")),
+        Amplitude("A", usual=(0.1, 1.0, "share")),
+        Amplitude("B", plausible=(0.005, 0.05), usual=(0.05, 1.0, "share")),
+        Amplitude("U", usual=(0.01, 1.0, "share")),
     )
     joined = ("F", "A")
     shapes = {
@@ -128,12 +128,18 @@ class SharedTokens(Bent):
         if "replay" in self.without:
             self.ratio_of = None
         if self.damage:
-            self.amplitudes = (*self.amplitudes, "K")
+            self.amplitudes = (*self.amplitudes, Amplitude("K", usual=(0.01, 1.5, "share")))
             self.shapes = self.shapes | {"B_source": SHIFT_AMPLITUDE}
             # The shift of the source loss comes from its own fit, never from the usual values.
             of_source = {f"{name}_source": self.shapes[name] for name in SHIFT if name in self.shapes}
             self.shapes |= {name: replace(shape, usual=None) for name, shape in of_source.items()}
         super().configure()
+
+    def usual_of(self, role: Role) -> dict[str, tuple[Any, ...]]:
+        """Return the usual priors: what the target loss gains grows with neither the budget nor pre-training's rate."""
+        known = super().usual_of(role)
+        of_target = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1)}
+        return known if role != "target" else {name: of_target.get(name, known[name]) for name in known}
 
     def reading(self, frame: pd.DataFrame, pays: bool = False) -> SharedTokens:
         """Return the law that reads what these rows have: the optional columns, base models, and the source's shift."""

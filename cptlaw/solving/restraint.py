@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.laws.base import Law
+from cptlaw.laws.base import Law, Role
 from cptlaw.units import parse_quantity
 
 PRIOR_SCALES = ("value", "log", "share")
@@ -113,14 +113,14 @@ class Restraint:
         restraint._check(law)
         return restraint
 
-    def joined(self, law: Law, fixed: Mapping[str, float] | None = None) -> Restraint:
+    def joined(self, law: Law, role: Role, fixed: Mapping[str, float] | None = None) -> Restraint:
         """Add pinned values, and the usual priors of a law that is never fitted without; what is named here stays."""
         named = {*self.fixed, *self.bounds, *self.priors, *(name for group in self.tied for name in group)}
         more = {name: value for name, value in (fixed or {}).items() if name in law.parameters and name not in named}
-        usual = law.usual if law.always_priors else {}
-        priors = {
-            name: Prior(*usual[name]) for name in usual if name in law.shapes and name not in named and name not in more
-        }
+        usual = law.usual_of(role) if law.always_priors else {}
+        known = [name for name in usual if name in law.parameters and name not in named and name not in more]
+        # Under a bend an amplitude is searched as a ratio to another one, of which its own prior says nothing.
+        priors = {name: Prior(*usual[name]) for name in known if name not in law.derived}
         return replace(self, fixed={**self.fixed, **more}, priors={**self.priors, **priors})
 
     def groups(self, law: Law) -> list[tuple[str, ...]]:
