@@ -206,7 +206,9 @@ class Law:
 
     def usual_of(self, role: Role) -> dict[str, tuple[Any, ...]]:
         """Return the usual priors for an eval of this role, those of amplitudes among them."""
-        of_amplitudes = {name: name.usual for name in self.amplitudes if isinstance(name, Amplitude) and name.usual}
+        of_amplitudes = {
+            str(name): name.usual for name in self.amplitudes if isinstance(name, Amplitude) and name.usual
+        }
         return {**of_amplitudes, **self.usual}
 
     def shift_of_source(self, params: Mapping[str, float]) -> dict[str, float]:
