@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.laws import Amplitude, Law, law
+from cptlaw.laws import Amplitude, Known, Law, law
 from cptlaw.laws.base import LETTERS
 from cptlaw.laws.calculus import Array, Jet
-from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.restraint import Restraint
@@ -68,10 +67,10 @@ def random_rows(candidate: Law, rng: np.random.Generator, count: int = ROWS) -> 
     for name in candidate.inputs:
         low, high = RANGES.get(name, (0.5, 2.0))
         frame[name] = np.exp(rng.uniform(np.log(low), np.log(high), count))
-    if isinstance(candidate, CurveLaw) and candidate.objects:
+    if candidate.objects:
         schedules = {run: _random_schedule(rng) for run in frame["run"]}
         steps = rng.integers(1, CPT_STEPS, count, endpoint=True)
-        attached = candidate.attach(frame[["run"]].assign(step=steps), schedules)
+        attached = candidate.inputs_of(frame[["run"]].assign(step=steps), Known(schedules=schedules))
         frame = frame.assign(**{name: attached[name] for name in candidate.objects})
     return frame
 
@@ -91,7 +90,7 @@ def random_params(candidate: Law, rng: np.random.Generator) -> dict[str, float]:
     for name, shape in candidate.shapes.items():
         low, high = (float(shape.to_axis(end)) for end in shape.start_range)
         params[name] = float(shape.from_axis(rng.uniform(low, high)))
-    return candidate.reported(params)
+    return candidate.published(params)
 
 
 def _expect(condition: Any, message: str) -> None:

@@ -312,7 +312,7 @@ def test_laws_of_curves_are_compared_on_runs_that_they_have_not_seen():
 def test_curves_are_rolled_out_over_schedules_and_steps():
     table = two_phases(every=100)
     frame = table[table["eval"] == "source"]
-    found = rollouts(frame, 20, on_curves=True)
+    found = rollouts(frame, 20, curves=True)
     assert [fold.direction for fold in found] == ["run"] * 3 + ["step"] * 3
     held_out = frame[found[0].test]
     assert held_out["run"].unique().tolist() == ["cosine"]

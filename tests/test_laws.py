@@ -134,7 +134,7 @@ def test_paper_constraint_makes_the_loss_fall_with_the_own_share(spec):
 def test_paper_constraint_reports_the_published_c():
     chosen = law("dcpt-l3", monotone="paper")
     inner = {name: DCPT[name] for name in chosen.parameters}
-    reported = chosen.reported(inner)
+    reported = chosen.published(inner)
     assert reported["C"] == pytest.approx(DCPT["C"] + 2.20719934976, rel=1e-9)
     assert chosen.fitted(reported) == pytest.approx(inner)
 

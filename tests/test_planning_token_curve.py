@@ -29,7 +29,7 @@ def random_params(candidate, rng):
         params |= {"N_c": 10 ** rng.uniform(13, 14), "D_c": 10 ** rng.uniform(12.5, 14)}
     if candidate.units["tokens"] == 1.0 and "B" in candidate.amplitudes:
         params["B"] *= 100.0 ** (10.0 * min(params["beta"], 0.4))
-    return candidate.reported(params)
+    return candidate.published(params)
 
 
 def rows(rng, count=30):

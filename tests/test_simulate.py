@@ -7,7 +7,7 @@ import pytest
 import cptlaw as cl
 from cptlaw import simulate
 from cptlaw.errors import UsageError
-from cptlaw.laws import law
+from cptlaw.laws import Known, law
 
 TRUTH = simulate.DCPT_TRUTHS["target"]["law"]
 
@@ -133,7 +133,8 @@ def test_cross_domain_truths_hold_exactly(name):
     learnability = {"law": 1.0, "music": 1.9}
     truths = simulate.cross_domain_truths(name, params, learnability)
     runs = simulate.measure(simulate.dcpt_design(("law", "music"), sampling=5), {"target": truths})
-    prepared = law(name).prepare(cl.read_runs(runs).frame)
+    frame = cl.read_runs(runs).frame
+    prepared = law(name).inputs_of(frame, Known(rows=frame))
     adapted = prepared[prepared["tokens"] > 0]
     np.testing.assert_allclose(law(name).predict(params, adapted), adapted["loss"], rtol=1e-12)
 

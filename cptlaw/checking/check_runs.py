@@ -122,7 +122,7 @@ def check(
     chosen = law(law_name)
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     training = training_rows(chosen, table, on, where, schedules)
-    frame = chosen.training_rows(training.frame, None)
+    frame = training.chosen().frame
     problem = Problem(
         chosen,
         chosen.bind(frame, training.role),

@@ -74,7 +74,7 @@ def check_rows(law: Law, frame: pd.DataFrame, problem: Problem) -> tuple[Finding
                     "Add runs that break the ladder: a small model on many tokens, a large one on few.",
                 )
             )
-    if n_runs < problem.size and not law.on_curves:
+    if n_runs < problem.size and law.correlated_along is None:
         found.append(
             Finding(
                 "warning",
@@ -154,7 +154,7 @@ def check_fit(law: Law, problem: Problem, c: Array, z: Array, matrix: Array, ran
 
 def check_independence(fit: Fit) -> tuple[Finding, ...]:
     """Say how many independent points loss curves are worth."""
-    if not fit.law.on_curves or "step" not in fit.data.columns:
+    if fit.law.correlated_along not in fit.data.columns:
         return ()
     by_run = fit.n_effective
     total = sum(by_run.values())

@@ -66,7 +66,7 @@ def seen(law: Law, data: pd.DataFrame) -> tuple[Direction, ...]:
 def unseen(law: Law, data: pd.DataFrame) -> tuple[Direction, ...]:
     """Return single inputs that the rows know and the law does not read, directly or through schedules."""
     through: tuple[str, ...] = ()
-    if law.on_curves:
+    if law.needs_schedules:
         through = ("tokens", "lr_peak")
     if "s1_pretrain" in law.inputs:  # the forward area of pre-training stands for its tokens
         through = (*through, "ptpp")

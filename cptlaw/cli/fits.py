@@ -168,7 +168,7 @@ def compare(runs: str, law_names: str, on: str, strict: bool, as_json: bool, **r
 def _point(fitted: Fit) -> str:
     """Return a point that the fit can forecast: the largest inputs that it has seen, at a mix from among them."""
     data = fitted.data
-    if fitted.law.on_curves:
+    if fitted.law.needs_schedules:
         last = data.iloc[-1]
         return f"run={last['run']},step={last['step']:.0f}"
     point = []

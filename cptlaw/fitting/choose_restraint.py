@@ -70,7 +70,7 @@ def candidates(law: Law, own: Restraint, lowest_loss: float) -> list[Candidate]:
         The lowest fitted loss, the unit of the asymptote.
     """
     taken = {*own.fixed, *own.bounds, *own.priors, *(name for group in own.tied for name in group)}
-    if law.on_curves:
+    if law.needs_schedules:
         return _curve_candidates(law, own, taken)
     tied = tuple(tie for tie in TIES if all(name in law.shapes and name not in taken for name in tie))
     priors: dict[str, Prior] = {}
@@ -115,7 +115,7 @@ def _curve_candidates(law: Law, own: Restraint, taken: set[str]) -> list[Candida
     return [*found, Candidate("none", own)]
 
 
-def rollouts(frame: pd.DataFrame, least: int, on_curves: bool = False) -> list[Rollout]:
+def rollouts(frame: pd.DataFrame, least: int, curves: bool = False) -> list[Rollout]:
     """Cut the runs into lower and higher levels along each direction in which people extrapolate.
 
     Parameters
@@ -124,11 +124,11 @@ def rollouts(frame: pd.DataFrame, least: int, on_curves: bool = False) -> list[R
         The fitted rows. Whole runs are cut: the level of a run is its highest.
     least
         Fewest rows to fit.
-    on_curves
+    curves
         The rows are loss curves. They are extrapolated in two directions: to schedules that were not run (one run is
         left out at a time), and to later steps (the first 40, 60 and 80 % of the longest run's are fitted).
     """
-    if on_curves:
+    if curves:
         return _curve_rollouts(frame, least)
     found: list[Rollout] = []
     for direction in DIRECTIONS:
@@ -200,7 +200,7 @@ def choose(training: Training, options: Options) -> tuple[Options, Finding]:
     training = replace(training, frame=frame)
     offered = candidates(training.law, own, float(frame["loss"].min()))
     size = max(len(candidate.restraint.groups(training.law)) for candidate in offered)
-    folds = rollouts(frame, size + SPARE, training.law.on_curves)
+    folds = rollouts(frame, size + SPARE, training.law.correlated_along is not None)
     errors = np.full((len(offered), len(folds)), np.nan)
     for i, candidate in enumerate(offered):
         for j, fold in enumerate(folds):
@@ -290,10 +290,10 @@ def _luck(difference: Array, groups: NDArray[np.int_], alternatives: int) -> flo
 
 def _fit(training: Training, fold: Rollout, candidate: Candidate, options: Options) -> Fit | None:
     """Fit a candidate to the lower levels; None where these rows cannot determine the law."""
-    rows = training.law.training_rows(training.frame[fold.fit].reset_index(drop=True), None)
+    lower = replace(training, frame=training.frame[fold.fit].reset_index(drop=True)).chosen()
     settings = replace(options, restraint=candidate.restraint, starts=min(STARTS, options.starts))
     try:
-        return fit_rows(replace(training, frame=rows), settings)
+        return fit_rows(lower, settings)
     except FitError:
         return None
 

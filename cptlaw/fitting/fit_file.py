@@ -14,7 +14,7 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError, DataError, UsageError, shown, visible
 from cptlaw.findings import SEVERITIES, Finding
-from cptlaw.laws import LAWS, Law, law
+from cptlaw.laws import LAWS, Known, Law, law
 from cptlaw.laws.curve_rows import schedules_from_json, schedules_to_json
 from cptlaw.reading import read_json
 from cptlaw.writing import FIT, write_text
@@ -54,7 +54,7 @@ def fit_text(fit: Fit) -> str:
         "optima": fit.optima.tolist(),
         "prior_weight": fit.prior_weight,
         # What a curve law reads off schedules is computed again from these when the fit is loaded.
-        "data": _columns(fit.data.drop(columns=list(getattr(fit.law, "objects", ())), errors="ignore")),
+        "data": _columns(fit.data.drop(columns=list(fit.law.objects), errors="ignore")),
         **({"schedules": schedules_to_json(fit.schedules)} if fit.schedules else {}),
         "base": _columns(fit.base),
     }
@@ -73,7 +73,6 @@ def load_fit(path: str | Path) -> Fit:
     """
     from cptlaw.fitting.fitted_law import Fit
     from cptlaw.fitting.options import Options
-    from cptlaw.laws.curve_law import CurveLaw
     from cptlaw.solving.restraint import Restraint
 
     path = Path(path)
@@ -114,8 +113,8 @@ def load_fit(path: str | Path) -> Fit:
             schedules=schedules_from_json(document.get("schedules", {})),
             prior_weight=float(document.get("prior_weight", 0.0)),
         )
-        if isinstance(chosen, CurveLaw) and chosen.objects:
-            columns = chosen.attach(fit.data.drop(columns=list(chosen.areas_read)), fit.schedules)
+        if chosen.objects:
+            columns = chosen.inputs_of(fit.data, Known(schedules=fit.schedules))
             fit = replace(fit, data=fit.data.assign(**{name: columns[name] for name in chosen.objects}))
         if "draws" in document:
             fit._cache["draws"] = _rows_of(document["draws"], len(fit.params))

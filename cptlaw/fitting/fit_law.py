@@ -83,10 +83,9 @@ def fit(
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     training, shift = with_source(training_rows(chosen, table, on, where, schedules), table, where, seed)
     chosen = training.law
-    rows = chosen.training_rows(training.frame, None)
     given = Restraint.build(chosen, fix, tie, bound, prior)
     options = Options.build(chosen, delta, starts, seed, given.joined(chosen, training.role, shift))
-    training = replace(training, frame=rows)
+    training = training.chosen()
     if restraint == "auto":
         options, finding = choose(training, options)
         training = replace(training, findings=(*training.findings, finding))

@@ -17,7 +17,6 @@ from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.options import Options
 from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.solving import identifiability as identify
 from cptlaw.solving import newton, varpro
 from cptlaw.solving.blocks import along_runs, stretches
@@ -83,7 +82,7 @@ def fit_rows(
     params = dict(zip(chosen.parameters, map(float, problem.parameters(c[None], z[None])[0]), strict=True))
     # Inputs are kept even where the law is blind to them, so that a forecast elsewhere can say so.
     wanted = ("domain", *chosen.inputs, *KNOWN_INPUTS)
-    if isinstance(chosen, CurveLaw):
+    if chosen.needs_schedules:
         wanted = (*wanted, "step", "phase", *chosen.objects)
     keep = ["run", *dict.fromkeys(name for name in wanted if name in frame.columns), "loss"]
     fitted = Fit(
@@ -126,7 +125,7 @@ def _near_optima(descent: Descent, best: int, n: int) -> Array:
 
 def _counted(chosen: Law, frame: pd.DataFrame) -> Callable[[Array], float]:
     """Return what says how many rows err alike, given residuals: 1, or for loss curves rows per independent one."""
-    if not (isinstance(chosen, CurveLaw) and "step" in frame.columns):
+    if chosen.correlated_along not in frame.columns:
         return lambda residual: 1.0
     run, order = frame["run"].to_numpy(dtype=str), along_runs(frame)
     return lambda residual: len(residual) / sum(stretches(run, order, residual)[1].values())
@@ -155,7 +154,7 @@ def minimise(
     """
     starts = problem.starts(options.starts, np.random.default_rng(options.seed))
     if problem.k:
-        c, z, cost = _search(problem, starts, chosen.on_curves)
+        c, z, cost = _search(problem, starts, chosen.correlated_along is not None)
         chosen_starts, members = _distinct(problem, c, z, cost)
         c, z = c[chosen_starts], z[chosen_starts]
     else:  # no amplitude to project out: the polish is the search
@@ -172,9 +171,9 @@ def minimise(
     return newton.descend(Objective(problem, options.delta, penalty=penalty, rising=rising), c, z), members, weight
 
 
-def _search(problem: Problem, starts: Array, on_curves: bool) -> tuple[Array, Array, Array]:
+def _search(problem: Problem, starts: Array, curves: bool) -> tuple[Array, Array, Array]:
     """Search from all starts; of loss curves, whose neighbouring points say the same, on some of the rows."""
-    if not on_curves or problem.n <= SEARCH_ROWS:
+    if not curves or problem.n <= SEARCH_ROWS:
         return varpro.search(problem, starts)
     few = problem.taking(np.unique(np.linspace(0, problem.n - 1, SEARCH_ROWS).round().astype(int)))
     c, z, cost = varpro.search(few, starts)

@@ -12,9 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
-from cptlaw.laws.base import Law, Role
+from cptlaw.laws.base import Known, Law, Role
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
@@ -114,9 +113,7 @@ class Fit(Result):
     def completed(self, frame: Any) -> pd.DataFrame:
         """Return rows with the inputs that the law computes from fitted rows or from schedules."""
         frame = as_points(frame)
-        if isinstance(self.law, CurveLaw):
-            return self.law.attach(frame, self.schedules)
-        return self.law.complete(frame, self.data)
+        return self.law.inputs_of(frame, Known(fitted=self.data, schedules=self.schedules))
 
     def with_schedules(self, schedules: Mapping[str, Schedule] | str | Path) -> Fit:
         """Return the fit with more learning-rate schedules, by run or from a file, to forecast runs under them."""
@@ -130,7 +127,7 @@ class Fit(Result):
             self._cache.update(stretches=np.zeros(0, dtype=int), effective={})
         if "stretches" not in self._cache:
             run = self.data["run"].to_numpy(dtype=str)
-            if isinstance(self.law, CurveLaw) and "step" in self.data.columns:
+            if self.law.correlated_along in self.data.columns:
                 labels, effective = stretches(run, along_runs(self.data), self.residuals())
             else:
                 runs, labels = np.unique(run, return_inverse=True)
@@ -229,7 +226,7 @@ class Fit(Result):
             "delta": self.options.delta,
             "n_points": self.n_points,
             "n_runs": self.n_runs,
-            **({"n_effective": float(sum(self.n_effective.values()))} if self.law.on_curves else {}),
+            **({"n_effective": float(sum(self.n_effective.values()))} if self.law.correlated_along else {}),
             "status": self.status,
             "n_starts": self.n_starts,
             "n_agree": self.n_agree,

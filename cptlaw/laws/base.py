@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, Self
 
@@ -23,8 +24,9 @@ from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape
 from cptlaw.laws.registry import LAWS
 from cptlaw.laws.token_curve import TokenCurve, curve_of
 from cptlaw.runs.points import as_points
+from cptlaw.schedules import Schedule
 
-__all__ = ["EXPONENT", "LETTERS", "Amplitude", "Law", "Option", "RatioOf", "Role", "Shape", "Status"]
+__all__ = ["EXPONENT", "LETTERS", "Amplitude", "Known", "Law", "Option", "RatioOf", "Role", "Shape", "Status"]
 
 Role = Literal["source", "target", "other"]
 RatioOf = Literal["source", "own", "target"]
@@ -33,6 +35,28 @@ Status = Literal["published", "secondary source", "reconstructed"]
 # Paper letters of the inputs, as terms see them.
 LETTERS = {"n_params": "N", "tokens": "D", "replay": "r", "ptpp": "P", "s1": "S1", "s2": "S2"}
 LETTERS |= {"s1_pretrain": "S1pt", "s1_cpt": "S1cpt", "s2_pretrain": "S2pt", "s2_cpt": "S2cpt"}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known beside the rows at hand, for a law that computes columns or chooses rows.
+
+    Parameters
+    ----------
+    rows
+        In a fit: all rows of the eval, base models included.
+    fitted
+        In a forecast: the rows that the law was fitted on, with its inputs.
+    schedules
+        Learning-rate schedules by run; ``None`` where they are read later on.
+    test
+        The rows to forecast, in a comparison.
+    """
+
+    rows: pd.DataFrame | None = None
+    fitted: pd.DataFrame | None = None
+    schedules: Mapping[str, Schedule] | None = None
+    test: pd.DataFrame | None = None
 
 
 class Law:
@@ -88,8 +112,11 @@ class Law:
         False for a bound that is fitted on the very rows to forecast: it is compared, and no forecast.
     on_base_models
         True for laws of the base models' own losses (rows with tokens = 0).
-    on_curves
-        True for laws of whole loss curves, which read learning-rate schedules (`cptlaw.laws.curve_law`).
+    correlated_along
+        For laws of whole loss curves, the column along which the points of a run err together; ``None`` for laws of
+        points, whose runs err as one.
+    objects
+        Columns that follow from a schedule and hold an array in each row, which files leave out.
     constants
         Parameters that the law holds at a published value.
     always_priors
@@ -127,7 +154,8 @@ class Law:
     ratio_margin: ClassVar[float] = 0.0
     forecasts: ClassVar[bool] = True
     on_base_models: ClassVar[bool] = False
-    on_curves: ClassVar[bool] = False
+    correlated_along: ClassVar[str | None] = None
+    objects: tuple[str, ...] = ()
     reads_base_rows: ClassVar[bool] = False
     always_priors: ClassVar[bool] = False
     starts: ClassVar[int] = 64
@@ -180,24 +208,36 @@ class Law:
         """
         return self
 
-    def prepare(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Add input columns that the law computes from whole runs. Most laws need none."""
+    def inputs_of(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
+        """Add the input columns that the law computes, to rows to fit or to forecast. Most laws need none.
+
+        Parameters
+        ----------
+        frame
+            Rows.
+        known
+            What they follow from: all rows of the eval in a fit, the fitted rows in a forecast, and schedules.
+        """
         return frame
 
-    def complete(self, frame: pd.DataFrame, fitted: pd.DataFrame) -> pd.DataFrame:
-        """Add to rows to forecast the input columns that the fitted rows tell. Most laws need none."""
+    def rows(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
+        """Choose the rows to fit on; baselines that are defined by their data override this.
+
+        Parameters
+        ----------
+        frame
+            Rows with the law's inputs.
+        known
+            The rows to forecast, where they are known, and schedules.
+        """
         return frame
 
-    def training_rows(self, fit: pd.DataFrame, test: pd.DataFrame | None) -> pd.DataFrame:
-        """Choose the rows to fit on; baselines that are defined by their data override this."""
-        return fit
-
-    def reported(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def published(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Map the parameters that the terms use to the published ones; they differ only in a constraint mode."""
         return dict(params)
 
     def fitted(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Map published parameters to the ones that the terms use: the inverse of `reported`."""
+        """Map published parameters to the ones that the terms use: the inverse of `published`."""
         return dict(params)
 
     def notes(self, params: Mapping[str, float], frame: pd.DataFrame) -> tuple[Finding, ...]:
@@ -221,6 +261,16 @@ class Law:
     def parameters(self) -> tuple[str, ...]:
         """All parameter names, amplitudes first."""
         return (*self.amplitudes, *self.shapes)
+
+    @property
+    def needs_schedules(self) -> bool:
+        """Whether the law reads learning-rate schedules, as laws of whole loss curves do (`cptlaw.laws.curve_law`)."""
+        return False
+
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """The columns that follow from a schedule."""
+        return ()
 
     @property
     def usual(self) -> dict[str, tuple[Any, ...]]:

@@ -33,7 +33,7 @@ class Bent(Law):
     """A law that offers the bend: it writes `plain_terms`, and names the two amplitudes that join.
 
     In a fit, the amplitude of the token term is searched as its ratio to that of the size term, which keeps the joint
-    term linear in one amplitude; `reported` and `fitted` turn the ratio into the amplitude and back.
+    term linear in one amplitude; `published` and `fitted` turn the ratio into the amplitude and back.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Bent(Law):
         del plain[names.index(tokens)]
         return plain
 
-    def reported(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def published(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Turn the ratio of the token term into its amplitude."""
         return self._scaled(params, 1)
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.polynomial import chebyshev
 
 from cptlaw.errors import DataError, did_you_mean
-from cptlaw.laws.base import Law, Option, Role, Shape
+from cptlaw.laws.base import Known, Law, Option, Role, Shape
 from cptlaw.laws.calculus import Array, Jet
 from cptlaw.laws.parameters import count, number
 from cptlaw.schedules import LAMBDA, Schedule, areas
@@ -53,7 +53,7 @@ class CurveLaw(Law):
     """A law of the loss at every step, for any schedule."""
 
     order = 50
-    on_curves: ClassVar[bool] = True
+    correlated_along = "step"
     source = "Tissue et al. 2024, arXiv:2408.11029"
     units = {"n_params": 1.0, "tokens": 1.0}
     areas_read: tuple[str, ...]
@@ -88,7 +88,6 @@ class CurveLaw(Law):
 
     def configure(self) -> None:
         """Make lambda a parameter where it is to be fitted."""
-        self.objects: tuple[str, ...] = ()
         if self.decay == FITTED:
             self.shapes = self.shapes | {"lambda": DECAY}
             self.objects = tuple(f"{name}_by_decay" for name in self.areas_read if name.startswith("s2"))
@@ -107,6 +106,15 @@ class CurveLaw(Law):
     def computed(self) -> tuple[str, ...]:
         """The columns that follow from a schedule."""
         return (*self.areas_read, *self.objects)
+
+    @property
+    def needs_schedules(self) -> bool:
+        """It does."""
+        return True
+
+    def inputs_of(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
+        """Add the columns that follow from schedules, where these are known; see `attach`."""
+        return frame if known.schedules is None else self.attach(frame, known.schedules)
 
     def attach(self, frame: pd.DataFrame, schedules: Mapping[str, Schedule]) -> pd.DataFrame:
         """Return a copy of rows with the columns that the law reads off their schedules.
@@ -162,8 +170,9 @@ class CurveLaw(Law):
                 columns[f"{name}_by_decay"] = rows
         return columns
 
-    def kept(self, frame: pd.DataFrame, schedules: Mapping[str, Schedule]) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
         """Return the rows without those of the first `skip_steps` steps of their schedules."""
+        schedules = known.schedules or {}
         if not self.skip_steps or not {"run", "step"} <= set(frame.columns):
             return frame
         keep = np.ones(len(frame), dtype=bool)

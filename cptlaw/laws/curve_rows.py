@@ -11,7 +11,7 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
-from cptlaw.laws.curve_law import CurveLaw
+from cptlaw.laws.base import Known, Law
 from cptlaw.schedules import Phase, Schedule, read_schedules
 from cptlaw.units import format_quantity
 
@@ -22,7 +22,7 @@ Schedules = Mapping[str, Schedule]
 
 
 def curve_rows(
-    chosen: CurveLaw, frame: pd.DataFrame, schedules: Schedules | str | Path | None, label: str
+    chosen: Law, frame: pd.DataFrame, schedules: Schedules | str | Path | None, label: str
 ) -> tuple[pd.DataFrame, dict[str, Schedule], tuple[Finding, ...]]:
     """Prepare rows of one eval for a law of loss curves.
 
@@ -54,19 +54,19 @@ def curve_rows(
         found, assumed = _from_column(chosen, frame, given, label)
         given |= found
         findings += [*noted, *assumed]
-    kept = chosen.kept(frame, given)
+    kept = chosen.rows(frame, Known(schedules=given))
     if len(kept) < len(frame):
         findings.append(
             Finding(
                 "info",
                 "skipped-steps",
-                f"{len(frame) - len(kept)} rows of the first {chosen.skip_steps} steps are not fitted.",
+                f"{len(frame) - len(kept)} rows are not fitted: law {chosen.spec} leaves out the first steps.",
             )
         )
     if kept.empty:
-        raise DataError(f"{label}: skip_steps={chosen.skip_steps} leaves no row.")
+        raise DataError(f"{label}: law {chosen.spec} leaves no row to fit.")
     thin, grouped = thinned(kept)
-    frame = thin if areas_given else chosen.attach(thin, given)
+    frame = thin if areas_given else chosen.inputs_of(thin, Known(schedules=given))
     used = set(frame["run"].astype(str))
     return frame, {run: one for run, one in given.items() if run in used}, (*findings, *grouped)
 
@@ -89,14 +89,14 @@ def _without_base_rows(frame: pd.DataFrame, given: Schedules) -> tuple[pd.DataFr
 
 
 def _from_column(
-    chosen: CurveLaw, frame: pd.DataFrame, given: Schedules, label: str
+    chosen: Law, frame: pd.DataFrame, given: Schedules, label: str
 ) -> tuple[dict[str, Schedule], list[Finding]]:
     """Make the schedules that are not given from the column lr."""
     if not {"run", "step", "lr"} <= set(frame.columns):
         return {}, []
     found: dict[str, Schedule] = {}
     widest, hidden = 0.0, []
-    alone = "cpt" if any(name.endswith("cpt") for name in chosen.areas_read) else "pretrain"
+    alone = "cpt" if any(name.endswith("cpt") for name in chosen.computed) else "pretrain"
     for run, rows in frame.groupby(frame["run"].astype(str), sort=False):
         if run in given or rows["lr"].isna().all():
             continue

@@ -82,7 +82,7 @@ class _DCPT(Law):
         one, size, data, barrier = terms
         return one, size, data + ratio * barrier, barrier
 
-    def reported(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def published(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Turn the excess C1 of the constrained fit back into the published C = C0 + C1."""
         return self._shift_c(params, 1.0)
 

@@ -36,7 +36,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
-from cptlaw.laws.base import Option, Role, Shape
+from cptlaw.laws.base import Known, Option, Role, Shape
 from cptlaw.laws.calculus import Array, maximum
 from cptlaw.laws.dcpt import DCPT3
 from cptlaw.laws.learnability import (
@@ -147,14 +147,16 @@ class _Cross(DCPT3):
         floor = checked["E"] + checked["F"] * index ** -checked["mu"]
         return {name: floor if name == "E" else checked[name] for name in DCPT3().parameters}
 
-    def prepare(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Add the learnability coefficients, measured on the first rows of the runs of each domain.
+    def inputs_of(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
+        """Add the learnability coefficients: measured on the first rows of the runs of each domain, or as fitted.
 
         Parameters
         ----------
         frame
-            Rows of one eval with run, domain, loss, n_params, tokens and replay; rows with tokens = 0 are the base
-            models. Columns k1, k2, k3 that are already there are left as they are.
+            Rows with a domain. Columns k1, k2, k3 that are already there are left as they are.
+        known
+            In a fit, all rows of one eval on which to measure, with run, domain, loss, n_params, tokens and replay;
+            rows with tokens = 0 are the base models. In a forecast, the fitted rows.
 
         Raises
         ------
@@ -164,7 +166,11 @@ class _Cross(DCPT3):
         lacking = [name for name in self.coefficients if name not in frame.columns]
         if not lacking:
             return frame
-        measured = measure(frame, self.probe, lacking, self.name).set_index("domain")
+        if known.rows is None:
+            if known.fitted is None or "domain" not in frame.columns:
+                return frame
+            return self.attach(frame, known.fitted)
+        measured = measure(known.rows, self.probe, lacking, self.name).set_index("domain")
         domains = frame["domain"].astype(object)
         return frame.assign(**{name: domains.map(measured[name]).astype(float) for name in lacking})
 
@@ -188,7 +194,7 @@ class _Cross(DCPT3):
         Raises
         ------
         DataError, UsageError
-            As `prepare`; or if the table has several evals and none is named.
+            As `inputs_of`; or if the table has several evals and none is named.
 
         Examples
         --------
@@ -242,11 +248,6 @@ class _Cross(DCPT3):
                     f"{', '.join(names)}. Measure those of a new domain with law.learnability(probe_run)."
                 )
         return frame.assign(**{name: domains.map(known[name]).astype(float) for name in self.coefficients})
-
-    def complete(self, frame: pd.DataFrame, fitted: pd.DataFrame) -> pd.DataFrame:
-        """Give rows that name a fitted domain its coefficients, unless they bring their own."""
-        told = "domain" in frame.columns and not set(self.coefficients) <= set(frame.columns)
-        return self.attach(frame, fitted) if told else frame
 
     def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
         """Turn rows into the law's inputs; k3, which may be negative, becomes a magnitude and a sign."""

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.laws.base import EXPONENT, Law, Option, RatioOf, Shape
+from cptlaw.laws.base import EXPONENT, Known, Law, Option, RatioOf, Shape
 from cptlaw.laws.calculus import expit, log, maximum
 from cptlaw.laws.parameters import or_none, positive
 
@@ -169,11 +169,11 @@ class PTPPNearest(PTPPBlind):
     source = "a baseline of this project; the equation is that of ptpp-blind"
     status = "reconstructed"
 
-    def training_rows(self, fit: pd.DataFrame, test: pd.DataFrame | None) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
         """Keep the rows of the highest fitted budget."""
-        if "ptpp" not in fit.columns:
+        if "ptpp" not in frame.columns:
             raise UsageError("law ptpp-nearest needs the column ptpp to find the highest fitted budget.")
-        nearest: pd.DataFrame = fit[fit["ptpp"] == fit["ptpp"].max()]
+        nearest: pd.DataFrame = frame[frame["ptpp"] == frame["ptpp"].max()]
         return nearest
 
 
@@ -183,11 +183,11 @@ class PTPPOracle(PTPPBlind):
     name = "ptpp-oracle"
     forecasts = False
 
-    def training_rows(self, fit: pd.DataFrame, test: pd.DataFrame | None) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
         """Take the test rows."""
-        if test is None:
+        if known.test is None:
             raise UsageError("law ptpp-oracle is fitted on the test rows, so it exists only inside compare.")
-        return test
+        return known.test
 
 
 class PTPPBase(Law):

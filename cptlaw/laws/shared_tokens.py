@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.laws.base import Amplitude, Option, RatioOf, Role, Shape
+from cptlaw.laws.base import Amplitude, Known, Option, RatioOf, Role, Shape
 from cptlaw.laws.bend import Bent
 from cptlaw.laws.calculus import Array, Positive, exp, expm1, log, log1p
 
@@ -152,26 +152,24 @@ class SharedTokens(Bent):
         """Return the values of the parameters ending in ``_source``, given a fit of this law to the source loss."""
         return {f"{name}_source": params[name] for name in ("B", *SHIFT) if name in params}
 
-    def prepare(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Give the base models' rows, which have neither mix nor rate, those of the other rows: they have no shift."""
-        if "tokens" not in frame.columns:
-            return frame
-        base, filled = frame["tokens"] == 0, {}
-        for name in ("replay", "lr_peak", "lr_pretrain"):
-            if name in frame.columns:
-                filled[name] = frame[name].where(~base | frame[name].notna(), frame[name].median())
-        return frame.assign(**filled)
+    def inputs_of(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
+        """Fill what a row does not name.
 
-    def complete(self, frame: pd.DataFrame, fitted: pd.DataFrame) -> pd.DataFrame:
-        """Take rates that a point does not name from the fitted rows: their median."""
-        known = {
-            name: float(fitted[name].median())
-            for name in ("lr_peak", "lr_pretrain")
-            if name in self.inputs and name in fitted.columns
-        }
-        return frame.assign(
-            **{name: frame[name].fillna(value) if name in frame.columns else value for name, value in known.items()}
-        )
+        In a fit, the base models' rows have neither mix nor rate and get those of the other rows: they have no shift.
+        In a forecast, rates that a point does not name are the median of the fitted ones.
+        """
+        filled: dict[str, Any] = {}
+        if known.rows is not None and "tokens" in frame.columns:
+            base = frame["tokens"] == 0
+            for name in ("replay", "lr_peak", "lr_pretrain"):
+                if name in frame.columns:
+                    filled[name] = frame[name].where(~base | frame[name].notna(), frame[name].median())
+        elif known.fitted is not None:
+            for name in ("lr_peak", "lr_pretrain"):
+                if name in self.inputs and name in known.fitted.columns:
+                    usual = float(known.fitted[name].median())
+                    filled[name] = frame[name].fillna(usual) if name in frame.columns else usual
+        return frame.assign(**filled)
 
     def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
         if name in USUAL and name not in frame.columns:

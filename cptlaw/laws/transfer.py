@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError
-from cptlaw.laws.base import EXPONENT, Amplitude, Law, Shape
+from cptlaw.laws.base import EXPONENT, Amplitude, Known, Law, Shape
 from cptlaw.laws.calculus import log, maximum
 
 MIN_EXPONENT = 1e-6  # beyond ln D1 = alpha2 / alpha3 the exponent of D2 would change its sign
@@ -101,21 +101,19 @@ class Forgetting(Law):
     shapes = {"alpha": EXPONENT, "beta": EXPONENT, "B": Shape(1e-2, 1e7, start=(1.0, 1e4))}
     decreasing = ("n_params", "share")
 
-    def prepare(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Give every row the loss of its base model."""
-        return self._with_base(frame, frame[frame["tokens"] == 0].assign(base_loss=lambda rows: rows["loss"]))
-
-    def complete(self, frame: pd.DataFrame, fitted: pd.DataFrame) -> pd.DataFrame:
-        """Give rows to forecast the loss of their base model, where a fitted row has it."""
-        return self._with_base(frame, fitted)
-
-    def _with_base(self, frame: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+    def inputs_of(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
+        """Give every row the loss of its base model: measured in a fit, that of a fitted row in a forecast."""
         if "base_loss" in frame.columns:
             return frame
-        keys = [name for name in ("n_params", "ptpp") if name in frame.columns and name in known.columns]
-        if not keys or "base_loss" not in known.columns:
+        measured = known.fitted
+        if known.rows is not None:
+            measured = known.rows[known.rows["tokens"] == 0].assign(base_loss=lambda rows: rows["loss"])
+        keys = [
+            name for name in ("n_params", "ptpp") if name in frame.columns and measured is not None and name in measured
+        ]
+        if measured is None or not keys or "base_loss" not in measured.columns:
             raise DataError(f"law {self.name} needs the column 'n_params' and the base models' losses: {_BASE_ADVICE}")
-        losses = known.groupby(keys)["base_loss"].mean().rename("base_loss").reset_index()
+        losses = measured.groupby(keys)["base_loss"].mean().rename("base_loss").reset_index()
         found = frame[keys].merge(losses, on=keys, how="left")["base_loss"].to_numpy(dtype=float)
         if np.isnan(found).any():
             row = frame.iloc[int(np.flatnonzero(np.isnan(found))[0])]

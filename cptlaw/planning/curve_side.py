@@ -13,7 +13,6 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting import Fit
-from cptlaw.laws import law
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
@@ -71,7 +70,7 @@ class CurveSide:
         assert isinstance(own, CurveLaw)
         if own.decay != "fit":
             return own
-        held = law(own.name, **{**own.options(), "decay": self.fit.params["lambda"]})
+        held = own.with_options(decay=self.fit.params["lambda"])
         assert isinstance(held, CurveLaw)
         return held
 

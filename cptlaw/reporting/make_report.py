@@ -13,6 +13,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import Fit, load_fit
+from cptlaw.laws import Known
 from cptlaw.planning import MinTokensPlan, Suggestion, min_tokens, pareto, suggest
 from cptlaw.reporting import figures
 from cptlaw.reporting.figures import Figure
@@ -352,7 +353,8 @@ def _of_front(limits: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unfitted(table: Runs, fit: Fit) -> pd.DataFrame:
-    rows = fit.law.prepare(table.on(fit.on).frame)
+    rows = table.on(fit.on).frame
+    rows = fit.law.inputs_of(rows, Known(rows=rows))
     rows = rows[(rows["tokens"] > 0) & ~rows["run"].astype(str).isin(set(fit.data["run"].astype(str)))]
     return rows.dropna(subset=[name for name in fit.law.inputs if name in rows.columns])
 
@@ -376,7 +378,7 @@ def _held_out(table: Runs, fit: Fit, test_where: str | None) -> pd.DataFrame | N
     if test_where is None:
         return None
     adapted = table.on(fit.on).adapted()
-    rows = replace(adapted, frame=fit.law.prepare(adapted.frame)).where(test_where).frame
+    rows = replace(adapted, frame=fit.law.inputs_of(adapted.frame, Known(rows=adapted.frame))).where(test_where).frame
     seen = rows["run"].astype(str).isin(set(fit.data["run"].astype(str)))
     if seen.any():
         raise UsageError(

@@ -181,7 +181,7 @@ class Problem:
             found.update(dict.fromkeys(group, c[:, k] / scales[:, k]))
         for m, (axis, group) in enumerate(zip(self._axes, self.shape_groups, strict=True)):
             found.update(dict.fromkeys(group, axis.from_axis(z[:, m])))
-        found = self.law.reported(found)
+        found = self.law.published(found)
         return np.stack([np.broadcast_to(found[name], len(z)) for name in self.law.parameters], axis=1)
 
     def coordinates(self, params: Mapping[str, float]) -> tuple[Array, Array]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws import Law
-from cptlaw.laws.base import Role
-from cptlaw.laws.curve_law import CurveLaw
+from cptlaw.laws.base import Known, Role
 from cptlaw.laws.curve_rows import curve_rows
 from cptlaw.runs import Runs
 from cptlaw.schedules import Schedule
@@ -47,6 +47,19 @@ class Training:
     findings: tuple[Finding, ...] = ()
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
 
+    def chosen(self, rows: Any = None, test: pd.DataFrame | None = None) -> Training:
+        """Return the training on the rows that the law chooses to be fitted on.
+
+        Parameters
+        ----------
+        rows
+            Mask of the rows from which it chooses, (n,); all where absent.
+        test
+            The rows to forecast, where they are known.
+        """
+        frame = self.frame if rows is None else self.frame[rows]
+        return replace(self, frame=self.law.rows(frame, Known(schedules=self.schedules, test=test)))
+
 
 def training_rows(
     chosen: Law,
@@ -61,14 +74,14 @@ def training_rows(
     """
     rows = table.on(on)
     name = str(rows.frame["eval"].iloc[0])
-    if isinstance(chosen, CurveLaw):
+    if chosen.needs_schedules:
         rows = rows if where is None else rows.where(where)
         rows.require([column for column in ("n_params",) if column in chosen.inputs])
         frame, known, notes = curve_rows(chosen, rows.frame, schedules, table.label)
         return Training(chosen, frame, table.role(name), name, notes, known)
     if schedules is not None:
         raise UsageError(f"law {chosen.name} reads no schedules; --schedules goes with laws of loss curves.")
-    rows = replace(rows, frame=chosen.prepare(rows.frame))
+    rows = replace(rows, frame=chosen.inputs_of(rows.frame, Known(rows=rows.frame)))
     if where is not None:
         rows = rows.where(where)
     chosen = chosen.reading(rows.frame)

@@ -17,8 +17,8 @@ from cptlaw.fitting.choose_restraint import SPARE, STARTS, rollouts
 from cptlaw.fitting.fit_file import load_fit
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
+from cptlaw.laws.base import Known
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
 from cptlaw.solving.training_rows import Training
@@ -73,7 +73,7 @@ def forecast(
     several = [fits] if isinstance(fits, Fit | str | Path) else list(fits)
     read = [fit if isinstance(fit, Fit) else load_fit(fit) for fit in several]
     if schedules is not None:
-        read = [fit.with_schedules(schedules) if fit.law.on_curves else fit for fit in read]
+        read = [fit.with_schedules(schedules) if fit.law.needs_schedules else fit for fit in read]
     if interval is not None:
         interval = parse_probability(interval, "interval (--interval)")
     frame = as_points(at)
@@ -131,11 +131,11 @@ def forecast_average(
     tables = [fit.forecast(frame, None) for fit in fits]
     centres = np.log(np.stack([table["loss"].to_numpy(dtype=float) for table in tables]))  # (laws, n)
     mean = share @ centres
-    out = fits[0].law.complete(frame, fits[0].data).copy()
+    out = (frame if fits[0].law.needs_schedules else fits[0].completed(frame)).copy()
     out["loss"] = np.exp(mean)
     silent = np.zeros(len(out), dtype=bool)
     if interval is not None:
-        parts = [law_and_noise(fit, fit.law.complete(frame, fit.data), interval) for fit in fits]
+        parts = [law_and_noise(fit, fit.completed(frame), interval) for fit in fits]
         normal = float(special.ndtri(0.5 + 0.5 * interval))
         low, high = (np.stack([part[side] for part in parts]) / normal for side in (0, 1))  # of the law, (laws, n)
         noise = np.array([part[2] for part in parts])[:, None] / normal
@@ -226,24 +226,24 @@ def _tables(fits: Sequence[Fit]) -> tuple[list[pd.DataFrame], bool]:
     """Return the same rows for every fit, those of the widest, and whether they are loss curves with schedules."""
     frame = max(fits, key=lambda fit: fit.n_points).data.reset_index(drop=True)
     schedules = {run: known for fit in fits for run, known in fit.schedules.items()}
-    if not (all(fit.law.on_curves for fit in fits) and set(frame["run"].astype(str)) <= set(schedules)):
+    if not (all(fit.law.needs_schedules for fit in fits) and set(frame["run"].astype(str)) <= set(schedules)):
         return [frame] * len(fits), False
     plain = frame[[name for name in ("run", "step", "phase", "n_params", "replay", "loss") if name in frame.columns]]
-    return [fit.law.attach(plain, schedules) if isinstance(fit.law, CurveLaw) else frame for fit in fits], True
+    return [fit.law.inputs_of(plain, Known(schedules=schedules)) for fit in fits], True
 
 
 def _kept(fit: Fit, table: pd.DataFrame) -> Any:
     """Return which rows a law reads, (n,): its options may leave out the first steps."""
-    if not isinstance(fit.law, CurveLaw):
+    if not fit.law.needs_schedules:
         return np.ones(len(table), dtype=bool)
-    return np.isin(np.arange(len(table)), fit.law.kept(table, fit.schedules).index.to_numpy())
+    return np.isin(np.arange(len(table)), fit.law.rows(table, Known(schedules=fit.schedules)).index.to_numpy())
 
 
 def _errors(fit: Fit, frame: pd.DataFrame, lower: Any, higher: Any) -> Array:
     """Return the errors in log loss of a law that was fitted to the lower levels only."""
-    rows = fit.law.training_rows(frame[lower].reset_index(drop=True), None)
+    rows = Training(fit.law, frame[lower].reset_index(drop=True), fit.role, fit.on, schedules=fit.schedules).chosen()
     options = replace(fit.options, starts=min(STARTS, fit.options.starts), rollout=None)
-    fitted = fit_rows(Training(fit.law, rows, fit.role, fit.on), options)
+    fitted = fit_rows(rows, options)
     test = frame[higher]
     found: Array = np.log(fitted.predict(test)) - np.log(test["loss"].to_numpy(dtype=float))
     return found

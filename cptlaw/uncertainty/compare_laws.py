@@ -127,7 +127,7 @@ def compare(
     for candidate in chosen:
         options = Options.build(candidate, delta, starts, seed)
         try:
-            training = training_rows(candidate, given, on, where, schedules if candidate.on_curves else None)
+            training = training_rows(candidate, given, on, where, schedules if candidate.needs_schedules else None)
             folds, notes = _folds(training, given, fit_where, test_where, anchors_where, cv)
             outcomes[candidate.spec] = _forecast_folds(training, folds, notes, options, progress)
         except UsageError:
@@ -273,7 +273,7 @@ def _forecast_folds(
     skipped: list[str] = []
     for fold, anchors in folds:
         test = frame[fold.test]
-        rows = chosen.training_rows(frame[fold.fit], test)
+        rows = training.chosen(fold.fit, test).frame
         if rows is not test and len(rows) == int(fold.fit.sum()):  # a law with rows of its own takes no anchors
             rows = frame[fold.fit | anchors]
         try:

@@ -79,7 +79,7 @@ def forecast(fit: Fit, rows: Any, interval: float | str | None) -> ForecastFrame
     asked = as_points(rows)
     frame = fit.completed(asked)
     _forecastable(fit, frame)
-    out = asked.copy() if fit.law.on_curves else frame.copy()
+    out = asked.copy() if fit.law.needs_schedules else frame.copy()
     out["loss"] = fit.predict(frame)
     findings = [extrapolation(fit.law, fit.data, row) for _, row in frame.iterrows()]
     if interval is not None:
