@@ -15,7 +15,7 @@ from cptlaw.reporting.app.doubt import COVERAGE
 from cptlaw.reporting.app.layout import planning_laws
 from cptlaw.reporting.app.moves import BASE, ROLES, Fitted, move, reference_of
 from cptlaw.reporting.app.server import LOOPBACK, POLICY, build, listen
-from cptlaw.reporting.app.session import MOST_SESSIONS, Session, Sessions
+from cptlaw.reporting.app.session import IDLE, MOST_PAGES, MOST_SESSIONS, Session, Sessions
 from cptlaw.reporting.app.upload import LARGEST, columns_of, decode, read_upload
 from cptlaw.units import parse_quantity
 
@@ -155,6 +155,29 @@ def test_uploads_beyond_what_is_read_are_refused():
         decode("data:text/csv;base64,%%%", "runs.csv")
 
 
+@pytest.mark.parametrize("stem", ["a" * 300, "a\0b", "\ud800", "..", "/", "\x1b[31m", " ", "é" * 200, "C:\\x\\.."])
+def test_odd_names_of_uploads_are_only_shown(tmp_path, monkeypatch, stem):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    runs = read_upload(*upload(TABLE, f"{stem}.csv"))
+    assert len(runs) == 2
+    assert "\x1b" not in str(runs.path)
+    assert len(str(runs.path)) <= 100
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_small_file_that_unpacks_to_much_is_refused_by_its_footer(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    column = pa.array(np.zeros(3_000_000))
+    pq.write_table(pa.table({"loss": column}), tmp_path / "much.parquet")
+    content = (tmp_path / "much.parquet").read_bytes()
+    assert len(content) < 100_000
+    with pytest.raises(DataError, match="3,000,000 rows of 1 columns"):
+        read_upload(*upload(content, "much.parquet"))
+    pq.write_table(pa.table({f"c{place}": pa.array([0.0]) for place in range(120)}), tmp_path / "wide.parquet")
+    with pytest.raises(DataError, match="'loss'"):
+        read_upload(*upload((tmp_path / "wide.parquet").read_bytes(), "wide.parquet"))
+
+
 def test_code_in_a_table_is_text(tmp_path):
     evil = "__import__('os').system('touch /tmp/cptlaw-owned')"
     runs = read_upload(*upload(TABLE.replace("a,target", f'"{evil}",target').replace("b,target", "=1+1,target")))
@@ -172,12 +195,34 @@ def test_unknown_columns_can_be_mapped():
     assert columns_of("broken.parquet", b"no") == ([], {})
 
 
-def test_sessions_are_secret_few_and_run_one_job_at_a_time():
-    sessions = Sessions(Session)
-    names = [sessions.open() for _ in range(MOST_SESSIONS + 1)]
+def test_sessions_need_the_token_and_only_idle_ones_are_forgotten():
+    now = [0.0]
+    sessions = Sessions(Session, clock=lambda: now[0])
+    for wrong in (None, "", "x", 5, ["x"], "\ud800"):
+        with pytest.raises(CptlawError, match="Reload"):
+            sessions.open(wrong)
+        with pytest.raises(CptlawError, match="Reload"):
+            sessions.get(wrong)
+    names = [sessions.open(sessions.token) for _ in range(MOST_SESSIONS)]
     assert len(set(names)) == len(names)
+    for _ in range(10):  # other pages come: those in use stay
+        sessions.open(sessions.token)
+    assert all(sessions.get(name) for name in names)
+    now[0] = IDLE + 1.0
+    kept = sessions.get(names[3])
+    sessions.open(sessions.token)
+    assert sessions.get(names[3]) is kept
     with pytest.raises(CptlawError, match="Reload the page"):
         sessions.get(names[0])
+    while len(sessions) < MOST_PAGES:
+        sessions.open(sessions.token)
+    with pytest.raises(CptlawError, match="in use"):
+        sessions.open(sessions.token)
+
+
+def test_a_session_runs_one_job_at_a_time():
+    sessions = Sessions(Session)
+    names = [sessions.open(sessions.token)]
     session = sessions.get(names[-1])
     go, ended = threading.Event(), threading.Event()
 
@@ -219,7 +264,70 @@ def client():
 def test_other_names_of_this_machine_are_refused(client):
     assert client.get("/", headers={"Host": "127.0.0.1:8050"}).status_code == 200
     assert client.get("/", headers={"Host": "localhost:8050"}).status_code == 200
-    assert client.get("/", headers={"Host": "evil.example:8050"}).status_code == 403
+    for name in ("evil.example:8050", "", "evil.example@127.0.0.1", "127.0.0.1.evil.example", "[::1", "[evil]:8050"):
+        expected = 200 if name == "[::1" else 403
+        assert client.get("/", headers={"Host": name}).status_code == expected, name
+
+
+def test_a_page_of_another_site_gets_nothing_done(client):
+    body = {"output": "x.y", "inputs": []}
+    here = {"Host": "127.0.0.1:8050"}
+    for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
+        answer = client.post("/_dash-update-component", json=body, headers=here | headers)
+        assert answer.status_code == 403, headers
+
+
+def call_back(client, name, inputs=(), state=(), outputs=None):
+    """Send what a page sends for the callback whose first output is `name`."""
+    every = client.get("/_dash-dependencies", headers={"Host": "127.0.0.1"}).get_json()
+    found = next(each for each in every if name in each["output"].split("...")[0])
+    ids = [part.rsplit(".", 1) for part in found["output"].strip(".").split("...")]
+    body = {
+        "output": found["output"],
+        "outputs": [{"id": key, "property": what} for key, what in ids] if outputs is None else outputs,
+        "inputs": [{**each, "value": value} for each, value in zip(found["inputs"], inputs, strict=False)],
+        "state": [{**each, "value": value} for each, value in zip(found["state"], state, strict=False)],
+        "changedPropIds": [],
+    }
+    return client.post("/_dash-update-component", json=body, headers={"Host": "127.0.0.1"})
+
+
+def test_asking_for_the_page_forgets_no_session(client):
+    layout = client.get("/_dash-layout", headers={"Host": "127.0.0.1"}).get_json()
+    stores = {each["props"].get("id"): each["props"].get("data") for each in layout["props"]["children"]}
+    assert stores["session"] is None
+    opened = call_back(client, "session.data", [stores["token"]], [None])
+    key = opened.get_json()["response"]["session"]["data"]
+    for _ in range(3 * MOST_SESSIONS):
+        client.get("/", headers={"Host": "127.0.0.1"})
+        client.get("/_dash-layout", headers={"Host": "127.0.0.1"})
+        call_back(client, "session.data", ["guessed"], [None])
+    shown = call_back(client, "summary.children", [1], [key])
+    assert "Runs: " in shown.get_data(as_text=True)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"5", b"null", b'"x"', b"{", b"{}", b"\xff", b'{"output": 5}', b'{"output": []}']
+)
+def test_bodies_made_by_hand_are_no_errors_of_the_server(client, body):
+    headers = {"Host": "127.0.0.1"}
+    for kind in ("application/json", "text/plain"):
+        answer = client.post("/_dash-update-component", data=body, headers=headers, content_type=kind)
+        assert 400 <= answer.status_code < 500
+
+
+@pytest.mark.parametrize("value", [None, -1, 1e308, "x", [], {}, [[]], "\u0000", True, {"id": 1}])
+def test_values_made_by_hand_are_no_errors_of_the_server(client, value):
+    token = client.get("/_dash-layout", headers={"Host": "127.0.0.1"}).get_json()["props"]["children"][0]["props"][
+        "data"
+    ]
+    key = call_back(client, "session.data", [token], [None]).get_json()["response"]["session"]["data"]
+    every = client.get("/_dash-dependencies", headers={"Host": "127.0.0.1"}).get_json()
+    for each in every:
+        name = each["output"].strip(".").split("...")[0]
+        for state in ([value] * len(each["state"]), [*[value] * (len(each["state"]) - 1), key]):
+            answer = call_back(client, name, [value] * len(each["inputs"]), state)
+            assert answer.status_code < 500, name
 
 
 def test_the_page_tells_the_browser_to_stay_here(client):

@@ -116,6 +116,8 @@ def as_points(source: Any) -> pd.DataFrame:
         several = any(pd.api.types.is_list_like(value) for value in source.values())
         source = pd.DataFrame(source if several else [source])
     frame = source if isinstance(source, pd.DataFrame) else from_dataframe(source).frame
+    if not frame.columns.is_unique:
+        name_columns(map(str, frame.columns), None, "points")  # which says what is there twice
     if all(_is_plain(str(name), frame) for name in frame.columns):
         return frame
     frame = _renamed(frame, name_columns(map(str, frame.columns), None, "points"))

@@ -24,17 +24,39 @@ FAVOURITES = ("ptpp-floor", "dcpt-l3")  # the first that the table can feed
 
 def register(app: Any, sessions: Sessions) -> None:
     """Give the page its callbacks."""
+    _opening(app, sessions)
     _reading(app, sessions)
     _fitting(app, sessions)
     _moving(app, sessions)
     _taking(app, sessions)
 
 
+def _opening(app: Any, sessions: Sessions) -> None:
+    from dash import Input, Output, State, no_update
+
+    @app.callback(
+        Output("session", "data"),
+        Output("read", "data"),
+        Output("problem", "children", allow_duplicate=True),
+        Input("token", "data"),
+        State("session", "data"),
+        prevent_initial_call="initial_duplicate",
+    )
+    def begin(token: str, key: str | None) -> Any:
+        """Open a session once the page is there; merely asking for the page opens none."""
+        if _session(sessions, key) is not None:
+            return no_update, no_update, no_update
+        try:
+            return sessions.open(token), 1, None
+        except CptlawError as error:
+            return no_update, no_update, str(error)
+
+
 def _reading(app: Any, sessions: Sessions) -> None:
     from dash import ALL, Input, Output, State, ctx, no_update
 
     @app.callback(
-        Output("read", "data"),
+        Output("read", "data", allow_duplicate=True),
         Output("problem", "children", allow_duplicate=True),
         Output("mapping", "hidden"),
         Output("columns", "children"),
@@ -59,7 +81,8 @@ def _reading(app: Any, sessions: Sessions) -> None:
                 columns = None
             else:
                 columns = {each["name"]: value for each, value in zip(ids, values, strict=True) if value}
-            assert session.upload is not None
+            if session.upload is None:
+                raise UsageError("no table has been uploaded yet: drop one first.")
             session.runs, session.fitted = read_upload(*session.upload, columns), None
             session.where = ""
         except CptlawError as error:
@@ -77,7 +100,7 @@ def _reading(app: Any, sessions: Sessions) -> None:
         Output("fitted", "data", allow_duplicate=True),
         Input("read", "data"),
         State("session", "data"),
-        prevent_initial_call="initial_duplicate",
+        prevent_initial_call=True,
     )
     def show_runs(_: int, key: str) -> Any:
         """Show what was read, and the choices that it leaves."""
@@ -333,7 +356,7 @@ def _taking(app: Any, sessions: Sessions) -> None:
         return dcc.send_string(fit_text(fit), f"{role}.json"), None
 
 
-def _session(sessions: Sessions, key: str) -> Session | None:
+def _session(sessions: Sessions, key: object) -> Session | None:
     try:
         return sessions.get(key)
     except CptlawError:

@@ -33,8 +33,8 @@ def planning_laws() -> list[str]:
     return found
 
 
-def page(session: str) -> Any:
-    """Return the page for one session."""
+def page(token: str) -> Any:
+    """Return the page, which opens its session with a token."""
     from dash import dcc, html
 
     def field(label: str, name: Any, control: Any, hint: str = "") -> Any:
@@ -62,7 +62,8 @@ def page(session: str) -> Any:
 
     return html.Main(
         [
-            dcc.Store(id="session", data=session),
+            dcc.Store(id="token", data=token),
+            dcc.Store(id="session"),
             dcc.Store(id="read", data=0),
             dcc.Store(id="fitted", data=0),
             dcc.Store(id="finished"),

@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import CptlawError, UsageError, visible
 from cptlaw.reporting.app.callbacks import register
 from cptlaw.reporting.app.layout import page
 from cptlaw.reporting.app.session import Session, Sessions
@@ -52,8 +52,9 @@ def build(runs: Runs | None = None, where: str = "", hosts: tuple[str, ...] = LO
         serve_locally=True,
         include_assets_files=True,
         compress=False,
+        on_error=_unexpected,
     )
-    app.layout = lambda: page(sessions.open())
+    app.layout = page(sessions.token)
     app.index_string = app.index_string.replace("<html>", '<html lang="en">')
     register(app, sessions)
     _guard(app.server, hosts)
@@ -62,15 +63,29 @@ def build(runs: Runs | None = None, where: str = "", hosts: tuple[str, ...] = LO
 
 def _guard(server: Any, hosts: tuple[str, ...]) -> None:
     from flask import abort, request
+    from werkzeug.exceptions import HTTPException
 
     server.config["MAX_CONTENT_LENGTH"] = MOST_BODY
     server.config["MAX_FORM_MEMORY_SIZE"] = MOST_BODY
 
     @server.before_request
     def known_host() -> None:
-        name = request.host.rsplit(":", 1)[0].strip("[]")
-        if name not in hosts:
+        if _name_of(request.headers.get("Host", "")) not in hosts:
             abort(403, f"this app answers to {', '.join(hosts)} only")
+        # A browser says on whose behalf it asks: no page of another site has business here.
+        origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
+        other = origin is not None and _name_of(origin.partition("://")[2]) not in hosts
+        if request.method != "GET" and (other or site not in ("none", "same-origin")):
+            abort(403, "this app answers to its own page only")
+        if request.method == "POST" and not isinstance(request.get_json(silent=True), dict):
+            abort(400, "this is no request that the page of this app makes")
+
+    @server.errorhandler(Exception)
+    def unusable(error: Exception) -> Any:
+        # Whatever a request made by hand holds, Dash meets it before any code of ours does.
+        return (
+            error if isinstance(error, HTTPException) else ("this is no request that the page of this app makes", 400)
+        )
 
     @server.after_request
     def headers(response: Any) -> Any:
@@ -78,6 +93,21 @@ def _guard(server: Any, hosts: tuple[str, ...]) -> None:
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "no-referrer"
         return response
+
+
+def _name_of(place: str) -> str:
+    """Return the host of ``host:port``, without the brackets of an IPv6 address."""
+    if place.startswith("["):
+        return place[1:].partition("]")[0]
+    return place.partition(":")[0]
+
+
+def _unexpected(error: Exception) -> None:
+    """Tell the page that something failed, whatever it was; the page stays as it is."""
+    from dash import set_props
+
+    text = str(error) if isinstance(error, CptlawError) else f"that could not be done ({type(error).__name__})."
+    set_props("problem", {"children": visible(text)})
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,9 @@ from cptlaw.planning import Suggestion
 from cptlaw.reporting.app.moves import Fitted
 from cptlaw.runs import Runs
 
-MOST_SESSIONS = 8  # the oldest is forgotten first
+MOST_SESSIONS = 8  # beyond these, pages that have been idle are forgotten, the longest first
+MOST_PAGES = 64  # in all, idle or not
+IDLE = 600.0  # seconds without a word from a page
 
 Stage = Callable[[str, float], None]
 
@@ -56,7 +59,12 @@ class Session:
     exact: Any = None
     report: bytes | None = None
     job: Job | None = None
+    heard: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def is_idle(self, now: float) -> bool:
+        """Whether the page has said nothing for long and nothing is being computed for it."""
+        return now - self.heard > IDLE and (self.job is None or self.job.done)
 
     def begin(self, kind: str, work: Callable[[Stage], None]) -> Job | None:
         """Start a job in a thread; ``None`` where one is running already."""
@@ -80,23 +88,51 @@ class Session:
 
 
 class Sessions:
-    """The open pages, by secret names."""
+    """The open pages, by secret names.
 
-    def __init__(self, first: Callable[[], Session]) -> None:
+    Attributes
+    ----------
+    token
+        What a page of this server knows, and no page of another site can read: only with it a session is opened.
+    """
+
+    def __init__(self, first: Callable[[], Session], clock: Callable[[], float] = time.monotonic) -> None:
+        self.token = secrets.token_urlsafe(24)
         self._first = first
+        self._clock = clock
         self._open: OrderedDict[str, Session] = OrderedDict()
         self._lock = threading.Lock()
 
-    def open(self) -> str:
-        """Open a session and return its name."""
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, token: object) -> str:
+        """Open a session for a page that knows the token, and return its name.
+
+        Sessions in use are never forgotten for a new one.
+
+        Raises
+        ------
+        CptlawError
+            If the token is wrong, or very many pages are in use.
+        """
+        if not isinstance(token, str) or not secrets.compare_digest(
+            token.encode(errors="replace"), self.token.encode()
+        ):
+            raise CptlawError("this page is not of this app, which was started anew perhaps. Reload the page.")
         name = secrets.token_urlsafe(24)
         with self._lock:
-            self._open[name] = self._first()
-            while len(self._open) > MOST_SESSIONS:
-                self._open.popitem(last=False)
+            now = self._clock()
+            for other in list(self._open):  # the longest unheard of first
+                if len(self._open) >= MOST_SESSIONS and self._open[other].is_idle(now):
+                    del self._open[other]
+            if len(self._open) >= MOST_PAGES:
+                raise CptlawError(f"{MOST_PAGES} pages are open and in use. Close some, wait ten minutes, and reload.")
+            self._open[name] = session = self._first()
+            session.heard = now
         return name
 
-    def get(self, name: str) -> Session:
+    def get(self, name: object) -> Session:
         """Return a session.
 
         Raises
@@ -105,7 +141,8 @@ class Sessions:
             If it is unknown: the app was started anew, or many pages were opened since.
         """
         with self._lock:
-            if name not in self._open:
+            if not isinstance(name, str) or name not in self._open:
                 raise CptlawError("this page has been forgotten: the app was started anew. Reload the page.")
             self._open.move_to_end(name)
+            self._open[name].heard = self._clock()
             return self._open[name]
