@@ -1,5 +1,7 @@
 """``cptlaw`` and ``python -m cptlaw``: the command line, which an interrupt ends quietly from its first moment on."""
 
+import contextlib
+import os
 import signal
 import sys
 from types import FrameType
@@ -21,11 +23,16 @@ def main() -> None:
         run()
     except BaseException as error:
         # A package that is interrupted while it loads may raise what it likes, an ImportError for instance.
-        if not was_interrupted or isinstance(error, SystemExit):
+        if not was_interrupted:
             raise
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would find the interpreter half taken down
-        sys.stderr.write("Interrupted.\n")
-        sys.exit(130)
+        if not isinstance(error, SystemExit):
+            sys.stderr.write("Interrupted.\n")
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # closed, or its reader has gone
+                stream.flush()
+        # Not sys.exit: where the interrupt met code run from C, Python would end by the signal after all.
+        os._exit(130)
 
 
 if __name__ == "__main__":
