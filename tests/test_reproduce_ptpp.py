@@ -54,9 +54,11 @@ def test_the_study_in_small(script, capsys, tmp_path):
     scatter = pd.read_csv(tmp_path / "figure1_forecast_against_measured.csv")
     assert set(scatter["ptpp"]) == {279}
     assert len(scatter) == 6 * 2 * (72 + 52)
-    curves = pd.read_csv(tmp_path / "figure2_loss_curves.csv")
+    curves = pd.read_csv(tmp_path / "loss_curves_held_out.csv")
     assert (curves["kind"] == "measured").sum() == 2 * 72
-    plan_map = pd.read_csv(tmp_path / "figure3_planning_map.csv")
+    inside = pd.read_csv(tmp_path / "figure3_form3_in_sample.csv")
+    assert set(inside["ptpp"]) == {15, 31}
+    plan_map = pd.read_csv(tmp_path / "figure2_planning_map.csv")
     assert plan_map["feasible_oracle"].isin([0, 1]).all()
 
 
@@ -71,8 +73,39 @@ def simulated():
     return cl.read_runs(simulate.ptpp_runs(noise=0.0))
 
 
+def test_equal_fits_are_found_by_walking_where_the_starts_see_one(script):
+    """Form 1 on budgets 15 and 31 ends on a bound, all starts agree, and fits as good err by much less."""
+    runs = cl.examples.load("en-fr-pilot")
+    where = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9"
+    found = script.forecast(script.Study(runs, where, every=1000, walked=8), "ptpp-floor", "target", False)
+    assert found.fit.n_agree == found.fit.n_starts
+    least, most = found.range_over_equals("mae_rel")
+    assert most - least > 0.01
+    alone = script.forecast(script.Study(runs, where, every=1000, walked=0), "ptpp-floor", "target", False)
+    assert np.ptp(alone.range_over_equals("mae_rel")) < 1e-6
+
+
+def test_what_is_resampled_is_the_base_model(script):
+    runs = cl.examples.load("en-fr-pilot").where("ptpp == 279 and lr_schedule == 'constant' and tokens > 0").frame
+    drawn = script.resamplings(runs, 20)
+    base = script.base_models(runs)
+    assert base.nunique() == 6  # three seeds, two and one
+    for rows in drawn:
+        taken = base.iloc[rows].value_counts()
+        whole = base.value_counts()
+        assert all(count % whole[name] == 0 for name, count in taken.items())
+
+
+def test_the_published_protocol_depends_on_its_start(script, simulated):
+    study = script.Study(simulated, "replay in (0.1, 0.25, 0.5)")
+    found = script.published_protocol(study, "ptpp-floor", "target", starts=3)
+    assert found["objective"].is_monotonic_increasing
+    best = cl.fit("ptpp-floor", study.rows, on="target", where=study.fitted).objective
+    assert found["objective"].iloc[0] >= best * (1 - 1e-9)
+
+
 def test_another_table_can_be_studied(script, simulated):
-    study = script.Study(simulated, "replay in (0.1, 0.25, 0.5)", resamples=20, every=1000)
+    study = script.Study(simulated, "replay in (0.1, 0.25, 0.5)", resamples=20, every=1000, walked=0)
     anchored = script.forecast(study, "ptpp-gated-floor", "target", True)
     assert np.abs(anchored.rows["forecast"] / anchored.rows["loss"] - 1).max() < 1e-4  # a third budget identifies it
     blind = script.forecast(study, "ptpp-blind", "target", True)
@@ -82,7 +115,7 @@ def test_another_table_can_be_studied(script, simulated):
 
 
 def test_equal_fits_leave_a_law_open(script, simulated):
-    study = script.Study(simulated, "replay in (0.1, 0.25, 0.5)", resamples=20, every=1000)
+    study = script.Study(simulated, "replay in (0.1, 0.25, 0.5)", resamples=20, every=1000, walked=4)
     open_form = script.forecast(study, "ptpp-gated-floor", "target", False)
     assert open_form.fit.rank < open_form.fit.n_free
     least, most = open_form.range_over_equals("mae_rel")
