@@ -330,3 +330,11 @@ def test_base_rows_are_not_fitted_and_are_kept_as_reference():
     assert (fitted.data["tokens"] > 0).all()
     assert set(fitted.base["ptpp"]) == {15.0, 31.0, 62.0, 124.0, 279.0}
     assert fitted.base["loss"].between(1.5, 3.5).all()
+
+
+def test_a_fit_with_held_and_tied_parameters_is_read_back(tmp_path):
+    runs = cl.examples.load("en-fr-pilot").where("ptpp == 279 and replay > 0 and atpp >= 1.9")
+    for restraint in ({"fix": {"A": 0.0, "alpha": 0.3}}, {"tie": [("alpha", "beta")]}):
+        fit = cl.fit("ptpp-blind", runs, "target", starts=8, **restraint)
+        read = cl.load_fit(fit.save(tmp_path / "fit.json"))
+        assert read.params == pytest.approx(fit.params)

@@ -118,7 +118,7 @@ def load_fit(path: str | Path) -> Fit:
             fit = replace(fit, data=fit.data.assign(**{name: columns[name] for name in chosen.objects}))
         if "draws" in document:
             fit._cache["draws"] = _rows_of(document["draws"], len(fit.params))
-        _rows_of(fit.optima, len(fit.params))
+        _rows_of(fit.optima, fit.n_free)  # coordinates of the free parameters
         for name in ("loss", *(name for name in chosen.inputs if name in fit.data)):
             fit.data[name].to_numpy(dtype=float)
     except (CptlawError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
