@@ -54,8 +54,10 @@ def collect(recipes: list[Path], store: Store) -> tuple[pd.DataFrame, dict[str, 
         done = jobs[jobs["status"] == "finished"]
         hours = float(done["seconds"].sum()) / 3600 if "seconds" in done else 0.0
         costs.append((path.stem, len(jobs), len(done), int(done["tokens"].sum()), hours))
-        if table.empty:
+        if table.empty or not (table["tokens"] > 0).any():
             continue
+        used = table.loc[table["tokens"] > 0, "base"]
+        table = table[table["base"].isin(used)]
         # Runs of base models are measured once for each domain, under names that end in it.
         first = [phases[str(run).split(":")[0]][0] for run in table["run"]]
         table = table.assign(
@@ -63,7 +65,7 @@ def collect(recipes: list[Path], store: Store) -> tuple[pd.DataFrame, dict[str, 
             pretrain_decay=[round(phase.get("decay", 0) / phase["steps"], 2) for phase in first],
         )
         tables.append(table)
-        schedules |= {run: phases[run] for run in table["run"].unique() if run in phases}
+        schedules |= {run: phases[run.split(":")[0]] for run in table["run"].unique()}
     frame = pd.concat(tables, ignore_index=True).drop_duplicates(["run", "eval", "step"], ignore_index=True)
     frame["loss"], frame["lr"] = frame["loss"].round(5), frame["lr"].round(8)
     several = [name for name in ("domain", "pretrain_decay") if frame[name].nunique() > 1]

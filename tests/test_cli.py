@@ -8,6 +8,7 @@ import pytest
 
 from cptlaw import examples
 from cptlaw.cli import main
+from cptlaw.examples import EXAMPLES, SCHEDULES
 
 PILOT = str(examples.path("en-fr-pilot"))
 ROWS = "ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5) and atpp >= 1.9 and lr_schedule == 'constant'"
@@ -161,8 +162,8 @@ def test_laws(call):
 
 
 def test_example(call):
-    assert call("example")[1].split() == ["en-fr-pilot", "docs-to-code"]
-    assert call("example", "--schedules")[1].split() == ["docs-to-code"]
+    assert call("example")[1].split() == list(EXAMPLES)
+    assert call("example", "--schedules")[1].split() == list(SCHEDULES)
     assert call("example", "docs-to-code", "--schedules")[1].strip().endswith("docs_to_code_schedules.json")
     assert call("example", "en-fr-pilot")[1].strip() == PILOT
 

@@ -132,7 +132,7 @@ def test_the_next_command_keeps_what_was_said(call, runs_csv):
 def test_every_verb_prints_one_json_object(call, tmp_path):
     code, out, _ = call("example", "--json")
     assert code == 0
-    assert list(json.loads(out)["examples"]) == ["en-fr-pilot", "docs-to-code"]
+    assert list(json.loads(out)["examples"])[:2] == ["en-fr-pilot", "docs-to-code"]
     params = ",".join(f"{name}={value}" for name, value in CHINCHILLA.items())
     path = str(tmp_path / "given.json")
     code, out, _ = call("given", "chinchilla", "--on", "target", "--params", params, "-o", path, "--json")

@@ -8,8 +8,17 @@ from pathlib import Path
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.runs import Runs, read_runs
 
-EXAMPLES = {"en-fr-pilot": "en_fr_pilot.csv", "docs-to-code": "docs_to_code.csv"}
-SCHEDULES = {"docs-to-code": "docs_to_code_schedules.json"}
+EXAMPLES = {
+    "en-fr-pilot": "en_fr_pilot.csv",
+    "docs-to-code": "docs_to_code.csv",
+    "en-fr-ladder": "en_fr_ladder.csv",
+    "code-to-prose": "code_to_prose.csv",
+    "docs-to-manuals": "docs_to_manuals.csv",
+    "domains": "domains.csv",
+}
+SCHEDULES = {
+    name: f"{file.removesuffix('.csv')}_schedules.json" for name, file in EXAMPLES.items() if name != "en-fr-pilot"
+}
 
 
 def path(name: str) -> Path:
@@ -43,6 +52,10 @@ def load(name: str) -> Runs:
         pre-training budgets, replay from 0 to 1, seeds; losses in nats per byte. See ``en_fr_pilot.md`` beside it.
         ``"docs-to-code"``: the same kind of study of four tiny decoders from English documentation to Python code, with
         curves and their schedules. See ``docs_to_code.md``.
+        ``"en-fr-ladder"``: English to French again, on other text and more sizes, with an over-trained base model.
+        ``"code-to-prose"``: Python code to English documentation. ``"docs-to-manuals"``: English documentation to the
+        manuals of other software, a close shift. ``"domains"``: English documentation to four domains at nine ratios,
+        the design of the D-CPT paper; the column ``domain`` names the target.
 
     Raises
     ------

@@ -15,14 +15,47 @@ pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers dep
 SWEEPS = Path(__file__).parents[2] / "examples" / "sweeps"
 
 
-@pytest.mark.parametrize("path", sorted(SWEEPS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_the_published_designs_are_what_they_say(path, tmp_path):
+def read_with_stand_ins(path, folder):
+    """Read a recipe with some words in the place of its text."""
     value = yaml.safe_load(path.read_text())
     for name, text in value["text"].items():
-        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": "some", "group": "a"}) + "\n")
+        (folder / f"{name}.jsonl").write_text(json.dumps({"text": "some", "group": "a"}) + "\n")
         text["files"] = f"{name}.jsonl"
-    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(value))
-    sweep = load_sweep(tmp_path / "sweep.yaml")
+    (folder / "sweep.yaml").write_text(yaml.safe_dump(value))
+    return value, load_sweep(folder / "sweep.yaml")
+
+
+@pytest.mark.parametrize(
+    ("example", "recipes"),
+    [
+        ("en-fr-ladder", ["en_fr_ladder", "en_fr_overtrained", "en_fr_stable"]),
+        ("code-to-prose", ["code_to_prose"]),
+        ("docs-to-manuals", ["docs_to_manuals"]),
+        ("domains", ["domains"]),
+    ],
+)
+def test_what_was_measured_is_part_of_its_recipes(example, recipes, tmp_path):
+    names, bases = set(), set()
+    for recipe in recipes:
+        _, sweep = read_with_stand_ins(SWEEPS / f"{recipe}.yaml", tmp_path)
+        names |= {job.name for job in sweep.jobs if job.kind == "adapt"}
+        bases |= {str(job.columns["base"]) for job in sweep.jobs if job.kind == "adapt"}
+    frame = cl.examples.load(example).frame
+    base = frame["tokens"] == 0
+    assert set(frame.loc[~base, "run"].astype(str)) <= names
+    assert set(frame.loc[base, "base"].astype(str)) <= bases
+
+
+@pytest.mark.parametrize("name", ["learning_rates_46k", "learning_rates_125k", "en_fr_large"])
+def test_the_other_recipes_can_be_read(name, tmp_path):
+    assert read_with_stand_ins(SWEEPS / f"{name}.yaml", tmp_path)[1].tokens > 1e6
+
+
+@pytest.mark.parametrize(
+    "path", [SWEEPS / "docs_to_code.yaml", SWEEPS / "english_to_french.yaml"], ids=lambda path: path.stem
+)
+def test_the_published_designs_are_what_they_say(path, tmp_path):
+    value, sweep = read_with_stand_ins(path, tmp_path)
     adapt = [job for job in sweep.jobs if job.kind == "adapt"]
     assert {job.columns["ptpp"] for job in adapt} == {15, 31, 62, 124, 279}
     assert {job.columns["replay"] for job in adapt} == {0, 0.05, 0.1, 0.25, 0.5, 1}
