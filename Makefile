@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 #   make test-training TORCH='torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu'
 TORCH ?= torch==2.13.0
 
-.PHONY: app demo demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract studies bench clean
+.PHONY: app demo demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract studies bench wheel clean
 
 demo: $(VENV)/.report  ## the main job on the real example runs, from a table to a plan; leaves report.html
 	$(RUN) examples/demo.py
@@ -40,6 +40,16 @@ test-ray: $(VENV)/.dev $(VENV)/.training  ## a node of a Ray cluster is lost in 
 test-slurm: $(VENV)/.dev $(VENV)/.training  ## a node of Debian's Slurm on the loopback is lost in mid-sweep (as root; minutes)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[slurm]'
 	$(RUN) -m pytest -s -m '' tests/training/test_engine_slurm.py
+
+wheel: $(VENV)/bin/python  ## build wheel and sdist, install each into a bare environment, and run what it installed
+	rm -rf dist .wheel
+	$(RUN) -m pip install --quiet --disable-pip-version-check build
+	$(RUN) -m build --outdir dist .
+	for package in dist/*.whl dist/*.tar.gz; do \
+		rm -rf .wheel && $(PYTHON) -m venv .wheel && .wheel/bin/python -m pip install --quiet --disable-pip-version-check $$package \
+		&& (cd .wheel && bin/cptlaw --version && bin/cptlaw laws chinchilla > /dev/null \
+		&& bin/cptlaw fit "$$(bin/cptlaw example en-fr-pilot)" --law ptpp-floor --on target --json > /dev/null) || exit 1; \
+	done; rm -rf .wheel
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .

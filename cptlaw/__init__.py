@@ -13,6 +13,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
+
     from cptlaw import examples
     from cptlaw import planning as plan
     from cptlaw.checking import Check, check
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from cptlaw.runs import Runs, read_runs
     from cptlaw.sealing import Scores, Seal, load_seal, register, score
     from cptlaw.uncertainty import compare, forecast
-
-__version__ = "0.1.0"
 
 # Public name -> where it lives. Loaded on first use, so that the command line answers --help at once.
 _HOMES = {
@@ -109,6 +109,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":  # looked up on demand: the command line's --help is to answer at once
+        from importlib import metadata
+
+        try:
+            return metadata.version("cptlaw")
+        except metadata.PackageNotFoundError:  # run from a folder without being installed
+            return "0+unknown"
     if name not in _HOMES:
         raise AttributeError(f"module 'cptlaw' has no attribute {name!r}")
     home = importlib.import_module(_HOMES[name])
@@ -118,4 +125,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted(__all__)  # what tab completion shows: public names only
