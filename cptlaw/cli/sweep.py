@@ -33,6 +33,10 @@ from cptlaw.errors import UsageError
     help="Where results go: a folder or an fsspec URL; with --dry-run the folder for one manifest per run. "
     "[default: the name of the recipe]",
 )
+@click.option("--status", is_flag=True, help="Print how the sweep stands, while it runs or after; train nothing.")
+@click.option(
+    "--tune-lr", is_flag=True, help="Find the learning rates by short trials of the smallest models; train no run."
+)
 @click.option("--retry-failed", is_flag=True, help="Try the runs again that failed before.")
 @options.as_json
 def sweep(
@@ -42,6 +46,8 @@ def sweep(
     engine_option: tuple[str, ...],
     dry_run: bool,
     output: str | None,
+    status: bool,
+    tune_lr: bool,
     retry_failed: bool,
     as_json: bool,
 ) -> None:
@@ -53,20 +59,30 @@ def sweep(
     Example:
       cptlaw sweep sweep.yaml --dry-run
       cptlaw sweep sweep.yaml -o results
+      cptlaw sweep sweep.yaml -o results --status
       cptlaw sweep sweep.yaml -o /shared/results --engine ray --engine-option address=10.0.0.1:6379
       cptlaw fit results/runs.csv --law ptpp-gate --on target -o target.json
     """
     from cptlaw.training import sweep as verb
 
     found: Any
+    again = ["cptlaw", "sweep", recipe]
+    if dry_run + status + tune_lr > 1:
+        raise UsageError("--dry-run, --status and --tune-lr are three questions. Ask one at a time.")
+    given = dict(_pair(text) for text in engine_option)
+    if status:
+        show(verb.status(recipe, output), as_json, [*again, *(["-o", output] if output else [])])
+        return
+    if tune_lr:
+        found = verb.tune_lr(recipe, output, engine=engine, workers=workers, engine_options=given)
+        show(found, as_json, f"put the first line under `pretrain` of {recipe}, then {command_line(again)}")
+        return
     if dry_run:
         found = verb.dry_run(recipe, output, engine=engine, workers=workers)
     else:
-        given = dict(_pair(text) for text in engine_option)
         found = verb.sweep(
             recipe, output, engine=engine, workers=workers, engine_options=given, retry_failed=retry_failed
         )
-    again = ["cptlaw", "sweep", recipe]
     following: str | list[str]
     if dry_run and output:
         following = "follow the manifests with your own trainer, then cptlaw import its logs"

@@ -46,13 +46,18 @@ def load_sweep(path: str | Path) -> Sweep:
     DataError
         If the file is not usable: the message names the place in it, what was found and what was expected.
     """
-    path = existing_file(Path(path))
-    content = read_utf8(path).decode("utf-8")
-    value = parse_yaml(content, str(path))
+    path = Path(path)
+    content, value = read_recipe(path)
     try:
         return Recipe(Fields(value, path.name), path).sweep(content)
     except UsageError as error:
         raise DataError(f"{path.name}: {error}") from None
+
+
+def read_recipe(path: Path) -> tuple[str, Any]:
+    """Return the text of a recipe, and what it holds as plain data."""
+    content = read_utf8(existing_file(path)).decode("utf-8")
+    return content, parse_yaml(content, str(path))
 
 
 @dataclass(frozen=True)

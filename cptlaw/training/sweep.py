@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,15 @@ from cptlaw.training import require_training
 from cptlaw.training.engines.base import Engine
 from cptlaw.training.estimate import DryRun, estimate
 from cptlaw.training.instructions import write_instructions
+from cptlaw.training.jobs import Job, Sweep
 from cptlaw.training.manifest import write_manifest
 from cptlaw.training.prepare import prepare
 from cptlaw.training.progress import SweepProgress
 from cptlaw.training.recipe import load_sweep
+from cptlaw.training.status import SweepStatus, status_of
 from cptlaw.training.store import Store
-from cptlaw.training.table import write_tables
+from cptlaw.training.table import schedules_of, write_tables
+from cptlaw.training.tune_lr import LearningRates, tune
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,7 +133,7 @@ def sweep(
     require_training()
     chosen = make_engine(engine, workers, engine_options) if isinstance(engine, str) else engine
     plan = load_sweep(recipe)
-    place = Store(store if store is not None else Path(recipe).with_suffix("").name)
+    place = _store_of(recipe, store)
     place.clear_scratch()
     progress = SweepProgress(plan, place)
     try:
@@ -138,6 +141,7 @@ def sweep(
             progress.note(note)
         prepare(plan.texts, place, progress.note)
         write_manifest(plan, place)
+        place.write_json("schedules.json", schedules_of(plan))  # so that live rows can be forecast from
         progress.start(place.finished_ids())
         chosen.run(plan, place.url, retry_failed=retry_failed, progress=progress)
     finally:
@@ -149,6 +153,64 @@ def sweep(
     return SweepResult(
         frame, place.url, len(progress.done), len(plan.jobs), {names[key]: reason for key, reason in failures.items()}
     )
+
+
+def status(recipe: str | Path, store: str | Path | None = None) -> SweepStatus:
+    """Say how a sweep stands: what is finished, runs, waits or failed. It may run meanwhile, here or elsewhere.
+
+    Parameters
+    ----------
+    recipe, store
+        As for `sweep`.
+    """
+    require_training()
+    return status_of(load_sweep(recipe), _store_of(recipe, store))
+
+
+def _store_of(recipe: str | Path, store: str | Path | None) -> Store:
+    return Store(store if store is not None else Path(recipe).with_suffix("").name)
+
+
+def tune_lr(
+    recipe: str | Path,
+    store: str | Path | None = None,
+    *,
+    engine: str | Engine = "local",
+    workers: int | None = None,
+    engine_options: Mapping[str, str] | None = None,
+) -> LearningRates:
+    """Find the learning rates of a recipe by short trials of its smallest models, and how they fall with size.
+
+    Parameters
+    ----------
+    recipe
+        SWEEP.yaml; its `peak` is where the trials begin. All else is taken from it, so that the rates suit it.
+    store, engine, workers, engine_options
+        As for `sweep`. The trials are kept beside the runs, and done once.
+    """
+    require_training()
+    chosen = make_engine(engine, workers, engine_options) if isinstance(engine, str) else engine
+    place = _store_of(recipe, store)
+
+    def run(plan: Sweep) -> Callable[[Job], float | None]:
+        progress = SweepProgress(plan, place)
+        try:
+            prepare(plan.texts, place, progress.note)
+            progress.start(place.finished_ids())
+            chosen.run(plan, place.url, retry_failed=False, progress=progress)
+        finally:
+            progress.close()
+
+        def last(job: Job) -> float | None:
+            rows = place.get_result(job.id) if place.finished(job.id) else []
+            told = [row for row in rows if row["eval"] == ("source" if job.kind == "base" else "target")]
+            return float(told[-1]["loss"]) if told else None
+
+        return last
+
+    found = tune(Path(recipe), run)
+    place.write_json("tune-lr.json", found.to_dict())
+    return found
 
 
 def dry_run(

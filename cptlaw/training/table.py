@@ -59,6 +59,7 @@ def runs_table(sweep: Sweep, store: Store) -> pd.DataFrame:
                 rows.append(_along_pretraining(job, row))
             elif job.kind == "base" or (job.kind == "adapt" and measured["step"] == 0):
                 suffix = f":{measured['domain']}" if len(domains) > 1 and measured["domain"] else ""
+                row = {name: value for name, value in row.items() if not name.startswith("mix_")}
                 base = {**row, "run": f"base-{job.columns['base']}{suffix}", "tokens": 0, "flops": 0.0, "step": 0}
                 base |= {"replay": None, "order": None, **({"phase": "cpt"} if along else {})}
                 key = (base["run"], base["eval"])
