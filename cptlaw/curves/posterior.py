@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import optimize
 
 from cptlaw.curves.priors import Coordinates
 from cptlaw.laws.calculus import Array
@@ -215,6 +214,8 @@ def _starts(middle: Array, sds: Array, k: int) -> list[Array]:
 
 
 def _descent(residuals: Many, start: Array, sds: Array) -> Any:
+    from scipy.optimize import least_squares
+
     def at(x: Array) -> Array:
         found: Array = residuals(x[None])[0]
         return found
@@ -222,9 +223,7 @@ def _descent(residuals: Many, start: Array, sds: Array) -> Any:
     def slopes(x: Array) -> Array:
         return _differences(residuals, x)
 
-    return optimize.least_squares(
-        at, start, jac=slopes, method="lm", x_scale=sds, max_nfev=EVALUATIONS, ftol=1e-6, xtol=1e-6
-    )
+    return least_squares(at, start, jac=slopes, method="lm", x_scale=sds, max_nfev=EVALUATIONS, ftol=1e-6, xtol=1e-6)
 
 
 def _bound(coordinates: Coordinates, frame: pd.DataFrame) -> SimpleNamespace:

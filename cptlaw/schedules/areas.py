@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.signal import lfilter
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.schedules.schedule import Schedule
@@ -244,6 +243,8 @@ def _areas(
 
 def _recursion(decrements: Array, decay: float, state: Array) -> Array:
     """Return m_i = lambda m_{i-1} + d_i along the steps, (b, n), from lambda m_0 = state, (b, 1)."""
+    from scipy.signal import lfilter  # late: a third of the start of every command
+
     momentum: Array = lfilter([1.0], [1.0, -decay], decrements, axis=1, zi=state)[0]
     return momentum
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 
 from cptlaw.laws.calculus import Array
 
@@ -43,6 +42,8 @@ def stacking_weights(errors: Array, clusters: Any, seed: int = 0) -> Array:
     laws = errors.shape[1]
     if laws < 2 or not np.any(errors):  # also without any law: scipy's nnls then corrupts memory
         return np.full(laws, 1.0 / max(laws, 1))
+    from scipy.optimize import nnls
+
     scale = float(np.sqrt(np.mean(errors**2)))
     _, label = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
     rng = np.random.default_rng([seed, 4])
@@ -50,7 +51,7 @@ def stacking_weights(errors: Array, clusters: Any, seed: int = 0) -> Array:
     one, most = np.full((1, laws), SUM_TO_ONE), np.append(np.zeros(len(errors)), SUM_TO_ONE)
     for weight in rng.exponential(size=(RESAMPLES, int(label.max()) + 1)):
         rows = errors / scale * np.sqrt(weight[label])[:, None]
-        found += optimize.nnls(np.concatenate([rows, one]), most)[0]
+        found += nnls(np.concatenate([rows, one]), most)[0]
     share: Array = found / found.sum()
     return share
 
