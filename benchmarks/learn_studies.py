@@ -22,7 +22,7 @@ import cptlaw as cl
 from cptlaw.answering import studies
 
 HOME = Path(studies.__file__).with_name("studies.json")
-MOST = 60  # rows of one study: beyond that they say the same again
+MOST = 40  # rows of one study: beyond that they say the same again
 OFFSET = {"forgetting": 0.1, "gain": 0.05}
 # Weak priors of the coefficients: mean and standard deviation, in the order of FEATURES.
 PRIOR = {
@@ -34,22 +34,31 @@ ASSUMED_BUDGET = 600.0  # of base models whose pre-training tokens are not publi
 OWN = (  # name, kind of shift, rate of pre-training
     ("en-fr-pilot", "language", 6e-3),
     ("docs-to-code", "code", 6e-3),
+    ("code-to-prose", "domain", 6e-3),
+    ("docs-to-manuals", "near", 6e-3),
+    ("domains", None, 6e-3),
 )
+OF_DOMAIN = {"french": "language", "german": "language", "python": "code", "c": "code"}
 
 
 def own_rows() -> pd.DataFrame:
-    """Return the outcomes of the example runs."""
+    """Return the outcomes of the example runs, one study per target corpus."""
     parts = []
     for name, kind, rate in OWN:
         frame = cl.examples.load(name).frame
-        base = frame[frame["tokens"] == 0].groupby(["eval", "n_params", "ptpp"], observed=True)["loss"].mean()
-        keys = ["run", "n_params", "tokens", "replay", "ptpp", "lr_peak"]
-        wide = frame[frame["tokens"] > 0].pivot_table(index=keys, columns="eval", values="loss", observed=True)
-        wide = wide.reset_index()
-        places = list(zip(wide["n_params"], wide["ptpp"], strict=True))
-        for role in ("source", "target"):
-            wide[f"base_{role}"] = [base.get((role, *place), np.nan) for place in places]
-        parts.append(wide.assign(study=name, shift=kind, rate=wide["lr_peak"] / rate, source_of="this project"))
+        frame = frame.assign(domain=frame["domain"].astype(object) if "domain" in frame.columns else None)
+        for domain in frame["domain"].dropna().unique() if kind is None else [None]:
+            # A base model's source loss is the same whatever comes after it, so it may name no domain.
+            rows = frame if kind is not None else frame[frame["domain"].isna() | (frame["domain"] == domain)]
+            base = rows[rows["tokens"] == 0].groupby(["eval", "n_params", "ptpp"], observed=True)["loss"].mean()
+            keys = ["run", "n_params", "tokens", "replay", "ptpp", "lr_peak"]
+            wide = rows[rows["tokens"] > 0].pivot_table(index=keys, columns="eval", values="loss", observed=True)
+            wide = wide.reset_index()
+            places = list(zip(wide["n_params"], wide["ptpp"], strict=True))
+            for role in ("source", "target"):
+                wide[f"base_{role}"] = [base.get((role, *place), np.nan) for place in places]
+            known = {"study": name if domain is None else f"docs-to-{domain}", "source_of": "this project"}
+            parts.append(wide.assign(shift=kind or OF_DOMAIN[domain], rate=wide["lr_peak"] / rate, **known))
     return pd.concat(parts, ignore_index=True)
 
 
