@@ -54,27 +54,23 @@ def fit_text(fit: Fit) -> str:
         "optima": fit.optima.tolist(),
         "prior_weight": fit.prior_weight,
         # What a curve law reads off schedules is computed again from these when the fit is loaded.
-        "data": _columns(fit.data.drop(columns=list(fit.law.objects), errors="ignore")),
+        "data": columns_of(fit.data.drop(columns=list(fit.law.objects), errors="ignore")),
         **({"schedules": schedules_to_json(fit.schedules)} if fit.schedules else {}),
-        "base": _columns(fit.base),
+        "base": columns_of(fit.base),
     }
     if "draws" in fit._cache:
         document["draws"] = fit._cache["draws"].tolist()
     return json.dumps(document, indent=None, allow_nan=False)
 
 
-def load_fit(path: str | Path) -> Fit:
-    """Read a fit that `Fit.save` or ``cptlaw fit -o`` wrote.
+def load_fit(path: str | Path) -> Any:
+    """Read a fit that `Fit.save` or ``cptlaw fit -o`` wrote: a `Fit`, or an `AutoFit` of several laws.
 
     Raises
     ------
     DataError
         If the file is missing, damaged, or of another kind or a newer version.
     """
-    from cptlaw.fitting.fitted_law import Fit
-    from cptlaw.fitting.options import Options
-    from cptlaw.solving.restraint import Restraint
-
     path = Path(path)
     document = _document(path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -84,6 +80,29 @@ def load_fit(path: str | Path) -> Fit:
         raise DataError(
             f"{path}: written by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw to read it."
         )
+    if document.get("law") != "auto":
+        return fit_from(document, str(path))
+    from cptlaw.auto.auto_file import auto_from
+
+    try:
+        return auto_from(document, str(path))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _damaged(path, error) from None
+
+
+def fit_from(document: Mapping[str, Any], label: str) -> Fit:
+    """Return the fit that a file's document holds.
+
+    Raises
+    ------
+    DataError
+        If the document is damaged, or its law is not known.
+    """
+    from cptlaw.fitting.fitted_law import Fit
+    from cptlaw.fitting.options import Options
+    from cptlaw.solving.restraint import Restraint
+
+    path = Path(label)
     _known_law(document, path)
     try:
         _check(document)
@@ -122,9 +141,13 @@ def load_fit(path: str | Path) -> Fit:
         for name in ("loss", *(name for name in chosen.inputs if name in fit.data)):
             fit.data[name].to_numpy(dtype=float)
     except (CptlawError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        what = f"{error!r:.300}" if not isinstance(error, CptlawError) else str(error)
-        raise DataError(f"{path}: the fit is damaged: {what} Write it again with `cptlaw fit`.") from None
+        raise _damaged(path, error) from None
     return fit
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    what = f"{error!r:.300}" if not isinstance(error, CptlawError) else str(error)
+    return DataError(f"{path}: the fit is damaged: {what} Write it again with `cptlaw fit`.")
 
 
 def _document(path: Path) -> Any:
@@ -216,7 +239,9 @@ def _known_law(document: Mapping[str, Any], path: Path) -> None:
     )
 
 
-def _columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
+def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return a frame as lists of plain values; what is not finite is null."""
+
     def plain(value: Any) -> Any:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 

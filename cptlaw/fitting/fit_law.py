@@ -20,9 +20,9 @@ from cptlaw.solving.training_rows import Training, training_rows
 
 
 def fit(
-    law_name: str | Law,
-    runs: Any,
-    on: str,
+    law_name: Any,
+    runs: Any = None,
+    on: str | None = None,
     where: str | None = None,
     *,
     delta: float | None = None,
@@ -34,8 +34,11 @@ def fit(
     prior: Mapping[str, Any] | Iterable[str] | None = None,
     restraint: str = "none",
     schedules: Mapping[str, Schedule] | str | Path | None = None,
-) -> Fit:
-    """Fit a law to the losses of one eval.
+) -> Any:
+    """Fit a law to the losses of one eval; without a law, all that the columns allow, and average them.
+
+        fit(runs, on="target")                   every law that the columns allow, averaged: an `AutoFit`
+        fit("dcpt-l3", runs, on="target")        one law: a `Fit`
 
     Variable projection searches the shape parameters from many starts; every distinct optimum is then polished on the
     stated objective, the sum over points of Huber(delta) of the log residual.
@@ -43,7 +46,8 @@ def fit(
     Parameters
     ----------
     law_name
-        A law's name with its options, or a law.
+        A law's name with its options, or a law; ``"auto"``, or the runs in its place, for `cptlaw.auto`, which chooses
+        restraint and starts itself.
     runs
         A runs table: `Runs`, a DataFrame or a path.
     on
@@ -68,7 +72,7 @@ def fit(
 
     Returns
     -------
-    Fit
+    Fit or AutoFit
 
     Raises
     ------
@@ -79,6 +83,19 @@ def fit(
     """
     if restraint not in ("auto", "none"):
         raise UsageError(f"restraint={restraint!r}: expected auto or none.")
+    if runs is None:
+        law_name, runs = "auto", law_name
+    if on is None:
+        raise UsageError('fit needs to know whose loss is meant: on="target", on="source" or the name of an eval.')
+    if isinstance(law_name, str) and law_name == "auto":
+        from cptlaw.auto import fit_auto
+
+        given = {"delta": delta, "starts": starts, "fix": fix, "tie": tie, "bound": bound, "prior": prior}
+        for name, value in given.items():
+            if value:
+                raise UsageError(f"{name} (--{name}) is about one law; law auto fits several. Name a law (--law).")
+        table = runs if isinstance(runs, Runs) else read_runs(runs)
+        return fit_auto(table, on, where, seed=seed, schedules=schedules)
     chosen = law(law_name)
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     training, shift = with_source(training_rows(chosen, table, on, where, schedules), table, where, seed)

@@ -1,0 +1,114 @@
+"""An average on disk: one JSON file that holds the fits of all its laws."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.auto.auto_fit import AutoFit, Member
+from cptlaw.auto.common_rollouts import Rollout
+from cptlaw.auto.weights import Scores
+from cptlaw.findings import Finding
+from cptlaw.fitting.fit_file import FORMAT, FORMAT_VERSION, columns_of, fit_from, fit_text
+from cptlaw.writing import FIT, write_text
+
+
+def save(fit: AutoFit, path: str | Path, force: bool = False) -> Path:
+    """Write an average to `path` and return the path.
+
+    Raises
+    ------
+    UsageError
+        If `path` holds anything but a fit, and not `force`; or cannot be written.
+    """
+    return write_text(path, text(fit), FIT, force=force)
+
+
+def text(fit: AutoFit) -> str:
+    """Return the content of the file of an average."""
+    import cptlaw
+
+    said = fit.to_dict()
+    members = [
+        {**known, "fit": json.loads(fit_text(member.fit))}
+        for known, member in zip(said.pop("members"), fit.members, strict=True)
+    ]
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "cptlaw_version": cptlaw.__version__,
+        **said,
+        "members": members,
+        "role": fit.role,
+        "scores": {
+            "share": fit.scores.share.tolist(),
+            "error": fit.scores.error.tolist(),
+            "reach": fit.scores.reach.tolist(),
+        },
+        "folds": [
+            {
+                "direction": fold.direction,
+                "label": fold.label,
+                "fit": fold.fit.astype(int).tolist(),
+                "test": fold.test.astype(int).tolist(),
+            }
+            for fold in fit.folds
+        ],
+        "provenance": dict(fit.provenance),
+        "data": columns_of(fit.data),
+        "base": columns_of(fit.base),
+    }
+    return json.dumps(document, indent=None, allow_nan=False)
+
+
+def auto_from(document: Mapping[str, Any], label: str) -> AutoFit:
+    """Return the average that a file's document holds.
+
+    Raises
+    ------
+    DataError
+        If one of its fits is damaged.
+    ArithmeticError, AttributeError, LookupError, TypeError, ValueError
+        If the document is damaged elsewhere.
+    """
+    members = tuple(
+        Member(
+            fit_from(item["fit"], label),
+            float(item["weight"]),
+            float("nan") if item["error"] is None else float(item["error"]),
+        )
+        for item in document["members"]
+    )
+    scores = document["scores"]
+    count, folds = len(members), len(document["folds"])
+    reach = np.array(scores["reach"], dtype=float)
+    return AutoFit(
+        on=str(document["on"]),
+        role=document["role"],
+        members=members,
+        scores=Scores(
+            np.array(scores["share"], dtype=float),
+            np.array(scores["error"], dtype=float).reshape(count, folds),
+            reach.reshape(folds, -1) if folds else np.zeros((0, 0)),
+        ),
+        folds=tuple(
+            Rollout(
+                fold["direction"],
+                fold["label"],
+                np.array(fold["fit"], dtype=bool),
+                np.array(fold["test"], dtype=bool),
+                reach[i],
+            )
+            for i, fold in enumerate(document["folds"])
+        ),
+        data=pd.DataFrame(document["data"]),
+        base=pd.DataFrame(document["base"]),
+        findings=tuple(Finding(**item) for item in document["findings"]),
+        provenance=document["provenance"],
+        skipped=document.get("skipped", {}),
+    )

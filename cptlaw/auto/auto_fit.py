@@ -1,0 +1,417 @@
+"""Several laws fitted to the losses of one eval, and their average, which forecasts and plans like one fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import special
+
+from cptlaw.auto.common_rollouts import Rollout, directions
+from cptlaw.auto.quick_doubt import parameter_doubt
+from cptlaw.auto.quick_doubt import scatter as one_measurement
+from cptlaw.auto.weights import Scores
+from cptlaw.checking.distance import outside
+from cptlaw.checking.extrapolation import extrapolation
+from cptlaw.errors import CptlawError
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.fitted_law import Fit
+from cptlaw.laws.base import Role
+from cptlaw.laws.calculus import Array
+from cptlaw.result import Line, Result, Table
+from cptlaw.runs.points import as_points
+from cptlaw.schedules import Schedule, read_schedules
+from cptlaw.solving.student import t_quantile
+from cptlaw.uncertainty.answers import ForecastFrame
+from cptlaw.uncertainty.intervals import absurd
+from cptlaw.units import parse_probability
+
+ABSURD = 14.0  # nats per token; a uniform guess among a million tokens has 13.8
+LEAST_WEIGHT = 0.01  # of a law at a point, below which its doubt is not computed
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One law of an average.
+
+    Attributes
+    ----------
+    fit
+        The law, fitted.
+    weight
+        What it counts where nothing is extrapolated; at a point, rollouts that go its way count more.
+    error
+        Its root mean square log error over the common rollouts; nan where none could be fitted.
+    """
+
+    fit: Fit
+    weight: float
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class AutoLaw:
+    """What an average of laws says of itself where one law is expected.
+
+    Attributes
+    ----------
+    inputs
+        Columns that any of the laws reads.
+    needs_schedules
+        Whether all of them read learning-rate schedules.
+    decreasing
+        Inputs in which all of them never rise.
+    """
+
+    inputs: tuple[str, ...]
+    needs_schedules: bool
+    decreasing: tuple[str, ...]
+    signed_inputs: tuple[str, ...] = ()
+    diverges_at_zero: tuple[str, ...] = ()
+    name: str = "auto"
+    spec: str = "auto"
+    version: int = 1
+    on_base_models: bool = False
+    equation: str = "the average of several laws, weighted by rollouts"
+    units: Mapping[str, float] = field(default_factory=lambda: {"n_params": 1.0, "tokens": 1.0})
+    amplitudes: tuple[str, ...] = ()
+    shapes: Mapping[str, Any] = field(default_factory=dict)
+
+    def inputs_of(self, frame: pd.DataFrame, known: Any) -> pd.DataFrame:
+        """Return the rows as they are; every law completes its own."""
+        return frame
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class AutoFit(Result):
+    """Laws that were fitted on the same rows, averaged by what they forecast in common rollouts.
+
+    Attributes
+    ----------
+    on, role
+        The eval that was fitted and its role.
+    members
+        The laws, the heaviest first.
+    scores
+        How they did in the common rollouts, in the order of `members`.
+    folds
+        The common rollouts.
+    data
+        The common rows: run, inputs in raw units, loss; base models are not among them.
+    base
+        Measured losses of base models on this eval: n_params, ptpp, loss.
+    findings
+        What was left out and why, and what stands against the forecasts.
+    provenance
+        Where the data came from: file, fingerprint, filter, kind of parameter count.
+    skipped
+        Laws that could not be fitted, with the reason.
+    """
+
+    on: str
+    role: Role
+    members: tuple[Member, ...]
+    scores: Scores
+    folds: tuple[Rollout, ...]
+    data: pd.DataFrame
+    base: pd.DataFrame
+    findings: tuple[Finding, ...]
+    provenance: Mapping[str, Any]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    _cache: dict[Any, Any] = field(default_factory=dict)
+
+    # -- what is the same as for one law ---------------------------------------------------------------------------
+
+    @property
+    def law(self) -> AutoLaw:
+        """What stands where one law is expected."""
+        laws = [member.fit.law for member in self.members]
+        return AutoLaw(
+            inputs=tuple(dict.fromkeys(name for law in laws for name in law.inputs)),
+            needs_schedules=all(law.needs_schedules for law in laws),
+            decreasing=tuple(name for name in laws[0].decreasing if all(name in law.decreasing for law in laws)),
+            signed_inputs=tuple(dict.fromkeys(name for law in laws for name in law.signed_inputs)),
+        )
+
+    @property
+    def fits(self) -> tuple[Fit, ...]:
+        """The fitted laws."""
+        return tuple(member.fit for member in self.members)
+
+    @property
+    def leading(self) -> Fit:
+        """The fit of the heaviest law."""
+        return self.members[0].fit
+
+    @property
+    def n_points(self) -> int:
+        """Rows that all laws were fitted on."""
+        return len(self.data)
+
+    @property
+    def n_runs(self) -> int:
+        """Runs that they belong to."""
+        return int(self.data["run"].nunique())
+
+    @property
+    def n_stretches(self) -> int:
+        """Groups of rows that err independently."""
+        return self.leading.n_stretches
+
+    @property
+    def status(self) -> str:
+        """Whether the searches of all laws with weight converged."""
+        all_did = all(member.fit.status == "converged" for member in self.members if member.weight > LEAST_WEIGHT)
+        return "converged" if all_did else "not converged"
+
+    @property
+    def schedules(self) -> dict[str, Schedule]:
+        """Learning-rate schedules of the fitted runs, for the laws that read them."""
+        return {run: known for fit in self.fits for run, known in fit.schedules.items()}
+
+    def with_schedules(self, schedules: Mapping[str, Schedule] | str | Path) -> AutoFit:
+        """Return the average with more learning-rate schedules, to forecast runs under them."""
+        found = read_schedules(schedules) if isinstance(schedules, str | Path) else schedules
+        members = tuple(
+            replace(member, fit=member.fit.with_schedules(found)) if member.fit.law.needs_schedules else member
+            for member in self.members
+        )
+        return replace(self, members=members, _cache={})
+
+    def completed(self, frame: Any) -> pd.DataFrame:
+        """Return rows as laws read them."""
+        return as_points(frame)
+
+    # -- forecasts -------------------------------------------------------------------------------------------------
+
+    def _readable(self, frame: pd.DataFrame) -> list[pd.DataFrame | None]:
+        """Return the rows as each law reads them; None where a law cannot, as without a schedule."""
+        found: list[pd.DataFrame | None] = []
+        for fit in self.fits:
+            try:
+                rows = fit.completed(frame)
+                fit.law.bind(rows.head(1), fit.role)
+                found.append(rows)
+            except CptlawError:
+                found.append(None)
+        if all(rows is None for rows in found):
+            self.leading.law.bind(self.leading.completed(frame), self.role)  # says what is missing
+        return found
+
+    def weights(self, frame: Any) -> Array:
+        """Return what each law counts at each row, shape (n, members)."""
+        rows = as_points(frame)
+        return self._weights(rows, self._readable(rows))
+
+    def _weights(self, frame: pd.DataFrame, readable: Sequence[pd.DataFrame | None]) -> Array:
+        along = directions(self.data)
+        away = outside(self.data, frame, along)
+        share = self.scores.weights(away) * np.array([rows is not None for rows in readable])
+        for j, (fit, rows) in enumerate(zip(self.fits, readable, strict=True)):
+            if rows is not None:  # at tokens = 0, say, only laws that are finite there count
+                for name in fit.law.diverges_at_zero:
+                    if name in rows.columns:
+                        share[(rows[name] <= 0).to_numpy(), j] = 0.0
+        found: Array = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
+        return found
+
+    def _centres(self, frame: pd.DataFrame) -> tuple[Array, Array, list[pd.DataFrame | None]]:
+        """Return weights and log losses of the laws at each row, (n, members) each, and the rows as each reads them."""
+        readable = self._readable(frame)
+        share = self._weights(frame, readable)
+        centres = np.zeros(share.shape)
+        for j, (fit, rows) in enumerate(zip(self.fits, readable, strict=True)):
+            if rows is not None and share[:, j].any():
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    found = np.log(np.maximum(fit.law.predict(fit.params, rows, fit.role), 1e-300))
+                centres[:, j] = np.where(share[:, j] > 0, found, 0.0)
+        return share, centres, readable
+
+    def predict(self, frame: Any) -> Array:
+        """Return the forecast loss of each row, nats per token, shape (n,): the weighted mean of log losses."""
+        share, centres, _ = self._centres(as_points(frame))
+        found: Array = np.exp(np.sum(share * centres, axis=1))
+        return found
+
+    def doubt(self, frame: Any, coverage: float) -> tuple[Array, Array, Array, Array]:
+        """Return half-widths in log loss at each row, (n,) each: of the forms, the parameters, the distance, the noise.
+
+        Parameters
+        ----------
+        frame
+            Rows with the inputs.
+        coverage
+            Of the central interval.
+        """
+        try:
+            from cptlaw.learned.discrepancy import discrepancy
+        except ImportError:
+            def discrepancy(fit, part, coverages): return np.zeros((1, len(part)))
+        frame = as_points(frame)
+        share, centres, readable = self._centres(frame)
+        mean = np.sum(share * centres, axis=1)
+        normal = float(special.ndtri(0.5 + 0.5 * coverage))
+        forms = normal**2 * np.sum(share * (centres - mean[:, None]) ** 2, axis=1)
+        parameters, distance, scatter = (np.zeros(len(frame)) for _ in range(3))
+        for j, (fit, rows) in enumerate(zip(self.fits, readable, strict=True)):
+            counted = np.flatnonzero(share[:, j] >= LEAST_WEIGHT)
+            if rows is None or not len(counted):
+                continue
+            part, weight = rows.iloc[counted], share[counted, j]
+            spread = t_quantile(coverage, max(fit.n_stretches - 1, 1)) * parameter_doubt(fit, part)
+            parameters[counted] += weight * spread**2
+            distance[counted] += weight * discrepancy(fit, part, [coverage])[0] ** 2
+            scatter[counted] += weight * one_measurement(fit, coverage) ** 2
+        used = np.maximum(np.sum(np.where(share >= LEAST_WEIGHT, share, 0.0), axis=1), 1e-12)
+        return np.sqrt(forms), np.sqrt(parameters / used), np.sqrt(distance / used), np.sqrt(scatter / used)
+
+    def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+        """Return quantiles of the log loss, shape (n, probabilities).
+
+        Parameters
+        ----------
+        frame
+            Rows with the inputs.
+        probabilities
+            Between 0 and 1.
+        measured
+            Of a measured loss; without, of the loss itself.
+        """
+        rows = as_points(frame)
+        asked = np.asarray(probabilities, dtype=float)
+        centre = np.log(self.predict(rows))
+        found = np.repeat(centre[:, None], len(asked), axis=1)
+        for coverage in sorted({round(abs(2.0 * float(one) - 1.0), 12) for one in asked} - {0.0}):
+            *of_loss, noise = self.doubt(rows, coverage)
+            half = np.sqrt(sum(part**2 for part in of_loss) + (noise**2 if measured else 0.0))
+            for j in np.flatnonzero(np.isclose(np.abs(2.0 * asked - 1.0), coverage, atol=1e-11)):
+                found[:, j] = centre + np.sign(asked[j] - 0.5) * half
+        return found
+
+    def forecast(self, frame: Any, interval: float | str | None = 0.9) -> ForecastFrame:
+        """Return the rows of `frame` with loss, lo, hi and findings.
+
+        Parameters
+        ----------
+        frame
+            Rows with the inputs, raw units; whatever `cptlaw.runs.points.as_points` reads.
+        interval
+            Probability that a measured loss lies between lo and hi. It covers how far the laws lie apart, the doubt
+            about their parameters, what laws of this kind err by so far outside their data, and the noise. ``None``
+            leaves the two columns out.
+        """
+        if interval is not None:
+            interval = parse_probability(interval, "interval (--interval)")
+        rows = as_points(frame)
+        out = rows.copy()
+        out["loss"] = self.predict(rows)
+        if interval is not None:
+            ends = self.log_quantiles(rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval])
+            out["lo"], out["hi"] = np.exp(ends[:, 0]), np.exp(ends[:, 1])
+        found = []
+        for place in range(len(rows)):
+            notes = list(extrapolation(self.law, self.data, rows.iloc[place]))  # type: ignore[arg-type]
+            loss = float(out["loss"].iloc[place])
+            found.append(by_severity([absurd(loss), *notes] if loss > ABSURD else notes))
+        out["findings"] = pd.Series(found, index=out.index, dtype=object)
+        return ForecastFrame.of(out, interval, {f"auto on {self.on}": self.interval_method})
+
+    @property
+    def interval_method(self) -> str:
+        """Where the intervals of forecasts come from, in words."""
+        return (
+            "the spread between the laws, the doubt about their parameters, what laws err by outside their data as "
+            "learned from other studies, and the noise of one measurement"
+        )
+
+    def residuals(self) -> Array:
+        """Return log(predicted) - log(observed) of the common rows, shape (n_points,)."""
+        found: Array = np.log(self.predict(self.data)) - np.log(self.data["loss"].to_numpy(dtype=float))
+        return found
+
+    @property
+    def tested(self) -> NDArray[np.bool_]:
+        """Which of the common rollouts count, (folds,)."""
+        return np.ones(len(self.folds), dtype=bool)
+
+    # -- the answer ------------------------------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """What was averaged."""
+        return f"auto on {self.on}{'' if self.on == self.role else f' ({self.role})'}: {len(self.members)} laws"
+
+    @property
+    def lines(self) -> list[Line]:
+        """In three lines: which laws, why with these weights, on what."""
+        heavy = [member for member in self.members if member.weight >= 0.05] or list(self.members[:1])
+        used = ", ".join(f"{_called(member.fit)} {member.weight:.2f}" for member in heavy)
+        light = len(self.members) - len(heavy)
+        missed = 100 * float(np.sqrt(np.mean(self.residuals() ** 2)))
+        return [
+            ("laws", used + (f"; {light} more below .05" if light else "")),
+            ("weights", self.why),
+            ("data", f"{self.n_points} points of {self.n_runs} runs, missed by {missed:.3g}% (root mean square)"),
+        ]
+
+    @property
+    def why(self) -> str:
+        """What the weights rest on."""
+        if not self.folds:
+            return "as usual, for no rollout within these rows can be fitted"
+        along = list(dict.fromkeys(fold.direction for fold in self.folds))
+        return (
+            f"by {len(self.folds)} rollouts along {', '.join(along)}, up to "
+            f"{float(np.exp(np.abs(np.array([fold.reach for fold in self.folds])).max())):.2g}-fold beyond what they "
+            f"fit; at a point, those that go its way count more"
+        )
+
+    @property
+    def tables(self) -> list[Table]:
+        """All laws with their weights and what they err by in the common rollouts."""
+        rows = tuple(
+            (_called(member.fit), f"{member.weight:.3f}", f"{member.error:.2%}" if np.isfinite(member.error) else "-")
+            for member in self.members
+        )
+        return [Table(("law", "weight", "error in rollouts"), rows)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the promised JSON keys."""
+        return {
+            "law": "auto",
+            "on": self.on,
+            "members": [
+                {
+                    "law": member.fit.law.spec,
+                    "tied": [list(group) for group in member.fit.options.restraint.tied],
+                    "weight": member.weight,
+                    "error": member.error if np.isfinite(member.error) else None,
+                    "params": member.fit.params,
+                    "units": member.fit.units,
+                }
+                for member in self.members
+            ],
+            "rollouts": [{"direction": fold.direction, "label": fold.label} for fold in self.folds],
+            "skipped": dict(self.skipped),
+            "n_points": self.n_points,
+            "n_runs": self.n_runs,
+            "status": self.status,
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
+    def save(self, path: str | Path, force: bool = False) -> Path:
+        """Write the average to one JSON file for `load_fit`, whole or not at all."""
+        from cptlaw.auto.auto_file import save
+
+        return save(self, path, force)
+
+
+def _called(fit: Fit) -> str:
+    """Return a law's spec with its ties."""
+    ties = "".join(f", {'='.join(group)}" for group in fit.options.restraint.tied)
+    return f"{fit.law.spec}{ties}"

@@ -1,0 +1,91 @@
+"""The laws that the columns at hand allow, each with its restraint and what it counts before any rollout is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cptlaw.auto.rows import Chosen, levels
+from cptlaw.laws import Law, law
+from cptlaw.laws.base import Role
+from cptlaw.solving.restraint import Prior, Restraint
+
+# What forms count before rollouts are seen. Chosen by leaving whole studies out (docs/bench.md): exponents that are not
+# tied, and the law without an irreducible loss, are behind on most tables and must be shown to be ahead.
+TIED, UNTIED, KAPLAN = 1.0, 0.15, 0.02
+BENDS = (1, 1.5, 2, 3)
+SHARED = {1: 1.0, 2: 0.15}  # by the bend
+PTPP_FORMS, MIX_ONLY, SCHEDULED = 0.15, 0.1, 1.0
+EXPONENTS = ("alpha", "beta", "eta", "gamma", "g3", "alpha_N", "alpha_D")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A law with its restraint.
+
+    Parameters
+    ----------
+    law
+        The law.
+    tied
+        Parameters that share a value.
+    share
+        What it counts before rollouts are seen, beside the other candidates.
+    """
+
+    law: Law
+    tied: tuple[tuple[str, ...], ...] = ()
+    share: float = 1.0
+
+    def restraint(self, reading: Law, role: Role, fixed: dict[str, float]) -> Restraint:
+        """Return ties, pinned values and weak priors on everything else, for the form of the law that reads the rows."""
+        followers = {name for group in self.tied for name in group[1:]}
+        priors = {
+            name: prior
+            for name, prior in weak_priors(reading, role).items()
+            if name not in followers and name not in fixed and name not in reading.derived
+        }
+        known = {name: value for name, value in fixed.items() if name in reading.parameters}
+        return Restraint(fixed=known, tied=self.tied, priors=priors)
+
+
+def weak_priors(chosen: Law, role: Role) -> dict[str, Prior]:
+    """Return a weak prior for every parameter of which something is known."""
+    found = {name: Prior(*moments) for name, moments in chosen.usual_of(role).items()}
+    if "E" in chosen.amplitudes:
+        found.setdefault("E", Prior(0.65, 0.3, "share"))
+        for name in chosen.amplitudes:
+            if name != "E":
+                found.setdefault(str(name), Prior(0.1, 1.2, "share"))
+        for name in EXPONENTS:
+            if name in chosen.shapes:
+                found.setdefault(name, Prior(0.3, 0.5, "log"))
+    return found
+
+
+def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candidate]:
+    """Yield the candidates for these rows, the one to prefer first."""
+    frame = rows.frame
+    if not rows.is_cpt:
+        tied = (("alpha", "beta"),)
+        for bend in BENDS:
+            yield Candidate(law("chinchilla", bend=bend), tied, TIED)
+        for bend in BENDS:
+            yield Candidate(law("chinchilla", bend=bend), (), UNTIED)
+        yield Candidate(law("kaplan"), (), KAPLAN)
+        return
+    if role == "other":  # whose share of the mix it is in is not known
+        yield Candidate(law("ptpp-blind"), (), 1.0)
+    else:
+        for bend, share in SHARED.items():
+            yield Candidate(law("shared-tokens", bend=bend), (), share)
+    mixes = levels(frame, "replay")
+    if levels(frame, "ptpp") > 1 and mixes > 1:
+        for name in ("ptpp-gated-floor", "ptpp-gate", "ptpp-floor"):
+            yield Candidate(law(name), (), PTPP_FORMS)
+    elif mixes > 1:
+        for name in ("dcpt-l3", "ptpp-blind"):
+            yield Candidate(law(name), (), MIX_ONLY)
+    if has_schedules and role != "other":
+        joint = levels(frame, "n_params") > 1
+        yield Candidate(law("cpt-dynamics-joint" if joint else "cpt-dynamics-replay"), (), SCHEDULED)

@@ -1,0 +1,124 @@
+"""Rollouts that all candidates share: fit the lower levels of one direction, forecast the higher ones.
+
+All rollouts of a fit are descended side by side, as one problem with rows weighted 0 or 1 and started at the fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cptlaw.checking.distance import Direction, directions_of, outside, scaled
+from cptlaw.fitting.fitted_law import Fit
+from cptlaw.laws.calculus import Array
+from cptlaw.solving import newton
+from cptlaw.solving.objective import Objective
+
+SHARES = (0.4, 0.6, 0.8)  # of the rows that a rollout fits, as far as levels allow
+SAME_LEVEL = 0.05  # e-folds: tokens are rounded to whole batches
+LEAST_ROWS = 5
+MOST_ROWS = 250  # of a fit whose rollouts are descended
+STEPS, TOLERANCE = 40, 1e-5
+WITHIN_RUNS = ("tokens",)  # directions in which a run itself goes on
+ALONG = ("n_params", "tokens", "tokens_per_param", "flops", "ptpp", "pretraining_tokens")
+NEEDS_TWO_LEVELS = ("n_params", "ptpp")  # a law fitted at one budget says nothing about budgets
+NOISE = 0.003  # log error below which forecasts are equally good
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """One cut of the rows.
+
+    Attributes
+    ----------
+    direction, label
+        Along what, and above which level.
+    fit, test
+        Masks of the rows, (n,).
+    reach
+        Mean e-folds by which the forecast rows lie outside the fitted ones, by direction, (directions,).
+    """
+
+    direction: str
+    label: str
+    fit: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+    reach: Array
+
+
+def directions(frame: pd.DataFrame) -> tuple[Direction, ...]:
+    """Return the directions that rows span, and in which a point may lie outside them."""
+    known = [name for name in ("n_params", "tokens", "ptpp", "replay", "lr_peak") if name in frame.columns]
+    adapted = frame[frame["tokens"] != 0]
+    return directions_of(name for name in known if adapted[name].notna().all())
+
+
+def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]:
+    """Cut the rows into lower and higher levels along each direction in which people extrapolate."""
+    found: list[Rollout] = []
+    adapted = (frame["tokens"] > 0).to_numpy()
+    run = frame["run"].astype(str).to_numpy()
+    for direction in along:
+        if direction.name not in ALONG:
+            continue
+        level = scaled(frame[adapted], frame, direction)
+        if direction.name not in WITHIN_RUNS:  # whole runs: the level of a run is its highest
+            level = pd.Series(level).groupby(run).transform("max").to_numpy(dtype=float)
+        edges = np.unique(level[adapted])
+        edges = edges[np.append(True, np.diff(edges) > SAME_LEVEL)]
+        code = np.searchsorted(edges, level + 1e-9, side="right") - 1
+        lowest = 1 if direction.name in NEEDS_TWO_LEVELS else 0
+        lasts = range(lowest, len(edges) - 1)
+        below = {last: float(np.mean(code[adapted] <= last)) for last in lasts}
+        for last in dict.fromkeys(min(below, key=lambda one: abs(below[one] - share)) for share in SHARES if below):
+            fit = code <= last
+            test = ~fit & adapted
+            if (fit & adapted).sum() < LEAST_ROWS or any(np.array_equal(fit, other.fit) for other in found):
+                continue
+            reach = outside(frame[fit & adapted], frame[test], along).mean(axis=0)
+            label = f"{direction.words} above {np.exp(edges[last]):.3g}"
+            found.append(Rollout(direction.name, label, np.asarray(fit), np.asarray(test), reach))
+    return found
+
+
+def rolled(fit: Fit, place: NDArray[np.int_], folds: list[Rollout]) -> Array:
+    """Return the root mean square log error of a law in each rollout, (folds,); nan where it cannot be fitted.
+
+    Parameters
+    ----------
+    fit
+        The law fitted to all its rows.
+    place
+        Where each fitted row stands in the common rows, (n_points,).
+    folds
+        The rollouts, in terms of the common rows.
+    """
+    problem, optimum = fit.problem(), fit.optima[:1]
+    if problem.n > MOST_ROWS:
+        rows = np.unique(np.linspace(0, problem.n - 1, MOST_ROWS).round().astype(int))
+        whole, problem, place = problem, problem.taking(rows), place[rows]
+        optimum = optimum.copy()
+        shapes = optimum[:, problem.k :]
+        optimum[:, : problem.k] *= problem.scales(shapes) / whole.scales(shapes)
+    masks = np.array([fold.fit[place] for fold in folds], dtype=float)
+    free = problem.size - len([name for name in problem.free if name in fit.options.restraint.priors])
+    usable = masks.sum(axis=1) >= max(free + 1, LEAST_ROWS)
+    errors = np.full(len(folds), np.nan)
+    if not usable.any():
+        return errors
+    goal = Objective(problem, fit.options.delta, weights=masks[usable], penalty=fit.penalty(problem))
+    start = np.repeat(optimum, int(usable.sum()), axis=0)
+    found = newton.descend(goal, start[:, : problem.k], start[:, problem.k :], STEPS, TOLERANCE)
+    params = problem.parameters(found.c, found.z)
+    named = {name: params[:, [i]] for i, name in enumerate(problem.law.parameters)}
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        losses = problem.law.evaluate(problem.law.fitted(named), problem.x)
+    log_error = np.log(np.maximum(np.broadcast_to(losses, (len(params), problem.n)), 1e-300)) - problem.log_loss
+    for i, row in zip(np.flatnonzero(usable), log_error, strict=True):
+        test = folds[i].test[place]
+        if test.any() and np.isfinite(row[test]).all():
+            errors[i] = float(np.sqrt(np.mean(row[test] ** 2)))
+    return errors

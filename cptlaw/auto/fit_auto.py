@@ -1,0 +1,187 @@
+"""Fit every law that the columns allow on the same rows, and weigh them by common rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.auto.auto_fit import AutoFit, Member
+from cptlaw.auto.candidates import Candidate, candidates
+from cptlaw.auto.common_rollouts import Rollout, directions, rolled, rollouts
+from cptlaw.auto.rows import Chosen, choose_rows, levels
+from cptlaw.auto.weights import Scores
+from cptlaw.errors import CptlawError, FitError, UsageError
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.fit_law import with_source
+from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.options import Options
+from cptlaw.laws.calculus import Array
+from cptlaw.runs import Runs
+from cptlaw.schedules import Schedule
+from cptlaw.solving.training_rows import training_rows
+
+STARTS = 4  # of each law: with a prior on every parameter, searches agree
+MANY_ROWS = 400  # from which fewer starts do
+INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain")
+
+Schedules = Mapping[str, Schedule] | str | Path
+
+
+def fit_auto(
+    table: Runs, on: str, where: str | None = None, *, seed: int = 0, schedules: Schedules | None = None
+) -> AutoFit:
+    """Fit every law that the columns allow to the losses of one eval, and average them by common rollouts.
+
+    Parameters
+    ----------
+    table
+        The runs.
+    on
+        The eval: its name, or ``source`` or ``target``.
+    where
+        Filter of rows.
+    seed
+        Seed of the starting points.
+    schedules
+        Learning-rate schedules by run, or a file of them, with which laws of loss curves join.
+
+    Raises
+    ------
+    FitError
+        If no law can be fitted; the reasons of all are given.
+    """
+    rows = choose_rows(table, on, where)
+    frame = rows.frame
+    name = str(frame["eval"].iloc[0])
+    role = table.role(name)
+    paired = _with_source_rows(table, rows, where)
+    place = pd.Series(np.arange(len(frame)), index=frame.index)
+    fits: list[tuple[Candidate, Fit, Array]] = []
+    skipped: dict[str, str] = {}
+    provenance = {
+        "source": str(table.path) if table.path else None,
+        "fingerprint": table.fingerprint,
+        "where": where,
+        "n_params_kind": table.n_params_kind,
+    }
+    base = table.base_losses(name)
+    for candidate in candidates(rows, role, schedules is not None):
+        try:
+            needed = schedules if candidate.law.needs_schedules else None
+            training, shift = with_source(training_rows(candidate.law, paired, name, None, needed), paired, None, seed)
+            at = place.reindex(training.frame.index)
+            if at.isna().any():
+                raise FitError("it reads rows that the others do not.")
+            options = Options.build(
+                training.law,
+                starts=STARTS if len(frame) <= MANY_ROWS else STARTS // 2,
+                seed=seed,
+                restraint=candidate.restraint(training.law, role, dict(shift)),
+            )
+            fitted = fit_rows(training, options, base=base, provenance=provenance)
+            fits.append((candidate, fitted, at.to_numpy(dtype=int)))
+        except (CptlawError, np.linalg.LinAlgError) as error:
+            skipped[candidate.law.spec] = str(error)
+    if not fits:
+        raise FitError(
+            f"no law can be fitted to the {len(frame)} rows of {name!r}: "
+            + " | ".join(f"{law}: {reason}" for law, reason in skipped.items())
+        )
+    return _averaged(rows, fits, skipped, table, name, provenance)
+
+
+def _averaged(
+    rows: Chosen,
+    fits: list[tuple[Candidate, Fit, Array]],
+    skipped: dict[str, str],
+    table: Runs,
+    name: str,
+    provenance: Mapping[str, Any],
+) -> AutoFit:
+    frame = rows.frame
+    adapted = frame[frame["tokens"] > 0]
+    along = directions(adapted)
+    folds = rollouts(frame, along)
+    errors = np.array([rolled(fit, place, folds) for _, fit, place in fits]).reshape(len(fits), len(folds))
+    # A rollout says which law is ahead only where all were in it; one that few can join is left out, not they.
+    joined = np.isfinite(errors)
+    common = joined.all(axis=0)
+    if not common.any() and len(folds):
+        best = joined.sum(axis=1).max()
+        kept = joined.sum(axis=1) == best if best else np.ones(len(fits), dtype=bool)
+        for (_, fit, _), stays in zip(fits, kept, strict=True):
+            if not stays:
+                skipped[fit.law.spec] = "no rollout of these rows can be fitted with so many parameters."
+        fits = [one for one, stays in zip(fits, kept, strict=True) if stays]
+        errors = errors[kept]
+        common = np.isfinite(errors).all(axis=0)
+    folds, errors = [fold for fold, stays in zip(folds, common, strict=True) if stays], errors[:, common]
+    reach = np.array([fold.reach for fold in folds]).reshape(len(folds), len(along))
+    scores = Scores(np.array([candidate.share for candidate, _, _ in fits]), errors, reach)
+    weight = scores.weights(np.zeros((1, len(along))))[0]
+    order = np.argsort(-weight, kind="stable")
+    scores = Scores(scores.share[order], scores.error[order], scores.reach)
+    mean = np.exp(np.log(np.maximum(errors, 1e-12)).mean(axis=1)) if len(folds) else np.full(len(fits), np.nan)
+    members = tuple(Member(fits[i][1], float(weight[i]), float(mean[i])) for i in order)
+    kept_columns = ["run", *(one for one in INPUTS if one in adapted.columns), "loss"]
+    return AutoFit(
+        on=name,
+        role=table.role(name),
+        members=members,
+        scores=scores,
+        folds=tuple(folds),
+        data=adapted[kept_columns].reset_index(drop=True),
+        base=table.base_losses(name),
+        findings=by_severity([*rows.findings, *_design(rows, adapted, folds)]),
+        provenance=provenance,
+        skipped=skipped,
+    )
+
+
+def _design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list[Finding]:
+    """Say what the rows cannot tell, whatever the law."""
+    found = []
+    along = {fold.direction for fold in folds}
+    if rows.is_cpt and levels(adapted, "ptpp") == 2 and not along & {"ptpp", "pretraining_tokens"}:
+        found.append(
+            Finding(
+                "warning",
+                "two-budgets",
+                "two pre-training budgets: no rollout over budgets exists, so the laws are weighed by what they count "
+                "usually and by rollouts over " + (", ".join(sorted(along)) or "nothing") + ".",
+                "Runs at a third budget would tell how losses go on with the budget.",
+            )
+        )
+    for name in ("n_params", "ptpp"):
+        if levels(adapted, name) == 1:
+            found.append(
+                Finding(
+                    "info",
+                    "one-level",
+                    f"all rows have one {name}, {float(adapted[name].iloc[0]):g}: what it changes joins the constant, "
+                    "and forecasts elsewhere rest on priors.",
+                    f"Runs at another {name} would tell.",
+                )
+            )
+    return found
+
+
+def _with_source_rows(table: Runs, rows: Chosen, where: str | None) -> Runs:
+    """Return the chosen rows together with those of the source eval, chosen in the same way."""
+    kept = set(rows.frame.index)
+    own = str(rows.frame["eval"].iloc[0])
+    if table.role(own) == "target":
+        source = next((one for one in table.evals if table.role(one) == "source"), None)
+        if source is not None:
+            try:
+                kept |= set(choose_rows(table, source, where).frame.index)
+            except UsageError:  # the filter names the eval, or leaves none of its rows
+                pass
+    frame = table.frame[table.frame.index.isin(list(kept))]
+    return replace(table, frame=frame.assign(eval=frame["eval"].cat.remove_unused_categories()))

@@ -1,0 +1,67 @@
+"""The doubt about one law of an average, without a walk along its profile: its curvature at the optimum.
+
+Every parameter of a law in an average has a prior, so that the objective is close to a parabola around its optimum, and
+what a form errs by outside the data (`cptlaw.uncertainty.discrepancy`) outweighs the rest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.fitting.fitted_law import Fit
+from cptlaw.laws.calculus import Array
+from cptlaw.solving.huber import noise_variance
+from cptlaw.solving.identifiability import jacobian
+from cptlaw.solving.objective import Objective
+from cptlaw.solving.student import t_quantile
+from cptlaw.uncertainty.profile import design_effects_along, noise
+
+FLAT = 1e-9  # of the largest curvature, below which a direction counts as this flat
+
+
+def parameter_doubt(fit: Fit, frame: pd.DataFrame) -> Array:
+    """Return the standard deviation of the fitted log loss at each row, (n,).
+
+    Parameters
+    ----------
+    fit
+        The fit.
+    frame
+        Rows with the law's inputs, completed.
+    """
+    problem = fit.problem()
+    if not problem.size:
+        return np.zeros(len(frame))
+    k, start = problem.k, fit.optima[0]
+    at = fit.law.bind(frame, fit.role)
+    gradients = jacobian(problem, start[:k], start[k:], at=at)
+    if "curvature" not in fit._cache:
+        goal = Objective(problem, fit.options.delta, penalty=fit.penalty(problem))
+        fit._cache["curvature"] = goal.evaluate(start[None])["hessian"][0]
+    curvature = fit._cache["curvature"]
+    # Coordinates differ in size by orders of magnitude; the inverse is taken of the scaled matrix.
+    scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(curvature)), 1e-300))
+    values, vectors = np.linalg.eigh(curvature * scale[:, None] * scale[None, :])
+    values = np.maximum(np.abs(values), FLAT * np.abs(values).max())
+    moved = (gradients * scale) @ vectors
+    variance = 2.0 * noise(fit).rise * np.sum(moved**2 / values, axis=1)
+    # Points that err together count at most as one; along directions that only priors know the jackknife says more.
+    effects = np.minimum(design_effects_along(fit, problem, gradients), rows_per_base_model(fit))
+    found: Array = np.sqrt(variance * effects)
+    return found
+
+
+def rows_per_base_model(fit: Fit) -> float:
+    """Return how many fitted rows share a base model on average; a run where budgets are not known."""
+    keys = [name for name in ("n_params", "ptpp") if name in fit.data.columns]
+    groups = fit.data.groupby(keys).ngroups if "ptpp" in keys else int(fit.data["run"].nunique())
+    return max(1.0, fit.n_points / max(groups, 1))
+
+
+def scatter(fit: Fit, coverage: float) -> float:
+    """Return the half-width in log loss that the noise of one measurement has, by the residuals of adapted rows."""
+    residual = fit.residuals()
+    adapted = (fit.data["tokens"] > 0).to_numpy() if "tokens" in fit.data.columns else np.ones(len(residual), bool)
+    freedom = max(float(adapted.sum()) - fit.rank, 1.0)
+    return t_quantile(coverage, freedom) * float(np.sqrt(noise_variance(residual[adapted], freedom)))

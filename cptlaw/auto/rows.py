@@ -1,0 +1,100 @@
+"""Which rows of a table all candidates are fitted on, by stated rules; what is left out is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.findings import Finding
+from cptlaw.runs import Runs
+from cptlaw.units import format_quantity
+
+# Warm-up of the rate, and the jump of losses that it brings, are no part of any law without schedules: the points in
+# the first eighth of a run are left out. A little less than an eighth, for tokens are rounded to whole batches.
+TRANSIENT = 0.115
+CPT_COLUMNS = ("replay", "ptpp")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The rows of one eval that are fitted.
+
+    Attributes
+    ----------
+    runs
+        The rows, those of the base models among them.
+    is_cpt
+        Whether they are of continual pre-training, and not of models from scratch.
+    findings
+        What was left out, and why.
+    """
+
+    runs: Runs
+    is_cpt: bool
+    findings: tuple[Finding, ...]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The rows as a frame, as laws without options of their own read them."""
+        return self.runs.frame
+
+
+def choose_rows(table: Runs, on: str, where: str | None) -> Chosen:
+    """Select the rows of one eval on which all candidates are fitted.
+
+    Rows of base models (tokens = 0) stay. Of CPT runs, the first eighth of each is left out, and where runs have
+    several schedules, all but the one that most runs have.
+    """
+    rows = table.on(on)
+    rows = rows if where is None else rows.where(where)
+    frame = rows.frame
+    is_cpt = any(name in frame.columns and frame[name].notna().any() for name in CPT_COLUMNS)
+    if not is_cpt or "tokens" not in frame.columns:
+        return Chosen(rows, False, ())
+    found: list[Finding] = []
+    adapted = (frame["tokens"] > 0).to_numpy()
+    kept = np.ones(len(frame), dtype=bool)
+    if "lr_schedule" in frame.columns:
+        runs_of = frame[adapted].groupby("lr_schedule")["run"].nunique().sort_values(kind="stable")
+        if len(runs_of) > 1:
+            main = runs_of.index[-1]
+            kept &= ~adapted | (frame["lr_schedule"] == main).to_numpy()
+            found.append(
+                Finding(
+                    "info",
+                    "main-schedule",
+                    f"{int((~kept).sum())} rows under other schedules than {main!r}, which most runs have, are left "
+                    "out: laws without schedules cannot tell them apart.",
+                    "Give the schedules (--schedules F), so that a law that reads them joins; or choose with --where.",
+                )
+            )
+    run = frame["run"].astype(str)
+    last = frame["tokens"].where(kept).groupby(run).transform("max")
+    early = adapted & kept & (frame["tokens"] < TRANSIENT * last).to_numpy()
+    if early.any():
+        kept &= ~early
+        found.append(
+            Finding(
+                "info",
+                "transient",
+                f"{int(early.sum())} points in the first eighth of their runs are left out: the rate is still warming "
+                "up there, or the loss jumps from its raising.",
+                "To forecast so early a point, name a law (--law).",
+            )
+        )
+    return Chosen(replace(rows, frame=frame[kept]), True, tuple(found))
+
+
+def levels(frame: pd.DataFrame, name: str) -> int:
+    """Return how many levels a column has among adapted rows; 0 where it is not there."""
+    if name not in frame.columns:
+        return 0
+    values = frame.loc[frame["tokens"] != 0, name] if "tokens" in frame.columns else frame[name]
+    return int(values.nunique())
+
+
+def show_range(frame: pd.DataFrame, name: str) -> str:
+    """Return the range of a column in words."""
+    return f"{format_quantity(float(frame[name].min()))} to {format_quantity(float(frame[name].max()))}"

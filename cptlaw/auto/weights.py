@@ -1,0 +1,60 @@
+"""What each law counts at a point: by rollouts that go the same way as the forecast.
+
+Forms that differ in one direction agree in another: the additive law is behind over tokens per parameter and ahead over
+size. So a rollout counts the more, the closer its direction is to that of the point asked for, and the farther it goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cptlaw.auto.common_rollouts import NOISE
+from cptlaw.laws.calculus import Array
+
+# Chosen by leaving whole studies out; the errors hardly move with them (docs/bench.md).
+SHARPNESS = 4.0  # weights go as a power of the error in rollouts
+POWER = 4.0  # of the cosine between the directions of rollout and point
+ANYWAY = 0.02  # what a rollout counts that goes another way
+NEAR = 0.3  # e-folds outside the data below which all rollouts count alike
+EVIDENCE = 1.0  # rollouts that would have to be seen for half of the sharpness
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """How the laws did in the common rollouts.
+
+    Attributes
+    ----------
+    share
+        What each law counts before rollouts are seen, (laws,).
+    error
+        Root mean square log error, (laws, rollouts).
+    reach
+        Mean e-folds by which the rows that a rollout forecasts lie outside those that it fits, (rollouts, directions).
+    """
+
+    share: Array
+    error: Array
+    reach: Array
+
+    def weights(self, outside: Array) -> Array:
+        """Return the weights at points, (points, laws), given their e-folds outside the data, (points, directions)."""
+        count = len(outside)
+        if not self.error.shape[1]:
+            return np.tile(self.share / self.share.sum(), (count, 1))
+        score = np.log(np.hypot(self.error, NOISE))
+        length = np.linalg.norm(self.reach, axis=1)
+        away = np.linalg.norm(outside, axis=1)
+        cosine = outside @ self.reach.T / np.maximum(away[:, None] * length, 1e-12)
+        far = (away / (away + NEAR))[:, None]
+        counts = length * (far * np.maximum(cosine, 0.0) ** POWER + (1.0 - far) + ANYWAY) + 1e-12
+        total = counts.sum(axis=1)
+        seen = total / counts.max(axis=1)  # rollouts that count as much as the one that counts most
+        mean = counts @ score.T / total[:, None]
+        sharpness = SHARPNESS * seen / (seen + EVIDENCE)
+        log_weight = np.log(self.share) - sharpness[:, None] * (mean - mean.min(axis=1, keepdims=True))
+        weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
+        found: Array = weight / weight.sum(axis=1, keepdims=True)
+        return found
