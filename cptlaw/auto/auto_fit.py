@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from cptlaw.auto.common_rollouts import Rollout, directions
-from cptlaw.auto.quick_doubt import parameter_doubt
+from cptlaw.auto.quick_doubt import beyond_the_data, parameter_doubt
 from cptlaw.auto.quick_doubt import scatter as one_measurement
 from cptlaw.auto.weights import Scores
 from cptlaw.checking.distance import outside
@@ -248,10 +248,6 @@ class AutoFit(Result):
         coverage
             Of the central interval.
         """
-        try:
-            from cptlaw.learned.discrepancy import discrepancy
-        except ImportError:
-            def discrepancy(fit, part, coverages): return np.zeros((1, len(part)))
         frame = as_points(frame)
         share, centres, readable = self._centres(frame)
         mean = np.sum(share * centres, axis=1)
@@ -265,7 +261,7 @@ class AutoFit(Result):
             part, weight = rows.iloc[counted], share[counted, j]
             spread = t_quantile(coverage, max(fit.n_stretches - 1, 1)) * parameter_doubt(fit, part)
             parameters[counted] += weight * spread**2
-            distance[counted] += weight * discrepancy(fit, part, [coverage])[0] ** 2
+            distance[counted] += weight * beyond_the_data(fit, part, coverage) ** 2
             scatter[counted] += weight * one_measurement(fit, coverage) ** 2
         used = np.maximum(np.sum(np.where(share >= LEAST_WEIGHT, share, 0.0), axis=1), 1e-12)
         return np.sqrt(forms), np.sqrt(parameters / used), np.sqrt(distance / used), np.sqrt(scatter / used)
@@ -319,7 +315,7 @@ class AutoFit(Result):
             loss = float(out["loss"].iloc[place])
             found.append(by_severity([absurd(loss), *notes] if loss > ABSURD else notes))
         out["findings"] = pd.Series(found, index=out.index, dtype=object)
-        return ForecastFrame.of(out, interval, {f"auto on {self.on}": self.interval_method})
+        return ForecastFrame.of(out, interval, [self])
 
     @property
     def interval_method(self) -> str:

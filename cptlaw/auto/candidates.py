@@ -38,7 +38,7 @@ class Candidate:
     share: float = 1.0
 
     def restraint(self, reading: Law, role: Role, fixed: dict[str, float]) -> Restraint:
-        """Return ties, pinned values and weak priors on everything else, for the form of the law that reads the rows."""
+        """Return ties, pinned values and weak priors on the rest, for the form of the law that reads the rows."""
         followers = {name for group in self.tied for name in group[1:]}
         priors = {
             name: prior

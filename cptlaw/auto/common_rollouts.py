@@ -96,6 +96,8 @@ def rolled(fit: Fit, place: NDArray[np.int_], folds: list[Rollout]) -> Array:
     folds
         The rollouts, in terms of the common rows.
     """
+    if not folds:
+        return np.zeros(0)
     problem, optimum = fit.problem(), fit.optima[:1]
     if problem.n > MOST_ROWS:
         rows = np.unique(np.linspace(0, problem.n - 1, MOST_ROWS).round().astype(int))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cptlaw.auto.auto_fit import AutoFit, Member
 from cptlaw.auto.candidates import Candidate, candidates
@@ -21,15 +23,16 @@ from cptlaw.fitting.fit_law import with_source
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.options import Options
-from cptlaw.laws.calculus import Array
 from cptlaw.runs import Runs
 from cptlaw.schedules import Schedule
 from cptlaw.solving.training_rows import training_rows
 
 STARTS = 4  # of each law: with a prior on every parameter, searches agree
+LEAST_RUNS = 3  # fewer cannot say how runs differ
 MANY_ROWS = 400  # from which fewer starts do
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain")
 
+Places = NDArray[np.int_]
 Schedules = Mapping[str, Schedule] | str | Path
 
 
@@ -59,10 +62,16 @@ def fit_auto(
     rows = choose_rows(table, on, where)
     frame = rows.frame
     name = str(frame["eval"].iloc[0])
+    runs = frame.loc[frame["tokens"] != 0, "run"].nunique() if "tokens" in frame.columns else 0
+    if runs < LEAST_RUNS:
+        raise FitError(
+            f"{runs} runs of {name!r} with tokens are too few for law auto, which needs {LEAST_RUNS}: add runs, or "
+            f"name a law with its priors (--law LAW --prior ..)."
+        )
     role = table.role(name)
     paired = _with_source_rows(table, rows, where)
     place = pd.Series(np.arange(len(frame)), index=frame.index)
-    fits: list[tuple[Candidate, Fit, Array]] = []
+    fits: list[tuple[Candidate, Fit, Places]] = []
     skipped: dict[str, str] = {}
     provenance = {
         "source": str(table.path) if table.path else None,
@@ -98,7 +107,7 @@ def fit_auto(
 
 def _averaged(
     rows: Chosen,
-    fits: list[tuple[Candidate, Fit, Array]],
+    fits: list[tuple[Candidate, Fit, Places]],
     skipped: dict[str, str],
     table: Runs,
     name: str,
@@ -148,7 +157,7 @@ def _design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list[F
     """Say what the rows cannot tell, whatever the law."""
     found = []
     along = {fold.direction for fold in folds}
-    if rows.is_cpt and levels(adapted, "ptpp") == 2 and not along & {"ptpp", "pretraining_tokens"}:
+    if rows.is_cpt and levels(adapted, "ptpp") == 2:
         found.append(
             Finding(
                 "warning",
@@ -179,9 +188,7 @@ def _with_source_rows(table: Runs, rows: Chosen, where: str | None) -> Runs:
     if table.role(own) == "target":
         source = next((one for one in table.evals if table.role(one) == "source"), None)
         if source is not None:
-            try:
+            with suppress(UsageError):  # the filter may name the eval, or leave none of its rows
                 kept |= set(choose_rows(table, source, where).frame.index)
-            except UsageError:  # the filter names the eval, or leaves none of its rows
-                pass
     frame = table.frame[table.frame.index.isin(list(kept))]
     return replace(table, frame=frame.assign(eval=frame["eval"].cat.remove_unused_categories()))

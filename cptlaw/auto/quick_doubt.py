@@ -65,3 +65,13 @@ def scatter(fit: Fit, coverage: float) -> float:
     adapted = (fit.data["tokens"] > 0).to_numpy() if "tokens" in fit.data.columns else np.ones(len(residual), bool)
     freedom = max(float(adapted.sum()) - fit.rank, 1.0)
     return t_quantile(coverage, freedom) * float(np.sqrt(noise_variance(residual[adapted], freedom)))
+
+
+def beyond_the_data(fit: Fit, frame: pd.DataFrame, coverage: float) -> Array:
+    """Return the half-width in log loss that the law's form calls for at each row, (n,); zero inside the data."""
+    try:
+        from cptlaw.learned.discrepancy import discrepancy  # type: ignore[import-not-found,unused-ignore]
+    except ModuleNotFoundError:
+        return np.zeros(len(frame))
+    found: Array = discrepancy(fit, frame, [coverage])[0]
+    return found

@@ -93,11 +93,11 @@ def fit(
     as_json: bool,
     **rest: Any,
 ) -> None:
-    """Fit a law to the losses of one eval.
+    """Fit a law, or the average of all that the columns allow, to the losses of one eval.
 
     \b
     Examples:
-      cptlaw fit runs.csv --law dcpt-l3 --on target -o target.json
+      cptlaw fit runs.csv --on target -o target.json
       cptlaw fit runs.csv --law dcpt-l3:monotone=paper --on source --fix alpha=0.34
       cptlaw fit runs.csv --law chinchilla --on c4_val --tie alpha,beta --prior E=1.8:0.1
       cptlaw fit runs.csv --law ptpp-gate --on target --restraint auto -o target.json
@@ -109,7 +109,7 @@ def fit(
     table = options.read_table(runs, rest)
     fitted = cl.fit(law_name, table, on, where, **rest)
     if output:
-        if draws and fitted.n_stretches >= MIN_RUNS:
+        if draws and law_name != "auto" and fitted.n_stretches >= MIN_RUNS:
             fitted.draws(draws)
         fitted.save(output, force)
     following = ["cptlaw", "forecast", output, "--at", _point(fitted)] if output else None

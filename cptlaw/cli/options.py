@@ -98,10 +98,11 @@ rows = several(
 law = click.option(
     "--law",
     "law_name",
-    required=True,
+    default="auto",
+    show_default=True,
     metavar="LAW",
     shell_complete=complete.laws,
-    help="A law; `cptlaw laws` lists them.",
+    help="A law, of which `cptlaw laws` lists all; auto averages those that the columns allow.",
 )
 
 search = several(

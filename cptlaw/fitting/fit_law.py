@@ -10,9 +10,8 @@ from typing import Any
 from cptlaw.errors import CptlawError, UsageError
 from cptlaw.fitting.choose_restraint import choose
 from cptlaw.fitting.fit_rows import fit_rows
-from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.options import Options
-from cptlaw.laws import Law, law
+from cptlaw.laws import law
 from cptlaw.runs import Runs, read_runs
 from cptlaw.schedules import Schedule
 from cptlaw.solving.restraint import Restraint
@@ -90,8 +89,8 @@ def fit(
     if isinstance(law_name, str) and law_name == "auto":
         from cptlaw.auto import fit_auto
 
-        given = {"delta": delta, "starts": starts, "fix": fix, "tie": tie, "bound": bound, "prior": prior}
-        for name, value in given.items():
+        named = {"delta": delta, "starts": starts, "fix": fix, "tie": tie, "bound": bound, "prior": prior}
+        for name, value in named.items():
             if value:
                 raise UsageError(f"{name} (--{name}) is about one law; law auto fits several. Name a law (--law).")
         table = runs if isinstance(runs, Runs) else read_runs(runs)

@@ -177,7 +177,7 @@ def report(
     """
     tell = progress or (lambda part: None)
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    target, source = (fit if fit is None or isinstance(fit, Fit) else load_fit(fit) for fit in (target, source))
+    target, source = (load_fit(fit) if isinstance(fit, str | Path) else fit for fit in (target, source))
     limits = {name: value for name, value in limits.items() if value is not None}
     fits = tuple(fit for fit in (target, source) if fit is not None)
     given = {} if at is None else _point(at)

@@ -14,6 +14,7 @@ from cptlaw.result import Line, Result, Table, plain
 from cptlaw.units import format_percent, format_quantity
 
 if TYPE_CHECKING:
+    from cptlaw.auto.auto_fit import AutoFit
     from cptlaw.fitting.fitted_law import Fit
 
 ORACLE = "ptpp-oracle"  # fitted on the test rows: a bound, and never the best forecast
@@ -181,7 +182,7 @@ class ForecastFrame(AnswerFrame):
 
     _metadata = ["interval", "fits"]
     interval: float | None = None
-    fits: tuple[Fit, ...] = ()
+    fits: tuple[Fit | AutoFit, ...] = ()
 
     @property
     def answer(self) -> Forecast:
@@ -189,7 +190,7 @@ class ForecastFrame(AnswerFrame):
         return Forecast(self)
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, interval: float | None, fits: Iterable[Fit]) -> ForecastFrame:
+    def of(cls, frame: pd.DataFrame, interval: float | None, fits: Iterable[Fit | AutoFit]) -> ForecastFrame:
         """Return forecasts that know the coverage of their intervals and the fits that they come from."""
         found = cls(frame)
         found.interval, found.fits = interval, tuple(fits)

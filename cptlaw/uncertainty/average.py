@@ -70,8 +70,8 @@ def forecast(
     >>> found["law"].tolist()
     ['ptpp-floor', 'ptpp-nearest', 'average']
     """
-    several = [fits] if isinstance(fits, Fit | str | Path) else list(fits)
-    read = [fit if isinstance(fit, Fit) else load_fit(fit) for fit in several]
+    several: list[Any] = list(fits) if isinstance(fits, list | tuple) else [fits]
+    read: list[Any] = [load_fit(fit) if isinstance(fit, str | Path) else fit for fit in several]
     if schedules is not None:
         read = [fit.with_schedules(schedules) if fit.law.needs_schedules else fit for fit in read]
     if interval is not None:
@@ -79,7 +79,7 @@ def forecast(
     frame = as_points(at)
     tables = [fit.forecast(frame, interval).assign(law=fit.law.spec, on=fit.on) for fit in read]
     for on in dict.fromkeys(fit.on for fit in read):
-        of_eval = [fit for fit in read if fit.on == on]
+        of_eval = [fit for fit in read if fit.on == on and isinstance(fit, Fit)]  # an average is not averaged again
         if len(of_eval) > 1:
             tables.append(forecast_average(of_eval, frame, interval, weights).assign(law=AVERAGE, on=on))
     return ForecastFrame.of(pd.concat(tables, ignore_index=True), interval, read)
