@@ -6,12 +6,13 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cptlaw.auto.auto_fit import AutoFit
     from cptlaw.fitting.fitted_law import Fit
 
 DIGITS = 12  # hexadecimal ones of the digest of a run's name: enough to know it again
 
 
-def origin(fit: Fit) -> dict[str, Any]:
+def origin(fit: Fit | AutoFit) -> dict[str, Any]:
     """Return what the fitted rows of a fit can be known by: fingerprint, filter, counts, digests of the runs' names."""
     names = sorted({digest(str(name)) for name in fit.data["run"]}) if "run" in fit.data else []
     return {
