@@ -173,7 +173,8 @@ def test_example(call):
     [
         (["fti"], "Did you mean 'fit'"),
         (["fit"], "Missing argument"),
-        (["fit", PILOT, "--on", "target"], "Missing option '--law'"),
+        (["fit", PILOT], "Missing option '--on'"),
+        (["fit", PILOT, "--on", "target", "--tie", "alpha,beta"], "law auto fits several"),
         (["fit", PILOT, "--law", "ptpp-flor", "--on", "target"], "Did you mean 'ptpp-floor'"),
         (["fit", PILOT, "--law", "ptpp-floor", "--on", "taget"], "Did you mean 'target'"),
         (["fit", PILOT, "--law", "ptpp-floor", "--on", "target", "--where", "ptp > 3"], "Did you mean 'ptpp'"),
