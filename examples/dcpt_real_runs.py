@@ -15,7 +15,8 @@ allow is said so. Run it as ``python examples/dcpt_real_runs.py`` (minutes) or w
 from __future__ import annotations
 
 import argparse
-import sys
+import itertools
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -29,18 +30,47 @@ LIMITS = (0.05, 0.10, 0.20)
 STEPS = (0.05, 0.02)  # of the differences that slopes are read off: relative ones, and of the share of the corpus
 
 
-def scores(runs: cl.Runs, laws: tuple[str, ...], starts: int, **split: str) -> pd.DataFrame:
-    """Return rmse (per cent) and R2 of both losses, medians over domains, one row per law that could be compared."""
-    domains = sorted(runs.frame.loc[runs.frame["tokens"] > 0, "domain"].astype(str).unique())
-    columns = {}
-    for on, letter in EVALS.items():
-        tables = [
-            cl.compare(laws, runs, on=on, where=f'domain == "{domain}" and tokens > 0', starts=starts, **split)
-            for domain in domains
-        ]
-        middle = pd.concat(tables).groupby("law")[["rmse_log", "r2"]].median()
-        columns[f"rmse {letter}"], columns[f"R2 {letter}"] = 100 * middle["rmse_log"], middle["r2"]
-    return pd.DataFrame(columns).loc[list(laws), ["rmse G", "rmse D", "R2 G", "R2 D"]]
+def held(frame: pd.DataFrame) -> dict[str, float]:
+    """Return what is held in a fit: where one size was measured, its term is a constant, and E stands for both."""
+    return {"A": 0.0, "alpha": 0.3} if frame["n_params"].nunique() == 1 else {}
+
+
+def splits(frame: pd.DataFrame, kind: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (fitted, scored) masks of rows: ``all``, ``size``, ``tokens`` or ``ratios``, the folds of tables 1 to 4.
+
+    Thirds of the tokens are thirds of the measured points of a run, which lie evenly in the logarithm of tokens.
+    """
+    if kind == "all":
+        yield np.ones(len(frame), dtype=bool), np.ones(len(frame), dtype=bool)
+        return
+    if kind == "tokens":
+        place = frame.groupby("run", observed=True)["tokens"].rank(pct=True).to_numpy()
+        folds = [(place > third / 3) & (place <= (third + 1) / 3) for third in range(3)]
+    else:
+        column = "n_params" if kind == "size" else "replay"
+        levels = sorted(frame[column].unique())
+        held_out = itertools.combinations(levels, 1 if kind == "size" else 2)
+        folds = [frame[column].isin(chosen).to_numpy() for chosen in held_out]
+    yield from ((~fold, fold) for fold in folds)
+
+
+def scores(runs: cl.Runs, laws: tuple[str, ...], starts: int, kind: str) -> pd.DataFrame:
+    """Return rmse (per cent, on log losses) and R2 of both losses over all folds, medians over domains."""
+    frame = runs.frame[runs.frame["tokens"] > 0]
+    rows = []
+    for (domain, on), cell in frame.groupby(["domain", "eval"], observed=True):
+        for law in laws:
+            errors = []
+            for fitted, scored in splits(cell, kind):
+                fit = cl.fit(law, cell[fitted], on=str(on), starts=starts, fix=held(cell[fitted]))
+                errors.append(np.log(fit.predict(cell[scored])) - np.log(cell.loc[scored, "loss"].to_numpy()))
+            logs = np.log(np.concatenate([cell.loc[scored, "loss"] for _, scored in splits(cell, kind)]))
+            square = float(np.mean(np.concatenate(errors) ** 2))
+            rows.append((law, domain, EVALS[str(on)], 100 * square**0.5, 1 - square / float(np.var(logs))))
+    table = pd.DataFrame(rows, columns=["law", "domain", "loss", "rmse", "R2"])
+    middle = table.groupby(["law", "loss"])[["rmse", "R2"]].median().unstack("loss")
+    middle.columns = [f"{name} {letter}" for name, letter in middle.columns]
+    return middle.loc[list(laws), ["rmse G", "rmse D", "R2 G", "R2 D"]]
 
 
 def requirements(fit: cl.Fit) -> dict[str, float]:
@@ -76,11 +106,11 @@ def requirements(fit: cl.Fit) -> dict[str, float]:
 
 def requirements_table(runs: cl.Runs, laws: tuple[str, ...], starts: int) -> pd.DataFrame:
     """Return the requirements of each law, means over domains, both losses."""
-    rows = []
+    rows, fix = [], held(runs.frame)
     for on, letter in EVALS.items():
         for law in laws:
             found = [
-                requirements(cl.fit(law, runs, on, f'domain == "{domain}" and tokens > 0', starts=starts))
+                requirements(cl.fit(law, runs, on, f'domain == "{domain}" and tokens > 0', starts=starts, fix=fix))
                 for domain in sorted(runs.frame["domain"].dropna().astype(str).unique())
             ]
             rows.append({"loss": letter, "law": law, **pd.DataFrame(found).mean().to_dict()})
@@ -92,7 +122,7 @@ def usage_one(runs: cl.Runs, law: str, starts: int) -> pd.DataFrame:
 
     Between measured ratios the measured losses are joined by straight lines, at the largest size and the longest runs.
     """
-    frame = runs.frame
+    frame, fix = runs.frame, held(runs.frame)
     size = float(frame["n_params"].max())
     rows = []
     listed = ", ".join(f"{ratio:g}" for ratio in PLANNED_FROM)
@@ -100,7 +130,8 @@ def usage_one(runs: cl.Runs, law: str, starts: int) -> pd.DataFrame:
     for domain in sorted(frame["domain"].dropna().astype(str).unique()):
         where = f'domain == "{domain}" and tokens > 0'
         target, source = (
-            cl.fit(law, runs, on, f"{where} and replay in ({listed})", starts=starts) for on in ("target", "source")
+            cl.fit(law, runs, on, f"{where} and replay in ({listed})", starts=starts, fix=fix)
+            for on in ("target", "source")
         )
         ends = runs.where(f"{where} and n_params == {size}").frame
         ends = ends[ends["tokens"] == ends["tokens"].max()]
@@ -136,7 +167,7 @@ def cross_domain(runs: cl.Runs, starts: int, probe: float) -> pd.DataFrame:
         the runs of the domain itself; the probe's share of the tokens of these runs.
     """
     size = float(runs.frame["n_params"].min())
-    table = runs.frame[runs.frame["eval"] == "target"]
+    table, fix = runs.frame[runs.frame["eval"] == "target"], held(runs.frame)
     rows = []
     for domain in sorted(table["domain"].astype(str).unique()):
         is_new = table["domain"] == domain
@@ -147,12 +178,12 @@ def cross_domain(runs: cl.Runs, starts: int, probe: float) -> pd.DataFrame:
         shares = {"k1_tokens": probe / 4, "k2_tokens": probe / 2, "k3_tokens": probe}
         for form in FORMS:
             law = cl.law(form, probe_n_params=size, probe_replay=0.5, **shares)
-            fit = cl.fit(law, table[~is_new], on="target", starts=starts)
+            fit = cl.fit(law, table[~is_new], on="target", starts=starts, fix=fix)
             points = law.attach(asked, law.learnability(given))
             row[form] = 100 * rmse(fit, points)
         for name, rows_known in (("pooled L3", table[~is_new]), ("own L3", table[is_new])):
             known = rows_known[rows_known["tokens"] > 0]
-            row[name] = 100 * rmse(cl.fit("dcpt-l3", known, "target", starts=starts), asked)
+            row[name] = 100 * rmse(cl.fit("dcpt-l3", known, "target", starts=starts, fix=fix), asked)
         trained = asked.groupby("run", observed=True)["tokens"].max().sum()
         row["probe's share of tokens"] = probe / float(trained)
         rows.append(row)
@@ -182,32 +213,20 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="few laws and starts, no table 4: seconds")
     asked = parser.parse_args()
     runs = cl.read_runs(asked.runs) if asked.runs else cl.examples.load("domains")
-    # Two levels of size or none at all: the size term is then a constant, or open.
     sizes = sorted(runs.frame["n_params"].unique())
     laws, starts = (LAWS, 12) if not asked.small else (("dcpt-l3", "dcpt-l5"), 4)
-    if len(sizes) < 2:
-        sys.exit("One size has been measured; these laws need two or more.")
-    print(
-        f"{len(sizes)} sizes from {sizes[0]:,.0f} to {sizes[-1]:,.0f}; medians over domains; G general, D domain loss"
-    )
-    everything = {"fit_where": "tokens > 0", "test_where": "tokens > 0"}
-    show("Table 1: all points", scores(runs, laws, starts, **everything), PUBLISHED["table 1"])
+    print(f"sizes {', '.join(f'{size:,.0f}' for size in sizes)}; medians over domains; G general loss, D domain loss")
+    show("Table 1: all points", scores(runs, laws, starts, "all"), PUBLISHED["table 1"])
     if len(sizes) > 2:
-        show(
-            "Table 2: one size held out", scores(runs, laws, starts, cv="leave-one-out:n_params"), PUBLISHED["table 2"]
-        )
+        show("Table 2: one size held out", scores(runs, laws, starts, "size"), PUBLISHED["table 2"])
     else:
-        print("\n## Table 2: not possible, two sizes have been measured and none can be left out")
-    show(
-        "Table 3: a third of the tokens held out",
-        scores(runs, laws, starts, cv="k-fold:tokens:3"),
-        PUBLISHED["table 3"],
-    )
+        print("\n## Table 2: not possible, fewer than three sizes have been measured")
+    show("Table 3: a third of each run held out", scores(runs, laws, starts, "tokens"), PUBLISHED["table 3"])
     if not asked.small:
-        table = scores(runs, laws, 4, cv="leave-p-out:replay:2")
+        table = scores(runs, laws, 4, "ratios")
         show("Table 4: two of nine ratios held out, all 36 choices", table, PUBLISHED["table 4"])
         inner = runs.where("replay > 0 and replay < 1")
-        show("Table 4 without the runs on one corpus alone", scores(inner, laws, 4, cv="leave-p-out:replay:2"))
+        show("Table 4 without the runs on one corpus alone", scores(inner, laws, 4, "ratios"))
     show("The four requirements: shares of points", requirements_table(runs, laws, starts))
     show("Usage 1: planned from five ratios", usage_one(runs, "dcpt-l3", starts))
     show("Cross-domain: each domain from a probe, rmse in per cent", cross_domain(runs, starts, probe=4 * sizes[0]))
