@@ -119,7 +119,7 @@ def run(case: Case, restraint: dict[str, Any]) -> Outcome:
         held.astype(float),
         float(np.nanmean(np.log(high / low)) / 2),
         clock.cpu,
-        f"{rollout['chosen']} (x {rollout['width']:.2g})" if rollout else "",
+        rollout["chosen"] if rollout else "",
     )
 
 
@@ -150,7 +150,7 @@ def main() -> None:
     if not rows:
         return
     headers = ("back-test", "fitted, held out", *RESTRAINTS, "auto at or below the better", "free holds", "tied holds")
-    print("\n" + table((*headers, "auto holds", "half-width", "CPU of auto", "chosen (intervals wider)"), rows) + "\n")
+    print("\n" + table((*headers, "auto holds", "half-width", "CPU of auto", "chosen"), rows) + "\n")
     groups = list(dict.fromkeys(item["data"] for item in held))
     counted = {group: [item for item in held if item["data"] == group] for group in groups}
     shares = {

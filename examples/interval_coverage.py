@@ -37,6 +37,7 @@ from cptlaw.solving import newton
 from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.objective import Objective
 from cptlaw.uncertainty.intervals import measurement_scatter
+from cptlaw.uncertainty.profile import profile
 
 LEVEL = 0.9
 REFITS = 100  # of the peers' bootstrap
@@ -194,13 +195,6 @@ def designs() -> list[Design]:
 # -- intervals on log losses: shape (points, 2) --------------------------------------------------------------------
 
 
-def law_part(fit: cl.Fit, ends: Array, centre: Array) -> Array:
-    """Return the part of forecast intervals that is about the law: the measurement's noise is in quadrature."""
-    scatter = measurement_scatter(fit, LEVEL)
-    half = np.sqrt(np.maximum((ends - centre[:, None]) ** 2 - scatter**2, 0.0))
-    return np.column_stack([centre - half[:, 0], centre + half[:, 1]])
-
-
 def delta_method(fit: cl.Fit, at: pd.DataFrame, with_noise: bool) -> Array:
     """Propagate the covariance s^2 (J'J)^-1 linearly, as users of curve_fit do; singular values cut as it does."""
     problem = fit.problem()
@@ -260,12 +254,13 @@ def one_set(design: Design, seed: int) -> list[dict[str, object]]:
     fit = cl.fit(design.law, design.runs(seed), on=design.on, starts=design.starts, seed=seed)
     at = design.points
     centre = np.log(fit.predict(at))
-    table = fit.forecast(at, interval=LEVEL)
-    # An end that the data does not bound holds everything on its side.
-    ends = np.log(np.column_stack([table["lo"].fillna(0.0).to_numpy(), table["hi"].fillna(np.inf).to_numpy()]) + 1e-300)
+    # The law is true here, so that what forecasts add for a wrong form stays out. An end that the data does not bound
+    # holds everything on its side.
+    inner = profile(fit, at, LEVEL)
+    ends = centre[:, None] + np.array([-1.0, 1.0]) * np.hypot(inner - centre[:, None], measurement_scatter(fit, LEVEL))
     narrow, wide = point_bootstrap(fit, at, seed)
     intervals = {
-        "cptlaw": (law_part(fit, ends, centre), ends),
+        "cptlaw": (inner, ends),
         "delta": (delta_method(fit, at, with_noise=False), delta_method(fit, at, with_noise=True)),
         "bootstrap": (narrow, wide),
     }

@@ -15,6 +15,7 @@ from cptlaw.solving.huber import noise_variance
 from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.objective import Objective
 from cptlaw.solving.student import t_quantile
+from cptlaw.uncertainty.discrepancy import discrepancy
 from cptlaw.uncertainty.profile import design_effects_along, noise
 
 FLAT = 1e-9  # of the largest curvature, below which a direction counts as this flat
@@ -69,9 +70,5 @@ def scatter(fit: Fit, coverage: float) -> float:
 
 def beyond_the_data(fit: Fit, frame: pd.DataFrame, coverage: float) -> Array:
     """Return the half-width in log loss that the law's form calls for at each row, (n,); zero inside the data."""
-    try:
-        from cptlaw.learned.discrepancy import discrepancy  # type: ignore[import-not-found,unused-ignore]
-    except ModuleNotFoundError:
-        return np.zeros(len(frame))
     found: Array = discrepancy(fit, frame, [coverage])[0]
     return found

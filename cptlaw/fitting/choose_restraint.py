@@ -16,26 +16,20 @@ from cptlaw.findings import Finding
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.options import Options
-from cptlaw.laws.base import Law
+from cptlaw.laws.base import Law, Role
 from cptlaw.laws.calculus import Array
+from cptlaw.learned.priors import learned_priors
 from cptlaw.solving.restraint import Prior, Restraint
 from cptlaw.solving.student import t_quantile
 from cptlaw.solving.training_rows import Training
 
 TIES = (("alpha", "beta"), ("alpha_N", "alpha_D"))
-# Weak priors in the published range: exponents of size, tokens and budget run from 0.1 to 0.5, asymptotes from 0.4 to
-# 0.9 of the lowest loss of the ladders that they were fitted on.
-EXPONENT_PRIOR = Prior(0.3, 0.15)
-ASYMPTOTE_PRIOR = Prior(0.65, 0.2)  # in units of the lowest fitted loss
-PINS = (0.3, 0.6, 0.9)  # of the lowest fitted loss
 DIRECTIONS = ("flops", "tokens_per_param", "ptpp", "n_params")
 SHARES = (0.4, 0.5, 0.6, 0.7, 0.8)  # of the runs that a rollout fits, as far as levels allow
 CURVE_SHARES = (0.4, 0.6, 0.8)  # of the steps of loss curves
 SPARE = 2  # points that a rollout fits beyond the free parameters of the least restrained candidate
 STARTS = 16
 LEVEL = 0.9  # one-sided level at which a candidate is shown to forecast worse than the best
-WIDTH_INTERVAL = 0.9  # interval whose half-width the errors of the rollouts are counted in
-WIDTH_ROWS = 6  # rows of each rollout whose interval is computed
 FLOOR = 1e-5  # log error below which forecasts are equally good
 
 
@@ -57,7 +51,7 @@ class Rollout:
     test: NDArray[np.bool_]
 
 
-def candidates(law: Law, own: Restraint, lowest_loss: float) -> list[Candidate]:
+def candidates(law: Law, own: Restraint, lowest_loss: float, role: Role = "target") -> list[Candidate]:
     """Return the restraints on offer, the one to prefer first.
 
     Parameters
@@ -67,27 +61,22 @@ def candidates(law: Law, own: Restraint, lowest_loss: float) -> list[Candidate]:
     own
         The user's restraint. It is part of every candidate; parameters that it names are left as they are.
     lowest_loss
-        The lowest fitted loss, the unit of the asymptote.
+        The lowest fitted loss, the unit of the floor.
+    role
+        Of the eval.
     """
     taken = {*own.fixed, *own.bounds, *own.priors, *(name for group in own.tied for name in group)}
     if law.needs_schedules:
         return _curve_candidates(law, own, taken)
     tied = tuple(tie for tie in TIES if all(name in law.shapes and name not in taken for name in tie))
-    priors: dict[str, Prior] = {}
-    asymptote = "E" in law.amplitudes
-    if asymptote:  # without one an exponent is a local slope, of which the published range says nothing
-        exponents = ["alpha", "beta", *(["eta"] if "ptpp" in law.vanishing else [])]
-        priors = {name: EXPONENT_PRIOR for name in exponents if name in law.shapes and name not in taken}
-    pins = PINS if asymptote and "E" not in taken else ()
-    if pins:
-        priors["E"] = Prior(ASYMPTOTE_PRIOR.mean * lowest_loss, ASYMPTOTE_PRIOR.sd * lowest_loss)
+    learned = learned_priors(law, lowest_loss, role)
+    priors = {name: prior for name, prior in learned.items() if name not in taken and name not in law.derived}
 
-    def add(name: str, ties: bool, weak: bool = False, pin: float | None = None) -> Candidate:
+    def add(name: str, ties: bool, weak: bool = False) -> Candidate:
         joined = (*own.tied, *(tied if ties else ()))
         followers = {name for group in (tied if ties else ()) for name in group[1:]}
         added = {key: prior for key, prior in priors.items() if weak and key not in followers}
-        fixed = own.fixed if pin is None else {**own.fixed, "E": pin * lowest_loss}
-        return Candidate(name, Restraint(fixed, joined, own.bounds, {**own.priors, **added}))
+        return Candidate(name, Restraint(own.fixed, joined, own.bounds, {**own.priors, **added}))
 
     found = []
     if tied and priors:
@@ -96,10 +85,7 @@ def candidates(law: Law, own: Restraint, lowest_loss: float) -> list[Candidate]:
         found.append(add("tied exponents", True))
     if priors:
         found.append(add("weak priors", False, weak=True))
-    found.append(add("none", False))
-    with_ties = "tied exponents, " if tied else ""
-    found += [add(f"{with_ties}E pinned at {pin:g} of the lowest loss", True, pin=pin) for pin in pins]
-    return found
+    return [*found, add("none", False)]
 
 
 def _curve_candidates(law: Law, own: Restraint, taken: set[str]) -> list[Candidate]:
@@ -186,8 +172,7 @@ def choose(training: Training, options: Options) -> tuple[Options, Finding]:
 
     Every candidate forecasts the same rollouts. Its score is the mean over rollouts of the log of the root mean square
     log error, so that a rollout counts the same however large its errors are. The most restrained candidate is kept
-    unless another one is ahead of it by more than luck explains: short rollouts cannot justify a freer fit by a little,
-    nor a pinned asymptote, whose error grows with the distance of a forecast.
+    unless another one is ahead of it by more than luck explains: short rollouts cannot justify a freer fit by a little.
 
     Returns
     -------
@@ -198,7 +183,7 @@ def choose(training: Training, options: Options) -> tuple[Options, Finding]:
     """
     frame, own = training.frame.reset_index(drop=True), options.restraint
     training = replace(training, frame=frame)
-    offered = candidates(training.law, own, float(frame["loss"].min()))
+    offered = candidates(training.law, own, float(frame["loss"].min()), training.role)
     size = max(len(candidate.restraint.groups(training.law)) for candidate in offered)
     folds = rollouts(frame, size + SPARE, training.law.correlated_along is not None)
     errors = np.full((len(offered), len(folds)), np.nan)
@@ -210,12 +195,14 @@ def choose(training: Training, options: Options) -> tuple[Options, Finding]:
     judged = np.isfinite(errors).all(axis=0)
     folds = [fold for fold, kept in zip(folds, judged, strict=True) if kept]
     errors = errors[:, judged]
-    if not folds or len(offered) == 1:
-        reason = "there is nothing to offer beyond it" if len(offered) == 1 else "no rollout can be fitted"
-        return options, Finding(
+    if len(offered) == 1:
+        return options, Finding("info", "restraint", "the restraint is as given: there is nothing to offer beyond it.")
+    if not folds:
+        # Where data is shortest what other studies say is needed most.
+        return replace(options, restraint=offered[0].restraint), Finding(
             "info",
             "restraint",
-            f"the restraint is as given: {reason}.",
+            f"{offered[0].name}, the preferred restraint: no rollout can be fitted that would say otherwise.",
             "Rollouts need three or more levels of size, compute, tokens per parameter or ptpp, or loss curves.",
         )
     log_error = np.log(np.maximum(errors, FLOOR))
@@ -226,7 +213,6 @@ def choose(training: Training, options: Options) -> tuple[Options, Finding]:
     luck = np.array([_luck(row, groups, len(offered) - 1) for row in log_error - log_error[0]])
     proven = np.flatnonzero(ahead > luck)
     chosen = int(proven[score[proven].argmin()]) if len(proven) else 0
-    width = _width(training, folds, offered[chosen], options)
     record = {
         "chosen": offered[chosen].name,
         "own": own.to_dict(),
@@ -245,14 +231,12 @@ def choose(training: Training, options: Options) -> tuple[Options, Finding]:
             }
             for i, candidate in enumerate(offered)
         ],
-        "width": width,
     }
     finding = Finding(
         "info",
         "restraint",
         f"chosen by {len(folds)} rollouts: {offered[chosen].name}, which misses by {np.exp(score[chosen]):.2%} "
-        f"(none: {_score_of(offered, score, 'none'):.2%}). "
-        f"Intervals are {width:.3g} times as wide as the fit alone says.",
+        f"(none: {_score_of(offered, score, 'none'):.2%}).",
         "All candidates and scores are under settings.rollout of the fit's file; --restraint none turns this off.",
     )
     return replace(options, restraint=offered[chosen].restraint, rollout=record), finding
@@ -301,24 +285,3 @@ def _fit(training: Training, fold: Rollout, candidate: Candidate, options: Optio
 def _errors(fitted: Fit, rows: pd.DataFrame) -> Array:
     errors: Array = np.log(fitted.predict(rows)) - np.log(rows["loss"].to_numpy(dtype=float))
     return errors
-
-
-def _width(training: Training, folds: list[Rollout], candidate: Candidate, options: Options) -> float:
-    """Return by how much intervals must be widened to hold in the rollouts, at least 1."""
-    ratios = []
-    for fold in folds:
-        fitted = _fit(training, fold, candidate, options)
-        if fitted is None or fitted.n_stretches < 3:
-            continue
-        rows = training.frame[fold.test]
-        rows = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, WIDTH_ROWS).round().astype(int))]
-        found = fitted.forecast(rows, WIDTH_INTERVAL)
-        error = np.log(rows["loss"].to_numpy(dtype=float)) - np.log(found["loss"].to_numpy(dtype=float))
-        high = np.log(found["hi"].to_numpy(dtype=float)) - np.log(found["loss"].to_numpy(dtype=float))
-        low = np.log(found["loss"].to_numpy(dtype=float)) - np.log(found["lo"].to_numpy(dtype=float))
-        half = np.where(error > 0, high, low)
-        # An interval without an end holds whatever happens.
-        ratios.append(np.where(np.isfinite(half), np.abs(error) / np.maximum(half, 1e-12), 0.0))
-    if not ratios:
-        return 1.0
-    return max(1.0, float(np.quantile(np.concatenate(ratios), WIDTH_INTERVAL, method="higher")))

@@ -23,7 +23,7 @@ from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
 from cptlaw.solving.training_rows import Training
 from cptlaw.uncertainty.answers import ForecastFrame
-from cptlaw.uncertainty.intervals import law_and_noise
+from cptlaw.uncertainty.intervals import doubt_parts
 from cptlaw.uncertainty.stacking import stacking_weights
 from cptlaw.units import parse_probability, parse_quantity
 
@@ -107,7 +107,8 @@ def forecast_average(
     -------
     DataFrame
         The rows of `frame` with loss, lo, hi; ``doubt_form``, ``doubt_parameters`` and ``doubt_noise``, the shares of
-        the variance of the log loss between laws, within laws and from measuring; and findings.
+        the variance of the log loss from the form (between laws, and what each may miss beyond its data), from the
+        parameters within laws, and from measuring; and findings.
 
     Raises
     ------
@@ -135,10 +136,11 @@ def forecast_average(
     out["loss"] = np.exp(mean)
     silent = np.zeros(len(out), dtype=bool)
     if interval is not None:
-        parts = [law_and_noise(fit, fit.completed(frame), interval) for fit in fits]
+        parts = [doubt_parts(fit, fit.completed(frame), interval) for fit in fits]
         normal = float(special.ndtri(0.5 + 0.5 * interval))
-        low, high = (np.stack([part[side] for part in parts]) / normal for side in (0, 1))  # of the law, (laws, n)
-        noise = np.array([part[2] for part in parts])[:, None] / normal
+        below, above, form = (np.stack([part[side] for part in parts]) / normal for side in (0, 1, 2))  # (laws, n)
+        low, high = np.hypot(below, form), np.hypot(above, form)
+        noise = np.array([part[3] for part in parts])[:, None] / normal
         used = share > 0
         ends = [
             _quantile(share[used], centres[used], np.hypot(low, noise)[used], np.hypot(high, noise)[used], probability)
@@ -147,8 +149,8 @@ def forecast_average(
         out["lo"], out["hi"] = (np.exp(end) for end in ends)
         silent = ~np.isfinite(out[["lo", "hi"]].to_numpy(dtype=float)).all(axis=1)
         parts_of_variance = {
-            "doubt_form": share @ (centres - mean) ** 2,
-            "doubt_parameters": share[used] @ (0.25 * (low + high) ** 2)[used],
+            "doubt_form": share @ (centres - mean) ** 2 + share[used] @ (form**2)[used],
+            "doubt_parameters": share[used] @ (0.25 * (below + above) ** 2)[used],
             "doubt_noise": np.broadcast_to(share[used] @ (noise**2)[used], len(out)),
         }
         whole = sum(parts_of_variance.values())

@@ -14,11 +14,13 @@ from cptlaw.checking.extrapolation import extrapolation
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
+from cptlaw.learned import studies
 from cptlaw.runs.points import as_points
 from cptlaw.solving import newton
 from cptlaw.solving.objective import Objective
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.answers import ForecastFrame
+from cptlaw.uncertainty.discrepancy import discrepancy, usual_rate
 from cptlaw.uncertainty.profile import noise, profile, profiles
 from cptlaw.units import parse_probability
 
@@ -141,21 +143,28 @@ def method(fit: Fit) -> str:
         return "none, for the parameters were given, not fitted"
     if fit.n_stretches < MIN_RUNS:
         return f"none, for {fit.n_runs} runs cannot say how runs differ"
-    text = "profile of the objective along the forecast, and the noise of one measurement"
-    width = rollout_width(fit)
-    if width > 1:
-        text += f"; {width:.3g} times as wide, for rollouts within the fitted rows missed by so much more"
-    return text
+    return (
+        f"profile of the objective along the forecast, the noise of one measurement, and what the law's form may miss "
+        f"beyond the fitted rows: about {usual_rate(fit):.2g} % of the loss per e-fold, from rollouts in "
+        f"{len(studies())} other studies and inside these rows"
+    )
 
 
 def law_and_noise(fit: Fit, frame: pd.DataFrame, interval: float) -> tuple[Array, Array, float]:
     """Return what the interval is made of, in log loss: the law's doubt below and above, (n,), and the noise.
 
-    The law's doubt is infinite where the data does not bound the loss. All three include the factor that rollouts ask
-    for.
+    The law's doubt is that about its parameters, from the profile, and that about its form, in quadrature. It is
+    infinite where the data does not bound the loss.
     """
-    ends, centre, wider = profile(fit, frame, interval), np.log(fit.predict(frame)), rollout_width(fit)
-    return wider * (centre - ends[:, 0]), wider * (ends[:, 1] - centre), wider * measurement_scatter(fit, interval)
+    below, above, form, scatter = doubt_parts(fit, frame, interval)
+    return np.hypot(below, form), np.hypot(above, form), scatter
+
+
+def doubt_parts(fit: Fit, frame: pd.DataFrame, interval: float) -> tuple[Array, Array, Array, float]:
+    """Return half-widths in log loss: parameters below and above, (n,), the law's form, (n,), and the noise."""
+    ends, centre = profile(fit, frame, interval), np.log(fit.predict(frame))
+    form = discrepancy(fit, frame, [interval])[0]
+    return centre - ends[:, 0], ends[:, 1] - centre, form, measurement_scatter(fit, interval)
 
 
 def log_quantiles(fit: Fit, rows: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
@@ -173,12 +182,12 @@ def log_quantiles(fit: Fit, rows: Any, probabilities: Sequence[float], measured:
         return found
     if fit.n_stretches < MIN_RUNS:
         return np.where(asked == 0.5, found, np.where(asked < 0.5, -np.inf, np.inf))
-    wider = rollout_width(fit)
-    for coverage, ends in zip(several, profiles(fit, frame, several), strict=True):
-        scatter = measurement_scatter(fit, coverage) if measured else 0.0
+    forms = discrepancy(fit, frame, several)
+    for coverage, ends, form in zip(several, profiles(fit, frame, several), forms, strict=True):
+        scatter = np.hypot(form, measurement_scatter(fit, coverage) if measured else 0.0)
         for j in np.flatnonzero(np.isclose(coverages, coverage, atol=1e-11)):
             side, end = (-1.0, ends[:, 0]) if asked[j] < 0.5 else (1.0, ends[:, 1])
-            found[:, j] = centre + side * wider * np.hypot(end - centre, scatter)
+            found[:, j] = centre + side * np.hypot(end - centre, scatter)
     return found
 
 

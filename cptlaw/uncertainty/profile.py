@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cptlaw.laws.calculus import Array, Positive
 from cptlaw.solving import newton
+from cptlaw.solving.components import base_models, components, variance_by_level
 from cptlaw.solving.huber import FLOOR_ROWS, noise_variance, noise_weight
 from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.objective import Objective, Pull, penalty_of
@@ -113,7 +114,7 @@ class Walked:
 def walk(fit: Fit, frame: pd.DataFrame, probability: float) -> Walked:
     """Walk along the profile at each row; see `profile`."""
     pool = _Pool.of(fit)
-    limits, chosen = pool.walked(frame, probability)
+    (limits,), chosen = pool.walked(frame, [probability])
     centre = np.log(fit.predict(frame))
     known = pool.known
     most = float(limits[chosen].max(initial=0.0))
@@ -131,10 +132,8 @@ def walk(fit: Fit, frame: pd.DataFrame, probability: float) -> Walked:
 def profiles(fit: Fit, frame: pd.DataFrame, probabilities: Sequence[float]) -> Array:
     """Return `profile` for several probabilities of one walk, the widest, shape (probabilities, n, 2)."""
     pool, centre = _Pool.of(fit), np.log(fit.predict(frame))
-    widest = max(probabilities)
-    limits, chosen = pool.walked(frame, widest)
-    share = [(pool.quantile(probability) / max(pool.quantile(widest), 1e-300)) ** 2 for probability in probabilities]
-    return np.stack([pool.ends(frame, centre, limits * part, chosen) for part in share])
+    every, chosen = pool.walked(frame, probabilities)
+    return np.stack([pool.ends(frame, centre, limits, chosen) for limits in every])
 
 
 class _Pool:
@@ -165,15 +164,17 @@ class _Pool:
         found: _Pool = fit._cache["pool"]
         return found
 
-    def quantile(self, probability: float) -> float:
-        """Return Student's quantile for the doubt about the law."""
-        return t_quantile(probability, max(self.fit.n_stretches - 1, 1))
+    def walked(self, frame: pd.DataFrame, probabilities: Sequence[float]) -> tuple[Array, NDArray[np.int_]]:
+        """Walk at some rows, as far as the widest probability asks.
 
-    def walked(self, frame: pd.DataFrame, probability: float) -> tuple[Array, NDArray[np.int_]]:
-        """Walk at some rows; return the rise allowed at each row, (n,), and which rows have a walk of their own."""
+        Returns the rise allowed at each row, (probabilities, n), and which rows have a walk of their own.
+        """
         x = self.fit.law.bind(frame, self.fit.role)
-        effects = design_effects(self.fit, self.problem, x)
-        limits = self.rise * self.quantile(probability) ** 2 * effects
+        k, start = self.problem.k, self.fit.optima[0]
+        effects, freedom = units_along(self.fit, self.problem, jacobian(self.problem, start[:k], start[k:], at=x))
+        quantiles = np.array([[t_quantile(p, nu) for nu in freedom] for p in probabilities])
+        every = self.rise * quantiles**2 * effects
+        limits = every.max(axis=0)
         self.keys = [_key(x, i) for i in range(len(frame))]
         places = [column.log for column in vars(x).values() if isinstance(column, Positive)]
         chosen = _spread_out(np.column_stack(places), MOST_WALKS)
@@ -186,7 +187,7 @@ class _Pool:
             self.known = _walk(self.fit, point, frame.iloc[[i]], self.least + limits[i], self.known)
             self.own[key], self.reached[key] = slice(first, len(self.known.at)), float(limits[i])
         with_walk = [i for i, key in enumerate(self.keys) if key in self.own]
-        return limits, np.array(with_walk, dtype=int)
+        return every, np.array(with_walk, dtype=int)
 
     def ends(self, frame: pd.DataFrame, centre: Array, limits: Array, chosen: NDArray[np.int_]) -> Array:
         """Return the lower and upper end of the log loss at each row, (n, 2).
@@ -332,8 +333,6 @@ def _reach(distance: Array, rises: Array, limit: float, own: slice) -> float:
     """
     ahead = np.append(0.0, distance), np.append(0.0, np.sqrt(np.maximum(rises, 0.0)))
     near, low = (part[(ahead[0] >= 0) & (ahead[1] <= np.sqrt(limit))] for part in ahead)
-    if not len(near):  # a limit that is no number: the forecast lies beyond all bounds
-        return float("inf")
     last, height = float(near[near.argmax()]), float(low[near.argmax()])
     far, high = distance[own], np.sqrt(np.maximum(rises[own], 0.0))
     far, high = far[(far > last) & (high > np.sqrt(limit))], high[(far > last) & (high > np.sqrt(limit))]
@@ -361,6 +360,21 @@ def design_effects(fit: Fit, problem: Problem, x: SimpleNamespace) -> Array:
 
 def design_effects_along(fit: Fit, problem: Problem, gradients: Array) -> Array:
     """Return the same for any quantities, by their gradients with respect to the coordinates, (n, coordinates)."""
+    return units_along(fit, problem, gradients)[0]
+
+
+def units_along(fit: Fit, problem: Problem, gradients: Array) -> tuple[Array, Array]:
+    """Return design effects and degrees of freedom of the doubt about quantities, both (n,).
+
+    Where runs share base models, the base model is the unit of error: the variance that its offset, those of runs and
+    those of points make (`cptlaw.solving.components`) is divided by that of independent points, and the larger of the
+    two effects counts. Freedom is then Satterthwaite's over the levels, otherwise runs less one.
+
+    Parameters
+    ----------
+    gradients
+        Of the quantities with respect to the coordinates of the fit, (n, coordinates).
+    """
     k, start = problem.k, fit.optima[0]
     matrix = jacobian(problem, start[:k], start[k:])
     lengths = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
@@ -382,4 +396,14 @@ def design_effects_along(fit: Fit, problem: Problem, gradients: Array) -> Array:
     by_run = np.sum(moved_by_run**2, axis=0) * (runs - 1) / runs
     by_point = np.sum(moved_by_point**2, axis=0) * (points - 1) / points
     effects: Array = np.maximum(1.0, by_run / np.maximum(by_point, 1e-300))
-    return effects
+    freedom = np.full(len(directions), float(max(fit.n_stretches - 1, 1)))
+    base = base_models(fit.data)
+    if base is None:
+        return effects, freedom
+    pulls = np.clip(fit.residuals(), -delta, delta)
+    found = components(pulls, rows, (("base", base), ("run", run)))
+    parts = variance_by_level(found, rows, directions)
+    total = np.maximum(parts.sum(axis=0), 1e-300)
+    alone = float(pulls @ pulls) / max(points - rows.shape[1], 1) * np.sum(directions**2, axis=1)
+    by_level = total**2 / np.maximum(np.sum(parts**2 / found.freedoms[:, None], axis=0), 1e-300)
+    return np.maximum(effects, total / np.maximum(alone, 1e-300)), np.clip(by_level, 1.0, freedom)

@@ -1,0 +1,58 @@
+"""Numbers learned from other studies: priors of parameters, and how fast laws err with the distance from their data.
+
+`learned.json` holds them with their sources; ``python -m benchmarks.learn`` makes it again. Inside `leaving_out` they
+are those of all studies but one, so that a bench can ask what would have been said before that study was seen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from cptlaw.errors import UsageError, did_you_mean
+
+_LEFT_OUT: ContextVar[str | None] = ContextVar("left_out", default=None)
+
+
+@cache
+def numbers() -> dict[str, Any]:
+    """Return the content of `learned.json`."""
+    text = (resources.files(__package__) / "learned.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def studies() -> tuple[str, ...]:
+    """Return the names of the studies that were learned from."""
+    return tuple(numbers()["studies"])
+
+
+@contextmanager
+def leaving_out(study: str | None) -> Iterator[None]:
+    """Use what was learned without one study.
+
+    Raises
+    ------
+    UsageError
+        If there is no such study.
+    """
+    if study is not None and study not in studies():
+        raise UsageError(
+            f"nothing was learned from a study {study!r}.{did_you_mean(study, studies())} Studies: "
+            f"{', '.join(studies())}."
+        )
+    token = _LEFT_OUT.set(study)
+    try:
+        yield
+    finally:
+        _LEFT_OUT.reset(token)
+
+
+def left_out() -> str | None:
+    """Return the study that is left out at present."""
+    return _LEFT_OUT.get()

@@ -1,0 +1,268 @@
+"""The best split of a compute budget between model size and tokens (Que et al. 2024, usage 3, arXiv:2406.01375)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cptlaw.errors import UsageError
+from cptlaw.findings import Finding, by_severity
+from cptlaw.laws.calculus import Array
+from cptlaw.laws.token_curve import PowerCurve
+from cptlaw.planning import asked
+from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, flops_of, number_text, quantity_text
+from cptlaw.planning.search import minimise
+from cptlaw.planning.side import Side
+from cptlaw.result import Line
+from cptlaw.units import format_percent
+
+EXACT = 1e-9  # relative departure from a power law up to which the closed form is taken
+
+
+@dataclass(frozen=True)
+class ComputeOptimal:
+    """Closed-form allocation: N = G (C/6)^a and D = (C/6)^b / G, in the law's units.
+
+    Attributes
+    ----------
+    a, b
+        Exponents of parameters and of tokens in compute; a + b = 1.
+    G
+        Coefficient, in the law's units.
+    n_params, tokens
+        The optimum at the budget, raw.
+    """
+
+    a: float
+    b: float
+    G: float
+    n_params: float
+    tokens: float
+
+
+@dataclass(frozen=True, repr=False)
+class AllocatePlan(Plan):
+    """Answer of `allocate`.
+
+    Attributes
+    ----------
+    budget
+        FLOPs, 6 n_params tokens.
+    replay, ptpp
+        Held fixed; ``None`` where the law does not read them.
+    n_params, tokens, atpp, flops
+        The optimum.
+    target_loss
+        Nats per token, with ``_lo`` and ``_hi``, between which a measured loss lies with probability `interval`.
+    method
+        ``"closed form"`` or ``"search"``.
+    a, b, G
+        For the closed form: exponents of parameters and tokens in compute, and the coefficient in the law's units.
+    interval
+        Coverage of the interval.
+    findings
+        The worst first.
+    """
+
+    budget: float
+    replay: float | None
+    ptpp: float | None
+    n_params: float
+    tokens: float
+    atpp: float
+    flops: float
+    target_loss: float
+    target_loss_lo: float | None
+    target_loss_hi: float | None
+    method: str
+    a: float | None
+    b: float | None
+    G: float | None
+    interval: float | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def title(self) -> str:
+        """What was asked, in one line."""
+        return f"Best size and tokens for {quantity_text(self.budget)} FLOP"
+
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line."""
+        lines = [
+            ("n_params", quantity_text(self.n_params)),
+            ("tokens", f"{quantity_text(self.tokens)} ({number_text(self.atpp)} per parameter)"),
+        ]
+        if self.replay is not None:
+            lines.append(("at replay", format_percent(self.replay)))
+        if self.ptpp is not None:
+            lines.append(("at ptpp", f"{self.ptpp:g}"))
+        loss = number_text(self.target_loss)
+        if self.target_loss_lo is not None:
+            loss += f" ({number_text(self.target_loss_lo)} to {number_text(self.target_loss_hi)})"
+        lines.append(("target loss", f"{loss} nats per token"))
+        if self.a is not None:
+            lines.append(("scaling", f"n_params with FLOP^{self.a:.4g}, tokens with FLOP^{self.b:.4g}"))
+        return lines
+
+
+def compute_optimal(
+    A: float,
+    alpha: float,
+    B: float,
+    beta: float,
+    budget: Any,
+    units: Mapping[str, float] | None = None,
+    gamma: float = 0.0,
+) -> ComputeOptimal:
+    """Return the best split of a budget for L = E + A/N^alpha + B/(D^beta N^gamma).
+
+    Parameters
+    ----------
+    A, alpha, B, beta, gamma
+        Coefficients in the law's units. ``gamma`` is 0 in Chinchilla's law (arXiv:2203.15556) and in D-CPT at a fixed
+        ratio, where B stands for B r^eta (arXiv:2406.01375); Zheng et al. 2024 (arXiv:2407.02118) have it above 0.
+    budget
+        FLOPs, 6 N D.
+    units
+        Raw parameters and raw tokens per unit, ``{"n_params": 1e9, "tokens": 1e9}`` for billions; raw where absent.
+
+    Raises
+    ------
+    UsageError
+        If a coefficient is not positive, or beta is not above gamma, where no optimum exists.
+
+    Examples
+    --------
+    >>> best = compute_optimal(A=406.4, alpha=0.34, B=410.7, beta=0.28, budget=5.76e23)
+    >>> round(best.a, 3), round(best.n_params / 1e9)
+    (0.452, 32)
+    """
+    for name, value in {"A": A, "alpha": alpha, "B": B, "beta": beta}.items():
+        if not (math.isfinite(value) and value > 0):
+            raise UsageError(f"compute_optimal: {name}={value}: expected a positive number.")
+    if not 0 <= gamma < beta:
+        raise UsageError(
+            f"compute_optimal: gamma={gamma}, beta={beta}: expected 0 <= gamma < beta. Else tokens are worth no more "
+            f"than parameters in their own term, and the larger model is always better."
+        )
+    size_unit, token_unit = (1.0, 1.0) if units is None else (units["n_params"], units["tokens"])
+    flops = asked.positive(budget, "budget", "5e19")
+    total = math.log(flops / FLOPS_PER_PARAMETER_TOKEN / size_unit / token_unit)
+    power = alpha + beta - gamma
+    a = beta / power
+    log_g = math.log(alpha * A / ((beta - gamma) * B)) / power
+    return ComputeOptimal(
+        a=a,
+        b=1.0 - a,
+        G=math.exp(log_g),
+        n_params=size_unit * math.exp(log_g + a * total),
+        tokens=token_unit * math.exp((1.0 - a) * total - log_g),
+    )
+
+
+def allocate(target: Any, *, budget: Any, replay: Any = None, ptpp: Any = None, interval: Any = 0.9) -> AllocatePlan:
+    """Find the model size and the tokens with the lowest target loss for a compute budget.
+
+    Minimises L(N, D) subject to 6 N D = budget at fixed replay and ptpp: in closed form where the law is there
+    E + A/N^alpha + B/D^beta, else by a search over log N.
+
+    Parameters
+    ----------
+    target
+        Fit of the target loss, or its file.
+    budget
+        FLOPs, such as ``5e19``.
+    replay, ptpp
+        Needed where the law reads them.
+    interval
+        Coverage of the interval of the loss; ``None`` for none. It is what doubt means here: the budget is spent
+        whatever the losses turn out to be, so there is no limit that could hold with a probability.
+
+    Raises
+    ------
+    UsageError, DataError
+        If an argument is unusable or missing.
+
+    Notes
+    -----
+    The optimum is where the law sees it, which may be far outside the fitted sizes and tokens; findings say how far.
+    """
+    flops = asked.positive(budget, "budget", "5e19")
+    budget_of_base = None if ptpp is None else asked.positive(ptpp, "ptpp", "279")
+    side = Side.build(target, "target", 1e9, budget_of_base)
+    share = None if replay is None else asked.share(replay, "replay")
+    coverage = None if interval is None else asked.probability(interval, "interval")
+    if side.reads_replay and share is None:
+        raise UsageError(
+            f"allocate: law {side.fit.law.name} reads replay. Give replay= (--replay), the share of the source corpus, "
+            f"such as 50%."
+        )
+    side.must_fall_with_tokens()
+    best = _closed_form(side, share or 0.0, flops)
+    n_params = best.n_params if best is not None else _search(side, share or 0.0, flops)
+    tokens = flops / FLOPS_PER_PARAMETER_TOKEN / n_params
+    at = replace(side, n_params=n_params)
+    expected = at.forecast(share or 0.0, tokens, coverage)
+    return AllocatePlan(
+        budget=flops,
+        replay=share if side.reads_replay else None,
+        ptpp=side.ptpp if "ptpp" in side.fit.law.inputs else None,
+        n_params=n_params,
+        tokens=tokens,
+        atpp=tokens / n_params,
+        flops=flops_of(n_params, tokens),
+        target_loss=float(at.losses(share or 0.0, tokens)[0]),
+        target_loss_lo=expected.losses["_lo"][0],
+        target_loss_hi=expected.losses["_hi"][0],
+        method="search" if best is None else "closed form",
+        a=None if best is None else best.a,
+        b=None if best is None else best.b,
+        G=None if best is None else best.G,
+        interval=coverage,
+        findings=by_severity(expected.findings),
+    )
+
+
+def _closed_form(side: Side, share: float, flops: float) -> ComputeOptimal | None:
+    """Read A, alpha, B, beta off the law at this replay and ptpp; ``None`` where it is not of that form."""
+    units = side.fit.law.units
+    curves = [replace(side, n_params=units["n_params"] * scale).curve(share) for scale in (0.01, 1.0, 100.0, np.inf)]
+    powers = [curve for curve in curves if isinstance(curve, PowerCurve)]
+    if len(powers) < len(curves):
+        return None
+    small, unit, large, infinite = (float(curve.limit[0]) for curve in powers)
+    amplitudes = [float(np.ravel(curve.amplitude)[0]) for curve in powers]
+    exponents = [float(np.ravel(curve.exponent)[0]) for curve in powers]
+    steps = (small - infinite, unit - infinite, large - infinite)
+    if not min(*steps, *amplitudes) > 0 or np.ptp(amplitudes) > EXACT * amplitudes[0] or np.ptp(exponents) > EXACT:
+        return None
+    ratio = steps[0] / steps[1]
+    # A power of N falls by the same factor over equal steps of log N; the differences lose digits to the constant.
+    if abs(steps[1] / steps[2] - ratio) > EXACT * ratio * max(1.0, infinite / steps[2]):
+        return None
+    return compute_optimal(steps[1], math.log(ratio) / math.log(100.0), amplitudes[1], exponents[1], flops, units)
+
+
+def _search(side: Side, share: float, flops: float) -> float:
+    """Return the best size by a search over log N, from one parameter to one token."""
+    product = flops / FLOPS_PER_PARAMETER_TOKEN
+    law, fit = side.fit.law, side.fit
+
+    def loss(log_size: Array) -> Array:
+        sizes = np.exp(log_size)
+        rows = side.frame(share, product / sizes)
+        return law.predict(fit.params, rows.assign(n_params=sizes), "target")
+
+    log_size, _ = minimise(loss, 0.0, math.log(product))
+    if not 1e-9 < log_size < math.log(product) - 1e-9:
+        raise UsageError(
+            f"allocate: law {law.name} has no best size at this budget: its loss keeps falling towards "
+            f"{'one parameter' if log_size <= 1e-9 else 'one token'}. Its size or token term is absent (see the "
+            f"findings of the fit) or, in a shifted law, larger base models bring more pre-training at the same ptpp."
+        )
+    return math.exp(log_size)

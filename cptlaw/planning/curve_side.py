@@ -1,0 +1,160 @@
+"""One fit of a law of whole loss curves, under schedules that are planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import UsageError
+from cptlaw.findings import Finding
+from cptlaw.fitting import Fit
+from cptlaw.laws.base import Role
+from cptlaw.laws.calculus import Array
+from cptlaw.laws.curve_law import CurveLaw
+from cptlaw.planning.side import as_fit
+from cptlaw.schedules import Schedule
+from cptlaw.uncertainty.intervals import MIN_RUNS
+
+
+@dataclass(frozen=True, eq=False)
+class CurveSide:
+    """The target or the source side of a plan of schedules.
+
+    Parameters
+    ----------
+    fit
+        Fit of a curve law.
+    role
+        ``"target"`` or ``"source"``.
+    n_params
+        Parameters of the model; NaN where the law does not read them.
+    """
+
+    fit: Fit
+    role: Literal["source", "target"]
+    n_params: float = float("nan")
+
+    @classmethod
+    def build(cls, fit: Any, role: Literal["source", "target"], n_params: float | None) -> CurveSide:
+        """Check that a fit can serve in this role.
+
+        Raises
+        ------
+        UsageError
+            If this is no fit of a curve law, its eval has the other role, or its law reads what the plan does not have.
+        """
+        found = as_fit(fit, role)
+        if found.role not in (role, "other"):
+            raise UsageError(
+                f"{role}: this fit is of the eval {found.on!r}, whose role is {found.role}. Expected a fit of the "
+                f"{role} loss; are --target and --source exchanged?"
+            )
+        if not isinstance(found.law, CurveLaw):
+            raise UsageError(
+                f"{role}: law {found.law.name} knows no learning rates. A plan of schedules needs a law of whole loss "
+                f"curves, such as cpt-dynamics, fitted with --schedules."
+            )
+        if "n_params" in found.law.inputs and n_params is None:
+            raise UsageError(f"{role}: law {found.law.name} reads n_params. Give n_params= (--n-params), such as 106M.")
+        return cls(found, role, float("nan") if n_params is None else n_params)
+
+    @cached_property
+    def law(self) -> CurveLaw:
+        """The law that reads schedules, with lambda held at its fitted value where it was fitted."""
+        own = self.fit.law
+        assert isinstance(own, CurveLaw)
+        if own.decay != "fit":
+            return own
+        held = own.with_options(decay=self.fit.params["lambda"])
+        assert isinstance(held, CurveLaw)
+        return held
+
+    @cached_property
+    def params(self) -> dict[str, float]:
+        """The parameters of `law`."""
+        return {name: self.fit.params[name] for name in self.law.parameters}
+
+    @property
+    def law_role(self) -> Role:
+        """The role that decides signs; that of the plan where the eval has none."""
+        return self.role
+
+    @property
+    def reads_replay(self) -> bool:
+        """Whether the law depends on replay."""
+        return "replay" in self.law.inputs
+
+    @property
+    def can_draw(self) -> bool:
+        """Whether there are enough runs to say how runs differ."""
+        return self.fit.n_runs >= MIN_RUNS
+
+    @property
+    def reading(self) -> tuple[Any, ...]:
+        """What decides which columns a schedule gives: sides that agree in it share them."""
+        own = self.law
+        return own.name if own.objects else "", own.areas_read, own.decay, own.lr_power, str(own.area_options)
+
+    def columns(self, schedule: Schedule, steps: Any) -> Mapping[str, Any]:
+        """Return the inputs that follow from a schedule, at steps counted across its phases."""
+        return self.law.read(schedule, np.asarray(steps, dtype=int))
+
+    def frame(self, columns: Mapping[str, Any], replay: float | None) -> pd.DataFrame:
+        """Return rows of the law's inputs."""
+        rows = pd.DataFrame(dict(columns))
+        if "n_params" in self.law.inputs:
+            rows["n_params"] = self.n_params
+        if self.reads_replay:
+            rows["replay"] = 0.0 if replay is None else replay
+        return rows
+
+    def losses(self, columns: Mapping[str, Any], replay: float | None) -> Array:
+        """Return the losses of rows, (n,)."""
+        return self.law.predict(self.params, self.frame(columns, replay), self.law_role)
+
+    def curve(self, schedule: Schedule, replay: float | None, steps: Any) -> Array:
+        """Return the loss at steps counted across the phases, (n,)."""
+        return self.losses(self.columns(schedule, steps), replay)
+
+    def forecast(
+        self, schedule: Schedule, replay: float | None, interval: float | None
+    ) -> tuple[dict[str, float | None], tuple[Finding, ...]]:
+        """Return the loss at the last step under ``""``, ``"_lo"`` and ``"_hi"``, and findings."""
+        columns = self.fit_law.read(schedule, np.array([schedule.n_steps]))
+        rows = self.frame(columns, replay)
+        if interval is not None and not self.can_draw:
+            interval = None
+        table = self.fit.forecast(rows, interval)
+        values = {
+            end: float(table[name].iloc[0]) if name in table and np.isfinite(table[name].iloc[0]) else None
+            for name, end in (("loss", ""), ("lo", "_lo"), ("hi", "_hi"))
+        }
+        return values, tuple(table["findings"].iloc[0])
+
+    @property
+    def fit_law(self) -> CurveLaw:
+        """The law as it was fitted."""
+        own = self.fit.law
+        assert isinstance(own, CurveLaw)
+        return own
+
+
+def shared_columns(
+    sides: Sequence[CurveSide], schedule: Schedule, steps: Any
+) -> dict[tuple[Any, ...], Mapping[str, Any]]:
+    """Read a schedule once for all sides that read it alike."""
+    found: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for side in sides:
+        if side.reading not in found:
+            found[side.reading] = side.columns(schedule, steps)
+    return found
+
+
+def kept_schedules(fit: Fit) -> dict[str, Schedule]:
+    """Return the schedules of the runs that a fit was made on, by run; empty where it kept none."""
+    return dict(getattr(fit, "schedules", {}))

@@ -1,1 +1,0 @@
-"""Plans of a mix: how many tokens, and how much replay."""

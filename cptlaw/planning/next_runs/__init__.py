@@ -1,1 +1,0 @@
-"""Which runs to make next."""

@@ -1,0 +1,101 @@
+"""What the next runs would save: tokens of a robust plan that pay for nothing but doubt.
+
+A plan under risk costs more tokens than the point plan. Some of that price can be spent on small runs instead, which
+narrow the intervals, so that the limits need less room. Here the price itself is the budget of those runs: what they
+cost must come out of what they save.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.planning.limits import Limit
+from cptlaw.planning.result import flops_of
+from cptlaw.planning.suggest_cells import Bases, Candidate, candidates
+from cptlaw.planning.suggest_next import MOST_CELLS, Cell, question
+
+FIRST = (1, 2, 4, 8, 16, 24)  # so many of the suggested cells are tried
+Solve = Callable[[tuple[Limit, ...]], float]
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Runs to make before the plan is carried out, and what the plan is expected to cost after them.
+
+    Attributes
+    ----------
+    cells
+        The runs, as `cptlaw.suggest` gives them; empty where none within the budget saves more than it costs.
+    budget
+        FLOPs that they may cost: the price of doubt.
+    flops
+        FLOPs that they do cost.
+    tokens
+        Tokens of the plan after them, if their losses come out as the fits forecast.
+    saved_tokens, saved_flops
+        By how much the plan becomes cheaper; `flops` is not taken off.
+    """
+
+    cells: tuple[Cell, ...]
+    budget: float
+    flops: float
+    tokens: float
+    saved_tokens: float
+    saved_flops: float
+
+
+def saving(
+    limits: tuple[Limit, ...], replay: float, tokens: float, price: float, coverage: float, solve: Solve
+) -> Saving | None:
+    """Return what next runs would save of a plan under risk; ``None`` where there is no doubt to pay for.
+
+    Parameters
+    ----------
+    limits
+        The limits, as settled at the plan.
+    replay, tokens
+        The plan.
+    price
+        Its price of doubt, tokens.
+    coverage
+        Of the intervals that keep the limits.
+    solve
+        Maps limits to the tokens of the plan that keeps them.
+    """
+    doubtful = [limit for limit in limits if limit.laws is not None]
+    if price <= 0 or not doubtful:
+        return None
+    size = doubtful[0].side.n_params
+    budget = flops_of(size, price)
+    sides = {limit.side.role: limit.side for limit in doubtful}
+    asked = {role: question(side.fit, side.frame(replay, tokens), coverage) for role, side in sides.items()}
+    best: Saving | None = None
+    for role, side in sides.items():
+        frame = pd.concat([side.fit.data, side.fit.base], ignore_index=True)
+        found = candidates(side.fit, frame, asked[role].asked.iloc[0])
+        answer = asked[role].answer(found, Bases.of(frame), budget, MOST_CELLS)
+        runs = [
+            Candidate(cell.n_params, cell.ptpp, cell.replay, cell.tokens, cell.checkpoints) for cell in answer.cells
+        ]
+        # The cells stand in the order of what they are worth, so the cheapest whole is one of the first few of them.
+        for count in (count for count in FIRST if count <= len(runs)):
+            # A run measures both losses.
+            shares = {name: other.share_after(runs[:count]) for name, other in asked.items()}
+            after = solve(tuple(_narrower(limit, shares) for limit in limits))
+            spent = sum(cell.flops for cell in answer.cells[:count])
+            if not np.isfinite(after) or flops_of(size, tokens - after) <= spent:
+                continue
+            if best is None or flops_of(size, after) + spent < flops_of(size, best.tokens) + best.flops:
+                saved = tokens - after
+                best = Saving(answer.cells[:count], budget, spent, after, saved, flops_of(size, saved))
+    return best or Saving((), budget, 0.0, tokens, 0.0, 0.0)
+
+
+def _narrower(limit: Limit, shares: Mapping[Any, float]) -> Limit:
+    """Return the limit with its doubt about the fitted loss scaled down."""
+    return replace(limit, stretch=limit.stretch * shares.get(limit.side.role, 1.0))

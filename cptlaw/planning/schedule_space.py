@@ -1,0 +1,329 @@
+"""What may be chosen of a schedule, and the schedule that follows from a choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.laws.calculus import Array
+from cptlaw.planning import asked
+from cptlaw.planning.curve_side import CurveSide, kept_schedules
+from cptlaw.schedules import Phase, Schedule, read_schedules
+from cptlaw.schedules.shapes import WITH_DECAY, WITH_END
+from cptlaw.units import format_percent, format_quantity, parse_quantity
+
+DEFAULT_STEPS = 10_000
+
+
+@dataclass(frozen=True)
+class Variable:
+    """Something that may be chosen.
+
+    Parameters
+    ----------
+    name
+        As ``--vary`` takes it.
+    low, high
+        Range that is searched.
+    log
+        Whether equal ratios count alike.
+    """
+
+    name: str
+    low: float
+    high: float
+    log: bool = False
+
+    def value(self, u: float) -> float:
+        """Return the value at a share u of the range, 0 to 1."""
+        if self.log:
+            return float(self.low * (self.high / self.low) ** u)
+        return float(self.low + (self.high - self.low) * u)
+
+    def show(self, value: float) -> str:
+        """Print a value."""
+        if self.name == "steps":
+            return format_quantity(value, 4)
+        return f"{value:.4g}" if self.name == "peak" else format_percent(value, 3)
+
+
+MEANING = {
+    "peak": "the highest learning rate of CPT",
+    "decay": "the share of CPT steps over which the rate decays",
+    "end": "the last rate, as a share of the peak",
+    "rewarmup": "the share of CPT steps over which the rate rises from 0 to the peak",
+    "replay": "the share of the source corpus in the mix",
+    "steps": "optimiser steps of CPT",
+    "loss-potential": "the base model's last learning rate, as a share of its peak",
+}
+"""What ``--vary`` may name."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One point of the space: a schedule and a mix."""
+
+    values: Mapping[str, float]
+    schedule: Schedule
+    replay: float | None
+
+    @property
+    def cpt(self) -> Phase:
+        """The phase that is planned."""
+        return self.schedule.phases[-1]
+
+
+@dataclass(frozen=True)
+class Space:
+    """The base model's phases, the CPT phase as it stands where nothing is chosen, and what may be chosen.
+
+    Parameters
+    ----------
+    base
+        Phases of pre-training; empty for an open base model.
+    cpt
+        The CPT phase. Without a peak it goes on at the base model's last rate.
+    replay
+        The mix where it is not chosen.
+    variables
+        What may be chosen.
+    """
+
+    base: tuple[Phase, ...]
+    cpt: Phase
+    replay: float | None
+    variables: tuple[Variable, ...]
+
+    def at(self, u: Sequence[float] | Array) -> Choice:
+        """Return the choice at shares of the ranges, (variables,)."""
+        return self.with_values({v.name: v.value(float(x)) for v, x in zip(self.variables, u, strict=True)})
+
+    def with_values(self, values: Mapping[str, float]) -> Choice:
+        """Return the choice with these values; what they do not name stays as it stands."""
+        base = self.base
+        if "loss-potential" in values:
+            base = (*base[:-1], _with_end(base[-1], values["loss-potential"]))
+        before = Schedule(base) if base else None
+        steps = max(1, round(values.get("steps", self.cpt.steps)))
+        shares = {
+            "warmup": values.get("rewarmup", self.cpt.warmup / self.cpt.steps),
+            "decay": values.get("decay", self.cpt.decay / self.cpt.steps),
+        }
+        counts = {name: min(steps, round(share * steps)) for name, share in shares.items()}
+        shape = self.cpt.schedule
+        if "decay" in values:
+            shape = shape if shape in WITH_DECAY else "wsd"
+            counts["decay"] = max(1, counts["decay"])
+        counts["warmup"] = min(counts["warmup"], steps - counts["decay"])
+        peak = values.get("peak", self.cpt.peak)
+        if peak is None:
+            peak = float(before.lr[-1]) if before is not None else None
+        of_peak = self.cpt.end / self.cpt.peak if self.cpt.peak else 0.0
+        end = values.get("end", of_peak) * (peak or 0.0) if shape in WITH_END else 0.0
+        cpt = replace(
+            self.cpt, steps=steps, schedule=shape, peak=peak, end=end, warmup=counts["warmup"], decay=counts["decay"]
+        )
+        return Choice(dict(values), Schedule((*base, cpt)), values.get("replay", self.replay))
+
+
+def _with_end(phase: Phase, potential: float) -> Phase:
+    if phase.schedule not in WITH_END or phase.peak is None:
+        raise UsageError(
+            f"loss-potential: pre-training ends with the schedule {phase.schedule}, which has no end value to choose. "
+            f"Expected linear, cosine or wsd with a peak."
+        )
+    return replace(phase, end=potential * phase.peak)
+
+
+def build_space(
+    sides: Sequence[CurveSide],
+    vary: Any,
+    ranges: Any,
+    schedules: Any,
+    run: str | None,
+    *,
+    steps: Any,
+    max_steps: Any,
+    overrides: Mapping[str, Any],
+    replay: Any,
+) -> Space:
+    """Read what is known of the run, and what may be chosen.
+
+    Raises
+    ------
+    UsageError, DataError
+        If an argument is unusable, or the base model's schedule is not known.
+    """
+    names = _names(vary)
+    base, cpt = _known_phases(sides, schedules, run)
+    cpt = _with_overrides(cpt, base, steps, overrides)
+    share = None if replay is None else asked.share(replay, "replay")
+    reads_replay = any(side.reads_replay for side in sides)
+    if "replay" in names and not reads_replay:
+        raise UsageError(
+            f"vary replay: no law of this plan reads replay ({', '.join(side.law.name for side in sides)}). Fit "
+            f"cpt-dynamics-replay to runs at several mixes."
+        )
+    if reads_replay and share is None and "replay" not in names:
+        raise UsageError("the laws of this plan read replay. Give replay= (--replay), or vary it.")
+    if "loss-potential" in names and not base:
+        raise UsageError("vary loss-potential: the base model's schedule is not known. Give schedules= (--schedules).")
+    given = _ranges(ranges, names)
+    most_steps = None if max_steps is None else asked.positive(max_steps, "max_steps", "20K")
+    variables = tuple(_variable(name, base, cpt, sides, given.get(name), most_steps) for name in names)
+    if most_steps is not None and "steps" not in names and cpt.steps > most_steps:
+        raise UsageError(f"max_steps is {most_steps:g}, but CPT has {cpt.steps} steps. Vary steps, or lower them.")
+    return Space(base, cpt, share, variables)
+
+
+def _names(vary: Any) -> tuple[str, ...]:
+    names = [item.strip() for item in vary.split(",")] if isinstance(vary, str) else [str(item) for item in vary]
+    found = tuple(dict.fromkeys(name.replace("_", "-") for name in names if name))
+    for name in found:
+        if name not in MEANING:
+            raise UsageError(
+                f"vary (--vary): {name!r} is unknown. Expected {', '.join(MEANING)}.{did_you_mean(name, MEANING)}"
+            )
+    return found
+
+
+def _known_phases(
+    sides: Sequence[CurveSide], schedules: Any, run: str | None
+) -> tuple[tuple[Phase, ...], Phase | None]:
+    """Return the phases of pre-training and the CPT phase, where they are known."""
+    found = _schedules(sides, schedules)
+    if run is not None:
+        if run not in found:
+            raise UsageError(f"run={run!r} has no schedule.{did_you_mean(run, found)} Known: {', '.join(found)}.")
+        found = {run: found[run]}
+    bases = {tuple(phase for phase in one.phases if phase.phase == "pretrain") for one in found.values()}
+    if len(bases) > 1:
+        raise UsageError(
+            f"the schedules have {len(bases)} different base models. Say for which the plan is: run= (--run), one of "
+            f"{', '.join(list(found)[:8])}."
+        )
+    base = next(iter(bases)) if bases else ()
+    phases = [one.phases[-1] for one in found.values() if one.phases[-1].phase == "cpt"]
+    named = [phase for phase in phases if phase.points is None]
+    if not base and any("s1_pretrain" in side.law.areas_read or "s1" in side.law.areas_read for side in sides):
+        raise UsageError(
+            "the base model's schedule is not known, and the laws read it. Give schedules= (--schedules), a file with "
+            "its pretrain phase."
+        )
+    return base, (named[0] if named else None)
+
+
+def _schedules(sides: Sequence[CurveSide], schedules: Any) -> dict[str, Schedule]:
+    if isinstance(schedules, Schedule):
+        return {"the schedule": schedules}
+    if isinstance(schedules, Mapping):
+        return dict(schedules)
+    if isinstance(schedules, str | Path):
+        return read_schedules(schedules)
+    if schedules is not None:
+        raise UsageError("schedules: expected a Schedule, schedules by run, or a schedules file.")
+    kept: dict[str, Schedule] = {}
+    for side in sides:
+        kept.update(kept_schedules(side.fit))
+    return kept
+
+
+def _with_overrides(cpt: Phase | None, base: Sequence[Phase], steps: Any, overrides: Mapping[str, Any]) -> Phase:
+    """Return the CPT phase with what the user said of it."""
+    values: dict[str, Any] = {name: value for name, value in overrides.items() if value is not None}
+    if steps is not None:
+        values["steps"] = steps
+    goes_on = values.get("peak") == "base"
+    if goes_on:
+        del values["peak"]
+    if cpt is None:
+        peak = next((phase.peak for phase in base if phase.peak is not None), None)
+        default: dict[str, Any] = {
+            "phase": "cpt",
+            "steps": DEFAULT_STEPS,
+            "schedule": "cosine",
+            "peak": None if goes_on else peak,
+        }
+        return Phase(**(default | values))
+    kept = cpt.to_dict()
+    if "steps" in values:
+        ratio = parse_quantity(values["steps"], "steps") / cpt.steps
+        for name in ("warmup", "decay"):
+            if name in kept:
+                kept[name] = max(1, round(kept[name] * ratio))
+    if "peak" in values and "end" in kept and cpt.peak:
+        kept["end"] = kept["end"] / cpt.peak * parse_quantity(values["peak"], "peak")
+    shape = values.get("schedule", cpt.schedule)
+    if shape not in WITH_DECAY:
+        kept.pop("decay", None)
+    if shape not in WITH_END:
+        kept.pop("end", None)
+    if goes_on:
+        kept.pop("peak", None)
+        if kept.get("end"):
+            raise UsageError("peak='base': the end of a schedule is a rate; give end=0 or a schedule without an end.")
+    return Phase(**(kept | values))
+
+
+def _ranges(ranges: Any, names: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Read ``{"peak": (1e-5, 4e-4)}`` or ``["peak=1e-5:4e-4"]``."""
+    if ranges is None:
+        return {}
+    pairs = ranges.items() if isinstance(ranges, Mapping) else (str(item).partition("=")[::2] for item in ranges)
+    found = {}
+    for name, value in pairs:
+        if name not in names:
+            raise UsageError(f"range (--range): {name!r} is not varied.{did_you_mean(str(name), names)}")
+        ends = value.split(":") if isinstance(value, str) else list(value)
+        if len(ends) != 2:
+            raise UsageError(f"range (--range) {name}: expected two ends, as in {name}=1e-5:4e-4.")
+        low, high = (parse_quantity(end, f"range of {name}") for end in ends)
+        if not low < high:
+            raise UsageError(f"range (--range) {name}: {low:g} is not below {high:g}.")
+        found[str(name)] = (low, high)
+    return found
+
+
+def _variable(
+    name: str,
+    base: Sequence[Phase],
+    cpt: Phase,
+    sides: Sequence[CurveSide],
+    given: tuple[float, float] | None,
+    most_steps: float | None,
+) -> Variable:
+    if name == "peak":
+        top = max([phase.peak for phase in base if phase.peak is not None] or [cpt.peak or 0.0])
+        if given is None and not top > 0:
+            raise UsageError("vary peak: the base model's peak is not known. Give its range: --range peak=1e-5:4e-4.")
+        low, high = given or (0.01 * top, top)
+        if not low > 0:
+            raise UsageError(f"range (--range) peak: {low:g} is not above 0. Expected ends such as 1e-5:4e-4.")
+        return Variable(name, low, high, log=True)
+    if name == "steps":
+        high = most_steps or (4.0 * cpt.steps if given is None else given[1])
+        low, high = given or (min(0.1 * cpt.steps, 0.1 * high), high)
+        if most_steps is not None:
+            high = min(high, most_steps)
+        return Variable(name, max(1.0, math.floor(low)), math.floor(high), log=True)
+    if name == "replay":
+        seen = [side.fit.data["replay"] for side in sides if side.reads_replay and "replay" in side.fit.data]
+        fitted = (min(float(s.min()) for s in seen), max(float(s.max()) for s in seen)) if seen else (0.0, 0.95)
+        low, high = given or (fitted if fitted[0] < fitted[1] else (0.0, 0.95))
+    else:
+        low, high = (
+            given
+            or {
+                "decay": (0.02, 1.0),
+                "end": (0.0, 1.0),
+                "rewarmup": (0.0, 0.3),
+                "loss-potential": (0.0, 1.0),
+            }[name]
+        )
+    if not 0 <= low < high <= 1:
+        raise UsageError(f"range (--range) {name}: expected shares from 0 to 1, as in {name}=10%:50%.")
+    return Variable(name, low, high)

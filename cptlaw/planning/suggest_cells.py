@@ -1,0 +1,242 @@
+"""Which runs could be next, and what they cost.
+
+A cell is one run: a size, a pre-training budget, a mix and a length. It gives losses at checkpoints spread evenly over
+log tokens. Its cost is 6 n_params tokens, plus what its base model still costs:
+
+- a base model on which the table has a run, or whose own loss it has, costs nothing;
+- a new one costs 6 n_params (ptpp n_params): the whole trunk from scratch, once, however many cells use it;
+- trunks branch: once a trunk of a size is paid for, its earlier stages are free, and a longer one costs the difference.
+
+The short decay at the end of each branch is neglected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import UsageError
+from cptlaw.planning.asked import label, positive, share
+from cptlaw.planning.result import flops_of
+
+if TYPE_CHECKING:
+    from cptlaw.fitting.fitted_law import Fit
+
+SHORTER = (0.125, 0.25, 0.5, 1.0)  # of the longest runs in the table, in tokens per parameter
+MOST_POINTS = 8
+SAME = 1e-6
+NEAR = 0.02  # an asked level this little above one that there is stands for that one, as 125K for 124,672
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One run that could be made; `ptpp` and `replay` are ``None`` where neither law nor table knows them."""
+
+    n_params: float
+    ptpp: float | None
+    replay: float | None
+    tokens: float
+    checkpoints: tuple[float, ...]
+
+    @property
+    def run_flops(self) -> float:
+        """Compute of the run itself."""
+        return flops_of(self.n_params, self.tokens)
+
+
+class Bases:
+    """Base models there are, and the price of those there are not.
+
+    Parameters
+    ----------
+    owned
+        Pairs (n_params, ptpp) that the table has.
+    """
+
+    def __init__(self, owned: Iterable[tuple[float, float]]) -> None:
+        self._owned = tuple(owned)
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> Bases:
+        """Collect the base models of a runs table, of all its rows."""
+        if not {"n_params", "ptpp"} <= set(frame.columns):
+            return cls(())
+        pairs = frame[["n_params", "ptpp"]].dropna().drop_duplicates()
+        return cls((float(n), float(p)) for n, p in pairs.itertuples(index=False))
+
+    def price(self, candidate: Candidate, trunks: Mapping[float, float]) -> float:
+        """Return what the base of a cell still costs, in FLOPs.
+
+        Parameters
+        ----------
+        candidate
+            The cell.
+        trunks
+            Longest stage already paid for, by size.
+        """
+        size, budget = candidate.n_params, candidate.ptpp
+        if budget is None or any(_same(size, n) and _same(budget, p) for n, p in self._owned):
+            return 0.0
+        return flops_of(size, max(budget - trunks.get(size, 0.0), 0.0) * size)
+
+
+def _same(a: float, b: float) -> bool:
+    return math.isclose(a, b, rel_tol=SAME)
+
+
+def candidates(
+    fit: Fit,
+    table: pd.DataFrame,
+    asked: pd.Series,
+    sizes: Any = None,
+    ptpps: Any = None,
+    replays: Any = None,
+    tokens: Any = None,
+) -> list[Candidate]:
+    """List the runs that could be next.
+
+    Parameters
+    ----------
+    fit
+        The fit of what there is.
+    table
+        Rows of the table, for the budgets to which the law is blind.
+    asked
+        The forecast that matters.
+    sizes, ptpps, replays, tokens
+        Levels of one's own: numbers, or text such as ``"241M,517M"``. Where absent: the levels of the fitted rows and
+        the asked one, with steps in between where they are far apart; no size above the asked one; lengths from an
+        eighth of the longest runs, in tokens per parameter, up to the longest ones and up to the asked tokens.
+    """
+    data = fit.data
+    reads = fit.law.inputs
+    have_sizes = _levels(data, "n_params")
+    own_sizes = _given(sizes, "sizes", positive)
+    size_levels = own_sizes or _size_levels(have_sizes, _asked(asked, "n_params"))
+    ptpp_levels: Sequence[float | None] = _given(ptpps, "ptpps", positive)
+    if not ptpp_levels:
+        wanted = _asked(asked, "ptpp")
+        if "ptpp" in reads:
+            ptpp_levels = _bridge(_levels(data, "ptpp"), wanted)
+        else:  # to a law that is blind to it, any base will do: the cheapest that there is
+            ptpp_levels = _levels(table, "ptpp")[:1] or ([wanted] if wanted is not None else [None])
+    replay_levels: Sequence[float | None] = _given(replays, "replays", share)
+    if not replay_levels:
+        wanted = _asked(asked, "replay")
+        found = set(_levels(data, "replay")) | ({wanted} if wanted is not None else set())
+        replay_levels = sorted(found) if found else [None]
+    own_tokens = _given(tokens, "tokens", positive)
+    spans = _spans(data)
+    found_cells = []
+    for size in size_levels:
+        for length in own_tokens or _lengths(spans, size, _asked(asked, "tokens")):
+            points = _checkpoints(spans, size, length)
+            found_cells += [
+                Candidate(size, budget, mix, length, points) for budget in ptpp_levels for mix in replay_levels
+            ]
+    return found_cells
+
+
+def rows_of(cells: Sequence[Candidate], asked: pd.Series, inputs: Sequence[str]) -> pd.DataFrame:
+    """Return the checkpoints of cells as rows with a law's inputs; what no cell chooses is as in the asked point."""
+    columns: dict[str, Any] = {
+        name: np.repeat([getattr(cell, name) for cell in cells], [len(cell.checkpoints) for cell in cells])
+        for name in ("n_params", "ptpp", "replay")
+        if name in inputs
+    }
+    columns["tokens"] = np.concatenate([cell.checkpoints for cell in cells])
+    frame = pd.DataFrame(columns).astype(float)
+    for name in asked.index:
+        if name not in frame.columns and name not in ("n_params", "ptpp", "replay"):
+            frame[name] = asked[name]
+    return frame
+
+
+@dataclass(frozen=True)
+class _Spans:
+    """How runs of the table are measured: first and last point in tokens per parameter, and points per run."""
+
+    first: float
+    last: float
+    points: int
+
+
+def _spans(data: pd.DataFrame) -> _Spans:
+    ratio = data["tokens"] / data["n_params"] if "n_params" in data.columns else data["tokens"]
+    by_run = ratio.groupby(data["run"].astype(str))
+    first, last = float(by_run.min().median()), float(by_run.max().max())
+    return _Spans(first, last, int(np.clip(by_run.count().median(), 1, MOST_POINTS)))
+
+
+def _lengths(spans: _Spans, size: float, asked: float | None) -> list[float]:
+    """Return lengths of runs in tokens: shorter than the longest of the table, as long, and as long as asked."""
+    lengths = {_rounded(spans.last * part * size) for part in SHORTER if spans.last * part >= spans.first}
+    longest = spans.last * size
+    if asked is not None and asked > longest:
+        lengths |= {_rounded(value) for value in (math.sqrt(asked * longest), asked)}
+    return sorted(lengths)
+
+
+def _checkpoints(spans: _Spans, size: float, length: float) -> tuple[float, ...]:
+    """Return the tokens at which a run is measured: as densely in log tokens as the runs of the table.
+
+    Points earlier than those of the table are left out: there the law was not fitted.
+    """
+    first = min(spans.first * size, length)
+    if spans.points < 2 or spans.last <= spans.first:
+        return (length,)
+    count = 1 + round((spans.points - 1) * math.log(length / first) / math.log(spans.last / spans.first))
+    count = int(np.clip(count, 1, MOST_POINTS))
+    return tuple(float(value) for value in np.geomspace(first, length, count)) if count > 1 else (length,)
+
+
+def _size_levels(have: Sequence[float], asked: float | None) -> list[float]:
+    levels = list(have) if asked is None else [size for size in _bridge(have, asked) if size <= asked * (1 + SAME)]
+    # A base model costs as the square of its size: a smaller proxy buys budgets that are else out of reach.
+    return sorted({*levels, *([float(f"{min(levels) / 2:.2g}")] if levels else [])})
+
+
+def _bridge(have: Sequence[float], asked: float | None) -> list[float]:
+    """Return the levels there are, the asked one, and even log steps between it and the nearest, where far apart."""
+    if asked is None or any(-SAME <= asked / level - 1.0 <= NEAR for level in have):
+        return list(have)
+    if not have:
+        return [asked]
+    nearest = min(have, key=lambda level: abs(math.log(level / asked)))
+    gap = abs(math.log(asked / nearest))
+    steps = 0 if gap < math.log(2) else (1 if gap < math.log(4) else 2)
+    between = [float(f"{value:.2g}") for value in np.geomspace(nearest, asked, steps + 2)[1:-1]]
+    return sorted({*have, *between, asked})
+
+
+def _levels(frame: pd.DataFrame, name: str) -> list[float]:
+    if name not in frame.columns:
+        return []
+    return [float(value) for value in np.unique(frame[name].dropna().to_numpy(dtype=float))]
+
+
+def _asked(asked: pd.Series, name: str) -> float | None:
+    return float(asked[name]) if name in asked.index and not pd.isna(asked[name]) else None
+
+
+def _rounded(tokens: float) -> float:
+    return float(f"{tokens:.3g}")
+
+
+def _given(values: Any, name: str, read: Any) -> list[float]:
+    """Read levels of one's own: a number, text with commas, or a sequence; an empty list where none were given."""
+    if values is None:
+        return []
+    items = values.split(",") if isinstance(values, str) else values
+    if isinstance(items, int | float):
+        items = [items]
+    extra = ("241M,517M",) if read is positive else ("10%,25%",)
+    read_items = [read(item, name, *extra) if read is positive else read(item, name) for item in items]
+    if not read_items:
+        raise UsageError(f"{label(name)}: no level was given. Expected a list such as {extra[0]}.")
+    return sorted(set(read_items))

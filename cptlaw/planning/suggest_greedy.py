@@ -1,0 +1,265 @@
+"""Choose cells one after another, each the one that shrinks the doubt most for what it costs.
+
+Doubt is a sample of laws. If one set of losses is measured, the variance of the forecast falls by what a linear
+regression of the forecast on these losses explains over the sample, given the noise of the measurement: the Bayesian
+linear update. A step costs a few milliseconds because only the leading directions of the sample are kept.
+
+Axes: d = directions of the sample, c = candidates, m = checkpoints (padded with zeros).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cptlaw.laws.calculus import Array
+from cptlaw.planning.suggest_cells import Bases, Candidate
+from cptlaw.planning.suggest_doubt import Errors
+
+POWERS = (1.0, 0.5, 0.0)  # of the cost by which a gain is divided: per FLOP, between, and regardless of cost
+CLOSE = 1.01  # times the width that the best plan leaves: the cheapest plan that comes so far is chosen
+LEAST = 2e-3  # of the width: cells that gain less are not worth a line
+DIRECTIONS = 40
+REPEATS = 2  # of one cell: more would average its noise, but not the error of the law's form there
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One chosen cell: what it costs, and the variance that is left after it."""
+
+    candidate: int
+    run_flops: float
+    base_flops: float
+    variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Forecast and measurements as the sample sees them.
+
+    Parameters
+    ----------
+    forecast
+        (d,); its sum of squares is the variance of the forecast.
+    cells
+        Whitened measurements, (c, d, m): in units of their noise.
+    floor
+        Variance of measuring one loss, which stays in the interval whatever is run.
+    """
+
+    forecast: Array
+    cells: Array
+    floor: float = 0.0
+
+    @classmethod
+    def of(cls, forecasts: Array, losses: Array, cells: Sequence[Candidate], errors: Errors, noise: float) -> Sample:
+        """Centre, whiten and compress.
+
+        Parameters
+        ----------
+        forecasts
+            Log losses at the asked point, (s,).
+        losses
+            Log losses at the checkpoints of all cells, one after another, (s, sum of checkpoints).
+        cells
+            The candidates.
+        errors
+            Noise of the measurements.
+        noise
+            Half-width of the interval that measuring one loss adds, as a share of that of the forecast.
+        """
+        scale = 1.0 / np.sqrt(max(len(forecasts) - 1, 1))
+        anomalies = np.column_stack([forecasts, losses])
+        anomalies = (anomalies - anomalies.mean(axis=0)) * scale
+        counts = [len(cell.checkpoints) for cell in cells]
+        widest = max(counts)
+        whitened = np.zeros((len(forecasts), len(cells), widest))
+        first = 1
+        whiteners = {count: _whitener(count, errors) for count in set(counts)}
+        for place, count in enumerate(counts):
+            whitened[:, place, :count] = anomalies[:, first : first + count] @ whiteners[count]
+            first += count
+        # The forecast is kept exactly; of what is measured, only what can be seen above the noise.
+        flat = np.column_stack([anomalies[:, :1], whitened.reshape(len(forecasts), -1)])
+        left = np.linalg.svd(flat / np.maximum(np.linalg.norm(flat, axis=0), 1e-9), full_matrices=False)[0]
+        basis = np.linalg.qr(np.column_stack([anomalies[:, 0], left[:, : DIRECTIONS - 1]]))[0]
+        flat = basis.T @ flat
+        kept = flat[:, 1:].reshape(len(flat), len(cells), widest).transpose(1, 0, 2)
+        forecast = flat[:, 0]
+        return cls(forecast, np.ascontiguousarray(kept), floor=noise**2 * float(forecast @ forecast))
+
+    @property
+    def variance(self) -> float:
+        """Variance of the forecast."""
+        return float(self.forecast @ self.forecast)
+
+    def width(self, variance: Array | float) -> Array:
+        """Return what the width of the interval is proportional to, at other variances of the forecast."""
+        found: Array = np.sqrt(np.maximum(variance, 0.0) + self.floor)
+        return found
+
+    def reductions(self, rows: NDArray[np.intp]) -> Array:
+        """Return by how much each of some candidates would reduce the variance, alone, (rows,)."""
+        cells = self.cells[rows]
+        shared = np.einsum("cdm,d->cm", cells, self.forecast)
+        inner = cells.transpose(0, 2, 1) @ cells + np.eye(cells.shape[2])
+        solved = np.linalg.solve(inner, shared[:, :, None])[:, :, 0]
+        found: Array = np.maximum(np.sum(shared * solved, axis=1), 0.0)
+        return found
+
+    def measured(self, candidate: int) -> Sample:
+        """Return the sample after one candidate was measured."""
+        left, singular, _ = np.linalg.svd(self.cells[candidate], full_matrices=False)
+        shrink = 1.0 / np.sqrt(1.0 + singular**2) - 1.0
+        forecast = self.forecast + left @ (shrink * (left.T @ self.forecast))
+        along = np.einsum("dm,cdk->cmk", left, self.cells) * shrink[None, :, None]
+        return Sample(forecast, self.cells + np.einsum("dm,cmk->cdk", left, along), self.floor)
+
+
+def _whitener(count: int, errors: Errors) -> Array:
+    """Return W with W W' the inverse covariance of the points of one run: an offset that they share, and scatter."""
+    covariance = errors.within * np.eye(count) + errors.between
+    values, vectors = np.linalg.eigh(covariance)
+    whitener: Array = vectors / np.sqrt(values)
+    return whitener
+
+
+@dataclass(eq=False)
+class _Purse:
+    """What is left of the budget, and the trunks that were paid for."""
+
+    left: float
+    bases: Bases
+    trunks: dict[float, float] = field(default_factory=dict)
+
+    def pay(self, cell: Candidate) -> tuple[float, float]:
+        """Pay for a cell; return the cost of the run and of its base."""
+        base = self.bases.price(cell, self.trunks)
+        self.left -= cell.run_flops + base
+        if base > 0 and cell.ptpp is not None:
+            self.trunks[cell.n_params] = max(self.trunks.get(cell.n_params, 0.0), cell.ptpp)
+        return cell.run_flops, base
+
+
+def choose(sample: Sample, cells: Sequence[Candidate], bases: Bases, budget: float, most: int) -> list[Choice]:
+    """Choose cells within a budget.
+
+    A base model costs much at once and pays off over several runs, so that greed alone would never buy one. The search
+    is therefore repeated, each time beginning with a cell on another new base, and with gains divided by more or less
+    of the cost; the cheapest of the plans that come close to the best one is returned.
+
+    Parameters
+    ----------
+    sample
+        The doubt.
+    cells
+        The candidates.
+    bases
+        Base models there are.
+    budget
+        FLOPs.
+    most
+        Most cells.
+    """
+    prices = np.array([bases.price(cell, {}) for cell in cells])
+    runs = np.array([cell.run_flops for cell in cells])
+    within = np.flatnonzero(prices + runs <= budget)
+    if not len(within):
+        return []
+    # Only what can be paid for is carried along; places are mapped back at the end.
+    sample, cells = Sample(sample.forecast, sample.cells[within], sample.floor), [cells[int(i)] for i in within]
+    prices, runs = prices[within], runs[within]
+    alone = sample.reductions(np.arange(len(cells)))
+    plans = []
+    on_new = sorted({_base(cell) for cell, price in zip(cells, prices, strict=True) if price > 0})
+    for base in (None, *on_new):
+        opening = np.array([_base(cell) == base for cell in cells])
+        for power in POWERS:
+            # The base is bought for several runs, so its price does not count in choosing the first of them.
+            first = None if base is None else int(np.where(opening, alone / runs**power, -1.0).argmax())
+            plans.append(_greedy(sample, cells, _Purse(budget, bases), most, power, first))
+    widths = [float(sample.width(plan[-1].variance if plan else sample.variance)) for plan in plans]
+    enough = CLOSE * min(widths)
+    best = min((plan for plan, width in zip(plans, widths, strict=True) if width <= enough), key=_cost)
+    best = _without_idle_bases(sample, cells, _Purse(budget, bases), best, enough)
+    best = _in_order(sample, cells, _Purse(budget, bases), best)
+    return [replace(step, candidate=int(within[step.candidate])) for step in best]
+
+
+def _base(cell: Candidate) -> tuple[float, float]:
+    return cell.n_params, cell.ptpp or 0.0
+
+
+def _cost(plan: Sequence[Choice]) -> float:
+    return sum(step.run_flops + step.base_flops for step in plan)
+
+
+def _without_idle_bases(
+    sample: Sample, cells: Sequence[Candidate], purse: _Purse, plan: list[Choice], enough: float
+) -> list[Choice]:
+    """Leave out the cells of each new base without which the interval is still narrow enough."""
+    for base in sorted({_base(cells[step.candidate]) for step in plan if step.base_flops > 0}):
+        rest = _replay(sample, cells, purse, [step.candidate for step in plan if _base(cells[step.candidate]) != base])
+        if rest and sample.width(rest[-1].variance) <= enough:
+            plan = rest
+    return plan
+
+
+def _in_order(sample: Sample, cells: Sequence[Candidate], purse: _Purse, plan: Sequence[Choice]) -> list[Choice]:
+    """Return a plan's cells so that each is the one of those left that gains most per FLOP.
+
+    What the plan costs stays the same: a trunk costs as much as its last stage, in whatever order it is bought.
+    """
+    left = [step.candidate for step in plan]
+    found = []
+    while left:
+        costs = np.array([cells[i].run_flops + purse.bases.price(cells[i], purse.trunks) for i in left])
+        gains = sample.width(sample.variance) - sample.width(sample.variance - sample.reductions(np.array(left)))
+        place = left.pop(int((gains / costs).argmax()))
+        sample = sample.measured(place)
+        run_flops, base_flops = purse.pay(cells[place])
+        found.append(Choice(place, run_flops, base_flops, sample.variance))
+    return found
+
+
+def _replay(sample: Sample, cells: Sequence[Candidate], purse: _Purse, order: Sequence[int]) -> list[Choice]:
+    """Return a plan that takes the given cells one after another."""
+    purse = replace(purse, trunks={})
+    found = []
+    for place in order:
+        sample = sample.measured(place)
+        run_flops, base_flops = purse.pay(cells[place])
+        found.append(Choice(place, run_flops, base_flops, sample.variance))
+    return found
+
+
+def _greedy(
+    sample: Sample, cells: Sequence[Candidate], purse: _Purse, most: int, power: float, first: int | None
+) -> list[Choice]:
+    chosen: list[Choice] = []
+    runs = np.array([cell.run_flops for cell in cells])
+    taken = np.zeros(len(cells), dtype=int)
+    costs = runs + np.array([purse.bases.price(cell, purse.trunks) for cell in cells])
+    while len(chosen) < most:
+        if first is not None and not chosen:
+            best = first
+        else:
+            rows = np.flatnonzero((costs <= purse.left) & (taken < REPEATS))
+            if not len(rows):
+                break
+            variance = sample.variance
+            gains: Array = sample.width(variance) - sample.width(variance - sample.reductions(rows))
+            worth = gains >= LEAST * sample.width(variance)
+            if not worth.any():
+                break
+            best = int(rows[np.where(worth, gains / costs[rows] ** power, -1.0).argmax()])
+        taken[best] += 1
+        sample = sample.measured(best)
+        run_flops, base_flops = purse.pay(cells[best])
+        if base_flops > 0:
+            costs = runs + np.array([purse.bases.price(cell, purse.trunks) for cell in cells])
+        chosen.append(Choice(best, run_flops, base_flops, sample.variance))
+    return chosen

@@ -1,0 +1,380 @@
+"""When a run comes back to where it began: turning length and critical point (Wang et al. 2025, arXiv:2505.07796).
+
+At a constant learning rate everything but the power laws dies out: S1 grows linearly, S2 settles. So after the first
+steps, which are computed one by one, losses at any number of steps follow in closed form, and "never" is told from
+"not within the steps that were looked at".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.optimize import brentq
+
+from cptlaw.errors import UsageError
+from cptlaw.findings import Finding, by_severity
+from cptlaw.laws.calculus import Array
+from cptlaw.planning import asked
+from cptlaw.planning.curve_side import CurveSide
+from cptlaw.planning.result import Plan, number_text
+from cptlaw.planning.schedule_space import build_space
+from cptlaw.result import Line
+from cptlaw.schedules import Phase, Schedule
+from cptlaw.units import format_percent, format_quantity
+
+Kind = Literal["zero", "finite", "infinite"]
+SETTLED = 25.0  # time constants of the momentum after which S2 counts as settled, e^-25
+FAR = 1e15  # steps beyond which a loss is at its limit
+LOOKS = 4000
+SAME = 1e-9  # nats
+
+
+@dataclass(frozen=True, repr=False)
+class TurningPlan(Plan):
+    """Answer of `turning_length`.
+
+    Attributes
+    ----------
+    kind
+        ``"zero"``: the weighted loss never exceeds its start. ``"finite"``: it rises, and is back after `steps`.
+        ``"infinite"``: it rises and never comes back.
+    steps
+        Optimiser steps of CPT; 0, a number, or infinity (null in JSON).
+    reason
+        Why.
+    weight_source, peak, replay
+        The question: weight of the source loss, constant learning rate, mix.
+    start, highest, highest_at, limit
+        The weighted loss where CPT starts, the highest one and its step, and that after endless training.
+    findings
+        The worst first.
+    """
+
+    kind: Kind
+    steps: float
+    reason: str
+    weight_source: float
+    peak: float
+    replay: float | None
+    start: float
+    highest: float
+    highest_at: float
+    limit: float
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What was asked, in one line."""
+        return (
+            f"Turning length of {format_percent(self.weight_source)} source + "
+            f"{format_percent(1 - self.weight_source)} target loss at a constant rate of {self.peak:.3g}"
+        )
+
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line."""
+        steps = {"zero": "0", "infinite": "infinite"}.get(self.kind) or f"{format_quantity(self.steps, 4)} steps"
+        return [
+            ("turning length", steps),
+            ("reason", self.reason),
+            ("start", f"{number_text(self.start)} nats per token"),
+            ("highest", f"{number_text(self.highest)} at step {format_quantity(self.highest_at, 4)}"),
+            ("limit", number_text(self.limit)),
+        ]
+
+
+@dataclass(frozen=True, repr=False)
+class CriticalPlan(Plan):
+    """Answer of `critical_point`.
+
+    Attributes
+    ----------
+    kind
+        ``"zero"``: after any pre-training CPT loses source loss for good. ``"finite"``: up to `steps` of pre-training
+        the source loss comes back. ``"infinite"``: it always comes back.
+    steps, s1
+        Optimiser steps of pre-training at its peak rate, and their forward area.
+    reason
+        Why.
+    level
+        The source loss at the critical point, which is the limit of the source loss under endless CPT, nats per token.
+    base_source_loss, limit, returns
+        For the base model at hand: its source loss, the limit of that under endless CPT at a constant rate, and whether
+        the limit lies below.
+    findings
+        The worst first.
+    """
+
+    kind: Kind
+    steps: float
+    s1: float
+    reason: str
+    level: float
+    base_source_loss: float
+    limit: float
+    returns: bool
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What was asked, in one line."""
+        return "Critical point of pre-training: beyond it the source loss cannot return in CPT at a constant rate"
+
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line."""
+        steps = {"zero": "0", "infinite": "infinite"}.get(self.kind) or (
+            f"{format_quantity(self.steps, 4)} steps (S1 {number_text(self.s1)})"
+        )
+        how = "can return" if self.returns else "cannot return"
+        return [
+            ("critical point", steps),
+            ("reason", self.reason),
+            ("source loss there", number_text(self.level)),
+            ("this base model", f"{number_text(self.base_source_loss)}, {how}: CPT tends to {number_text(self.limit)}"),
+        ]
+
+
+def turning_length(
+    target: Any,
+    source: Any,
+    *,
+    weight_source: Any,
+    peak: Any = None,
+    warmup: Any = None,
+    schedules: Any = None,
+    run: str | None = None,
+    replay: Any = None,
+    n_params: Any = None,
+) -> TurningPlan:
+    """Find after how many steps at a constant rate the weighted loss is back at its start (Fig. 13).
+
+    Parameters
+    ----------
+    target, source
+        Fits of curve laws with a shift, such as cpt-dynamics, or their files.
+    weight_source
+        lambda_1 in [0, 1].
+    peak, warmup
+        The constant rate, that of pre-training's peak where not given, and steps of warm-up.
+    schedules, run, replay, n_params
+        As for `schedule`.
+
+    Raises
+    ------
+    UsageError, DataError
+        If an argument is unusable or missing.
+    """
+    sides = _sides(target, source, n_params)
+    weight = asked.share(weight_source, "weight_source")
+    base, rate, mix = _setting(sides, schedules, run, replay, peak)
+    weights = {"target": 1.0 - weight, "source": weight}
+    walks = [(weights[side.role], _Endless(side, base, rate, warmup, mix)) for side in sides]
+
+    def composite(steps: Array) -> Array:
+        return np.asarray(sum(share * walk.loss(steps) for share, walk in walks), dtype=float)
+
+    first = walks[0][1].computed
+    steps = np.concatenate([np.arange(first), np.geomspace(first, FAR, LOOKS)])
+    values = composite(steps)
+    start = float(values[0])
+    limit = sum(share * walk.limit for share, walk in walks)
+    top = int(np.argmax(values))
+    above = np.flatnonzero(values > start + SAME)
+    kind: Kind = "zero"
+    length, reason = 0.0, "the weighted loss never exceeds its start"
+    if len(above):
+        back = np.flatnonzero(values[above[0] :] <= start)
+        if len(back):
+            k = int(above[0] + back[0])
+            kind, length = "finite", _crossing(composite, steps[k - 1], steps[k], start)
+            reason = f"the weighted loss rises by {values[above[0] : k].max() - start:.3g} nats and comes back"
+        elif limit < start - SAME:
+            kind, length = "infinite", math.inf
+            reason = f"it is back only after more than {FAR:.0e} steps: the limit {limit:.4g} lies just below the start"
+        else:
+            kind, length = "infinite", math.inf
+            reason = f"endless training tends to {limit:.5g}, which is not below the start {start:.5g}"
+    return TurningPlan(
+        kind, length, reason, weight, rate, mix, start, float(values[top]), float(steps[top]), limit,
+        by_severity(_weak_shift(sides)),
+    )  # fmt: skip
+
+
+def critical_point(
+    source: Any,
+    *,
+    peak: Any = None,
+    schedules: Any = None,
+    run: str | None = None,
+    replay: Any = None,
+    n_params: Any = None,
+) -> CriticalPlan:
+    """Find the length of pre-training beyond which CPT at a constant rate loses source loss for good.
+
+    Endless CPT brings the source loss to L0 + B, the asymptote of a model trained on the target corpus from the start:
+    the forward term dies out and the shift ends at B. Pre-training at a constant rate passes that level where
+    A S1^-alpha = B. Annealing moves both: the plan also compares the base model at hand, annealed as it is.
+
+    Parameters
+    ----------
+    source
+        Fit of the source loss by a law with a shift, or its file.
+    peak
+        The constant rate of CPT, that of pre-training's peak where not given; it matters where annealing does.
+    schedules, run, replay, n_params
+        As for `schedule`.
+
+    Raises
+    ------
+    UsageError, DataError
+        If an argument is unusable or missing.
+    """
+    (side,) = _sides(None, source, n_params)
+    base, rate, mix = _setting((side,), schedules, run, replay, peak)
+    endless = _Endless(side, base, rate, None, mix)
+    shift = endless.shift_limit
+    before = _Endless(side, base, rate, None, mix, scratch=True)
+    level = before.floor + shift
+    kind: Kind
+    if shift <= 0:
+        kind, s1 = "infinite", math.inf
+        reason = "the shift does not raise the source loss"
+    else:
+        s1 = before.area_at(level)
+        kind = "finite" if s1 > 0 else "zero"
+        reason = f"pre-training passes L0 + B = {level:.4g} there, and CPT tends to it"
+        if kind == "zero":
+            reason = f"even the untrained end of the law lies below L0 + B = {level:.4g}"
+    peak_before = float(base.lr.max()) if base is not None else rate
+    returns = endless.limit < float(endless.loss(np.zeros(1))[0])
+    return CriticalPlan(
+        kind, s1 / peak_before if math.isfinite(s1) else math.inf, s1, reason, level,
+        float(endless.loss(np.zeros(1))[0]), endless.limit, returns, by_severity(_weak_shift((side,))),
+    )  # fmt: skip
+
+
+class _Endless:
+    """One loss under CPT at a constant rate without end.
+
+    Parameters
+    ----------
+    side, base, rate, warmup, replay
+        The fit, the base model's schedule, the rate, steps of warm-up, and the mix.
+    scratch
+        Leave pre-training's annealing out: the curve of pre-training at a constant rate.
+    """
+
+    def __init__(
+        self,
+        side: CurveSide,
+        base: Schedule | None,
+        rate: float,
+        warmup: Any,
+        replay: float | None,
+        scratch: bool = False,
+    ) -> None:
+        if "s1_cpt" not in side.law.areas_read:
+            raise UsageError(
+                f"{side.role}: law {side.law.name} has no shift between the corpora. Expected cpt-dynamics or a law of "
+                f"its kind."
+            )
+        self._side, self._replay, self._rate = side, replay, rate
+        decay = min(float(side.law.decay), 1 - 1e-6)
+        ramp = Phase("cpt", 10**7, "constant", peak=rate, warmup=warmup or 0).warmup
+        self.computed = ramp + math.ceil(SETTLED / (1.0 - decay)) + 1
+        cpt = Phase("cpt", self.computed, "constant", peak=rate, warmup=ramp)
+        whole = Schedule((*(base.phases if base else ()), cpt))
+        self._columns = dict(side.columns(whole, np.arange(whole.n_pretrain, whole.n_steps + 1)))
+        if scratch:
+            for name in ("s2_pretrain", "s2_cpt"):
+                if name in self._columns:
+                    self._columns[name] = np.zeros_like(self._columns[name])
+
+    def _at(self, steps: Array) -> dict[str, Array]:
+        """Return the inputs at any steps: S1 grows linearly beyond those that were computed."""
+        k = np.minimum(steps, self.computed).astype(int)
+        found = {name: values[k] for name, values in self._columns.items()}
+        found["s1_cpt"] = found["s1_cpt"] + self._rate * np.maximum(steps - self.computed, 0.0)
+        return found
+
+    def loss(self, steps: Array) -> Array:
+        """Return the loss after steps of CPT, (n,)."""
+        return self._side.losses(self._at(np.asarray(steps, dtype=float)), self._replay)
+
+    @property
+    def limit(self) -> float:
+        """The loss after endless training."""
+        return float(self._without_forward(np.array([self.computed]), 1e300)[0])
+
+    @property
+    def shift_limit(self) -> float:
+        """The shift after endless training, nats."""
+        end, start = (self._without_forward(np.array([self.computed]), area)[0] for area in (1e300, 0.0))
+        return float(end - start)
+
+    @property
+    def floor(self) -> float:
+        """L0 and what else stands without an area."""
+        return float(self._without_forward(np.array([self.computed]), 0.0)[0])
+
+    def _without_forward(self, steps: Array, s1_cpt: float) -> Array:
+        """Return the loss with the forward term at its limit, zero, and the shift at a given area."""
+        columns = self._at(steps)
+        columns["s1_cpt"] = np.full(len(steps), s1_cpt)
+        params = {**self._side.params, "A": 0.0}
+        return self._side.law.predict(params, self._side.frame(columns, self._replay), self._side.law_role)
+
+    def area_at(self, level: float) -> float:
+        """Return the forward area at which training without shift and annealing reaches a loss."""
+        amplitude, power = self._side.params["A"], self._side.params["alpha"]
+        gap = level - self.floor
+        return float((amplitude / gap) ** (1.0 / power)) if gap > 0 else math.inf
+
+
+def _crossing(composite: Any, low: float, high: float, start: float) -> float:
+    if high - low <= 1:
+        return float(math.ceil(high))
+    found = brentq(lambda steps: float(composite(np.array([steps]))[0]) - start, low, high, rtol=1e-12)
+    return float(math.ceil(found))
+
+
+def _sides(target: Any, source: Any, n_params: Any) -> tuple[CurveSide, ...]:
+    size = None if n_params is None else asked.positive(n_params, "n_params", "106M")
+    found = [] if target is None else [CurveSide.build(target, "target", size)]
+    return (*found, CurveSide.build(source, "source", size))
+
+
+def _setting(
+    sides: Sequence[CurveSide], schedules: Any, run: str | None, replay: Any, peak: Any
+) -> tuple[Schedule | None, float, float | None]:
+    space = build_space(sides, (), None, schedules, run, steps=None, max_steps=None, overrides={}, replay=replay)
+    base = Schedule(space.base) if space.base else None
+    if peak is not None:
+        rate = asked.positive(peak, "peak", "2e-4")
+    elif base is not None:
+        rate = float(base.lr.max())
+    else:
+        raise UsageError("the base model's peak is not known. Give peak= (--peak), the constant learning rate.")
+    return base, rate, space.replay
+
+
+def _weak_shift(sides: Sequence[CurveSide]) -> list[Finding]:
+    found = []
+    for side in sides:
+        bend = side.params["beta"]
+        if bend < 0.05:
+            found.append(
+                Finding(
+                    "warning",
+                    "shift-without-asymptote",
+                    f"the shift of the {side.role} loss has beta = {bend:.3g}: it is a logarithm, and where it ends "
+                    f"({side.params['B']:.3g} nats) is not determined. Neither is what follows from its end.",
+                    "Fit longer runs, or bound the transfer gap.",
+                )
+            )
+    return found
