@@ -104,7 +104,9 @@ def _forgetting(source: pd.DataFrame, name: str) -> list[str]:
         for budget in dict.fromkeys(budgets):
             at = group[group["ptpp"] == budget].groupby("replay")["forgetting"].mean()
             said = ", ".join(
-                f"{100 * at[replay]:.0f} % at {replay:g}" for replay in (0.0, 0.1, 0.25, 0.5, 0.9, 1.0) if replay in at
+                f"{round(100 * at[replay])} % at {replay:g}"
+                for replay in (0.0, 0.1, 0.25, 0.5, 0.9, 1.0)
+                if replay in at
             )
             what = f"{key:,.6g} parameters" if keys[0] == "n_params" else str(key)
             parts.append(f"- Forgetting at the end of the runs, {what}, budget {budget:g}, by replay: {said}.")

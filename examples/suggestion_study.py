@@ -30,9 +30,9 @@ import cptlaw as cl
 from cptlaw import simulate
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import Suggestion
+from cptlaw.planning.next_runs.cells import Bases, Candidate, candidates
+from cptlaw.planning.next_runs.suggest import MOST_CELLS
 from cptlaw.planning.result import flops_of
-from cptlaw.planning.suggest_cells import Bases, Candidate, candidates
-from cptlaw.planning.suggest_next import MOST_CELLS
 from cptlaw.runs.points import point
 
 LAWS = ("ptpp-floor", "ptpp-gated-floor")

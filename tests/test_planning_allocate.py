@@ -83,10 +83,10 @@ def test_against_brute_force(spec, params, method, options):
 
 
 def test_closed_form_and_search_agree():
-    from cptlaw.planning.compute_allocation import _closed_form, _search
-    from cptlaw.planning.side import Side
+    from cptlaw.planning.loss import Loss
+    from cptlaw.planning.mixes.allocate import _closed_form, _search
 
-    side = Side.build(made_fit("ptpp-floor", FORM_1, "target"), "target", 1e9, 279.0)
+    side = Loss.build(made_fit("ptpp-floor", FORM_1, "target"), "target", {"n_params": 1e9, "ptpp": 279.0})
     best = _closed_form(side, 0.34, 5e19)
     assert best is not None
     assert best.a == pytest.approx(0.25 / 0.55, rel=1e-9)

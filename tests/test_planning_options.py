@@ -6,7 +6,7 @@ import pytest
 from planning_fits import FORM_1, FORM_3, MODEL, SOURCE_1, check_against_brute_force, lowest, made_fit
 
 import cptlaw as cl
-from cptlaw.planning.repetition import effective_tokens, tokens_for_effective
+from cptlaw.planning.mixes.repetition import effective_tokens, tokens_for_effective
 
 BASE = 1.9
 OPTIONS = {"max_forgetting": "2%", "max_target_loss": 1.8, "base_source_loss": BASE}
@@ -117,14 +117,16 @@ def test_a_risk_that_means_nothing_is_refused(doubtful, risk):
         plan(doubtful, **OPTIONS, risk=risk)
 
 
-def test_without_spread_risk_changes_nothing():
+def test_without_spread_a_risk_costs_what_the_noise_of_a_measurement_asks_for():
     exact = [
         cl.fit(spec, noisy(spec, params, role, 0.0, 0), on=role, starts=8)
         for spec, params, role in (("ptpp-floor", FORM_1, "target"), ("ptpp-floor", SOURCE_1, "source"))
     ]
     certain = plan(exact, **OPTIONS, risk=0.9)
-    assert certain.tokens == pytest.approx(plan(exact, **OPTIONS).tokens, rel=1e-5)
-    assert certain.price_of_doubt == pytest.approx(0.0, abs=certain.tokens * 1e-5)
+    frame = pd.DataFrame({**MODEL, "replay": [certain.replay], "tokens": [certain.tokens]})
+    for fit, highest in zip(exact, (1.8, BASE * 1.02), strict=True):
+        assert fit.log_quantiles(frame, [0.9])[0, 0] == pytest.approx(np.log(highest), abs=1e-5)
+    assert 0 < certain.price_of_doubt < 0.1 * certain.tokens
 
 
 @pytest.mark.parametrize("risk", [0.8, 0.95])
@@ -271,7 +273,8 @@ def test_fits_from_files(pilot, tmp_path):
     files = [fit.save(tmp_path / f"{fit.on}.json") for fit in pilot]
     options = {"n_params": 124672, "ptpp": 279, "max_forgetting": "21%", "max_target_loss": 1.8}
     read = cl.plan.min_tokens(files[0], str(files[1]), **options)
-    assert read == cl.plan.min_tokens(*pilot, **options)
+    assert read == cl.plan.min_tokens(*map(cl.load_fit, files), **options)
+    assert read.tokens == pytest.approx(cl.plan.min_tokens(*pilot, **options).tokens, rel=1e-9)
 
 
 def test_base_loss_that_contradicts_the_runs(pilot):

@@ -10,9 +10,9 @@ import pytest
 import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import UsageError
-from cptlaw.planning.constrained_search import minimise_in_box
-from cptlaw.planning.curve_side import CurveSide
-from cptlaw.planning.whole_schedule import loss_and_slopes
+from cptlaw.planning.schedules.box import minimise_in_box
+from cptlaw.planning.schedules.curve_loss import CurveLoss
+from cptlaw.planning.schedules.whole_schedule import loss_and_slopes
 from cptlaw.schedules import Phase, Schedule, areas, read_schedules
 
 NAMES = ("L0", "A", "alpha", "B", "E", "beta", "C1", "C2")
@@ -250,7 +250,7 @@ class TestWholeSchedule:
         ],
     )
     def test_slopes_are_those_of_differences(self, law, params, on):
-        side = CurveSide.build(cl.given_fit(law, params, on), on, None)
+        side = CurveLoss.build(cl.given_fit(law, params, on), on, None)
         lr = np.sort(np.random.default_rng(0).uniform(2e-5, 2e-4, 40))[::-1].copy()
         _, slopes = loss_and_slopes(side, (BASE,), lr, None)
         for j in (0, 1, 20, 39):

@@ -179,10 +179,11 @@ def test_one_mistake_is_told_once():
 
 def test_the_front_has_as_many_points_in_the_library_as_on_the_command_line():
     from cptlaw.cli.plan import pareto
+    from cptlaw.planning.scenario import Pareto, options_of
 
     asked = next(parameter.default for parameter in pareto.params if parameter.name == "points")
     assert asked == 20
-    assert cl.plan.pareto.__kwdefaults__["points"] == asked
+    assert options_of(Pareto)["points"].default == asked
 
 
 def test_numbers_of_any_origin_stay_exact():

@@ -13,9 +13,9 @@ import pytest
 import cptlaw as cl
 from cptlaw import examples, simulate
 from cptlaw.cli import main
-from cptlaw.planning.suggest_cells import Bases, Candidate, candidates
-from cptlaw.planning.suggest_doubt import Errors, errors
-from cptlaw.planning.suggest_greedy import Sample, choose
+from cptlaw.planning.next_runs.cells import Bases, Candidate, candidates
+from cptlaw.planning.next_runs.doubt import Errors, errors
+from cptlaw.planning.next_runs.greedy import Sample, choose
 
 PILOT = str(examples.path("en-fr-pilot"))
 ROWS = "ptpp in (15, 31) and replay in (0.1, 0.25, 0.5) and atpp >= 1.9"
@@ -119,7 +119,7 @@ def test_gains_are_what_the_width_loses(suggested):
 
 def test_interval_before_is_the_forecasts(two_budgets, suggested):
     fit = cl.fit("ptpp-floor", two_budgets, "target", starts=16)
-    row = fit.forecast(cl.planning.suggest_next._point(ASKED)).iloc[0]
+    row = fit.forecast(cl.planning.next_runs.suggest._point(ASKED)).iloc[0]
     found = suggested["ptpp-floor"]
     assert found.interval_before == (row["lo"], row["hi"])
     assert found.loss == row["loss"]

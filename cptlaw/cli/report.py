@@ -10,7 +10,9 @@ import click
 from cptlaw.cli import options
 from cptlaw.cli import plan as plans
 from cptlaw.cli.output import INFEASIBLE, progress, show_json, show_next
+from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.commands import command_line
+from cptlaw.planning.scenario import MinTokens
 
 PARTS = 16  # of a report of two fits with a plan
 
@@ -19,12 +21,8 @@ PARTS = 16  # of a report of two fits with a plan
 @options.table
 @options.several(plans.target, plans.source)
 @click.option("--at", metavar="K=V,..", help="The forecast that matters, as for forecast --at. [default: the plan]")
-@click.option("--n-params", metavar="N", help="Parameters of the model that is planned for, as in 8.1B.")
-@options.several(plans.ptpp, plans.forgetting_limit)
-@click.option("--max-target-loss", metavar="L", help="Highest target loss, nats per token.")
-@options.several(plans.source_limit, plans.reference, plans.replay_range)
-@click.option("--max-tokens", metavar="D", help="Most adaptation tokens to spend, as in 100B.")
-@options.several(plans.risk, options.interval)
+@of_scenario(MinTokens, but=("unique_target_tokens", "repetition", "savings", "interval"), optional=True)
+@options.interval
 @click.option("--test-where", metavar="Q", help="Rows that were held out of the fits, to judge calibration on.")
 @click.option("--schedules", metavar="F", type=click.Path(), help="Schedules file, for the loss curves.")
 @click.option("--suggest-budget", metavar="FLOPS", help="Suggest next runs for this compute, as in 1e20.")

@@ -1,16 +1,37 @@
 """Planning: what to train on, one file per question."""
 
-from cptlaw.planning.best_schedule import schedule
-from cptlaw.planning.compute_allocation import AllocatePlan, ComputeOptimal, allocate, compute_optimal
-from cptlaw.planning.fewest_tokens import MinTokensPlan, min_tokens
-from cptlaw.planning.limited_target_data import LimitedDataPlan, limited_data
-from cptlaw.planning.pareto_front import ParetoPlan, ParetoPoint, pareto
-from cptlaw.planning.replay_trade_off import TradeOffPlan, crossing, trade_off
-from cptlaw.planning.result import MixPlan, Plan
-from cptlaw.planning.schedule_plan import SchedulePlan
-from cptlaw.planning.suggest_next import Cell, Suggestion, suggest
-from cptlaw.planning.turning import CriticalPlan, TurningPlan, critical_point, turning_length
-from cptlaw.planning.whole_schedule import WholePlan, whole_schedule
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cptlaw.planning.mixes.allocate import AllocatePlan, ComputeOptimal, allocate, compute_optimal
+    from cptlaw.planning.mixes.limited_data import LimitedDataPlan, limited_data
+    from cptlaw.planning.mixes.min_tokens import MinTokensPlan, min_tokens
+    from cptlaw.planning.mixes.pareto import ParetoPlan, ParetoPoint, pareto
+    from cptlaw.planning.mixes.trade_off import TradeOffPlan, crossing, trade_off
+    from cptlaw.planning.next_runs.suggest import Cell, Suggestion, suggest
+    from cptlaw.planning.result import MixPlan, Plan
+    from cptlaw.planning.schedules.schedule import schedule
+    from cptlaw.planning.schedules.schedule_plan import SchedulePlan
+    from cptlaw.planning.schedules.turning import CriticalPlan, TurningPlan, critical_point, turning_length
+    from cptlaw.planning.schedules.whole_schedule import WholePlan, whole_schedule
+
+# Name -> where it lives. Loaded on first use: the command line reads the scenarios and answers --help at once.
+_HOMES = {
+    **dict.fromkeys(("AllocatePlan", "ComputeOptimal", "allocate", "compute_optimal"), "mixes.allocate"),
+    **dict.fromkeys(("LimitedDataPlan", "limited_data"), "mixes.limited_data"),
+    **dict.fromkeys(("MinTokensPlan", "min_tokens"), "mixes.min_tokens"),
+    **dict.fromkeys(("ParetoPlan", "ParetoPoint", "pareto"), "mixes.pareto"),
+    **dict.fromkeys(("TradeOffPlan", "crossing", "trade_off"), "mixes.trade_off"),
+    **dict.fromkeys(("MixPlan", "Plan"), "result"),
+    "schedule": "schedules.schedule",
+    "SchedulePlan": "schedules.schedule_plan",
+    **dict.fromkeys(("CriticalPlan", "TurningPlan", "critical_point", "turning_length"), "schedules.turning"),
+    **dict.fromkeys(("WholePlan", "whole_schedule"), "schedules.whole_schedule"),
+    **dict.fromkeys(("Cell", "Suggestion", "suggest"), "next_runs.suggest"),
+}
 
 __all__ = [
     "AllocatePlan",
@@ -41,3 +62,15 @@ __all__ = [
     "turning_length",
     "whole_schedule",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'cptlaw.planning' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"cptlaw.planning.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

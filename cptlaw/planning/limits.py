@@ -1,35 +1,22 @@
-"""What a plan must keep: limits on losses and on forgetting, and how many tokens each needs at a given replay."""
+"""What a plan must keep: upper limits on losses and on forgetting, certain or held with a probability."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
+from cptlaw.planning.options import label
 from cptlaw.planning.reference import Reference
-from cptlaw.planning.side import Side
-from cptlaw.uncertainty.intervals import measurement_scatter, rollout_width
-from cptlaw.uncertainty.profile import walk
+from cptlaw.planning.scenario import Measure, options_of
 
-Measure = Literal["relative", "absolute"]
-MEASURES: tuple[Measure, ...] = ("relative", "absolute")
-LimitName = Literal["max-forgetting", "max-target-loss", "max-source-loss"]
-
-QUANTITY = {"max-forgetting": "forgetting", "max-target-loss": "target_loss", "max-source-loss": "source_loss"}
-
-
-MIN_LOG_TOKENS, MAX_LOG_TOKENS = -20.0, 600.0
-DOUBLINGS, BISECTIONS, CLOSE = 12, 60, 1e-10  # of the search for the fewest tokens, in log tokens
-MOST_STRETCH = 2.0  # the interpolated end of a profile never lies farther beyond the last law met
-ROUNDS = 8
-SETTLED = 1e-4  # relative change of a limited quantity that a further walk may still make
+# In log loss: a margin this wide is that of a loss that the data does not bound; no limit holds under it.
+UNBOUNDED = 1.0
+NEAR = 0.2  # places nearer than this to a newer one are replaced by it
 
 
 @dataclass(frozen=True)
@@ -47,201 +34,170 @@ class Forgetting:
     reference: Reference
     measure: Measure
 
-    def of(self, loss: Any, base: Any = None) -> Any:
-        """Return the forgetting of source losses; `base` replaces the reference, for draws of it."""
-        start = self.reference.loss if base is None else base
-        return loss / start - 1.0 if self.measure == "relative" else loss - start
+    def of(self, loss: Any) -> Any:
+        """Return the forgetting of source losses."""
+        return forgetting(loss, self.reference.loss, self.measure)
 
-    def loss_at(self, value: float, base: Any = None) -> Any:
+    def loss_at(self, value: float) -> float:
         """Return the source loss at which forgetting is `value`."""
-        start = self.reference.loss if base is None else base
-        return start * (1.0 + value) if self.measure == "relative" else start + value
+        base = self.reference.loss
+        return base * (1.0 + value) if self.measure == "relative" else base + value
+
+
+def forgetting(loss: Any, base: Any, measure: Measure) -> Any:
+    """Return the forgetting of source losses against a base model's."""
+    return loss / base - 1.0 if measure == "relative" else loss - base
+
+
+@dataclass(frozen=True, eq=False)
+class Margin:
+    """How far above its forecast a measured loss may lie, in logs, as a smooth function of where it is planned.
+
+    It is learned at a few places. Through them goes a polynomial of as high a degree as they allow, up to the second,
+    shifted so that it is exact at the newest place: where a plan settles, its margin is the one that the fit reports.
+
+    Parameters
+    ----------
+    places
+        Coordinates, (k, d), each on a scale of about 1.
+    law, own
+        Logs of the law's margin at each place, (k,), and the part that does not come from the law, in log loss.
+    share
+        Share of the law's doubt that is left, for what next runs would change.
+    """
+
+    places: Array
+    law: Array
+    own: float
+    share: float = 1.0
+
+    def at(self, place: Array) -> Array:
+        """Return the margin in log loss at places, (n, d) to (n,)."""
+        degree = 2 if len(self.places) > _terms(self.places[:1], 2).shape[1] else 1
+        degree = degree if len(self.places) > self.places.shape[1] else 0
+        newest = self.places[-1:]
+        terms = _terms(self.places - newest, degree)
+        # Nearer places count more: the surface is to be right where the plan is.
+        near = 1.0 / (0.1 + np.linalg.norm(self.places - newest, axis=1))
+        held = _terms(np.zeros_like(newest), degree)
+        slopes = np.linalg.lstsq((terms - held) * near[:, None], (self.law - self.law[-1]) * near, rcond=1e-6)[0]
+        fitted = self.law[-1] + (_terms(place - newest, degree) - held) @ slopes
+        # No farther than what was seen, and a factor of two beyond it.
+        low, high = self.law.min() - math.log(2.0), self.law.max() + math.log(2.0)
+        found: Array = np.hypot(self.share * np.exp(np.clip(fitted, low, high)), self.own)
+        return found
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the data bounds the loss from above at the newest place."""
+        return bool(self.law[-1] < math.log(UNBOUNDED) - 1e-9)
+
+    def with_places(self, places: Array, law: Array, own: float) -> Margin:
+        """Return the margin with more places, the last of them the newest.
+
+        Places near a new one go: what differs between neighbours is the rounding of their margins, no slope.
+        """
+        far = np.linalg.norm(self.places[:, None] - places[None], axis=2).min(axis=1) > NEAR
+        return Margin(np.concatenate([self.places[far], places]), np.concatenate([self.law[far], law]), own, self.share)
+
+
+def _terms(places: Array, degree: int) -> Array:
+    """Return the terms of a polynomial, (n, terms)."""
+    columns = [np.ones(len(places))]
+    if degree:
+        columns += list(places.T)
+    if degree > 1:
+        size = places.shape[1]
+        columns += [places[:, i] * places[:, j] for i in range(size) for j in range(i, size)]
+    return np.stack(columns, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """An upper limit on one quantity, certain or held with a probability.
+    """An upper limit on one quantity.
 
     Parameters
     ----------
     name
-        As the option is called.
+        As the option is called on the command line, such as ``"max-forgetting"``.
+    quantity
+        What is limited: ``"forgetting"``, ``"source_loss"`` or ``"target_loss"``.
     value
         The most that is allowed: nats per token, or a fraction for relative forgetting.
-    side
-        The fit that forecasts the quantity.
+    loss
+        The loss that it concerns; what kind of loss is up to the question.
     forgetting
         For limits on forgetting.
     risk
-        Probability with which a measured loss must keep the limit; ``None`` for the point forecast.
-    laws
-        Parameter vectors that the data allows with this probability, (s, parameters), as far as `learned` met them.
-    stretch
-        Doubt about the fitted loss where it was last learned, relative to the worst of `laws` there, at least 1.
-
-    Notes
-    -----
-    With a risk p the upper end of the central interval of coverage 2 p - 1, as `cptlaw.forecast` gives it, must keep
-    the limit. That end is known exactly where a walk along the profile was made; in between, the worst of the laws
-    that all walks met stands for it. `settled` walks where the plan lies, until that changes nothing any more.
+        Probability with which a measured loss must keep the limit; ``None`` for the forecast itself.
+    margin
+        What is known of the doubt; ``None`` as long as nothing is.
     """
 
-    name: LimitName
+    name: str
+    quantity: str
     value: float
-    side: Side
+    loss: Any
     forgetting: Forgetting | None = None
     risk: float | None = None
-    laws: Array | None = None
-    stretch: float = 1.0
+    margin: Margin | None = None
 
-    def tokens(self, replay: Array) -> Array:
-        """Return the fewest tokens that keep the limit at each replay, (n,); infinity where none do."""
-        threshold = self.value if self.forgetting is None else self.forgetting.loss_at(self.value)
-        needed = self.side.curve(replay).tokens(threshold)
-        if self.laws is None:
-            return needed
-        with np.errstate(divide="ignore"):
-            start = np.clip(np.log(needed), MIN_LOG_TOKENS, MAX_LOG_TOKENS)
-        upper = self._upper(replay)
-        low, high, step = start.copy(), start.copy(), np.full(len(start), 0.5)
-        for _ in range(DOUBLINGS):
-            fails = upper(np.exp(np.minimum(high, MAX_LOG_TOKENS))) > threshold
-            low, high = np.where(fails, high, low), np.where(fails, high + step, high)
-            step = np.where(fails, 2.0 * step, step)
-            if not fails.any() or high[fails].min() > MAX_LOG_TOKENS:
-                break
-        never = ~np.isfinite(needed) | (high > MAX_LOG_TOKENS)
-        low, high = np.minimum(low, MAX_LOG_TOKENS), np.minimum(high, MAX_LOG_TOKENS)
-        for _ in range(BISECTIONS):
-            middle = 0.5 * (low + high)
-            fails = upper(np.exp(middle)) > threshold
-            low, high = np.where(fails, middle, low), np.where(fails, high, middle)
-            if np.all(high - low < CLOSE):
-                break
-        return np.where(never, np.inf, np.where(needed <= 0, needed, np.exp(high)))
+    @property
+    def threshold(self) -> float:
+        """The highest loss that keeps the limit, nats per token."""
+        return self.value if self.forgetting is None else self.forgetting.loss_at(self.value)
 
-    def reached(self, replay: Array, tokens: Any) -> Array:
-        """Return the limited quantity at replay and tokens, (n,): the value kept with the probability asked for."""
-        loss = self.side.curve(replay).loss(tokens) if self.laws is None else self._upper(replay)(tokens)
-        return np.asarray(loss if self.forgetting is None else self.forgetting.of(loss), dtype=float)
+    @property
+    def doubtful(self) -> bool:
+        """Whether a probability above one half is asked for."""
+        return self.risk is not None and self.risk > 0.5
 
-    def learned(self, replay: Any, tokens: Any) -> Limit:
-        """Return the limit with what the data allows at some mixes; the limit itself where it is certain.
+    def upper(self, loss: Array, place: Array | None = None) -> Array:
+        """Return the loss that must keep the limit where this loss is forecast, at the same places, (n, d)."""
+        if self.margin is None or place is None:
+            return loss
+        return loss * np.exp(self.margin.at(place)).reshape(np.shape(loss))
 
-        Parameters
-        ----------
-        replay, tokens
-            One mix, or several: numbers or (n,).
-        """
-        if self.risk is None or self._coverage == 0:
+    def reached(self, loss: Array, place: Array | None = None) -> Array:
+        """Return the limited quantity where this loss is forecast: the value kept with the probability asked for."""
+        upper = self.upper(loss, place)
+        return np.asarray(upper if self.forgetting is None else self.forgetting.of(upper), dtype=float)
+
+    def learned(self, place: Array, law: Array, measured: Array) -> Limit:
+        """Return the limit with margins of its loss at places, (n, d) and (n,): the law's part, and all of it."""
+        if not self.doubtful:
             return self
-        replay, tokens = (np.atleast_1d(np.asarray(value, dtype=float)) for value in (replay, tokens))
-        met = walk(self.side.fit, self.side.frame(replay, tokens), self._coverage)
-        laws = met.allowed if self.laws is None else np.concatenate([self.laws, met.allowed])
-        point = self.side.curve(replay).loss(tokens)
-        farthest = np.log(self.side.curve(replay, laws).loss(tokens) / point).max(axis=0)
-        exact = met.ends[:, 1] - np.log(point)
-        # Where the data bounds nothing the walk ends at a factor of e, which no limit will hold.
-        known = np.isfinite(exact) & (farthest > 0)
-        stretch = float(np.clip((exact[known] / farthest[known]).max(initial=1.0), 1.0, MOST_STRETCH))
-        return replace(self, laws=self._worst(laws, float(tokens.max())), stretch=stretch)
+        law, measured = (
+            np.minimum(np.nan_to_num(part, nan=UNBOUNDED, posinf=UNBOUNDED), UNBOUNDED) for part in (law, measured)
+        )
+        noise = float(np.sqrt(np.maximum(measured**2 - law**2, 0.0)).min())
+        if self.forgetting is not None and self.risk is not None:
+            noise = math.hypot(noise, self.forgetting.reference.half_width(2.0 * self.risk - 1.0))
+        logs = np.log(np.maximum(law, 1e-12))
+        if self.margin is None:
+            return replace(self, margin=Margin(place, logs, noise))
+        return replace(self, margin=self.margin.with_places(place, logs, noise))
 
-    @property
-    def _coverage(self) -> float:
-        """Coverage of the central interval whose upper end must keep the limit."""
-        return 0.0 if self.risk is None else 2.0 * self.risk - 1.0
-
-    @cached_property
-    def _own_doubt(self) -> float:
-        """Doubt that does not come from the law, in log loss: the noise of a measurement, and the reference's own."""
-        scatter = measurement_scatter(self.side.fit, self._coverage)
-        if self.forgetting is None:
-            return scatter
-        return math.hypot(scatter, self.forgetting.reference.half_width(self._coverage))
-
-    def _upper(self, replay: Array) -> Callable[[Any], Array]:
-        """Return the upper end of the loss at each replay, (n,), as a function of tokens."""
-        point, excess = self.side.curve(replay), self._excess(self.laws, replay)
-        width, own = rollout_width(self.side.fit), self._own_doubt
-
-        def upper(tokens: Any) -> Array:
-            above = self.stretch * np.maximum(excess(tokens).max(axis=0), 0.0)
-            return np.asarray(point.loss(tokens) * np.exp(width * np.hypot(above, own)), dtype=float)
-
-        return upper
-
-    def _excess(self, laws: Any, replay: Array) -> Callable[[Any], Array]:
-        """Return by how much each law lies above the forecast, in log loss relative to its own reference, (s, n)."""
-        point, others = self.side.curve(replay), self.side.curve(replay, laws)
-        shift: Any = 0.0
-        if self.forgetting is not None:
-            base = self.forgetting.reference.under(laws)
-            shift = np.log(self.forgetting.loss_at(self.value, base)) - np.log(self.forgetting.loss_at(self.value))
-        return lambda tokens: np.log(others.loss(tokens)) - np.log(point.loss(tokens)) - shift
-
-    def _worst(self, laws: Array, tokens: float) -> Array:
-        """Return the laws that lie highest somewhere a plan may come to; the others decide nothing."""
-        levels, (least, most) = self.side.fitted_replay, self.side.fitted_tokens
-        replay = np.linspace(levels[0], levels[-1], 17) if len(levels) else np.zeros(1)
-        worst, excess = {0}, self._excess(laws, replay)  # the first is the fit itself
-        for at in np.geomspace(min(least, tokens), 100.0 * max(most, tokens), 17):
-            worst.update(excess(at).argmax(axis=0).tolist())
-        return laws[sorted(worst)]
-
-
-class Question(Protocol):
-    """What is settled: something with limits that has an answer."""
-
-    @property
-    def limits(self) -> tuple[Limit, ...]:
-        """The limits."""
-
-    def mix(self) -> tuple[float, float]:
-        """Return replay and tokens of the answer or, where there is none, of the mix that comes nearest."""
-
-
-Asked = TypeVar("Asked", bound=Question)
-
-
-def settled(question: Asked) -> tuple[Asked, tuple[Finding, ...]]:
-    """Return the question with limits that know what the data allows at its answer, and a finding if it moved on.
-
-    The answer is sought, the profile of each limited loss is walked there, and again with what was met, until the walk
-    says nothing new.
-    """
-    for _ in range(ROUNDS):
-        replay, tokens = question.mix()
-        limits = tuple(limit.learned(replay, tokens) for limit in question.limits)
-        at = np.array([replay])
-        news = [
-            abs(after.reached(at, tokens)[0] - before.reached(at, tokens)[0]) / max(abs(after.value), 1e-2)
-            for before, after in zip(question.limits, limits, strict=True)
-        ]
-        question = replace(question, limits=limits)  # type: ignore[type-var]
-        if max(news, default=0.0) <= SETTLED:
-            return question, ()
-    return question, (
-        Finding(
-            "warning",
-            "risk-not-settled",
-            f"after {ROUNDS} rounds the doubt at the plan still changes it: its limits may hold with somewhat less "
-            f"than the probability asked for.",
-            "Narrow the range of replay, or add runs near the plan.",
-        ),
-    )
+    def certain(self) -> Limit:
+        """Return the limit on the forecast itself."""
+        return replace(self, risk=None, margin=None)
 
 
 def build_limits(
-    target: Side | None,
-    source: Side | None,
-    forgetting: Forgetting | None,
-    *,
-    max_forgetting: float | None = None,
-    max_target_loss: float | None = None,
-    max_source_loss: float | None = None,
-    risk: float | None = None,
+    scenario: Any, given: Any, losses: dict[str, Any], how: Forgetting | None, knows_doubt: Any
 ) -> tuple[Limit, ...]:
-    """Return the limits that were given, in the order forgetting, source loss, target loss.
+    """Return the limits that were given, in the order in which the scenario declares them.
+
+    Parameters
+    ----------
+    scenario, given
+        The scenario, and its values as `read_scenario` returns them.
+    losses
+        The losses by role.
+    how
+        How forgetting counts, where that is known beforehand.
+    knows_doubt
+        Returns whether a loss has enough runs to say how runs differ.
 
     Raises
     ------
@@ -249,30 +205,27 @@ def build_limits(
         If a limit lacks its fit, if `risk` is given without a limit, or with a fit of fewer than three runs.
     """
     limits: list[Limit] = []
-    if max_forgetting is not None:
-        side = _needed(source, "source")
-        if forgetting is None:
-            raise UsageError("a limit on forgetting needs the base model's source loss: give base_source_loss=.")
-        limits.append(Limit("max-forgetting", max_forgetting, side, forgetting, risk))
-    if max_source_loss is not None:
-        limits.append(Limit("max-source-loss", max_source_loss, _needed(source, "source"), None, risk))
-    if max_target_loss is not None:
-        limits.append(Limit("max-target-loss", max_target_loss, _needed(target, "target"), None, risk))
-    if risk is not None:
-        if not limits:
-            raise UsageError("risk (--risk) is the probability with which limits hold, but no limit was given.")
-        for limit in limits:
-            if not limit.side.knows_doubt:
-                raise UsageError(
-                    f"risk (--risk): the {limit.side.role} fit has {limit.side.fit.n_runs} runs, which cannot say how "
-                    f"runs differ. Fit on at least three, or leave risk out."
-                )
+    risk = getattr(given, "risk", None)
+    for name, option in options_of(scenario).items():
+        value = getattr(given, name)
+        if not option.limit or value is None:
+            continue
+        role = "target" if option.limit == "target_loss" else "source"
+        if role not in losses:
+            raise UsageError(
+                f"{label(name)}: a limit on the {role} loss or on forgetting needs {role}= (--{role}), a fit of the "
+                f"{role} loss."
+            )
+        of_forgetting = how if option.limit == "forgetting" else None
+        limits.append(Limit(name.replace("_", "-"), option.limit, value, losses[role], of_forgetting, risk))
+    if risk is None:
+        return tuple(limits)
+    if not limits:
+        raise UsageError("risk (--risk) is the probability with which limits hold, but no limit was given.")
+    for limit in limits:
+        if not knows_doubt(limit.loss):
+            raise UsageError(
+                f"risk (--risk): the {limit.loss.role} fit has {limit.loss.n_runs} runs, which cannot say how runs "
+                f"differ. Fit on at least three, or leave risk out."
+            )
     return tuple(limits)
-
-
-def _needed(side: Side | None, role: str) -> Side:
-    if side is None:
-        raise UsageError(
-            f"a limit on the {role} loss or on forgetting needs {role}= (--{role}), a fit of the {role} loss."
-        )
-    return side

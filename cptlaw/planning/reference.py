@@ -1,9 +1,11 @@
 """The base model's source loss, from which forgetting counts.
 
 The published reference L_src(N, 0, 1, P) of Goffinet et al. 2025 (arXiv:2510.23198) is infinite, because
-B r^nu / D^beta diverges at D = 0; every limit on forgetting would hold. Five that are finite:
+B r^nu / D^beta diverges at D = 0; every limit on forgetting would hold. Six that are finite:
 
 measured    the base model's loss as measured: exact. The default.
+law         the source law itself where it is finite without tokens and has one loss there, whatever the mix: that is
+            the base model's. It stands in where none was measured.
 base-law    a law of base models, L0(N, P) = E + A/N^alpha + B/(P N)^beta, fitted on measured base losses: at replay 1,
             continual pre-training is more pre-training.
 asymptote   the source law at replay 1 without its term of tokens: always there, lower than the base model's loss, so it
@@ -11,41 +13,41 @@ asymptote   the source law at replay 1 without its term of tokens: always there,
 min-tokens  the source law at replay 1 and the smallest fitted tokens: higher than the base model's loss as the law sees
             it, so it understates forgetting (optimistic).
 shifted     a source law built with shifted=True at replay 1 and no tokens, where it is finite.
+
+Under a risk the three that are read off the source law count as known: they err together with the loss that is compared
+with them, so that leaving their own doubt out errs on the safe side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.checking.extrapolation import extrapolation
 from cptlaw.errors import FitError, UsageError
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Severity
 from cptlaw.fitting import Fit
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.options import Options
 from cptlaw.laws import law
-from cptlaw.laws.calculus import Array
-from cptlaw.planning.side import Side, as_fit
+from cptlaw.planning.loss import Loss, as_fit
+from cptlaw.planning.scenario import ReferenceKind
 from cptlaw.solving.training_rows import Training
 from cptlaw.uncertainty.intervals import MIN_RUNS
-from cptlaw.uncertainty.profile import profile
 from cptlaw.units import format_quantity
-
-ReferenceKind = Literal["measured", "base-law", "asymptote", "min-tokens", "shifted"]
-REFERENCES: tuple[ReferenceKind, ...] = ("measured", "base-law", "asymptote", "min-tokens", "shifted")
 
 SAME = 1e-6  # relative difference up to which two sizes or budgets are one
 UNLIKE = 0.01  # relative difference from which a loss that was given contradicts the runs
+ENDLESS = 1e30  # tokens, for an average that has no limit in closed form
 LEAST_BASE_MODELS = 6  # for the five parameters of the law of base models
 
 INSTEAD = (
     "Give base_source_loss= (--base-source-loss), one evaluation of the base model, or another reference= "
-    "(--reference): base-law, asymptote, min-tokens or shifted."
+    "(--reference): base-law, asymptote or min-tokens."
 )
 
 
@@ -56,7 +58,7 @@ class Reference:
     Attributes
     ----------
     kind
-        Which of the five it is.
+        Which of them it is.
     loss
         Nats per token.
     findings
@@ -66,16 +68,7 @@ class Reference:
     kind: ReferenceKind
     loss: float
     findings: tuple[Finding, ...] = ()
-    _under: Callable[[Array], Array] | None = field(default=None, repr=False)
     _half_width: Callable[[float], float] | None = field(default=None, repr=False)
-
-    def under(self, laws: Array) -> Array:
-        """Return the loss under each of several source laws (s, parameters), (s, 1)."""
-        return np.full((len(laws), 1), self.loss) if self._under is None else self._under(laws)
-
-    def with_half_width(self, half_width: Callable[[float], float]) -> Reference:
-        """Return the same reference with another account of its own doubt, such as one that is quicker to ask."""
-        return replace(self, _half_width=half_width)
 
     def half_width(self, probability: float) -> float:
         """Return how far below `loss` the reference may lie for reasons of its own, in logs; 0 for a measurement."""
@@ -83,7 +76,7 @@ class Reference:
 
 
 def find_reference(
-    source: Side, kind: ReferenceKind, base_source_loss: float | None = None, base_law: Any = None
+    source: Loss, kind: ReferenceKind, base_source_loss: float | None = None, base_law: Any = None
 ) -> Reference:
     """Return the reference of one kind for the model that `source` stands for.
 
@@ -116,45 +109,77 @@ def find_reference(
     if kind == "measured" and base_source_loss is not None:
         return Reference(kind, base_source_loss, _unlike_the_data(source, base_source_loss))
     if kind == "measured":
-        return Reference(kind, measured_base_loss(source))
+        try:
+            return Reference(kind, measured_base_loss(source))
+        except UsageError:
+            own = _own_base_loss(source)
+            if own is None:
+                raise
+            return _by_own_law(source, own)
+    if kind == "law":
+        own = _own_base_loss(source)
+        if own is None:
+            raise UsageError(
+                f"reference='law' needs a source law that is finite without tokens and has one loss there at every "
+                f"mix, such as shared-tokens; {source.spec} has not. {INSTEAD}"
+            )
+        return _by_own_law(source, own)
     if kind == "base-law":
         return _by_base_law(source, base_law)
+    if kind == "shifted":
+        return _by_shifted_law(source)
+    severity: Severity
     if kind == "asymptote":
-        return Reference(
-            kind,
-            float(source.curve(1.0).limit[0]),
+        curve = source.curve(np.ones(1))
+        limit = curve.limit if curve is not None else source.at(1.0, ENDLESS)
+        severity, text = (
+            "info",
             (
-                Finding(
-                    "info",
-                    "reference-asymptote",
-                    "forgetting counts from the source law's limit at replay 1, which as the law sees it lies below "
-                    f"the base model's loss: forgetting is overstated, the plan conservative.{_measured_too(source)}",
-                    INSTEAD,
-                ),
+                "the source law's limit at replay 1, which as the law sees it lies below the base model's loss: "
+                "forgetting is overstated, the plan conservative."
             ),
-            lambda laws: source.curve(1.0, laws).limit,
         )
-    if kind == "min-tokens":
-        least = source.fitted_tokens[0]
-        return Reference(
-            kind,
-            float(source.losses(1.0, least)[0]),
+    else:
+        limit = source.at(1.0, source.fitted_tokens[0])
+        severity, text = (
+            "warning",
             (
-                Finding(
-                    "warning",
-                    "reference-min-tokens",
-                    f"forgetting counts from the source law at replay 1 and its smallest fitted tokens, "
-                    f"{format_quantity(least)}: the law is highest there, so forgetting is understated and the plan "
-                    f"optimistic.{_measured_too(source)}",
-                    INSTEAD,
-                ),
+                f"the source law at replay 1 and its smallest fitted tokens, "
+                f"{format_quantity(source.fitted_tokens[0])}: the law is highest there, so forgetting is understated "
+                "and the plan optimistic."
             ),
-            lambda laws: source.curve(1.0, laws).loss(least),
         )
-    return _by_shifted_law(source)
+    note = f"forgetting counts from {text}{_measured_too(source)}"
+    return Reference(kind, float(limit[0]), (Finding(severity, f"reference-{kind}", note, INSTEAD),))
 
 
-def measured_base_loss(source: Side) -> float:
+def _own_base_loss(source: Loss) -> float | None:
+    """Return the source law's own loss without tokens; ``None`` where it has none, or one that depends on the mix."""
+    if not source.reads("tokens") or any("tokens" in law.diverges_at_zero for law in source.laws):
+        return None
+    with np.errstate(all="ignore"):
+        losses = source.at(np.array([0.0, 0.5, 1.0]), 0.0)
+    same = np.isfinite(losses).all() and losses.min() > 0 and np.ptp(losses) <= SAME * losses[0]
+    return float(losses[0]) if same else None
+
+
+def _by_own_law(source: Loss, loss: float) -> Reference:
+    note = Finding(
+        "info",
+        "reference-law",
+        f"forgetting counts from the loss of {source.spec} itself without tokens, {loss:.4f} nats per token: no base "
+        f"model of this size and budget was measured.",
+        "One evaluation of the base model, base_source_loss= (--base-source-loss), would be exact.",
+    )
+    return Reference("law", loss, (note,))
+
+
+def budget_of(source: Loss) -> float:
+    """Return the planned model's pre-training tokens per parameter; NaN where it was not given."""
+    return source.known.get("ptpp", float("nan"))
+
+
+def measured_base_loss(source: Loss) -> float:
     """Look up the base model's measured loss among those that came with the source fit.
 
     Raises
@@ -165,8 +190,8 @@ def measured_base_loss(source: Side) -> float:
     base = _base_models(source.fit)
     sizes = np.isclose(base["n_params"].to_numpy(), source.n_params, rtol=SAME, atol=0)
     same_size = base[sizes]
-    if np.isfinite(source.ptpp):
-        found = same_size[np.isclose(same_size["ptpp"].to_numpy(), source.ptpp, rtol=SAME, atol=0)]
+    if np.isfinite(budget_of(source)):
+        found = same_size[np.isclose(same_size["ptpp"].to_numpy(), budget_of(source), rtol=SAME, atol=0)]
     else:
         found = same_size
         if found["ptpp"].nunique(dropna=False) > 1:
@@ -176,8 +201,8 @@ def measured_base_loss(source: Side) -> float:
             )
     if found.empty:
         what = f"n_params {format_quantity(source.n_params, 6)}"
-        if np.isfinite(source.ptpp):
-            what += f" and ptpp {source.ptpp:g}"
+        if np.isfinite(budget_of(source)):
+            what += f" and ptpp {budget_of(source):g}"
         have = (
             f"The source fit has base losses at n_params {_listed(base['n_params'])} and ptpp {_listed(base['ptpp'])}."
             if len(base)
@@ -189,7 +214,7 @@ def measured_base_loss(source: Side) -> float:
     return float(found["loss"].mean())
 
 
-def _by_base_law(source: Side, base_law: Any) -> Reference:
+def _by_base_law(source: Loss, base_law: Any) -> Reference:
     fitted = fit_base_law(source.fit) if base_law is None else as_fit(base_law, "base_law")
     if not fitted.law.on_base_models:
         raise UsageError(
@@ -198,11 +223,11 @@ def _by_base_law(source: Side, base_law: Any) -> Reference:
         )
     if fitted.role == "target":
         raise UsageError(f"base_law: this fit is of the target eval {fitted.on!r}. Fit it on the source eval.")
-    if "ptpp" in fitted.law.inputs and not np.isfinite(source.ptpp):
+    if "ptpp" in fitted.law.inputs and not np.isfinite(budget_of(source)):
         raise UsageError(
             "reference='base-law' needs ptpp= (--ptpp), the base model's pre-training tokens per parameter."
         )
-    row = pd.DataFrame({"n_params": [source.n_params], "ptpp": [source.ptpp]})
+    row = pd.DataFrame({"n_params": [source.n_params], "ptpp": [budget_of(source)]})
     loss = float(fitted.predict(row)[0])
     note = Finding(
         "info",
@@ -213,35 +238,37 @@ def _by_base_law(source: Side, base_law: Any) -> Reference:
     )
 
     def half_width(probability: float) -> float:
-        return float(np.log(loss) - profile(fitted, row, probability)[0, 0])
+        return float(np.log(loss) - fitted.log_quantiles(row, [0.5 - 0.5 * probability], measured=False)[0, 0])
 
     # Fewer runs cannot say how runs differ; then the reference counts as known.
     doubt = half_width if fitted.n_runs >= MIN_RUNS else None
-    return Reference("base-law", loss, (note, *extrapolation(fitted.law, fitted.data, row.iloc[0])), None, doubt)
+    return Reference("base-law", loss, (note, *extrapolation(fitted.law, fitted.data, row.iloc[0])), doubt)
 
 
-def _by_shifted_law(source: Side) -> Reference:
+def _by_shifted_law(source: Loss) -> Reference:
     loss = np.inf
-    if getattr(source.fit.law, "shifted", False):
+    if getattr(source.laws[0], "shifted", False):
         with np.errstate(divide="ignore", over="ignore"):
-            loss = float(source.losses(1.0, 0.0)[0])
+            loss = float(source.at(1.0, 0.0)[0])
     if not np.isfinite(loss):
         raise UsageError(
             f"reference='shifted' needs a source law that is finite without tokens, such as ptpp-floor:shifted=true; "
-            f"{source.fit.law.spec} is not. {INSTEAD}"
+            f"{source.spec} is not. {INSTEAD}"
         )
     note = Finding(
         "info",
         "reference-shifted",
-        f"forgetting counts from {source.fit.law.spec} at replay 1 and no tokens: {loss:.4f} nats per token, not a "
+        f"forgetting counts from {source.spec} at replay 1 and no tokens: {loss:.4f} nats per token, not a "
         f"measurement.{_measured_too(source)}",
         INSTEAD,
     )
-    return Reference("shifted", loss, (note,), lambda laws: source.curve(1.0, laws).loss(0.0))
+    return Reference("shifted", loss, (note,))
 
 
-def fit_base_law(source_fit: Fit) -> Fit:
+def fit_base_law(source_fit: Any) -> Fit:
     """Fit the law of base models on the base losses that came with a source fit, once."""
+    if not isinstance(source_fit, Fit):  # an average keeps nothing of its own
+        source_fit = source_fit.members[0].fit
     if "base-law" not in source_fit._cache:
         base = _base_models(source_fit).groupby(["n_params", "ptpp"], as_index=False)["loss"].mean()
         if len(base) < LEAST_BASE_MODELS:
@@ -265,12 +292,13 @@ def fit_base_law(source_fit: Fit) -> Fit:
     return fitted
 
 
-def _base_models(source_fit: Fit) -> pd.DataFrame:
+def _base_models(source_fit: Any) -> pd.DataFrame:
     """Return n_params, ptpp and loss of the base models; a table of several domains lists them once per domain."""
-    return source_fit.base.reindex(columns=["n_params", "ptpp", "loss"]).astype(float)
+    found: pd.DataFrame = source_fit.base.reindex(columns=["n_params", "ptpp", "loss"]).astype(float)
+    return found
 
 
-def _unlike_the_data(source: Side, given: float) -> tuple[Finding, ...]:
+def _unlike_the_data(source: Loss, given: float) -> tuple[Finding, ...]:
     """Say where a loss that was given differs from what the runs measured for the same base model."""
     try:
         measured = measured_base_loss(source)
@@ -289,7 +317,7 @@ def _unlike_the_data(source: Side, given: float) -> tuple[Finding, ...]:
     )
 
 
-def _measured_too(source: Side) -> str:
+def _measured_too(source: Loss) -> str:
     """Say what was measured, where a stand-in was asked for although a measurement is at hand."""
     try:
         return f" This base model was measured at {measured_base_loss(source):.4f}."

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from cptlaw.findings import Finding
 from cptlaw.result import Line, Result
@@ -27,6 +28,8 @@ class MixPlan(Plan):
         Whether any mix keeps all limits.
     n_params, ptpp
         The model: parameters, and pre-training tokens per parameter where given.
+    lr_peak
+        Peak rate of CPT, where a law reads it: the given one, or the best of the measured ones.
     replay
         Share of the source corpus; ``None`` where no law reads it, or the plan is infeasible (as all below).
     tokens, atpp, flops
@@ -39,7 +42,7 @@ class MixPlan(Plan):
         Against the base model's source loss: a fraction, or nats per token where the measure is ``"absolute"``. Its
         interval is that of the source loss; the base model's loss counts as known.
     base_source_loss, reference
-        The loss from which forgetting counts, and which of the five references it is.
+        The loss from which forgetting counts, and which of the references it is.
     binding
         What keeps the plan from being better.
     blocking
@@ -61,6 +64,7 @@ class MixPlan(Plan):
     feasible: bool
     n_params: float
     ptpp: float | None
+    lr_peak: float | None = None
     replay: float | None = None
     tokens: float | None = None
     atpp: float | None = None
@@ -105,6 +109,8 @@ class MixPlan(Plan):
         if not self.feasible:
             return self._infeasible_lines()
         lines = [] if self.replay is None else [("replay", format_percent(self.replay))]
+        if self.lr_peak is not None:
+            lines.append(("peak rate", f"{self.lr_peak:.3g}"))
         lines += [
             ("tokens", f"{quantity_text(self.tokens)} ({number_text(self.atpp)} per parameter)"),
             ("flops", quantity_text(self.flops)),
@@ -143,8 +149,7 @@ class MixPlan(Plan):
 
     def _with_interval(self, name: str) -> str:
         text = self._show(name, getattr(self, name))
-        low, high = getattr(self, f"{name}_lo"), getattr(self, f"{name}_hi")
-        return text if low is None else f"{text} ({self._show(name, low)} to {self._show(name, high)})"
+        return text + interval_text(getattr(self, f"{name}_lo"), getattr(self, f"{name}_hi"), partial(self._show, name))
 
     def _show(self, name: str, value: float) -> str:
         if (name == "forgetting" and self.forgetting_measure == "relative") or name == "replay":
@@ -163,6 +168,15 @@ _OF_OPTION = {
 def flops_of(n_params: float, tokens: float) -> float:
     """Return training FLOPs, 6 N D."""
     return FLOPS_PER_PARAMETER_TOKEN * n_params * tokens
+
+
+def interval_text(low: float | None, high: float | None, show: Callable[[float], str]) -> str:
+    """Print an interval, of which the data may leave either end open."""
+    if low is None and high is None:
+        return ""
+    if high is None:
+        return f" ({show(low)} or more)" if low is not None else ""
+    return f" (up to {show(high)})" if low is None else f" ({show(low)} to {show(high)})"
 
 
 def number_text(value: float | None) -> str:

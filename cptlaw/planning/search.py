@@ -1,4 +1,4 @@
-"""Global minimum of a function of one number: a scan, then a zoom into every local minimum at once.
+"""Functions of one number: their global minimum, and the first argument at which they are no longer positive.
 
 Plans are minima of kinked functions that are infinite where a limit fails: the larger of two branches, inside a
 feasible stretch whose ends are themselves kinks. Sampling copes with all of that, needs no derivative and no list of
@@ -8,6 +8,7 @@ crossings, and evaluates whole arrays, so it is also fast. Axes: ``n`` = points,
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,11 @@ Objective = Callable[[Array], Array]
 
 GRID = 257
 MOST_MINIMA = 12
-HALF = 32  # samples on either side of the best point of a bracket, each round
-ROUNDS = 6  # 32**6 = 1e9 times finer than the grid
+HALF = 64  # samples on either side of the best point of a bracket, each round
+ROUNDS = 5  # 64**5 = 1e9 times finer than the grid
 CLOSE = 1e-13
+DIP = 33  # samples with which a local minimum is looked into for a root
+ITERATIONS = 60
 
 
 def minimise(
@@ -49,7 +52,7 @@ def minimise(
     value = objective(grid)
     starts = _local_minima(value)
     left, middle, right = _neighbours(grid, starts)
-    if violation is not None:
+    if violation is not None and not np.isfinite(value).all():
         excess = violation(grid)
         hidden = np.array([i for i in _local_minima(excess) if excess[i] > 0], dtype=np.intp)
         if len(hidden):
@@ -109,3 +112,100 @@ def _zoom(
         if enough is not None and np.all(value <= enough):
             break
     return middle, value
+
+
+def first_kept(excess: Objective, low: Array, high: Array, points: int = 2) -> Array:
+    """Return the least argument at which an excess is not positive, for several functions side by side, (n,).
+
+    Parameters
+    ----------
+    excess
+        Maps arguments (m, n), one column for each function, to (m, n).
+    low, high
+        Ends of the range, (n,).
+    points
+        Size of the scan. Two will do where the excess only falls; else it should resolve rises and falls. A dip between
+        two samples is found where the samples show a local minimum.
+
+    Returns
+    -------
+    array
+        Infinity where the excess stays positive.
+    """
+    arguments = low + (high - low) * np.linspace(0.0, 1.0, points)[:, None]
+    values = excess(arguments)
+    column = np.arange(values.shape[1])
+    kept = values <= 0
+    place = np.where(kept.any(axis=0), kept.argmax(axis=0), points)
+    left, right = (arguments[np.clip(place - shift, 0, points - 1), column] for shift in (1, 0))
+    found = np.where(place == 0, low, np.inf)
+    # Before the first sample that is kept, the deepest dip may be too.
+    if points > 2:
+        inner = np.full(values.shape, np.inf)
+        dips = (values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])
+        before = np.arange(1, points - 1)[:, None] < place
+        inner[1:-1] = np.where(dips & before, values[1:-1], np.inf)
+        deepest = inner.argmin(axis=0)
+        open_dip = np.flatnonzero(np.isfinite(inner[deepest, column]))
+        if len(open_dip):
+            at = deepest[open_dip]
+            bottom = _bottom(excess, column, open_dip, arguments[at - 1, open_dip], arguments[at + 1, open_dip])
+            below = np.isfinite(bottom)
+            place[open_dip[below]] = at[below]
+            left[open_dip[below]] = arguments[at[below] - 1, open_dip[below]]
+            right[open_dip[below]] = bottom[below]
+    crossing = (place > 0) & (place < points)
+    if crossing.any():
+        left, right = np.where(crossing, left, low), np.where(crossing, right, low)
+        found = np.where(crossing, _root(excess, left, right), found)
+    return found
+
+
+def _bottom(excess: Objective, column: Any, chosen: Any, left: Array, right: Array) -> Array:
+    """Return an argument at which a dip is not positive, for the chosen columns; infinity where it is."""
+    found = np.full(len(chosen), np.inf)
+    for _ in range(ROUNDS):
+        samples = np.zeros((DIP, len(column)))
+        samples[:, chosen] = left + (right - left) * np.linspace(0.0, 1.0, DIP)[:, None]
+        samples[:, np.setdiff1d(column, chosen)] = samples[0, chosen[0]]
+        values = excess(samples)[:, chosen]
+        best = np.clip(values.argmin(axis=0), 1, DIP - 2)
+        kept = values <= 0
+        found = np.where(kept.any(axis=0), samples[kept.argmax(axis=0), chosen], found)
+        left, right = samples[best - 1, chosen], samples[best + 1, chosen]
+        if np.isfinite(found).all() or np.all(right - left <= CLOSE * np.maximum(np.abs(right), 1.0)):
+            break
+    return found
+
+
+def _root(excess: Objective, left: Array, right: Array) -> Array:
+    """Return roots between arguments where the excess is positive and where it is not, (n,), on the side that is not.
+
+    Chandrupatla 1997: inverse quadratic interpolation where it is safe, else bisection.
+    """
+
+    def at(argument: Array) -> Array:
+        found: Array = excess(argument[None])[0]
+        return found
+
+    a, b = right.copy(), left.copy()
+    fa, fb = at(a), at(b)
+    c, fc, share = b.copy(), fb.copy(), np.full(len(a), 0.5)
+    with np.errstate(all="ignore"):
+        for _ in range(ITERATIONS):
+            x = a + share * (b - a)
+            fx = at(x)
+            same = (fx <= 0) == (fa <= 0)
+            c, fc = np.where(same, a, b), np.where(same, fa, fb)
+            b, fb = np.where(same, b, a), np.where(same, fb, fa)
+            a, fa = x, fx
+            nearest = np.where(np.abs(fa) < np.abs(fb), a, b)
+            least = CLOSE * np.maximum(np.abs(nearest), 1.0) / np.abs(b - a)
+            if np.all((least > 0.5) | ~np.isfinite(least)):
+                break
+            xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+            inverse = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+            safe = (phi**2 < xi) & ((1.0 - phi) ** 2 < 1.0 - xi) & np.isfinite(inverse)
+            least = np.minimum(np.nan_to_num(least, nan=0.5, posinf=0.5), 0.5)
+            share = np.clip(np.where(safe, inverse, 0.5), least, 1.0 - least)
+    return np.where(fa <= 0, a, b)

@@ -15,6 +15,7 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import Fit, load_fit
 from cptlaw.laws import Known
 from cptlaw.planning import MinTokensPlan, Suggestion, min_tokens, pareto, suggest
+from cptlaw.planning.scenario import Pareto, options_of
 from cptlaw.reporting import figures
 from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.repeat import commands, versions
@@ -348,8 +349,7 @@ def _of_setting(limits: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_front(limits: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("base_source_loss", "reference", "base_law", "forgetting", "min_replay", "max_replay")
-    return {name: limits[name] for name in names if name in limits}
+    return {name: limits[name] for name in options_of(Pareto) if name in limits}
 
 
 def _unfitted(table: Runs, fit: Fit) -> pd.DataFrame:

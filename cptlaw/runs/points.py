@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import UsageError, shown
 from cptlaw.runs.dataframe import from_dataframe
 from cptlaw.runs.naming import Naming, name_columns
 from cptlaw.runs.problems import Problems
@@ -113,8 +113,7 @@ def as_points(source: Any) -> pd.DataFrame:
     if isinstance(source, Runs):
         return source.frame
     if isinstance(source, Mapping):
-        several = any(pd.api.types.is_list_like(value) for value in source.values())
-        source = pd.DataFrame(source if several else [source])
+        source = _table_of(source)
     frame = source if isinstance(source, pd.DataFrame) else from_dataframe(source).frame
     if not frame.columns.is_unique:
         name_columns(map(str, frame.columns), None, "points")  # which says what is there twice
@@ -127,6 +126,25 @@ def as_points(source: Any) -> pd.DataFrame:
             frame[name] = checked_numbers(frame[name], COLUMNS[str(name)], problems)
     problems.raise_if_any()
     return frame
+
+
+def _table_of(source: Mapping[Any, Any]) -> pd.DataFrame:
+    """Return a mapping from columns to one value or to equally many as a table."""
+    columns = {name: value for name, value in source.items() if isinstance(value, Iterable) and not _is_one(value)}
+    lengths = {name: len(list(value)) for name, value in columns.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{shown(name)} {length}" for name, length in lengths.items())
+        raise UsageError(f"points: the columns have different numbers of values ({told}). Expected one number for all.")
+    n = next(iter(lengths.values()), 1)
+    for name, value in source.items():
+        if name not in columns and not _is_one(value) and value is not None:
+            raise UsageError(f"points: {shown(name)} is {shown(value)}. Expected a number, or a list of numbers.")
+    cells = {name: list(columns[name]) if name in columns else [value] * n for name, value in source.items()}
+    return pd.DataFrame({name: pd.Series(values, dtype=None if n else float) for name, values in cells.items()})
+
+
+def _is_one(value: Any) -> bool:
+    return isinstance(value, str) or not pd.api.types.is_list_like(value)
 
 
 def _is_plain(name: str, frame: pd.DataFrame) -> bool:

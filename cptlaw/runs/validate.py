@@ -20,6 +20,9 @@ from cptlaw.runs.schema import COLUMNS, N_PARAMS_KINDS, SMALLEST_RAW_COUNT, Colu
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
+SMALLEST, LARGEST = 1e-50, 1e50
+"""Sizes of numbers that are read, apart from 0."""
+
 
 @dataclass(frozen=True)
 class CheckedTable:
@@ -100,6 +103,7 @@ def checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Flo
         return "nothing, or NaN" if np.isnan(value) else f"{value:.10g}"
 
     where = _where(found, column)
+    repair = "Repair the value, or remove the row."
     otherwise = "remove the row" if column.required else "leave the field empty if it is unknown"
     remedy = f"Write a plain number, or one with a unit (8.1B, 517M, 34%); or {otherwise}."
     problems.add_rows(where, found.index, unreadable, original, column.expected, remedy)
@@ -107,6 +111,10 @@ def checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Flo
     outside = (values < column.lowest) | (values > column.highest) | np.isinf(values)
     if column.positive:
         outside |= values == 0
+    # Sound columns lie far within; products and powers of what lies beyond would leave the range of numbers.
+    size = np.abs(values)
+    beyond = ((size > LARGEST) | ((size < SMALLEST) & (size > 0))) & np.isfinite(values) & ~outside
+    problems.add_rows(where, found.index, beyond, number, f"0, or a size from {SMALLEST:g} to {LARGEST:g}", repair)
     if column.required:
         outside |= missing & ~unreadable
     problems.add_rows(where, found.index, outside, number, column.expected, _remedy(column, values[outside]))

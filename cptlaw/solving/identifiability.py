@@ -44,23 +44,25 @@ def jacobian(
 
 def rank(matrix: Array) -> int:
     """Return the numerical rank of a Jacobian, independent of the units of its columns."""
-    lengths = np.linalg.norm(matrix, axis=0)
-    if not lengths.any():
-        return 0
+    matrix, heights = _finite(matrix)
     # A column that is zero next to the largest one belongs to a parameter without any effect.
-    scaled = matrix[:, lengths > 1e-14 * lengths.max()]
+    live = heights > 1e-14 * heights.max(initial=0.0)
+    if not live.any():
+        return 0
+    scaled = matrix[:, live] / heights[live]
     singular = np.linalg.svd(scaled / np.linalg.norm(scaled, axis=0), compute_uv=False)
     return int(np.sum(singular > RANK_TOLERANCE * singular[0]))
 
 
 def null_directions(matrix: Array, names: Sequence[str]) -> list[dict[str, float]]:
     """Return the directions that leave every loss unchanged, as shares by parameter name, largest first."""
-    lengths = np.linalg.norm(matrix, axis=0)
-    silent = lengths <= 1e-14 * max(float(lengths.max()), 1e-300)
+    matrix, heights = _finite(matrix)
+    silent = heights <= 1e-14 * max(float(heights.max(initial=0.0)), 1e-300)
     found: list[dict[str, float]] = [{name: 1.0} for name, dead in zip(names, silent, strict=True) if dead]
     live = [name for name, dead in zip(names, silent, strict=True) if not dead]
     if live:
-        scaled = matrix[:, ~silent] / lengths[~silent]
+        scaled = matrix[:, ~silent] / heights[~silent]
+        scaled = scaled / np.linalg.norm(scaled, axis=0)
         _, singular, rows = np.linalg.svd(scaled, full_matrices=True)
         singular = np.concatenate([singular, np.zeros(len(live) - len(singular))])
         for value, row in zip(singular, rows, strict=True):
@@ -68,6 +70,13 @@ def null_directions(matrix: Array, names: Sequence[str]) -> list[dict[str, float
                 shares = {name: float(share) for name, share in zip(live, row, strict=True) if abs(share) > 0.1}
                 found.append(dict(sorted(shares.items(), key=lambda item: -abs(item[1]))))
     return found
+
+
+def _finite(matrix: Array) -> tuple[Array, Array]:
+    """Return a Jacobian whose slopes beyond all bounds count as none, and the largest one of each column."""
+    finite = np.where(np.isfinite(matrix), matrix, 0.0)
+    # Not the length: squares of very large or small slopes would leave the range of numbers.
+    return finite, np.abs(finite).max(axis=0, initial=0.0)
 
 
 def best_rank(problem: Problem, draws: int = 24, seed: int = 0) -> int:

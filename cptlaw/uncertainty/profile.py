@@ -333,6 +333,8 @@ def _reach(distance: Array, rises: Array, limit: float, own: slice) -> float:
     """
     ahead = np.append(0.0, distance), np.append(0.0, np.sqrt(np.maximum(rises, 0.0)))
     near, low = (part[(ahead[0] >= 0) & (ahead[1] <= np.sqrt(limit))] for part in ahead)
+    if not len(near):  # a limit that is no number: the forecast lies beyond all bounds
+        return float("inf")
     last, height = float(near[near.argmax()]), float(low[near.argmax()])
     far, high = distance[own], np.sqrt(np.maximum(rises[own], 0.0))
     far, high = far[(far > last) & (high > np.sqrt(limit))], high[(far > last) & (high > np.sqrt(limit))]

@@ -7,7 +7,7 @@ from typing import Any
 
 from cptlaw.fitting import fit
 from cptlaw.planning import min_tokens, suggest
-from cptlaw.reporting.app.moves import LIMITS, ROLES, Fitted, reference_of
+from cptlaw.reporting.app.moves import LIMITS, Fitted, reference_of
 from cptlaw.reporting.app.session import Session, Stage
 from cptlaw.reporting.make_report import report
 from cptlaw.runs import Runs
@@ -19,15 +19,12 @@ REPORT_PARTS = 16
 def fit_both(
     session: Session, runs: Runs, laws: Mapping[str, str], evals: Mapping[str, str], where: str | None, tell: Stage
 ) -> None:
-    """Fit both sides and gather what is needed to move the sliders at once."""
+    """Fit both losses."""
     fits = {}
     for place, (role, name) in enumerate(evals.items()):
-        tell(f"fitting the {role} loss", 0.02 + 0.1 * place)
+        tell(f"fitting the {role} loss", 0.02 + 0.5 * place)
         fits[role] = fit(laws[role], runs, name, where or None)
     fitted = Fitted.build(fits["target"], fits.get("source"))
-    for place, role in enumerate(ROLES):
-        tell(f"walking what the data allows, {role}", 0.25 + 0.3 * place)
-        fitted = fitted.with_doubt(role)
     session.where = where or ""
     session.suggestion, session.exact, session.report = None, None, None
     session.fitted = fitted

@@ -5,7 +5,7 @@ The layout of figure 2 of Goffinet et al. 2025 (arXiv:2510.23198).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +15,17 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import MinTokensPlan
-from cptlaw.planning.setting import Setting, build_setting
+from cptlaw.planning.mixes.min_tokens import question_of
+from cptlaw.planning.mixes.mix import Mix, build_mixes
+from cptlaw.planning.mixes.question import FewestTokens
+from cptlaw.planning.scenario import MinTokens, read_scenario
 from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, Figure, axis, blank
 from cptlaw.units import format_percent, format_quantity
 
 ROWS, COLUMNS = 61, 81  # of the map: replay, tokens
 RISKS = (0.8, 0.95)
-WALKS = 3  # places of an edge at which the doubt is walked
+LOOKS = 4  # replays along an edge at which the doubt is looked at,
+FACTORS = (3.0, 1.0)  # with so many times the tokens of the edge
 DARK = "#B3261E"
 WIDER = 3.0  # times beyond what the fits have seen that the map shows
 
@@ -30,12 +34,10 @@ def forgetting_map(
     target: Any,
     source: Any,
     *,
-    n_params: Any,
-    ptpp: Any = None,
     plan: MinTokensPlan | None = None,
     risks: tuple[float, ...] = RISKS,
     max_tokens: float | None = None,
-    **limits: Any,
+    **scenario: Any,
 ) -> Figure:
     """Draw forgetting over tokens and replay, the mixes that keep all limits, the plan and the contours of risk.
 
@@ -43,46 +45,48 @@ def forgetting_map(
     ----------
     target, source
         Fits of the two losses.
-    n_params, ptpp, limits
-        The question, as for `cptlaw.plan.min_tokens`.
     plan
-        Its answer, for the star.
+        The answer, for the star.
     risks
         Probabilities for the contours: beyond each, all limits hold at least that likely. None are drawn where the fits
         have too few runs, or without a limit.
     max_tokens
         Where the map ends, at least.
+    **scenario
+        The question, as for `cptlaw.plan.min_tokens`.
 
     Returns
     -------
     Figure
         Data: replay, tokens, source_loss, target_loss, forgetting, feasible.
     """
-    setting = build_setting(target, source, n_params=n_params, ptpp=ptpp, interval=None, **limits)
-    if setting.source is None or setting.forgetting is None:
+    given = read_scenario(MinTokens, {**scenario, "interval": None}, "forgetting-map")
+    mixes = build_mixes(MinTokens, given, target, source)
+    mix = next((one for one in mixes if plan is not None and one.target.known.get("lr_peak") == plan.lr_peak), mixes[0])
+    if mix.source is None or mix.forgetting is None:
         raise UsageError(
             "a map of forgetting needs a source fit and the base model's source loss: give base_source_loss= or "
             "another reference=."
         )
-    tokens, replay = map_grid(setting, plan, max_tokens)
-    known = bool(setting.limits) and all(limit.side.knows_doubt for limit in setting.limits)
-    edges = {risk: tokens_needed(setting, replay, risk) for risk in risks} if known else {}
-    return draw_map(setting, plan, tokens, replay, edges)
+    tokens, replay = map_grid(mix, plan, max_tokens)
+    known = bool(mix.limits) and all(limit.loss.knows_doubt for limit in mix.limits)
+    edges = edges_at(mix, replay, tokens[0], risks) if known else {}
+    return draw_map(mix, plan, tokens, replay, edges)
 
 
 def draw_map(
-    setting: Setting,
+    mix: Mix,
     plan: MinTokensPlan | None,
     tokens: Array,
     replay: Array,
     edges: Mapping[float, Array],
     here: tuple[float, float] | None = None,
 ) -> Figure:
-    """Draw the map of a setting that is already built.
+    """Draw the map of a scenario that is already built.
 
     Parameters
     ----------
-    setting
+    mix
         Fits, model, reference and limits.
     plan
         For the star.
@@ -93,10 +97,10 @@ def draw_map(
     here
         Tokens and replay of a mix to mark.
     """
-    assert setting.forgetting is not None
-    data = map_table(setting, tokens, replay)
+    assert mix.forgetting is not None
+    data = map_table(mix, tokens, replay)
     shape = (len(replay), len(tokens))
-    relative = setting.forgetting.measure == "relative"
+    relative = mix.forgetting.measure == "relative"
     z = data["forgetting"].to_numpy().reshape(shape)
     drawing = blank(height=460)
     drawing.add_heatmap(
@@ -127,7 +131,7 @@ def draw_map(
         name="target loss (nats per token)",
         hoverinfo="skip",
     )
-    said = _limits(drawing, setting, tokens, replay, edges)
+    said = _limits(drawing, mix, tokens, replay, edges)
     if plan is not None and plan.feasible and plan.tokens is not None:
         drawing.add_scatter(
             x=[plan.tokens],
@@ -155,79 +159,86 @@ def draw_map(
         yaxis={**axis("replay"), "range": replay[[0, -1]].tolist(), "showgrid": False},
         plot_bgcolor="#e9e9ec",
     )
-    return Figure("forgetting-map", "Forgetting over tokens and replay", _caption(setting, plan, said), data, drawing)
+    return Figure("forgetting-map", "Forgetting over tokens and replay", _caption(mix, plan, said), data, drawing)
 
 
-def map_table(setting: Setting, tokens: Array, replay: Array) -> pd.DataFrame:
+def map_table(mix: Mix, tokens: Array, replay: Array) -> pd.DataFrame:
     """Return losses, forgetting and feasibility on a grid, row by row of replay.
 
     Parameters
     ----------
-    setting
+    mix
         Fits, model, reference and limits.
     tokens, replay
         Raw tokens (t,) and shares (r,).
     """
-    assert setting.source is not None
-    assert setting.forgetting is not None
-    mesh_replay, mesh_tokens = (mesh.ravel() for mesh in np.meshgrid(replay, tokens, indexing="ij"))
-    target, source = (side.losses(mesh_replay, mesh_tokens) for side in (setting.target, setting.source))
-    needed = tokens_needed(setting, replay, None)
+    assert mix.forgetting is not None
+    shares, counts = (mesh.ravel() for mesh in np.meshgrid(replay, tokens, indexing="ij"))
+    losses = {loss.role: loss.at(shares, counts) for loss in mix.losses}
+    kept = np.ones(len(shares), dtype=bool)
+    for limit in mix.limits:
+        kept &= limit.certain().reached(losses[limit.loss.role]) <= limit.value
     return pd.DataFrame(
         {
-            "replay": mesh_replay,
-            "tokens": mesh_tokens,
-            "source_loss": source,
-            "target_loss": target,
-            "forgetting": setting.forgetting.of(source),
-            "feasible": mesh_tokens >= np.repeat(needed, len(tokens)),
+            "replay": shares,
+            "tokens": counts,
+            "source_loss": losses["source"],
+            "target_loss": losses["target"],
+            "forgetting": mix.forgetting.of(losses["source"]),
+            "feasible": kept,
         }
     )
 
 
-def tokens_needed(setting: Setting, replay: Array, risk: float | None) -> Array:
-    """Return the fewest tokens at which all limits hold at each replay, (r,), with a probability where one is given."""
-    found = np.zeros(len(replay))
-    for limit in setting.limits:
-        needed = replace(limit, risk=None, laws=None).tokens(replay)
-        if risk is not None:
-            doubtful = replace(limit, risk=risk, laws=None)
-            # What the data allows is walked at a few places of the edge, then at the edge that follows from it.
-            for _ in range(2):
-                places = np.flatnonzero(np.isfinite(needed) & (needed > 0))
-                if not len(places):
-                    break
-                places = places[np.unique(np.linspace(0, len(places) - 1, WALKS).round().astype(int))]
-                doubtful = doubtful.learned(replay[places], needed[places])
-                needed = doubtful.tokens(replay)
-        found = np.maximum(found, needed)
-    return found
+def edges_at(mix: Mix, replay: Array, least: float, risks: Sequence[float]) -> dict[float, Array]:
+    """Return for each risk the fewest tokens at which all limits hold at each replay, (r,).
+
+    The doubt is looked at beside the edge of the point forecasts, at the same places for all risks.
+    """
+    question = _question(mix, least)
+    needed = question.needed(replay)
+    known = np.flatnonzero(np.isfinite(needed))
+    if not len(known):
+        return {risk: np.full(len(replay), np.inf) for risk in risks}
+    chosen = known[np.unique(np.linspace(0, len(known) - 1, LOOKS).round().astype(int))]
+    places = np.concatenate([question.place(replay[chosen], factor * needed[chosen]) for factor in FACTORS])
+    edges = {}
+    for risk in sorted(risks, reverse=True):  # the widest look serves the others
+        limits = tuple(question.learned(replace(limit, risk=risk), places) for limit in question.limits)
+        edges[risk] = replace(question, limits=limits).needed(replay)
+    return {risk: edges[risk] for risk in risks}
+
+
+def _question(mix: Mix, least: float) -> FewestTokens:
+    """Return the question of the fewest tokens, from as few on as the map shows."""
+    limits = tuple(limit.certain() for limit in mix.limits)
+    return replace(question_of(mix), limits=limits, least=least)
 
 
 def map_grid(
-    setting: Setting,
+    mix: Mix,
     plan: MinTokensPlan | None,
     max_tokens: float | None = None,
     shape: tuple[int, int] = (ROWS, COLUMNS),
 ) -> tuple[Array, Array]:
     """Return tokens (t,) and replay (r,) of a map: what was fitted and somewhat more, with room around the plan."""
-    low, high = setting.smallest_fitted_tokens, WIDER * setting.largest_fitted_tokens
-    for side in setting.sides:
-        if "n_params" in side.fit.data.columns:  # as many tokens per parameter as were run, at the planned size
-            high = max(high, float((side.fit.data["tokens"] / side.fit.data["n_params"]).max()) * setting.n_params)
+    low, high = mix.smallest_fitted_tokens, WIDER * mix.largest_fitted_tokens
+    for loss in mix.losses:
+        if "n_params" in loss.fit.data.columns:  # as many tokens per parameter as were run, at the planned size
+            high = max(high, float((loss.fit.data["tokens"] / loss.fit.data["n_params"]).max()) * mix.n_params)
     if plan is not None and plan.tokens is not None:
         low, high = min(low, plan.tokens / 2), max(high, 2 * min(plan.tokens, 1e3 * high))
     if max_tokens is not None:
         high = max(high, max_tokens)
-    replay = np.linspace(setting.low, setting.high, shape[0]) if setting.high > setting.low else np.array([setting.low])
+    replay = np.linspace(mix.low, mix.high, shape[0]) if mix.high > mix.low else np.array([mix.low])
     return np.geomspace(low, high, shape[1]), replay
 
 
-def _limits(drawing: Any, setting: Setting, tokens: Array, replay: Array, edges: Mapping[float, Array]) -> list[str]:
+def _limits(drawing: Any, mix: Mix, tokens: Array, replay: Array, edges: Mapping[float, Array]) -> list[str]:
     """Shade what breaks a limit, draw the edge, and the same edge at each risk; say which of them the map shows."""
-    if not setting.limits:
+    if not mix.limits:
         return []
-    need = tokens_needed(setting, replay, None)
+    need = _question(mix, tokens[0]).needed(replay)
     edge = np.where(np.isfinite(need), need, 1e3 * tokens[-1])
     drawing.add_scatter(
         x=[*np.minimum(edge, 1e3 * tokens[-1]), tokens[0] / 1e3, tokens[0] / 1e3],
@@ -255,16 +266,16 @@ def _limits(drawing: Any, setting: Setting, tokens: Array, replay: Array, edges:
     return shown
 
 
-def _caption(setting: Setting, plan: MinTokensPlan | None, shown: list[str]) -> str:
-    assert setting.forgetting is not None
-    model = f"{format_quantity(setting.n_params)} parameters"
-    if np.isfinite(setting.target.ptpp):
-        model += f" and ptpp {setting.target.ptpp:g}"
+def _caption(mix: Mix, plan: MinTokensPlan | None, shown: list[str]) -> str:
+    assert mix.forgetting is not None
+    model = f"{format_quantity(mix.n_params)} parameters"
+    if mix.ptpp is not None:
+        model += f" and ptpp {mix.ptpp:g}"
     text = (
-        f"Colour is forgetting of a model of {model} against the base model's {setting.forgetting.reference.loss:.4g} "
+        f"Colour is forgetting of a model of {model} against the base model's {mix.forgetting.reference.loss:.4g} "
         f"nats per token, thin dotted lines are target loss."
     )
-    if setting.limits:
+    if mix.limits:
         text += " Mixes under the white veil break a limit."
         text += f" Red lines: the limits hold with {' and '.join(shown)} probability." if shown else ""
     if plan is not None and plan.feasible and plan.tokens is not None:

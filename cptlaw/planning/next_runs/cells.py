@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.planning.asked import label, positive, share
+from cptlaw.planning.options import label, positive, share
 from cptlaw.planning.result import flops_of
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -11,11 +11,11 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
-from cptlaw.planning import asked
-from cptlaw.planning.expected import below_fitted_tokens
+from cptlaw.planning.loss import Loss
+from cptlaw.planning.mixes.expected import below_fitted_tokens
+from cptlaw.planning.mixes.mix import Mix, build_mixes
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, number_text, quantity_text
-from cptlaw.planning.setting import build_setting
-from cptlaw.planning.side import Side
+from cptlaw.planning.scenario import Pareto, documented, read_scenario
 from cptlaw.result import Line
 from cptlaw.units import format_percent, format_quantity
 
@@ -47,8 +47,8 @@ class ParetoPlan(Plan):
 
     Attributes
     ----------
-    n_params, ptpp, budget
-        The model and the FLOPs.
+    n_params, ptpp, lr_peak, budget
+        The model, the peak rate where a law reads it, and the FLOPs.
     points
         The compromises, by rising replay.
     forgetting_measure, base_source_loss, reference
@@ -68,6 +68,7 @@ class ParetoPlan(Plan):
     reference: str | None
     interval: float | None
     findings: tuple[Finding, ...]
+    lr_peak: float | None = None
 
     def to_frame(self) -> pd.DataFrame:
         """Return the points as a table, one row each."""
@@ -96,83 +97,48 @@ class ParetoPlan(Plan):
         return lines
 
 
-def pareto(
-    target: Any,
-    source: Any,
-    *,
-    n_params: Any,
-    budget: Any,
-    ptpp: Any = None,
-    points: int = 20,
-    base_source_loss: Any = None,
-    reference: str = "measured",
-    base_law: Any = None,
-    forgetting: str = "relative",
-    min_replay: Any = None,
-    max_replay: Any = None,
-    interval: Any = 0.9,
-) -> ParetoPlan:
+def pareto(target: Any, source: Any, **scenario: Unpack[Pareto]) -> ParetoPlan:
     """Find the mixes within a compute budget that no other beats in both losses.
 
-    Both losses fall with tokens, so a mix that leaves budget unspent is beaten by the same mix that spends it: the
-    front runs over replay, at the tokens that the budget pays for.
+    The front runs over replay, at the tokens that the budget pays for: where both losses fall with tokens, a mix that
+    leaves budget unspent is beaten by the same mix that spends it. Which mix beats which is decided by the point
+    forecasts; doubt means the intervals, which are computed at seven points of the front. Between them their width
+    relative to the loss is interpolated.
 
     Parameters
     ----------
     target, source
         Fits of the two losses, or their files.
-    n_params, ptpp
-        The model.
-    budget
-        FLOPs, 6 n_params tokens.
-    points
-        Most points to return, spread evenly over the front in replay.
-    base_source_loss, reference, base_law, forgetting
-        As for `min_tokens`; forgetting is left out where the reference cannot be had and none of these was given.
-    min_replay, max_replay
-        Range of replay; the fitted one where absent.
-    interval
-        Coverage of the losses' intervals; ``None`` for none. They are computed at seven points of the front, between
-        which their width relative to the loss is interpolated. An interval is what doubt means here: there is no limit
-        that could hold with a probability, and which mix beats which is decided by the point forecasts.
+    **scenario
+        The model and the budget. Forgetting is left out where its reference cannot be had and none was asked for.
 
     Raises
     ------
     UsageError, DataError
         If an argument is unusable.
     """
-    if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 2:
-        raise UsageError(f"points={points!r}: expected a whole number of at least 2.")
+    given = read_scenario(Pareto, scenario, "pareto")
     if source is None:
         raise UsageError("pareto weighs the target loss against the source loss: give source= (--source), a fit.")
-    flops = asked.positive(budget, "budget", "5e19")
-    setting = build_setting(
-        target,
-        source,
-        n_params=n_params,
-        ptpp=ptpp,
-        base_source_loss=base_source_loss,
-        reference=reference,
-        base_law=base_law,
-        forgetting=forgetting,
-        min_replay=min_replay,
-        max_replay=max_replay,
-        interval=interval,
-    )
-    for side in setting.sides:
-        side.must_fall_with_tokens()
-    if not setting.reads_replay:
-        raise UsageError("pareto varies replay, which neither law reads. Fit laws that do, such as dcpt-l3.")
-    tokens = flops / FLOPS_PER_PARAMETER_TOKEN / setting.n_params
-    shares = np.linspace(setting.low, setting.high, FINE)
-    front = shares[_undominated(*(side.losses(shares, tokens) for side in setting.sides))]
-    chosen = front[np.unique(np.linspace(0, len(front) - 1, points).round().astype(int))]
-    found = [*setting.findings, *below_fitted_tokens(setting, tokens)]
+    fronts = [_front(mix) for mix in build_mixes(Pareto, given, target, source)]
+    # Of several measured rates the one whose front reaches the lowest target loss.
+    return min(fronts, key=lambda front: min(point.target_loss for point in front.points))
+
+
+def _front(mix: Mix) -> ParetoPlan:
+    given, how = mix.given, mix.forgetting
+    if not mix.reads_replay:
+        raise UsageError("pareto asks for mixes, but neither law reads replay. Fit laws that do, such as dcpt-l3.")
+    tokens = given.budget / FLOPS_PER_PARAMETER_TOKEN / mix.n_params
+    shares = np.linspace(mix.low, mix.high, FINE)
+    front = shares[_undominated(*(loss.at(shares, tokens) for loss in mix.losses))]
+    chosen = front[np.unique(np.linspace(0, len(front) - 1, given.points).round().astype(int))]
+    found = [*mix.findings, *below_fitted_tokens(mix, tokens)]
     columns: dict[str, Any] = {"replay": [float(share) for share in chosen]}
-    for side in setting.sides:
-        losses, found_there = _along(side, chosen, tokens, setting.interval)
+    for loss in mix.losses:
+        losses, noticed = _along(loss, chosen, tokens, mix.interval)
         columns |= losses
-        found += found_there
+        found += noticed
     if len(front) == 1:
         found.append(
             Finding(
@@ -182,20 +148,20 @@ def pareto(
                 "The target law should rise with replay; compare with ratio_of=own or a dcpt law.",
             )
         )
-    how = setting.forgetting
     columns["forgetting"] = [None if how is None else how.of(loss) for loss in columns["source_loss"]]
-    fixed: dict[str, Any] = {"tokens": tokens, "atpp": tokens / setting.n_params, "flops": flops}
+    fixed: dict[str, Any] = {"tokens": tokens, "atpp": tokens / mix.n_params, "flops": given.budget}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return ParetoPlan(
-        n_params=setting.n_params,
-        ptpp=setting.target.ptpp if np.isfinite(setting.target.ptpp) else None,
-        budget=flops,
+        n_params=mix.n_params,
+        ptpp=mix.ptpp,
+        budget=given.budget,
         points=tuple(ParetoPoint(**fixed, **row) for row in rows),
         forgetting_measure="relative" if how is None else how.measure,
         base_source_loss=None if how is None else how.reference.loss,
         reference=None if how is None else how.reference.kind,
-        interval=setting.interval,
+        interval=mix.interval,
         findings=by_severity(found),
+        lr_peak=mix.target.known.get("lr_peak"),
     )
 
 
@@ -208,17 +174,20 @@ def _undominated(target: Array, source: Array) -> Array:
 
 
 def _along(
-    side: Side, shares: Array, tokens: float, interval: float | None
+    loss: Loss, shares: Array, tokens: float, interval: float | None
 ) -> tuple[dict[str, list[float | None]], tuple[Finding, ...]]:
-    """Return the columns of one side's loss along the front, and findings about it."""
+    """Return the columns of one loss along the front, and findings about it."""
     anchors = np.unique(np.linspace(0, len(shares) - 1, ANCHORS).round().astype(int))
-    expected = side.forecast(shares[anchors], tokens, interval)
-    loss = side.losses(shares, tokens)
-    columns: dict[str, list[float | None]] = {f"{side.role}_loss": [float(value) for value in loss]}
+    expected = loss.forecast(shares[anchors], tokens, interval)
+    central = loss.at(shares, tokens)
+    columns: dict[str, list[float | None]] = {f"{loss.role}_loss": [float(value) for value in central]}
     for end in ("_lo", "_hi"):
         at_anchors = np.array([np.nan if value is None else value for value in expected.losses[end]])
-        width = np.interp(shares, shares[anchors], np.log(at_anchors / loss[anchors]))
-        columns[f"{side.role}_loss{end}"] = [
-            float(value) if np.isfinite(value) else None for value in loss * np.exp(width)
+        width = np.interp(shares, shares[anchors], np.log(at_anchors / central[anchors]))
+        columns[f"{loss.role}_loss{end}"] = [
+            float(value) if np.isfinite(value) else None for value in central * np.exp(width)
         ]
     return columns, expected.findings
+
+
+documented(pareto, Pareto)

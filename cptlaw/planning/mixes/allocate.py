@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.token_curve import PowerCurve
-from cptlaw.planning import asked
-from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, flops_of, number_text, quantity_text
+from cptlaw.planning.loss import Loss
+from cptlaw.planning.options import positive
+from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, flops_of, interval_text, number_text, quantity_text
+from cptlaw.planning.scenario import Allocate, documented, read_scenario
 from cptlaw.planning.search import minimise
-from cptlaw.planning.side import Side
 from cptlaw.result import Line
 from cptlaw.units import format_percent
 
@@ -101,9 +102,7 @@ class AllocatePlan(Plan):
             lines.append(("at replay", format_percent(self.replay)))
         if self.ptpp is not None:
             lines.append(("at ptpp", f"{self.ptpp:g}"))
-        loss = number_text(self.target_loss)
-        if self.target_loss_lo is not None:
-            loss += f" ({number_text(self.target_loss_lo)} to {number_text(self.target_loss_hi)})"
+        loss = number_text(self.target_loss) + interval_text(self.target_loss_lo, self.target_loss_hi, number_text)
         lines.append(("target loss", f"{loss} nats per token"))
         if self.a is not None:
             lines.append(("scaling", f"n_params with FLOP^{self.a:.4g}, tokens with FLOP^{self.b:.4g}"))
@@ -151,7 +150,7 @@ def compute_optimal(
             f"than parameters in their own term, and the larger model is always better."
         )
     size_unit, token_unit = (1.0, 1.0) if units is None else (units["n_params"], units["tokens"])
-    flops = asked.positive(budget, "budget", "5e19")
+    flops = positive(budget, "budget", "5e19")
     total = math.log(flops / FLOPS_PER_PARAMETER_TOKEN / size_unit / token_unit)
     power = alpha + beta - gamma
     a = beta / power
@@ -165,23 +164,19 @@ def compute_optimal(
     )
 
 
-def allocate(target: Any, *, budget: Any, replay: Any = None, ptpp: Any = None, interval: Any = 0.9) -> AllocatePlan:
+def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
     """Find the model size and the tokens with the lowest target loss for a compute budget.
 
     Minimises L(N, D) subject to 6 N D = budget at fixed replay and ptpp: in closed form where the law is there
-    E + A/N^alpha + B/D^beta, else by a search over log N.
+    E + A/N^alpha + B/D^beta, else by a search over log N. The budget is spent whatever the losses turn out to be, so
+    doubt means the interval of the loss; there is no limit that could hold with a probability.
 
     Parameters
     ----------
     target
         Fit of the target loss, or its file.
-    budget
-        FLOPs, such as ``5e19``.
-    replay, ptpp
-        Needed where the law reads them.
-    interval
-        Coverage of the interval of the loss; ``None`` for none. It is what doubt means here: the budget is spent
-        whatever the losses turn out to be, so there is no limit that could hold with a probability.
+    **scenario
+        The budget, and replay and ptpp where the law reads them.
 
     Raises
     ------
@@ -192,46 +187,54 @@ def allocate(target: Any, *, budget: Any, replay: Any = None, ptpp: Any = None, 
     -----
     The optimum is where the law sees it, which may be far outside the fitted sizes and tokens; findings say how far.
     """
-    flops = asked.positive(budget, "budget", "5e19")
-    budget_of_base = None if ptpp is None else asked.positive(ptpp, "ptpp", "279")
-    side = Side.build(target, "target", 1e9, budget_of_base)
-    share = None if replay is None else asked.share(replay, "replay")
-    coverage = None if interval is None else asked.probability(interval, "interval")
-    if side.reads_replay and share is None:
+    given = read_scenario(Allocate, scenario, "allocate")
+    known = {name: getattr(given, name) for name in ("ptpp", "lr_peak") if getattr(given, name) is not None}
+    loss = Loss.build(target, "target", known | {"n_params": 1e9})
+    if loss.reads("replay") and given.replay is None:
         raise UsageError(
-            f"allocate: law {side.fit.law.name} reads replay. Give replay= (--replay), the share of the source corpus, "
+            f"allocate: law {loss.spec} reads replay. Give replay= (--replay), the share of the source corpus, "
             f"such as 50%."
         )
-    side.must_fall_with_tokens()
-    best = _closed_form(side, share or 0.0, flops)
-    n_params = best.n_params if best is not None else _search(side, share or 0.0, flops)
+    if not (loss.reads("tokens") and loss.falls_with_tokens and loss.reads("n_params")):
+        raise UsageError(
+            f"allocate: law {loss.spec} does not fall with tokens and read sizes, so that no budget has a best split "
+            f"under it. Fit one that does, such as chinchilla, dcpt-l3 or ptpp-floor."
+        )
+    share, flops = given.replay or 0.0, given.budget
+    best = _closed_form(loss, share, flops)
+    n_params = best.n_params if best is not None else _search(loss, share, flops)
     tokens = flops / FLOPS_PER_PARAMETER_TOKEN / n_params
-    at = replace(side, n_params=n_params)
-    expected = at.forecast(share or 0.0, tokens, coverage)
+    at = at_size(loss, n_params)
+    expected = at.forecast(share, tokens, given.interval)
     return AllocatePlan(
         budget=flops,
-        replay=share if side.reads_replay else None,
-        ptpp=side.ptpp if "ptpp" in side.fit.law.inputs else None,
+        replay=given.replay if loss.reads("replay") else None,
+        ptpp=given.ptpp if loss.reads("ptpp") else None,
         n_params=n_params,
         tokens=tokens,
         atpp=tokens / n_params,
         flops=flops_of(n_params, tokens),
-        target_loss=float(at.losses(share or 0.0, tokens)[0]),
+        target_loss=float(at.at(share, tokens)[0]),
         target_loss_lo=expected.losses["_lo"][0],
         target_loss_hi=expected.losses["_hi"][0],
         method="search" if best is None else "closed form",
         a=None if best is None else best.a,
         b=None if best is None else best.b,
         G=None if best is None else best.G,
-        interval=coverage,
+        interval=given.interval,
         findings=by_severity(expected.findings),
     )
 
 
-def _closed_form(side: Side, share: float, flops: float) -> ComputeOptimal | None:
+def at_size(loss: Loss, n_params: float) -> Loss:
+    """Return the loss at another model size."""
+    return replace(loss, known={**loss.known, "n_params": n_params})
+
+
+def _closed_form(loss: Loss, share: float, flops: float) -> ComputeOptimal | None:
     """Read A, alpha, B, beta off the law at this replay and ptpp; ``None`` where it is not of that form."""
-    units = side.fit.law.units
-    curves = [replace(side, n_params=units["n_params"] * scale).curve(share) for scale in (0.01, 1.0, 100.0, np.inf)]
+    units, at = loss.laws[0].units, np.array([share])
+    curves = [at_size(loss, units["n_params"] * scale).curve(at) for scale in (0.01, 1.0, 100.0, np.inf)]
     powers = [curve for curve in curves if isinstance(curve, PowerCurve)]
     if len(powers) < len(curves):
         return None
@@ -248,21 +251,23 @@ def _closed_form(side: Side, share: float, flops: float) -> ComputeOptimal | Non
     return compute_optimal(steps[1], math.log(ratio) / math.log(100.0), amplitudes[1], exponents[1], flops, units)
 
 
-def _search(side: Side, share: float, flops: float) -> float:
+def _search(loss: Loss, share: float, flops: float) -> float:
     """Return the best size by a search over log N, from one parameter to one token."""
     product = flops / FLOPS_PER_PARAMETER_TOKEN
-    law, fit = side.fit.law, side.fit
 
-    def loss(log_size: Array) -> Array:
+    def lowest(log_size: Array) -> Array:
         sizes = np.exp(log_size)
-        rows = side.frame(share, product / sizes)
-        return law.predict(fit.params, rows.assign(n_params=sizes), "target")
+        found: Array = loss.fit.predict(loss.frame(share, product / sizes).assign(n_params=sizes))
+        return found
 
-    log_size, _ = minimise(loss, 0.0, math.log(product))
+    log_size, _ = minimise(lowest, 0.0, math.log(product))
     if not 1e-9 < log_size < math.log(product) - 1e-9:
         raise UsageError(
-            f"allocate: law {law.name} has no best size at this budget: its loss keeps falling towards "
+            f"allocate: law {loss.spec} has no best size at this budget: its loss keeps falling towards "
             f"{'one parameter' if log_size <= 1e-9 else 'one token'}. Its size or token term is absent (see the "
             f"findings of the fit) or, in a shifted law, larger base models bring more pre-training at the same ptpp."
         )
     return math.exp(log_size)
+
+
+documented(allocate, Allocate)

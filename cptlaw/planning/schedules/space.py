@@ -10,13 +10,13 @@ from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.laws.calculus import Array
-from cptlaw.planning import asked
-from cptlaw.planning.curve_side import CurveSide, kept_schedules
+from cptlaw.planning.schedules.curve_loss import CurveLoss, kept_schedules
 from cptlaw.schedules import Phase, Schedule, read_schedules
 from cptlaw.schedules.shapes import WITH_DECAY, WITH_END
 from cptlaw.units import format_percent, format_quantity, parse_quantity
 
 DEFAULT_STEPS = 10_000
+PHASE_OPTIONS = ("peak", "steps", "warmup", "decay", "end", "tokens_per_step")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ MEANING = {
 
 
 @dataclass(frozen=True)
-class Choice:
+class ScheduledMix:
     """One point of the space: a schedule and a mix."""
 
     values: Mapping[str, float]
@@ -98,11 +98,11 @@ class Space:
     replay: float | None
     variables: tuple[Variable, ...]
 
-    def at(self, u: Sequence[float] | Array) -> Choice:
+    def at(self, u: Sequence[float] | Array) -> ScheduledMix:
         """Return the choice at shares of the ranges, (variables,)."""
         return self.with_values({v.name: v.value(float(x)) for v, x in zip(self.variables, u, strict=True)})
 
-    def with_values(self, values: Mapping[str, float]) -> Choice:
+    def with_values(self, values: Mapping[str, float]) -> ScheduledMix:
         """Return the choice with these values; what they do not name stays as it stands."""
         base = self.base
         if "loss-potential" in values:
@@ -127,7 +127,7 @@ class Space:
         cpt = replace(
             self.cpt, steps=steps, schedule=shape, peak=peak, end=end, warmup=counts["warmup"], decay=counts["decay"]
         )
-        return Choice(dict(values), Schedule((*base, cpt)), values.get("replay", self.replay))
+        return ScheduledMix(dict(values), Schedule((*base, cpt)), values.get("replay", self.replay))
 
 
 def _with_end(phase: Phase, potential: float) -> Phase:
@@ -139,45 +139,47 @@ def _with_end(phase: Phase, potential: float) -> Phase:
     return replace(phase, end=potential * phase.peak)
 
 
-def build_space(
-    sides: Sequence[CurveSide],
-    vary: Any,
-    ranges: Any,
-    schedules: Any,
-    run: str | None,
-    *,
-    steps: Any,
-    max_steps: Any,
-    overrides: Mapping[str, Any],
-    replay: Any,
-) -> Space:
+def build_space(losses: Sequence[CurveLoss], known: Any, varied: Any = None, steps: Any = None) -> Space:
     """Read what is known of the run, and what may be chosen.
+
+    Parameters
+    ----------
+    losses
+        The fits.
+    known
+        The entries of the scenario `KnownRun`.
+    varied
+        Those of `ScheduleOfRun`, where anything may be chosen or is to differ from the known phase.
+    steps
+        CPT steps where nothing else is varied.
 
     Raises
     ------
     UsageError, DataError
         If an argument is unusable, or the base model's schedule is not known.
     """
-    names = _names(vary)
-    base, cpt = _known_phases(sides, schedules, run)
-    cpt = _with_overrides(cpt, base, steps, overrides)
-    share = None if replay is None else asked.share(replay, "replay")
-    reads_replay = any(side.reads_replay for side in sides)
+    names = () if varied is None else _names(varied.vary)
+    base, cpt = _known_phases(losses, known.schedules, known.run)
+    overrides: dict[str, Any] = {"steps": steps}
+    if varied is not None:
+        overrides = {name: getattr(varied, name) for name in PHASE_OPTIONS} | {"schedule": varied.shape}
+    cpt = _with_overrides(cpt, base, overrides)
+    reads_replay = any(loss.reads_replay for loss in losses)
     if "replay" in names and not reads_replay:
         raise UsageError(
-            f"vary replay: no law of this plan reads replay ({', '.join(side.law.name for side in sides)}). Fit "
+            f"vary replay: no law of this plan reads replay ({', '.join(loss.law.name for loss in losses)}). Fit "
             f"cpt-dynamics-replay to runs at several mixes."
         )
-    if reads_replay and share is None and "replay" not in names:
+    if reads_replay and known.replay is None and "replay" not in names:
         raise UsageError("the laws of this plan read replay. Give replay= (--replay), or vary it.")
     if "loss-potential" in names and not base:
         raise UsageError("vary loss-potential: the base model's schedule is not known. Give schedules= (--schedules).")
-    given = _ranges(ranges, names)
-    most_steps = None if max_steps is None else asked.positive(max_steps, "max_steps", "20K")
-    variables = tuple(_variable(name, base, cpt, sides, given.get(name), most_steps) for name in names)
+    given = {} if varied is None else _ranges(varied.ranges, names)
+    most_steps = None if varied is None else varied.max_steps
+    variables = tuple(_variable(name, base, cpt, losses, given.get(name), most_steps) for name in names)
     if most_steps is not None and "steps" not in names and cpt.steps > most_steps:
         raise UsageError(f"max_steps is {most_steps:g}, but CPT has {cpt.steps} steps. Vary steps, or lower them.")
-    return Space(base, cpt, share, variables)
+    return Space(base, cpt, known.replay, variables)
 
 
 def _names(vary: Any) -> tuple[str, ...]:
@@ -192,10 +194,10 @@ def _names(vary: Any) -> tuple[str, ...]:
 
 
 def _known_phases(
-    sides: Sequence[CurveSide], schedules: Any, run: str | None
+    losses: Sequence[CurveLoss], schedules: Any, run: str | None
 ) -> tuple[tuple[Phase, ...], Phase | None]:
     """Return the phases of pre-training and the CPT phase, where they are known."""
-    found = _schedules(sides, schedules)
+    found = _schedules(losses, schedules)
     if run is not None:
         if run not in found:
             raise UsageError(f"run={run!r} has no schedule.{did_you_mean(run, found)} Known: {', '.join(found)}.")
@@ -209,7 +211,7 @@ def _known_phases(
     base = next(iter(bases)) if bases else ()
     phases = [one.phases[-1] for one in found.values() if one.phases[-1].phase == "cpt"]
     named = [phase for phase in phases if phase.points is None]
-    if not base and any("s1_pretrain" in side.law.areas_read or "s1" in side.law.areas_read for side in sides):
+    if not base and any("s1_pretrain" in loss.law.areas_read or "s1" in loss.law.areas_read for loss in losses):
         raise UsageError(
             "the base model's schedule is not known, and the laws read it. Give schedules= (--schedules), a file with "
             "its pretrain phase."
@@ -217,7 +219,7 @@ def _known_phases(
     return base, (named[0] if named else None)
 
 
-def _schedules(sides: Sequence[CurveSide], schedules: Any) -> dict[str, Schedule]:
+def _schedules(losses: Sequence[CurveLoss], schedules: Any) -> dict[str, Schedule]:
     if isinstance(schedules, Schedule):
         return {"the schedule": schedules}
     if isinstance(schedules, Mapping):
@@ -227,16 +229,14 @@ def _schedules(sides: Sequence[CurveSide], schedules: Any) -> dict[str, Schedule
     if schedules is not None:
         raise UsageError("schedules: expected a Schedule, schedules by run, or a schedules file.")
     kept: dict[str, Schedule] = {}
-    for side in sides:
-        kept.update(kept_schedules(side.fit))
+    for loss in losses:
+        kept.update(kept_schedules(loss.fit))
     return kept
 
 
-def _with_overrides(cpt: Phase | None, base: Sequence[Phase], steps: Any, overrides: Mapping[str, Any]) -> Phase:
+def _with_overrides(cpt: Phase | None, base: Sequence[Phase], overrides: Mapping[str, Any]) -> Phase:
     """Return the CPT phase with what the user said of it."""
     values: dict[str, Any] = {name: value for name, value in overrides.items() if value is not None}
-    if steps is not None:
-        values["steps"] = steps
     goes_on = values.get("peak") == "base"
     if goes_on:
         del values["peak"]
@@ -292,7 +292,7 @@ def _variable(
     name: str,
     base: Sequence[Phase],
     cpt: Phase,
-    sides: Sequence[CurveSide],
+    losses: Sequence[CurveLoss],
     given: tuple[float, float] | None,
     most_steps: float | None,
 ) -> Variable:
@@ -311,7 +311,7 @@ def _variable(
             high = min(high, most_steps)
         return Variable(name, max(1.0, math.floor(low)), math.floor(high), log=True)
     if name == "replay":
-        seen = [side.fit.data["replay"] for side in sides if side.reads_replay and "replay" in side.fit.data]
+        seen = [loss.fit.data["replay"] for loss in losses if loss.reads_replay and "replay" in loss.fit.data]
         fitted = (min(float(s.min()) for s in seen), max(float(s.max()) for s in seen)) if seen else (0.0, 0.95)
         low, high = given or (fitted if fitted[0] < fitted[1] else (0.0, 0.95))
     else:

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cptlaw.fitting import Fit
 from cptlaw.planning.limits import Limit
+from cptlaw.planning.next_runs.cells import Bases, Candidate, candidates
+from cptlaw.planning.next_runs.suggest import MOST_CELLS, Cell, question
 from cptlaw.planning.result import flops_of
-from cptlaw.planning.suggest_cells import Bases, Candidate, candidates
-from cptlaw.planning.suggest_next import MOST_CELLS, Cell, question
 
 FIRST = (1, 2, 4, 8, 16, 24)  # so many of the suggested cells are tried
 Solve = Callable[[tuple[Limit, ...]], float]
@@ -50,7 +51,7 @@ class Saving:
 
 
 def saving(
-    limits: tuple[Limit, ...], replay: float, tokens: float, price: float, coverage: float, solve: Solve
+    limits: tuple[Limit, ...], mix: tuple[float, float], price: float, coverage: float, solve: Solve
 ) -> Saving | None:
     """Return what next runs would save of a plan under risk; ``None`` where there is no doubt to pay for.
 
@@ -58,8 +59,8 @@ def saving(
     ----------
     limits
         The limits, as settled at the plan.
-    replay, tokens
-        The plan.
+    mix
+        Replay and tokens of the plan.
     price
         Its price of doubt, tokens.
     coverage
@@ -67,17 +68,18 @@ def saving(
     solve
         Maps limits to the tokens of the plan that keeps them.
     """
-    doubtful = [limit for limit in limits if limit.laws is not None]
-    if price <= 0 or not doubtful:
+    doubtful = [limit for limit in limits if limit.margin is not None]
+    if price <= 0 or not doubtful or any(not isinstance(limit.loss.fit, Fit) for limit in doubtful):
         return None
-    size = doubtful[0].side.n_params
+    replay, tokens = mix
+    size = doubtful[0].loss.n_params
     budget = flops_of(size, price)
-    sides = {limit.side.role: limit.side for limit in doubtful}
-    asked = {role: question(side.fit, side.frame(replay, tokens), coverage) for role, side in sides.items()}
+    losses = {limit.loss.role: limit.loss for limit in doubtful}
+    asked = {role: question(loss.fit, loss.frame(replay, tokens), coverage) for role, loss in losses.items()}
     best: Saving | None = None
-    for role, side in sides.items():
-        frame = pd.concat([side.fit.data, side.fit.base], ignore_index=True)
-        found = candidates(side.fit, frame, asked[role].asked.iloc[0])
+    for role, loss in losses.items():
+        frame = pd.concat([loss.fit.data, loss.fit.base], ignore_index=True)
+        found = candidates(loss.fit, frame, asked[role].asked.iloc[0])
         answer = asked[role].answer(found, Bases.of(frame), budget, MOST_CELLS)
         runs = [
             Candidate(cell.n_params, cell.ptpp, cell.replay, cell.tokens, cell.checkpoints) for cell in answer.cells
@@ -98,4 +100,6 @@ def saving(
 
 def _narrower(limit: Limit, shares: Mapping[Any, float]) -> Limit:
     """Return the limit with its doubt about the fitted loss scaled down."""
-    return replace(limit, stretch=limit.stretch * shares.get(limit.side.role, 1.0))
+    if limit.margin is None:
+        return limit
+    return replace(limit, margin=replace(limit.margin, share=shares.get(limit.loss.role, 1.0)))

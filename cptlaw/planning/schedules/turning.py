@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from scipy.optimize import brentq
@@ -18,10 +18,10 @@ from scipy.optimize import brentq
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
-from cptlaw.planning import asked
-from cptlaw.planning.curve_side import CurveSide
 from cptlaw.planning.result import Plan, number_text
-from cptlaw.planning.schedule_space import build_space
+from cptlaw.planning.scenario import CriticalPoint, TurningLength, documented, read_scenario
+from cptlaw.planning.schedules.curve_loss import CurveLoss
+from cptlaw.planning.schedules.space import build_space
 from cptlaw.result import Line
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.units import format_percent, format_quantity
@@ -139,50 +139,35 @@ class CriticalPlan(Plan):
         ]
 
 
-def turning_length(
-    target: Any,
-    source: Any,
-    *,
-    weight_source: Any,
-    peak: Any = None,
-    warmup: Any = None,
-    schedules: Any = None,
-    run: str | None = None,
-    replay: Any = None,
-    n_params: Any = None,
-) -> TurningPlan:
+def turning_length(target: Any, source: Any, **scenario: Unpack[TurningLength]) -> TurningPlan:
     """Find after how many steps at a constant rate the weighted loss is back at its start (Fig. 13).
 
     Parameters
     ----------
     target, source
         Fits of curve laws with a shift, such as cpt-dynamics, or their files.
-    weight_source
-        lambda_1 in [0, 1].
-    peak, warmup
-        The constant rate, that of pre-training's peak where not given, and steps of warm-up.
-    schedules, run, replay, n_params
-        As for `schedule`.
+    **scenario
+        The weight lambda_1 of the source loss, the constant rate, its warm-up, and what is known of the run.
 
     Raises
     ------
     UsageError, DataError
         If an argument is unusable or missing.
     """
-    sides = _sides(target, source, n_params)
-    weight = asked.share(weight_source, "weight_source")
-    base, rate, mix = _setting(sides, schedules, run, replay, peak)
+    given = read_scenario(TurningLength, scenario, "turning-length")
+    losses, weight = _losses(target, source, given.n_params), given.weight_source
+    base, rate, mix = _known(losses, given)
     weights = {"target": 1.0 - weight, "source": weight}
-    walks = [(weights[side.role], _Endless(side, base, rate, warmup, mix)) for side in sides]
+    runs = [(weights[loss.role], _Endless(loss, base, rate, given.warmup, mix)) for loss in losses]
 
     def composite(steps: Array) -> Array:
-        return np.asarray(sum(share * walk.loss(steps) for share, walk in walks), dtype=float)
+        return np.asarray(sum(part * run.loss(steps) for part, run in runs), dtype=float)
 
-    first = walks[0][1].computed
+    first = runs[0][1].computed
     steps = np.concatenate([np.arange(first), np.geomspace(first, FAR, LOOKS)])
     values = composite(steps)
     start = float(values[0])
-    limit = sum(share * walk.limit for share, walk in walks)
+    limit = sum(part * run.limit for part, run in runs)
     top = int(np.argmax(values))
     above = np.flatnonzero(values > start + SAME)
     kind: Kind = "zero"
@@ -201,19 +186,11 @@ def turning_length(
             reason = f"endless training tends to {limit:.5g}, which is not below the start {start:.5g}"
     return TurningPlan(
         kind, length, reason, weight, rate, mix, start, float(values[top]), float(steps[top]), limit,
-        by_severity(_weak_shift(sides)),
+        by_severity(_weak_shift(losses)),
     )  # fmt: skip
 
 
-def critical_point(
-    source: Any,
-    *,
-    peak: Any = None,
-    schedules: Any = None,
-    run: str | None = None,
-    replay: Any = None,
-    n_params: Any = None,
-) -> CriticalPlan:
+def critical_point(source: Any, **scenario: Unpack[CriticalPoint]) -> CriticalPlan:
     """Find the length of pre-training beyond which CPT at a constant rate loses source loss for good.
 
     Endless CPT brings the source loss to L0 + B, the asymptote of a model trained on the target corpus from the start:
@@ -224,21 +201,20 @@ def critical_point(
     ----------
     source
         Fit of the source loss by a law with a shift, or its file.
-    peak
-        The constant rate of CPT, that of pre-training's peak where not given; it matters where annealing does.
-    schedules, run, replay, n_params
-        As for `schedule`.
+    **scenario
+        The constant rate of CPT, which matters where annealing does, and what is known of the run.
 
     Raises
     ------
     UsageError, DataError
         If an argument is unusable or missing.
     """
-    (side,) = _sides(None, source, n_params)
-    base, rate, mix = _setting((side,), schedules, run, replay, peak)
-    endless = _Endless(side, base, rate, None, mix)
+    given = read_scenario(CriticalPoint, scenario, "critical-point")
+    (loss,) = _losses(None, source, given.n_params)
+    base, rate, mix = _known((loss,), given)
+    endless = _Endless(loss, base, rate, None, mix)
     shift = endless.shift_limit
-    before = _Endless(side, base, rate, None, mix, scratch=True)
+    before = _Endless(loss, base, rate, None, mix, scratch=True)
     level = before.floor + shift
     kind: Kind
     if shift <= 0:
@@ -254,7 +230,7 @@ def critical_point(
     returns = endless.limit < float(endless.loss(np.zeros(1))[0])
     return CriticalPlan(
         kind, s1 / peak_before if math.isfinite(s1) else math.inf, s1, reason, level,
-        float(endless.loss(np.zeros(1))[0]), endless.limit, returns, by_severity(_weak_shift((side,))),
+        float(endless.loss(np.zeros(1))[0]), endless.limit, returns, by_severity(_weak_shift((loss,))),
     )  # fmt: skip
 
 
@@ -263,7 +239,7 @@ class _Endless:
 
     Parameters
     ----------
-    side, base, rate, warmup, replay
+    loss, base, rate, warmup, replay
         The fit, the base model's schedule, the rate, steps of warm-up, and the mix.
     scratch
         Leave pre-training's annealing out: the curve of pre-training at a constant rate.
@@ -271,25 +247,25 @@ class _Endless:
 
     def __init__(
         self,
-        side: CurveSide,
+        loss: CurveLoss,
         base: Schedule | None,
         rate: float,
         warmup: Any,
         replay: float | None,
         scratch: bool = False,
     ) -> None:
-        if "s1_cpt" not in side.law.areas_read:
+        if "s1_cpt" not in loss.law.areas_read:
             raise UsageError(
-                f"{side.role}: law {side.law.name} has no shift between the corpora. Expected cpt-dynamics or a law of "
+                f"{loss.role}: law {loss.law.name} has no shift between the corpora. Expected cpt-dynamics or a law of "
                 f"its kind."
             )
-        self._side, self._replay, self._rate = side, replay, rate
-        decay = min(float(side.law.decay), 1 - 1e-6)
+        self._fitted, self._replay, self._rate = loss, replay, rate
+        decay = min(float(loss.law.decay), 1 - 1e-6)
         ramp = Phase("cpt", 10**7, "constant", peak=rate, warmup=warmup or 0).warmup
         self.computed = ramp + math.ceil(SETTLED / (1.0 - decay)) + 1
         cpt = Phase("cpt", self.computed, "constant", peak=rate, warmup=ramp)
         whole = Schedule((*(base.phases if base else ()), cpt))
-        self._columns = dict(side.columns(whole, np.arange(whole.n_pretrain, whole.n_steps + 1)))
+        self._columns = dict(loss.columns(whole, np.arange(whole.n_pretrain, whole.n_steps + 1)))
         if scratch:
             for name in ("s2_pretrain", "s2_cpt"):
                 if name in self._columns:
@@ -304,7 +280,7 @@ class _Endless:
 
     def loss(self, steps: Array) -> Array:
         """Return the loss after steps of CPT, (n,)."""
-        return self._side.losses(self._at(np.asarray(steps, dtype=float)), self._replay)
+        return self._fitted.losses(self._at(np.asarray(steps, dtype=float)), self._replay)
 
     @property
     def limit(self) -> float:
@@ -326,12 +302,12 @@ class _Endless:
         """Return the loss with the forward term at its limit, zero, and the shift at a given area."""
         columns = self._at(steps)
         columns["s1_cpt"] = np.full(len(steps), s1_cpt)
-        params = {**self._side.params, "A": 0.0}
-        return self._side.law.predict(params, self._side.frame(columns, self._replay), self._side.law_role)
+        params = {**self._fitted.params, "A": 0.0}
+        return self._fitted.law.predict(params, self._fitted.frame(columns, self._replay), self._fitted.law_role)
 
     def area_at(self, level: float) -> float:
         """Return the forward area at which training without shift and annealing reaches a loss."""
-        amplitude, power = self._side.params["A"], self._side.params["alpha"]
+        amplitude, power = self._fitted.params["A"], self._fitted.params["alpha"]
         gap = level - self.floor
         return float((amplitude / gap) ** (1.0 / power)) if gap > 0 else math.inf
 
@@ -343,38 +319,38 @@ def _crossing(composite: Any, low: float, high: float, start: float) -> float:
     return float(math.ceil(found))
 
 
-def _sides(target: Any, source: Any, n_params: Any) -> tuple[CurveSide, ...]:
-    size = None if n_params is None else asked.positive(n_params, "n_params", "106M")
-    found = [] if target is None else [CurveSide.build(target, "target", size)]
-    return (*found, CurveSide.build(source, "source", size))
+def _losses(target: Any, source: Any, n_params: float | None) -> tuple[CurveLoss, ...]:
+    found = [] if target is None else [CurveLoss.build(target, "target", n_params)]
+    return (*found, CurveLoss.build(source, "source", n_params))
 
 
-def _setting(
-    sides: Sequence[CurveSide], schedules: Any, run: str | None, replay: Any, peak: Any
-) -> tuple[Schedule | None, float, float | None]:
-    space = build_space(sides, (), None, schedules, run, steps=None, max_steps=None, overrides={}, replay=replay)
+def _known(losses: Sequence[CurveLoss], given: Any) -> tuple[Schedule | None, float, float | None]:
+    """Return the base model's schedule, the constant rate, and the mix."""
+    space = build_space(losses, given)
     base = Schedule(space.base) if space.base else None
-    if peak is not None:
-        rate = asked.positive(peak, "peak", "2e-4")
-    elif base is not None:
-        rate = float(base.lr.max())
-    else:
+    if given.peak is not None:
+        return base, given.peak, space.replay
+    if base is None:
         raise UsageError("the base model's peak is not known. Give peak= (--peak), the constant learning rate.")
-    return base, rate, space.replay
+    return base, float(base.lr.max()), space.replay
 
 
-def _weak_shift(sides: Sequence[CurveSide]) -> list[Finding]:
+def _weak_shift(losses: Sequence[CurveLoss]) -> list[Finding]:
     found = []
-    for side in sides:
-        bend = side.params["beta"]
+    for loss in losses:
+        bend = loss.params["beta"]
         if bend < 0.05:
             found.append(
                 Finding(
                     "warning",
                     "shift-without-asymptote",
-                    f"the shift of the {side.role} loss has beta = {bend:.3g}: it is a logarithm, and where it ends "
-                    f"({side.params['B']:.3g} nats) is not determined. Neither is what follows from its end.",
+                    f"the shift of the {loss.role} loss has beta = {bend:.3g}: it is a logarithm, and where it ends "
+                    f"({loss.params['B']:.3g} nats) is not determined. Neither is what follows from its end.",
                     "Fit longer runs, or bound the transfer gap.",
                 )
             )
     return found
+
+
+documented(turning_length, TurningLength)
+documented(critical_point, CriticalPoint)

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.suggest_cells import Bases, Candidate
-from cptlaw.planning.suggest_doubt import Errors
+from cptlaw.planning.next_runs.cells import Bases, Candidate
+from cptlaw.planning.next_runs.doubt import Errors
 
 POWERS = (1.0, 0.5, 0.0)  # of the cost by which a gain is divided: per FLOP, between, and regardless of cost
 CLOSE = 1.01  # times the width that the best plan leaves: the cheapest plan that comes so far is chosen

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cptlaw.findings import Finding
-from cptlaw.planning.result import flops_of
-from cptlaw.planning.setting import Setting
+from cptlaw.planning.mixes.mix import Mix
+from cptlaw.planning.result import MixPlan, flops_of
+from cptlaw.planning.solve import Certificate
 from cptlaw.units import format_percent, format_quantity
 
 FLAT = 1e-6  # relative slope in replay up to which the target loss counts as flat: a plan may sit on its minimum
 
 
 def expected_at(
-    setting: Setting, replay: float, tokens: float, effective: float | None = None
+    mix: Mix, replay: float, tokens: float, effective: float | None = None
 ) -> tuple[dict[str, Any], tuple[Finding, ...]]:
     """Return the fields of a `MixPlan` at one mix, and findings about that point.
 
     Parameters
     ----------
-    setting
+    mix
         Fits, model and reference.
     replay, tokens
         The mix.
@@ -30,32 +32,32 @@ def expected_at(
     """
     counted = tokens if effective is None else effective
     values: dict[str, Any] = {
-        "replay": replay if setting.reads_replay else None,
+        "replay": replay if mix.reads_replay else None,
         "tokens": tokens,
-        "atpp": tokens / setting.n_params,
-        "flops": flops_of(setting.n_params, tokens),
+        "atpp": tokens / mix.n_params,
+        "flops": flops_of(mix.n_params, tokens),
     }
-    if setting.reads_replay:
+    if mix.reads_replay:
         values |= {"target_tokens": (1.0 - replay) * tokens, "source_tokens": replay * tokens}
     found: list[Finding] = []
-    for side in setting.sides:
-        name = f"{side.role}_loss"
-        expected = side.forecast(replay, counted, setting.interval)
-        values |= {name + end: loss[0] for end, loss in expected.losses.items()}
+    for loss in mix.losses:
+        name = f"{loss.role}_loss"
+        expected = loss.forecast(replay, counted, mix.interval)
+        values |= {name + end: value[0] for end, value in expected.losses.items()}
         found += expected.findings
-    found += below_fitted_tokens(setting, tokens)
-    if setting.source is not None and setting.forgetting is not None:
-        how = setting.forgetting
+    found += below_fitted_tokens(mix, tokens)
+    if mix.source is not None and mix.forgetting is not None:
+        how = mix.forgetting
         for end in ("", "_lo", "_hi"):
-            loss = values.get(f"source_loss{end}")
-            values[f"forgetting{end}"] = None if loss is None else how.of(loss)
-    slope = setting.target.slope_in_replay(replay, counted)
-    if slope < -FLAT * values["target_loss"]:
+            value = values.get(f"source_loss{end}")
+            values[f"forgetting{end}"] = None if value is None else how.of(value)
+    slope = mix.target.slope_in_replay(replay, counted)
+    if slope < -FLAT * (values["target_loss"] or np.inf):
         found.append(
             Finding(
                 "warning",
                 "target-falls-with-replay",
-                f"at this mix the target law ({setting.target.fit.law.spec}) claims that one more percent of replay "
+                f"at this mix the target law ({mix.target.spec}) claims that one more percent of replay "
                 f"changes the target loss by {slope / 100:.2g} nats per token, so that less of the target corpus would "
                 f"be better.",
                 "Do not trust the replay that follows from it: compare with ratio_of=own or a dcpt law, or add runs at "
@@ -65,9 +67,9 @@ def expected_at(
     return values, tuple(found)
 
 
-def below_fitted_tokens(setting: Setting, tokens: float) -> tuple[Finding, ...]:
+def below_fitted_tokens(mix: Mix, tokens: float) -> tuple[Finding, ...]:
     """Warn of mixes with fewer tokens than the fits have seen, where the laws are wrong in kind."""
-    least = setting.smallest_fitted_tokens
+    least = mix.smallest_fitted_tokens
     if tokens >= least * (1.0 - 1e-9):
         return ()
     return (
@@ -81,28 +83,29 @@ def below_fitted_tokens(setting: Setting, tokens: float) -> tuple[Finding, ...]:
     )
 
 
-def fixed_fields(setting: Setting) -> dict[str, Any]:
+def fixed_fields(mix: Mix) -> dict[str, Any]:
     """Return the fields of a `MixPlan` that do not depend on the answer."""
-    how = setting.forgetting
+    how = mix.forgetting
     return {
-        "n_params": setting.n_params,
-        "ptpp": setting.target.ptpp if np.isfinite(setting.target.ptpp) else None,
+        "n_params": mix.n_params,
+        "ptpp": mix.ptpp,
+        "lr_peak": mix.target.known.get("lr_peak"),
         "forgetting_measure": "relative" if how is None else how.measure,
         "base_source_loss": None if how is None else how.reference.loss,
         "reference": None if how is None else how.reference.kind,
-        "risk": setting.risk,
-        "interval": setting.interval,
+        "risk": mix.risk,
+        "interval": mix.interval,
     }
 
 
-def at_edge(setting: Setting, replay: float) -> tuple[Finding, ...]:
+def at_edge(mix: Mix, replay: float) -> tuple[Finding, ...]:
     """Say that the best replay is the end of what the fits have seen, so that a better one may lie beyond."""
-    if not setting.reads_replay or setting.low == setting.high:
+    if not mix.reads_replay or mix.low == mix.high:
         return ()
     found = []
-    ends_of_range = ((setting.low, setting.given_low, "smallest"), (setting.high, setting.given_high, "largest"))
-    for end, given, word in ends_of_range:
-        if not given and abs(replay - end) <= 1e-9:
+    ends_of_range = ((mix.low, "min_replay", "smallest"), (mix.high, "max_replay", "largest"))
+    for end, name, word in ends_of_range:
+        if name not in mix.given.given and abs(replay - end) <= 1e-9:
             found.append(
                 Finding(
                     "info",
@@ -113,3 +116,26 @@ def at_edge(setting: Setting, replay: float) -> tuple[Finding, ...]:
                 )
             )
     return tuple(found)
+
+
+def infeasible_fields(found: Certificate) -> dict[str, Any]:
+    """Return the fields of a `MixPlan` that say why there is none."""
+    quantities = {"max-forgetting": "forgetting", "max-source-loss": "source_loss", "max-target-loss": "target_loss"}
+    return {
+        "feasible": False,
+        "blocking": " and ".join(found.blocking),
+        "best_reachable": {"target_loss": None, "forgetting": None}
+        | {quantities[name]: value for name, value in found.lowest.items()},
+        "feasible_from": found.feasible_from,
+    }
+
+
+def best_of(plans: Sequence[MixPlan], value: str) -> Any:
+    """Return the plan with the least value, of those for each measured rate; feasible ones before others."""
+    worst = float("inf")
+
+    def rank(plan: MixPlan) -> tuple[bool, float]:
+        found = getattr(plan, value)
+        return not plan.feasible, worst if found is None else found
+
+    return min(plans, key=rank)

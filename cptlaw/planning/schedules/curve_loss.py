@@ -1,4 +1,4 @@
-"""One fit of a law of whole loss curves, under schedules that are planned."""
+"""A fitted loss in a plan of schedules: a law of whole loss curves, and what it says of a schedule."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cptlaw.fitting import Fit
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
-from cptlaw.planning.side import as_fit
+from cptlaw.planning.loss import as_fit
 from cptlaw.schedules import Schedule
 from cptlaw.uncertainty.intervals import MIN_RUNS
 
 
 @dataclass(frozen=True, eq=False)
-class CurveSide:
-    """The target or the source side of a plan of schedules.
+class CurveLoss:
+    """The target or the source loss of a plan of schedules.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class CurveSide:
     n_params: float = float("nan")
 
     @classmethod
-    def build(cls, fit: Any, role: Literal["source", "target"], n_params: float | None) -> CurveSide:
+    def build(cls, fit: Any, role: Literal["source", "target"], n_params: float | None) -> CurveLoss:
         """Check that a fit can serve in this role.
 
         Raises
@@ -90,13 +90,18 @@ class CurveSide:
         return "replay" in self.law.inputs
 
     @property
-    def can_draw(self) -> bool:
+    def n_runs(self) -> int:
+        """Number of fitted runs."""
+        return int(self.fit.n_runs)
+
+    @property
+    def knows_doubt(self) -> bool:
         """Whether there are enough runs to say how runs differ."""
         return self.fit.n_runs >= MIN_RUNS
 
     @property
     def reading(self) -> tuple[Any, ...]:
-        """What decides which columns a schedule gives: sides that agree in it share them."""
+        """What decides which columns a schedule gives: losses that agree in it share them."""
         own = self.law
         return own.name if own.objects else "", own.areas_read, own.decay, own.lr_power, str(own.area_options)
 
@@ -121,13 +126,23 @@ class CurveSide:
         """Return the loss at steps counted across the phases, (n,)."""
         return self.losses(self.columns(schedule, steps), replay)
 
+    def margins(self, schedule: Schedule, replay: float | None, chance: float) -> tuple[Array, Array]:
+        """Return how far above its forecast the loss at the last step may lie, in logs, (1,) each.
+
+        The law's part, and all with the noise of a measurement; `chance` is the probability of lying below.
+        """
+        rows = self.frame(self.fit_law.read(schedule, np.array([schedule.n_steps])), replay)
+        centre = np.log(self.fit.predict(rows))
+        law, whole = (self.fit.log_quantiles(rows, [chance], measured)[:, 0] - centre for measured in (False, True))
+        return law, whole
+
     def forecast(
         self, schedule: Schedule, replay: float | None, interval: float | None
     ) -> tuple[dict[str, float | None], tuple[Finding, ...]]:
         """Return the loss at the last step under ``""``, ``"_lo"`` and ``"_hi"``, and findings."""
         columns = self.fit_law.read(schedule, np.array([schedule.n_steps]))
         rows = self.frame(columns, replay)
-        if interval is not None and not self.can_draw:
+        if interval is not None and not self.knows_doubt:
             interval = None
         table = self.fit.forecast(rows, interval)
         values = {
@@ -145,13 +160,13 @@ class CurveSide:
 
 
 def shared_columns(
-    sides: Sequence[CurveSide], schedule: Schedule, steps: Any
+    losses: Sequence[CurveLoss], schedule: Schedule, steps: Any
 ) -> dict[tuple[Any, ...], Mapping[str, Any]]:
-    """Read a schedule once for all sides that read it alike."""
+    """Read a schedule once for all losses that read it alike."""
     found: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    for side in sides:
-        if side.reading not in found:
-            found[side.reading] = side.columns(schedule, steps)
+    for loss in losses:
+        if loss.reading not in found:
+            found[loss.reading] = loss.columns(schedule, steps)
     return found
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from scipy.signal import lfilter
@@ -21,10 +21,10 @@ from scipy.signal import lfilter
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
-from cptlaw.planning import asked
-from cptlaw.planning.curve_side import CurveSide
 from cptlaw.planning.result import Plan, number_text, quantity_text
-from cptlaw.planning.schedule_space import build_space
+from cptlaw.planning.scenario import WholeSchedule, documented, read_scenario
+from cptlaw.planning.schedules.curve_loss import CurveLoss
+from cptlaw.planning.schedules.space import build_space
 from cptlaw.result import Line
 from cptlaw.schedules import Phase, Schedule, areas, effective_lr
 from cptlaw.units import format_percent
@@ -33,7 +33,6 @@ from cptlaw.writing import RATES, write_text
 ITERATIONS = 400
 MEMORY = 8  # of the nonmonotone line search
 ENOUGH = 1e-8  # nats over the last iterations that end the descent
-LOWEST = 1e-10  # the floor of Luo et al.: a rate of zero has no slope where powers of the rate count
 NAMED = ("constant", "linear", "cosine", "wsd", "wsd-1-sqrt")
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 CLIFF = 0.5  # share of the highest rate whose loss within one percent of the steps is a cliff
@@ -111,19 +110,7 @@ def _describe(phase: Mapping[str, Any]) -> str:
     return text
 
 
-def whole_schedule(
-    target: Any,
-    source: Any = None,
-    *,
-    weight_source: Any = 0,
-    steps: Any = None,
-    highest: Any = None,
-    floor: Any = LOWEST,
-    schedules: Any = None,
-    run: str | None = None,
-    replay: Any = None,
-    n_params: Any = None,
-) -> WholePlan:
+def whole_schedule(target: Any, source: Any = None, **scenario: Unpack[WholeSchedule]) -> WholePlan:
     """Find the rate of every CPT step that minimises the weighted loss at the end, never rising.
 
     Parameters
@@ -131,14 +118,8 @@ def whole_schedule(
     target, source
         Fits of curve laws, or their files. A single multi-power fit is the problem of Luo et al. 2025, sec. 5
         (arXiv:2503.12811).
-    weight_source
-        lambda_1 in [0, 1].
-    steps
-        Optimiser steps of CPT; those of the known schedule, or 10,000, where not given.
-    highest, floor
-        Highest and lowest rate; the peak of pre-training, and 1e-10, where not given.
-    schedules, run, replay, n_params
-        As for `schedule`.
+    **scenario
+        The weight lambda_1 of the source loss, steps, highest and lowest rate, and what is known of the run.
 
     Raises
     ------
@@ -151,35 +132,33 @@ def whole_schedule(
     constant rate and then a sudden drop: momentum goes on paying at a rate of zero. This is a defect of these laws, not
     a recommendation, and a finding says so; cpt-dynamics-weighted and multi-power lack it.
     """
-    size = None if n_params is None else asked.positive(n_params, "n_params", "106M")
-    sides = [CurveSide.build(target, "target", size)]
+    given = read_scenario(WholeSchedule, scenario, "whole-schedule")
+    losses = [CurveLoss.build(target, "target", given.n_params)]
     if source is not None:
-        sides.append(CurveSide.build(source, "source", size))
-    weight = asked.share(weight_source, "weight_source")
+        losses.append(CurveLoss.build(source, "source", given.n_params))
+    weight, top, low = given.weight_source, given.highest, given.floor
     if weight and source is None:
         raise UsageError("a weight of the source loss needs source= (--source), a fit of the source loss.")
-    space = build_space(sides, (), None, schedules, run, steps=steps, max_steps=None, overrides={}, replay=replay)
+    space = build_space(losses, given, steps=given.steps)
     base, count = space.base, space.cpt.steps
-    top = max([phase.peak for phase in base if phase.peak] or [space.cpt.peak or 0.0])
-    if highest is not None:
-        top = asked.positive(highest, "highest", "2e-4")
-    low = asked.positive(floor, "floor", "1e-10")
+    if top is None:
+        top = max([phase.peak for phase in base if phase.peak] or [space.cpt.peak or 0.0])
     if not low < top:
         raise UsageError(f"floor {low:g} and highest {top:g}: expected a floor below the highest rate.")
     weights = {"target": 1.0 - weight, "source": weight}
-    parts = [(weights[side.role], side) for side in sides if weights[side.role] > 0]
+    parts = [(weights[loss.role], loss) for loss in losses if weights[loss.role] > 0]
 
     def goal(lr: Array) -> tuple[float, Array]:
         total, slopes = 0.0, np.zeros(len(lr))
-        for share, side in parts:
-            loss, by_rate = loss_and_slopes(side, base, lr, space.replay)
+        for share, part in parts:
+            loss, by_rate = loss_and_slopes(part, base, lr, space.replay)
             total, slopes = total + share * loss, slopes + share * by_rate
         return total, slopes
 
     simple, simple_loss = _best_named(goal, count, top, low)
-    lr, loss, iterations = _descend(goal, np.maximum(simple.rates()[1:], low), top, low)
+    lr, value, iterations = _descend(goal, np.maximum(simple.rates()[1:], low), top, low)
     whole = _with_rates(base, lr)
-    losses = {side.role: float(side.curve(whole, space.replay, [whole.n_steps])[0]) for side in sides}
+    ends = {loss.role: float(loss.curve(whole, space.replay, [whole.n_steps])[0]) for loss in losses}
     return WholePlan(
         weight_source=weight,
         steps=count,
@@ -187,14 +166,14 @@ def whole_schedule(
         floor=low,
         replay=space.replay,
         lr=tuple(map(float, lr)),
-        loss=loss,
-        target_loss=losses.get("target"),
-        source_loss=losses.get("source"),
+        loss=value,
+        target_loss=ends.get("target"),
+        source_loss=ends.get("source"),
         simple=simple.to_dict(),
         simple_loss=simple_loss,
-        gap=simple_loss - loss,
+        gap=simple_loss - value,
         iterations=iterations,
-        findings=by_severity(_cliff(lr, top, [side for _, side in parts])),
+        findings=by_severity(_cliff(lr, top, [part for _, part in parts])),
     )
 
 
@@ -275,12 +254,12 @@ def _onto_simplex(x: Array, budget: float) -> Array:
     return nearest
 
 
-def loss_and_slopes(side: CurveSide, base: tuple[Phase, ...], lr: Array, replay: float | None) -> tuple[float, Array]:
+def loss_and_slopes(loss: CurveLoss, base: tuple[Phase, ...], lr: Array, replay: float | None) -> tuple[float, Array]:
     """Return the loss at the end of CPT and its slope by the rate of each CPT step, (n,).
 
     Parameters
     ----------
-    side
+    loss
         The fit.
     base
         Phases of pre-training.
@@ -290,14 +269,14 @@ def loss_and_slopes(side: CurveSide, base: tuple[Phase, ...], lr: Array, replay:
         The mix.
     """
     whole = _with_rates(base, lr)
-    if side.law.objects:
-        return _multi_power(side, whole)
-    own = side.law
+    if loss.law.objects:
+        return _multi_power(loss, whole)
+    own = loss.law
     read = areas(whole, float(own.decay), lr_power=own.lr_power, **own.area_options)
     last = whole.n_steps
     columns = {name: getattr(read, name)[[last]] for name in own.areas_read}
     named = [name for name in ("s1", "s2", "s1_cpt", "s2_cpt", "s2_pretrain") if name in own.areas_read]
-    jet = own.partials(side.params, side.frame(columns, replay), named, side.law_role)
+    jet = own.partials(loss.params, loss.frame(columns, replay), named, loss.law_role)
     by_area = {name: float(np.ravel(jet.slopes.get(i, 0.0))[0]) for i, name in enumerate(named)}
     n, first = len(lr), whole.n_pretrain + 1
     slopes = np.full(n, by_area.get("s1_cpt", by_area.get("s1", 0.0)))
@@ -322,10 +301,10 @@ def _slopes_of_s2(lr: Array, gains: Array, law: Any) -> Array:
     return np.asarray(found + (power * gains / lr if power else 0.0))
 
 
-def _multi_power(side: CurveSide, whole: Schedule) -> tuple[float, Array]:
+def _multi_power(loss: CurveLoss, whole: Schedule) -> tuple[float, Array]:
     """Return loss and slopes of L0 + A s^-alpha + B sum_k g_k (1 - (1 + C eta_k^-gamma r_k)^-beta)."""
-    p = side.params
-    lr = effective_lr(whole, side.law.area_options["warmup"])
+    p = loss.params
+    lr = effective_lr(whole, loss.law.area_options["warmup"])
     total = float(lr.sum())
     gains = np.diff(lr, prepend=lr[0])
     left = np.cumsum(lr[::-1])[::-1]  # r_k, the area from step k on
@@ -334,19 +313,19 @@ def _multi_power(side: CurveSide, whole: Schedule) -> tuple[float, Array]:
     log_u = np.log1p(u)
     effect = -np.expm1(-p["beta"] * log_u)
     bend = gains * p["beta"] * np.exp(-(p["beta"] + 1.0) * log_u)
-    loss = p["L0"] + p["A"] * total ** -p["alpha"] + p["B"] * float(gains @ effect)
+    value = p["L0"] + p["A"] * total ** -p["alpha"] + p["B"] * float(gains @ effect)
     slopes = effect - np.append(effect[1:], 0.0)
     slopes[0] = -effect[1] if len(effect) > 1 else 0.0
     slopes = slopes + np.cumsum(bend * p["C"] * positive ** -p["gamma"]) - bend * p["gamma"] * u / positive
     slopes = p["B"] * slopes - p["alpha"] * p["A"] * total ** (-p["alpha"] - 1.0)
-    return float(loss), slopes[whole.n_pretrain + 1 :]
+    return float(value), slopes[whole.n_pretrain + 1 :]
 
 
-def _cliff(lr: Array, top: float, sides: list[CurveSide]) -> list[Finding]:
+def _cliff(lr: Array, top: float, losses: list[CurveLoss]) -> list[Finding]:
     """Say where the best schedule is one that nobody should run."""
     within = max(1, len(lr) // 100)
     drop = float(np.max(lr[:-within] - lr[within:], initial=0.0))
-    linear = [side.law.name for side in sides if not side.law.lr_power and not side.law.objects]
+    linear = [loss.law.name for loss in losses if not loss.law.lr_power and not loss.law.objects]
     if drop < CLIFF * top or not linear:
         return []
     where = int(np.argmax(lr[:-within] - lr[within:])) + 1
@@ -359,3 +338,6 @@ def _cliff(lr: Array, top: float, sides: list[CurveSide]) -> list[Finding]:
             "Take the simple schedule that is named, or plan with cpt-dynamics-weighted or multi-power.",
         )
     ]
+
+
+documented(whole_schedule, WholeSchedule)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import by_severity
-from cptlaw.planning import asked
-from cptlaw.planning.best_replay import BestReplay, price_of_doubt
-from cptlaw.planning.expected import at_edge, expected_at, fixed_fields
-from cptlaw.planning.limits import settled
+from cptlaw.planning.mixes.best_replay import lowest_target_loss
+from cptlaw.planning.mixes.expected import at_edge, best_of
+from cptlaw.planning.mixes.mix import Mix, build_mixes
 from cptlaw.planning.result import MixPlan
-from cptlaw.planning.setting import build_setting
+from cptlaw.planning.scenario import TradeOff, documented, read_scenario
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,44 +25,19 @@ class TradeOffPlan(MixPlan):
         return "Lowest target loss under a limit on the source"
 
 
-def trade_off(
-    target: Any,
-    source: Any,
-    *,
-    n_params: Any,
-    tokens: Any,
-    ptpp: Any = None,
-    max_forgetting: Any = None,
-    max_source_loss: Any = None,
-    base_source_loss: Any = None,
-    reference: str = "measured",
-    base_law: Any = None,
-    forgetting: str = "relative",
-    min_replay: Any = None,
-    max_replay: Any = None,
-    risk: Any = None,
-    interval: Any = 0.9,
-) -> TradeOffPlan:
+def trade_off(target: Any, source: Any, **scenario: Unpack[TradeOff]) -> TradeOffPlan:
     """Find the replay with the lowest target loss at given tokens, under a limit on forgetting.
 
     Where the target loss rises with replay and the source loss falls, that is the replay at which the limit is just
-    kept, to 1e-9.
+    kept, to 1e-9. With a risk the target loss that is minimised stays the point forecast; the plan says what the risk
+    adds to it (`price_of_doubt`).
 
     Parameters
     ----------
     target, source
-        Fits of the two losses, or their files.
-    n_params, tokens, ptpp
-        The model, and the adaptation tokens, replay included.
-    max_forgetting, max_source_loss
-        Limits; at least one. A fraction of the base model's source loss or, with ``forgetting="absolute"``, nats per
-        token; and nats per token.
-    base_source_loss, reference, base_law, forgetting, min_replay, max_replay, interval
-        As for `min_tokens`.
-    risk
-        Probability with which each limit must hold for a measured source loss at these tokens, under the source fit's
-        uncertainty. The target loss that is minimised stays the point forecast; the plan says what the risk adds to it
-        (`price_of_doubt`).
+        Fits of the two losses, or their files. Laws of the mix alone will do.
+    **scenario
+        Tokens, model and limits; at least one limit.
 
     Returns
     -------
@@ -75,42 +49,21 @@ def trade_off(
     UsageError, DataError
         If an argument is unusable.
     """
-    if max_forgetting is None and max_source_loss is None:
+    given = read_scenario(TradeOff, scenario, "trade-off")
+    if source is None:
+        raise UsageError("trade-off needs source= (--source), a fit of the source loss.")
+    if not {"max_forgetting", "max_source_loss"} & given.given:
         raise UsageError("trade-off needs a limit: max_forgetting (--max-forgetting) or max_source_loss.")
-    total = asked.positive(tokens, "tokens", "10B")
-    setting = build_setting(
-        target,
-        source,
-        n_params=n_params,
-        ptpp=ptpp,
-        max_forgetting=max_forgetting,
-        max_source_loss=max_source_loss,
-        base_source_loss=base_source_loss,
-        reference=reference,
-        base_law=base_law,
-        forgetting=forgetting,
-        min_replay=min_replay,
-        max_replay=max_replay,
-        risk=risk,
-        interval=interval,
-    )
-    question = BestReplay(setting.target, lambda at: np.full(len(at), total), setting.limits, setting.low, setting.high)
-    certain = question
-    question, restless = settled(question)
-    share, loss = question.solve()
-    fields = fixed_fields(setting)
-    if not np.isfinite(loss):
-        fields |= question.certificate() | {"tokens": total}
-        return TradeOffPlan(feasible=False, findings=by_severity([*setting.findings, *restless]), **fields)
-    values, found = expected_at(setting, share, total)
-    edges = at_edge(setting, share)
-    return TradeOffPlan(
-        feasible=True,
-        binding=question.binding(share),
-        price_of_doubt=price_of_doubt(setting, certain, loss),
-        findings=by_severity([*setting.findings, *restless, *found, *edges]),
-        **(fields | values),
-    )
+    plans = [_at_tokens(mix, given.tokens) for mix in build_mixes(TradeOff, given, target, source)]
+    found: TradeOffPlan = best_of(plans, "target_loss")
+    return found
+
+
+def _at_tokens(mix: Mix, tokens: float) -> TradeOffPlan:
+    fields, found = lowest_target_loss(mix, lambda replay: np.full(len(replay), tokens))
+    if fields["feasible"]:
+        found += at_edge(mix, fields["replay"])
+    return TradeOffPlan(findings=by_severity(found), **({"tokens": tokens} | fields))
 
 
 def crossing(shares: Sequence[float], losses: Sequence[float], limit: float) -> float:
@@ -159,3 +112,6 @@ def crossing(shares: Sequence[float], losses: Sequence[float], limit: float) -> 
         )
     i = int(above[0])
     return float(x[i - 1] + (limit - y[i - 1]) * (x[i] - x[i - 1]) / (y[i] - y[i - 1]))
+
+
+documented(trade_off, TradeOff)

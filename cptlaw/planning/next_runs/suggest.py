@@ -15,11 +15,11 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import fit as fit_law
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws import Law, law
-from cptlaw.planning.asked import positive, probability
+from cptlaw.planning.next_runs.cells import Bases, Candidate, candidates, rows_of
+from cptlaw.planning.next_runs.doubt import Doubt, doubt, errors
+from cptlaw.planning.next_runs.greedy import Choice, Sample, choose
+from cptlaw.planning.options import positive, probability
 from cptlaw.planning.result import Plan, number_text, quantity_text
-from cptlaw.planning.suggest_cells import Bases, Candidate, candidates, rows_of
-from cptlaw.planning.suggest_doubt import Doubt, doubt, errors
-from cptlaw.planning.suggest_greedy import Choice, Sample, choose
 from cptlaw.result import Line, Table
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import point

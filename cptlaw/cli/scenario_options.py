@@ -1,0 +1,51 @@
+"""Options of the command line from the declarations of scenarios, so that each of them is written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from cptlaw.cli.options import Command, several
+from cptlaw.planning.options import Option
+from cptlaw.planning.scenario import options_of
+
+
+def of_scenario(scenario: Any, but: tuple[str, ...] = (), optional: bool = False) -> Callable[[Command], Command]:
+    """Return a decorator that gives a command the options of a scenario.
+
+    Parameters
+    ----------
+    scenario
+        One of the classes of `cptlaw.planning.scenario`.
+    but
+        Names to leave out.
+    optional
+        Whether what the scenario must have may be left out here.
+    """
+    required = set() if optional else scenario.__required_keys__
+    return several(
+        *(_option(name, option, name in required) for name, option in options_of(scenario).items() if name not in but)
+    )
+
+
+def _option(name: str, option: Option, required: bool) -> Any:
+    flag = f"--{option.several or name.replace('_', '-')}"
+    if option.several:
+        return click.option(flag, name, multiple=True, metavar=option.metavar, help=option.help)
+    if option.flag:
+        return click.option(f"{flag}/--no-{flag[2:]}", name, default=option.default, help=option.help)
+    kind: Any = click.Choice(list(option.words)) if option.words else None
+    if isinstance(option.default, int):
+        kind = int
+    return click.option(
+        flag,
+        name,
+        required=required,
+        type=kind,
+        default=option.default if kind is not None or option.default is None else str(option.default),
+        show_default=option.default is not None,
+        metavar=option.metavar or None,
+        help=option.help,
+    )

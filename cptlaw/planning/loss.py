@@ -1,0 +1,279 @@
+"""A fitted loss in a plan: what it is at a mix, and how sure. It uses the public methods of fits only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import DataError, UsageError
+from cptlaw.findings import Finding
+from cptlaw.fitting import Fit, load_fit
+from cptlaw.laws import Law
+from cptlaw.laws.calculus import Array
+from cptlaw.laws.token_curve import TokenCurve
+from cptlaw.uncertainty.intervals import MIN_RUNS
+
+LossRole = Literal["source", "target"]
+GIVEN_ATPP = (1e-3, 1e4)  # tokens per parameter between which plans look where parameters were given, not fitted
+STEP = 1e-4  # of replay, for the slope in it
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Losses at n points: under ``""`` the forecast, under ``"_lo"`` and ``"_hi"`` its interval where there is one."""
+
+    losses: Mapping[str, list[float | None]]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """The target or the source loss of a plan.
+
+    Parameters
+    ----------
+    fit
+        A fitted law, or an average of several.
+    role
+        ``"target"`` or ``"source"``: as what the plan uses it.
+    known
+        Inputs that the scenario fixes, raw, such as n_params and ptpp.
+    """
+
+    fit: Any
+    role: LossRole
+    known: Mapping[str, float]
+
+    @classmethod
+    def build(cls, fit: Any, role: LossRole, known: Mapping[str, float]) -> Loss:
+        """Check that a fit can serve in this role, and bring it to the planned model.
+
+        Parameters
+        ----------
+        fit
+            A fit, or the path of one.
+        role, known
+            As the attributes.
+
+        Raises
+        ------
+        UsageError
+            If this is no fit, its eval has the other role, or its law reads what the plan does not have.
+        """
+        fit = as_fit(fit, role)
+        if fit.role not in (role, "other"):
+            raise UsageError(
+                f"{role}: this fit is of the eval {fit.on!r}, whose role is {fit.role}. Expected a fit of the {role} "
+                f"loss; are --target and --source exchanged?"
+            )
+        loss = cls(fit if fit.role == role else replace(fit, role=role), role, known)
+        if any(one.on_base_models or one.needs_schedules for one in loss.laws):
+            raise UsageError(
+                f"{role}: law {loss.spec} reads {', '.join(loss.inputs)}; a plan of a mix needs a law of tokens, "
+                f"replay or both, such as ptpp-floor or dcpt-l3."
+            )
+        missing = [name for name in loss.inputs if name not in (*known, "tokens", "replay") and not loss.optional(name)]
+        for name in missing:
+            example = " Give ptpp= (--ptpp), such as 279." if name == "ptpp" else f" Give {name}=."
+            meaning = ", the pre-training tokens per parameter of the base model" if name == "ptpp" else ""
+            raise UsageError(f"{role}: law {loss.spec} reads {name}{meaning}.{example}")
+        return loss
+
+    @cached_property
+    def laws(self) -> tuple[Law, ...]:
+        """The fitted law, or those that are averaged."""
+        return laws_of(self.fit)
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Columns that the laws read."""
+        return tuple(dict.fromkeys(name for one in self.laws for name in one.inputs))
+
+    @property
+    def spec(self) -> str:
+        """The law with its options, as ``--law`` takes it."""
+        return self.laws[0].spec if len(self.laws) == 1 else "auto"
+
+    @property
+    def n_params(self) -> float:
+        """Parameters of the model."""
+        return self.known["n_params"]
+
+    def reads(self, name: str) -> bool:
+        """Whether the loss depends on an input."""
+        return name in self.inputs
+
+    def optional(self, name: str) -> bool:
+        """Whether the law does without an input that it can read: the fitted rows have none of it."""
+        return not self.fit.data.empty and name not in self.fit.data.columns
+
+    @cached_property
+    def falls_with_tokens(self) -> bool:
+        """Whether more tokens never make it worse, so that the fewest that keep a limit are a simple root."""
+        return all("tokens" in one.decreasing for one in self.laws)
+
+    @cached_property
+    def fitted_tokens(self) -> tuple[float, float]:
+        """Smallest and largest fitted tokens above 0, raw; for given parameters, whatever CPT may sensibly spend."""
+        data = self.fit.data
+        if data.empty or "tokens" not in data.columns:
+            return GIVEN_ATPP[0] * self.n_params, GIVEN_ATPP[1] * self.n_params
+        values = data["tokens"].to_numpy(dtype=float)
+        trained = values[values > 0]
+        return (float(trained.min()), float(trained.max())) if len(trained) else (0.0, 0.0)
+
+    @cached_property
+    def fitted_replay(self) -> Array:
+        """The fitted levels of replay, sorted; empty where the law does not read it, all for given parameters."""
+        if not self.reads("replay"):
+            return np.array([])
+        data = self.fit.data
+        return np.array([0.0, 1.0]) if data.empty else np.unique(data["replay"].dropna().to_numpy(dtype=float))
+
+    def levels(self, name: str) -> Array:
+        """Return the measured levels of an input, sorted, base models' included."""
+        found = [frame[name].dropna() for frame in (self.fit.data, self.fit.base) if name in frame.columns]
+        return np.unique(np.concatenate(found).astype(float)) if found else np.array([])
+
+    @cached_property
+    def n_runs(self) -> int:
+        """Number of fitted runs."""
+        data = self.fit.data
+        return int(data["run"].nunique()) if "run" in data.columns else 0
+
+    @property
+    def knows_doubt(self) -> bool:
+        """Whether there are enough runs to say how runs differ."""
+        return self.n_runs >= MIN_RUNS
+
+    # -- what it says --------------------------------------------------------------------------------------------------
+
+    def frame(self, replay: Any, tokens: Any) -> pd.DataFrame:
+        """Return rows at this model; replay and tokens are numbers or arrays that broadcast, row by row."""
+        replay, tokens = np.broadcast_arrays(np.atleast_1d(replay), np.atleast_1d(tokens))
+        names = [name for name in self.inputs if name in ("replay", "tokens") or name in self.known]
+        values = np.empty((replay.size, len(names)))
+        for i, name in enumerate(names):
+            given = {"replay": replay, "tokens": tokens}.get(name)
+            values[:, i] = self.known[name] if given is None else given.ravel()
+        return pd.DataFrame(values, columns=names)
+
+    def at(self, replay: Any, tokens: Any) -> Array:
+        """Return losses at replay and tokens, in the shape to which they broadcast."""
+        shape = np.broadcast_shapes(np.shape(replay), np.shape(tokens)) or (1,)
+        found: Array = self.fit.predict(self.frame(replay, tokens)).reshape(shape)
+        return found
+
+    def curve(self, replay: Array) -> TokenCurve | None:
+        """Return the loss as a function of tokens at each replay, with its exact inverse, where there is one.
+
+        There is for a single law that falls with tokens; it saves the search for the tokens that keep a limit.
+        """
+        if len(self.laws) > 1 or not self.falls_with_tokens or not self.reads("tokens"):
+            return None
+        return self.laws[0].token_curve(self.fit.params, self.frame(replay, self.laws[0].units["tokens"]), self.role)
+
+    def margins(self, replay: Array, tokens: Array, chance: float) -> tuple[Array, Array]:
+        """Return how far above its forecast a loss may lie, in logs, (n,): the law's part, and all with the noise.
+
+        Parameters
+        ----------
+        replay, tokens
+            Points, (n,).
+        chance
+            Probability with which a measured loss lies below.
+        """
+        frame = self.frame(replay, tokens)
+        centre = np.log(self.fit.predict(frame))
+        law, whole = (self.fit.log_quantiles(frame, [chance], measured)[:, 0] - centre for measured in (False, True))
+        return law, whole
+
+    def forecast(self, replay: Any, tokens: Any, interval: float | None) -> Expected:
+        """Return losses with the fit's intervals, and findings about the points, each once.
+
+        Parameters
+        ----------
+        replay, tokens
+            Numbers, or (n,).
+        interval
+            Coverage of the intervals; ``None`` for none.
+        """
+        table = self.fit.forecast(self.frame(replay, tokens), interval)
+        losses: dict[str, list[float | None]] = {}
+        for column, end in (("loss", ""), ("lo", "_lo"), ("hi", "_hi")):
+            values = table[column].to_numpy(dtype=float) if column in table else np.full(len(table), np.nan)
+            losses[end] = [float(value) if np.isfinite(value) else None for value in values]
+        found: list[Finding] = []
+        for i, findings in enumerate(table["findings"]):
+            # Of many points along a line, the ends say how far all of them lie outside the data.
+            found += [item for item in findings if item.code != "extrapolation" or i in (0, len(table) - 1)]
+        return Expected(losses, (*dict.fromkeys(found), *self._weakness()))
+
+    def slope_in_replay(self, replay: float, tokens: float) -> float:
+        """Return dL/dreplay, nats per unit of replay, within [0, 1]; 0 for laws without it."""
+        if not self.reads("replay"):
+            return 0.0
+        ends = np.clip([replay - STEP, replay + STEP], 0.0, 1.0)
+        low, high = self.at(ends, tokens)
+        return float((high - low) / (ends[1] - ends[0]))
+
+    def _weakness(self) -> tuple[Finding, ...]:
+        """Say where the fit itself cannot be trusted."""
+        if not isinstance(self.fit, Fit) or self.fit.data.empty:
+            return ()
+        if self.fit.status == "converged" and self.fit.rank == self.fit.n_free:
+            return ()
+        return (
+            Finding(
+                "warning",
+                "weak-fit",
+                f"the {self.role} fit ({self.spec}): {self.fit.status}, rank {self.fit.rank} of "
+                f"{self.fit.n_free}. This plan may rest on parameters that its data does not determine.",
+                "See the findings of the fit; hold parameters with --fix or --prior, or choose a smaller law.",
+            ),
+        )
+
+
+def laws_of(fit: Any) -> tuple[Law, ...]:
+    """Return the laws behind a fitted loss: one, or those of an average."""
+    members = getattr(fit, "members", None)
+    return (fit.law,) if not members else tuple(one for member in members for one in laws_of(member.fit))
+
+
+def as_fit(fit: Any, name: str) -> Any:
+    """Return a fitted loss, read from its file where a path is given.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read.
+    UsageError
+        If this is neither.
+    """
+    if isinstance(fit, str | Path):
+        return load_fit(fit)
+    if not all(hasattr(fit, needed) for needed in ("predict", "forecast", "role", "on", "data")):
+        raise UsageError(f"{name}={fit!r}: expected a fit, as cl.fit(...) or cl.load_fit(...) returns, or its file.")
+    return fit
+
+
+def check_pair(losses: Any) -> None:
+    """Refuse two fits that count parameters in different ways.
+
+    Raises
+    ------
+    DataError
+        If one counts all parameters and the other leaves out embeddings.
+    """
+    kinds = [(getattr(loss.fit, "provenance", None) or {}).get("n_params_kind") for loss in losses]
+    if len(kinds) == 2 and None not in kinds and kinds[0] != kinds[1]:
+        raise DataError(
+            f"the target fit counts {kinds[0]} parameters and the source fit {kinds[1]} ones. Expected the same count "
+            f"in both; fit both on the same table."
+        )

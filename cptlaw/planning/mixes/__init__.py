@@ -1,0 +1,1 @@
+"""Plans of a mix: how many tokens, and how much replay."""

@@ -1,0 +1,117 @@
+"""The best replay where the target corpus is limited and the source corpus is not (Que et al. 2024, eq. 11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, Unpack
+
+from cptlaw.errors import UsageError
+from cptlaw.findings import Finding, by_severity
+from cptlaw.planning.mixes.best_replay import lowest_target_loss
+from cptlaw.planning.mixes.expected import best_of
+from cptlaw.planning.mixes.mix import Mix, build_mixes
+from cptlaw.planning.result import MixPlan
+from cptlaw.planning.scenario import LimitedData, documented, read_scenario
+from cptlaw.units import format_percent, format_quantity
+
+
+@dataclass(frozen=True, repr=False)
+class LimitedDataPlan(MixPlan):
+    """Answer of `limited_data`. See `MixPlan` for its attributes."""
+
+    def _question(self) -> str:
+        return "Lowest target loss from limited target tokens"
+
+
+def limited_data(target: Any, source: Any = None, **scenario: Unpack[LimitedData]) -> LimitedDataPlan:
+    """Find the replay with the lowest target loss where each target token is read once.
+
+    All target tokens are used; replay adds source tokens to them, D = target_tokens / (1 - replay). Their cost does
+    not count, only the target loss (usage 2 of Que et al. 2024, eq. 11, arXiv:2406.01375). The range of replay is wider
+    than what the fits have seen: a finding says where the answer lies outside. With a risk the target loss that is
+    minimised stays the point forecast; the plan says what the risk adds to it (`price_of_doubt`).
+
+    Parameters
+    ----------
+    target, source
+        Fits of the two losses, or their files. The source is needed to forecast it, and for limits on it.
+    **scenario
+        Target tokens, model and, if any, limits.
+
+    Returns
+    -------
+    LimitedDataPlan
+
+    Raises
+    ------
+    UsageError, DataError
+        If an argument is unusable.
+
+    Notes
+    -----
+    A dcpt law fitted with ``monotone="paper"`` cannot answer: its bound C >= C0(D_min) rules out an interior optimum
+    for more than e D_min target tokens, 0.36 B as published. An error finding says so.
+    """
+    given = read_scenario(LimitedData, scenario, "limited-data")
+    if given.max_replay >= 1:
+        raise UsageError("max_replay (--max-replay): at replay 1 no number of tokens holds a target token. Give less.")
+    plans = [_from(mix, given.target_tokens) for mix in build_mixes(LimitedData, given, target, source)]
+    found: LimitedDataPlan = best_of(plans, "target_loss")
+    return found
+
+
+def _from(mix: Mix, own: float) -> LimitedDataPlan:
+    if not mix.target.reads("replay"):
+        raise UsageError(
+            f"limited-data asks for the best replay, which law {mix.target.spec} does not read. Fit a law that does, "
+            f"such as dcpt-l3."
+        )
+    fields, found = lowest_target_loss(mix, lambda replay: own / (1.0 - replay))
+    if fields["feasible"]:
+        found += _about_the_answer(mix, own, fields["replay"])
+    return LimitedDataPlan(findings=by_severity(found), **fields)
+
+
+def _about_the_answer(mix: Mix, own: float, share: float) -> list[Finding]:
+    """Say where the answer is the end of the range rather than an optimum, and where a constraint decides it."""
+    law = mix.target.laws[0]
+    bound = getattr(law, "lower_bound_of_c", None) if len(mix.target.laws) == 1 else None
+    if (
+        share <= mix.low + 1e-9
+        and getattr(law, "monotone", None) == "paper"
+        and bound is not None
+        and bound(SimpleNamespace(**mix.target.fit.params)) is not None
+    ):
+        least = format_quantity(getattr(law, "min_tokens", 0.0))
+        return [
+            Finding(
+                "error",
+                "monotone-paper",
+                f"{law.spec} keeps the target loss falling with its own share from {least} tokens on, which rules out "
+                f"an optimum with replay for {format_quantity(own)} target tokens, whatever the data says.",
+                "Fit again with monotone=none or monotone=soft.",
+            )
+        ]
+    if share <= mix.low + 1e-9:
+        return [
+            Finding(
+                "info",
+                "no-interior-optimum",
+                f"the target loss only rises with replay here: {format_percent(mix.low)} is best.",
+                "Replay may still be needed against forgetting: see trade-off and min-tokens.",
+            )
+        ]
+    if share >= mix.high - 1e-9:
+        return [
+            Finding(
+                "warning",
+                "at-max-replay",
+                f"the target loss still falls at the highest replay searched, {format_percent(mix.high)}.",
+                "Raise max_replay=, and doubt a law that wants so little of the target corpus.",
+            )
+        ]
+    return []
+
+
+documented(limited_data, LimitedData)

@@ -1,0 +1,218 @@
+"""What the plans of a mix have in common: the losses at the model, how forgetting counts, and the range of replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cptlaw.errors import UsageError
+from cptlaw.findings import Finding
+from cptlaw.laws.calculus import Array
+from cptlaw.planning.limits import Forgetting, Limit, build_limits
+from cptlaw.planning.loss import Loss, as_fit, check_pair, laws_of
+from cptlaw.planning.reference import find_reference
+from cptlaw.planning.scenario import options_of
+from cptlaw.units import format_percent
+
+PRINTED = (3, 4, 5, 6)  # digits to which sizes and budgets are printed anywhere
+
+
+@dataclass(frozen=True, eq=False)
+class Mix:
+    """A scenario of a mix, its fits brought to the planned model.
+
+    Attributes
+    ----------
+    target, source
+        The losses.
+    forgetting
+        How forgetting counts; ``None`` where there is no source fit or no reference.
+    low, high
+        Range of replay to search.
+    fitted_low, fitted_high
+        Range of replay that the fits have seen, apart from runs on the source corpus alone.
+    given
+        Everything that was asked, as `read_scenario` returns it.
+    limits
+        The limits that were given.
+    findings
+        What is to be said whatever the answer.
+    """
+
+    target: Loss
+    source: Loss | None
+    forgetting: Forgetting | None
+    low: float
+    high: float
+    fitted_low: float
+    fitted_high: float
+    given: Any
+    limits: tuple[Limit, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The losses that there are, the target first."""
+        return (self.target,) if self.source is None else (self.target, self.source)
+
+    @property
+    def n_params(self) -> float:
+        """Parameters of the model."""
+        return self.target.n_params
+
+    @property
+    def ptpp(self) -> float | None:
+        """Its pre-training tokens per parameter, where given."""
+        return self.target.known.get("ptpp")
+
+    @property
+    def interval(self) -> float | None:
+        """Coverage of the losses' intervals; ``None`` for none."""
+        found: float | None = self.given.interval
+        return found
+
+    @property
+    def risk(self) -> float | None:
+        """Probability with which limits must hold."""
+        found: float | None = getattr(self.given, "risk", None)
+        return found
+
+    @property
+    def reads_replay(self) -> bool:
+        """Whether any of the laws depends on replay."""
+        return any(loss.reads("replay") for loss in self.losses)
+
+    @property
+    def smallest_fitted_tokens(self) -> float:
+        """Tokens below which one of the fits has seen nothing."""
+        return max((loss.fitted_tokens[0] for loss in self.losses if loss.reads("tokens")), default=0.0)
+
+    @property
+    def largest_fitted_tokens(self) -> float:
+        """Tokens beyond which none of the fits has seen anything."""
+        return max((loss.fitted_tokens[1] for loss in self.losses if loss.reads("tokens")), default=np.inf)
+
+
+def build_mixes(scenario: Any, given: Any, target: Any, source: Any) -> list[Mix]:
+    """Return the mixes that a scenario allows: one, or one for each measured rate where the best of them is sought.
+
+    Parameters
+    ----------
+    scenario, given
+        A scenario of `cptlaw.planning.scenario`, and its values as `read_scenario` returns them.
+    target, source
+        Fits or their files; the source may be missing.
+
+    Raises
+    ------
+    UsageError, DataError
+        If fits cannot serve together, or the reference that a limit needs cannot be had.
+    """
+    fits = {"target": as_fit(target, "target")}
+    if source is not None:
+        fits["source"] = as_fit(source, "source")
+    known = {
+        name: getattr(given, name)
+        for name, option in options_of(scenario).items()
+        if option.law_input and getattr(given, name) is not None
+    }
+    known = {name: _measured(value, name, fits.values()) for name, value in known.items()}
+    rates: Any = [] if "lr_peak" in known else _rates(fits.values())
+    settings = [known | {"lr_peak": float(rate)} for rate in rates] or [known]
+    return [_build(scenario, given, fits, each) for each in settings]
+
+
+def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, float]) -> Mix:
+    losses = {role: Loss.build(fit, role, known) for role, fit in fits.items()}  # type: ignore[arg-type]
+    check_pair(losses.values())
+    source = losses.get("source")
+    how, findings = _forgetting(given, source)
+    most = getattr(given, "max_forgetting", None)
+    if most is not None and given.forgetting == "relative" and most >= 1:
+        findings.append(
+            Finding(
+                "warning",
+                "large-forgetting",
+                f"max_forgetting is {format_percent(most)} of the base model's source loss.",
+                f"Write {most:g}% if that was meant, or forgetting='absolute' for nats per token.",
+            )
+        )
+    fitted = _fitted_replay(list(losses.values()), {"min_replay", "max_replay"} <= given.given)
+    low = fitted[0] if given.min_replay is None else given.min_replay
+    high = fitted[1] if given.max_replay is None else given.max_replay
+    if low > high:
+        raise UsageError(
+            f"replay from {format_percent(low)} to {format_percent(high)}: nothing lies between. The fits have seen "
+            f"{format_percent(fitted[0])} to {format_percent(fitted[1])}; give min_replay= and max_replay= in order."
+        )
+    limits = build_limits(scenario, given, losses, how, lambda loss: loss.knows_doubt)
+    return Mix(losses["target"], source, how, low, high, *fitted, given, limits, tuple(findings))
+
+
+def _forgetting(given: Any, source: Loss | None) -> tuple[Forgetting | None, list[Finding]]:
+    """Return how forgetting counts, where that can be said or must be, and what is to be said of it."""
+    asked = {"max_forgetting", "base_source_loss", "base_law"} & given.given or given.reference != "measured"
+    if source is None:
+        if asked:
+            raise UsageError("forgetting needs source= (--source), a fit of the source loss.")
+        return None, []
+    try:
+        reference = find_reference(source, given.reference, given.base_source_loss, given.base_law)
+    except UsageError as error:
+        if asked:
+            raise
+        # Nobody asked for forgetting: the plan stands without it, and says so.
+        return None, [Finding("info", "no-reference", f"forgetting is not reported: {error}")]
+    return Forgetting(reference, given.forgetting), list(reference.findings)
+
+
+def _rates(fits: Any) -> Array:
+    """Return the measured peak rates to choose from: those that all fits which read the rate have seen."""
+    levels: list[Array] = []
+    for fit in fits:
+        if any("lr_peak" in law.inputs for law in laws_of(fit)) and "lr_peak" in fit.data.columns:
+            levels.append(np.unique(fit.data["lr_peak"].dropna().to_numpy(dtype=float)))
+    if not levels:
+        return np.array([])
+    shared = levels[0]
+    for other in levels[1:]:
+        shared = np.intersect1d(shared, other)
+    return shared
+
+
+def _measured(value: float, name: str, fits: Any) -> float:
+    """Return the measured level that a value stands for: 70.43M is how 70,426,624 is printed.
+
+    A value that is no rounding of exactly one level stays as it is.
+    """
+    if name not in ("n_params", "ptpp"):
+        return value
+    columns = [frame[name].dropna() for fit in fits for frame in (fit.data, fit.base) if name in frame.columns]
+    levels = np.unique(np.concatenate(columns).astype(float)) if columns else np.array([])
+    if np.any(np.isclose(levels, value, rtol=1e-9, atol=0)):
+        return value
+    stands_for = [level for level in levels if any(float(f"{level:.{digits}g}") == value for digits in PRINTED)]
+    return float(stands_for[0]) if len(stands_for) == 1 else value
+
+
+def _fitted_replay(losses: Sequence[Loss], given: bool) -> tuple[float, float]:
+    """Return the range of replay that all fits have seen, without runs on the source corpus alone."""
+    ranges = []
+    for loss in losses:
+        levels = loss.fitted_replay
+        if len(levels):
+            mixed = levels[levels < 1] if np.any(levels < 1) and not loss.fit.data.empty else levels
+            ranges.append((float(mixed[0]), float(mixed[-1])))
+    if not ranges:
+        return 0.0, 0.0
+    low, high = max(low for low, _ in ranges), min(high for _, high in ranges)
+    if low > high and not given:
+        shown = " and ".join(f"{format_percent(least)} to {format_percent(most)}" for least, most in ranges)
+        raise UsageError(
+            f"the target fit and the source fit share no replay ({shown}). Give min_replay= and max_replay=, or fit "
+            f"both on the same runs."
+        )
+    return low, high

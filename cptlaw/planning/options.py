@@ -1,0 +1,161 @@
+"""How an option of a scenario is declared, and how values are read: quantities with their ranges, and words."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.units import format_percent, parse_probability, parse_quantity
+
+Word = TypeVar("Word", bound=str)
+
+LEAST_RISK = 0.5  # below, a limit would fail more often than it holds; at one half the forecast itself must keep it
+
+
+def label(name: str) -> str:
+    """Name an argument as the library and the command line both write it: ``n_params (--n-params)``."""
+    return f"{name} (--{name.replace('_', '-')})"
+
+
+def positive(value: Any, name: str, example: str) -> float:
+    """Return a positive quantity, such as ``"8.1B"``.
+
+    Raises
+    ------
+    UsageError
+        If the value is no positive number.
+    """
+    number = parse_quantity(value, label(name))
+    if not number > 0:
+        raise UsageError(f"{label(name)}: {value!r} is not positive. Expected a number such as {example}.")
+    return number
+
+
+def quantity(value: Any, name: str) -> float:
+    """Return any finite quantity, such as ``"2%"`` or ``-0.01``."""
+    return parse_quantity(value, label(name))
+
+
+def share(value: Any, name: str) -> float:
+    """Return a share in [0, 1], such as ``"34%"``.
+
+    Raises
+    ------
+    UsageError
+        If the value lies outside.
+    """
+    number = parse_quantity(value, label(name))
+    if not 0 <= number <= 1:
+        hint = f" Did you mean {format_percent(number / 100)}?" if 1 < number <= 100 else ""
+        raise UsageError(f"{label(name)}: {value!r} is not a share. Expected 0 to 1, or 0% to 100%.{hint}")
+    return number
+
+
+def probability(value: Any, name: str) -> float:
+    """Return a probability strictly between 0 and 1.
+
+    Raises
+    ------
+    UsageError
+        If the value lies outside.
+    """
+    return parse_probability(value, label(name))
+
+
+def risk(value: Any, name: str) -> float:
+    """Return the probability with which limits hold, from one half to below 1.
+
+    Raises
+    ------
+    UsageError
+        If the value lies outside.
+    """
+    chance = probability(value, name)
+    if chance < LEAST_RISK:
+        raise UsageError(
+            f"{label(name)}: {value!r} lets a limit fail more often than it holds. Expected the probability "
+            f"with which limits hold, from 0.5 to below 1, such as 0.9."
+        )
+    return chance
+
+
+def count(value: Any, name: str, least: int) -> int:
+    """Return a whole number.
+
+    Raises
+    ------
+    UsageError
+        If the value is none, or too small.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < least:
+        raise UsageError(f"{name}={value!r}: expected a whole number of at least {least}.")
+    return int(value)
+
+
+def one_of(value: Any, name: str, words: Sequence[Word]) -> Word:
+    """Return one of a few words.
+
+    Raises
+    ------
+    UsageError
+        If the value is another one.
+    """
+    for word in words:
+        if value == word:
+            return word
+    raise UsageError(
+        f"{label(name)}: {value!r} is unknown. Expected {', '.join(words)}.{did_you_mean(str(value), words)}"
+    )
+
+
+def as_given(value: Any, name: str) -> Any:
+    """Return a value as it stands: what uses it checks it."""
+    return value
+
+
+@dataclass(frozen=True)
+class Option:
+    """One entry of a scenario.
+
+    Parameters
+    ----------
+    read
+        Turns a value that is not ``None`` into what the plan uses; called with the value and the name.
+    help
+        What the command line and the documentation say of it.
+    metavar
+        Its placeholder on the command line.
+    default
+        Where it is not given.
+    words
+        The words that it may be.
+    flag
+        Whether it is on or off.
+    several
+        Its name on the command line, where it may be repeated there.
+    limit
+        The quantity of which it is the upper limit: ``"forgetting"``, ``"source_loss"`` or ``"target_loss"``.
+    law_input
+        Whether it is an input that laws may read, in the table's units.
+    """
+
+    read: Callable[[Any, str], Any]
+    help: str
+    metavar: str = ""
+    default: Any = None
+    words: tuple[str, ...] = ()
+    flag: bool = False
+    several: str = ""
+    limit: str = ""
+    law_input: bool = False
+
+
+def amount(example: str, help: str, metavar: str, **more: Any) -> Option:
+    """Declare a positive quantity."""
+    return Option(partial(positive, example=example), help, metavar, **more)
+
+
+def word(words: tuple[str, ...], help: str) -> Option:
+    """Declare one of a few words, of which the first is the default."""
+    return Option(partial(one_of, words=words), help, default=words[0], words=words)

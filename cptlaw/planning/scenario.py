@@ -1,0 +1,312 @@
+"""What a plan is asked: typed scenarios, each option of which is declared once.
+
+An entry of a scenario says how its value is read and what the command line says of it. Library, command line, report
+and app all follow from here: an option that stands in `Mix` belongs to every plan of a mix. Two kinds of options need
+nothing besides their declaration: inputs that laws read (``law_input``) and upper limits (``limit``).
+
+Nothing heavy is imported: ``--help`` reads this file.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict, get_type_hints
+
+from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.planning.options import (
+    Option,
+    amount,
+    as_given,
+    count,
+    label,
+    one_of,
+    probability,
+    quantity,
+    risk,
+    share,
+    word,
+)
+
+Quantity: TypeAlias = float | str | None
+"""A number, or text such as ``"8.1B"``, ``"2%"``, ``"1e20"``; ``None`` as if it had not been given."""
+
+Measure = Literal["relative", "absolute"]
+MEASURES: tuple[Measure, ...] = ("relative", "absolute")
+ReferenceKind = Literal["measured", "law", "base-law", "asymptote", "min-tokens", "shifted"]
+REFERENCES: tuple[ReferenceKind, ...] = ("measured", "law", "base-law", "asymptote", "min-tokens", "shifted")
+REPETITION = ("forbid", "discount")
+Goal = Literal["weighted", "target", "source", "steps"]
+GOALS: tuple[Goal, ...] = ("weighted", "target", "source", "steps")
+
+
+class Doubt(TypedDict, total=False):
+    """How sure the intervals of the losses are to be."""
+
+    interval: Annotated[
+        Quantity, Option(probability, "Probability that the intervals hold, as 0.9 or 90%.", "P", default=0.9)
+    ]
+
+
+class Known(Doubt, total=False):
+    """What is known of the base model and of the training."""
+
+    ptpp: Annotated[
+        Quantity, amount("279", "Pre-training tokens per parameter of the base model.", "P", law_input=True)
+    ]
+    lr_peak: Annotated[
+        Quantity,
+        amount(
+            "2e-4", "Peak rate of CPT, where a law reads it. [default: the best measured one]", "LR", law_input=True
+        ),
+    ]
+
+
+class BaseLoss(TypedDict, total=False):
+    """The base model's source loss, and how forgetting counts from it."""
+
+    base_source_loss: Annotated[Quantity, amount("2.1", "Measured source loss of the base model.", "L0")]
+    forgetting: Annotated[str, word(MEASURES, "Forgetting as a share of the base model's source loss, or in nats.")]
+
+
+class Reference(BaseLoss, total=False):
+    """From which loss forgetting counts where none was measured; see `cptlaw.planning.reference`."""
+
+    reference: Annotated[str, word(REFERENCES, "Where the base model's source loss comes from.")]
+    base_law: Annotated[Any, Option(as_given, "Fit of ptpp-base, for --reference base-law.", "B.json")]
+
+
+class Mix(Known, Reference, total=False):
+    """What every plan of a mix is told. An option that is added here reaches all of them."""
+
+    n_params: Required[Annotated[Quantity, amount("8.1B", "Parameters of the model, as in 8.1B.", "N", law_input=True)]]
+
+
+class Range(TypedDict, total=False):
+    """The range of replay that is searched."""
+
+    min_replay: Annotated[Quantity, Option(share, "Smallest replay to consider. [default: the fitted one]", "R")]
+    max_replay: Annotated[Quantity, Option(share, "Largest replay to consider. [default: the fitted one]", "R")]
+
+
+class WideRange(TypedDict, total=False):
+    """The range of replay where it may lie beyond what the fits have seen."""
+
+    min_replay: Annotated[Quantity, Option(share, "Smallest replay to consider.", "R", default=0.0)]
+    max_replay: Annotated[Quantity, Option(share, "Largest replay to consider.", "R", default=0.95)]
+
+
+class Limits(TypedDict, total=False):
+    """Limits on the source, and the probability with which all limits hold."""
+
+    max_forgetting: Annotated[Quantity, Option(quantity, "Most forgetting, as in 2%.", "X", limit="forgetting")]
+    max_source_loss: Annotated[
+        Quantity, amount("2.1", "Highest source loss, nats per token.", "L", limit="source_loss")
+    ]
+    risk: Annotated[
+        Quantity, Option(risk, "Each limit holds with this probability, 0.5 to below 1, under the fits' doubt.", "P")
+    ]
+
+
+class TargetLimit(TypedDict, total=False):
+    """A limit on the target."""
+
+    max_target_loss: Annotated[
+        Quantity, amount("1.8", "Highest target loss, nats per token.", "L", limit="target_loss")
+    ]
+
+
+class LimitedMix(Mix, Limits, total=False):
+    """A mix under limits."""
+
+
+class MinTokens(LimitedMix, TargetLimit, Range, total=False):
+    """The question of `min_tokens`."""
+
+    max_tokens: Annotated[Quantity, amount("100B", "Most adaptation tokens to spend, as in 100B.", "D")]
+    unique_target_tokens: Annotated[Quantity, amount("5B", "Target tokens there are.", "U")]
+    repetition: Annotated[
+        str, word(REPETITION, "Read target tokens once, or repeat them at the discounted worth of Muennighoff et al.")
+    ]
+    savings: Annotated[
+        bool, Option(as_given, "With --risk: which next runs would pay for themselves.", default=True, flag=True)
+    ]
+
+
+class TradeOff(LimitedMix, Range, total=False):
+    """The question of `trade_off`."""
+
+    tokens: Required[Annotated[Quantity, amount("10B", "Adaptation tokens, replay included.", "D")]]
+
+
+class LimitedData(LimitedMix, WideRange, total=False):
+    """The question of `limited_data`."""
+
+    target_tokens: Required[Annotated[Quantity, amount("5B", "Tokens of the target corpus, each read once.", "D")]]
+
+
+class Pareto(Mix, Range, total=False):
+    """The question of `pareto`."""
+
+    budget: Required[Annotated[Quantity, amount("5e19", "Compute, 6 x parameters x tokens, as in 5e19.", "FLOPS")]]
+    points: Annotated[int, Option(partial(count, least=2), "Most points of the front.", "K", default=20)]
+
+
+class Allocate(Known, total=False):
+    """The question of `allocate`."""
+
+    budget: Required[Annotated[Quantity, amount("5e19", "Compute, 6 x parameters x tokens, as in 5e19.", "FLOPS")]]
+    replay: Annotated[Quantity, Option(share, "Share of the source corpus, where the law reads it.", "R")]
+
+
+class KnownRun(TypedDict, total=False):
+    """What is known of a run with a schedule."""
+
+    schedules: Annotated[Any, Option(as_given, "Schedules file. [default: those of the fits]", "F")]
+    run: Annotated[str | None, Option(as_given, "The run of it whose base model is meant, where they differ.", "RUN")]
+    replay: Annotated[Quantity, Option(share, "Share of the source corpus in the mix, where a law reads it.", "R")]
+    n_params: Annotated[Quantity, amount("106M", "Parameters of the model, where a law reads them.", "N")]
+
+
+class ScheduleOfRun(KnownRun, Limits, TargetLimit, BaseLoss, Doubt, total=False):
+    """The question of `schedule`."""
+
+    weight_source: Annotated[
+        Quantity, Option(share, "Weight of the source loss, 0 to 1; the target has the rest.", "W")
+    ]
+    vary: Annotated[
+        Any,
+        Option(
+            as_given,
+            "What may be chosen: peak, decay, end, rewarmup, replay, steps, loss-potential.",
+            "A,B,..",
+            default="peak",
+        ),
+    ]
+    ranges: Annotated[Any, Option(as_given, "Another range. May be repeated.", "NAME=LOW:HIGH", several="range")]
+    max_steps: Annotated[Quantity, amount("20K", "Most optimiser steps of CPT, as in 20K.", "K")]
+    minimise: Annotated[
+        str | None,
+        Option(
+            partial(one_of, words=GOALS),
+            "What to minimise. [default: follows from the weight and the limits]",
+            words=GOALS,
+        ),
+    ]
+    shape: Annotated[
+        str | None, Option(as_given, "Shape of the CPT schedule: cosine, linear, wsd, .. [default: as known]", "NAME")
+    ]
+    peak: Annotated[
+        Quantity, Option(as_given, "Peak rate where it is not varied; base: the base model's last rate.", "LR")
+    ]
+    steps: Annotated[Quantity, Option(as_given, "CPT steps where they are not varied.", "K")]
+    warmup: Annotated[Quantity, Option(as_given, "Steps of re-warm-up, or a share of the steps as in 2%.", "K")]
+    decay: Annotated[Quantity, Option(as_given, "Steps of the decay, or a share of the steps.", "K")]
+    end: Annotated[Quantity, Option(as_given, "Last rate, or a share of the peak.", "LR")]
+    tokens_per_step: Annotated[Quantity, Option(as_given, "Tokens of one optimiser step, as in 4M.", "D")]
+    seed: Annotated[int, Option(partial(count, least=0), "Seed; the same seed repeats the output.", "K", default=0)]
+
+
+class WholeSchedule(KnownRun, total=False):
+    """The question of `whole_schedule`."""
+
+    weight_source: Annotated[Quantity, Option(share, "Weight of the source loss, 0 to 1.", "W", default=0.0)]
+    steps: Annotated[Quantity, Option(as_given, "CPT steps. [default: as known, or 10K]", "K")]
+    highest: Annotated[Quantity, amount("2e-4", "Highest rate. [default: the peak of pre-training]", "LR")]
+    # Luo et al. have this floor: a rate of zero has no slope where powers of the rate count.
+    floor: Annotated[Quantity, amount("1e-10", "Lowest rate.", "LR", default=1e-10)]
+
+
+class TurningLength(KnownRun, total=False):
+    """The question of `turning_length`."""
+
+    weight_source: Required[Annotated[Quantity, Option(share, "Weight of the source loss, 0 to 1.", "W")]]
+    peak: Annotated[Quantity, amount("2e-4", "The constant rate. [default: the peak of pre-training]", "LR")]
+    warmup: Annotated[Quantity, Option(as_given, "Steps of re-warm-up.", "K")]
+
+
+class CriticalPoint(KnownRun, total=False):
+    """The question of `critical_point`."""
+
+    peak: Annotated[Quantity, amount("2e-4", "The constant rate of CPT. [default: the peak of pre-training]", "LR")]
+
+
+SCENARIOS: dict[str, Any] = {
+    "min-tokens": MinTokens,
+    "trade-off": TradeOff,
+    "limited-data": LimitedData,
+    "pareto": Pareto,
+    "allocate": Allocate,
+    "schedule": ScheduleOfRun,
+    "whole-schedule": WholeSchedule,
+    "turning-length": TurningLength,
+    "critical-point": CriticalPoint,
+}
+
+
+# -- how scenarios are read ------------------------------------------------------------------------------------------
+
+
+@cache
+def options_of(scenario: Any) -> dict[str, Option]:
+    """Return the options that a scenario declares, by name: what must be given first."""
+    hints = get_type_hints(scenario, include_extras=True)
+    found = {name: next(item for item in _metadata(hint) if isinstance(item, Option)) for name, hint in hints.items()}
+    return {name: found[name] for name in sorted(found, key=lambda name: name not in scenario.__required_keys__)}
+
+
+def _metadata(hint: Any) -> tuple[Any, ...]:
+    """Return what `Annotated` keeps, also where `Required` stands around it."""
+    while not hasattr(hint, "__metadata__"):
+        (hint,) = hint.__args__
+    metadata: tuple[Any, ...] = hint.__metadata__
+    return metadata
+
+
+def read_scenario(scenario: Any, given: Mapping[str, Any], plan: str) -> SimpleNamespace:
+    """Read what was given of a scenario; what was not has its default.
+
+    Parameters
+    ----------
+    scenario
+        One of the classes above.
+    given
+        Values by name.
+    plan
+        The plan, as the command line names it, for messages.
+
+    Returns
+    -------
+    SimpleNamespace
+        One attribute for each option, and ``given``, the names of those that were given.
+
+    Raises
+    ------
+    UsageError
+        If an entry is unknown here, cannot be read, or is missing.
+    """
+    known = options_of(scenario)
+    for name in given:
+        if name not in known:
+            others = [other for other, foreign in SCENARIOS.items() if name in options_of(foreign)]
+            hint = f" It belongs to {' and '.join(others)}." if others else did_you_mean(name, known)
+            raise UsageError(f"{plan} takes no {label(name)}.{hint} Its options: {', '.join(known)}.")
+    values: dict[str, Any] = {}
+    for name, option in known.items():
+        value = given.get(name)
+        if value is None and name in scenario.__required_keys__:
+            raise UsageError(f"{plan} needs {label(name)}: {option.help}")
+        # An interval of None asks for none; all else that is None was not given.
+        values[name] = option.default if value is None and (name != "interval" or name not in given) else value
+        if value is not None:
+            values[name] = option.read(value, name)
+    return SimpleNamespace(**values, given=frozenset(name for name in known if given.get(name) is not None))
+
+
+def documented(function: Callable[..., Any], scenario: Any) -> None:
+    """Add what a scenario declares to the docstring of the function that takes it."""
+    lines = ["", "    Options", "    -------"]
+    for name, option in options_of(scenario).items():
+        words = f" One of {', '.join(option.words)}." if option.words else ""
+        default = "" if option.default is None else f" Default: {option.default}."
+        lines += [f"    {name}", f"        {option.help}{words}{default}"]
+    function.__doc__ = (function.__doc__ or "").rstrip() + "\n" + "\n".join(lines) + "\n    "

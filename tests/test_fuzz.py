@@ -1,0 +1,44 @@
+"""A thousand hostile cases of `tests/fuzz.py`, all families in turn; and rows at the ends of what a float can hold."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw import examples
+from cptlaw.errors import CptlawError
+from cptlaw.laws import LAWS, law
+
+sys.path.insert(0, str(Path(__file__).parent))
+import fuzz
+
+CHUNKS = 5
+PILOT = examples.load("en-fr-pilot").where("ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5)").frame
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_hostile_input_ends_well(chunk):
+    defects = [defect for defect in fuzz.cases(1000 // CHUNKS, seed=chunk) if defect is not None]
+    assert [f"seed {chunk}, case {found.number} ({found.family}): {found.what}" for found in defects] == []
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("every", [1, 7])
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("loss", 5e-324), ("loss", 1e308), ("loss", 1e49), ("loss", 1e-49), ("ptpp", 1e300), ("ptpp", 1e49),
+     ("tokens", 1e49), ("n_params", 1e49), ("replay", 1e-49)],
+)  # fmt: skip
+def test_numbers_at_the_ends_are_fitted_or_refused(column, value, every):
+    frame = pd.DataFrame(PILOT).copy()
+    frame[column] = np.where(np.arange(len(frame)) % every == 0, value, frame[column])
+    for name in LAWS:
+        if not law(name).needs_schedules:
+            for verb, options in ((cl.check, {}), (cl.fit, {"starts": 1})):
+                try:
+                    verb(name, frame, "target", **options).summary()
+                except CptlawError as error:
+                    assert len(str(error)) < 12_000  # noqa: PT017  either is right

@@ -1,0 +1,65 @@
+"""Studies of the measured runs: their small versions run, and what they compute follows from the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw import simulate
+
+
+def test_the_four_requirements_are_those_of_the_formula(example_script):
+    script = example_script("dcpt_real_runs")
+    runs = cl.read_runs(simulate.dcpt_runs(("code",), 9, noise=0.0))
+    for on in ("source", "target"):
+        fit = cl.fit("dcpt-l1", runs, on, "tokens > 0", starts=8)
+        found = script.requirements(fit)
+        assert found["size"] == found["tokens"] == found["own corpus"] == 1.0  # no ratio beside tokens: all terms fall
+        fit = cl.fit("dcpt-l3", runs, on, "tokens > 0", starts=8)
+        found = script.requirements(fit)
+        assert found["adaptability"] > 0.999
+        assert found["size"] == found["tokens"] == 1.0
+        # B r^eta / D^beta rises with the share r, which is where L3 can say that more of a corpus harms its loss.
+        points = fit.data[fit.data["replay"].between(0.05, 0.95)]
+        r = points["replay"] if on == "source" else 1 - points["replay"]
+        p, tokens = fit.params, points["tokens"] / fit.law.units["tokens"]
+        eps = p.get("eps", 0.0)
+        slope = p["B"] * p["eta"] * r ** (p["eta"] - 1) / tokens ** p["beta"]
+        slope = slope - p["C"] * p["gamma"] * (r + eps) ** (-p["gamma"] - 1)
+        assert found["own corpus"] == pytest.approx(float(np.mean(slope <= 0)), abs=0.1)
+
+
+def test_the_best_measured_mix_is_found(example_script):
+    script = example_script("plan_backtest")
+    replay, tokens = np.array([0.1, 0.5]), np.array([1e5, 4e5])
+    target = np.array([[2.0, 1.6], [2.4, 2.0]])  # more replay costs the target ..
+    source = np.array([[2.2, 2.2], [2.0, 2.0]])  # .. and keeps the source
+    measured = script.Measured(replay, tokens, {"target": target, "source": source}, 1.9)
+    assert measured.at("target", 0.3, 2e5) == pytest.approx(2.0)
+    assert measured.best(4e5, 2.1) == pytest.approx(measured.at("target", 0.3, 4e5), rel=0.01)
+    assert np.isnan(measured.best(4e5, 1.9))
+    given = script.outcome(measured, 2.1, 4e5, 0.4)
+    assert given["limit held"]
+    assert given["tokens"] > 1.05  # replay 0.3 had been allowed: fewer tokens would have done
+    broken = script.outcome(measured, 2.1, 4e5, 0.2)
+    assert not broken["limit held"]
+    assert broken["above limit"] > 0
+
+
+def test_totals_count_what_was_held(example_script):
+    script = example_script("plan_backtest")
+    rows = pd.DataFrame(
+        {
+            "planner": ["a"] * 3,
+            "feasible": [True, True, False],
+            "limit held": [True, False, None],
+            "above limit": [-0.01, 0.02, None],
+            "target above best": [0.0, -0.01, None],
+            "tokens": [1.5, None, None],
+        }
+    )
+    total = script.totals(rows).iloc[0]
+    assert (total["questions"], total["plans"], total["limit held"]) == (3, 2, 0.5)
+    assert (total["worst miss"], total["tokens, median"]) == (0.02, 1.5)
