@@ -7,8 +7,13 @@ import pytest
 import cptlaw as cl
 from cptlaw.checking.distance import directions_of, outside, worst
 from cptlaw.laws import law
+from cptlaw.learned import leaving_out, numbers, studies
+from cptlaw.learned.priors import kinds, learned_prior, pooled
+from cptlaw.solving.components import components
 from cptlaw.solving.huber import NOISE_FLOOR, normal_weight
+from cptlaw.uncertainty.discrepancy import Scale, discrepancy, usual_rate
 from cptlaw.uncertainty.inner_rollouts import inner_rollouts
+from cptlaw.uncertainty.profile import profile
 
 TRUTH = {"E": 1.8, "A": 480.0, "B": 2100.0, "alpha": 0.35, "beta": 0.37}
 FAR = {"n_params": [7e9], "tokens": [1.4e11]}
@@ -135,3 +140,104 @@ def test_rollouts_inside_the_rows_see_a_wrong_form():
     )
     assert len(right.error) > 50
     assert np.sqrt(np.mean(wrong.error**2)) > 5 * np.sqrt(np.mean(right.error**2))
+
+
+def cpt_runs(base_noise, seed=0, bases=20, per_base=4, points=3, noise=0.002):
+    """CPT runs of several base models; what one base model is off by, all its runs inherit."""
+    rng = np.random.default_rng(seed)
+    params = {"E": 1.6, "A": 0.3, "B": 0.2, "C": 0.05, "alpha": 0.3, "beta": 0.3, "nu": 0.4, "gamma": 0.3}
+    rows = []
+    for i in range(bases):
+        size, budget, offset = (0.1 + 0.3 * (i % 4)) * 1e9, 20.0 * 2 ** (i // 4), base_noise * rng.standard_normal()
+        for j in range(per_base):
+            for d in range(points):
+                row = {"run": f"b{i}-r{j}", "n_params": size, "ptpp": budget, "replay": 0.1 + 0.2 * j}
+                rows.append(row | {"tokens": 1e9 * 3**d, "offset": offset})
+    frame = pd.DataFrame(rows)
+    loss = law("ptpp-blind").predict(params, frame, "target")
+    return frame.assign(loss=loss * np.exp(frame.pop("offset") + noise * rng.standard_normal(len(frame))))
+
+
+def test_the_base_model_is_the_unit_of_error():
+    asked = pd.DataFrame({"n_params": [5e8], "tokens": [3e9], "replay": [0.3]})
+    alone, shared = (
+        cl.fit("ptpp-blind", cpt_runs(offset), on="target", starts=4, delta=0.1) for offset in (0.0, 0.006)
+    )
+    assert shared.components.shares["base"] > 0.75
+    assert alone.components.shares["base"] < 0.3
+    assert sum(shared.n_effective.values()) < 30 < sum(alone.n_effective.values()) <= 80
+    plain = cl.fit("ptpp-blind", shared.data.drop(columns="ptpp"), on="target", starts=4, delta=0.1)
+    wide, narrow = (np.diff(profile(fit, asked, 0.9)[0])[0] for fit in (shared, plain))
+    assert wide > 1.4 * narrow
+    spread = [fit.law.predict_many(fit.draws(100), asked, "target").std() for fit in (shared, plain)]
+    assert spread[0] > 1.2 * spread[1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_variance_components_are_found(seed):
+    rng = np.random.default_rng(seed)
+    base, run = np.repeat(np.arange(60), 12), np.repeat(np.arange(240), 3)
+    residual = 2.0 * rng.standard_normal(60)[base] + 1.0 * rng.standard_normal(240)[run] + rng.standard_normal(720)
+    basis = np.linalg.qr(rng.standard_normal((720, 4)))[0]
+    fitted = residual - basis @ (basis.T @ residual)
+    found = components(fitted, basis, (("base", base), ("run", run)))
+    assert found.names == ("base", "run", "point")
+    assert np.sqrt(found.variances) == pytest.approx([2.0, 1.0, 1.0], rel=0.3)
+    along = components(fitted, basis, (("run", np.arange(720)),))
+    assert along.names == ("point",)
+
+
+def test_discrepancy_grows_outside_and_is_nothing_inside():
+    fit = cl.fit("chinchilla", runs(40), on="target", starts=8)
+    inside = fit.data.drop(columns="loss").head(3)
+    size = float(fit.data["n_params"].max())
+    beyond = pd.DataFrame({"n_params": size * np.array([3.0, 30.0, 300.0])})
+    beyond["tokens"] = 20 * beyond["n_params"]
+    assert discrepancy(fit, inside, [0.9])[0] == pytest.approx(0.0)
+    (half,), (narrow,) = discrepancy(fit, beyond, [0.9]), discrepancy(fit, beyond, [0.5])
+    assert np.all(np.diff(half) > 0)
+    assert np.all(half > 2 * narrow)  # heavier tails than a normal's 2.4 would be wider still
+
+
+def test_a_law_that_errs_inside_its_rows_is_trusted_less_beyond_them():
+    data = runs(60, noise=1e-3)
+    bent = 1.8 + np.sqrt((480 * data["n_params"] ** -0.35) ** 2 + (2100 * data["tokens"] ** -0.37) ** 2)
+    right, wrong = (
+        cl.fit("chinchilla", data.assign(loss=loss), on="target", starts=8) for loss in (data["loss"], bent)
+    )
+    assert usual_rate(wrong) > 1.3 * usual_rate(right)
+
+
+def test_a_law_blind_to_the_budget_is_wide_at_another_one():
+    one = cl.fit("ptpp-blind", cpt_runs(0.0).query("ptpp == 40"), on="target", starts=4)
+    asked = pd.DataFrame({"n_params": [4e8] * 2, "tokens": [3e9] * 2, "replay": [0.3] * 2, "ptpp": [40.0, 400.0]})
+    found = one.forecast(asked)
+    width = np.log(found["hi"] / found["lo"]).to_numpy()
+    assert width[1] > 3 * width[0]
+
+
+def test_what_was_learned_can_leave_a_study_out():
+    assert {"gadre", "olmo", "chinchilla"} <= set(studies())
+    whole = learned_prior("size_exponent")
+    with leaving_out("gadre"):
+        part = learned_prior("size_exponent")
+        assert Scale.learned() != Scale(**numbers()["discrepancy"]["all"])
+    assert part != whole
+    assert learned_prior("size_exponent", without="gadre") == part
+    with pytest.raises(cl.UsageError, match="Did you mean 'gadre'"), leaving_out("gadr"):
+        pass
+    with pytest.raises(cl.UsageError, match="no prior was learned"):
+        learned_prior("size_exponen")
+
+
+@pytest.mark.parametrize("kind", sorted(kinds()))
+def test_every_learned_prior_is_usable(kind):
+    prior = learned_prior(kind)
+    assert 0 < prior.sd < 4
+    assert prior.scale == "value" or prior.mean > 0
+
+
+def test_few_studies_say_less_than_many():
+    one = {"mean": -1.2, "error": 0.05}
+    assert pooled([one], 0.5)[1] > pooled([one, one], 0.5)[1] > pooled([one] * 8, 0.5)[1]
+    assert pooled([{"mean": -1.2, "error": 0.05}, {"mean": -0.2, "error": 0.05}] * 3, 0.1)[1] > 0.4

@@ -27,7 +27,7 @@ from cptlaw.solving.problem import Problem
 from cptlaw.solving.training_rows import Training
 
 AGREE = 1e-3  # starts whose polished objective is within this share of the best agree with it
-KNOWN_INPUTS = ("ptpp", "n_params", "tokens", "replay", "lr_peak", "seed")
+KNOWN_INPUTS = ("ptpp", "n_params", "tokens", "replay", "lr_peak", "seed", "base")
 SEARCH_ROWS = 250  # of loss curves, on which the global search runs; the polish takes all
 SMALLEST_SHARE = 1e-4  # of the loss, at which a term with a prior on its share starts at least
 SOFT_WEIGHT = 1.0  # of squared relative slopes dL/dr > 0 under monotone=soft, beside squared log residuals

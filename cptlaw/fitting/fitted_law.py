@@ -18,6 +18,8 @@ from cptlaw.result import Line, Result, Table
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
 from cptlaw.solving.blocks import along_runs, stretches
+from cptlaw.solving.components import Components, base_models, components, orthonormal
+from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.objective import Penalty, priors_on
 from cptlaw.solving.problem import Problem
 
@@ -143,9 +145,35 @@ class Fit(Result):
 
     @property
     def n_effective(self) -> dict[str, float]:
-        """Effective number of points by run: 1, or for loss curves what the autocorrelation of residuals leaves."""
+        """Effective number of points by run.
+
+        For loss curves what the autocorrelation of residuals leaves. Else 1, and where runs share base models less, by
+        the part of the residual variance that all runs of a base model have in common.
+        """
         self.stretches  # noqa: B018  computes both
         found: dict[str, float] = self._cache["effective"]
+        base = base_models(self.data)
+        if base is None or self.law.correlated_along:
+            return found
+        shared = self.components.shares.get("base", 0.0)
+        runs = self.data["run"].astype(str).to_numpy()
+        members = {int(label): len(set(runs[base == label])) for label in np.unique(base)}
+        of_run = dict(zip(runs, (members[int(label)] for label in base), strict=True))
+        return {run: 1.0 / (1.0 + (of_run[run] - 1) * shared) for run in found}
+
+    @property
+    def components(self) -> Components:
+        """Variances of the log residuals by base model, run and point."""
+        if "components" not in self._cache:
+            problem, k = self.problem(), self.problem().k
+            at = self.optima[0]
+            levels = [("run", self.stretches)]
+            base = base_models(self.data)
+            if base is not None:
+                levels.insert(0, ("base", base))
+            basis = orthonormal(jacobian(problem, at[:k], at[k:]))
+            self._cache["components"] = components(self.residuals(), basis, levels)
+        found: Components = self._cache["components"]
         return found
 
     def forecast(self, frame: Any, interval: float | str | None = 0.9) -> pd.DataFrame:

@@ -28,14 +28,30 @@ USUAL_COUNT = 4.0  # base models or runs that the usual shares count as
 def base_models(data: pd.DataFrame) -> Labels | None:
     """Return the number of the base model of each row, (n,), or None where no base model has several runs.
 
-    A base model is a size and a pre-training budget, and a seed where the table has that column.
+    A base model is what the column ``base`` names; without it, a size and a pre-training budget, and a seed where the
+    table has that column.
     """
+    if {"base", "run"} <= set(data.columns) and not data.empty and bool(data["base"].notna().all()):
+        named: Labels = np.unique(data["base"].astype(str), return_inverse=True)[1].reshape(-1)
+        return _several(named, data)
     if not {"n_params", "ptpp", "run"} <= set(data.columns) or data["ptpp"].isna().any() or data.empty:
         return None
     names = [name for name in ("n_params", "ptpp", "seed") if name in data.columns]
     labels: Labels = np.asarray(data.groupby(names, dropna=False, sort=True).ngroup(), dtype=int)
+    return _several(labels, data)
+
+
+def _several(labels: Labels, data: pd.DataFrame) -> Labels | None:
     runs = data.groupby(labels)["run"].nunique()
     return labels if len(runs) > 1 and int(runs.max()) > 1 else None
+
+
+def orthonormal(matrix: Array) -> Array:
+    """Return an orthonormal basis of what a fit with this Jacobian can follow, (n, rank)."""
+    lengths = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
+    rows, singular, _ = np.linalg.svd(matrix / lengths, full_matrices=False)
+    found: Array = rows[:, singular > 1e-4 * singular[0]]
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
 from cptlaw.runs import Runs, read_runs
 from cptlaw.schedules import Schedule
+from cptlaw.solving.components import base_models
 from cptlaw.solving.huber import huber
 from cptlaw.solving.training_rows import Training, training_rows
 from cptlaw.uncertainty.answers import ComparisonFrame
@@ -27,6 +28,7 @@ from cptlaw.uncertainty.metrics import METRIC_DELTA, METRICS, metrics
 from cptlaw.uncertainty.stacking import mean_and_error, stacking_weights
 
 Progress = Callable[[str], None]
+JUDGED = ["run", "base_model", "loss"]
 CLEAR = 2.0  # standard errors by which a law must be behind the best to be called worse
 
 
@@ -100,9 +102,9 @@ def compare(
         that could not be fitted comes last, without scores, with the reason among its findings.
 
         ``difference`` is how much higher ``huber_log`` is than that of the best law that is a forecast, and
-        ``difference_se`` its standard error: points of a run, and of a held-out level where there are three or more,
-        err together, and the larger of the two counts. ``weight`` is what the law should have in an averaged forecast
-        (stacking on these test rows; none for the oracle). ``diagnostics`` names what stands against a law in short.
+        ``difference_se`` its standard error: points of a run, runs of a base model, and points of a held-out level err
+        together, and the largest counts, of those with three or more. ``weight`` is what the law should have in an
+        averaged forecast (stacking on these test rows; none for the oracle). ``diagnostics`` names what stands against a law in short.
 
     Raises
     ------
@@ -191,8 +193,9 @@ def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str
         },
         axis=1,
     ).dropna()  # rows that every law has forecast
-    runs = pd.concat({label: next(iter(outcomes.values())).folds[label].test["run"] for label in common})
-    levels, run = errors.index.get_level_values(0), runs.reindex(errors.index).astype(str)
+    tests = pd.concat({label: next(iter(outcomes.values())).folds[label].test for label in common})
+    levels, run = errors.index.get_level_values(0), tests["run"].reindex(errors.index).astype(str)
+    base = tests["base_model"].reindex(errors.index).astype(str)
     forecasts = [name for name in table["law"] if name in outcomes and outcomes[name].law.forecasts]
     scores = pd.DataFrame(huber(errors.to_numpy(), METRIC_DELTA), errors.index, errors.columns)
     weights = stacking_weights(errors[forecasts].to_numpy(), levels if levels.nunique() >= 3 else run, seed)
@@ -202,7 +205,7 @@ def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str
         said = [finding.code for finding in findings if finding.severity != "info"]
         apart, doubt = float("nan"), float("nan")
         if name in outcomes and forecasts:
-            apart, doubt = mean_and_error((scores[name] - scores[forecasts[0]]).to_numpy(), run, levels)
+            apart, doubt = mean_and_error((scores[name] - scores[forecasts[0]]).to_numpy(), run, base, levels)
             if name != forecasts[0] and name in forecasts and apart <= CLEAR * doubt:
                 said.insert(0, "as good as the best within noise")
         difference.append(apart)
@@ -268,6 +271,8 @@ def _forecast_folds(
     progress: Progress | None,
 ) -> _Outcome:
     chosen, frame = training.law, training.frame
+    base = base_models(frame)
+    frame = frame.assign(base_model=frame["run"] if base is None else base)
     scored: dict[str, _Scored] = {}
     by_fold: list[list[Finding]] = []
     skipped: list[str] = []
@@ -278,7 +283,7 @@ def _forecast_folds(
             rows = frame[fold.fit | anchors]
         try:
             fitted = fit_rows(replace(training, frame=rows), options)
-            scored[fold.label] = _Scored(fitted.predict(test), test[["run", "loss"]], len(rows), fitted.n_free)
+            scored[fold.label] = _Scored(fitted.predict(test), test[JUDGED].copy(), len(rows), fitted.n_free)
             by_fold.append([finding for finding in fitted.findings if finding.code != "base-rows"])
         except FitError as error:
             if len(folds) == 1:

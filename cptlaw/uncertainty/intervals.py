@@ -17,6 +17,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.learned import studies
 from cptlaw.runs.points import as_points
 from cptlaw.solving import newton
+from cptlaw.solving.components import base_models
 from cptlaw.solving.objective import Objective
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.answers import ForecastFrame
@@ -35,9 +36,10 @@ ABSURD = 14.0  # nats per token; a uniform guess among a million tokens has 13.8
 def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
     """Refit on reweighted runs and return the parameters, shape (count, parameters).
 
-    The points of one run are not independent, so whole runs are reweighted, with the exponential weights of the
-    Bayesian bootstrap (Rubin 1981): unlike resampling it never loses the only run at a level. Each refit starts from
-    an optimum that the data cannot tell from the fit and minimises the same objective.
+    The points of one run are not independent, nor are the runs of one base model, so whole base models are reweighted,
+    runs where none is shared, with the exponential weights of the Bayesian bootstrap (Rubin 1981): unlike resampling it
+    never loses the only one at a level. Each refit starts from an optimum that the data cannot tell from the fit and
+    minimises the same objective.
 
     Raises
     ------
@@ -48,6 +50,9 @@ def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
         raise DataError(f"{fit.n_stretches} runs cannot say how runs differ; intervals need at least {MIN_RUNS}.")
     problem = fit.problem()
     run_of_row, groups = fit.stretches, fit.n_stretches
+    base = base_models(fit.data)
+    if base is not None and int(base.max()) + 1 >= MIN_RUNS:
+        run_of_row, groups = base, int(base.max()) + 1
     rng = np.random.default_rng([fit.options.seed, 1])
     weights = rng.exponential(size=(count, groups))
     weights *= groups / weights.sum(axis=1, keepdims=True)
