@@ -104,7 +104,8 @@ def compare(
         ``difference`` is how much higher ``huber_log`` is than that of the best law that is a forecast, and
         ``difference_se`` its standard error: points of a run, runs of a base model, and points of a held-out level err
         together, and the largest counts, of those with three or more. ``weight`` is what the law should have in an
-        averaged forecast (stacking on these test rows; none for the oracle). ``diagnostics`` names what stands against a law in short.
+        averaged forecast (stacking on these test rows; none for the oracle). ``diagnostics`` names what stands against
+        a law in short.
 
     Raises
     ------
