@@ -14,6 +14,7 @@ import pandas as pd
 from cptlaw.findings import Finding
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
+from cptlaw.solving.blocks import run_codes
 
 LEAST_RUNS = 6
 STRANGE = 0.15  # log loss by which a whole run lies off the others
@@ -51,15 +52,19 @@ def _units(frame: pd.DataFrame) -> list[Finding]:
         )
     if not {"tokens", "n_params"} <= set(frame.columns):
         return found
-    used = frame[(frame["tokens"] > 0) & (frame["n_params"] > 0)]
-    ratio = np.log10(used["tokens"].to_numpy(dtype=float) / used["n_params"].to_numpy(dtype=float))
-    highest = pd.Series(ratio).groupby(used["run"].astype(str).to_numpy()).max()
-    by_run = dict(zip(map(str, highest.index), highest.to_numpy(dtype=float).tolist(), strict=True))
-    if len(by_run) >= LEAST_RUNS:
-        middle = float(np.median(list(by_run.values())))
-        for run, value in by_run.items():
-            gap = value - middle
-            others = max(abs(other - middle) for name, other in by_run.items() if name != run)
+    tokens, size = frame["tokens"].to_numpy(dtype=float), frame["n_params"].to_numpy(dtype=float)
+    codes, names = run_codes(frame)
+    highest = np.full(len(names), -np.inf)
+    used = (tokens > 0) & (size > 0)
+    np.maximum.at(highest, codes[used], np.log10(tokens[used] / size[used]))
+    names, highest = names[np.isfinite(highest)], highest[np.isfinite(highest)]
+    if len(highest) >= LEAST_RUNS:
+        middle = float(np.median(highest))
+        far = np.abs(highest - middle)
+        second, first = np.sort(far)[-2:]
+        # Only a run farther out than all others can be one.
+        for run, value in [(names[i], float(highest[i])) for i in np.flatnonzero(far > 1.0) if far[i] == first]:
+            gap, others = value - middle, float(second)
             near = UNITS[int(np.abs(np.log10(UNITS) - abs(gap)).argmin())]
             # Far outside the others, and among them once the unit is put right.
             if abs(gap) > others + 1.0 and abs(abs(gap) - math.log10(near)) < others + 0.3:
@@ -87,11 +92,11 @@ def _strange_runs(law: Law, frame: pd.DataFrame) -> list[Finding]:
         columns += [place, place**2] if len(np.unique(values)) > 2 else [place]
     if "domain" in frame.columns and frame["domain"].nunique() > 1:
         columns += [(frame["domain"] == name).to_numpy(dtype=float) for name in sorted(frame["domain"].unique())[1:]]
-    runs = frame["run"].astype(str).to_numpy()
-    if len(np.unique(runs)) < max(LEAST_RUNS, 2 * len(columns)):
+    runs, names = run_codes(frame)
+    if len(names) < max(LEAST_RUNS, 2 * len(columns)):
         return []
     residual = _robust_residuals(np.column_stack(columns), np.log(frame["loss"].to_numpy(dtype=float)))
-    by_run = pd.Series(residual).groupby(runs).median()
+    by_run = pd.Series(residual).groupby(runs).median().set_axis(names)
     away = by_run - by_run.median()
     usual = 1.4826 * float(away.abs().median())
     strange = away[(away.abs() > STRANGE) & (away.abs() > TIMES * usual)]
@@ -120,8 +125,9 @@ def _robust_residuals(design: Array, values: Array) -> Array:
     weight = np.ones(len(values))
     residual = values
     for _ in range(ROUNDS):
-        root = np.sqrt(weight)
-        solved = np.linalg.lstsq(scaled * root[:, None], values * root, rcond=1e-10)[0]
+        # By the normal equations: the columns are few, centred and scaled, and rows may be a million.
+        weighted = scaled.T * weight
+        solved = np.linalg.lstsq(weighted @ scaled, weighted @ values, rcond=1e-12)[0]
         residual = values - scaled @ solved
         weight = 1.0 / np.maximum(np.abs(residual), 1e-4)
     return residual
@@ -131,7 +137,7 @@ def _small_replay(law: Law, frame: pd.DataFrame) -> list[Finding]:
     """Say that the steep end of small replay rests on few runs."""
     if "replay" not in law.inputs or "replay" not in frame.columns or law.ratio_of is None:
         return []
-    share, runs = frame["replay"].to_numpy(dtype=float), frame["run"].astype(str).to_numpy()
+    share, runs = frame["replay"].to_numpy(dtype=float), run_codes(frame)[0]
     small, levels = (share > 0) & (share <= SMALL_REPLAY * (1 + 1e-9)), np.unique(share[share > 0])
     count = len(np.unique(runs[small]))
     if count >= FEW_AT_SMALL or len(levels) < 2:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
+from cptlaw.solving.blocks import run_codes
 from cptlaw.units import format_percent, format_quantity
 
 FACTORS = ("n_params", "tokens", "tokens per parameter", "replay", "ptpp", "lr", "lr_schedule", "seed", "domain")
@@ -41,9 +42,9 @@ def check_residuals(frame: pd.DataFrame, residual: Array, matrix: Array, delta: 
 
 def _patterns(frame: pd.DataFrame, residual: Array) -> list[Finding]:
     """Say at which levels of a factor the fit lies to one side, by more than chance, runs counted as one."""
-    runs = frame["run"].astype(str).to_numpy()
+    runs, names = run_codes(frame)
     spread = float(np.sqrt(np.mean(residual**2)))
-    if spread < 1e-9 or len(np.unique(runs)) < LEAST_RUNS:
+    if spread < 1e-9 or len(names) < LEAST_RUNS:
         return []
     levels = {name: groups for name in FACTORS if len(groups := _levels(frame, name)) > 1}
     tests = sum(len(found) for found in levels.values())
@@ -51,7 +52,8 @@ def _patterns(frame: pd.DataFrame, residual: Array) -> list[Finding]:
     for name, groups in levels.items():
         worst: tuple[float, str, float, int] | None = None
         for label, inside in groups:
-            means = pd.Series(residual[inside]).groupby(runs[inside]).mean().to_numpy()
+            rows = np.bincount(runs[inside])
+            means = np.bincount(runs[inside], residual[inside])[rows > 0] / rows[rows > 0]
             if len(means) < LEAST_RUNS:
                 continue
             mean, error = float(means.mean()), float(means.std(ddof=1)) / math.sqrt(len(means))
@@ -86,32 +88,30 @@ def _levels(frame: pd.DataFrame, name: str) -> list[tuple[str, Array]]:
     if name == "tokens per parameter":
         if not {"tokens", "n_params"} <= set(frame.columns):
             return []
-        values = frame["tokens"].astype(float) / frame["n_params"].astype(float)
-    elif name in frame.columns:
-        values = frame[name]
-    else:
+        numbers = frame["tokens"].to_numpy(dtype=float) / frame["n_params"].to_numpy(dtype=float)
+    elif name not in frame.columns:
         return []
-    values = values.reset_index(drop=True)
-    numeric = pd.api.types.is_numeric_dtype(values)
-    distinct = sorted(values.dropna().unique().tolist()) if numeric else sorted(values.dropna().astype(str).unique())
+    elif pd.api.types.is_numeric_dtype(frame[name]):
+        numbers = frame[name].to_numpy(dtype=float, na_value=np.nan)
+    else:
+        codes, words = pd.factorize(frame[name], sort=True)
+        return [(repr(str(word)), codes == code) for code, word in enumerate(words[: 4 * LEVELS])] * (len(words) > 1)
+    distinct = np.unique(numbers[~np.isnan(numbers)])
     if len(distinct) < 2:
         return []
-    if not numeric:
-        return [(repr(level), (values.astype(str) == level).to_numpy()) for level in distinct[: 4 * LEVELS]]
     show = format_percent if name == "replay" else format_quantity
-    numbers = values.astype(float)
     if len(distinct) <= LEVELS:
-        return [(show(float(level)), (numbers == level).to_numpy()) for level in distinct]
-    cuts = np.unique(np.quantile(numbers.dropna(), [0.0, 0.25, 0.5, 0.75, 1.0]))
+        return [(show(float(level)), numbers == level) for level in distinct]
+    cuts = np.unique(np.quantile(numbers[~np.isnan(numbers)], [0.0, 0.25, 0.5, 0.75, 1.0]))
     return [
-        (f"{show(float(low))} to {show(float(high))}", ((numbers >= low) & (numbers <= high)).to_numpy())
+        (f"{show(float(low))} to {show(float(high))}", (numbers >= low) & (numbers <= high))
         for low, high in pairwise(cuts)
     ]
 
 
 def _influence(frame: pd.DataFrame, residual: Array, matrix: Array, delta: float) -> list[Finding]:
     """Say which runs move the whole fit: Cook's distance of a run left out, to first order."""
-    labels, run = np.unique(frame["run"].astype(str).to_numpy(), return_inverse=True)
+    run, labels = run_codes(frame)
     lengths = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
     rows, singular, _ = np.linalg.svd(matrix / lengths, full_matrices=False)
     rows = rows[:, singular > 1e-4 * singular[0]]
@@ -120,26 +120,48 @@ def _influence(frame: pd.DataFrame, residual: Array, matrix: Array, delta: float
         return []
     pull = np.clip(residual, -delta, delta)
     variance = float(np.sum(pull**2)) / (len(residual) - size)
-    distances, shifts = np.zeros(len(labels)), np.zeros(len(labels))
-    for r in range(len(labels)):
-        own = rows[run == r]
-        without = np.linalg.pinv(np.eye(size) - own.T @ own, rcond=1e-6, hermitian=True)
-        moved = rows @ (without @ (own.T @ pull[run == r]))
-        distances[r] = float(moved @ moved) / max(size * variance, 1e-300)
-        shifts[r] = float(np.abs(moved).max())
+    moves = _moves(rows, run, pull, len(labels))
+    # The columns of `rows` are orthonormal, so that a move is as long as the change of all fitted losses.
+    distances = np.sum(moves**2, axis=1) / max(size * variance, 1e-300)
     usual = float(np.median(distances))
     found = []
     for r in _worst(distances, max(INFLUENCE, LEAST_SHARE * usual)):
+        shift = float(np.abs(rows @ moves[r]).max())
         found.append(
             Finding(
                 "info",
                 "influential-run",
-                f"run {labels[r]!r} decides much alone: without it fitted losses move by up to {shifts[r]:.2%} (Cook's "
+                f"run {labels[r]!r} decides much alone: without it fitted losses move by up to {shift:.2%} (Cook's "
                 f"distance {distances[r]:.2g}, median {usual:.2g}).",
                 f"See whether the forecast stands without it: --where 'run != \"{labels[r]}\"'.",
             )
         )
     return found
+
+
+def _moves(rows: Array, run: Array, pull: Array, n_runs: int) -> Array:
+    """Return how the fit moves without each run, in the coordinates of the orthonormal columns `rows`: (runs, k).
+
+    Without the rows V of a run it moves by (1 - V'V)^-1 V' pull, to first order.
+    """
+    size = rows.shape[1]
+    pulled = np.column_stack([np.bincount(run, column * pull, n_runs) for column in rows.T])
+    counts = np.bincount(run, minlength=n_runs)
+    moves = np.zeros((n_runs, size))
+    # Of a run of one row the inverse is known; it is most of the work where there are many runs.
+    alone = counts == 1
+    lever = np.bincount(run, np.sum(rows**2, axis=1), n_runs)
+    kept = alone & (1.0 - lever > 1e-6)  # a row that decides a direction by itself moves nothing that others see
+    moves[kept] = pulled[kept] / (1.0 - lever[kept, None])
+    several = np.flatnonzero(~alone)
+    if len(several):
+        gram = np.empty((n_runs, size, size))
+        for i in range(size):
+            for j in range(i + 1):
+                gram[:, i, j] = gram[:, j, i] = np.bincount(run, rows[:, i] * rows[:, j], n_runs)
+        without = np.linalg.pinv(np.eye(size) - gram[several], rcond=1e-6, hermitian=True)
+        moves[several] = np.einsum("rij,rj->ri", without, pulled[several])
+    return moves
 
 
 def _worst(distances: Array, limit: float) -> Sequence[int]:

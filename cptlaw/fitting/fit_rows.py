@@ -29,6 +29,10 @@ from cptlaw.solving.training_rows import Training
 AGREE = 1e-3  # starts whose polished objective is within this share of the best agree with it
 KNOWN_INPUTS = ("ptpp", "n_params", "tokens", "replay", "lr_peak", "seed", "base")
 SEARCH_ROWS = 250  # of loss curves, on which the global search runs; the polish takes all
+MOST_SEARCHED = 4000  # rows of other tables, from which on the search runs on a half of so many and of each level some
+ROWS_OF_LEVEL = 4
+LEVELS = 100  # values of an input beyond which they are no levels
+LEADING = 0.02  # share above the best objective on the searched rows, up to which an optimum is polished on all
 SMALLEST_SHARE = 1e-4  # of the loss, at which a term with a prior on its share starts at least
 SOFT_WEIGHT = 1.0  # of squared relative slopes dL/dr > 0 under monotone=soft, beside squared log residuals
 
@@ -154,9 +158,15 @@ def minimise(
     """
     starts = problem.starts(options.starts, np.random.default_rng(options.seed))
     if problem.k:
-        c, z, cost = _search(problem, starts, chosen.correlated_along is not None)
+        few = _searched(problem, chosen.correlated_along is not None)
+        c, z, cost = varpro.search(few, starts)
         chosen_starts, members = _distinct(problem, c, z, cost)
         c, z = c[chosen_starts], z[chosen_starts]
+        if few is not problem:
+            if chosen.correlated_along is None and not options.restraint.priors:
+                c, z, members = _leading(newton.descend(Objective(few, options.delta), c, z), members)
+            # The scale of a column is its mean over the rows, so coordinates change with the rows.
+            c = c * problem.scales(z) / few.scales(z)
     else:  # no amplitude to project out: the polish is the search
         c, z, members = np.zeros((len(starts), 0)), starts, np.ones(len(starts), dtype=int)
     rising = SOFT_WEIGHT if getattr(chosen, "monotone", None) == "soft" else 0.0
@@ -171,14 +181,46 @@ def minimise(
     return newton.descend(Objective(problem, options.delta, penalty=penalty, rising=rising), c, z), members, weight
 
 
-def _search(problem: Problem, starts: Array, curves: bool) -> tuple[Array, Array, Array]:
-    """Search from all starts; of loss curves, whose neighbouring points say the same, on some of the rows."""
-    if not curves or problem.n <= SEARCH_ROWS:
-        return varpro.search(problem, starts)
-    few = problem.taking(np.unique(np.linspace(0, problem.n - 1, SEARCH_ROWS).round().astype(int)))
-    c, z, cost = varpro.search(few, starts)
-    # The scale of a column is its mean over the rows, so coordinates change with the rows.
-    return c * problem.scales(z) / few.scales(z), z, cost
+def _searched(problem: Problem, curves: bool) -> Problem:
+    """Return the problem on the rows that the search looks at: all, where they are not many.
+
+    Of loss curves neighbouring points say the same. Of other tables rows are taken evenly along the inputs in order,
+    and some of each level of each input, so that no direction of the law is lost.
+    """
+    if curves:
+        if problem.n <= SEARCH_ROWS:
+            return problem
+        return problem.taking(np.unique(np.linspace(0, problem.n - 1, SEARCH_ROWS).round().astype(int)))
+    if problem.n <= MOST_SEARCHED:
+        return problem
+    inputs = [np.asarray(getattr(column, "value", column), dtype=float) for column in vars(problem.x).values()]
+    inputs = [values for values in inputs if values.shape == (problem.n,)]
+    order = np.lexsort(inputs)
+    taken = [order[np.linspace(0, problem.n - 1, MOST_SEARCHED // 2).round().astype(int)]]
+    for values in inputs:
+        levels, counts = np.unique(values, return_counts=True)
+        if len(levels) <= LEVELS:
+            first = np.cumsum(counts) - counts
+            by_level = np.argsort(values, kind="stable")
+            shares = np.linspace(0.0, 1.0, ROWS_OF_LEVEL)
+            taken.append(by_level[(first[:, None] + shares * (counts[:, None] - 1)).round().astype(int)].ravel())
+    return problem.taking(np.unique(np.concatenate(taken)))
+
+
+def _leading(descent: Descent, members: Array) -> tuple[Array, Array, Array]:
+    """Return the optima on the searched rows that may be the best one on all, merged where they are one."""
+    order = np.argsort(descent.total, kind="stable")
+    near = [i for i in order if descent.total[i] <= descent.total[order[0]] * (1 + LEADING) + 1e-26]
+    chosen: list[int] = []
+    counts: list[int] = []
+    for i in near:
+        same = [place for place, j in enumerate(chosen) if np.allclose(descent.z[i], descent.z[j], rtol=0, atol=1e-4)]
+        if same:
+            counts[same[0]] += int(members[i])
+        else:
+            chosen.append(int(i))
+            counts.append(int(members[i]))
+    return descent.c[chosen], descent.z[chosen], np.array(counts)
 
 
 def _distinct(problem: Problem, c: Array, z: Array, cost: Array) -> tuple[Array, Array]:

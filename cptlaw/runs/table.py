@@ -190,6 +190,8 @@ class Runs:
         # reindex gives a column of NaN for one that is not there.
         frame = self.on(eval).frame.reindex(columns=["n_params", "ptpp", "domain", "tokens", "loss"])
         base = frame[frame["tokens"] == 0]
+        if base.empty:  # as mostly, and the grouping of nothing takes longer than a small fit
+            return pd.DataFrame({"n_params": [], "ptpp": [], "loss": []}, dtype=np.float64)
         keys = ["n_params", "ptpp"] + (["domain"] if base["domain"].notna().any() else [])
         return base.groupby(keys, dropna=False, observed=True, as_index=False).agg({"loss": "mean"})
 

@@ -225,7 +225,7 @@ def find_column(frame: pd.DataFrame, name: str) -> pd.Series | None:
         if candidate in frame.columns:
             return frame[candidate]
         if candidate in DERIVED and set(DERIVED[candidate]) <= set(frame.columns):
-            first, second = (frame[part].astype(np.float64) for part in DERIVED[candidate])
+            first, second = (pd.to_numeric(frame[part], errors="coerce").astype(float) for part in DERIVED[candidate])
             return first / second if candidate == "atpp" else 6.0 * first * second
     return None
 

@@ -1,0 +1,100 @@
+"""Many rows and many runs: the same answers as by the plain way, which is slow."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.checking import mix_ups, residuals
+from cptlaw.fitting import fit_rows
+from cptlaw.solving.blocks import run_codes, stretches
+
+
+def table(n, runs, seed=0, noise=0.003):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "run": [f"r{place % runs}" for place in range(n)],
+            "eval": "target",
+            "n_params": rng.choice([1e8, 3e8, 1e9, 3e9, 1e10], n),
+            "tokens": 10 ** rng.uniform(9, 11.5, n),
+            "step": np.arange(n),
+        }
+    )
+    frame["loss"] = 1.7 + 400 * frame["n_params"] ** -0.34 + 410 * frame["tokens"] ** -0.28
+    frame["loss"] *= np.exp(rng.normal(0, noise, n))
+    return frame
+
+
+@pytest.mark.parametrize("runs", [40, 17, 5])
+def test_the_move_without_a_run_is_that_of_its_rows_left_out(runs):
+    rng = np.random.default_rng(runs)
+    rows = np.linalg.qr(rng.normal(size=(40, 4)))[0]
+    pull, run = rng.normal(size=40), np.arange(40) % runs
+    found = residuals._moves(rows, run, pull, runs)
+    for r in range(runs):
+        rest = rows[run != r]
+        # Least squares on all rows but these: the normal equations of the rest.
+        expected = np.linalg.solve(rest.T @ rest, rows[run == r].T @ pull[run == r])
+        assert found[r] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_run_that_decides_a_direction_alone_moves_nothing_that_others_see():
+    rows = np.eye(5)[:, :2]
+    assert np.all(residuals._moves(rows, np.arange(5), np.ones(5), 5) == 0.0)
+
+
+def test_a_run_in_other_units_is_found_among_many():
+    frame = table(500, 500)
+    frame.loc[100, "tokens"] *= 1e3
+    told = [found.message for found in mix_ups._units(frame)]
+    assert len(told) == 1
+    assert "'r100'" in told[0]
+    frame.loc[200, "tokens"] *= 1e3  # two of them hide each other, as they ever did
+    assert mix_ups._units(frame) == []
+
+
+def test_stretches_are_those_of_each_run_by_itself():
+    rng = np.random.default_rng(0)
+    run = rng.permutation(np.repeat(["b", "a", "c"], [30, 50, 3]))
+    order, residual = rng.permutation(83).astype(float), np.cumsum(rng.normal(size=83))
+    labels, effective = stretches(run, order, residual)
+    for name in "abc":
+        own = run == name
+        alone, size = stretches(run[own], order[own], residual[own])
+        assert effective[name] == pytest.approx(size[name])
+        assert len(np.unique(labels[own])) == len(np.unique(alone))
+        assert set(labels[own]).isdisjoint(labels[~own])
+
+
+def test_runs_are_numbered_in_the_order_of_their_names():
+    codes, names = run_codes(pd.DataFrame({"run": pd.Categorical(["b", "a", "b"], ["a", "b", "unused"])}))
+    assert codes.tolist() == [1, 0, 1]
+    assert names.tolist() == ["a", "b"]
+
+
+def test_the_search_on_some_rows_ends_where_that_on_all_does(monkeypatch):
+    frame = table(9000, 900, noise=0.02)
+    some = cl.fit("chinchilla", frame, on="target")
+    monkeypatch.setattr(fit_rows, "MOST_SEARCHED", 10**9)
+    every = cl.fit("chinchilla", frame, on="target")
+    assert some.objective == pytest.approx(every.objective, rel=1e-9)
+    assert some.params == pytest.approx(every.params, rel=1e-4)
+    assert some.n_points == every.n_points == 9000
+    assert some.n_agree == pytest.approx(every.n_agree, abs=3)
+
+
+def test_the_searched_rows_hold_every_level(monkeypatch):
+    frame = table(9000, 900)
+    frame.loc[:2, "n_params"] = 7e7  # a level of three rows
+    sizes = []
+    search = fit_rows.varpro.search
+
+    def watched(problem, *rest):
+        sizes.append((problem.n, np.unique(getattr(problem.x.N, "value", problem.x.N)).size))
+        return search(problem, *rest)
+
+    monkeypatch.setattr(fit_rows.varpro, "search", watched)
+    cl.fit("chinchilla", frame, on="target", starts=4)
+    assert sizes[0][0] < fit_rows.MOST_SEARCHED
+    assert sizes[0][1] == 6
