@@ -9,9 +9,12 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cptlaw.errors import DataError, UsageError
-from cptlaw.runs import Runs, read_runs
+from cptlaw.runs import Runs, json_file, read_runs
+from cptlaw.runs.convert import to_numbers
 
 CSV = """run,eval,loss,n_params,tokens,replay,ptpp,step,lr,note
 a,source,2.5,8.1B,0,,15,0,,base
@@ -274,3 +277,37 @@ def test_import_is_light():
     code = f"import sys, cptlaw.runs; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "run": st.text("ab1 .é-\\,:{\"'", max_size=4),
+                "loss": st.floats(1.0, 9.0) | st.integers(1, 9),
+                "tokens": st.none() | st.integers(10**3, 10**18),
+                "other": st.sampled_from(["x", "1", "", "null", "NaN"]),
+            }
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.sampled_from([(", ", ": "), (",", ":")]),
+    st.booleans(),
+)
+def test_plain_lines_are_read_as_one_by_one(records, separators, ends):
+    lines = [json.dumps(record, ensure_ascii=False, separators=separators) for record in records]
+    content = ("\n".join(lines) + "\n" * ends).encode()
+    quick = json_file._plain_lines(content)
+    odd = any(set(record["run"]) & set('\\,:{"') for record in records) or len(set(map(tuple, records))) > 1
+    if quick is None:
+        assert odd  # and is then read one by one
+        return
+    assert not odd
+    assert quick.index.tolist() == list(range(1, len(records) + 1))
+    for name in ("run", "other"):
+        assert [str(value).strip() for value in quick[name]] == [record[name].strip() for record in records]
+    for name in ("loss", "tokens"):
+        expected = [np.nan if record[name] is None else float(record[name]) for record in records]
+        np.testing.assert_array_equal(to_numbers(quick[name])[0], expected)

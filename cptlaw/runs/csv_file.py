@@ -22,7 +22,7 @@ PickTextColumns = Callable[[list[str]], Collection[str]]
 
 _MISSING_NUMBERS = sorted({spelt for word in MISSING_WORDS for spelt in (word, word.upper(), word.title())} | {"NaN"})
 # Exact to the last bit, as a value in a Parquet file is. Newer pandas is always exact and warns of the option.
-_EXACT: dict[str, Any] = (
+EXACT: dict[str, Any] = (
     {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
 )
 
@@ -71,7 +71,7 @@ def read_csv(path: Path, label: str, pick_text_columns: PickTextColumns, delimit
                 na_values={name: [""] if name in text_columns else _MISSING_NUMBERS for name in header},
                 skipinitialspace=True,
                 low_memory=False,
-                **_EXACT,
+                **EXACT,
             )
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         _find_lines(content, label, delimiter, header)

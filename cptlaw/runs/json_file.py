@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -11,6 +13,7 @@ import pandas as pd
 
 from cptlaw.errors import DataError, shown
 from cptlaw.reading import plain_json, read_utf8
+from cptlaw.runs.csv_file import EXACT
 from cptlaw.runs.raw_table import ROW, RawTable
 
 _ADVICE = 'Expected one object per line, such as {"run": "a", "eval": "target", "loss": 2.3}.'
@@ -38,7 +41,11 @@ def read_json(path: Path, label: str) -> RawTable:
     DataError
         If the file is unreadable, truncated, or holds something else.
     """
-    content = read_utf8(path).decode("utf-8")
+    encoded = read_utf8(path)
+    plain = _plain_lines(encoded)
+    if plain is not None:
+        return RawTable(plain, label, path)
+    content = encoded.decode("utf-8")
     if content.lstrip().startswith("["):
         records, rows = _read_list(content, label)
     else:
@@ -54,7 +61,10 @@ def read_json(path: Path, label: str) -> RawTable:
     names = list(dict.fromkeys(name for shape in shapes for name in shape))
     if not names:
         raise DataError(f"{label}: the objects are empty. {_ADVICE}")
-    columns = {name: pd.Series([record.get(name) for record in records]) for name in names}
+    if len(shapes) == 1:
+        columns = dict(zip(names, map(pd.Series, zip(*map(dict.values, records), strict=True)), strict=True))
+    else:
+        columns = {name: pd.Series([record.get(name) for record in records]) for name in names}
     frame = pd.DataFrame(columns)
     frame.index = pd.Index(rows, name=ROW)
     return RawTable(frame, label, path)
@@ -70,6 +80,55 @@ def _encodable(record: Any) -> Any:
 
 
 _LONE = re.compile("[\ud800-\udfff]")
+
+
+_NUMBER = rb"(?:-?[0-9]++(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+|null|NaN)"
+_TEXT = rb'"[^"\\,:{}\n\r\t]*+"'
+_SPACE = rb"[ ]?+"
+
+
+def _plain_lines(content: bytes) -> pd.DataFrame | None:
+    """Return lines that all have the keys of the first one, in its order, with plain numbers and words; else ``None``.
+
+    A million of them are read ten times as fast as by one object a line: once each line is known to be of that form,
+    all that tells it from a line of CSV are single characters.
+    """
+    try:
+        first = json.loads(content[: max(content.find(b"\n"), 0) or None])
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(first, dict) or not first:
+        return None
+    texts = [isinstance(value, str) for value in first.values()]
+    keys = [json.dumps(key, ensure_ascii=False).encode("utf-8", "surrogatepass") for key in first]
+    if not all(re.fullmatch(_TEXT, key) for key in keys):
+        return None
+    pairs = [
+        re.escape(key) + _SPACE + b":" + _SPACE + (_TEXT if is_text else _NUMBER)
+        for key, is_text in zip(keys, texts, strict=True)
+    ]
+    line = rb"\{" + (_SPACE + b"," + _SPACE).join(pairs) + rb"\}"
+    if re.fullmatch(rb"(?:" + line + rb"\n)*+(?:" + line + rb")?+", content) is None:
+        return None
+    names = list(first)
+    values = range(1, 2 * len(names), 2)  # between the keys
+    frame: pd.DataFrame = pd.read_csv(
+        io.BytesIO(content.translate(bytes.maketrans(b":", b","), b'{}"')),
+        header=None,
+        names=[str(place) for place in range(2 * len(names))],
+        usecols=[str(place) for place in values],
+        dtype={str(place): object for place, is_text in zip(values, texts, strict=True) if is_text},
+        keep_default_na=False,
+        na_values={str(place): ["null", "NaN"] for place, is_text in zip(values, texts, strict=True) if not is_text},
+        skipinitialspace=True,
+        skip_blank_lines=False,
+        quoting=csv.QUOTE_NONE,
+        low_memory=False,
+        **EXACT,
+    )
+    frame.columns = pd.Index(names)
+    frame.index = pd.RangeIndex(1, len(frame) + 1, name=ROW)
+    return frame
 
 
 def _read_list(content: str, label: str) -> tuple[list[Any], list[int]]:

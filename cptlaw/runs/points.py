@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import UsageError, shown
+from cptlaw.errors import UsageError, shown, visible
 from cptlaw.runs.dataframe import from_dataframe
 from cptlaw.runs.naming import Naming, name_columns
 from cptlaw.runs.problems import Problems
@@ -140,7 +140,12 @@ def _table_of(source: Mapping[Any, Any]) -> pd.DataFrame:
         if name not in columns and not _is_one(value) and value is not None:
             raise UsageError(f"points: {shown(name)} is {shown(value)}. Expected a number, or a list of numbers.")
     cells = {name: list(columns[name]) if name in columns else [value] * n for name, value in source.items()}
-    return pd.DataFrame({name: pd.Series(values, dtype=None if n else float) for name, values in cells.items()})
+    return pd.DataFrame({visible(str(name)): _column_of(values) for name, values in cells.items()})
+
+
+def _column_of(values: list[Any]) -> pd.Series:
+    plain = [visible(value) if isinstance(value, str) else value for value in values]
+    return pd.Series(plain, dtype=None if plain else np.float64)
 
 
 def _is_one(value: Any) -> bool:

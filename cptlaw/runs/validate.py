@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +81,10 @@ def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None)
     used = set(naming.file_columns.values())
     data |= {name: raw.frame[name].array for name in raw.frame.columns if name not in used and name not in data}
     order = [*(name for name in COLUMNS if name in data), *(name for name in data if name not in COLUMNS)]
-    frame = pd.DataFrame({name: data[name] for name in order}, index=pd.Index(rows, name=ROW))
+    # Else pandas would look for a type of its own for text of any kind, and fail on halves of characters.
+    index = pd.Index(rows, name=ROW)
+    columns = {name: _as_found(data[name], index) for name in order}
+    frame = pd.DataFrame(columns, index=index)
     kind = _checked_kind(frame, n_params_kind, problems) or naming.n_params_kind
     # Rows whose step or tokens could not be read would look alike; what is wrong with them has been said.
     unread = any(f"column {name!r}" in text for name in ("step", "tokens") for text in problems.messages)
@@ -130,6 +134,11 @@ def checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Flo
             f"If billions are meant write {first}B, if millions {first}M.",
         )
     return values
+
+
+def _as_found(values: Any, index: pd.Index) -> Any:
+    is_any = str(getattr(values, "dtype", "")) == "object"
+    return pd.Series(np.asarray(values, dtype=object), index=index, dtype=object) if is_any else values
 
 
 def _where(found: pd.Series, column: Column) -> str:
