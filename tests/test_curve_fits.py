@@ -156,7 +156,7 @@ def test_autocorrelated_points_are_not_counted_as_independent():
     # The noise is a running mean over 20 points.
     assert fit.n_points / 60 < total < fit.n_points / 8
     assert fit.to_dict()["n_effective"] == total
-    assert fit.n_stretches == pytest.approx(total / 2, abs=3)
+    assert fit.n_blocks == pytest.approx(total / 2, abs=3)
     note = next(finding for finding in fit.findings if finding.code == "autocorrelated")
     assert "independent" in note.message
     assert fit.draws(20).shape == (20, 8)

@@ -4,10 +4,11 @@ import json
 import re
 from pathlib import Path
 
+import cases
 import numpy as np
 import pandas as pd
 import pytest
-from independent import FORMULAS, TRUTHS, scipy_fit, summed_huber
+from independent import scipy_fit, summed_huber
 
 import cptlaw as cl
 from cptlaw.errors import DataError, FitError, UsageError
@@ -18,69 +19,43 @@ EPOCH = DATA / "chinchilla_epoch.csv"
 PUBLISHED_240 = 0.0010182741  # summed Huber 1e-3 of the best known fit, laws.md 7.2
 
 
-def design(spec, noise=0.0, seed=0, sizes=(0.3e9, 1e9, 4e9), budgets=(15.0, 40.0, 110.0, 279.0)):
-    """Simulated target runs of one law: every input that it has, several levels each."""
-    chosen = law(spec)
-    levels = {"n_params": sizes, "tokens": np.geomspace(0.3e9, 60e9, 7)}
-    if "replay" in chosen.inputs:
-        levels["replay"] = (0.1, 0.3, 0.5, 0.7, 0.9)
-    if "ptpp" in chosen.inputs:
-        levels["ptpp"] = budgets
-    grid = np.meshgrid(*levels.values(), indexing="ij")
-    frame = pd.DataFrame({name: values.ravel() for name, values in zip(levels, grid, strict=True)})
-    factors = [name for name in levels if name != "tokens"]
-    frame.insert(0, "run", frame.groupby(factors).ngroup().map("run-{}".format))
-    frame.insert(1, "eval", "target")
-    frame["loss"] = chosen.predict(TRUTHS[spec], frame)
-    frame["loss"] *= np.exp(noise * np.random.default_rng(seed).standard_normal(len(frame)))
-    return frame
+def design(spec, **options):
+    return cases.design(cases.case(spec), **options)
 
 
-def own_inputs(chosen, frame):
-    replay = frame.get("replay", pd.Series(0.5, index=frame.index)).to_numpy()
-    return (
-        frame["n_params"].to_numpy() / chosen.units["n_params"],
-        frame["tokens"].to_numpy() / chosen.units["tokens"],
-        1 - replay if chosen.ratio_of == "own" else replay,
-        frame.get("ptpp", pd.Series(1.0, index=frame.index)).to_numpy(),
-    )
-
-
-@pytest.mark.parametrize("spec", FORMULAS)
-def test_scipy_on_the_full_problem_agrees(spec):
+@pytest.mark.parametrize("case", cases.cases(), ids=str)
+def test_scipy_on_the_full_problem_agrees(case):
     """From the truth and from our optimum, scipy finds nothing better; its own optimum forecasts the same."""
-    frame = design(spec, noise=0.004, seed=7)
-    fitted = cl.fit(spec, frame, on="target", delta=0.01)
-    chosen, inputs, loss = fitted.law, own_inputs(fitted.law, frame), frame["loss"].to_numpy()
-    ours = summed_huber(np.log(FORMULAS[spec](fitted.params, *inputs)) - np.log(loss), 0.01)
+    frame = cases.design(case, noise=0.004, seed=7)
+    fitted = cl.fit(case.spec, frame, on="target", delta=0.01)
+    chosen, inputs, loss = fitted.law, cases.own_inputs(fitted.law, frame), frame["loss"].to_numpy()
+    ours = summed_huber(np.log(case.formula(fitted.params, *inputs)) - np.log(loss), 0.01)
     assert fitted.objective == pytest.approx(ours, rel=1e-9)
     bounds = {name: (shape.low, shape.high) for name, shape in chosen.shapes.items()}
     bounds = dict.fromkeys(chosen.amplitudes, (0.0, np.inf)) | bounds
-    for start in (TRUTHS[spec], fitted.params):
+    for start in (case.truth, fitted.params):
         theirs, objective = scipy_fit(
-            FORMULAS[spec], {n: start[n] for n in chosen.parameters}, bounds, inputs, loss, 0.01
+            case.formula, {n: start[n] for n in chosen.parameters}, bounds, inputs, loss, 0.01
         )
         assert fitted.objective <= objective * (1 + 1e-7)
     # Where scipy reached our optimum, it says the same of every point.
     assert objective == pytest.approx(fitted.objective, rel=1e-4)
-    assert FORMULAS[spec](theirs, *inputs) == pytest.approx(fitted.predict(frame), rel=2e-3)
+    assert case.formula(theirs, *inputs) == pytest.approx(fitted.predict(frame), rel=2e-3)
 
 
-@pytest.mark.parametrize(
-    "spec", [spec for spec in FORMULAS if spec not in ("ptpp-gated-floor", "ptpp-gate", "dcpt-l2")]
-)
-def test_noise_free_data_is_recovered(spec):
-    frame = design(spec)
-    fitted = cl.fit(spec, frame, on="target")
+@pytest.mark.parametrize("case", [case for case in cases.cases() if not case.flat], ids=str)
+def test_noise_free_data_is_recovered(case):
+    frame = cases.design(case)
+    fitted = cl.fit(case.spec, frame, on="target")
     assert fitted.objective < 1e-14
     assert fitted.predict(frame) == pytest.approx(frame["loss"].to_numpy(), rel=1e-6)
 
 
-@pytest.mark.parametrize("spec", ["ptpp-gated-floor", "ptpp-gate", "dcpt-l2"])
-def test_noise_free_data_of_the_bent_laws_is_reproduced(spec):
+@pytest.mark.parametrize("case", [case for case in cases.cases() if case.flat], ids=str)
+def test_noise_free_data_of_the_bent_laws_is_reproduced(case):
     """Their valleys are flat (laws.md 3.7): the losses come back, the parameters need not."""
-    frame = design(spec)
-    fitted = cl.fit(spec, frame, on="target")
+    frame = cases.design(case)
+    fitted = cl.fit(case.spec, frame, on="target")
     assert fitted.predict(frame) == pytest.approx(frame["loss"].to_numpy(), rel=2e-4)
 
 
@@ -121,7 +96,7 @@ def test_starts_reach_the_best_optimum_of_the_dcpt_law():
     frame = pd.DataFrame(
         {name: part.ravel() for name, part in zip(("n_params", "replay", "tokens"), grid, strict=True)}
     )
-    frame["loss"] = law("dcpt-l3").predict(TRUTHS["dcpt-l3"], frame) * np.exp(1e-3 * rng.standard_normal(420))
+    frame["loss"] = law("dcpt-l3").predict(cases.case("dcpt-l3").truth, frame) * np.exp(1e-3 * rng.standard_normal(420))
     frame["run"] = frame.groupby(["n_params", "replay"]).ngroup().astype(str)
     fitted = cl.fit("dcpt-l3", frame, on="target", starts=64)
     assert len(frame) == 420
@@ -247,7 +222,7 @@ def test_constraint_modes_of_the_dcpt_law():
 def test_forecast_intervals_cover_new_measurements():
     """Where law and noise are as assumed, 90 % intervals hold about as often as they say (40 data sets, 3 points)."""
     points = pd.DataFrame({"n_params": [1e9, 3e9, 0.5e9], "tokens": [20e9, 5e9, 2e9]})
-    truth, held = law("chinchilla").predict(TRUTHS["chinchilla"], points), []
+    truth, held = law("chinchilla").predict(cases.case("chinchilla").truth, points), []
     for seed in range(40):
         frame = design("chinchilla", noise=0.01, seed=seed)
         frame["run"] = [f"run-{i}" for i in range(len(frame))]  # independent noise: every point is a run

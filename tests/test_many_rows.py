@@ -7,7 +7,7 @@ import pytest
 import cptlaw as cl
 from cptlaw.checking import mix_ups, residuals
 from cptlaw.fitting import fit_rows
-from cptlaw.solving.blocks import run_codes, stretches
+from cptlaw.solving.blocks import independent_blocks, run_codes
 
 
 def table(n, runs, seed=0, noise=0.003):
@@ -54,14 +54,14 @@ def test_a_run_in_other_units_is_found_among_many():
     assert mix_ups._units(frame) == []
 
 
-def test_stretches_are_those_of_each_run_by_itself():
+def test_blocks_are_those_of_each_run_by_itself():
     rng = np.random.default_rng(0)
     run = rng.permutation(np.repeat(["b", "a", "c"], [30, 50, 3]))
     order, residual = rng.permutation(83).astype(float), np.cumsum(rng.normal(size=83))
-    labels, effective = stretches(run, order, residual)
+    labels, effective = independent_blocks(run, order, residual)
     for name in "abc":
         own = run == name
-        alone, size = stretches(run[own], order[own], residual[own])
+        alone, size = independent_blocks(run[own], order[own], residual[own])
         assert effective[name] == pytest.approx(size[name])
         assert len(np.unique(labels[own])) == len(np.unique(alone))
         assert set(labels[own]).isdisjoint(labels[~own])

@@ -159,9 +159,9 @@ class AutoFit(Result):
         return int(self.data["run"].nunique())
 
     @property
-    def n_stretches(self) -> int:
+    def n_blocks(self) -> int:
         """Groups of rows that err independently."""
-        return self.leading.n_stretches
+        return self.leading.n_blocks
 
     @property
     def status(self) -> str:
@@ -259,7 +259,7 @@ class AutoFit(Result):
             if rows is None or not len(counted):
                 continue
             part, weight = rows.iloc[counted], share[counted, j]
-            spread = t_quantile(coverage, max(fit.n_stretches - 1, 1)) * parameter_doubt(fit, part)
+            spread = t_quantile(coverage, max(fit.n_blocks - 1, 1)) * parameter_doubt(fit, part)
             parameters[counted] += weight * spread**2
             distance[counted] += weight * beyond_the_data(fit, part, coverage) ** 2
             scatter[counted] += weight * one_measurement(fit, coverage) ** 2

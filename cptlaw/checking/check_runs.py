@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from cptlaw.checking import checks
+from cptlaw.checking.design import check_rows
 from cptlaw.checking.extrapolation import extrapolation
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws import Law, law
@@ -140,5 +140,5 @@ def check(
         n_free=problem.size,
         rank=identify.best_rank(problem),
         levels=pd.DataFrame({"levels": inputs.nunique(), "min": inputs.min(), "max": inputs.max()}),
-        findings=by_severity([*training.findings, *checks.check_rows(chosen, frame, problem), *far]),
+        findings=by_severity([*training.findings, *check_rows(chosen, frame, problem), *far]),
     )

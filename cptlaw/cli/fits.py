@@ -109,7 +109,7 @@ def fit(
     table = options.read_table(runs, rest)
     fitted = cl.fit(law_name, table, on, where, **rest)
     if output:
-        if draws and law_name != "auto" and fitted.n_stretches >= MIN_RUNS:
+        if draws and law_name != "auto" and fitted.n_blocks >= MIN_RUNS:
             fitted.draws(draws)
         fitted.save(output, force)
     following = ["cptlaw", "forecast", output, "--at", _point(fitted)] if output else None

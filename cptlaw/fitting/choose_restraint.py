@@ -209,9 +209,9 @@ def choose(training: Training, options: Options) -> tuple[Options, Finding]:
     score = log_error.mean(axis=1)
     groups = np.unique([fold.direction for fold in folds], return_inverse=True)[1]
     ahead = score[0] - score
-    # The best of many alternatives looks good by luck, so that each must pass a stricter test.
-    luck = np.array([_luck(row, groups, len(offered) - 1) for row in log_error - log_error[0]])
-    proven = np.flatnonzero(ahead > luck)
+    # The best of many alternatives looks good by chance, so that each must pass a stricter test.
+    margin = np.array([_noise_margin(row, groups, len(offered) - 1) for row in log_error - log_error[0]])
+    proven = np.flatnonzero(ahead > margin)
     chosen = int(proven[score[proven].argmin()]) if len(proven) else 0
     record = {
         "chosen": offered[chosen].name,
@@ -226,7 +226,7 @@ def choose(training: Training, options: Options) -> tuple[Options, Finding]:
                 "restraint": candidate.restraint.to_dict(),
                 "score": float(np.exp(score[i])),
                 "ahead": float(ahead[i]),
-                "luck": float(luck[i]),
+                "noise_margin": float(margin[i]),
                 "errors": [float(error) for error in errors[i]],
             }
             for i, candidate in enumerate(offered)
@@ -246,8 +246,8 @@ def _score_of(offered: list[Candidate], score: Array, name: str) -> float:
     return float(np.exp(score[[candidate.name for candidate in offered].index(name)]))
 
 
-def _luck(difference: Array, groups: NDArray[np.int_], alternatives: int) -> float:
-    """Return by how much a candidate may be ahead of the preferred one by luck, in mean log error.
+def _noise_margin(difference: Array, groups: NDArray[np.int_], alternatives: int) -> float:
+    """Return by how much a candidate may be ahead of the preferred one by noise alone, in mean log error.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def _luck(difference: Array, groups: NDArray[np.int_], alternatives: int) -> flo
         Number of the direction of each rollout: rollouts of one direction count as one observation, unless there is
         only one direction.
     alternatives
-        How many candidates have the chance to be lucky.
+        How many candidates could be ahead by chance.
     """
     count = int(groups.max()) + 1
     if count == 1:

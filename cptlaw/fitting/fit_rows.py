@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.checking import checks
+from cptlaw.checking.design import check_rows
+from cptlaw.checking.optimum import check_independence, check_optimum
 from cptlaw.checking.residuals import check_residuals
 from cptlaw.errors import FitError
 from cptlaw.findings import Finding, by_severity
@@ -19,7 +20,7 @@ from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.solving import identifiability as identify
 from cptlaw.solving import newton, varpro
-from cptlaw.solving.blocks import along_runs, stretches
+from cptlaw.solving.blocks import along_runs, independent_blocks
 from cptlaw.solving.huber import noise_weight
 from cptlaw.solving.newton import Descent
 from cptlaw.solving.objective import Objective, priors_on
@@ -51,7 +52,7 @@ def fit_rows(
             f"{problem.n} points cannot determine the {problem.size} free parameters of law {chosen.name}. Add runs, "
             f"hold parameters with --fix or --tie, or choose a smaller law."
         )
-    before = checks.check_rows(chosen, frame, problem)
+    before = check_rows(chosen, frame, problem)
     for finding in before:
         if finding.code == "one-level" and not options.restraint.priors:
             raise FitError(f"{finding.message} {finding.advice}")
@@ -62,7 +63,7 @@ def fit_rows(
     c, z = descent.c[best], descent.z[best]
     matrix = identify.jacobian(problem, c, z)
     rank = identify.rank(matrix)
-    after = list(checks.check_fit(chosen, problem, c, z, matrix, rank))
+    after = list(check_optimum(chosen, problem, c, z, matrix, rank))
     after += check_residuals(frame, log_residuals(problem, c, z), matrix, options.delta)
     converged = descent.status[best] == newton.CONVERGED
     if not converged:
@@ -111,7 +112,7 @@ def fit_rows(
         schedules=dict(training.schedules),
         prior_weight=prior_weight,
     )
-    after += [*chosen.notes(fitted.params, frame), *checks.check_independence(fitted)]
+    after += [*chosen.notes(fitted.params, frame), *check_independence(fitted)]
     return replace(fitted, findings=by_severity([*training.findings, *before, *after]))
 
 
@@ -132,7 +133,7 @@ def _counted(chosen: Law, frame: pd.DataFrame) -> Callable[[Array], float]:
     if chosen.correlated_along not in frame.columns:
         return lambda residual: 1.0
     run, order = frame["run"].to_numpy(dtype=str), along_runs(frame)
-    return lambda residual: len(residual) / sum(stretches(run, order, residual)[1].values())
+    return lambda residual: len(residual) / sum(independent_blocks(run, order, residual)[1].values())
 
 
 def minimise(

@@ -17,7 +17,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
-from cptlaw.solving.blocks import along_runs, stretches
+from cptlaw.solving.blocks import along_runs, independent_blocks
 from cptlaw.solving.components import Components, base_models, components, orthonormal
 from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.objective import Penalty, priors_on
@@ -123,25 +123,25 @@ class Fit(Result):
         return replace(self, schedules={**self.schedules, **found})
 
     @property
-    def stretches(self) -> NDArray[np.int_]:
-        """Number of the group of fitted rows that err together, (n_points,): a run, or a stretch of a loss curve."""
-        if "stretches" not in self._cache and self.data.empty:
-            self._cache.update(stretches=np.zeros(0, dtype=int), effective={})
-        if "stretches" not in self._cache:
+    def blocks(self) -> NDArray[np.int_]:
+        """Number of the group of fitted rows that err together, (n_points,): a run, or a block of a loss curve."""
+        if "blocks" not in self._cache and self.data.empty:
+            self._cache.update(blocks=np.zeros(0, dtype=int), effective={})
+        if "blocks" not in self._cache:
             run = self.data["run"].to_numpy(dtype=str)
             if self.law.correlated_along in self.data.columns:
-                labels, effective = stretches(run, along_runs(self.data), self.residuals())
+                labels, effective = independent_blocks(run, along_runs(self.data), self.residuals())
             else:
                 runs, labels = np.unique(run, return_inverse=True)
                 effective = dict.fromkeys(runs.tolist(), 1.0)
-            self._cache["stretches"], self._cache["effective"] = labels, effective
-        found: NDArray[np.int_] = self._cache["stretches"]
+            self._cache["blocks"], self._cache["effective"] = labels, effective
+        found: NDArray[np.int_] = self._cache["blocks"]
         return found
 
     @property
-    def n_stretches(self) -> int:
-        """Number of groups of rows that err independently: runs, or stretches of loss curves."""
-        return int(self.stretches.max(initial=-1)) + 1
+    def n_blocks(self) -> int:
+        """Number of groups of rows that err independently: runs, or blocks of loss curves."""
+        return int(self.blocks.max(initial=-1)) + 1
 
     @property
     def n_effective(self) -> dict[str, float]:
@@ -150,7 +150,7 @@ class Fit(Result):
         For loss curves what the autocorrelation of residuals leaves. Else 1, and where runs share base models less, by
         the part of the residual variance that all runs of a base model have in common.
         """
-        self.stretches  # noqa: B018  computes both
+        self.blocks  # noqa: B018  computes both
         found: dict[str, float] = self._cache["effective"]
         base = base_models(self.data)
         if base is None or self.law.correlated_along:
@@ -167,7 +167,7 @@ class Fit(Result):
         if "components" not in self._cache:
             problem, k = self.problem(), self.problem().k
             at = self.optima[0]
-            levels = [("run", self.stretches)]
+            levels = [("run", self.blocks)]
             base = base_models(self.data)
             if base is not None:
                 levels.insert(0, ("base", base))

@@ -45,7 +45,7 @@ def split(frame: pd.DataFrame, text: str) -> tuple[list[Fold], tuple[Finding, ..
     folds
         In order.
     findings
-        A warning where the column varies within runs, so that folds cut runs into contiguous stretches.
+        A warning where the column varies within runs, so that folds cut runs into contiguous pieces.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def split(frame: pd.DataFrame, text: str) -> tuple[list[Fold], tuple[Finding, ..
                 Finding(
                     "warning",
                     "cuts-runs",
-                    f"{column} varies within {cut} runs, so folds of {column} cut them into stretches: test points "
+                    f"{column} varies within {cut} runs, so folds of {column} cut them into pieces: test points "
                     f"neighbour fitted points of the same run, and errors look smaller than for a new run.",
                     "To judge new runs, use a column that is constant within runs: run, n_params, replay or ptpp.",
                 ),

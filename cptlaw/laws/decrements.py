@@ -105,7 +105,7 @@ def nodes_of(lr: Array, at: Any) -> list[Array]:
 
 
 def _blocks(steps: Any) -> list[Any]:
-    """Cut steps at which the rate changes into stretches without a gap."""
+    """Cut steps at which the rate changes into pieces without a gap."""
     return np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1) if len(steps) else []
 
 

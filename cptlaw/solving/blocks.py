@@ -59,8 +59,8 @@ def along_runs(frame: pd.DataFrame) -> Array:
     return np.asarray(step + later * (1.0 + step.max()), dtype=float)
 
 
-def stretches(run: Any, order: Array, residual: Array) -> tuple[Any, dict[str, float]]:
-    """Cut the rows of each run into stretches that err independently of each other.
+def independent_blocks(run: Any, order: Array, residual: Array) -> tuple[Any, dict[str, float]]:
+    """Cut the rows of each run into blocks that err independently of each other.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def stretches(run: Any, order: Array, residual: Array) -> tuple[Any, dict[str, f
     Returns
     -------
     labels
-        Number of the stretch of each row, (n,). A stretch is two correlation times long, or the whole run.
+        Number of the block of each row, (n,). A block is two correlation times long, or the whole run.
     effective
         Effective number of points by run.
     """

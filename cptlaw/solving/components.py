@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import optimize
 
 from cptlaw.laws.calculus import Array
 
@@ -125,7 +124,9 @@ def components(residual: Array, basis: Array, levels: Sequence[tuple[str, Labels
     seen[-1] = float(residual @ residual)
     scale = np.sqrt(np.maximum(np.diag(expected), 1e-300))
     matrix = expected / scale[:, None] / scale[None, :]
-    found = optimize.nnls(matrix, seen / scale)[0] / scale if np.any(seen > 0) else np.zeros(count)
+    from scipy.optimize import nnls
+
+    found = nnls(matrix, seen / scale)[0] / scale if np.any(seen > 0) else np.zeros(count)
     names = (*(name for name, _ in kept), "point")
     first_guess = Components(names, tuple(label for _, label in kept), found)
     return Components(names, first_guess.labels, _shrunk(first_guess))

@@ -46,10 +46,10 @@ def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
     DataError
         If there are fewer than three runs.
     """
-    if fit.n_stretches < MIN_RUNS:
-        raise DataError(f"{fit.n_stretches} runs cannot say how runs differ; intervals need at least {MIN_RUNS}.")
+    if fit.n_blocks < MIN_RUNS:
+        raise DataError(f"{fit.n_blocks} runs cannot say how runs differ; intervals need at least {MIN_RUNS}.")
     problem = fit.problem()
-    run_of_row, groups = fit.stretches, fit.n_stretches
+    run_of_row, groups = fit.blocks, fit.n_blocks
     base = base_models(fit.data)
     if base is not None and int(base.max()) + 1 >= MIN_RUNS:
         run_of_row, groups = base, int(base.max()) + 1
@@ -90,7 +90,7 @@ def forecast(fit: Fit, rows: Any, interval: float | str | None) -> ForecastFrame
     out["loss"] = fit.predict(frame)
     findings = [extrapolation(fit.law, fit.data, row) for _, row in frame.iterrows()]
     if interval is not None:
-        if fit.n_stretches < MIN_RUNS:
+        if fit.n_blocks < MIN_RUNS:
             out["lo"], out["hi"] = np.nan, np.nan
             silent = Finding(
                 "warning",
@@ -146,7 +146,7 @@ def method(fit: Fit) -> str:
     """Say where the intervals of a fit's forecasts come from; see `Fit.interval_method`."""
     if not fit.n_points:
         return "none, for the parameters were given, not fitted"
-    if fit.n_stretches < MIN_RUNS:
+    if fit.n_blocks < MIN_RUNS:
         return f"none, for {fit.n_runs} runs cannot say how runs differ"
     return (
         f"profile of the objective along the forecast, the noise of one measurement, and what the law's form may miss "
@@ -185,7 +185,7 @@ def log_quantiles(fit: Fit, rows: Any, probabilities: Sequence[float], measured:
     several = sorted({round(float(coverage), 12) for coverage in coverages if coverage > 0})
     if not several:
         return found
-    if fit.n_stretches < MIN_RUNS:
+    if fit.n_blocks < MIN_RUNS:
         return np.where(asked == 0.5, found, np.where(asked < 0.5, -np.inf, np.inf))
     forms = discrepancy(fit, frame, several)
     for coverage, ends, form in zip(several, profiles(fit, frame, several), forms, strict=True):

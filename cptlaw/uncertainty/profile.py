@@ -349,7 +349,7 @@ def _reach(distance: Array, rises: Array, limit: float, own: slice) -> float:
 def design_effects(fit: Fit, problem: Problem, x: SimpleNamespace) -> Array:
     """Return how much more each forecast varies because points of one run err together, at least 1, shape (n,).
 
-    For loss curves "run" means a stretch of a run: `cptlaw.solving.blocks`.
+    For loss curves "run" means a block of a run: `cptlaw.solving.blocks`.
 
     The variance by the jackknife over runs is divided by that over single points. The jackknife is taken to first
     order: how the forecast moves when a run is left out. Plain sums of residuals by run would be too small, because the
@@ -386,7 +386,7 @@ def units_along(fit: Fit, problem: Problem, gradients: Array) -> tuple[Array, Ar
     directions = (gradients / lengths) @ turn[seen].T / singular[seen]
     delta = fit.options.delta
     scores = rows * np.clip(fit.residuals(), -delta, delta)[:, None]
-    run = fit.stretches
+    run = fit.blocks
     order = np.argsort(run, kind="stable")
     first = np.searchsorted(run[order], np.arange(run.max() + 1))
     shares = np.add.reduceat((rows[:, :, None] * rows[:, None, :])[order], first)
@@ -398,7 +398,7 @@ def units_along(fit: Fit, problem: Problem, gradients: Array) -> tuple[Array, Ar
     by_run = np.sum(moved_by_run**2, axis=0) * (runs - 1) / runs
     by_point = np.sum(moved_by_point**2, axis=0) * (points - 1) / points
     effects: Array = np.maximum(1.0, by_run / np.maximum(by_point, 1e-300))
-    freedom = np.full(len(directions), float(max(fit.n_stretches - 1, 1)))
+    freedom = np.full(len(directions), float(max(fit.n_blocks - 1, 1)))
     base = base_models(fit.data)
     if base is None:
         return effects, freedom

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import optimize
-from scipy.stats import qmc
 
 from cptlaw.laws.calculus import Array
 
@@ -60,6 +58,8 @@ def minimise_in_box(evaluate: Evaluate, dimensions: int, seed: int = 0) -> Best:
     if not dimensions:
         return at(np.zeros(0))
     count = min(2 ** (4 + dimensions), 2**SCAN * 4)
+    from scipy.stats import qmc
+
     scan = qmc.Sobol(dimensions, seed=seed).random(count)
     corners = [np.full(dimensions, 0.5), np.zeros(dimensions), np.ones(dimensions)]
     found = sorted((at(u) for u in [*corners, *scan]), key=_rank)
@@ -117,6 +117,8 @@ def _descend(at: Callable[[Array], Best], start: Array, spread: float) -> Array:
     limits: Any = []
     if len(at(start).excess):
         limits = [{"type": "ineq", "fun": lambda u: room(at(u)), "jac": lambda u: slopes(u, room)}]
+    from scipy import optimize
+
     minimize: Any = optimize.minimize  # the stubs know no functions of closures
     found = minimize(
         lambda u: float(value(at(u))),

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 import numpy as np
-from scipy.optimize import brentq
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
@@ -315,6 +314,8 @@ class _Endless:
 def _crossing(composite: Any, low: float, high: float, start: float) -> float:
     if high - low <= 1:
         return float(math.ceil(high))
+    from scipy.optimize import brentq
+
     found = brentq(lambda steps: float(composite(np.array([steps]))[0]) - start, low, high, rtol=1e-12)
     return float(math.ceil(found))
 

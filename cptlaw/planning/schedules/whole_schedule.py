@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-from scipy.signal import lfilter
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
@@ -293,6 +292,8 @@ def _slopes_of_s2(lr: Array, gains: Array, law: Any) -> Array:
     power, decay = law.lr_power, float(law.decay)
     weight = lr**power
     # What a decrement at step j adds: sum over i >= j of lambda^(i-j) eta_i^e.
+    from scipy.signal import lfilter
+
     reach = lfilter([1.0], [1.0, -decay], weight[::-1])[::-1]
     found = -reach
     found[:-1] += reach[1:]

@@ -3,19 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from cases import specs
 
-from cptlaw.laws import LAWS, law
+from cptlaw.laws import law
 
-VARIANTS = [
-    *(name for name, cls in LAWS.items() if not cls.on_base_models),
-    "dcpt-l3:monotone=paper",
-    "dcpt-l4:monotone=paper",
-    "dcpt-l7:monotone=paper:min_tokens=500M",
-    "dcpt-l5:sigma=rate",
-    "ptpp-floor:shifted=true",
-    "ptpp-gated-floor:shifted=true",
-    "ptpp-gated-floor:ratio_of=own:unit_tokens=1",
-]
+VARIANTS = [spec for spec in specs() if not law(spec).on_base_models]
 INPUTS = {"n_params", "tokens", "replay", "ptpp"}
 
 

@@ -1,0 +1,194 @@
+"""What the design of the runs can determine, before a fit: levels, confounding, identifiability, rising losses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.checking.mix_ups import suspicions
+from cptlaw.findings import Finding, by_severity
+from cptlaw.laws.base import LETTERS, Law
+from cptlaw.laws.calculus import Array, Jet, Positive
+from cptlaw.solving.identifiability import best_rank
+from cptlaw.solving.problem import Problem
+from cptlaw.units import format_percent, format_quantity
+
+CONFOUNDED = 0.95  # correlation of log N with log D from which their exponents trade off
+RISE = 0.01  # relative rise of a loss along its run that the laws cannot show
+
+
+def check_rows(law: Law, frame: pd.DataFrame, problem: Problem) -> tuple[Finding, ...]:
+    """Look at the rows that a law is to be fitted on.
+
+    Parameters
+    ----------
+    law
+        The law.
+    frame
+        The rows of one eval, as they go into the fit.
+    problem
+        The law bound to these rows, with its restraint.
+
+    Returns
+    -------
+    tuple of Finding
+        The worst first.
+    """
+    read = [name for name in law.inputs if name in frame.columns]  # a law may do without some
+    return by_severity(
+        [
+            *(finding for name in read for finding in _of_levels(law, frame, problem, name)),
+            *_confounded(law, frame),
+            *_few_runs(law, frame, problem),
+            *_not_identified(law, problem),
+            *_rising(law, frame),
+            *suspicions(law, frame),
+        ]
+    )
+
+
+def _of_levels(law: Law, frame: pd.DataFrame, problem: Problem, name: str) -> list[Finding]:
+    """Say where one input has too few levels, or one at which the law as published is a barrier."""
+    levels = np.unique(frame[name].to_numpy(dtype=float))
+    found = []
+    if len(levels) == 1 and parameters_of_input(problem, name):
+        found.append(one_level(law, problem, name, float(levels[0])))
+    if name == "ptpp" and len(levels) == 2 and parameters_of_input(problem, name):
+        found.append(_two_stages(levels))
+    if name == "replay" and levels[0] == 0 and law.ratio_of == "source" and law.ratio_margin:
+        found.append(
+            Finding(
+                "warning",
+                "replay-at-zero",
+                f"{int((frame['replay'] == 0).sum())} rows have replay 0, where C/(r+eps)^gamma of {law.name} is a "
+                f"barrier of C x {1 / law.constants['eps']:.0e}^gamma and bends the whole fit.",
+                "Leave them out with --where 'replay > 0', or compare with ratio_of=own.",
+            )
+        )
+    return found
+
+
+def _confounded(law: Law, frame: pd.DataFrame) -> list[Finding]:
+    """Say where size and tokens grow together, so that their effects cannot be told apart."""
+    if (
+        not {"n_params", "tokens"} <= set(law.inputs)
+        or frame["n_params"].nunique() < 2
+        or frame["tokens"].nunique() < 2
+    ):
+        return []
+    adapted = frame[frame["tokens"] > 0]  # the base models' rows lie at no number of tokens
+    size, tokens = np.log(adapted["n_params"].to_numpy()), np.log(adapted["tokens"].to_numpy())
+    correlation = float(np.corrcoef(size, tokens)[0, 1])
+    if not abs(correlation) > CONFOUNDED:
+        return []
+    inflation = 1.0 / max(1.0 - correlation**2, 1e-12)
+    return [
+        Finding(
+            "warning",
+            "confounded",
+            f"log n_params and log tokens correlate at {correlation:.3f} (variance inflation {inflation:.0f}): the "
+            f"effects of size and of tokens can hardly be told apart.",
+            "Add runs that break the ladder: a small model on many tokens, a large one on few.",
+        )
+    ]
+
+
+def _few_runs(law: Law, frame: pd.DataFrame, problem: Problem) -> list[Finding]:
+    """Say where there are fewer runs than parameters; points of curves are counted after the fit, by correlation."""
+    runs = frame["run"].nunique()
+    if runs >= problem.size or law.correlated_along is not None:
+        return []
+    return [
+        Finding(
+            "warning",
+            "few-runs",
+            f"{runs} runs for {problem.size} free parameters. Points of one run are not independent.",
+            "Hold parameters with --fix, --tie or --prior, choose a smaller law, or add runs.",
+        )
+    ]
+
+
+def _not_identified(law: Law, problem: Problem) -> list[Finding]:
+    """Say where no losses at these rows, however exact, could determine all parameters."""
+    reachable = best_rank(problem)
+    if reachable >= problem.size:
+        return []
+    return [
+        Finding(
+            "warning",
+            "not-identified",
+            f"these rows identify at most {reachable} of the {problem.size} free parameters of {law.name}, "
+            f"whatever the losses.",
+            "Forecasts along the free directions are arbitrary: add levels, or hold parameters with --fix.",
+        )
+    ]
+
+
+def one_level(law: Law, problem: Problem, name: str, level: float) -> Finding:
+    """Say that an input never varies, and which parameters that leaves undetermined."""
+    lost = parameters_of_input(problem, name)
+    text = format_percent(level) if name == "replay" else format_quantity(level)
+    return Finding(
+        "error",
+        "one-level",
+        f"column {name} has one level ({text}) in the rows chosen, so law {law.name} cannot determine "
+        f"{', '.join(lost)}.",
+        f"Add runs at another {name}, choose a law that does not use {name}, or hold these with "
+        f"--fix {','.join(f'{p}=VALUE' for p in lost)}.",
+    )
+
+
+def parameters_of_input(problem: Problem, name: str) -> list[str]:
+    """Return the free parameters of the terms that depend on an input, found by moving that input."""
+    letter = LETTERS.get(name, name)
+    column = getattr(problem.x, letter)
+    z = problem.starts(1, np.random.default_rng(0))
+    values = getattr(column, "value", column)
+    elsewhere = np.where(values > 0.9, values * 0.7, values * 0.7 + 0.05)
+    moved = problem.at(letter, Positive(elsewhere) if isinstance(column, Positive) else elsewhere)
+    found: list[str] = []
+    before, after = problem.columns(z)[1], moved.columns(z)[1]
+    offsets = problem.columns(z)[0], moved.columns(z)[0]
+    for k, (old, new) in enumerate([*zip(before, after, strict=True), offsets]):
+        old_value, new_value = (item.value if isinstance(item, Jet) else item for item in (old, new))
+        if not np.allclose(old_value, new_value, rtol=1e-12, atol=0):
+            if k < problem.k:
+                found += problem.amplitude_groups[k]
+            if isinstance(old, Jet):
+                found += [problem.shape_groups[index - problem.k][0] for index in old.slopes]
+    return list(dict.fromkeys(found))
+
+
+def _two_stages(levels: Array) -> Finding:
+    low, high = float(levels[0]), float(levels[1])
+    reach = math.log(10.0) / math.log(high / low)
+    return Finding(
+        "warning",
+        "two-stages",
+        f"ptpp has two levels ({low:g} and {high:g}). Two pre-training budgets do not determine how the loss goes "
+        f"on: ten times beyond {high:g} the floor lies anywhere between its value there and {reach:.2f} times its last "
+        f"drop below, whatever the amount of data.",
+        "Add a third budget, and compare with ptpp-nearest, which extrapolates nothing.",
+    )
+
+
+def _rising(law: Law, frame: pd.DataFrame) -> list[Finding]:
+    if "tokens" not in law.decreasing or not {"run", "tokens"} <= set(frame.columns):
+        return []
+    ordered = frame.sort_values("tokens", kind="stable").groupby("run", observed=True, sort=False)["loss"]
+    change = ordered.last() / ordered.first() - 1.0
+    rising = change[change > RISE]
+    if rising.empty:
+        return []
+    return [
+        Finding(
+            "warning",
+            "rising-loss",
+            f"the loss rises with tokens by more than {format_percent(RISE)} in {len(rising)} of {len(change)} runs "
+            f"(most: {format_percent(float(rising.max()))} in {rising.idxmax()!r}); {law.name} can only fall.",
+            "This is the small-replay regime, or the warm-up transient: leave it out with --where, for instance by "
+            "tokens or replay.",
+        )
+    ]

@@ -1,0 +1,59 @@
+"""Chinchilla and Kaplan, and the bend of the sum of their two terms."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from cases import Case
+
+import cptlaw as cl
+from cptlaw.errors import UsageError
+from cptlaw.laws import law
+
+
+def chinchilla(p, N, D, r, P):
+    return p["E"] + p["A"] / N ** p["alpha"] + p["B"] / D ** p["beta"]
+
+
+def kaplan(p, N, D, r, P):
+    return ((p["N_c"] / N) ** (p["alpha_N"] / p["alpha_D"]) + p["D_c"] / D) ** p["alpha_D"]
+
+
+CASES = [
+    Case("chinchilla", chinchilla, {"E": 1.7, "A": 400.0, "B": 1500.0, "alpha": 0.34, "beta": 0.35}),
+    Case("kaplan", kaplan, {"alpha_N": 0.076, "alpha_D": 0.103, "N_c": 6.4e13, "D_c": 1.8e13}),
+]
+VARIANTS = ["chinchilla:bend=1.5", "chinchilla:bend=2"]
+EPOCH = {"E": 1.8172, "A": 477.83, "B": 2143.42, "alpha": 0.34731, "beta": 0.36717}  # Besiroglu et al. 2024
+FRAME = pd.DataFrame({"n_params": np.geomspace(1e7, 1e11, 9), "tokens": np.geomspace(1e12, 1e8, 9)})
+
+
+def test_bend_one_is_chinchilla_to_the_bit():
+    plain, bent = law("chinchilla"), law("chinchilla:bend=1")
+    assert bent.spec == plain.spec
+    assert np.array_equal(bent.predict(EPOCH, FRAME), plain.predict(EPOCH, FRAME))
+
+
+@pytest.mark.parametrize("bend", [1.5, 2, 3])
+def test_bend_is_the_generalised_sum(bend):
+    size = EPOCH["A"] * FRAME["n_params"] ** -EPOCH["alpha"]
+    tokens = EPOCH["B"] * FRAME["tokens"] ** -EPOCH["beta"]
+    wanted = EPOCH["E"] + (size**bend + tokens**bend) ** (1 / bend)
+    chosen = law(f"chinchilla:bend={bend:g}")
+    assert chosen.predict(EPOCH, FRAME) == pytest.approx(wanted.to_numpy(), rel=1e-12)
+    assert chosen.tokens_for(EPOCH, wanted.to_numpy(), FRAME) == pytest.approx(FRAME["tokens"].to_numpy(), rel=1e-9)
+
+
+def test_bend_recovers_its_parameters():
+    params = {"E": 1.8, "A": 480.0, "B": 2100.0, "alpha": 0.34, "beta": 0.37}
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"n_params": 10 ** rng.uniform(8, 10, 40), "tokens": 10 ** rng.uniform(9, 12, 40)})
+    frame = frame.assign(
+        run=[f"r{i}" for i in range(40)], eval="e", loss=law("chinchilla:bend=2").predict(params, frame)
+    )
+    found = cl.fit("chinchilla:bend=2", frame, on="e", starts=8)
+    assert found.params == pytest.approx(params, rel=1e-3)
+
+
+def test_bend_is_not_fitted():
+    with pytest.raises(UsageError, match="q is not fitted"):
+        law("chinchilla:bend=1.7")
