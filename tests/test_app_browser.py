@@ -197,7 +197,7 @@ def test_full_plan_next_experiments_and_downloads(fitted_page, tmp_path):
 
 
 def test_the_report_comes_as_a_file(fitted_page, tmp_path, monkeypatch):
-    monkeypatch.setattr(make_report, "_figures", lambda *_: [])  # what is drawn is tested elsewhere
+    monkeypatch.setattr(make_report, "draw", lambda *_: [])  # what is drawn is tested elsewhere
     page = fitted_page
     with page.expect_download() as waiting:
         page.click("#download-report")

@@ -54,7 +54,7 @@ def found(runs, files):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Reports without figures, for what does not depend on them."""
-    monkeypatch.setattr(make_report, "_figures", lambda *_: [])
+    monkeypatch.setattr(make_report, "draw", lambda *_: [])
 
 
 class Page(HTMLParser):

@@ -28,7 +28,13 @@ def verbosity() -> int:
     return 0 if context is None else int(context.meta.get(VERBOSITY, 0))
 
 
-def show(found: Result, as_json: bool = False, following: str | Iterable[str] = "", strict: bool = False) -> None:
+def show(
+    found: Result,
+    as_json: bool = False,
+    following: str | Iterable[str] = "",
+    strict: bool = False,
+    beside: Mapping[str, Any] | None = None,
+) -> None:
     """Print an answer, name the next command, and end with the exit code that the answer asks for.
 
     Parameters
@@ -41,11 +47,16 @@ def show(found: Result, as_json: bool = False, following: str | Iterable[str] = 
         The next command, as words or as a line.
     strict
         Whether a finding of severity error ends with exit code 4.
+    beside
+        What was written: keys of the JSON object beside those of the answer, and a line each of the text.
     """
     if as_json:
-        click.echo(found.to_json())
+        show_json({**(beside or {}), **found.to_dict()})
     else:
         show_text(found)
+        for name, value in (beside or {}).items():
+            for item in value if isinstance(value, list) else [value]:
+                click.echo(f"{name}: {item}")
         if following:
             show_next(following)
     if not getattr(found, "feasible", True):

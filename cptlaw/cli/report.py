@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from cptlaw.cli import options
 from cptlaw.cli import plan as plans
-from cptlaw.cli.output import INFEASIBLE, progress, show_json, show_next
+from cptlaw.cli.output import progress, show
 from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.commands import command_line
 from cptlaw.planning.scenario import MinTokens
 
-PARTS = 16  # of a report of two fits with a plan
+PARTS = 15  # of a report of two fits with a plan
 
 
 @click.command()
@@ -23,6 +22,8 @@ PARTS = 16  # of a report of two fits with a plan
 @click.option("--at", metavar="K=V,..", help="The forecast that matters, as for forecast --at. [default: the plan]")
 @of_scenario(MinTokens, but=("unique_target_tokens", "repetition", "savings", "interval"), optional=True)
 @options.interval
+@click.option("--gpu", default="h100", show_default=True, metavar="NAME", help="The device to say the cost in.")
+@click.option("--mfu", default="40%", show_default=True, metavar="P", help="Share of its peak that training reaches.")
 @click.option("--test-where", metavar="Q", help="Rows that were held out of the fits, to judge calibration on.")
 @click.option("--schedules", metavar="F", type=click.Path(), help="Schedules file, for the loss curves.")
 @click.option("--suggest-budget", metavar="FLOPS", help="Suggest next runs for this compute, as in 1e20.")
@@ -71,14 +72,5 @@ def report(
         if folder is not None
         for path in found.save_figures(folder, ending, force)
     ]
-    if as_json:
-        show_json({"output": str(written), "images": [str(path) for path in images], **found.to_dict()})
-    else:
-        click.echo(found.question)
-        click.echo(found.answer)
-        click.echo(f"{written}: {written.stat().st_size / 1e6:.1f} MB, {len(found.figures)} figures")
-        for path in images:
-            click.echo(str(path))
-        show_next(f"open {command_line([str(written)])} in a browser, or send it: it needs no network")
-    if found.plan is not None and not found.plan.feasible:
-        sys.exit(INFEASIBLE)
+    following = f"open {command_line([str(written)])} in a browser, or send it: it needs no network"
+    show(found, as_json, following, beside={"output": str(written), "images": [str(path) for path in images]})

@@ -155,19 +155,36 @@ def method(fit: Fit) -> str:
     )
 
 
-def law_and_noise(fit: Fit, frame: pd.DataFrame, interval: float) -> tuple[Array, Array, float]:
+def bands(fit: Fit, rows: Any, interval: float, walks: int = 3) -> tuple[Array, Array]:
+    """Return intervals of a measured loss for many rows that are to be drawn, (n,) each, from a few walks.
+
+    Where a row is not walked itself its doubt is the range of all laws that the data is known to allow, from these
+    walks and all earlier ones of the fit: the truth, or somewhat narrower. Not bounded is not a number.
+    """
+    frame = fit.completed(rows)
+    below, above, scatter = law_and_noise(fit, frame, interval, walks)
+    centre = np.log(fit.predict(frame))
+    low, high = np.exp(centre - np.hypot(below, scatter)), np.exp(centre + np.hypot(above, scatter))
+    return np.where(np.isfinite(below), low, np.nan), np.where(np.isfinite(above), high, np.nan)
+
+
+def law_and_noise(
+    fit: Fit, frame: pd.DataFrame, interval: float, walks: int | None = None
+) -> tuple[Array, Array, float]:
     """Return what the interval is made of, in log loss: the law's doubt below and above, (n,), and the noise.
 
     The law's doubt is that about its parameters, from the profile, and that about its form, in quadrature. It is
     infinite where the data does not bound the loss.
     """
-    below, above, form, scatter = doubt_parts(fit, frame, interval)
+    below, above, form, scatter = doubt_parts(fit, frame, interval, walks)
     return np.hypot(below, form), np.hypot(above, form), scatter
 
 
-def doubt_parts(fit: Fit, frame: pd.DataFrame, interval: float) -> tuple[Array, Array, Array, float]:
+def doubt_parts(
+    fit: Fit, frame: pd.DataFrame, interval: float, walks: int | None = None
+) -> tuple[Array, Array, Array, float]:
     """Return half-widths in log loss: parameters below and above, (n,), the law's form, (n,), and the noise."""
-    ends, centre = profile(fit, frame, interval), np.log(fit.predict(frame))
+    ends, centre = profile(fit, frame, interval, walks), np.log(fit.predict(frame))
     form = discrepancy(fit, frame, [interval])[0]
     return centre - ends[:, 0], ends[:, 1] - centre, form, measurement_scatter(fit, interval)
 

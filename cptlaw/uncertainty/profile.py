@@ -71,7 +71,7 @@ def noise(fit: Fit) -> Noise:
     )
 
 
-def profile(fit: Fit, frame: pd.DataFrame, probability: float) -> Array:
+def profile(fit: Fit, frame: pd.DataFrame, probability: float, most: int | None = None) -> Array:
     """Return the range of fitted log losses that the data allows at each row, shape (n, 2).
 
     Parameters
@@ -82,13 +82,18 @@ def profile(fit: Fit, frame: pd.DataFrame, probability: float) -> Array:
         Rows with the law's inputs.
     probability
         Of the confidence interval.
+    most
+        Rows whose profile is walked, 12 where not given; the others take the range of what was met on these and
+        earlier walks.
 
     Returns
     -------
     array
         Lower and upper end; minus or plus infinity where the data does not bound the loss.
     """
-    return walk(fit, frame, probability).ends
+    pool, centre = _Pool.of(fit), np.log(fit.predict(frame))
+    (limits,), chosen = pool.walked(frame, [probability], MOST_WALKS if most is None else most)
+    return pool.ends(frame, centre, limits, chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +169,9 @@ class _Pool:
         found: _Pool = fit._cache["pool"]
         return found
 
-    def walked(self, frame: pd.DataFrame, probabilities: Sequence[float]) -> tuple[Array, NDArray[np.int_]]:
+    def walked(
+        self, frame: pd.DataFrame, probabilities: Sequence[float], most: int = MOST_WALKS
+    ) -> tuple[Array, NDArray[np.int_]]:
         """Walk at some rows, as far as the widest probability asks.
 
         Returns the rise allowed at each row, (probabilities, n), and which rows have a walk of their own.
@@ -177,7 +184,7 @@ class _Pool:
         limits = every.max(axis=0)
         self.keys = [_key(x, i) for i in range(len(frame))]
         places = [column.log for column in vars(x).values() if isinstance(column, Positive)]
-        chosen = _spread_out(np.column_stack(places), MOST_WALKS)
+        chosen = _spread_out(np.column_stack(places), most)
         for i in chosen:
             key = self.keys[i]
             if limits[i] <= self.reached.get(key, 0.0) * (1 + 1e-9):

@@ -1,21 +1,30 @@
-// Draws every figure of the page, stacks panels on narrow screens, and fits drawings to the paper when printed.
+// Draws every figure of the page, stacks panels on narrow screens, and sets drawings two to a row when printed.
 (function () {
   "use strict";
-  var NARROW = 640, PAPER = 690;
+  var NARROW = 640, PAPER = 560; // pixels; on paper a drawing of this width is shrunk to half a page
   var shown = [];
   function arrange(element, width) {
     var meta = element.layout && element.layout.meta;
     if (!meta || !meta.narrow) { return {}; }
-    return Object.assign({}, width < NARROW ? meta.narrow : meta.wide);
+    return Object.assign({}, width < NARROW && !element.printing ? meta.narrow : meta.wide);
   }
   function fit(element, width) {
-    var height = arrange(element, width).height;
-    if (height) { element.style.height = height + "px"; }
-    return Plotly.relayout(element, Object.assign(arrange(element, width), { width: width }));
+    var height = arrange(element, width).height || element.own;
+    element.style.height = height + "px";
+    return Plotly.relayout(element, Object.assign(arrange(element, width), { width: width, height: height }));
+  }
+  function all(width, printing) {
+    document.body.classList.toggle("printing", printing);
+    shown.forEach(function (element) {
+      element.printing = printing;
+      fit(element, width || element.clientWidth);
+    });
   }
   document.querySelectorAll(".drawing").forEach(function (element) {
     var figure = JSON.parse(document.getElementById(element.dataset.figure).textContent);
     var width = element.clientWidth;
+    element.own = Number(element.dataset.height);
+    element.style.height = element.own + "px"; // by script: the page's policy allows no style attributes
     figure.layout.width = width;
     Plotly.newPlot(element, figure.data, figure.layout, { displaylogo: false, displayModeBar: width < NARROW ? false : "hover", modeBarButtonsToRemove: ["lasso2d", "select2d"] })
       .then(function () { return fit(element, width); });
@@ -24,8 +33,8 @@
   var waiting;
   window.addEventListener("resize", function () {
     clearTimeout(waiting);
-    waiting = setTimeout(function () { shown.forEach(function (e) { fit(e, e.clientWidth); }); }, 150);
+    waiting = setTimeout(function () { if (!document.body.classList.contains("printing")) { all(0, false); } }, 150);
   });
-  window.addEventListener("beforeprint", function () { shown.forEach(function (e) { fit(e, PAPER); }); });
-  window.addEventListener("afterprint", function () { shown.forEach(function (e) { fit(e, e.clientWidth); }); });
+  window.addEventListener("beforeprint", function () { all(PAPER, true); });
+  window.addEventListener("afterprint", function () { all(0, false); });
 })();

@@ -7,10 +7,11 @@ import pandas as pd
 
 from cptlaw.fitting import Fit
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank, translucent
-from cptlaw.uncertainty.intervals import MIN_RUNS
+from cptlaw.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.uncertainty.metrics import metrics
 from cptlaw.units import format_percent
 
+WALKS = 6  # rows whose interval is walked; those of the others are theirs or somewhat narrower
 MOST_ROWS = 200  # with error bars; more could not be read
 
 
@@ -36,7 +37,9 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
     rows = (fit.data if held_out is None else held_out).reset_index(drop=True)
     rows = rows.rename(columns={"loss": "measured"})
     bars = fit.n_runs >= MIN_RUNS and unseen and len(rows) <= MOST_ROWS
-    data = fit.forecast(rows, interval if bars else None).drop(columns="findings").rename(columns={"loss": "forecast"})
+    data = fit.forecast(rows, None).drop(columns="findings").rename(columns={"loss": "forecast"})
+    if bars:
+        data["lo"], data["hi"] = bands(fit, rows, interval, WALKS)
     low = float(min(data["forecast"].min(), data["measured"].min()))
     high = float(max(data["forecast"].max(), data["measured"].max()))
     edge = 0.03 * (high - low or 1.0)
@@ -88,7 +91,10 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
         caption += (
             f" {int(inside[known].sum())} of {int(known.sum())} lie within their {format_percent(interval)} intervals."
         )
-    kind = "held-out" if unseen else "fitted"
-    return Figure(
-        f"calibration-{fit.on}", f"Calibration of the {fit.on} forecast on {kind} rows", caption, data, drawing
+    title = (
+        f"{int(inside[known].sum())} of {int(known.sum())} held-out {fit.on} losses lie in their "
+        f"{format_percent(interval)} intervals"
+        if bars
+        else f"{'Held-out' if unseen else 'Fitted'} {fit.on} losses lie {format_percent(scores['mae_rel'], 2)} off"
     )
+    return Figure(f"calibration-{fit.on}", title, caption, data, drawing)

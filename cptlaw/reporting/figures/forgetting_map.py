@@ -159,7 +159,7 @@ def draw_map(
         yaxis={**axis("replay"), "range": replay[[0, -1]].tolist(), "showgrid": False},
         plot_bgcolor="#e9e9ec",
     )
-    return Figure("forgetting-map", "Forgetting over tokens and replay", _caption(mix, plan, said), data, drawing)
+    return Figure("forgetting-map", _title(mix, plan, data), _caption(mix, plan, said), data, drawing)
 
 
 def map_table(mix: Mix, tokens: Array, replay: Array) -> pd.DataFrame:
@@ -264,6 +264,20 @@ def _limits(drawing: Any, mix: Mix, tokens: Array, replay: Array, edges: Mapping
             hovertemplate=f"{format_percent(risk)}: %{{x:.3s}} tokens at %{{y:.0%}} replay<extra></extra>",
         )
     return shown
+
+
+def _title(mix: Mix, plan: MinTokensPlan | None, data: pd.DataFrame) -> str:
+    """Return what the map shows, in one sentence."""
+    if plan is not None and not plan.feasible:
+        return f"No mix keeps all limits: {plan.blocking} blocks"
+    if plan is not None and plan.tokens is not None:
+        share = "" if plan.replay is None else f" at {format_percent(plan.replay)} replay"
+        return f"{format_quantity(plan.tokens)} tokens{share} are the fewest that keep the limits"
+    assert mix.forgetting is not None
+    ends = [float(data["forgetting"].min()), float(data["forgetting"].max())]
+    relative = mix.forgetting.measure == "relative"
+    least, most = (format_percent(end, 2) if relative else f"{end:.2g} nats" for end in ends)
+    return f"The mix moves forgetting between {least} and {most}"
 
 
 def _caption(mix: Mix, plan: MinTokensPlan | None, shown: list[str]) -> str:

@@ -118,7 +118,11 @@ def identifiability(fit: Fit, interval: float = 0.9) -> Figure:
         f"mostly of {', '.join(leading)}, {how}."
     )
     return Figure(
-        f"identifiability-{fit.on}", f"What the data says about the parameters of {fit.on}", caption, data, drawing
+        f"identifiability-{fit.on}",
+        f"The data bounds {len(data) - len(open_ended)} of {len(data)} parameters of the {fit.on} law on both sides",
+        caption,
+        data,
+        drawing,
     )
 
 

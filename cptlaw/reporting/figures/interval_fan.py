@@ -10,11 +10,12 @@ import pandas as pd
 
 from cptlaw.fitting import Fit
 from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, axis, blank, level_text, translucent
-from cptlaw.uncertainty.intervals import MIN_RUNS
+from cptlaw.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.units import format_percent, format_quantity
 
 COVERAGES = (0.5, 0.9)
-PLACES = 5  # along tokens at which the profile is walked; the band is drawn through them
+PLACES = 7  # along tokens through which the band is drawn
+WALKS = 4  # of them at which the profile is walked: both ends, and between
 
 
 def interval_fan(
@@ -54,8 +55,9 @@ def interval_fan(
     colour = COLOURS[0] if fit.role != "source" else COLOURS[1]
     bounded = fit.n_runs >= MIN_RUNS
     for place, coverage in enumerate(sorted(coverages, reverse=True) if bounded else ()):
-        ends = fit.forecast(frame, coverage)
-        data[f"lo_{coverage:g}"], data[f"hi_{coverage:g}"] = ends["lo"], ends["hi"]
+        low_end, high_end = bands(fit, frame, coverage, WALKS)
+        ends = frame.assign(lo=low_end, hi=high_end)
+        data[f"lo_{coverage:g}"], data[f"hi_{coverage:g}"] = low_end, high_end
         known = ends["lo"].notna() & ends["hi"].notna()
         drawing.add_scatter(
             x=[*ends["tokens"][known], *ends["tokens"][known][::-1]],
@@ -90,7 +92,26 @@ def interval_fan(
     drawing.update_layout(
         xaxis=axis("tokens", values=data["tokens"].tolist()), yaxis=axis("loss", f"{fit.on} loss (nats per token)")
     )
-    return Figure(f"interval-fan-{fit.on}", f"Forecast of the {fit.on} loss with its doubt", caption, data, drawing)
+    return Figure(f"interval-fan-{fit.on}", _title(fit, at, data), caption, data, drawing)
+
+
+def _title(fit: Fit, at: Mapping[str, float], data: pd.DataFrame) -> str:
+    """Return the forecast at the tokens that were asked for, else how far it falls."""
+    if "tokens" not in at:
+        first, last = (float(data["loss"].iloc[end]) for end in (0, -1))
+        return f"The {fit.on} loss goes from {first:.3f} to {last:.3f} along tokens"
+    asked, along = np.log(float(at["tokens"])), np.log(data["tokens"].to_numpy(dtype=float))
+    loss, text = float(np.interp(asked, along, data["loss"])), ""
+    known = [name.removeprefix("lo_") for name in data.columns if str(name).startswith("lo_")]
+    if known:
+        coverage = max(known, key=float)
+        low, high = (float(np.interp(asked, along, data[f"{end}_{coverage}"])) for end in ("lo", "hi"))
+        text = (
+            f", {format_percent(float(coverage))} interval {low:.3f} to {high:.3f}"
+            if low == low and high == high
+            else ""
+        )
+    return f"At {format_quantity(float(at['tokens']))} tokens the {fit.on} loss is forecast at {loss:.3f}{text}"
 
 
 def _range(fit: Fit, at: Mapping[str, float], measured: pd.DataFrame | None) -> tuple[float, float]:

@@ -87,12 +87,19 @@ def loss_curves(
     what = ", the learning rate below" if lowest else "; the table tells no learning rates"
     return Figure(
         f"loss-curves-{on}",
-        f"{on.capitalize()} loss along training",
+        _title(on, data, along),
         f"{len(chosen)} of {len(known)} runs along {AXES[along]}, measured {on} losses above{what}."
         f"{' Lines are the fitted law, for the runs that it was fitted on.' if 'fitted' in data else ''}",
         data,
         drawing,
     )
+
+
+def _title(on: str, data: pd.DataFrame, along: str) -> str:
+    """Return how many of the runs that are drawn end below where they began."""
+    ends = data.sort_values(along, kind="stable").groupby("run")["observed"].agg(["first", "last"])
+    fallen = int((ends["last"] < ends["first"]).sum())
+    return f"The {on} loss falls in {fallen} of {len(ends)} runs along training"
 
 
 def _spread(rows: pd.DataFrame, schedules: Mapping[str, Schedule] | None) -> list[str]:

@@ -20,11 +20,12 @@ from cptlaw.reporting.figures.figure import (
     level_text,
     translucent,
 )
-from cptlaw.uncertainty.intervals import MIN_RUNS
+from cptlaw.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.units import format_percent, format_quantity
 
 MOST_LEVELS = 4  # of a facet; more would be too small to read
 MOST_LINES = 6
+WALKS = 2  # within the fitted rows doubt about the law is small beside the noise, and walks elsewhere have met it
 MOST_NARROW = 3  # panels beside each other on a phone
 
 
@@ -48,9 +49,9 @@ def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
     # Runs of several seeds share their inputs, and the fitted loss there.
     inputs = [name for name in rows.columns if name not in ("run", "loss")]
     places = rows[inputs].drop_duplicates().reset_index(drop=True)
-    fitted = fit.forecast(places, interval if bounded else None).drop(columns="findings")
-    if not bounded:
-        fitted = fitted.assign(lo=np.nan, hi=np.nan)
+    fitted = fit.forecast(places, None).drop(columns="findings")
+    low, high = bands(fit, places, interval, WALKS) if bounded else (np.nan, np.nan)
+    fitted = fitted.assign(lo=low, hi=high)
     data = rows.rename(columns={"loss": "observed"}).merge(fitted.rename(columns={"loss": "fitted"}), on=inputs)
     along = "tokens" if "tokens" in inputs else inputs[0]
     down, across = _facet(data, "replay"), _facet(data, "n_params")
@@ -77,7 +78,7 @@ def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
     band = f" The bands hold {format_percent(interval)} of measured losses." if bounded else ""
     return Figure(
         f"observed-fitted-{fit.on}",
-        f"Observed and fitted {fit.on} loss",
+        f"{fit.law.spec} misses the fitted {fit.on} losses by {error}",
         f"Points are measured losses, lines the fitted law {fit.law.spec} along {AXES.get(along, along)}, "
         f"one panel per model size and replay. The fit "
         f"misses by {error} (root mean square).{band}{some}",

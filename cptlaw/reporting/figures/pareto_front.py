@@ -3,14 +3,44 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from cptlaw.fitting import Fit
 from cptlaw.planning import ParetoPlan
 from cptlaw.reporting.figures.figure import INK, QUIET, SCALE_COLOURS, Figure, axis, blank
+from cptlaw.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.units import format_percent, format_quantity
 
+WALKS = 2  # mixes whose interval is walked; those of the others are theirs or somewhat narrower
 MOST_BARS = 16  # compromises whose intervals are drawn; more could not be told apart
+
+
+def with_intervals(plan: ParetoPlan, target: Fit, source: Fit, interval: float) -> ParetoPlan:
+    """Return a front with intervals of both losses from a few walks, for drawing.
+
+    Parameters
+    ----------
+    plan
+        Answer of `cptlaw.plan.pareto` without intervals.
+    target, source
+        The fits that it rests on.
+    interval
+        Coverage.
+    """
+    rows = plan.to_frame().assign(n_params=plan.n_params, ptpp=np.nan if plan.ptpp is None else plan.ptpp)
+    ends: dict[str, list[Any]] = {}
+    for fit, name in ((target, "target_loss"), (source, "source_loss")):
+        if fit.n_runs < MIN_RUNS:
+            continue
+        for end, values in zip(("lo", "hi"), bands(fit, rows[list(fit.law.inputs)], interval, WALKS), strict=True):
+            ends[f"{name}_{end}"] = [None if np.isnan(value) else float(value) for value in values]
+    points = tuple(
+        replace(point, **{name: values[i] for name, values in ends.items()}) for i, point in enumerate(plan.points)
+    )
+    return replace(plan, points=points, interval=interval)
 
 
 def pareto_front(plan: ParetoPlan) -> Figure:
@@ -68,4 +98,13 @@ def pareto_front(plan: ParetoPlan) -> Figure:
         f"({format_quantity(plan.budget)} FLOP), from {ends[0]} to {ends[1]}. Lower is better on both axes."
         f"{' Thin lines are the intervals of each loss.' if bars else ''}"
     )
-    return Figure("pareto-front", "Best compromises between the two losses", caption, data, drawing)
+    first, last = data.iloc[0], data.iloc[-1]
+    apart = [abs(float(last[name] - first[name])) for name in ("target_loss", "source_loss")]
+    shares = [format_percent(end["replay"]) for end in (first, last)]
+    title = (
+        f"Between {shares[0]} and {shares[1]} replay, {apart[0]:.3f} nats of "
+        f"target loss stand against {apart[1]:.3f} of source loss"
+        if len(data) > 1
+        else f"{shares[0]} replay is best for both losses at once"
+    )
+    return Figure("pareto-front", title, caption, data, drawing)

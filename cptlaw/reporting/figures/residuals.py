@@ -70,7 +70,9 @@ def residuals(fit: Fit) -> Figure:
     most = f" The median strays farthest along {worst}, by {format_percent(trends[worst], 2)}." if worst else ""
     return Figure(
         f"residuals-{fit.on}",
-        f"Residuals of the {fit.on} fit by factor",
+        f"The {fit.on} fit strays most along {worst}, by {format_percent(trends[worst], 2)}"
+        if worst
+        else f"Residuals of the {fit.on} fit",
         f"Points are fitted over observed losses, less one; squares their medians. Without a trend in any panel the "
         f"law misses nothing of that factor.{most}",
         data.reset_index(drop=True),

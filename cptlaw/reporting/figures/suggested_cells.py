@@ -87,7 +87,8 @@ def suggested_cells(suggestion: Suggestion, fitted: pd.DataFrame | None = None) 
         f"{len(data)} runs for {format_quantity(suggestion.flops)} FLOP, larger marks for larger gain.{shares} They "
         f"are expected to narrow the interval of the {suggestion.on} loss from {before} to {after} nats per token."
     )
-    return Figure("suggested-cells", "The next experiments", caption, data, drawing)
+    title = f"{len(data)} runs for {format_quantity(suggestion.flops)} FLOP narrow the interval to {after} nats"
+    return Figure("suggested-cells", title, caption, data, drawing)
 
 
 def _marks(data: pd.DataFrame) -> pd.DataFrame:

@@ -1,0 +1,116 @@
+"""Which figures a report has, and what each of them is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import UsageError
+from cptlaw.fitting import Fit
+from cptlaw.laws import Known
+from cptlaw.planning import MinTokensPlan, pareto
+from cptlaw.planning.scenario import Pareto, options_of
+from cptlaw.reporting import figures
+from cptlaw.reporting.figures import Figure
+from cptlaw.reporting.figures.pareto_front import with_intervals
+from cptlaw.runs import Runs
+
+FRONT_POINTS = 15
+Progress = Callable[[str], None]
+
+
+def draw(
+    table: Runs,
+    fits: tuple[Fit, ...],
+    plan: MinTokensPlan | None,
+    here: Mapping[str, Any],
+    limits: Mapping[str, Any],
+    held_out: Mapping[str, pd.DataFrame | None],
+    schedules: Any,
+    interval: float,
+    tell: Progress,
+) -> list[Figure]:
+    """Draw all figures of a report.
+
+    Parameters
+    ----------
+    table, fits, plan
+        The runs, the fits (the target first) and the plan, where there is one.
+    here
+        The mix that matters: inputs of the laws.
+    limits
+        The limits of the plan as they were given.
+    held_out
+        Rows by eval that were held out of the fits.
+    schedules
+        Schedules by run, for the loss curves.
+    interval
+        Coverage of all intervals.
+    tell
+        Called with the name of each part before it is drawn.
+    """
+    drawn: list[Figure] = []
+    target, source = fits[0], fits[1] if len(fits) > 1 else None
+    model = {name: here[name] for name in ("n_params", "ptpp") if name in here}
+    if source is not None and "n_params" in model and "replay" in here:
+        try:
+            tell("forgetting map")
+            drawn.append(figures.forgetting_map(target, source, plan=plan, **model, **_of_setting(limits)))
+        except UsageError:
+            if plan is not None:
+                raise
+            # Without a reference for forgetting there is no map; the plan would have asked for one.
+        tell("Pareto front")
+        budget = 6.0 * float(here["n_params"]) * float(here["tokens"])
+        front = pareto(target, source, **model, budget=budget, points=FRONT_POINTS, interval=None, **_of_front(limits))
+        drawn.append(figures.pareto_front(with_intervals(front, target, source, interval)))
+    for fit in fits:
+        if "tokens" in fit.law.inputs:
+            tell(f"interval fan, {fit.on}")
+            drawn.append(figures.interval_fan(fit, here, _measured(table, fit, here)))
+    # Both fits of a kind stand side by side.
+    kinds: dict[str, Callable[[Fit], Figure]] = {
+        "calibration": lambda fit: figures.calibration(fit, held_out[fit.on], interval),
+        "observed and fitted": lambda fit: figures.observed_fitted(fit, interval),
+        "residuals": figures.residuals,
+        "identifiability": lambda fit: figures.identifiability(fit, interval),
+        "loss curves": lambda fit: figures.loss_curves(table, fit.on, schedules=schedules, fit=fit),
+    }
+    for kind, figure in kinds.items():
+        for fit in fits:
+            tell(f"{kind}, {fit.on}")
+            drawn.append(figure(fit))
+    return drawn
+
+
+def _of_setting(limits: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in limits.items() if name not in ("max_tokens", "interval")}
+
+
+def _of_front(limits: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: limits[name] for name in options_of(Pareto) if name in limits}
+
+
+def _unfitted(table: Runs, fit: Fit) -> pd.DataFrame:
+    rows = table.on(fit.on).frame
+    rows = fit.law.inputs_of(rows, Known(rows=rows))
+    rows = rows[(rows["tokens"] > 0) & ~rows["run"].astype(str).isin(set(fit.data["run"].astype(str)))]
+    return rows.dropna(subset=[name for name in fit.law.inputs if name in rows.columns])
+
+
+def _measured(table: Runs, fit: Fit, here: Mapping[str, Any]) -> pd.DataFrame | None:
+    """Return what was measured at the point, apart from tokens, and not fitted."""
+    if not {*fit.law.inputs, "tokens"} <= set(table.frame.columns):
+        return None
+    rows = _unfitted(table, fit)
+    for name, value in here.items():
+        if name != "tokens" and name in rows.columns:
+            rows = rows[np.isclose(rows[name].astype(float), float(value), rtol=1e-6, atol=0)]
+    # What the fit's own filter leaves out, such as warm-up, is no test of it: keep the fitted range of tokens.
+    own = fit.data["tokens"].astype(float)
+    if "n_params" in fit.data.columns and "n_params" in here:
+        own = own / fit.data["n_params"].astype(float) * float(here["n_params"])
+    return rows[rows["tokens"] >= 0.99 * float(own.min())]

@@ -1,0 +1,128 @@
+"""The words of a report: the question, the answer, and how likely each limit holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.fitting import Fit
+from cptlaw.planning import MinTokensPlan
+from cptlaw.result import Line
+from cptlaw.uncertainty.intervals import MIN_RUNS
+from cptlaw.units import format_percent, format_quantity, parse_quantity
+
+LIMITS = ("max_forgetting", "max_target_loss", "max_source_loss")
+# Within the ends of a 90 % interval, so that its walk answers this too.
+PROBABILITIES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+CHANCES = ((0.95, "almost surely"), (0.8, "probably"), (0.65, "more likely than not"), (0.35, "a coin toss"),
+           (0.05, "probably not"), (0.0, "hardly"))  # fmt: skip
+
+
+def _model_text(here: Mapping[str, Any]) -> str:
+    text = f"a model of {format_quantity(float(here['n_params']), 4)} parameters" if "n_params" in here else "the model"
+    return text + (f" pre-trained on {float(here['ptpp']):g} tokens per parameter" if "ptpp" in here else "")
+
+
+def question(plan: MinTokensPlan | None, here: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
+    """Return what was asked, as a question."""
+    if plan is None:
+        return f"What losses will {_model_text(here)} reach {_mix_text(here)}?"
+    kept = " and ".join(f"{name.replace('_', '-')} {limits[name]}" for name in LIMITS if name in limits)
+    sure = "" if plan.risk is None else f", each with {format_percent(plan.risk)} probability"
+    return f"What are the fewest tokens, and the replay, with which {_model_text(here)} keeps {kept}{sure}?"
+
+
+def _mix_text(here: Mapping[str, Any]) -> str:
+    text = f"after {format_quantity(float(here['tokens']), 4)} adaptation tokens" if "tokens" in here else "here"
+    return text + (f" with {format_percent(float(here['replay']))} replay" if "replay" in here else "")
+
+
+def answer(plan: MinTokensPlan | None, forecasts: pd.DataFrame) -> str:
+    """Return the answer in one sentence."""
+    if plan is not None and not plan.feasible:
+        values = plan.feasible_from or {}
+        relative = plan.forgetting_measure == "relative"
+        granted = " and ".join(
+            f"{name} {format_percent(value) if name == 'max-forgetting' and relative else format_quantity(value, 4)}"
+            for name, value in values.items()
+        )
+        return f"No mix keeps all limits: {plan.blocking} blocks." + (
+            f" One exists beyond {granted}." if granted else ""
+        )
+    losses = []
+    for row in forecasts.to_dict("records"):
+        ends = "" if pd.isna(row["lo"]) else f" ({row['lo']:.4f} to {row['hi']:.4f})"
+        losses.append(f"{row['on']} loss {row['loss']:.4f}{ends}")
+    text = " and ".join(losses)
+    if plan is None:
+        return f"{text[:1].upper()}{text[1:]} nats per token."
+    mix = f"{format_quantity(float(plan.tokens or 0), 4)} tokens"
+    mix += "" if plan.replay is None else f" with {format_percent(plan.replay)} replay"
+    forgotten = ""
+    if plan.forgetting is not None:
+        relative = plan.forgetting_measure == "relative"
+        forgotten = f", forgetting {format_percent(plan.forgetting) if relative else f'{plan.forgetting:.4g} nats'}"
+    expected = f"expect {text} nats per token{forgotten}"
+    if plan.risk is None:
+        # The optimum lies where a limit binds, so that the measured loss keeps it about every other time.
+        return f"At {mix} the forecasts just meet the limits: {expected}."
+    return f"Train on {mix}: {expected}."
+
+
+def chances(
+    plan: MinTokensPlan | None, fits: Mapping[str, Fit], here: Mapping[str, Any], limits: Mapping[str, Any]
+) -> tuple[Line, ...]:
+    """Return, for each limit of a plan, how likely the measured loss will keep it.
+
+    Parameters
+    ----------
+    plan
+        The plan; nothing is said without one.
+    fits
+        The fits by role.
+    here
+        The plan's mix: inputs of the laws.
+    limits
+        The limits as they were given.
+    """
+    if plan is None or not plan.feasible:
+        return ()
+    found = []
+    for name in (name for name in LIMITS if name in limits):
+        fit = fits.get("target" if name == "max_target_loss" else "source")
+        most = parse_quantity(limits[name], name)
+        if name == "max_forgetting":
+            if plan.base_source_loss is None:
+                continue
+            base = plan.base_source_loss
+            most = base * (1 + most) if plan.forgetting_measure == "relative" else base + most
+        if fit is not None and fit.n_runs >= MIN_RUNS:
+            chance = probability_below(fit, here, most)
+            found.append((f"keeps {name.replace('_', '-')} {limits[name]}", chance_text(chance)))
+    return tuple(found)
+
+
+def probability_below(fit: Fit, here: Mapping[str, Any], loss: float) -> float:
+    """Return the probability that a loss measured at a point is at most `loss`; within 0.05 to 0.95."""
+    quantiles = fit.log_quantiles(pd.DataFrame([dict(here)]), PROBABILITIES)[0]
+    low, high = PROBABILITIES[0], PROBABILITIES[-1]
+    return float(np.interp(math.log(loss), np.maximum.accumulate(quantiles), PROBABILITIES, low, high))
+
+
+def chance_text(probability: float) -> str:
+    """Return a probability in words and as a number.
+
+    Examples
+    --------
+    >>> chance_text(0.5), chance_text(0.95)
+    ('a coin toss (50%)', 'almost surely (95% or more)')
+    """
+    word = next(word for least, word in CHANCES if probability >= least - 1e-9)
+    if probability <= PROBABILITIES[0] + 1e-9:
+        return f"hardly ({format_percent(PROBABILITIES[0])} or less)"
+    more = " or more" if probability >= PROBABILITIES[-1] - 1e-9 else ""
+    return f"{word} ({format_percent(probability, 2)}{more})"
