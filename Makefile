@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 #   make test-training TORCH='torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu'
 TORCH ?= torch==2.13.0
 
-.PHONY: app demo demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract studies bench wheel clean
+.PHONY: app demo demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract guard fuzz oldest studies bench wheel clean
 
 demo: $(VENV)/.report  ## the main job on the real example runs, from a table to a plan; leaves report.html
 	$(RUN) examples/demo.py
@@ -78,6 +78,13 @@ bench: $(VENV)/.dev  ## timings; the peers are described in docs/benchmarks.md
 	$(RUN) -m benchmarks.bootstrap
 	$(RUN) -m benchmarks.app_moves
 	$(RUN) -m benchmarks.curve_fits
+	$(RUN) -m benchmarks.growth
+
+guard: $(VENV)/.dev  ## fails where the point fit costs twice what it did, beside a fixed reference in the same process
+	$(RUN) -m benchmarks.growth --guard
+
+fuzz: $(VENV)/.dev $(VENV)/.training  ## hostile input for every door, by the thousand
+	$(RUN) tests/fuzz.py --n 20000 --seed 0
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -43,6 +43,13 @@ def test_curve_fits(tmp_path: Path) -> None:
         assert "| multi-power, 25M |" in run("benchmarks.curve_fits", "--quick", "--data", str(PUBLIC))
 
 
+def test_growth() -> None:
+    printed = run("benchmarks.growth", "--quick")
+    assert [line.split(" | ")[0].strip("| ") for line in printed.splitlines()[2:]] == [
+        "rows", "runs", "curves", "cells", "jobs",
+    ]  # fmt: skip
+
+
 COLUMNS = ["curves", "seen", "others", "n", "ours", "last", "line", "held", "half-width"]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from cptlaw.errors import DataError
+from cptlaw.errors import DataError, shown
 from cptlaw.training.fields import Fields, count, flag, fraction, many, text
 
 Document = tuple[str, str]
@@ -100,7 +100,13 @@ def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Any]]:
         full = folder / pattern
         names = sorted(glob.glob(str(full), recursive=True)) if glob.has_magic(pattern) else [str(full)]
         for name in names:
-            if not Path(name).is_dir():
+            try:
+                is_folder = Path(name).is_dir()
+            except (OSError, ValueError) as error:  # a name that no file can have
+                raise DataError(
+                    f"{shown(name)}: cannot be read ({getattr(error, 'strerror', None) or error})."
+                ) from None
+            if not is_folder:
                 yield str(Path(name).absolute()), _Opened(name)
         return
     try:
