@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import progress, table
+from benchmarks.learn_curves import curves
 from benchmarks.learn_discrepancy import START, STEPS, STEPS_WITHOUT, Points, half_widths, learn, rounded, scale_of
 from benchmarks.learn_priors import PUBLISHED, SOURCES, parameters, statistics
 from benchmarks.learn_rollouts import Roll, rolls
@@ -91,7 +92,7 @@ def main() -> None:
         for one in series:
             progress(f"priors: {one.study}, {one.name}")
             values.setdefault(one.study, []).extend(parameters(one))
-        document["priors"] = statistics(values)
+        document["priors"] = statistics(values) | curves(options.data)
         document["blind"] = blind(series)
     if options.only != "priors":
         every: list[Roll] = []

@@ -45,6 +45,7 @@ TOLD_BY = {
     "shared_w": ("lr_pretrain",),
     "shared_b": ("ptpp",),
 }
+ALONE = 0.3  # spread that is assumed of a single value
 LEAST_ERROR = 0.05  # standard error of a study's mean on the log scale: its forms and evals are no random sample
 MEANINGS = {
     "size_exponent": "exponent of parameters",
@@ -160,12 +161,17 @@ def statistics(values: dict[str, Iterable[dict[str, float]]]) -> dict[str, Any]:
             told = np.array([value for value in natural if scale == "value" or value > 1e-9])
             if not len(told):
                 continue
-            told = told if scale == "value" else np.log(told)
-            spread = float(np.std(told, ddof=1)) if len(told) > 1 else 0.3
-            error = max(spread / len(told) ** 0.5, LEAST_ERROR)
-            one = {"mean": float(np.median(told)), "error": error, "spread": spread}
-            studies[name] = {key: round(value, 4) for key, value in one.items()} | {"count": len(told)}
+            studies[name] = summary(told if scale == "value" else np.log(told))
         if studies or kind in USUAL:
             usual = USUAL.get(kind, (0.3, 0.5) if "exponent" in kind else (1.0, 0.7))
             found[name_of_kind] = {"meaning": meaning, "scale": scale, "usual": list(usual), "studies": studies}
     return found
+
+
+def summary(told: Any) -> dict[str, float]:
+    """Return what a study says of one kind: mean, standard error, spread and count, on the scale of `told`."""
+    values = np.asarray(told, dtype=float)
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else ALONE
+    error = max(spread / len(values) ** 0.5, LEAST_ERROR)
+    one = {"mean": float(np.median(values)), "error": error, "spread": spread}
+    return {key: round(value, 4) for key, value in one.items()} | {"count": len(values)}

@@ -239,5 +239,7 @@ def test_every_learned_prior_is_usable(kind):
 
 def test_few_studies_say_less_than_many():
     one = {"mean": -1.2, "error": 0.05}
-    assert pooled([one], 0.5)[1] > pooled([one, one], 0.5)[1] > pooled([one] * 8, 0.5)[1]
-    assert pooled([{"mean": -1.2, "error": 0.05}, {"mean": -0.2, "error": 0.05}] * 3, 0.1)[1] > 0.4
+    (first, few), (_, two), (last, many) = (pooled([one] * count, 0.5, -0.7) for count in (1, 2, 8))
+    assert few > two > many
+    assert -0.7 > first > last > -1.2
+    assert pooled([{"mean": -1.2, "error": 0.05}, {"mean": -0.2, "error": 0.05}] * 3, 0.1, -0.7)[1] > 0.4

@@ -64,20 +64,21 @@ def learned_prior(kind: str, without: str | None = None) -> Prior:
     studies = {name: one for name, one in known[kind]["studies"].items() if name != without}
     if not studies:  # the only study is left out: what it said is not used, and the range of the parameter stays
         return Prior(known[kind]["usual"][0], known[kind]["usual"][1], known[kind]["scale"])
-    mean, sd = pooled(list(studies.values()), known[kind]["usual"][1])
-    scale = known[kind]["scale"]
+    (middle, spread), scale = known[kind]["usual"], known[kind]["scale"]
+    mean, sd = pooled(list(studies.values()), spread, middle if scale == "value" else math.log(middle))
     return Prior(mean if scale == "value" else math.exp(mean), sd, scale)
 
 
-def pooled(studies: list[dict[str, Any]], usual: float) -> tuple[float, float]:
+def pooled(studies: list[dict[str, Any]], usual: float, middle: float) -> tuple[float, float]:
     """Return the mean over studies and the standard deviation of a new study, on the scale of the statistics.
 
     Parameters
     ----------
     studies
         ``mean`` and ``error`` (its standard error) of each.
-    usual
-        Spread between studies that is assumed before any is seen: two that agree may do so by chance.
+    usual, middle
+        Spread between studies and their mean as assumed before any is seen, the mean as sure as one study: two that
+        agree may do so by chance.
     """
     means = np.array([one["mean"] for one in studies])
     square = np.array([one["error"] for one in studies]) ** 2 + 1e-6
@@ -89,8 +90,8 @@ def pooled(studies: list[dict[str, Any]], usual: float) -> tuple[float, float]:
         excess = float(weight @ (means - centre) ** 2) - (count - 1)
         between = max(excess / float(weight.sum() - (weight @ weight) / weight.sum()), 0.0)
     between = ((count - 1) * between + USUAL_COUNT * usual**2) / (count - 1 + USUAL_COUNT)
-    weight = 1.0 / (square + between)
-    centre = float(weight @ means / weight.sum())
+    weight = 1.0 / np.append(square + between, between + usual**2)
+    centre = float(weight @ np.append(means, middle) / weight.sum())
     return centre, max(math.sqrt(between + 1.0 / float(weight.sum())), LEAST_SD)
 
 
