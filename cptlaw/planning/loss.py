@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -44,11 +44,14 @@ class Loss:
         ``"target"`` or ``"source"``: as what the plan uses it.
     known
         Inputs that the scenario fixes, raw, such as n_params and ptpp.
+    surfaces
+        Evaluations on grids, kept for searches: `cptlaw.planning.mixes.surface`.
     """
 
     fit: Any
     role: LossRole
     known: Mapping[str, float]
+    surfaces: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def build(cls, fit: Any, role: LossRole, known: Mapping[str, float]) -> Loss:
@@ -73,9 +76,9 @@ class Loss:
                 f"loss; are --target and --source exchanged?"
             )
         loss = cls(fit if fit.role == role else replace(fit, role=role), role, known)
-        if any(one.on_base_models or one.needs_schedules for one in loss.laws):
+        if not loss.laws:
             raise UsageError(
-                f"{role}: law {loss.spec} reads {', '.join(loss.inputs)}; a plan of a mix needs a law of tokens, "
+                f"{role}: law {fit.law.spec} reads {', '.join(fit.law.inputs)}; a plan of a mix needs a law of tokens, "
                 f"replay or both, such as ptpp-floor or dcpt-l3."
             )
         missing = [name for name in loss.inputs if name not in (*known, "tokens", "replay") and not loss.optional(name)]
@@ -87,8 +90,8 @@ class Loss:
 
     @cached_property
     def laws(self) -> tuple[Law, ...]:
-        """The fitted law, or those that are averaged."""
-        return laws_of(self.fit)
+        """The fitted law, or those that are averaged, as far as a mix is all that they need."""
+        return tuple(one for one in laws_of(self.fit) if not (one.needs_schedules or one.on_base_models))
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -98,7 +101,7 @@ class Loss:
     @property
     def spec(self) -> str:
         """The law with its options, as ``--law`` takes it."""
-        return self.laws[0].spec if len(self.laws) == 1 else "auto"
+        return str(self.fit.law.spec)
 
     @property
     def n_params(self) -> float:
@@ -115,8 +118,11 @@ class Loss:
 
     @cached_property
     def falls_with_tokens(self) -> bool:
-        """Whether more tokens never make it worse, so that the fewest that keep a limit are a simple root."""
-        return all("tokens" in one.decreasing for one in self.laws)
+        """Whether more tokens never make it worse, so that the fewest that keep a limit are a simple root.
+
+        Of an average nobody knows: its weights differ from point to point.
+        """
+        return len(self.laws) == 1 and "tokens" in self.laws[0].decreasing
 
     @cached_property
     def fitted_tokens(self) -> tuple[float, float]:
@@ -175,7 +181,7 @@ class Loss:
 
         There is for a single law that falls with tokens; it saves the search for the tokens that keep a limit.
         """
-        if len(self.laws) > 1 or not self.falls_with_tokens or not self.reads("tokens"):
+        if not self.falls_with_tokens or not self.reads("tokens"):
             return None
         return self.laws[0].token_curve(self.fit.params, self.frame(replay, self.laws[0].units["tokens"]), self.role)
 

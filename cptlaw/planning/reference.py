@@ -267,9 +267,8 @@ def _by_shifted_law(source: Loss) -> Reference:
 
 def fit_base_law(source_fit: Any) -> Fit:
     """Fit the law of base models on the base losses that came with a source fit, once."""
-    if not isinstance(source_fit, Fit):  # an average keeps nothing of its own
-        source_fit = source_fit.members[0].fit
-    if "base-law" not in source_fit._cache:
+    kept = getattr(source_fit, "_cache", {})
+    if "base-law" not in kept:
         base = _base_models(source_fit).groupby(["n_params", "ptpp"], as_index=False)["loss"].mean()
         if len(base) < LEAST_BASE_MODELS:
             raise UsageError(
@@ -279,16 +278,17 @@ def fit_base_law(source_fit: Any) -> Fit:
             )
         chosen = law("ptpp-base")
         rows = base.reset_index(drop=True).assign(run=[f"base-{i}" for i in range(len(base))])
+        seed = getattr(getattr(source_fit, "options", None), "seed", 0)
         try:
-            source_fit._cache["base-law"] = fit_rows(
+            kept["base-law"] = fit_rows(
                 Training(chosen, rows, source_fit.role, source_fit.on),
-                Options(chosen.delta, seed=source_fit.options.seed),
+                Options(chosen.delta, seed=seed),
                 base=source_fit.base,
                 provenance=source_fit.provenance,
             )
         except FitError as error:
             raise UsageError(f"reference='base-law': {error} {INSTEAD}") from None
-    fitted: Fit = source_fit._cache["base-law"]
+    fitted: Fit = kept["base-law"]
     return fitted
 
 

@@ -228,7 +228,7 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
 
 def at_size(loss: Loss, n_params: float) -> Loss:
     """Return the loss at another model size."""
-    return replace(loss, known={**loss.known, "n_params": n_params})
+    return replace(loss, known={**loss.known, "n_params": n_params}, surfaces={})
 
 
 def _closed_form(loss: Loss, share: float, flops: float) -> ComputeOptimal | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.mixes.expected import expected_at, fixed_fields, infeasible_fields
@@ -29,10 +30,16 @@ def lowest_target_loss(mix: Mix, tokens: Callable[[Array], Array]) -> tuple[dict
     solution = solve(BestReplay.of(mix, tokens=tokens), mix.risk)
     question, optimum = solution.question, solution.optimum
     fields, found = fixed_fields(mix), [*mix.findings, *solution.findings]
+    if not optimum.kept and not question.limits:
+        raise UsageError(
+            f"law {mix.target.spec} has no finite target loss at any replay of this model. Check n_params, ptpp and "
+            f"tokens, and the findings of the fit."
+        )
     if not optimum.kept:
         why = infeasible_fields(certificate(question, optimum.place))
         # Without limits any target loss may be bought, so that is what the target side could reach.
-        why["best_reachable"] |= {"target_loss": replace(question, limits=()).optimum().value}
+        free = replace(question, limits=()).optimum()
+        why["best_reachable"] |= {"target_loss": free.value if free.kept else None}
         return fields | why, found
     at = question.mix_at(optimum.place[None])[0]
     values, noticed = expected_at(mix, float(at[0]), float(tokens(at)[0]))

@@ -125,8 +125,8 @@ def infeasible_fields(found: Certificate) -> dict[str, Any]:
         "feasible": False,
         "blocking": " and ".join(found.blocking),
         "best_reachable": {"target_loss": None, "forgetting": None}
-        | {quantities[name]: value for name, value in found.lowest.items()},
-        "feasible_from": found.feasible_from,
+        | {quantities[name]: value if np.isfinite(value) else None for name, value in found.lowest.items()},
+        "feasible_from": {name: value for name, value in found.feasible_from.items() if np.isfinite(value)},
     }
 
 

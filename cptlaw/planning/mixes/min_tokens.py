@@ -14,8 +14,9 @@ import numpy as np
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.planning.mixes.expected import at_edge, best_of, expected_at, fixed_fields, infeasible_fields
+from cptlaw.planning.mixes.fewest import FewestTokens
 from cptlaw.planning.mixes.mix import Mix, build_mixes
-from cptlaw.planning.mixes.question import OUT_OF_REACH, ROUNDING, FewestTokens
+from cptlaw.planning.mixes.question import OUT_OF_REACH, ROUNDING
 from cptlaw.planning.mixes.saving import Saving, saving
 from cptlaw.planning.result import MixPlan, quantity_text
 from cptlaw.planning.scenario import MinTokens, documented, read_scenario

@@ -15,9 +15,9 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import MinTokensPlan
+from cptlaw.planning.mixes.fewest import FewestTokens
 from cptlaw.planning.mixes.min_tokens import question_of
 from cptlaw.planning.mixes.mix import Mix, build_mixes
-from cptlaw.planning.mixes.question import FewestTokens
 from cptlaw.planning.scenario import MinTokens, read_scenario
 from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, Figure, axis, blank
 from cptlaw.units import format_percent, format_quantity
