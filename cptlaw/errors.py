@@ -45,6 +45,27 @@ class FitError(CptlawError):
     """A law cannot be fitted to the rows that were given."""
 
 
+def refuse_others(given: Iterable[str], known: Iterable[str], verb: str) -> None:
+    """Refuse options that a verb does not have.
+
+    Parameters
+    ----------
+    given, known
+        Names that were given, and those that there are.
+    verb
+        The verb, for the message.
+
+    Raises
+    ------
+    UsageError
+        If there is another one.
+    """
+    names = list(known)
+    for name in given:
+        if name not in names:
+            raise UsageError(f"{verb} has no option {name!r}.{did_you_mean(name, names)} It has {', '.join(names)}.")
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the nearest known names, or an empty string.
 

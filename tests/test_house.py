@@ -17,22 +17,17 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 LONG_FILES = {
     "cptlaw/auto/auto_fit.py",
     "cptlaw/uncertainty/profile.py",
-    "cptlaw/laws/base.py",
     "cptlaw/planning/next_runs/suggest.py",
     "cptlaw/reporting/app/callbacks.py",
-    "cptlaw/reporting/make_report.py",
     "cptlaw/runs/where.py",
     "cptlaw/simulate.py",
     "cptlaw/training/recipe.py",
 }
 WIDE_FUNCTIONS = {
-    "cptlaw.checking.check_runs.check",
     "cptlaw.cli.sweep.sweep",
-    "cptlaw.fitting.fit_law.fit",
     "cptlaw.importing.import_logs.import_logs",
     "cptlaw.planning.next_runs.suggest.suggest",
     "cptlaw.reporting.make_report.report",
-    "cptlaw.uncertainty.compare_laws.compare",
 }
 
 

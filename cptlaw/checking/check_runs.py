@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pandas as pd
 
 from cptlaw.checking.design import check_rows
 from cptlaw.checking.extrapolation import extrapolation
+from cptlaw.errors import refuse_others
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws import Law, law
 from cptlaw.result import Line, Result, Table
@@ -19,7 +20,7 @@ from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
 from cptlaw.solving import identifiability as identify
 from cptlaw.solving.problem import Problem
-from cptlaw.solving.restraint import Restraint
+from cptlaw.solving.restraint import GivenRestraint, Restraint
 from cptlaw.solving.training_rows import training_rows
 from cptlaw.units import input_text
 
@@ -97,28 +98,28 @@ def check(
     on: str,
     where: str | None = None,
     *,
-    fix: Mapping[str, Any] | Iterable[str] | None = None,
-    tie: Iterable[Any] | None = None,
-    bound: Mapping[str, Any] | Iterable[str] | None = None,
-    prior: Mapping[str, Any] | Iterable[str] | None = None,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
     at: Any = None,
+    **restraint: Unpack[GivenRestraint],
 ) -> Check:
     """Check runs against a law without fitting it.
 
     Parameters
     ----------
-    law_name, runs, on, where, fix, tie, bound, prior, schedules
+    law_name, runs, on, where, schedules
         As in `cptlaw.fit`.
     at
         The forecasts that matter: rows, or one point as text, such as ``"n_params=8.1B,ptpp=279"``. How far they lie
         outside the runs is then said.
+    **restraint
+        fix, tie, bound, prior as in `cptlaw.fit`.
 
     Raises
     ------
     DataError, UsageError, FitError
         If rows, names or options are unusable.
     """
+    refuse_others(restraint, GivenRestraint.__annotations__, "check")
     chosen = law(law_name)
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     training = training_rows(chosen, table, on, where, schedules)
@@ -127,7 +128,7 @@ def check(
         chosen,
         chosen.bind(frame, training.role),
         frame["loss"].to_numpy(dtype=float),
-        Restraint.build(chosen, fix, tie, bound, prior),
+        Restraint.build(chosen, **restraint),
     )
     inputs = frame[[name for name in chosen.inputs if name in frame.columns]].astype(float)
     asked = pd.DataFrame() if at is None else as_points(at)

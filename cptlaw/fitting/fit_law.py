@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from cptlaw.errors import CptlawError, UsageError
+from cptlaw.errors import CptlawError, UsageError, refuse_others
 from cptlaw.fitting.choose_restraint import choose
 from cptlaw.fitting.fit_rows import fit_rows
-from cptlaw.fitting.options import Options
-from cptlaw.laws import law
+from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.options import HowToFit, Options
+from cptlaw.laws import Law, law
 from cptlaw.runs import Runs, read_runs
-from cptlaw.schedules import Schedule
 from cptlaw.solving.restraint import Restraint
 from cptlaw.solving.training_rows import Training, training_rows
 
@@ -23,16 +22,7 @@ def fit(
     runs: Any = None,
     on: str | None = None,
     where: str | None = None,
-    *,
-    delta: float | None = None,
-    starts: int | None = None,
-    seed: int = 0,
-    fix: Mapping[str, Any] | Iterable[str] | None = None,
-    tie: Iterable[Any] | None = None,
-    bound: Mapping[str, Any] | Iterable[str] | None = None,
-    prior: Mapping[str, Any] | Iterable[str] | None = None,
-    restraint: str = "none",
-    schedules: Mapping[str, Schedule] | str | Path | None = None,
+    **how: Unpack[HowToFit],
 ) -> Any:
     """Fit a law to the losses of one eval; without a law, all that the columns allow, and average them.
 
@@ -53,21 +43,25 @@ def fit(
         The eval whose loss is fitted: its name, or ``source`` or ``target``.
     where
         Filter of rows, such as ``"ptpp <= 31 and replay > 0"``.
-    delta
-        Huber threshold on log residuals; the law's published value where absent.
-    starts
-        Number of starting points of the global search; the law's own number, mostly 64, where absent.
-    seed
-        Seed of the starting points. The same seed gives the same bits on one machine.
-    fix, tie, bound, prior
-        Restraint by parameter name: ``{"alpha": 0.34}``, ``[("alpha", "beta")]``, ``{"lambda": (0, 0.9)}``,
-        ``{"E": (1.8, 0.1)}`` (mean, standard deviation); or the command line's texts.
-    restraint
-        ``"auto"`` adds tied exponents, weak priors or a pinned asymptote where rollouts within the fitted rows favour
-        them, and widens intervals by what the rollouts missed; what `fix`, `tie`, `bound` and `prior` say stays.
-    schedules
-        For laws of loss curves: learning-rate schedules by run, or a schedules file. Runs that are not in it take
-        theirs from the column ``lr``.
+    **how
+        As follows; all may be left out.
+
+        delta
+            Huber threshold on log residuals; the law's published value where absent.
+        starts
+            Number of starting points of the global search; the law's own number, mostly 64, where absent.
+        seed
+            Seed of the starting points, 0 where absent. The same seed gives the same bits on one machine.
+        fix, tie, bound, prior
+            Restraint by parameter name: ``{"alpha": 0.34}``, ``[("alpha", "beta")]``, ``{"lambda": (0, 0.9)}``,
+            ``{"E": (1.8, 0.1)}`` (mean, standard deviation); or the command line's texts.
+        restraint
+            ``"auto"`` adds tied exponents, weak priors or a pinned asymptote where rollouts within the fitted rows
+            favour them, and widens intervals by what the rollouts missed; what `fix`, `tie`, `bound` and `prior` say
+            stays. ``"none"`` where absent.
+        schedules
+            For laws of loss curves: learning-rate schedules by run, or a schedules file. Runs that are not in it take
+            theirs from the column ``lr``.
 
     Returns
     -------
@@ -80,29 +74,34 @@ def fit(
     FitError
         If the rows cannot determine the law: too few points, or an input with a single level.
     """
-    if restraint not in ("auto", "none"):
-        raise UsageError(f"restraint={restraint!r}: expected auto or none.")
+    refuse_others(how, HowToFit.__annotations__, "fit")
     if runs is None:
         law_name, runs = "auto", law_name
     if on is None:
         raise UsageError('fit needs to know whose loss is meant: on="target", on="source" or the name of an eval.')
+    if how.get("restraint", "none") not in ("auto", "none"):
+        raise UsageError(f"restraint={how['restraint']!r}: expected auto or none.")
+    table = runs if isinstance(runs, Runs) else read_runs(runs)
     if isinstance(law_name, str) and law_name == "auto":
         from cptlaw.auto import fit_auto
 
-        named = {"delta": delta, "starts": starts, "fix": fix, "tie": tie, "bound": bound, "prior": prior}
-        for name, value in named.items():
-            if value:
+        for name in ("delta", "starts", "fix", "tie", "bound", "prior"):
+            if how.get(name):
                 raise UsageError(f"{name} (--{name}) is about one law; law auto fits several. Name a law (--law).")
-        table = runs if isinstance(runs, Runs) else read_runs(runs)
-        return fit_auto(table, on, where, seed=seed, schedules=schedules)
-    chosen = law(law_name)
-    table = runs if isinstance(runs, Runs) else read_runs(runs)
-    training, shift = with_source(training_rows(chosen, table, on, where, schedules), table, where, seed)
+        return fit_auto(table, on, where, seed=how.get("seed", 0), schedules=how.get("schedules"))
+    return _fit_one(law(law_name), table, on, where, how)
+
+
+def _fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit) -> Fit:
+    seed = how.get("seed", 0)
+    training = training_rows(chosen, table, on, where, how.get("schedules"))
+    training, shift = with_source(training, table, where, seed)
     chosen = training.law
-    given = Restraint.build(chosen, fix, tie, bound, prior)
-    options = Options.build(chosen, delta, starts, seed, given.joined(chosen, training.role, shift))
+    given = Restraint.build(chosen, how.get("fix"), how.get("tie"), how.get("bound"), how.get("prior"))
+    restraint = given.joined(chosen, training.role, shift)
+    options = Options.build(chosen, how.get("delta"), how.get("starts"), seed, restraint)
     training = training.chosen()
-    if restraint == "auto":
+    if how.get("restraint") == "auto":
         options, finding = choose(training, options)
         training = replace(training, findings=(*training.findings, finding))
     return fit_rows(

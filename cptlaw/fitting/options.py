@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypedDict
 
 from cptlaw.errors import UsageError
 from cptlaw.laws import Law
-from cptlaw.solving.restraint import Restraint
+from cptlaw.schedules import Schedule
+from cptlaw.solving.restraint import GivenRestraint, Restraint
 from cptlaw.units import parse_quantity
+
+
+class HowToSearch(TypedDict, total=False):
+    """How laws are searched for, wherever they are fitted."""
+
+    delta: float | None
+    starts: int | None
+    seed: int
+    schedules: Mapping[str, Schedule] | str | Path | None
+
+
+class HowToFit(HowToSearch, GivenRestraint, total=False):
+    """How `cptlaw.fit` fits, beside the law and the rows."""
+
+    restraint: str
+
 
 DEFAULT_STARTS = Law.starts
 

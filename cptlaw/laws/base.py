@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, Self
 
@@ -17,49 +16,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
-from cptlaw.laws.calculus import Array, Jet, Positive
-from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape
+from cptlaw.laws.calculus import Array, Jet
+from cptlaw.laws.inputs import LETTERS, Inputs, Known, RatioOf, Role
+from cptlaw.laws.inverse import TokenCurve, curve_of
+from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, option_text
 from cptlaw.laws.registry import LAWS
-from cptlaw.laws.token_curve import TokenCurve, curve_of
 from cptlaw.runs.points import as_points
-from cptlaw.schedules import Schedule
 
 __all__ = ["EXPONENT", "LETTERS", "Amplitude", "Known", "Law", "Option", "RatioOf", "Role", "Shape", "Status"]
 
-Role = Literal["source", "target", "other"]
-RatioOf = Literal["source", "own", "target"]
 Status = Literal["published", "secondary source", "reconstructed"]
 
-# Paper letters of the inputs, as terms see them.
-LETTERS = {"n_params": "N", "tokens": "D", "replay": "r", "ptpp": "P", "s1": "S1", "s2": "S2"}
-LETTERS |= {"s1_pretrain": "S1pt", "s1_cpt": "S1cpt", "s2_pretrain": "S2pt", "s2_cpt": "S2cpt"}
 
-
-@dataclass(frozen=True)
-class Known:
-    """What is known beside the rows at hand, for a law that computes columns or chooses rows.
-
-    Parameters
-    ----------
-    rows
-        In a fit: all rows of the eval, base models included.
-    fitted
-        In a forecast: the rows that the law was fitted on, with its inputs.
-    schedules
-        Learning-rate schedules by run; ``None`` where they are read later on.
-    test
-        The rows to forecast, in a comparison.
-    """
-
-    rows: pd.DataFrame | None = None
-    fitted: pd.DataFrame | None = None
-    schedules: Mapping[str, Schedule] | None = None
-    test: pd.DataFrame | None = None
-
-
-class Law:
+class Law(Inputs):
     """Base of all laws. A subclass is one equation; see ``CONTRIBUTING.md`` for how to add one.
 
     A subclass with a ``name`` registers itself: from then on its name and its options say which law is meant, on the
@@ -77,16 +48,12 @@ class Law:
 
     Attributes
     ----------
-    name
-        The name on the command line.
-    equation
-        The formula in plain text.
-    source
-        Paper, equation number and arXiv id.
+    name, equation, source
+        The name on the command line; the formula in plain text; paper, equation number and arXiv id.
     status
         ``"published"``, ``"secondary source"`` or ``"reconstructed"``.
     inputs
-        Columns that the law reads, out of n_params, tokens, replay, ptpp and what `prepare` adds.
+        Columns that the law reads, out of n_params, tokens, replay, ptpp and what `inputs_of` adds.
     ratio_of
         Of which corpus the law's ratio is the share; ``None`` for laws without a ratio.
     units
@@ -136,14 +103,10 @@ class Law:
         Inputs that may be negative.
     """
 
-    name: ClassVar[str]
     equation: ClassVar[str]
     source: ClassVar[str]
     status: ClassVar[Status] = "published"
     version: ClassVar[int] = 1
-    inputs: tuple[str, ...]
-    ratio_of: RatioOf | None = None
-    units: Mapping[str, float]
     amplitudes: tuple[str, ...]
     shapes: dict[str, Shape]
     delta: ClassVar[float] = 1e-3
@@ -151,7 +114,6 @@ class Law:
     vanishing: Mapping[str, tuple[str, ...]] = {}
     diverges_at_zero: tuple[str, ...] = ()
     power_in_tokens: tuple[str, ...] = ()
-    ratio_margin: ClassVar[float] = 0.0
     forecasts: ClassVar[bool] = True
     on_base_models: ClassVar[bool] = False
     correlated_along: ClassVar[str | None] = None
@@ -163,7 +125,6 @@ class Law:
     choices: ClassVar[Mapping[str, Option]] = {}
     derived: tuple[str, ...] = ()
     constants: Mapping[str, float] = {}
-    signed_inputs: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -246,9 +207,7 @@ class Law:
 
     def usual_of(self, role: Role) -> dict[str, tuple[Any, ...]]:
         """Return the usual priors for an eval of this role, those of amplitudes among them."""
-        of_amplitudes = {
-            str(name): name.usual for name in self.amplitudes if isinstance(name, Amplitude) and name.usual
-        }
+        of_amplitudes = {str(a): a.usual for a in self.amplitudes if isinstance(a, Amplitude) and a.usual}
         return {**of_amplitudes, **self.usual}
 
     def shift_of_source(self, params: Mapping[str, float]) -> dict[str, float]:
@@ -299,74 +258,6 @@ class Law:
     def spec(self) -> str:
         """The name with its options, as ``--law`` takes it."""
         return ":".join([self.name, *(f"{key}={option_text(value)}" for key, value in self.options().items())])
-
-    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
-        """Turn rows of a table into the law's inputs, in its units and with its meaning of the ratio.
-
-        Parameters
-        ----------
-        frame
-            Rows with the columns in `inputs`, in raw parameters and raw tokens.
-        role
-            Role of the eval whose loss is predicted. Where absent it is taken from the column ``eval``, and is
-            target where there is none.
-
-        Raises
-        ------
-        DataError
-            If a column is missing, or a value is missing or negative.
-        """
-        columns = {}
-        for name in self.inputs:
-            values = self._column(frame, name, role)
-            columns[name] = values if name in self.signed_inputs else Positive(values)
-        return SimpleNamespace(**{LETTERS.get(name, name): column for name, column in columns.items()})
-
-    def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
-        if name not in frame.columns:
-            missing = [repr(other) for other in self.inputs if other not in frame.columns]
-            raise DataError(
-                f"law {self.name} needs the column{'s' * (len(missing) > 1)} {', '.join(missing)}; the table has "
-                f"{', '.join(map(str, frame.columns))}.{did_you_mean(name, map(str, frame.columns))}"
-            )
-        values = frame[name].to_numpy(dtype=float)
-        good = np.isfinite(values) if name in self.signed_inputs else values >= 0
-        if not np.all(good):
-            row = int(np.flatnonzero(~good)[0])
-            expected = "" if name in self.signed_inputs else ", zero or more"
-            raise DataError(
-                f"law {self.name} needs {name} in every row{expected}; row {frame.index[row]} has {values[row]}."
-            )
-        if name in ("n_params", "tokens"):
-            return values / self.units[name]
-        if name == "replay":
-            if np.any(values > 1):
-                row = int(np.flatnonzero(values > 1)[0])
-                raise DataError(
-                    f"replay must lie in [0, 1]; row {frame.index[row]} has {values[row]}. Write 34% or 0.34."
-                )
-            is_share = self._replay_is_the_share(frame, role)
-            return np.clip(np.where(is_share, values, 1.0 - values), self.ratio_margin, 1.0 - self.ratio_margin)
-        return values
-
-    def _replay_is_the_share(self, frame: pd.DataFrame, role: Role | None) -> NDArray[np.bool_]:
-        """Say for each row whether the law's ratio is replay itself (the source share) or 1 - replay."""
-        if self.ratio_of != "own":
-            return np.full(len(frame), self.ratio_of == "source")
-        if role is None and "eval" in frame.columns:
-            roles = frame["eval"].astype(str).to_numpy()
-        else:
-            roles = np.full(len(frame), role or "target")
-        strange = ~np.isin(roles, ("source", "target"))
-        if strange.any():
-            name = "this eval" if role else f"eval {str(roles[strange][0])!r}"
-            raise UsageError(
-                f"law {self.name} needs to know whether {name} measures the source or the target "
-                f"corpus, because its ratio is the share of the eval's own corpus. Name it with --source-eval or "
-                f"--target-eval (source_eval=, target_eval= in the library)."
-            )
-        own: NDArray[np.bool_] = roles == "source"
-        return own
 
     def check_params(self, params: Mapping[str, float]) -> dict[str, float]:
         """Return the parameters in canonical order, or say which are missing or unknown."""
@@ -485,14 +376,10 @@ class Law:
 
         Parameters
         ----------
-        params
-            All parameters by name, or parameter vectors of shape (s, parameters).
+        params, frame, role
+            As for `token_curve`.
         loss
             Nats per token: a number, or an array that broadcasts to (n,), or (s, n) for s parameter vectors.
-        frame
-            Rows with the columns of `inputs`; what stands in tokens does not matter, and it may be absent.
-        role
-            As for `predict`.
 
         Returns
         -------
@@ -511,12 +398,3 @@ class Law:
 
     def __repr__(self) -> str:
         return f"<law {self.spec}: {self.equation}>"
-
-
-def option_text(value: Any) -> str:
-    """Return the value of an option as a spec writes it."""
-    if isinstance(value, float):
-        return repr(value)  # every digit: the text builds the same law again
-    if isinstance(value, tuple):
-        return "+".join(value)
-    return "none" if value is None else str(value).lower()

@@ -6,8 +6,8 @@ import inspect
 from textwrap import wrap
 from typing import Any
 
-from cptlaw.laws.base import Law, option_text
-from cptlaw.laws.parameters import Option
+from cptlaw.laws.base import Law
+from cptlaw.laws.parameters import Option, option_text
 from cptlaw.units import format_quantity
 
 

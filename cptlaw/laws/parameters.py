@@ -156,6 +156,15 @@ class Option:
         raise UsageError(f"{name}={shown}: expected {self.expected}.{hint}")
 
 
+def option_text(value: Any) -> str:
+    """Return the value of an option as a spec writes it."""
+    if isinstance(value, float):
+        return repr(value)  # every digit: the text builds the same law again
+    if isinstance(value, tuple):
+        return "+".join(value)
+    return "none" if value is None else str(value).lower()
+
+
 # -- readers of options --------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from cptlaw.findings import Finding
 from cptlaw.fitting import Fit, load_fit
 from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.token_curve import TokenCurve
+from cptlaw.laws.inverse import TokenCurve
 from cptlaw.uncertainty.intervals import MIN_RUNS
 
 LossRole = Literal["source", "target"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.laws.base import Law, Role
@@ -16,6 +16,15 @@ from cptlaw.units import parse_quantity
 
 PRIOR_SCALES = ("value", "log", "share")
 PRIOR_FORM = "MEAN:SD, as in E=1.8:0.1"
+
+
+class GivenRestraint(TypedDict, total=False):
+    """Restraint by parameter name as users give it: mappings, or the command line's texts; see `Restraint.build`."""
+
+    fix: Mapping[str, Any] | Iterable[str] | None
+    tie: Iterable[Any] | None
+    bound: Mapping[str, Any] | Iterable[str] | None
+    prior: Mapping[str, Any] | Iterable[str] | None
 
 
 @dataclass(frozen=True)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import CptlawError, FitError, UsageError
+from cptlaw.errors import CptlawError, FitError, UsageError, refuse_others
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.folds import Fold, split
-from cptlaw.fitting.options import Options
+from cptlaw.fitting.options import HowToSearch, Options
 from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
 from cptlaw.runs import Runs, read_runs
-from cptlaw.schedules import Schedule
 from cptlaw.solving.components import base_models
 from cptlaw.solving.huber import huber
 from cptlaw.solving.training_rows import Training, training_rows
@@ -51,6 +49,66 @@ class _Outcome:
     findings: tuple[Finding, ...]
 
 
+@dataclass(frozen=True)
+class _HeldOut:
+    """What is fitted and what is forecast: filters of both and of rows that join the fit, or a split."""
+
+    fit: str | None
+    test: str | None
+    anchors: str | None
+    cv: str | None
+
+    @classmethod
+    def of(cls, fit: str | None, test: str | None, anchors: str | None, cv: str | None) -> _HeldOut:
+        """Check that filters and split do not contradict each other.
+
+        Raises
+        ------
+        UsageError
+            If they do, or say nothing.
+        """
+        if (cv is None) == (fit is None and test is None):
+            raise UsageError("compare needs either --fit-where and --test-where, or --cv SPLIT.")
+        if cv is None and (fit is None or test is None):
+            raise UsageError(
+                "--fit-where and --test-where go together: one says what is fitted, the other what is forecast."
+            )
+        if cv is not None and anchors is not None:
+            raise UsageError("--anchors-where goes with --fit-where and --test-where, not with --cv.")
+        return cls(fit, test, anchors, cv)
+
+    def folds(self, training: Training, table: Runs) -> tuple[list[tuple[Fold, np.ndarray]], tuple[Finding, ...]]:
+        """Return the folds, each with the mask of its anchors."""
+        frame = training.frame
+        if self.cv is not None:
+            folds, findings = split(frame, self.cv)
+            return [(fold, np.zeros(len(frame), dtype=bool)) for fold in folds], findings
+        positions = pd.Series(np.arange(len(frame)), index=frame.index)
+
+        def mask(query: str) -> np.ndarray:
+            kept = replace(table, frame=frame).where(query).frame
+            found = np.zeros(len(frame), dtype=bool)
+            found[positions.loc[kept.index].to_numpy()] = True
+            return found
+
+        fit, test = mask(self.fit or ""), mask(self.test or "")
+        anchors = mask(self.anchors) & ~fit if self.anchors else np.zeros(len(frame), dtype=bool)
+        test &= ~anchors
+        if not test.any():
+            raise UsageError(f"--anchors-where {self.anchors!r} takes all of the test rows; leave some to forecast.")
+        one, overlap = [(Fold("test", fit, test), anchors)], int((fit & test).sum())
+        if not overlap:
+            return one, ()
+        in_sample = Finding(
+            "warning",
+            "in-sample",
+            f"{overlap} of {int(test.sum())} test rows were also fitted: for these the errors are those of a fit, "
+            f"not of a forecast.",
+            "Choose --fit-where and --test-where without rows in common.",
+        )
+        return one, (in_sample,)
+
+
 def compare(
     laws: str | Iterable[str | Law],
     runs: Any,
@@ -61,11 +119,8 @@ def compare(
     anchors_where: str | None = None,
     cv: str | None = None,
     where: str | None = None,
-    delta: float | None = None,
-    starts: int | None = None,
-    seed: int = 0,
-    schedules: Mapping[str, Schedule] | str | Path | None = None,
     progress: Progress | None = None,
+    **how: Unpack[HowToSearch],
 ) -> ComparisonFrame:
     """Fit laws on some runs and score their forecasts of others.
 
@@ -87,12 +142,10 @@ def compare(
         A split instead of the two filters; see `cptlaw.fitting.folds.split`. Test points of all folds are pooled.
     where
         Filter applied to all rows first.
-    delta, starts, seed
-        As in `fit`.
-    schedules
-        Learning-rate schedules by run, or a schedules file, for laws of loss curves among the laws.
     progress
         Called with a line of text after each fit.
+    **how
+        delta, starts, seed as in `fit`, and schedules (by run, or a file) for laws of loss curves among the laws.
 
     Returns
     -------
@@ -114,24 +167,19 @@ def compare(
     FitError
         If no law could be fitted.
     """
-    if (cv is None) == (fit_where is None and test_where is None):
-        raise UsageError("compare needs either --fit-where and --test-where, or --cv SPLIT.")
-    if cv is None and (fit_where is None or test_where is None):
-        raise UsageError(
-            "--fit-where and --test-where go together: one says what is fitted, the other what is forecast."
-        )
-    if cv is not None and anchors_where is not None:
-        raise UsageError("--anchors-where goes with --fit-where and --test-where, not with --cv.")
+    refuse_others(how, HowToSearch.__annotations__, "compare")
+    held_out = _HeldOut.of(fit_where, test_where, anchors_where, cv)
     chosen = [law(item) for item in (_comma_separated(laws) if isinstance(laws, str) else laws)]
     if not chosen:
         raise UsageError("compare needs at least one law, as in --laws ptpp-floor,ptpp-blind.")
     given = runs if isinstance(runs, Runs) else read_runs(runs)
+    seed, schedules = how.get("seed", 0), how.get("schedules")
     outcomes: dict[str, _Outcome | str] = {}
     for candidate in chosen:
-        options = Options.build(candidate, delta, starts, seed)
+        options = Options.build(candidate, how.get("delta"), how.get("starts"), seed)
         try:
             training = training_rows(candidate, given, on, where, schedules if candidate.needs_schedules else None)
-            folds, notes = _folds(training, given, fit_where, test_where, anchors_where, cv)
+            folds, notes = held_out.folds(training, given)
             outcomes[candidate.spec] = _forecast_folds(training, folds, notes, options, progress)
         except UsageError:
             raise
@@ -219,49 +267,6 @@ def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str
         "diagnostics": words,
     }
     return table.assign(**added)[[*(name for name in table.columns if name != "findings"), *added, "findings"]]
-
-
-def _folds(
-    training: Training,
-    table: Runs,
-    fit_where: str | None,
-    test_where: str | None,
-    anchors_where: str | None,
-    cv: str | None,
-) -> tuple[list[tuple[Fold, np.ndarray]], tuple[Finding, ...]]:
-    """Return the folds, each with the mask of its anchors."""
-    frame = training.frame
-    if cv is not None:
-        folds, findings = split(frame, cv)
-        return [(fold, np.zeros(len(frame), dtype=bool)) for fold in folds], findings
-    positions = pd.Series(np.arange(len(frame)), index=frame.index)
-
-    def mask(query: str) -> np.ndarray:
-        kept = replace(table, frame=frame).where(query).frame
-        found = np.zeros(len(frame), dtype=bool)
-        found[positions.loc[kept.index].to_numpy()] = True
-        return found
-
-    fit, test = mask(fit_where or ""), mask(test_where or "")
-    anchors = mask(anchors_where) & ~fit if anchors_where else np.zeros(len(frame), dtype=bool)
-    test &= ~anchors
-    if not test.any():
-        raise UsageError(f"--anchors-where {anchors_where!r} takes all of the test rows; leave some to forecast.")
-    overlap = int((fit & test).sum())
-    findings = (
-        (
-            Finding(
-                "warning",
-                "in-sample",
-                f"{overlap} of {int(test.sum())} test rows were also fitted: for these the errors are those of a fit, "
-                f"not of a forecast.",
-                "Choose --fit-where and --test-where without rows in common.",
-            ),
-        )
-        if overlap
-        else ()
-    )
-    return [(Fold("test", fit, test), anchors)], findings
 
 
 def _forecast_folds(

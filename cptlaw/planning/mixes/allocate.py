@@ -12,7 +12,7 @@ import numpy as np
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.token_curve import PowerCurve
+from cptlaw.laws.inverse import PowerCurve
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.options import positive
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, flops_of, interval_text, number_text, quantity_text
