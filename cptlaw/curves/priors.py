@@ -2,8 +2,8 @@
 
 The first part of a run does not determine a curve law: at a constant rate nothing has annealed yet. What fills the gap
 was learned from other studies (`cptlaw.learned`; Wang et al. 2025, arXiv:2505.07796, and the curves of Luo et al. 2025,
-arXiv:2503.12811). Raw coefficients depend on the learning rate and on the loss, so priors are on quantities that do not:
-shares of the loss, and rates per step. All are log-normal.
+arXiv:2503.12811). Raw coefficients depend on the learning rate and on the loss, so priors are on quantities that do
+not: shares of the loss, and rates per step. All are log-normal.
 """
 
 from __future__ import annotations
