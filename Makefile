@@ -61,6 +61,14 @@ types: $(VENV)/.dev
 contract: $(VENV)/.dev  ## imports point one way
 	$(VENV)/bin/lint-imports
 
+oldest: $(VENV)/bin/python  ## the suite with the oldest version of every dependency that pyproject.toml allows
+	$(PYTHON) tests/oldest_versions.py parquet report app > $(VENV)/oldest.txt
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/pip install --quiet --disable-pip-version-check -r $(VENV)/oldest.txt pytest hypothesis pytest-xdist
+	PYTHONPATH=$(CURDIR) $(VENV)-oldest/bin/python -m pytest -n auto
+
+# For another Python: make test PYTHON=python3.13 VENV=.venv-3.13
+
 studies: $(VENV)/.dev  ## the published studies on simulated data, in full
 	$(RUN) examples/dcpt_published_design.py
 	$(RUN) examples/dcpt_cross_domain.py
