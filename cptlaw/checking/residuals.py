@@ -118,9 +118,9 @@ def _influence(frame: pd.DataFrame, residual: Array, matrix: Array, delta: float
     size = rows.shape[1]
     if len(labels) < 2 * LEAST_RUNS or len(residual) <= size:
         return []
-    pull = np.clip(residual, -delta, delta)
-    variance = float(np.sum(pull**2)) / (len(residual) - size)
-    moves = _moves(rows, run, pull, len(labels))
+    psi = np.clip(residual, -delta, delta)
+    variance = float(np.sum(psi**2)) / (len(residual) - size)
+    moves = _moves(rows, run, psi, len(labels))
     # The columns of `rows` are orthonormal, so that a move is as long as the change of all fitted losses.
     distances = np.sum(moves**2, axis=1) / max(size * variance, 1e-300)
     usual = float(np.median(distances))
@@ -139,20 +139,20 @@ def _influence(frame: pd.DataFrame, residual: Array, matrix: Array, delta: float
     return found
 
 
-def _moves(rows: Array, run: Array, pull: Array, n_runs: int) -> Array:
+def _moves(rows: Array, run: Array, psi: Array, n_runs: int) -> Array:
     """Return how the fit moves without each run, in the coordinates of the orthonormal columns `rows`: (runs, k).
 
-    Without the rows V of a run it moves by (1 - V'V)^-1 V' pull, to first order.
+    Without the rows V of a run it moves by (1 - V'V)^-1 V' psi, to first order.
     """
     size = rows.shape[1]
-    pulled = np.column_stack([np.bincount(run, column * pull, n_runs) for column in rows.T])
+    weighted = np.column_stack([np.bincount(run, column * psi, n_runs) for column in rows.T])
     counts = np.bincount(run, minlength=n_runs)
     moves = np.zeros((n_runs, size))
     # Of a run of one row the inverse is known; it is most of the work where there are many runs.
     alone = counts == 1
     lever = np.bincount(run, np.sum(rows**2, axis=1), n_runs)
     kept = alone & (1.0 - lever > 1e-6)  # a row that decides a direction by itself moves nothing that others see
-    moves[kept] = pulled[kept] / (1.0 - lever[kept, None])
+    moves[kept] = weighted[kept] / (1.0 - lever[kept, None])
     several = np.flatnonzero(~alone)
     if len(several):
         gram = np.empty((n_runs, size, size))
@@ -160,7 +160,7 @@ def _moves(rows: Array, run: Array, pull: Array, n_runs: int) -> Array:
             for j in range(i + 1):
                 gram[:, i, j] = gram[:, j, i] = np.bincount(run, rows[:, i] * rows[:, j], n_runs)
         without = np.linalg.pinv(np.eye(size) - gram[several], rcond=1e-6, hermitian=True)
-        moves[several] = np.einsum("rij,rj->ri", without, pulled[several])
+        moves[several] = np.einsum("rij,rj->ri", without, weighted[several])
     return moves
 
 

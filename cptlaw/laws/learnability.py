@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -87,11 +88,7 @@ def _measure_runs(frame: pd.DataFrame, probe: Probe, names: Sequence[str], law_n
     found: _Measured = {}
     unusable: dict[str, list[str]] = {}
     for run, rows in adapted.groupby("run", observed=True, sort=False):
-        domains = rows["domain"].unique()
-        if len(domains) != 1 or pd.isna(domains[0]):
-            named = "rows without a domain" if rows["domain"].isna().any() else "more than one domain"
-            raise DataError(f"law {law_name} needs one domain per run; run {run!r} has {named}.")
-        domain = str(domains[0])
+        domain = _domain_of(rows, run, law_name)
         cells = found.setdefault(domain, {})
         cell = tuple(float(rows[name].iloc[0]) for name in ("n_params", "replay", "ptpp") if name in rows)
         losses = {point: _loss_at(rows, base, point) for point in needed}
@@ -104,14 +101,23 @@ def _measure_runs(frame: pd.DataFrame, probe: Probe, names: Sequence[str], law_n
         key = tuple(-1.0 if np.isnan(value) else float(f"{value:.9g}") for value in cell)  # equal up to rounding
         known = {point: loss for point, loss in losses.items() if loss is not None}
         cells.setdefault(key, []).append({name: _coefficient(probe, name, known) for name in names})
-    for domain, cells in found.items():
-        if not cells:
-            raise DataError(
-                f"domain {domain!r}: no run shows {', '.join(names)} for law {law_name}: "
-                f"{'; '.join(unusable[domain][:3])}. Add the rows that are missing, or name other tokens with "
-                f"k1_tokens, k2_tokens and k3_tokens (published: 131M, 655M and 1.31B)."
-            )
+    silent = [domain for domain, cells in found.items() if not cells]
+    if silent:
+        raise DataError(
+            f"domain {silent[0]!r}: no run shows {', '.join(names)} for law {law_name}: "
+            f"{'; '.join(unusable[silent[0]][:3])}. Add the rows that are missing, or name other tokens with "
+            f"k1_tokens, k2_tokens and k3_tokens (published: 131M, 655M and 1.31B)."
+        )
     return found
+
+
+def _domain_of(rows: pd.DataFrame, run: Any, law_name: str) -> str:
+    """Return the domain of a run, which must have one."""
+    domains = rows["domain"].unique()
+    if len(domains) != 1 or pd.isna(domains[0]):
+        named = "rows without a domain" if rows["domain"].isna().any() else "more than one domain"
+        raise DataError(f"law {law_name} needs one domain per run; run {run!r} has {named}.")
+    return str(domains[0])
 
 
 def _coefficient(probe: Probe, name: str, losses: Mapping[float, float]) -> float:

@@ -46,8 +46,8 @@ class Penalty:
 
 
 @dataclass(frozen=True, eq=False)
-class Pull:
-    """A spring that draws the forecast at one point to a wanted value: 0.5 * weight * (log L(x) - log_loss)^2.
+class ForecastPenalty:
+    """A penalty that draws the forecast at one point to a wanted value: 0.5 * weight * (log L(x) - log_loss)^2.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Objective:
         Priors.
     rising
         Weight of the penalty on losses that rise with the law's ratio at the rows (``monotone=soft``).
-    pull
+    forecast
         A wanted forecast at one point.
     """
 
@@ -89,7 +89,7 @@ class Objective:
     weights: Array | None = None
     penalty: Penalty | None = None
     rising: float = 0.0
-    pull: Pull | None = None
+    forecast: ForecastPenalty | None = None
 
     def take(self, rows: Any) -> Objective:
         """Return the objective of some of the problems."""
@@ -99,7 +99,7 @@ class Objective:
             penalty=self.penalty
             if self.penalty is None or np.ndim(self.penalty.means) == 1
             else replace(self.penalty, means=self.penalty.means[rows]),
-            pull=None if self.pull is None else replace(self.pull, log_loss=self.pull.log_loss[rows]),
+            forecast=None if self.forecast is None else replace(self.forecast, log_loss=self.forecast.log_loss[rows]),
         )
 
     def evaluate(self, v: Array) -> dict[str, Array]:
@@ -125,33 +125,18 @@ class Objective:
         jacobian *= inverse[:, None, :]
         residual = np.log(positive) - problem.log_loss
         magnitude = np.abs(residual)
-        pull = np.clip(residual, -delta, delta)  # derivative of the Huber function
+        psi = np.clip(residual, -delta, delta)  # derivative of the Huber function
         inside = (magnitude <= delta).astype(float)
         majorising = np.minimum(1.0, delta / np.maximum(magnitude, 1e-300))
         cost = huber(residual, delta)
         if weights is not None:
-            pull, inside, majorising, cost = pull * weights, inside * weights, majorising * weights, cost * weights
+            psi, inside, majorising, cost = psi * weights, inside * weights, majorising * weights, cost * weights
         objective = cost.sum(axis=1)
-        gradient = np.einsum("svn,sn->sv", jacobian, pull)
+        gradient = np.einsum("svn,sn->sv", jacobian, psi)
         transposed = jacobian.transpose(0, 2, 1)
         majoriser = (jacobian * majorising[:, None, :]) @ transposed
-        hessian = (jacobian * (inside - pull)[:, None, :]) @ transposed
-        # What is left of the second derivative of log L: the second derivatives of the terms.
-        lever = pull * inverse
-        for i, (part, amplitude) in enumerate(parts):
-            if not isinstance(part, Jet):
-                continue
-            lifted = lever * amplitude
-            if i < k:
-                for index, slope in part.slopes.items():
-                    mixed = np.sum(lever * slope, axis=1)
-                    hessian[:, i, index] += mixed
-                    hessian[:, index, i] += mixed
-            for (a, b), curve in (part.curves or {}).items():
-                bend = np.sum(lifted * curve, axis=1)
-                hessian[:, a, b] += bend
-                if a != b:
-                    hessian[:, b, a] += bend
+        hessian = (jacobian * (inside - psi)[:, None, :]) @ transposed
+        _add_curvature(hessian, parts, psi * inverse, k)
         total = objective.copy()
         found = {
             "objective": objective,
@@ -163,9 +148,9 @@ class Objective:
         if self.penalty is not None:
             for score in _scores(problem, v, scales, self.penalty):
                 _add_square(score, self.penalty.weight, found)
-        if self.pull is not None:
-            forecast = _loss(problem.moved_to(self.pull.x), v, scales)
-            _add_square(log(forecast) - self.pull.log_loss[:, None], self.pull.weight, found)
+        if self.forecast is not None:
+            at_point = _loss(problem.moved_to(self.forecast.x), v, scales)
+            _add_square(log(at_point) - self.forecast.log_loss[:, None], self.forecast.weight, found)
         if self.rising:
             up, down = (_loss(problem.at_ratio(sign * SLOPE_STEP), v, scales) for sign in (1.0, -1.0))
             slope = (up - down) * (0.5 / SLOPE_STEP / problem.loss)
@@ -202,6 +187,36 @@ def penalty_of(problem: Problem, v: Array, penalty: Penalty | None) -> Array:
         for score in _scores(problem, v, scales, penalty):
             total += 0.5 * penalty.weight * np.broadcast_to(score.value, (len(v), 1))[:, 0] ** 2
     return total
+
+
+def _add_curvature(hessian: Array, parts: list[Any], lever: Array, k: int) -> None:
+    """Add what is left of the second derivative of log L: the second derivatives of the terms.
+
+    Parameters
+    ----------
+    hessian
+        Changed in place, (s, v, v).
+    parts
+        Columns with their amplitudes, then the part without.
+    lever
+        Derivative of the objective by the loss of each row, (s, n).
+    k
+        Number of columns with a free amplitude.
+    """
+    for i, (part, amplitude) in enumerate(parts):
+        if not isinstance(part, Jet):
+            continue
+        lifted = lever * amplitude
+        if i < k:
+            for index, slope in part.slopes.items():
+                mixed = np.sum(lever * slope, axis=1)
+                hessian[:, i, index] += mixed
+                hessian[:, index, i] += mixed
+        for (a, b), curve in (part.curves or {}).items():
+            bend = np.sum(lifted * curve, axis=1)
+            hessian[:, a, b] += bend
+            if a != b:
+                hessian[:, b, a] += bend
 
 
 def _scores(problem: Problem, v: Array, scales: list[Any], penalty: Penalty) -> list[Jet]:

@@ -167,6 +167,18 @@ class Restraint:
         return {name: part for name, part in parts.items() if part}
 
     def _check(self, law: Law) -> None:
+        self._check_names(law)
+        self._check_fixed(law)
+        self._check_tied(law)
+        self._check_priors(law)
+        for group in self.groups(law):
+            low, high = self.range(law, group)
+            if not low < high:
+                raise UsageError(
+                    f"--bound {group[0]}: no value is left between {low:g} and {high:g}; use --fix to pin it."
+                )
+
+    def _check_names(self, law: Law) -> None:
         for flag, names in (
             ("--fix", self.fixed),
             ("--tie", [name for group in self.tied for name in group]),
@@ -181,9 +193,11 @@ class Restraint:
                     )
                 if name in law.derived:
                     raise UsageError(
-                        f"{flag} {name}: in this constraint mode of {law.name}, {name} follows from other parameters "
-                        f"and cannot be restrained. Use monotone=none or soft."
+                        f"{flag} {name}: in law {law.spec} {name} follows from other parameters and cannot be "
+                        f"restrained. Restrain those, or use the law without this option."
                     )
+
+    def _check_fixed(self, law: Law) -> None:
         for name, value in self.fixed.items():
             low, high = (law.shapes[name].low, law.shapes[name].high) if name in law.shapes else (0.0, math.inf)
             if not low <= value <= high:
@@ -191,6 +205,8 @@ class Restraint:
             for flag, others in (("--bound", self.bounds), ("--prior", self.priors)):
                 if name in others:
                     raise UsageError(f"{name} is held by --fix and also given to {flag}: keep one of the two.")
+
+    def _check_tied(self, law: Law) -> None:
         for group in self.tied:
             if len(group) < 2 or len(set(group)) != len(group):
                 raise UsageError(f"--tie {','.join(group)}: expected two or more different parameters.")
@@ -203,6 +219,8 @@ class Restraint:
         names = [name for group in self.tied for name in group]
         if len(set(names)) != len(names):
             raise UsageError("--tie: a parameter stands in two groups; join them into one.")
+
+    def _check_priors(self, law: Law) -> None:
         for name, prior in self.priors.items():
             if not prior.sd > 0:
                 raise UsageError(
@@ -214,12 +232,6 @@ class Restraint:
                 raise UsageError(
                     f"--prior {name}: {name} multiplies no term of {law.name}, so that it has no share of the loss; "
                     f"amplitudes are {', '.join(law.amplitudes)}."
-                )
-        for group in self.groups(law):
-            low, high = self.range(law, group)
-            if not low < high:
-                raise UsageError(
-                    f"--bound {group[0]}: no value is left between {low:g} and {high:g}; use --fix to pin it."
                 )
 
 

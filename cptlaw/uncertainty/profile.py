@@ -2,8 +2,8 @@
 
 For a point x the profile is the least objective among all parameter vectors that forecast a given loss there. Where it
 stays low the data is silent, however far that is from the fit; a bootstrap that starts at the fit never sees this. A
-spring draws the forecast to a wanted value; minimising with the spring lands on the profile whatever its stiffness, and
-all wanted values of all points are descended side by side.
+penalty draws the forecast to a wanted value; minimising with it lands on the profile whatever its stiffness, and all
+wanted values of all points are descended side by side.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cptlaw.solving import newton
 from cptlaw.solving.components import base_models, components, variance_by_level
 from cptlaw.solving.huber import FLOOR_ROWS, noise_variance, noise_weight
 from cptlaw.solving.identifiability import jacobian
-from cptlaw.solving.objective import Objective, Pull, penalty_of
+from cptlaw.solving.objective import ForecastPenalty, Objective, penalty_of
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.student import t_quantile
 
@@ -37,7 +37,7 @@ REFINEMENTS = 8  # times, at most, that more values are asked for around the end
 CLOSE = 0.1  # gap between the last value allowed and the next one refused, in shares of the distance, that will do
 STEPS = 60  # of each descent
 TOLERANCE = 1e-6  # of each descent: small beside the rise that is allowed, which is about 1/n of the objective
-STIFFNESS = 30.0  # of the spring, in rows of data
+STIFFNESS = 30.0  # of the penalty, in rows of data
 MOST_WALKS = 12  # rows whose profile is walked; the others take the range of what was met on the way
 
 
@@ -298,9 +298,9 @@ def _walk(fit: Fit, point: SimpleNamespace, row: pd.DataFrame, limit: float, kno
     for _ in range(1 + REFINEMENTS):
         values = _log_losses(fit, known, row)[:, 0]
         # Every wanted value starts from the known place that is best for it, so no step of any walk is lost.
-        springs = 0.5 * STIFFNESS * (values - wanted[:, None]) ** 2
-        start = known.at[(known.objective + springs).argmin(axis=1)]
-        goal = replace(known.goal, pull=Pull(point, wanted, STIFFNESS))
+        penalties = 0.5 * STIFFNESS * (values - wanted[:, None]) ** 2
+        start = known.at[(known.objective + penalties).argmin(axis=1)]
+        goal = replace(known.goal, forecast=ForecastPenalty(point, wanted, STIFFNESS))
         known = known.and_these(newton.descend(goal, start[:, :k], start[:, k:], iterations=STEPS, tolerance=TOLERANCE))
         values = _log_losses(fit, known, row)[:, 0]
         walls = known.settled & (np.arange(len(values)) >= first)

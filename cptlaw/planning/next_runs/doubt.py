@@ -1,7 +1,7 @@
 """What the data leaves open, as a sample of laws: the doubt that the next experiments have to shrink.
 
 A covariance at the fit is singular, or far too narrow, where the design does not identify the law. So the sample is
-laid along the profile of the asked forecast: every member is drawn, by a spring, to its own value between the ends of
+laid along the profile of the asked forecast: every member is drawn, by a penalty, to its own value between the ends of
 the interval, and minimises the objective under random weights of the runs. The forecasts of the members then cover the
 interval evenly, and at a given forecast the members differ as refits do.
 
@@ -21,7 +21,7 @@ from cptlaw.errors import DataError
 from cptlaw.laws.calculus import Array, Positive
 from cptlaw.solving import newton
 from cptlaw.solving.identifiability import jacobian
-from cptlaw.solving.objective import Objective, Pull
+from cptlaw.solving.objective import ForecastPenalty, Objective
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.uncertainty.profile import STIFFNESS, noise
@@ -139,7 +139,7 @@ def _members(fit: Fit, point: pd.DataFrame, low: float, high: float) -> Array:
     at, reached = optima, forecasts(optima)
     for _ in range(2):
         start = at[np.abs(reached[None, :] - stops[:, None]).argmin(axis=1)]
-        goal = Objective(problem, fit.options.delta, pull=Pull(x, stops, STIFFNESS))
+        goal = Objective(problem, fit.options.delta, forecast=ForecastPenalty(x, stops, STIFFNESS))
         found = newton.descend(goal, start[:, :k], start[:, k:], iterations=40, tolerance=1e-8)
         at = np.concatenate([at, np.concatenate([found.c, found.z], axis=1)])
         reached = forecasts(at)
@@ -150,7 +150,9 @@ def _members(fit: Fit, point: pd.DataFrame, low: float, high: float) -> Array:
     # Even steps have the standard deviation of a normal law with these ends as its 90 % interval, within 6 %.
     wanted = low + (high - low) * (np.arange(MEMBERS) + 0.5) / MEMBERS
     start = at[np.abs(reached[None, :] - wanted[:, None]).argmin(axis=1)]
-    goal = Objective(problem, fit.options.delta, weights=weights[:, run_of_row], pull=Pull(x, wanted, STIFFNESS))
+    goal = Objective(
+        problem, fit.options.delta, weights=weights[:, run_of_row], forecast=ForecastPenalty(x, wanted, STIFFNESS)
+    )
     found = newton.descend(goal, start[:, :k], start[:, k:], iterations=40, tolerance=1e-6)
     return problem.parameters(found.c, found.z)
 
