@@ -258,6 +258,8 @@ class Training:
             row = {"eval": entry.name, "domain": entry.domain, "loss": loss, "step": self.step, "tokens": tokens}
             fresh.append({**row, "lr": self.lr[self.step]})
         self.rows += fresh
+        if self.shard:
+            parallel.drop_gathered(self.bare)
         self.model.train()
         if self._live is not None:
             self._live.measured(fresh)

@@ -64,3 +64,10 @@ def without_sync(model: torch.nn.Module) -> Iterator[None]:
             model.set_requires_gradient_sync(True)
     else:
         yield
+
+
+def drop_gathered(model: torch.nn.Module) -> None:
+    """Give sharded weights back that a forward pass without a backward pass has gathered and left so."""
+    for module in model.modules():
+        if hasattr(module, "reshard"):
+            module.reshard()

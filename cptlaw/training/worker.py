@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cptlaw.errors import UsageError
 from cptlaw.training.jobs import Job
 from cptlaw.training.store import Store
 
@@ -100,13 +101,52 @@ def cache_folder() -> Path:
 
 
 def run_in_processes(job: Job, store: Store, processes: int) -> None:
-    """Run a job that asks for several GPUs: one process each, started by torch's own launcher."""
+    """Run a job that asks for several processes, started by torch's own launcher: on one node, or its part on each.
+
+    On several nodes every node calls this, with ``CPTLAW_NODE`` (0, 1, ..) and ``CPTLAW_HEAD`` (host:port of the
+    first) in its environment; under Slurm both are known without.
+
+    Parameters
+    ----------
+    job
+        What to run.
+    store
+        Where it is kept; all nodes must reach it.
+    processes
+        How many on each node.
+    """
+    nodes = int(job.run.get("nodes") or 1)
+    where = ["--standalone"] if nodes == 1 else _meeting_place(job, nodes)
     store.write_json(f"jobs/{job.id}.json", job.to_dict())
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    command = [sys.executable, "-m", "torch.distributed.run", *where, f"--nproc-per-node={processes}"]
     asked = ["-m", "cptlaw.training.worker", store.url, job.id, str(os.getpid())]
     ended = subprocess.run([*command, *asked], check=False)
-    if not store.finished(job.id) and store.failed(job.id) is None:
+    is_first = nodes == 1 or _node() == 0
+    if is_first and not store.finished(job.id) and store.failed(job.id) is None:
         store.put_failure(job.id, f"its processes ended with code {ended.returncode}")
+
+
+def _node() -> int:
+    return int(os.environ.get("CPTLAW_NODE", os.environ.get("SLURM_NODEID", "0")))
+
+
+def _meeting_place(job: Job, nodes: int) -> list[str]:
+    """Return how torch's launchers of several nodes find each other."""
+    head = os.environ.get("CPTLAW_HEAD")
+    if head is None and "SLURM_JOB_NODELIST" in os.environ:
+        names = subprocess.run(
+            ["scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"]],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        head = f"{names[0]}:{20_000 + int(job.id[:4], 16) % 20_000}"
+    if head is None:
+        raise UsageError(
+            f"the run asks for {nodes} nodes: use --engine slurm, or set CPTLAW_NODE and CPTLAW_HEAD on each node."
+        )
+    host, _, port = head.partition(":")
+    return [f"--nnodes={nodes}", f"--node-rank={_node()}", f"--master-addr={host}", f"--master-port={port}"]
 
 
 def _leave_with(asker: int, launcher: int) -> None:

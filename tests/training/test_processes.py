@@ -2,14 +2,19 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_sweep import prepared, train_here
+import torch
+from small_sweep import RECIPE, prepared, train_here
 
+from cptlaw.training.keeping import folder_of
+from cptlaw.training.models import load_weights, mean_loss
 from cptlaw.training.worker import run_job
 
 ASK = """
@@ -52,9 +57,18 @@ def losses(store, job):
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked up in /proc")
-def test_two_processes_measure_what_one_does_though_killed_on_the_way(recipe, tmp_path):
-    path = recipe(micro_batch=1, checkpoint_seconds=0.0, pretrain={"text": "old", "ptpp": 10, "peak": 2e-3})
+@pytest.mark.parametrize("shard", [False, True], ids=["rows shared", "weights sharded"])
+def test_two_processes_measure_what_one_does_though_killed_on_the_way(recipe, tmp_path, shard):
+    resources = {"processes": 2, "shard": shard}
+    path = recipe(
+        micro_batch=1,
+        checkpoint_seconds=0.0,
+        pretrain={"text": "old", "ptpp": 10, "peak": 2e-3},
+        adapt={**RECIPE["adapt"], "replay": 0.25, "keep": "last"},
+        resources=resources,
+    )
     sweep, alone = prepared(path, tmp_path / "alone")
+    sweep = replace(sweep, jobs=tuple(replace(job, run={**job.run, "processes": 1}) for job in sweep.jobs))
     train_here(sweep, alone)
     _, shared = prepared(path, tmp_path / "shared")
     trunk, base = sweep.jobs[:2]
@@ -72,11 +86,64 @@ def test_two_processes_measure_what_one_does_though_killed_on_the_way(recipe, tm
     assert shared.failed(trunk.id) is None
 
     ask(shared, trunk).wait()
-    run_job(base.to_dict(), shared.url)
+    run_job(base.to_dict(), shared.url)  # one process goes on from what two have left
     ask(shared, adapt).wait()
+    assert adapt.definition.get("shard", False) == shard
     assert [shared.get_report(job.id)["processes"] for job in (trunk, base, adapt)] == [2, 1, 2]
     for job in (base, adapt):
         ours, theirs = losses(shared, job), losses(alone, job)
         assert ours
         assert [row[:3] for row in ours] == [row[:3] for row in theirs]
         assert [row[3] for row in ours] == pytest.approx([row[3] for row in theirs], rel=1e-4)
+    # What was kept is whole, whoever held which part of it.
+    folder = folder_of(adapt.id, adapt.definition["steps"][1])
+    rows = torch.randint(256, (2, 33), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        one, other = (
+            mean_loss(load_weights(Path(store.url) / folder).eval(), rows).item() for store in (alone, shared)
+        )
+    assert one == pytest.approx(other, rel=1e-3)
+
+
+ASK_NODE = """
+import os, sys
+from cptlaw.training.jobs import Job
+from cptlaw.training.store import Store
+from cptlaw.training.worker import run_in_processes
+
+store = Store(sys.argv[1])
+run_in_processes(Job.from_dict(store.read_json(f"jobs/{sys.argv[2]}.json")), store, processes=1)
+"""
+
+
+def test_two_nodes_share_a_run(recipe, tmp_path):
+    """Two launchers of one process each, that find each other by an address, as on two machines."""
+    path = recipe(adapt={**RECIPE["adapt"], "replay": 0.25}, resources={"processes": 1, "nodes": 2})
+    sweep, alone = prepared(path, tmp_path / "alone")
+    sweep = replace(sweep, jobs=tuple(replace(job, run={**job.run, "nodes": 1}) for job in sweep.jobs))
+    train_here(sweep, alone)
+    again, shared = prepared(path, tmp_path / "shared")
+    trunk = again.jobs[0]
+    shared.write_json(f"jobs/{trunk.id}.json", trunk.to_dict())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    nodes = [
+        subprocess.Popen(
+            [sys.executable, "-c", ASK_NODE, shared.url, trunk.id],
+            env={
+                **os.environ, "OMP_NUM_THREADS": "1", "CPTLAW_NODE": str(node), "CPTLAW_HEAD": f"127.0.0.1:{port}",
+            },
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for node in range(2)
+    ]  # fmt: skip
+    for node in nodes:
+        node.wait(timeout=120)
+    assert shared.finished(trunk.id), shared.failed(trunk.id)
+    assert shared.get_report(trunk.id)["processes"] == 2
+    base = replace(again.jobs[1], run={**again.jobs[1].run, "nodes": 1})
+    run_job(base.to_dict(), shared.url)
+    ours, theirs = losses(shared, base), losses(alone, base)
+    assert [row[3] for row in ours] == pytest.approx([row[3] for row in theirs], rel=1e-4)

@@ -108,12 +108,12 @@ class SlurmEngine:
 
     def _submit(self, submitit: Any, jobs: list[Job], store: Store, name: str) -> list[tuple[Job, Any]]:
         """Submit jobs, those that ask for the same as one array, and return each with submitit's handle."""
-        by_kind: dict[tuple[float, int], list[Job]] = defaultdict(list)
+        by_kind: dict[tuple[float, int, int], list[Job]] = defaultdict(list)
         for job in jobs:
-            by_kind[job.gpus, job.memory].append(job)
+            by_kind[job.gpus, job.memory, int(job.run.get("nodes") or 1)].append(job)
         submitted: list[tuple[Job, Any]] = []
-        for (gpus, memory), alike in by_kind.items():
-            executor = self._executor(submitit, store, name, gpus, memory)
+        for (gpus, memory, nodes), alike in by_kind.items():
+            executor = self._executor(submitit, store, name, gpus, memory, nodes)
             try:
                 with executor.batch():
                     handles = [executor.submit(_Work(), job.to_dict(), store.url) for job in alike]
@@ -122,7 +122,7 @@ class SlurmEngine:
             submitted += zip(alike, handles, strict=True)
         return submitted
 
-    def _executor(self, submitit: Any, store: Store, name: str, gpus: float, memory: int) -> Any:
+    def _executor(self, submitit: Any, store: Store, name: str, gpus: float, memory: int, nodes: int) -> Any:
         folder = self._folder or (f"{store.url}/slurm" if "://" not in store.url else None)
         if folder is None:
             raise UsageError(
@@ -138,6 +138,8 @@ class SlurmEngine:
         asked["cpus_per_task"] = max(1, math.ceil(gpus))
         if gpus:
             asked["gpus_per_node"] = math.ceil(gpus)  # Slurm shares no GPU
+        if nodes > 1:  # one launcher on each, which starts a process for each GPU
+            asked |= {"nodes": nodes, "tasks_per_node": 1}
         if self._cluster == "slurm":
             asked |= self._sbatch
             # Arrays run as wide as the cluster lets them; --workers is kept by what is submitted.

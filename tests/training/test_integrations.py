@@ -1,0 +1,198 @@
+"""cptlaw inside other trainers: each with a real training of a tiny model."""
+
+import contextlib
+import math
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from cptlaw.errors import UsageError
+from cptlaw.integrations import StopRule
+from cptlaw.integrations.stopping import conformal_margin, look_steps, score_of
+from cptlaw.schedules import Phase, Schedule
+
+pytestmark = pytest.mark.filterwarnings("default")  # the libraries deprecate things of their own
+
+STEPS = 200
+PLAN = Schedule([Phase("cpt", STEPS, "constant", peak=1e-2, warmup=5)])
+
+
+def decoder():
+    torch.manual_seed(0)
+    return transformers.AutoModelForCausalLM.from_config(
+        transformers.GPT2Config(
+            n_embd=16, n_layer=1, n_head=2, vocab_size=64, n_positions=16, resid_pdrop=0.0, embd_pdrop=0.0,
+            attn_pdrop=0.0, bos_token_id=None, eos_token_id=None,
+        )
+    )  # fmt: skip
+
+
+def text(seed, rows=400):
+    """Return rows of a language in which each word is followed by one of four."""
+    draw = np.random.default_rng(seed)
+    follow = draw.integers(0, 64, size=(64, 4))
+    ids = np.empty((rows, 16), dtype=np.int64)
+    ids[:, 0] = draw.integers(0, 64, rows)
+    for place in range(1, 16):
+        ids[:, place] = follow[ids[:, place - 1], draw.integers(0, 4, rows)]
+    return [{"input_ids": row, "labels": row} for row in ids.tolist()]
+
+
+def trained(tmp_path, callback, monkeypatch, **options):
+    # The machine of a test may be slow, and its run is short: what forecasts cost is not the matter here.
+    monkeypatch.setattr("cptlaw.integrations.huggingface.FREE_SECONDS", 1e9)
+    settings = transformers.TrainingArguments(
+        output_dir=str(tmp_path), max_steps=STEPS, per_device_train_batch_size=8, per_device_eval_batch_size=64,
+        learning_rate=1e-2, warmup_steps=5, lr_scheduler_type="cosine", report_to=[], save_strategy="no", use_cpu=True,
+        eval_on_start=True, logging_steps=1000, disable_tqdm=True, **options,
+    )  # fmt: skip
+    trainer = transformers.Trainer(
+        model=decoder(), args=settings, train_dataset=text(1), callbacks=[callback],
+        eval_dataset={"source": text(2, 64), "target": text(1, 64)},
+    )  # fmt: skip
+    trainer.train()
+    return trainer
+
+
+def test_the_callback_measures_both_losses_and_forecasts_the_end(tmp_path, monkeypatch):
+    from cptlaw.integrations import TrainerCallback
+
+    callback = TrainerCallback(max_target_loss=50.0, max_forgetting=50.0, stop=True)
+    trainer = trained(tmp_path, callback, monkeypatch)
+    assert trainer.state.global_step == STEPS  # these limits are kept by far
+    history = trainer.state.log_history
+    measured = [entry["step"] for entry in history if "eval_target_loss" in entry]
+    assert measured[0] == 0
+    assert set(look_steps(STEPS)) <= set(measured)
+    ends = [entry for entry in history if "eval_target_loss" in entry]
+    told = [entry for entry in history if "forecast/target_loss" in entry]
+    assert len(told) >= 4
+    late = told[-1]
+    assert late["forecast/target_lo"] < late["forecast/target_loss"] < late["forecast/target_hi"]
+    assert late["forecast/target_loss"] == pytest.approx(ends[-1]["eval_target_loss"], rel=0.1)
+    assert {"forecast/source_loss", "forecast/stop"} <= set(late)
+
+
+def test_the_callback_stops_only_if_asked_what_will_miss_its_limit(tmp_path, monkeypatch):
+    from cptlaw.integrations import TrainerCallback
+
+    # Four words may follow each: nobody comes below log 4.
+    asked = trained(tmp_path / "a", TrainerCallback(max_target_loss=0.5 * math.log(4), stop=True), monkeypatch)
+    assert asked.state.global_step < 0.7 * STEPS
+    callback = TrainerCallback(max_target_loss=0.5 * math.log(4))
+    left = trained(tmp_path / "b", callback, monkeypatch)
+    assert left.state.global_step == STEPS
+    assert any(entry.get("forecast/stop") == 1.0 for entry in left.state.log_history)
+    with pytest.raises(UsageError, match="needs a limit"):
+        TrainerCallback(stop=True)
+    with pytest.raises(UsageError, match="expected a loss above 0"):
+        TrainerCallback(max_target_loss=-1)
+
+
+def trial(rate, report):
+    """Train a decoder at a rate; `report(step, loss)` may raise to end it."""
+    model = decoder()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    train, held = (torch.tensor([row["input_ids"] for row in text(1, n)]) for n in (400, 64))
+    for step in range(1, STEPS + 1):
+        for group in optimizer.param_groups:
+            group["lr"] = rate * min(1.0, step / 5)
+        rows = train[(step * 8) % 392 :][:8]
+        model(input_ids=rows, labels=rows).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step % 20 == 0:
+            with torch.no_grad():
+                loss = model(input_ids=held, labels=held).loss.item()
+            report(step, loss)
+    return loss
+
+
+def test_the_pruner_of_optuna_prunes_what_cannot_win():
+    optuna = pytest.importorskip("optuna", reason="optuna is not installed")
+    from cptlaw.integrations import LawPruner
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    rates = [1e-2, 1e-5, 8e-3, 3e-5]
+
+    def objective(one):
+        rate = one.suggest_float("rate", 1e-6, 1.0)
+
+        def report(step, loss):
+            one.report(loss, step)
+            if one.should_prune():
+                raise optuna.TrialPruned
+
+        return trial(rate, report)
+
+    study = optuna.create_study(pruner=LawPruner(PLAN), sampler=optuna.samplers.RandomSampler(seed=0))
+    for rate in rates:
+        study.enqueue_trial({"rate": rate})
+    study.optimize(objective, n_trials=len(rates))
+    states = [one.state.name for one in study.trials]
+    assert states[0] == "COMPLETE"
+    assert (states[1], states[3]) == ("PRUNED", "PRUNED")
+    assert max(study.trials[1].intermediate_values) <= 0.7 * STEPS
+    flipped = optuna.create_study(direction="maximize", pruner=LawPruner(PLAN, max_loss=1.0))
+    with pytest.raises(UsageError, match="minimise"):
+        flipped.pruner.prune(flipped, study.trials[0])
+
+
+def test_the_stopper_of_ray_stops_what_cannot_win():
+    pytest.importorskip("ray.tune", reason="Ray Tune is not installed")
+    from ray.tune import Stopper
+
+    from cptlaw.integrations import LawStopper
+
+    stopper = LawStopper(PLAN, metric="eval_loss", step="training_step")
+    assert isinstance(stopper, Stopper)
+
+    class StoppedError(Exception):
+        pass
+
+    def run(name, rate):
+        seen = []
+
+        def report(step, loss):
+            seen.append(step)
+            if stopper(name, {"eval_loss": loss, "training_step": step}) and step < STEPS:
+                raise StoppedError
+
+        with contextlib.suppress(StoppedError):
+            trial(rate, report)
+        return seen[-1]
+
+    assert run("good", 1e-2) == STEPS
+    assert run("slow", 1e-5) <= 0.7 * STEPS
+    assert not stopper.stop_all()
+    with pytest.raises(UsageError, match="reports no 'eval_loss'"):
+        stopper("good", {"loss": 1.0})
+
+
+def test_a_run_that_diverges_or_has_barely_begun_gets_no_advice():
+    rule = StopRule(PLAN, {"target": 1.0})
+    assert not rule.look().stop
+    for step, loss in ((10, math.nan), (20, 3.0), (30, math.inf)):
+        rule.measured("target", step, loss)
+    advice = rule.look()
+    assert not advice.stop
+    assert advice.logs() == {}
+
+
+def test_the_margin_holds_over_all_looks_and_limits():
+    """Random walks that end at 0: of those that come, at most the promised share would ever have been stopped."""
+    draw = np.random.default_rng(0)
+
+    def curve():
+        steps = draw.normal(size=12) / np.sqrt(12)
+        forecasts = np.cumsum(steps[::-1])[::-1]  # what is still to come: the error of the forecast
+        return forecasts, np.full(12, 0.3)
+
+    done = np.ones(12)  # so that the doubt is the given one
+    known = [score_of(loss, loss - doubt, done, 0.0) for loss, doubt in (curve() for _ in range(400))]
+    margin = conformal_margin(known, 0.05)
+    fresh = [curve() for _ in range(4000)]
+    wrong = np.mean([(loss - margin * doubt > 0).any() for loss, doubt in fresh])
+    assert 0.02 < wrong < 0.08
