@@ -17,6 +17,7 @@ from cptlaw.runs import Runs, read_runs
 from cptlaw.training import require_training
 from cptlaw.training.engines.base import Engine
 from cptlaw.training.estimate import DryRun, estimate
+from cptlaw.training.foreign import write_foreign
 from cptlaw.training.instructions import write_instructions
 from cptlaw.training.jobs import Job, Sweep
 from cptlaw.training.manifest import write_manifest
@@ -232,7 +233,7 @@ def dry_run(
     found = estimate(plan, workers or os.cpu_count() or 1)
     if manifests is None:
         return found
-    files = write_instructions(plan, Path(manifests))
+    files = write_instructions(plan, Path(manifests)) + write_foreign(plan, Path(manifests))
     return replace(found, written=f"{len(files)} files in {manifests}")
 
 

@@ -52,6 +52,8 @@ def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
             store.remove(f"checkpoints/{job.id}")
     except Exception as error:  # noqa: BLE001  whatever it is, it is this run's reason, and the others go on
         # With several processes the others are waiting for this one, and only leaving ends them.
+        if _asker is not None and not _is_alive(_asker):
+            os._exit(1)  # the sweep was killed: that another process went before this one is no failure of the run
         if first:
             store.put_failure(job.id, reason_of(error), traceback.format_exc())
         if "WORLD_SIZE" in os.environ:
@@ -149,22 +151,31 @@ def _meeting_place(job: Job, nodes: int) -> list[str]:
     return [f"--nnodes={nodes}", f"--node-rank={_node()}", f"--master-addr={host}", f"--master-port={port}"]
 
 
+_asker: int | None = None
+"""The process that had this one started, where it is one of several."""
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def _leave_with(asker: int, launcher: int) -> None:
     """End this process when the one that asked for it or torch's launcher is killed.
 
     The launcher starts processes in sessions of their own, which survive it: without this the job of a sweep that was
     killed would train on beside the same job of the sweep that was started again.
     """
-    while os.getppid() == launcher:
-        try:
-            os.kill(asker, 0)
-        except ProcessLookupError:
-            break
+    while os.getppid() == launcher and _is_alive(asker):
         time.sleep(0.5)
     os._exit(1)
 
 
 if __name__ == "__main__":
     place, identity, asked_by = sys.argv[1:]
+    _asker = int(asked_by)
     threading.Thread(target=_leave_with, args=(int(asked_by), os.getppid()), daemon=True).start()
     run_job(Store(place).read_json(f"jobs/{identity}.json"), place)

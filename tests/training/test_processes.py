@@ -139,8 +139,12 @@ def test_two_nodes_share_a_run(recipe, tmp_path):
         )
         for node in range(2)
     ]  # fmt: skip
-    for node in nodes:
-        node.wait(timeout=120)
+    try:
+        for node in nodes:
+            node.wait(timeout=600)
+    finally:
+        for node in nodes:
+            node.kill()
     assert shared.finished(trunk.id), shared.failed(trunk.id)
     assert shared.get_report(trunk.id)["processes"] == 2
     base = replace(again.jobs[1], run={**again.jobs[1].run, "nodes": 1})
