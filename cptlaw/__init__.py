@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from cptlaw import examples
     from cptlaw import planning as plan
+    from cptlaw.answering import Answer, answer, write_pilots
     from cptlaw.checking import Check, check
     from cptlaw.curves import fit_out_of_domain, fit_shift, forecast_run, shift_of_runs
     from cptlaw.errors import CptlawError, DataError, FitError, UsageError
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 # Public name -> where it lives. Loaded on first use, so that the command line answers --help at once.
 _HOMES = {
+    "Answer": "cptlaw.answering",
+    "answer": "cptlaw.answering",
+    "write_pilots": "cptlaw.answering",
     "CptlawError": "cptlaw.errors",
     "DataError": "cptlaw.errors",
     "Finding": "cptlaw.findings",
@@ -71,6 +75,7 @@ _HOMES = {
 _MODULES = {"examples", "figures", "plan"}
 
 __all__ = [
+    "Answer",
     "Check",
     "CptlawError",
     "DataError",
@@ -83,6 +88,7 @@ __all__ = [
     "Scores",
     "Seal",
     "UsageError",
+    "answer",
     "app",
     "check",
     "compare",
@@ -105,6 +111,7 @@ __all__ = [
     "score",
     "shift_of_runs",
     "suggest",
+    "write_pilots",
 ]
 
 

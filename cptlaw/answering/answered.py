@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 from cptlaw.answering.words import likelihood
 from cptlaw.answering.words import percent as as_percent
+from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.units import format_percent, format_quantity
@@ -79,8 +81,9 @@ class Answer(Result):
     findings: tuple[Finding, ...] = ()
     evidence: tuple[Mapping[str, Any], ...] = ()
     steps: tuple[str, ...] = ()
-    options: Table | None = None
     rule_of_thumb: str | None = None
+    options: Table | None = None
+    _page: Callable[[], Any] | None = field(default=None, repr=False)
 
     @property
     def title(self) -> str:
@@ -124,9 +127,28 @@ class Answer(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the promised JSON keys."""
-        found: dict[str, Any] = plain(self)
-        del found["options"]
-        return found
+        shown = (item.name for item in fields(self) if item.name not in ("options", "_page"))
+        return {name: plain(getattr(self, name)) for name in shown}
+
+    def report(self, path: str | Path, force: bool = False) -> Path:
+        """Write the page to send: the answer with its figures. Needs the extra ``report``.
+
+        Raises
+        ------
+        UsageError
+            If the answer is without runs: there is nothing to draw.
+        """
+        if self._page is None:
+            raise UsageError("an answer without runs has no page: there is nothing of yours to draw.")
+        written: Path = self._page().save(path, force=force)
+        return written
+
+    @property
+    def following(self) -> str:
+        """The command to run next."""
+        if not self.steps:
+            return "cptlaw answer with --pilots FOLDER writes these pilots as a recipe for cptlaw sweep"
+        return next((step for step in self.steps if " plan " in step), self.steps[0])
 
     def _advice(self) -> str:
         if not self.feasible:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN
 from cptlaw.units import format_percent, format_quantity, parse_probability, parse_quantity
 
@@ -52,6 +52,10 @@ class Question:
         UsageError
             If a value cannot be read, makes no sense, or two say what may be spent.
         """
+        known = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise UsageError(f"answer takes no {name}.{did_you_mean(name, known)} It takes {', '.join(known)}.")
         read = {
             name: _positive(value, name)
             for name, value in given.items()
@@ -68,6 +72,23 @@ class Question:
         if (risk := given.get("risk")) is not None:
             read["risk"] = parse_probability(risk, "risk (--risk)")
         return cls(**read)
+
+    def replaced(self, **values: float) -> Question:
+        """Return the question with other values."""
+        return replace(self, **values)
+
+    @property
+    def options(self) -> list[tuple[str, str]]:
+        """What was given besides the model, as the command line takes it."""
+        texts = {
+            "tokens": self.spendable if self.kind == "trade-off" else None,
+            "target_tokens": self.target_tokens,
+            "max_forgetting": self.max_forgetting,
+            "max_target_loss": self.max_target_loss if self.kind == "min-tokens" else None,
+            "base_source_loss": self.base_source_loss,
+            "risk": self.risk,
+        }
+        return [(_flag(name), f"{value:.6g}") for name, value in texts.items() if value is not None]
 
     @property
     def kind(self) -> str:

@@ -55,9 +55,10 @@ def main(arguments: list[str] | None = None) -> Any:
 
     A user's mistake ends with one message and exit code 2, an interrupt with exit code 130; neither with a traceback.
     """
-    from cptlaw.cli import app, fits, forecasts, import_logs, plan, reference, report, sealing, suggest, sweep
+    from cptlaw.cli import answer, app, fits, forecasts, import_logs, plan, reference, report, sealing, suggest, sweep
 
     for command in (
+        answer.answer,
         fits.check,
         fits.fit,
         fits.compare,

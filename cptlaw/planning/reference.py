@@ -112,6 +112,10 @@ def find_reference(
         try:
             return Reference(kind, measured_base_loss(source))
         except UsageError:
+            # Base models of other budgets come nearer than the source law without tokens: that law is fitted at the
+            # rate of CPT, and an annealed base model lies below it.
+            if len(_base_models(source.fit)) >= LEAST_BASE_MODELS and np.isfinite(budget_of(source)):
+                return _by_base_law(source, None)
             own = _own_base_loss(source)
             if own is None:
                 raise
@@ -155,7 +159,8 @@ def find_reference(
 
 def _own_base_loss(source: Loss) -> float | None:
     """Return the source law's own loss without tokens; ``None`` where it has none, or one that depends on the mix."""
-    if not source.reads("tokens") or any("tokens" in law.diverges_at_zero for law in source.laws):
+    # In an average only the laws that are finite without tokens speak there.
+    if not source.reads("tokens") or all("tokens" in law.diverges_at_zero for law in source.laws):
         return None
     with np.errstate(all="ignore"):
         losses = source.at(np.array([0.0, 0.5, 1.0]), 0.0)

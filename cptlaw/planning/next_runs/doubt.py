@@ -127,7 +127,10 @@ def _members(fit: Fit, point: pd.DataFrame, low: float, high: float) -> Array:
     """Return parameters whose log forecasts spread evenly from low to high, each refitted to its own weights."""
     problem, k = fit.problem(), fit.problem().k
     x = fit.law.bind(point, fit.role)
-    x = SimpleNamespace(**{name: Positive(column.value) for name, column in vars(x).items()})
+    # Inputs that may be negative, such as the sign of a role, come as plain arrays.
+    x = SimpleNamespace(
+        **{name: Positive(column.value) if hasattr(column, "value") else column for name, column in vars(x).items()}
+    )
     optima = fit.optima
 
     def forecasts(at: Array) -> Array:

@@ -1,0 +1,79 @@
+"""`answer`: one question, from runs where there are some, from the studies of others where there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cptlaw.answering.answered import Answer
+from cptlaw.answering.question import RISK, Question
+from cptlaw.answering.with_runs import from_runs
+from cptlaw.answering.without_runs import from_studies
+from cptlaw.errors import UsageError
+from cptlaw.runs import Runs, read_runs
+from cptlaw.schedules import Schedule
+
+
+def answer(
+    runs: Any = None,
+    *,
+    shift: str | None = None,
+    where: str | None = None,
+    schedules: Mapping[str, Schedule] | str | Path | None = None,
+    seed: int = 0,
+    risk: Any = RISK,
+    **question: Any,
+) -> Answer:
+    """Say what to train, what to expect of both losses, how sure that is, and what to run next.
+
+    Parameters
+    ----------
+    runs
+        A runs table: `Runs`, a DataFrame or a path. Without one the studies of others speak.
+    shift
+        Without runs: what kind of new domain it is, ``"language"``, ``"domain"``, ``"code"`` or ``"near"``.
+    where
+        Filter of rows.
+    schedules
+        Learning-rate schedules by run, or a schedules file; laws that read them then join.
+    seed
+        Of the searches.
+    risk
+        Probability with which each limit shall hold, as 0.8 or ``"80%"``.
+    **question
+        ``n_params`` and, where laws read it, ``ptpp``; what may be spent, one of ``tokens``, ``target_tokens`` and
+        ``budget`` (FLOPs); the limits ``max_forgetting`` and ``max_target_loss``; ``base_source_loss`` where no run
+        measured it. Numbers, or texts such as ``"8B"`` and ``"2%"``.
+
+    Returns
+    -------
+    Answer
+        ``feasible`` is False where no mix keeps the limits.
+
+    Raises
+    ------
+    UsageError, DataError
+        If an argument or a row is unusable.
+
+    Examples
+    --------
+    >>> import cptlaw as cl
+    >>> found = cl.answer(n_params="8B", ptpp=1875, target_tokens="20B", max_forgetting="30%", shift="language")
+    >>> found.feasible, found.kind
+    (True, 'limited-data')
+    """
+    asked = Question.read({**question, "risk": risk})
+    if runs is None:
+        if shift is None:
+            raise UsageError(
+                "answer without runs needs the kind of shift: shift= (--shift) language, domain, code or near."
+            )
+        for name, value in (("where", where), ("schedules", schedules)):
+            if value is not None:
+                raise UsageError(f"{name}= (--{name}) chooses among runs, and none were given.")
+        return from_studies(asked, shift)
+    if shift is not None:
+        raise UsageError("shift= (--shift) is for an answer without runs: your runs say what the shift does.")
+    table = runs if isinstance(runs, Runs) else read_runs(runs)
+    return from_runs(table, asked, where, schedules, seed)

@@ -1,0 +1,249 @@
+"""The answer from runs: laws found for both losses, the plan that keeps the limits, and what to buy next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw import planning
+from cptlaw.answering.answered import Answer
+from cptlaw.answering.question import Question
+from cptlaw.commands import command_line
+from cptlaw.errors import CptlawError, UsageError
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting import fit
+from cptlaw.laws.calculus import Array
+from cptlaw.planning import MixPlan
+from cptlaw.planning.next_runs.cells import Bases, candidates
+from cptlaw.planning.next_runs.suggest import question as doubt_question
+from cptlaw.runs import Runs
+from cptlaw.schedules import Schedule
+from cptlaw.units import format_quantity
+
+AUTO = "auto"
+CHANCES = (0.005, *np.arange(0.02, 0.985, 0.02).round(2).tolist(), 0.995)  # at which quantiles are asked for
+NEXT_RUNS = 2
+NO_LIMIT = 0.999  # of forgetting, where a plan must have a limit and the question has none
+INTERVAL = 0.9
+SHARE_FOR_NEXT = 0.05  # of the planned run's compute, that the next small runs may cost
+EXPECTED = ("target_loss", "source_loss", "forgetting")
+
+
+def from_runs(
+    runs: Runs,
+    question: Question,
+    where: str | None = None,
+    schedules: Mapping[str, Schedule] | str | Path | None = None,
+    seed: int = 0,
+) -> Answer:
+    """Answer a question from a runs table; see `cptlaw.answer`."""
+    fits = {role: _fitted(runs, role, where, schedules, seed) for role in _roles(runs, question)}
+    asked, notes = _with_tokens(question, fits["target"])
+    sure, plain = (_plan(asked, fits, risk) for risk in (asked.risk, None))
+    found = [*notes, *sure.findings, *(item for one in fits.values() for item in one.findings)]
+    plan_fields = {
+        name + end: getattr(sure, name + end) for name in EXPECTED for end in ("", "_lo", "_hi") if sure.feasible
+    }
+    cells, trouble = _next_runs(runs, asked, fits, sure, where)
+    return Answer(
+        question=asked.text,
+        kind=asked.kind,
+        feasible=sure.feasible,
+        replay=sure.replay,
+        tokens=sure.tokens if sure.feasible else None,
+        atpp=sure.atpp,
+        flops=sure.flops,
+        lr_peak=getattr(sure, "lr_peak", None),
+        **plan_fields,
+        base_source_loss=sure.base_source_loss,
+        probabilities=_probabilities(asked, fits, sure),
+        risk=asked.risk,
+        laws=tuple(entry for one in fits.values() for entry in _laws(one)),
+        without_risk={name: getattr(plain, name) for name in ("feasible", "replay", "tokens", "flops", *EXPECTED)},
+        blocking=sure.blocking,
+        best_reachable=sure.best_reachable,
+        next_runs=cells,
+        findings=by_severity(dict.fromkeys([*found, *trouble])),
+        evidence=_evidence(runs, fits),
+        steps=_steps(runs, asked, where, fits),
+        _page=lambda: _page(runs, asked, fits, sure),
+    )
+
+
+def _page(runs: Runs, question: Question, fits: Mapping[str, Any], plan: MixPlan) -> Any:
+    """Return the report of an answer; what draws is loaded only then."""
+    from cptlaw.reporting import report
+
+    limits = {name: getattr(question, name) for name in ("max_forgetting", "base_source_loss", "risk")}
+    limits["max_target_loss"] = question.max_target_loss if question.kind == "min-tokens" else None
+    given = {name: value for name, value in limits.items() if value is not None}
+    if question.kind != "min-tokens":
+        given = {}
+    at = _point(question, plan) if plan.feasible else None
+    known: dict[str, Any] = {"n_params": question.n_params, "ptpp": question.ptpp, "at": at, "title": question.text}
+    return report(runs, fits["target"], fits.get("source"), **known, **given)
+
+
+def _roles(runs: Runs, question: Question) -> list[str]:
+    """Return the roles that there are evals of, the target first."""
+    roles = {runs.role(name) for name in runs.evals}
+    if "target" not in roles:
+        listed = ", ".join(map(repr, runs.evals))
+        raise UsageError(
+            f"{runs.label}: no eval has the role target. Evals found: {listed}. Say which one is the new domain's with "
+            f"target_eval= (--target-eval), and which one the old one's with source_eval= (--source-eval)."
+        )
+    if "source" not in roles and question.max_forgetting is not None:
+        listed = ", ".join(map(repr, runs.evals))
+        raise UsageError(
+            f"{runs.label}: forgetting needs an eval with the role source. Evals found: {listed}. Say which one it is "
+            f"with source_eval= (--source-eval), or leave max_forgetting (--max-forgetting) out."
+        )
+    return [role for role in ("target", "source") if role in roles]
+
+
+def _fitted(runs: Runs, role: str, where: str | None, schedules: Any, seed: int) -> Any:
+    return fit(AUTO, runs, on=role, where=where, schedules=schedules, seed=seed)
+
+
+def _with_tokens(question: Question, target: Any) -> tuple[Question, list[Finding]]:
+    """Return the question with tokens where neither they, nor compute, nor a limit on the target says how many."""
+    if question.kind != "min-tokens" or question.max_target_loss is not None:
+        return question, _no_limit(question)
+    data = target.data
+    per_parameter = float((data["tokens"] / data["n_params"]).max())
+    tokens = per_parameter * question.n_params
+    return question.replaced(tokens=tokens), [
+        Finding(
+            "info",
+            "tokens-assumed",
+            f"nothing says how many tokens may be spent: {format_quantity(tokens, 3)} are planned with, "
+            f"{per_parameter:.3g} per parameter, the most that your runs have.",
+            "Give --tokens, --target-tokens, --budget or --max-target-loss.",
+        ),
+        *_no_limit(question),
+    ]
+
+
+def _no_limit(question: Question) -> list[Finding]:
+    if question.max_forgetting is not None or question.max_target_loss is not None:
+        return []
+    return [
+        Finding(
+            "info",
+            "no-limit",
+            "nothing limits the forgetting, so the replay with the lowest target loss is planned.",
+            "Give --max-forgetting, such as 2%.",
+        )
+    ]
+
+
+def _plan(question: Question, fits: Mapping[str, Any], risk: float | None) -> MixPlan:
+    """Return the plan that answers a question, each limit held with a probability."""
+    source = fits.get("source")
+    scenario: dict[str, Any] = {"n_params": question.n_params, "ptpp": question.ptpp}
+    scenario["base_source_loss"] = question.base_source_loss if source is not None else None
+    limits = {"max_forgetting": question.max_forgetting}
+    kind = question.kind
+    if kind == "min-tokens":
+        limits["max_target_loss"] = question.max_target_loss
+    scenario |= limits
+    if kind == "trade-off" and question.max_forgetting is None:
+        scenario["max_forgetting"] = NO_LIMIT
+    if any(value is not None for value in limits.values()):
+        scenario["risk"] = risk
+    given = {name: value for name, value in scenario.items() if value is not None}
+    if kind == "limited-data":
+        return planning.limited_data(fits["target"], source, target_tokens=question.target_tokens, **given)
+    if kind == "min-tokens":
+        return planning.min_tokens(fits["target"], source, savings=False, **given)
+    return planning.trade_off(fits["target"], source, tokens=question.spendable, **given)
+
+
+def _probabilities(question: Question, fits: Mapping[str, Any], plan: MixPlan) -> dict[str, float]:
+    """Return with what probability a measured loss keeps each limit under the planned mix."""
+    if not plan.feasible:
+        return {}
+    row = pd.DataFrame([_point(question, plan)])
+    found = {}
+    if question.max_target_loss is not None:
+        found["max-target-loss"] = probability_below(fits["target"], row, question.max_target_loss)
+    if question.max_forgetting is not None and plan.base_source_loss is not None:
+        highest = plan.base_source_loss * (1.0 + question.max_forgetting)
+        found["max-forgetting"] = probability_below(fits["source"], row, highest)
+    return found
+
+
+def probability_below(fitted: Any, row: pd.DataFrame, limit: float) -> float:
+    """Return the probability that a measured loss at a row is at most a limit, from the quantiles of the forecast."""
+    quantiles: Array = fitted.log_quantiles(row, CHANCES)[0]
+    ordered = np.maximum.accumulate(quantiles)
+    return float(np.interp(np.log(limit), ordered, CHANCES, left=0.0, right=1.0))
+
+
+def _point(question: Question, plan: MixPlan) -> dict[str, float]:
+    point = {"n_params": question.n_params, "tokens": plan.tokens, "replay": plan.replay, "ptpp": question.ptpp}
+    rate = getattr(plan, "lr_peak", None)
+    return {name: float(value) for name, value in {**point, "lr_peak": rate}.items() if value is not None}
+
+
+def _next_runs(
+    runs: Runs, question: Question, fits: Mapping[str, Any], plan: MixPlan, where: str | None
+) -> tuple[tuple[Mapping[str, Any], ...], list[Finding]]:
+    """Return the runs worth buying next for the loss whose limit is the more doubtful, and why there are none."""
+    if not plan.feasible or plan.flops is None:
+        return (), []
+    on = "source" if "source" in fits and question.max_forgetting is not None else "target"
+    # The doubt of an average is mostly that of the law which counts most.
+    leading = fits[on].members[0].fit
+    row = pd.DataFrame([_point(question, plan)])
+    try:
+        cells = candidates(leading, runs.frame, row.iloc[0], None, None, None, None)
+        bases, budget = Bases.of(runs.frame), SHARE_FOR_NEXT * plan.flops
+        suggestion = doubt_question(leading, row, INTERVAL).answer(cells, bases, budget, NEXT_RUNS)
+    except CptlawError as error:
+        return (), [Finding("info", "no-suggestion", f"which runs to buy next cannot be said: {error}")]
+    return tuple(suggestion.to_dict()["cells"]), []
+
+
+def _laws(fitted: Any) -> Iterable[Mapping[str, Any]]:
+    return [{"on": fitted.on, "law": member.fit.law.spec, "weight": member.weight} for member in fitted.members]
+
+
+def _evidence(runs: Runs, fits: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(
+        {
+            "study": runs.label,
+            "outcome": f"{role} loss",
+            "source": "your runs",
+            "rows": len(one.data),
+            "runs": int(one.data["run"].nunique()),
+            "fingerprint": runs.fingerprint,
+        }
+        for role, one in fits.items()
+    )
+
+
+def _steps(runs: Runs, question: Question, where: str | None, fits: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the commands that repeat each step."""
+    table = runs.label if runs.path is not None else "RUNS.csv"
+    chosen = [table, *(["--where", where] if where else [])]
+    lines = [command_line(["cptlaw", "fit", *chosen, "--on", role, "-o", f"{role}.json"]) for role in fits]
+    known = f"n_params={format_quantity(question.n_params, 6)}"
+    known += f",ptpp={question.ptpp:g}" if question.ptpp is not None else ""
+    spend = f",tokens={format_quantity(question.spendable, 6)}" if question.spendable else ",tokens=.."
+    lines.append(f"cptlaw forecast {' '.join(f'{role}.json' for role in fits)} --at {known}{spend},replay=..")
+    plan = f"cptlaw plan {question.kind} --target target.json"
+    plan += " --source source.json" if "source" in fits else ""
+    plan += f" --n-params {format_quantity(question.n_params, 6)}"
+    plan += f" --ptpp {question.ptpp:g}" if question.ptpp is not None else ""
+    for flag, text in question.options:
+        plan += f" {flag} {text}"
+    lines.append(plan)
+    asked = ["--on", "target", "--at", f"{known}{spend},replay=..", "--budget", ".."]
+    lines.append(command_line(["cptlaw", "suggest", *chosen, *asked]))
+    return tuple(lines)

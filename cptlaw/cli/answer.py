@@ -1,0 +1,83 @@
+"""The verb `answer`: from a question to what to train, in one command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cptlaw.cli import options
+from cptlaw.cli.output import show, show_notes
+from cptlaw.errors import UsageError
+
+SHIFTS = ("language", "domain", "code", "near")
+
+
+@click.command()
+@click.argument("runs", type=click.Path(), required=False)
+@options.reading
+@click.option("--n-params", required=True, metavar="N", help="Parameters of the model, as in 8B.")
+@click.option("--ptpp", metavar="P", help="Pre-training tokens per parameter of its base model, as in 1875.")
+@click.option("--tokens", metavar="D", help="Adaptation tokens there are to spend, replay included.")
+@click.option("--target-tokens", metavar="D", help="Unique tokens of the new domain there are.")
+@click.option("--budget", metavar="FLOPS", help="Compute there is to spend, 6 x parameters x tokens, as in 1e22.")
+@click.option("--max-forgetting", metavar="X", help="Most forgetting, as in 2%.")
+@click.option("--max-target-loss", metavar="L", help="Highest target loss, nats per token.")
+@click.option("--base-source-loss", metavar="L0", help="Source loss of the base model, where no run measured it.")
+@click.option("--risk", metavar="P", default="0.8", show_default=True, help="Each limit holds with this probability.")
+@click.option(
+    "--shift",
+    type=click.Choice(SHIFTS),
+    help="Without RUNS: what the new domain is. near: like the old one.",
+)
+@click.option("--where", metavar="Q", help="Keep these rows, as in 'ptpp <= 31'.")
+@options.schedules
+@click.option("--explain", is_flag=True, help="Show each step as the command that repeats it.")
+@click.option("--pilots", metavar="FOLDER", type=click.Path(), help="Without RUNS: write the three pilots here.")
+@options.output("REPORT", "report.html", "Write a page to send (extra `report`).")
+@options.seed
+@options.strict
+@options.as_json
+def answer(
+    runs: str | None,
+    explain: bool,
+    pilots: str | None,
+    output: str | None,
+    force: bool,
+    strict: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Say what to train, what to expect, how sure that is, and what to run next.
+
+    From a table of RUNS: finds laws for both losses, forecasts and plans. Without RUNS: what the studies of others say.
+
+    \b
+    Examples:
+      cptlaw answer runs.csv --n-params 8B --ptpp 300 --tokens 20B --max-forgetting 2%
+      cptlaw answer runs.csv --n-params 8B --ptpp 300 --max-forgetting 2% --max-target-loss 1.8 -o report.html
+      cptlaw answer --n-params 8B --ptpp 1875 --target-tokens 20B --shift language --pilots pilots
+    """
+    import cptlaw as cl
+
+    table = {name: given.pop(name) for name in ("columns", "losses", *options.TABLE_OPTIONS)}
+    if runs is None:
+        foreign = [name for name in ("where", "schedules") if given[name] is not None]
+        if foreign or any(table.values()) or output is not None:
+            name = [*foreign, *(name for name, value in table.items() if value), "output"][0]
+            raise UsageError(f"answer: --{name.replace('_', '-')} goes with RUNS, a table of runs.")
+        if given["shift"] is None:
+            raise UsageError(f"answer without RUNS needs --shift: one of {', '.join(SHIFTS)}.")
+        source = None
+    else:
+        if pilots is not None or given["shift"] is not None:
+            raise UsageError("answer: --shift and --pilots are for an answer without RUNS.")
+        source = options.read_table(runs, table)
+    found = cl.answer(source, **given)
+    if pilots is not None:
+        show_notes(f"wrote {path}" for path in cl.write_pilots(found.next_runs, pilots))
+    if output is not None:
+        show_notes([f"wrote {found.report(output, force=force)}"])
+    if explain and not as_json:
+        click.echo("\n".join(found.steps), err=True)
+    show(found, as_json, found.following, strict)

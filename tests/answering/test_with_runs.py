@@ -1,0 +1,132 @@
+"""The answer from a runs table: one question, one command."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.answering.with_runs import probability_below
+from cptlaw.cli import main
+from cptlaw.errors import UsageError
+
+MODEL = {"n_params": 124_672, "ptpp": 279}
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return cl.examples.load("en-fr-pilot").where("ptpp in (31, 62, 124) and lr_schedule == 'constant'")
+
+
+@pytest.fixture(scope="module")
+def asked(runs):
+    return cl.answer(runs, **MODEL, tokens="1M", max_forgetting="25%", base_source_loss=1.7293)
+
+
+def test_answer_keeps_the_limit_with_the_probability_that_was_asked(asked):
+    assert asked.feasible
+    assert asked.kind == "trade-off"
+    assert asked.tokens == 1e6
+    assert 0 < asked.replay < 1
+    assert asked.forgetting < 0.25
+    assert asked.probabilities["max-forgetting"] >= 0.78  # what risk=0.8 asks, but for the grid of quantiles
+    # Doubt is paid in replay: without it less would do.
+    assert asked.without_risk["replay"] < asked.replay
+
+
+def test_answer_has_the_promised_keys(asked):
+    found = json.loads(asked.to_json())
+    for end in ("", "_lo", "_hi"):
+        for name in ("target_loss", "source_loss", "forgetting"):
+            assert isinstance(found[name + end], float)
+    assert found["target_loss_lo"] < found["target_loss"] < found["target_loss_hi"]
+    assert found["atpp"] == pytest.approx(1e6 / 124_672)
+    assert found["flops"] == pytest.approx(6 * 124_672 * 1e6)
+    weights = [entry["weight"] for entry in found["laws"] if entry["on"] == "target"]
+    assert sum(weights) == pytest.approx(1)
+    assert {entry["outcome"] for entry in found["evidence"]} == {"target loss", "source loss"}
+    assert {"question", "findings", "next_runs", "blocking", "best_reachable"} <= set(found)
+
+
+def test_answer_is_twelve_lines_at_most(asked):
+    text = asked.summary(quiet=True)
+    assert len(text.splitlines()) <= 12
+    assert "coin toss" not in text.splitlines()[1]
+
+
+def test_probabilities_come_from_the_forecasts(runs):
+    fitted = cl.fit(runs, on="source")
+    row = pd.DataFrame([{**MODEL, "tokens": 1e6, "replay": 0.25, "lr_peak": 3e-3}])
+    ends = fitted.forecast(row, 0.9)
+    assert probability_below(fitted, row, float(ends["hi"].iloc[0])) == pytest.approx(0.95, abs=0.01)
+    assert probability_below(fitted, row, float(ends["loss"].iloc[0])) == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_limit_that_no_mix_keeps(runs):
+    got = cl.answer(runs, **MODEL, tokens="1M", max_forgetting="0.1%", base_source_loss=1.2)
+    assert not got.feasible
+    assert got.blocking
+    assert got.tokens is None
+    assert got.best_reachable["forgetting"] > 0.001
+
+
+def test_a_table_without_a_target_is_told_how_to_name_it(runs):
+    table = runs.frame[runs.frame["eval"] == "source"].assign(eval="english")
+    with pytest.raises(UsageError, match=r"no eval has the role target.*--target-eval"):
+        cl.answer(table, **MODEL, tokens="1M")
+
+
+def test_without_a_limit_the_target_decides_and_that_is_said(runs):
+    got = cl.answer(runs, **MODEL, tokens="1M", base_source_loss=1.7293)
+    assert got.feasible
+    assert got.replay <= 0.1
+    assert "no-limit" in {finding.code for finding in got.findings}
+
+
+def test_command_line(runs, tmp_path, capsys):
+    table = tmp_path / "runs.csv"
+    runs.frame.to_csv(table, index=False)
+    words = ["answer", str(table), "--n-params", "124672", "--ptpp", "279", "--tokens", "1M", "--max-forgetting", "25%"]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--base-source-loss", "1.7293", "--json"])
+    assert ended.value.code == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["feasible"]
+    assert np.isfinite(found["replay"])
+    assert found["steps"][0].startswith("cptlaw fit ")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--n-params", "8B", "--ptpp", "1875", "--target-tokens", "20B"], 2, "needs --shift"),
+        (
+            ["--n-params", "8B", "--ptpp", "1875", "--target-tokens", "20B", "--shift", "code", "-o", "r.html"],
+            2,
+            "RUNS",
+        ),
+        (["--n-params", "8B", "--ptpp", "1875", "--target-tokens", "20B", "--shift", "code"], 0, ""),
+        (
+            [
+                "--n-params",
+                "8B",
+                "--ptpp",
+                "1875",
+                "--target-tokens",
+                "1B",
+                "--shift",
+                "code",
+                "--max-forgetting",
+                "0%",
+            ],
+            3,
+            "",
+        ),
+    ],
+)
+def test_command_line_without_runs(words, code, message, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["answer", "--n-params", "8B", "--ptpp", "1875", "--target-tokens", "20B", *words])
+    assert ended.value.code == code
+    assert message in capsys.readouterr().err
