@@ -9,7 +9,6 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.reporting import make_report
-from cptlaw.reporting.app import doubt
 from cptlaw.units import format_quantity
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install 'cptlaw[dev]'")
@@ -44,15 +43,12 @@ def address():
 
     from cptlaw.reporting.app import build
 
-    quicker = pytest.MonkeyPatch()
-    quicker.setattr(doubt, "WALKS", 4)  # what the quick doubt is worth is tested without a browser
     app = build(cl.examples.load("en-fr-pilot"), ROWS)
     server = create_server(app.server, host="127.0.0.1", port=0, threads=6)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.effective_port}/"
     server.close()
-    quicker.undo()
 
 
 @pytest.fixture(scope="module")

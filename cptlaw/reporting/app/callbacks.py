@@ -11,7 +11,7 @@ from cptlaw.errors import CptlawError, UsageError
 from cptlaw.fitting.fit_file import fit_text
 from cptlaw.reporting.app import jobs, shown
 from cptlaw.reporting.app.layout import ROLES, SLIDERS, planning_laws
-from cptlaw.reporting.app.moves import Fitted, move
+from cptlaw.reporting.app.moves import Fitted, Move, move
 from cptlaw.reporting.app.session import Session, Sessions
 from cptlaw.reporting.app.upload import columns_of, decode, read_upload
 from cptlaw.runs import Runs
@@ -247,6 +247,7 @@ def _moving(app: Any, sessions: Sessions) -> None:
         Output("map", "figure"),
         Output("map-caption", "children"),
         Output("notes", "children"),
+        Output("asked", "data"),
         *(Input(name, "value") for name in SLIDERS),
         Input("limits", "value"),
         Input("risk", "value"),
@@ -256,18 +257,46 @@ def _moving(app: Any, sessions: Sessions) -> None:
         prevent_initial_call=True,
     )
     def show_move(*given: Any) -> Any:
-        """Show forecast, plan and map for a position of the sliders."""
+        """Show forecast, plan and map for a position of the sliders: the answer, before its doubt."""
         session = _session(sessions, given[-1])
         if session is None or session.fitted is None:
-            return (no_update,) * (len(SLIDERS) + 5)
+            return (no_update,) * (len(SLIDERS) + 6)
         said = [_said(name, value) for name, value in zip(SLIDERS, given, strict=False)]
         try:
-            found = move(session.fitted, _question(session.fitted, given))
+            question = _question(session.fitted, given)
+            found = move(session.fitted, question)
         except CptlawError as error:
-            return (*said, no_update, _problem(str(error)), no_update, no_update, None)
-        plan = shown.lines(found.plan_lines) if found.plan_lines else found.plan_title
-        figure, caption = ({}, "") if found.figure is None else (found.figure.drawing, found.figure.caption)
-        return (*said, shown.lines(found.lines), plan, figure, caption, shown.findings(found.notes))
+            return (*said, no_update, _problem(str(error)), no_update, no_update, None, None)
+        session.asked = question
+        return (*said, *_shown_move(found), question)
+
+    @app.callback(
+        Output("forecast", "children", allow_duplicate=True),
+        Output("plan", "children", allow_duplicate=True),
+        Output("map", "figure", allow_duplicate=True),
+        Output("map-caption", "children", allow_duplicate=True),
+        Output("notes", "children", allow_duplicate=True),
+        Input("asked", "data"),
+        State("session", "data"),
+        prevent_initial_call=True,
+    )
+    def show_doubt(question: Any, key: str) -> Any:
+        """Show the same with intervals and under the risk, unless the sliders have moved on."""
+        session = _session(sessions, key)
+        if session is None or session.fitted is None or question is None or session.asked != question:
+            return (no_update,) * 5
+        try:
+            found = move(session.fitted, question, doubt=True)
+        except CptlawError as error:
+            return (no_update, _problem(str(error)), no_update, no_update, None)
+        return (no_update,) * 5 if session.asked != question else _shown_move(found)
+
+
+def _shown_move(found: Move) -> tuple[Any, ...]:
+    """Return forecast, plan, map, its caption and notes as elements of the page."""
+    plan = shown.lines(found.plan_lines) if found.plan_lines else found.plan_title
+    figure, caption = ({}, "") if found.figure is None else (found.figure.drawing, found.figure.caption)
+    return shown.lines(found.lines), plan, figure, caption, shown.findings(found.notes)
 
 
 def _taking(app: Any, sessions: Sessions) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from cptlaw.reporting.app.upload import LARGEST
 
-PLANNING_INPUTS = {"n_params", "tokens", "replay", "ptpp"}
+PLANNING_INPUTS = {"n_params", "tokens", "replay", "ptpp", "lr_peak"}
 ROLES = ("target", "source")
 SLIDERS = {
     "n_params": "model size (parameters)",
@@ -21,13 +21,13 @@ RISKS = {"none": "none", "0.8": "80%", "0.9": "90%", "0.95": "95%"}
 
 
 def planning_laws() -> list[str]:
-    """Return the laws that a plan can use: of tokens and, at most, size, replay and budget, that only fall."""
+    """Return the laws that a plan can use: of tokens and, at most, size, replay, budget and peak rate."""
     from cptlaw.laws import LAWS, law
 
     found = []
     for name in LAWS:
         known = law(name)
-        fits = set(known.inputs) <= PLANNING_INPUTS and "tokens" in known.decreasing
+        fits = set(known.inputs) <= PLANNING_INPUTS and "tokens" in known.inputs
         if fits and not known.on_base_models and "oracle" not in name:
             found.append(name)
     return found
@@ -67,6 +67,7 @@ def page(token: str) -> Any:
             dcc.Store(id="read", data=0),
             dcc.Store(id="fitted", data=0),
             dcc.Store(id="finished"),
+            dcc.Store(id="asked"),
             dcc.Download(id="download"),
             dcc.Interval(id="tick", interval=400, disabled=True),
             html.H1("cptlaw: plan a continual pre-training run"),

@@ -57,6 +57,7 @@ class Session:
     fitted: Fitted | None = None
     suggestion: Suggestion | None = None
     exact: Any = None
+    asked: Any = None  # where the sliders stand: doubt about an older question is not shown
     report: bytes | None = None
     job: Job | None = None
     heard: float = 0.0
