@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.checking.distance import directions_of, outside, worst
+from cptlaw.checking.distance import directions_of, outside, unseen, worst
 from cptlaw.laws import law
 from cptlaw.learned import leaving_out, numbers, studies
 from cptlaw.learned.priors import kinds, learned_prior, pooled
@@ -243,3 +243,9 @@ def test_few_studies_say_less_than_many():
     assert few > two > many
     assert -0.7 > first > last > -1.2
     assert pooled([{"mean": -1.2, "error": 0.05}, {"mean": -0.2, "error": 0.05}] * 3, 0.1, -0.7)[1] > 0.4
+
+
+def test_a_law_that_reads_the_schedule_of_pretraining_is_not_blind_to_the_budget():
+    data = pd.DataFrame({"ptpp": [31.0, 62.0], "n_params": 1e8, "tokens": [1e9, 2e9], "replay": 0.2})
+    assert "ptpp" in [one.name for one in unseen(law("ptpp-blind"), data)]
+    assert not unseen(law("cpt-dynamics-joint"), data)

@@ -133,7 +133,7 @@ auto_restraint = click.option(
     type=click.Choice(["none", "auto"]),
     default="none",
     show_default=True,
-    help="auto: add ties, weak priors or a pinned asymptote that forecast best within the fitted rows.",
+    help="auto: add ties and learned priors that forecast best within the fitted rows.",
 )
 
 

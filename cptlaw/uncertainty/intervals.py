@@ -219,11 +219,6 @@ def measurement_scatter(fit: Fit, interval: float) -> float:
     return t_quantile(interval, scatter.freedom) * scatter.spread
 
 
-def rollout_width(fit: Fit) -> float:
-    """Return the factor by which rollouts within the fitted rows ask for wider intervals; 1 where none were made."""
-    return 1.0 if fit.options.rollout is None else float(fit.options.rollout["width"])
-
-
 def _forecastable(fit: Fit, frame: pd.DataFrame) -> None:
     for name in fit.law.diverges_at_zero:
         if name in frame.columns and (frame[name].to_numpy(dtype=float) <= 0).any():
