@@ -144,8 +144,10 @@ def parameters_of_input(problem: Problem, name: str) -> list[str]:
     """Return the free parameters of the terms that depend on an input, found by moving that input."""
     letter = LETTERS.get(name, name)
     column = getattr(problem.x, letter)
+    # Any shapes will do: whether a term depends on an input does not depend on where it is asked.
     z = problem.starts(1, np.random.default_rng(0))
     values = getattr(column, "value", column)
+    # Downwards where a share might leave [0, 1], upwards from zero.
     elsewhere = np.where(values > 0.9, values * 0.7, values * 0.7 + 0.05)
     moved = problem.at(letter, Positive(elsewhere) if isinstance(column, Positive) else elsewhere)
     found: list[str] = []
@@ -162,6 +164,7 @@ def parameters_of_input(problem: Problem, name: str) -> list[str]:
 
 
 def _two_stages(levels: Array) -> Finding:
+    # A large eta: no fall beyond the second budget. eta to 0: the same fall again for every such factor in the budget.
     low, high = float(levels[0]), float(levels[1])
     reach = math.log(10.0) / math.log(high / low)
     return Finding(
@@ -177,6 +180,7 @@ def _two_stages(levels: Array) -> Finding:
 def _rising(law: Law, frame: pd.DataFrame) -> list[Finding]:
     if "tokens" not in law.decreasing or not {"run", "tokens"} <= set(frame.columns):
         return []
+    # First against last row: the warm-up transient and noise in between do not count as a rise.
     ordered = frame.sort_values("tokens", kind="stable").groupby("run", observed=True, sort=False)["loss"]
     change = ordered.last() / ordered.first() - 1.0
     rising = change[change > RISE]

@@ -27,6 +27,7 @@ def check_optimum(law: Law, problem: Problem, c: Array, z: Array, matrix: Array,
 
 def _terms_at_zero(problem: Problem, c: Array) -> tuple[list[Finding], set[str]]:
     """Say which amplitudes are zero, and return the shapes that mean nothing without them."""
+    # A shape of a term that is zero moves nothing: it may lie on a bound or along a silent direction without meaning.
     found, dead = [], set[str]()
     for k, group in enumerate(problem.amplitude_groups):
         if problem.c_low[k] != 0 or not c[k] <= 1e-9 * float(np.mean(problem.loss)):

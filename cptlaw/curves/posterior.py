@@ -158,6 +158,7 @@ def posterior(coordinates: Coordinates, frame: pd.DataFrame, prior: Normal) -> P
     k = len(prior.mean)
     middle = np.concatenate([prior.mean, np.zeros(len(runs))])
     sds = np.concatenate([np.sqrt(np.diag(prior.covariance)), np.full(len(runs), LEVEL)])
+    # The root of the precision turns the prior into residuals of unit size.
     root = np.linalg.inv(np.linalg.cholesky(prior.covariance))
 
     def errors(xs: Array) -> Array:
@@ -247,6 +248,7 @@ def _log_law(coordinates: Coordinates, xs: Array, rows: SimpleNamespace) -> Arra
 
 def _differences(function: Many, x: Array) -> Array:
     """Return central differences, (n, p), of a function of coordinates (s, p)."""
+    # All coordinates at once: a law is evaluated on many parameter vectors for about the price of one.
     ahead = np.eye(len(x)) * STEP
     values = function(np.concatenate([x + ahead, x - ahead]))
     slopes: Array = ((values[: len(x)] - values[len(x) :]) / (2 * STEP)).T

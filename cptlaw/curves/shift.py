@@ -242,6 +242,7 @@ def _search(x: Array, y: Array, form: str) -> tuple[float, float | None]:
     grid = np.stack([one.ravel() for one in np.meshgrid(*axes, indexing="ij")], axis=1)
     order = np.argsort([float(np.sum(missed(v) ** 2)) for v in grid], kind="stable")
     lower, upper = np.array(bounds).T
+    # A start of the bounded descent must lie within its bounds, not on them.
     inside = 1e-6 * (upper - lower)
     starts = [np.clip(grid[k], lower + inside, upper - inside) for k in order[:3]]
     found = [

@@ -167,6 +167,7 @@ def _left_out(columns: Array, loss: Array, run: Any) -> tuple[tuple[float, float
         return (math.nan, math.nan), math.nan
     found, missed = [], []
     for name in names:
+        # Whole runs: points of one run would forecast each other.
         rest = run != name
         found.append(_least_squares(columns[rest], loss[rest]))
         missed.append(columns[~rest] @ found[-1] - loss[~rest])

@@ -213,6 +213,7 @@ def _one(
     scales = Scales(last_loss, float(plan.lr.max()), float(total.s1[-1]), float(total.s1_cpt[-1]))
     coordinates = Coordinates(chosen, role, scales)
     published = Normal.published(coordinates)
+    # The nearest source of knowledge first; its wider version stands in where it is wrong about this run.
     priors = [(published, 0.10), (published.widened(WIDER), 0.05)]
     if len(theirs):
         alike = Normal.of_others(posterior(coordinates, thinned(theirs, MOST)[0], published))

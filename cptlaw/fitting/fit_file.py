@@ -133,6 +133,7 @@ def fit_from(document: Mapping[str, Any], label: str) -> Fit:
             prior_weight=float(document.get("prior_weight", 0.0)),
         )
         if chosen.objects:
+            # Arrays by row are left out of files; they follow from the schedules that are kept.
             columns = chosen.inputs_of(fit.data, Known(schedules=fit.schedules))
             fit = replace(fit, data=fit.data.assign(**{name: columns[name] for name in chosen.objects}))
         if "draws" in document:

@@ -157,6 +157,7 @@ def minimise(
     float
         What half a squared standard score of a prior counts beside the objective, 0 without priors.
     """
+    # Search first, on relative errors and over the shapes alone; then polish what is distinct on the stated objective.
     starts = problem.starts(options.starts, np.random.default_rng(options.seed))
     if problem.k:
         few = _searched(problem, chosen.correlated_along is not None)
@@ -232,6 +233,7 @@ def _distinct(problem: Problem, c: Array, z: Array, cost: Array) -> tuple[Array,
     members: list[int] = []
     for i in order:
         for place, j in enumerate(chosen):
+            # Closer than the search stops: one optimum, found twice.
             if abs(cost[i] - cost[j]) <= 1e-5 * cost[j] and np.all(np.abs(z[i] - z[j]) <= 1e-3 * spread):
                 members[place] += 1
                 break

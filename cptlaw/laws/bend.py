@@ -104,5 +104,6 @@ class Bent(Law):
         if self.bend == 1:
             return dict(params)
         size, tokens = self.joined
+        # Searched is the ratio of the two terms at one unit of each, which data determine whatever the units are.
         factor = params[size] * exp(self.log_unit(SimpleNamespace(**params)))
         return {**params, tokens: params[tokens] * factor if power > 0 else params[tokens] / factor}

@@ -75,6 +75,7 @@ def _without_base_rows(frame: pd.DataFrame, given: Schedules) -> tuple[pd.DataFr
     """Leave out losses of base models that belong to no curve: rows with tokens = 0 without a step or a schedule."""
     if "tokens" not in frame.columns:
         return frame, []
+    # With a base model's loss among the rows a law has to explain the first jump of CPT by its shift.
     loose = (frame["tokens"] == 0).to_numpy(copy=True)
     if "step" in frame.columns:
         curves = frame.loc[~loose, "run"].astype(str)
@@ -177,6 +178,8 @@ def thinned(frame: pd.DataFrame, most: int = MOST_POINTS) -> tuple[pd.DataFrame,
         sizes = _group_sizes(len(rows), most)
         middle = np.cumsum(sizes) - 1 - (sizes - 1) // 2
         group = np.repeat(np.arange(len(sizes)), sizes)
+        # With a threshold of 1e-3 the objective is nearly a sum of absolute residuals, of which the median is the
+        # natural summary; spikes do not reach it.
         log_loss = np.log(rows["loss"].to_numpy(dtype=float)[: len(group)])
         median = pd.Series(log_loss).groupby(group).median().to_numpy()
         kept.append(rows.iloc[middle].assign(loss=np.exp(median)))
@@ -206,6 +209,7 @@ def _group_sizes(count: int, most: int) -> Any:
             done += size
         return found
 
+    # How fast groups may grow with the step so that their number fits, by bisection on a logarithmic axis.
     low, high = 1e-5, 1.0
     for _ in range(30):
         middle = (low * high) ** 0.5

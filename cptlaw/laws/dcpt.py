@@ -76,6 +76,8 @@ class _DCPT(Law):
         B-term carries its C0, and the last amplitude is the excess C1 >= 0.
         """
         terms = self.plain_terms(x, p)
+        # Exact, not a penalty: C0 is proportional to B, so C = C0 + C1 keeps the law a sum of non-negative amplitudes
+        # times terms, and the same search applies.
         ratio = self.lower_bound_of_c(p) if self.monotone == "paper" else None
         if ratio is None:
             return terms

@@ -89,6 +89,7 @@ def nodes_of(lr: Array, at: Any) -> list[Array]:
     before = np.concatenate([[0.0], np.cumsum(lr)])  # before[k] = s_{k-1}
     log_rate = np.where(lr > 0, np.log(np.maximum(lr, 1e-300)), LOG_OF_ZERO_RATE)
     steps = np.flatnonzero(change)
+    # Changes long past act almost as one: panels of them are summed by 5 interpolatory nodes, wider the longer ago.
     roots = [_Panel(block, change, log_rate, before) for block in _blocks(steps)]
     found = []
     for t in np.asarray(at, dtype=int):

@@ -95,6 +95,8 @@ class CptDynamics(CurveLaw):
 
     def shift(self, x: Any, p: Any) -> Any:
         """Return 1 - (1 + E S1cpt)^-beta with the sign of the eval's role, exact however small beta is."""
+        # As beta goes to 0 this over its mean goes to a logarithm over its mean, so the normalised amplitude is B beta
+        # up to a constant: the degenerate shift needs no second parameterisation.
         return x.sign * -expm1(-p.beta * log1p(p.E * x.S1cpt))
 
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
@@ -121,6 +123,8 @@ class CptDynamics(CurveLaw):
 
     def evaluate(self, params: Mapping[str, Any], x: SimpleNamespace) -> Any:
         """Sum the terms; where the role is stated, B counts by its magnitude."""
+        # Where a row's role is stated it decides the sign, whatever sign the published coefficient has; else B's own
+        # does.
         given = params["B"]
         return super().evaluate({**params, "B": np.where(x.stated, np.abs(given), given)}, x)
 
@@ -250,6 +254,8 @@ class CptDynamicsReplay(CptDynamics):
 
     def shift(self, x: Any, p: Any) -> Any:
         """Return the shift times the factor of the mix."""
+        # The convex factor is steepest without replay: a little replay saves much of the source. The concave one is
+        # flat there: a little replay costs the target little.
         convex, concave = expm1(p.a2 * x.r_cpt), -expm1(-p.a2 * x.r_cpt)
         if self.normalised:
             convex, concave = convex / expm1(p.a2), concave / -expm1(-p.a2)

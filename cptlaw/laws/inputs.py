@@ -100,6 +100,8 @@ class Inputs:
                 raise DataError(
                     f"replay must lie in [0, 1]; row {frame.index[row]} has {values[row]}. Write 34% or 0.34."
                 )
+            # Users always give the share of the source corpus; the law's own share is kept off 0 and 1 where it
+            # diverges there.
             is_share = self._replay_is_the_share(frame, role)
             return np.clip(np.where(is_share, values, 1.0 - values), self.ratio_margin, 1.0 - self.ratio_margin)
         return values

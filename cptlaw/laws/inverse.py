@@ -106,6 +106,7 @@ class FallingCurve:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             at_zero = np.asarray(self.evaluate(np.zeros(self.limit.shape)), dtype=float)
             wanted, limit, at_zero = np.broadcast_arrays(wanted, self.limit, at_zero)
+            # For a power law this is a straight line in log D, so that Newton is there in one step; others need a few.
             goal = np.log(wanted - limit)
             u = np.zeros(wanted.shape)
             low, high = np.full(u.shape, LOG_LOW), np.full(u.shape, LOG_HIGH)
@@ -115,6 +116,7 @@ class FallingCurve:
                 over = np.log(here.value - limit) - goal
                 low, high = np.where(over > 0, u, low), np.where(over > 0, high, u)
                 step = -over * (here.value - limit) / here.slopes.get(0, 0.0)
+                # Newton where it stays in the bracket, bisection where it does not.
                 inside = (u + step > low) & (u + step < high)
                 moved = np.where(inside, u + step, 0.5 * (low + high))
                 done = np.abs(moved - u) <= TOLERANCE * np.maximum(1.0, np.abs(u))

@@ -77,6 +77,7 @@ class _PTPP(Law):
         """Return D or, shifted, D plus the pre-training tokens at the exchange rate kappa."""
         if not self.shifted:
             return x.D
+        # P N in units of D, so that kappa is tokens of CPT for a token of pre-training.
         pretraining = (x.P * 1.0) * (x.N * 1.0) * (self.units["n_params"] / self.units["tokens"])
         return x.D + p.kappa * pretraining
 
@@ -111,6 +112,7 @@ class _Gated(_PTPP):
 
     def token_exponent(self, x: Any, p: Any) -> Any:
         """Return beta (1 - lambda P^zeta / (1 + P^zeta)), at least 1e-6."""
+        # P^zeta / (1 + P^zeta), without overflow at large budgets.
         gate = expit(p.zeta * log(x.P))
         return maximum(p.beta * (1.0 - getattr(p, "lambda") * gate), MIN_EXPONENT)
 

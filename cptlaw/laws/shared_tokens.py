@@ -143,6 +143,8 @@ class SharedTokens(Bent):
 
     def reading(self, frame: pd.DataFrame, pays: bool = False) -> SharedTokens:
         """Return the law that reads what these rows have: the optional columns, base models, and the source's shift."""
+        # A column that is missing or empty carries no information: the parameters that read it are left out, not
+        # guessed.
         lacks = [name for name in USUAL if name not in frame.columns or frame[name].isna().all()]
         if not (frame["tokens"] == 0).any():
             lacks.append("base")

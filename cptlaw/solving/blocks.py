@@ -83,6 +83,8 @@ def independent_blocks(run: Any, order: Array, residual: Array) -> tuple[Any, di
     for name, rows in zip(names, np.split(by_run, np.cumsum(np.bincount(codes))[:-1]), strict=True):
         time = correlation_time(residual[rows])
         effective[str(name)] = len(rows) / time
+        # Twice the correlation time: neighbouring blocks then err nearly independently, and there are as many as
+        # possible.
         count = max(1, int(len(rows) / (2.0 * time)))
         labels[rows] = first + np.arange(len(rows)) * count // len(rows)
         first += count

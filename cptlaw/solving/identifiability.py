@@ -22,6 +22,8 @@ def jacobian(
     Rows are those of the problem or, with `at`, other inputs; the coordinates stay those of the problem. With `loss`
     the slopes are divided by these losses instead of the law's own.
     """
+    # Amplitudes are scaled by the rows that were fitted, also where slopes are asked for elsewhere: one set of
+    # coordinates.
     offset, columns = problem.columns(z.reshape(1, -1), order=1)
     columns, scales = problem.normalised(columns)
     if at is not None:
@@ -50,6 +52,7 @@ def rank(matrix: Array) -> int:
     if not live.any():
         return 0
     scaled = matrix[:, live] / heights[live]
+    # Exact degeneracies of the laws show at 1e-16, the weakest directions that published designs identify at 1e-5.
     singular = np.linalg.svd(scaled / np.linalg.norm(scaled, axis=0), compute_uv=False)
     return int(np.sum(singular > RANK_TOLERANCE * singular[0]))
 

@@ -107,6 +107,8 @@ def _descend_block(
         # A promise made under heavy damping means little; a promise refused at the rounding level means the end.
         done = (promise <= floor) & ((damping[active] <= 0.1) | ~better)
         done |= ~better & (damping[active] >= 1e8)
+        # Of seven settings tried on the pilot and on synthetic D-CPT data all reached the same optima; these factors
+        # left the fewest starts without convergence.
         damping[active] = np.clip(
             np.where(better, damping[active] * 0.2, damping[active] * 4.0), MIN_DAMPING, MAX_DAMPING
         )
@@ -121,6 +123,7 @@ def _step(
     hessian: Array, majoriser: Array, gradient: Array, held: NDArray[np.bool_], damping: Array
 ) -> tuple[Array, Array]:
     """Return the damped Newton step within the free coordinates, and the decrease that it promises."""
+    # Coordinates are measured by the majoriser, so that damping means the same for amplitudes and exponents.
     diagonal = np.einsum("svv->sv", majoriser)
     scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-14 * diagonal.max(axis=1, keepdims=True)) + 1e-200)
     scale = np.where(held, 0.0, scale)

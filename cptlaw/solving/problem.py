@@ -90,6 +90,7 @@ class Problem:
 
     def starts(self, count: int, rng: np.random.Generator) -> Array:
         """Draw starting shapes by Latin hypercube over the start ranges, on the search axes: shape (count, m)."""
+        # One start in each of `count` equal strata of every shape, paired at random.
         strata = (rng.permuted(np.tile(np.arange(count), (self.m, 1)), axis=1).T + rng.random((count, self.m))) / count
         z = np.empty((count, self.m))
         for m, (axis, group) in enumerate(zip(self._axes, self.shape_groups, strict=True)):
@@ -113,6 +114,7 @@ class Problem:
             value = axis.from_axis(coordinate)
             slope, curve = axis.derivatives(value)
             curves = None if order < 2 else ({} if curve is None else {(index, index): curve})
+            # Tied shapes share one Jet, so that their slopes add up by themselves.
             values.update(dict.fromkeys(group, Jet(value, {index: slope}, curves)))
         return SimpleNamespace(**values)
 
@@ -148,6 +150,8 @@ class Problem:
         scales
             The divisors: Jets of shape (s, 1), or numbers. Natural amplitude = c / scale.
         """
+        # A varies over orders of magnitude as alpha moves; A times its mean column hardly does, whatever the units of N
+        # and D.
         divided: list[Any] = []
         scales: list[Any] = []
         for k, column in enumerate(columns):

@@ -91,6 +91,7 @@ def _evaluate(problem: Problem, z: Array) -> dict[str, Array]:
     column = np.empty((s, k, n))
     for i, item in enumerate(columns):
         column[:, i] = (item.value if isinstance(item, Jet) else item) * weight
+    # Relative errors: divided by the observed loss, a residual is that of the log loss to first order.
     target = np.broadcast_to(1.0 - (offset.value if isinstance(offset, Jet) else offset) * weight, (s, n))
     c = _non_negative(column, target, problem.c_low, problem.c_high)
     residual = np.einsum("sk,skn->sn", c, column) - target
@@ -101,6 +102,7 @@ def _evaluate(problem: Problem, z: Array) -> dict[str, Array]:
                 slope[:, index - k] += (c[:, i : i + 1] if i < k else 1.0) * part * weight
     gradient = np.einsum("smn,sn->sm", slope, residual)
     normal = slope @ slope.transpose(0, 2, 1)
+    # Kaufman's approximation: what the amplitudes would take up of a step is projected out of the normal matrix.
     if k:
         free = (c > problem.c_low) & (c < problem.c_high)
         column = column * free[:, :, None]

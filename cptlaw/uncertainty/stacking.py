@@ -50,6 +50,7 @@ def stacking_weights(errors: Array, clusters: Any, seed: int = 0) -> Array:
     found = np.zeros(laws)
     one, most = np.full((1, laws), SUM_TO_ONE), np.append(np.zeros(len(errors)), SUM_TO_ONE)
     for weight in rng.exponential(size=(RESAMPLES, int(label.max()) + 1)):
+        # Weighted least squares by multiplying rows with the roots of their weights.
         rows = errors / scale * np.sqrt(weight[label])[:, None]
         found += nnls(np.concatenate([rows, one]), most)[0]
     share: Array = found / found.sum()
