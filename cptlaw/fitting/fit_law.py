@@ -57,7 +57,8 @@ def fit(
             ``{"E": (1.8, 0.1)}`` (mean, standard deviation); or the command line's texts.
         restraint
             ``"auto"`` adds tied exponents and priors learned from other studies where rollouts within the fitted rows
-            do not speak against them, and where none can be fitted; what `fix`, `tie`, `bound` and `prior` say stays. ``"none"`` where absent.
+            do not speak against them, and where none can be fitted; what `fix`, `tie`, `bound` and `prior` say
+            stays. ``"none"`` where absent.
         schedules
             For laws of loss curves: learning-rate schedules by run, or a schedules file. Runs that are not in it take
             theirs from the column ``lr``.
