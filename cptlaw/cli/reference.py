@@ -30,6 +30,8 @@ def laws(name: str | None, as_json: bool) -> None:
         width = max(len(item["name"]) for item in found)
         for item in found:
             click.echo(f"{item['name']:<{width}}  {item['equation']}")
+        for entry, reason in LAWS.broken.items():
+            click.echo(f"The entry point {entry} of an installed package cannot be loaded: {reason}", err=True)
         show_next("cptlaw laws NAME")
 
 

@@ -1,8 +1,11 @@
 """A law that is defined outside the package is first class: this file, a notebook or another package may bring one."""
 
 import json
+import re
 import sys
+import textwrap
 from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -148,7 +151,7 @@ def test_a_class_without_a_name_of_its_own_is_not_saved_as_another_law(runs, tmp
     assert not (tmp_path / "fit.json").exists()
 
 
-def test_laws_of_installed_packages_are_found(monkeypatch, tmp_path):
+def test_laws_of_installed_packages_are_found(monkeypatch, tmp_path, call):
     (tmp_path / "their_laws.py").write_text(
         "from cptlaw.laws import EXPONENT, Law\n"
         "class Theirs(Law):\n"
@@ -173,4 +176,18 @@ def test_laws_of_installed_packages_are_found(monkeypatch, tmp_path):
     assert "no_such_package" in LAWS.broken["broken = no_such_package.laws"]
     with pytest.raises(UsageError, match=r"The entry point broken = no_such_package\.laws cannot be loaded"):
         law("no-law")
+    code, listed, noted = call("laws")
+    assert code == 0
+    assert "test-theirs" in listed
+    assert "no_such_package" in noted
     monkeypatch.delitem(sys.modules, "their_laws")
+
+
+def test_the_example_of_contributing_is_a_law():
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    block = re.search(r"^    from cptlaw\.laws\.base import(?:.*\n|\n)+?(?=^1\. )", text, re.M).group(0)
+    defined = {"__name__": __name__}
+    exec(textwrap.dedent(block), defined)
+    chosen = defined["Transfer"]()
+    check_law(chosen)
+    assert chosen.spec == "transfer-example"
