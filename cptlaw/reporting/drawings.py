@@ -65,8 +65,17 @@ def draw(
             # Without a reference for forgetting there is no map; the plan would have asked for one.
         tell("Pareto front")
         budget = 6.0 * float(here["n_params"]) * float(here["tokens"])
-        front = pareto(target, source, **model, budget=budget, points=FRONT_POINTS, interval=None, **_of_front(limits))
-        drawn.append(figures.pareto_front(with_intervals(front, target, source, interval)))
+        single = isinstance(target, Fit) and isinstance(source, Fit)  # else intervals are cheap, and no walk
+        front = pareto(
+            target,
+            source,
+            **model,
+            budget=budget,
+            points=FRONT_POINTS,
+            interval=None if single else interval,
+            **_of_front(limits),
+        )
+        drawn.append(figures.pareto_front(with_intervals(front, target, source, interval) if single else front))
     for fit in fits:
         if "tokens" in fit.law.inputs:
             tell(f"interval fan, {fit.on}")
@@ -80,10 +89,17 @@ def draw(
         "loss curves": lambda fit: figures.loss_curves(table, fit.on, schedules=schedules, fit=fit),
     }
     for kind, figure in kinds.items():
-        for fit in fits:
+        # The parameters of one law among several say little about their average.
+        for fit in (fit for fit in fits if kind != "identifiability" or isinstance(fit, Fit)):
             tell(f"{kind}, {fit.on}")
             drawn.append(figure(fit))
     return drawn
+
+
+def leading(fit: Any) -> Fit:
+    """Return the fit of one law: the heaviest of an average."""
+    found: Fit = fit if isinstance(fit, Fit) else fit.leading
+    return found
 
 
 def _of_setting(limits: Mapping[str, Any]) -> dict[str, Any]:

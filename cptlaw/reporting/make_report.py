@@ -18,7 +18,7 @@ from cptlaw.planning import MinTokensPlan, Suggestion, min_tokens, suggest
 from cptlaw.reporting import figures, words
 from cptlaw.reporting.answer import Report
 from cptlaw.reporting.cost import GPU, MFU, cost_text
-from cptlaw.reporting.drawings import Progress, draw
+from cptlaw.reporting.drawings import Progress, draw, leading
 from cptlaw.reporting.repeat import commands
 from cptlaw.reporting.words import LIMITS
 from cptlaw.runs import Runs, read_runs
@@ -112,7 +112,8 @@ def report(
                 "a plan needs n_params (--n-params), the parameters of the model that is planned for, such as 8.1B."
             )
         tell("plan")
-        plan = min_tokens(target, source, **model, **limits, interval=interval)
+        # Which next runs would pay for themselves is asked for by suggest_budget: it takes longer than all the rest.
+        plan = min_tokens(target, source, **model, **limits, interval=interval, savings=False)
     elif limits:
         raise UsageError(
             f"{', '.join(limits)}: these belong to a plan, and a plan needs a limit: max_forgetting "
@@ -134,7 +135,7 @@ def report(
     suggestion = None
     if suggest_budget is not None:
         tell("suggested cells")
-        suggestion = _suggestion(table, fits[0], here, suggest_budget, interval)
+        suggestion = _suggestion(table, leading(fits[0]), here, suggest_budget, interval)
         drawn.append(figures.suggested_cells(suggestion, fits[0].data))
         doubts += suggestion.findings
     flops = 6.0 * float(here["n_params"]) * float(here["tokens"]) if {"n_params", "tokens"} <= set(here) else None

@@ -64,9 +64,11 @@ def fit_command(path: str, reading: list[str], fit: Fit) -> str:
         The fit.
     """
     words = ["cptlaw", "fit", path, *reading, "--law", fit.law.spec, "--on", fit.on]
-    options = fit.options
     if fit.provenance.get("where"):
         words += ["--where", str(fit.provenance["where"])]
+    if not isinstance(fit, Fit):  # an average of laws chooses all that follows
+        return command_line([*words, "-o", f"{fit.on}.json"])
+    options = fit.options
     if options.delta != fit.law.delta:
         words += ["--delta", f"{options.delta:g}"]
     if options.starts != fit.law.starts:

@@ -161,6 +161,9 @@ def bands(fit: Fit, rows: Any, interval: float, walks: int = 3) -> tuple[Array, 
     Where a row is not walked itself its doubt is the range of all laws that the data is known to allow, from these
     walks and all earlier ones of the fit: the truth, or somewhat narrower. Not bounded is not a number.
     """
+    if not hasattr(fit, "problem"):  # an average of laws walks along none
+        found = fit.forecast(rows, interval)
+        return found["lo"].to_numpy(dtype=float), found["hi"].to_numpy(dtype=float)
     frame = fit.completed(rows)
     below, above, scatter = law_and_noise(fit, frame, interval, walks)
     centre = np.log(fit.predict(frame))
