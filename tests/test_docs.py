@@ -86,6 +86,7 @@ def test_gallery_shows_every_figure_and_its_pictures_exist():
 def test_public_names_are_the_promised_ones():
     """A change here is a change of the interface: say so in CHANGELOG.md."""
     names = """
+        Answer
         Check
         CptlawError
         DataError
@@ -98,6 +99,7 @@ def test_public_names_are_the_promised_ones():
         Scores
         Seal
         UsageError
+        answer
         app
         check
         compare
@@ -120,6 +122,7 @@ def test_public_names_are_the_promised_ones():
         score
         shift_of_runs
         suggest
+        write_pilots
     """
     assert set(cptlaw.__all__) == set(names.split())
     for name in cptlaw.__all__:
