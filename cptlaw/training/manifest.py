@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import subprocess
 from importlib import metadata
@@ -79,10 +80,9 @@ def write_manifest(sweep: Sweep, store: Store) -> None:
         "commit": git_commit(Path(__file__).parent),
     }
     store.write_json("manifest.json", manifest)
-    existing = set(store.names("jobs"))
-    for job in sweep.jobs:
-        if f"{job.id}.json" not in existing:
-            store.write_json(f"jobs/{job.id}.json", job.to_dict())
+    # One file for all: a file each would cost most of the scheduling of a large sweep.
+    lines = "".join(json.dumps(job.to_dict(), allow_nan=False) + "\n" for job in sweep.jobs)
+    store.write("jobs.jsonl", lines.encode())
 
 
 def _digest(split: dict[str, Any]) -> str:

@@ -131,6 +131,7 @@ class Recipe:
         blocks = top.take("adapt", read.many(read.mapping), [])
         top.end()
         self._texts: dict[str, Plain] = {}
+        self._keys: dict[str, str] = {}
         self.adapt = [read_adapt(self, block) for block in blocks]
         longest = max([self.rows.context, *(block["rows"].context for block in self.adapt)])
         found = [
@@ -281,6 +282,8 @@ class Recipe:
 
     def text(self, name: str) -> str:
         """Return the fingerprint of a text, and note that the sweep reads it."""
+        if name in self._keys:
+            return self._keys[name]
         source = self.sources[name]
         key = text_fingerprint(source, self.tokenizer)
         trained = self.tokenizer["kind"] == "trained"
@@ -291,6 +294,7 @@ class Recipe:
             "tokenizer_source": self.sources[self.tokenizer["text"]] if trained else None,
             "tokenizer_place": self._tokenizer_place,
         }
+        self._keys[name] = key
         return key
 
     def eval_entries(self, source: str | None, targets: list[str], others: tuple[str, ...] = ()) -> list[Plain]:

@@ -1,7 +1,7 @@
 """Where a sweep keeps what it has: a folder, or any place that fsspec reaches (``s3://``, ``gs://``, ``memory://``).
 
     manifest.json          versions, commit, texts, counts
-    jobs/ID.json           what a job is
+    jobs.jsonl             what each job is, one per line;  jobs/ID.json  one that several processes share
     texts/FINGERPRINT/     prepared text: token shards and their index
     checkpoints/ID/        where an unfinished job can go on
     models/ID/             weights (or the full state) that later jobs start from

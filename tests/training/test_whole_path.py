@@ -1,0 +1,83 @@
+"""The whole path in miniature: a given decoder is continued, killed, resumed, kept, evaluated and planned with."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+import yaml
+from small_sweep import RECIPE, write_language
+from test_keep import evaluated
+from tiny_model import save_tiny
+
+pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
+
+
+def write_recipe(folder):
+    write_language(folder / "old.jsonl", ["the", "old", "tongue", "is", "known", "to", "all"], 1)
+    write_language(folder / "new.jsonl", ["neue", "Sprache", "lernt", "man", "nur", "langsam"], 2)
+    models = {}
+    for name, family, steps in (("short", "llama", 30), ("long", "gpt2", 120)):
+        save_tiny(folder / "models" / name, family=family, steps=steps)
+        models[name] = {"pretrained": f"models/{name}", "pt_tokens": 128 * steps}
+    recipe = {
+        **{key: RECIPE[key] for key in ("text", "context", "batch", "eval_sequences")},
+        "models": models,
+        "checkpoint_seconds": 0,
+        "keep": "last",
+        "evaluate": evaluated(folder),
+        "adapt": {
+            "source": "old",
+            "target": "new",
+            "replay": [0.1, 0.25, 0.5],
+            "tokens": 16384,
+            "first_tokens": 1024,
+            "points": 5,
+            "schedules": {"schedule": "constant", "peak": 3e-3, "warmup": 5},
+        },
+    }
+    (folder / "sweep.yaml").write_text(yaml.safe_dump(recipe))
+
+
+def test_from_a_given_decoder_to_a_plan(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    write_recipe(tmp_path)
+    command = [sys.executable, "-m", "cptlaw", "sweep", "sweep.yaml", "-o", "out", "--workers", "1"]
+    started = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    draw = random.Random(4)
+    checkpoints = tmp_path / "out" / "checkpoints"
+    while not (checkpoints.exists() and list(checkpoints.glob("*/latest.json"))):
+        assert started.poll() is None
+        time.sleep(0.02)
+    time.sleep(draw.uniform(0, 0.5))
+    os.killpg(started.pid, signal.SIGKILL)
+    started.wait()
+    ended = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert (found["finished"], found["failed"]) == (found["jobs"], 0)
+
+    frame = pd.read_csv("out/runs.csv")
+    scores = frame[frame["metric"].notna()]
+    assert set(scores["eval"]) == {"words", "ids"}
+    assert len(scores) == 12  # two scores of six kept models
+    assert len(list((tmp_path / "out" / "kept").glob("*/step-128/model.safetensors"))) == 6
+
+    rows = "replay > 0 and tokens >= 1K"
+    for on in ("target", "source"):
+        code, _, err = call(
+            "fit", "out/runs.csv", "--law", "dcpt-l3", "--on", on, "--where", rows, "--starts", "16", "-o", f"{on}.json"
+        )
+        assert code == 0, err
+    size = f"{frame['n_params'].iloc[0]:.0f}"
+    code, out, err = call(
+        "plan", "trade-off", "--target", "target.json", "--source", "source.json", "--n-params", size, "--tokens",
+        "16384", "--max-forgetting", "200%", "--base-source-loss", "1.5", "--json",
+    )  # fmt: skip
+    assert code in (0, 3), err
+    assert "replay" in json.loads(out)
