@@ -1,5 +1,12 @@
-"""Without the extra `training`, its modules and tests are left out; `make test-training` installs it and runs them."""
+"""Modules for libraries that are not installed are left out; `make test-training` installs torch and runs the sweep."""
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("torch") else ["cptlaw/training", "tests/training"]
+_NEEDS = {
+    "torch": ["cptlaw/training", "tests/training"],
+    "transformers": ["cptlaw/integrations/huggingface.py"],
+    "optuna": ["cptlaw/integrations/optuna_pruner.py"],
+    "ray": ["cptlaw/integrations/ray_stopper.py"],
+    "sklearn": ["cptlaw/sklearn.py"],
+}
+collect_ignore = [path for package, paths in _NEEDS.items() if not find_spec(package) for path in paths]
