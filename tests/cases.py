@@ -58,7 +58,7 @@ def cases():
     return _of_tests("CASES")
 
 
-def case(spec):
+def of_spec(spec):
     """The law of this spec."""
     return next(one for one in cases() if one.spec == spec)
 
@@ -80,7 +80,8 @@ def own_inputs(chosen, frame):
 
 
 def design(case, noise=0.0, seed=0, sizes=(0.3e9, 1e9, 4e9), budgets=(15.0, 40.0, 110.0, 279.0)):
-    """Simulated target runs of one law: every input that it has, several levels each."""
+    """Simulated target runs of one law, a case or its spec: every input that it has, several levels each."""
+    case = of_spec(case) if isinstance(case, str) else case
     chosen = law(case.spec)
     levels = {"n_params": sizes, "tokens": np.geomspace(0.3e9, 60e9, 7)}
     if "replay" in chosen.inputs:

@@ -11,7 +11,7 @@ from cptlaw.errors import DataError, UsageError
 from cptlaw.laws import law
 from cptlaw.schedules import Phase, Schedule
 
-PUBLIC = Path(__file__).resolve().parents[2] / "shared" / "data"
+PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "data"
 PEAK = 2e-4
 BASE = Phase("pretrain", 6000, "constant", peak=PEAK, warmup=300)
 RUNS = {

@@ -8,19 +8,16 @@ import cases
 import numpy as np
 import pandas as pd
 import pytest
+from cases import design
 from independent import scipy_fit, summed_huber
 
 import cptlaw as cl
 from cptlaw.errors import DataError, FitError, UsageError
 from cptlaw.laws import law
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 EPOCH = DATA / "chinchilla_epoch.csv"
 PUBLISHED_240 = 0.0010182741  # summed Huber 1e-3 of the best known fit, laws.md 7.2
-
-
-def design(spec, **options):
-    return cases.design(cases.case(spec), **options)
 
 
 @pytest.mark.parametrize("case", cases.cases(), ids=str)
@@ -96,7 +93,9 @@ def test_starts_reach_the_best_optimum_of_the_dcpt_law():
     frame = pd.DataFrame(
         {name: part.ravel() for name, part in zip(("n_params", "replay", "tokens"), grid, strict=True)}
     )
-    frame["loss"] = law("dcpt-l3").predict(cases.case("dcpt-l3").truth, frame) * np.exp(1e-3 * rng.standard_normal(420))
+    frame["loss"] = law("dcpt-l3").predict(cases.of_spec("dcpt-l3").truth, frame) * np.exp(
+        1e-3 * rng.standard_normal(420)
+    )
     frame["run"] = frame.groupby(["n_params", "replay"]).ngroup().astype(str)
     fitted = cl.fit("dcpt-l3", frame, on="target", starts=64)
     assert len(frame) == 420
@@ -222,7 +221,7 @@ def test_constraint_modes_of_the_dcpt_law():
 def test_forecast_intervals_cover_new_measurements():
     """Where law and noise are as assumed, 90 % intervals hold about as often as they say (40 data sets, 3 points)."""
     points = pd.DataFrame({"n_params": [1e9, 3e9, 0.5e9], "tokens": [20e9, 5e9, 2e9]})
-    truth, held = law("chinchilla").predict(cases.case("chinchilla").truth, points), []
+    truth, held = law("chinchilla").predict(cases.of_spec("chinchilla").truth, points), []
     for seed in range(40):
         frame = design("chinchilla", noise=0.01, seed=seed)
         frame["run"] = [f"run-{i}" for i in range(len(frame))]  # independent noise: every point is a run

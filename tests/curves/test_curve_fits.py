@@ -19,7 +19,7 @@ from cptlaw.schedules import Phase, Schedule
 from cptlaw.solving.blocks import correlation_time
 from cptlaw.solving.restraint import Restraint
 
-PUBLIC = Path(__file__).resolve().parents[2] / "shared" / "data"
+PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not PUBLIC.exists(), reason=f"the public data are not at {PUBLIC}")
 
 # Target T1, laws.md 5.1: steps 1000 to 20000 by 1000, peak 2e-4, warm-up 500.

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from cases import design
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_fit import design
 
 import cptlaw as cl
 from cptlaw.errors import FitError, UsageError

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from cases import design
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_fit import design
 
 import cptlaw as cl
 from cptlaw.cli import main

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from test_fit import design
+from cases import design
 
 import cptlaw as cl
 

@@ -11,7 +11,7 @@ import cptlaw as cl
 from cptlaw.laws import law
 from cptlaw.uncertainty.profile import _reach, design_effects, profile
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CHINCHILLA = {"E": 1.8, "A": 480.0, "B": 2100.0, "alpha": 0.35, "beta": 0.37}
 
 

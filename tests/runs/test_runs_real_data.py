@@ -11,7 +11,7 @@ from cptlaw.errors import DataError
 from cptlaw.runs import read_runs
 from cptlaw.schedules import read_schedules
 
-PUBLIC = Path(__file__).resolve().parents[2] / "shared" / "data"
+PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def public(name: str) -> Path:

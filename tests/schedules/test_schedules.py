@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cptlaw.errors import DataError, UsageError
 from cptlaw.schedules import Phase, Schedule, areas, areas_of_many, effective_lr, read_schedules
 
-PUBLIC = Path(__file__).resolve().parents[2] / "shared" / "data"
+PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not PUBLIC.exists(), reason=f"the public data are not at {PUBLIC}")
 
 rate_lists = st.lists(st.floats(0.0, 1e-2), min_size=2, max_size=40)

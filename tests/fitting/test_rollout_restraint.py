@@ -15,7 +15,7 @@ from cptlaw.fitting.choose_restraint import candidates, rollouts
 from cptlaw.laws import law
 from cptlaw.solving.restraint import Prior, Restraint
 
-PUBLIC = Path(__file__).resolve().parents[2] / "shared" / "data"
+PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "data"
 DEFAULT = "tied exponents, weak priors"
 
 
