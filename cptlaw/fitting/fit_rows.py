@@ -178,7 +178,8 @@ def minimise(
         weight = _prior_weight(problem, free, options.delta, alike)
         penalty = priors_on(problem, weight)
         for index, scale in zip(penalty.coordinates, penalty.scales, strict=True) if penalty else ():
-            if scale == "share":  # the search leaves terms out; a prior on the share's logarithm says that they exist
+            # The search leaves terms out; a prior on the logarithm of an amplitude or a share says that they exist.
+            if scale != "value" and index < problem.k:
                 c[:, index] = np.maximum(c[:, index], SMALLEST_SHARE * float(problem.loss.mean()))
     return newton.descend(Objective(problem, options.delta, penalty=penalty, rising=rising), c, z), members, weight
 

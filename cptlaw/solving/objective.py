@@ -224,8 +224,11 @@ def _scores(problem: Problem, v: Array, scales: list[Any], penalty: Penalty) -> 
     found = []
     for i, (index, sd, scale) in enumerate(zip(penalty.coordinates, penalty.sds, penalty.scales, strict=True)):
         mean = penalty.means[..., i]
+        if scale != "value" and index < problem.k:  # an amplitude may come down to 0, its logarithm not
+            v = v.copy()
+            v[:, index] = np.maximum(v[:, index], TINY)
         if scale == "share":
-            coordinate = np.maximum(v[:, index : index + 1], TINY)
+            coordinate = v[:, index : index + 1]
             share: Jet = Jet(coordinate, {index: np.ones_like(coordinate)}, {})
             value = log(share) - float(np.log(problem.loss.mean()))
         else:

@@ -240,7 +240,8 @@ class _Known:
     @classmethod
     def at_first(cls, goal: Objective, at: Array) -> _Known:
         """Begin with optima."""
-        k, total = goal.problem.k, goal.evaluate(at)["total"]
+        # The data part alone: where a curvature is not finite, which no step could use, the total says infinity.
+        k, total = goal.problem.k, goal.evaluate(at)["objective"] + penalty_of(goal.problem, at, goal.penalty)
         return cls(goal, at, goal.problem.parameters(at[:, :k], at[:, k:]), total, np.ones(len(at), dtype=bool))
 
     def and_these(self, found: newton.Descent) -> _Known:

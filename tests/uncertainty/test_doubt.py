@@ -249,3 +249,15 @@ def test_a_law_that_reads_the_schedule_of_pretraining_is_not_blind_to_the_budget
     data = pd.DataFrame({"ptpp": [31.0, 62.0], "n_params": 1e8, "tokens": [1e9, 2e9], "replay": 0.2})
     assert "ptpp" in [one.name for one in unseen(law("ptpp-blind"), data)]
     assert not unseen(law("cpt-dynamics-joint"), data)
+
+
+def test_a_prior_on_the_logarithm_keeps_a_term_that_the_data_leave_out():
+    """Pure power laws have no floor: alone the fit ends at E = 0, where a logarithm is not."""
+    data = runs(12, noise=1e-3)
+    loss = 40 * data["n_params"] ** -0.12 + 30 * data["tokens"] ** -0.11
+    free = cl.fit("chinchilla", data.assign(loss=loss), on="target", starts=8)
+    held = cl.fit("chinchilla", data.assign(loss=loss), on="target", starts=8, prior=["E=1.5:0.2:log"])
+    assert free.params["E"] < 0.05
+    assert held.params["E"] > 0.01
+    row = held.forecast(FAR).iloc[0]
+    assert row["lo"] < row["loss"] < row["hi"]
