@@ -451,6 +451,8 @@ def main() -> int:
     )
     parser.add_argument("--only", type=int, help="the number of one case, to see its traceback")
     given = parser.parse_args()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     defects: list[Defect] = []
     begun = time.process_time()
     for done, defect in enumerate(cases(given.n, given.seed, given.family, given.only), 1):

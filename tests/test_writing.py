@@ -212,6 +212,13 @@ class TestEndings:
         assert started.returncode == 130
         assert "Traceback" not in rest
 
+    def test_a_name_that_no_text_can_hold_is_shown_escaped(self):
+        command = [sys.executable, "-m", "cptlaw", "example", b"\xed\xa0\x80"]
+        environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert ended.returncode == 2
+        assert "Traceback" not in ended.stderr
+
     def test_in_this_process(self, call, monkeypatch):
         def interrupted(*_, **__):
             raise KeyboardInterrupt

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import sys
 from typing import Any
@@ -76,6 +77,9 @@ def main(arguments: list[str] | None = None) -> Any:
         reference.example,
     ):
         cli.add_command(command)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # file names may hold what no text can be encoded with
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(args=arguments, prog_name="cptlaw", standalone_mode=False)
     except click.ClickException as error:
