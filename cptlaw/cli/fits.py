@@ -64,7 +64,10 @@ def check(runs: str, law_name: str, on: str, where: str | None, strict: bool, as
 
     table = options.read_table(runs, rest)
     found = cl.check(law_name, table, on, where, **rest)
-    show(found, as_json, ["cptlaw", "fit", *options.same_rows(output=f"{found.on}.json")], strict)
+    # After an error a fit would only say the same.
+    usable = all(finding.severity != "error" for finding in found.findings)
+    following = ["cptlaw", "fit", *options.same_rows(output=f"{found.on}.json")] if usable else ""
+    show(found, as_json, following, strict)
 
 
 @click.command()

@@ -183,7 +183,12 @@ class Loss:
         """
         if not self.falls_with_tokens or not self.reads("tokens"):
             return None
-        return self.laws[0].token_curve(self.fit.params, self.frame(replay, self.laws[0].units["tokens"]), self.role)
+        key = replay.tobytes()
+        if self.surfaces.get("replay") != key:  # a search asks for the same replays several times in a row
+            rows = self.frame(replay, self.laws[0].units["tokens"])
+            self.surfaces.update(replay=key, curve=self.laws[0].token_curve(self.fit.params, rows, self.role))
+        found: TokenCurve = self.surfaces["curve"]
+        return found
 
     def margins(self, replay: Array, tokens: Array, chance: float) -> tuple[Array, Array]:
         """Return how far above its forecast a loss may lie, in logs, (n,): the law's part, and all with the noise.

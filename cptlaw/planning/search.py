@@ -7,6 +7,7 @@ crossings, and evaluates whole arrays, so it is also fast. Axes: ``n`` = points,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,15 +20,21 @@ Objective = Callable[[Array], Array]
 
 GRID = 257
 MOST_MINIMA = 12
-HALF = 64  # samples on either side of the best point of a bracket, each round
-ROUNDS = 5  # 64**5 = 1e9 times finer than the grid
+HALF = 512  # samples on either side of the best point of a bracket, each round: a call costs more than its length
+FINER = 1e9  # times finer than the grid is the answer
+ROUNDS = 5  # of a look into a dip
 CLOSE = 1e-13
 DIP = 33  # samples with which a local minimum is looked into for a root
 ITERATIONS = 60
 
 
 def minimise(
-    objective: Objective, low: float, high: float, violation: Objective | None = None, points: int = GRID
+    objective: Objective,
+    low: float,
+    high: float,
+    violation: Objective | None = None,
+    points: int = GRID,
+    half: int = HALF,
 ) -> tuple[float, float]:
     """Return the argument and the value of the least `objective` on [low, high].
 
@@ -40,8 +47,8 @@ def minimise(
     violation
         Maps (n,) to (n,); at most zero exactly where `objective` is allowed. With it, allowed stretches narrower than
         the grid are found too.
-    points
-        Size of the grid.
+    points, half
+        Size of the grid, and samples on either side of the best point of a bracket, each round.
 
     Returns
     -------
@@ -56,7 +63,7 @@ def minimise(
         excess = violation(grid)
         hidden = np.array([i for i in _local_minima(excess) if excess[i] > 0], dtype=np.intp)
         if len(hidden):
-            found, reached = _zoom(violation, *_neighbours(grid, hidden), enough=0.0)
+            found, reached = _zoom(violation, half, *_neighbours(grid, hidden), enough=0.0)
             allowed = reached <= 0
             outer_left, _, outer_right = _neighbours(grid, hidden[allowed])
             left = np.concatenate([left, outer_left])
@@ -64,7 +71,7 @@ def minimise(
             right = np.concatenate([right, outer_right])
     if not len(middle):
         return float(grid[0]), float("inf")
-    argument, least = _zoom(objective, left, middle, right)
+    argument, least = _zoom(objective, half, left, middle, right)
     best = int(np.argmin(least))
     return float(argument[best]), float(least[best])
 
@@ -82,7 +89,7 @@ def _neighbours(grid: Array, index: NDArray[np.intp]) -> tuple[Array, Array, Arr
 
 
 def _zoom(
-    function: Objective, left: Array, middle: Array, right: Array, enough: float | None = None
+    function: Objective, half: int, left: Array, middle: Array, right: Array, enough: float | None = None
 ) -> tuple[Array, Array]:
     """Sample each bracket, narrow it to the neighbours of its best point, and repeat.
 
@@ -92,9 +99,9 @@ def _zoom(
         Arguments and values. Brackets whose value is at most `enough` may stop early.
     """
     rows = np.arange(len(middle))
-    toward = np.linspace(0.0, 1.0, HALF + 1)
+    toward = np.linspace(0.0, 1.0, half + 1)
     value = np.full(len(middle), np.inf)
-    for _ in range(ROUNDS):
+    for _ in range(math.ceil(math.log(FINER) / math.log(half))):
         # The best point so far stays a sample, so that a stretch too narrow to be hit again is not lost.
         below = left[:, None] + (middle - left)[:, None] * toward[:-1]
         above = middle[:, None] + (right - middle)[:, None] * toward

@@ -102,8 +102,10 @@ def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label:
 def missing_column(column: str, found: Iterable[str], label: str) -> DataError:
     """Return the error for a column that is needed and not there, with the columns that are."""
     names = list(found)
-    alike = [repr(name) for name in names if column in normal_name(name)]
-    hint = f" Did you mean {' or '.join(alike[:3])}?" if alike else did_you_mean(column, names)
+    # What already means another column is no misspelling of this one: pt_tokens are not adaptation tokens.
+    free = [name for name in names if normal_name(name) not in COLUMNS]
+    alike = [repr(name) for name in free if column in normal_name(name)]
+    hint = f" Did you mean {' or '.join(alike[:3])}?" if alike else did_you_mean(column, free)
     meaning = f" ({COLUMNS[column].meaning})" if column in COLUMNS else ""
     headless = sum(_is_number(name) for name in names) > 0
     return DataError(

@@ -264,15 +264,19 @@ def _add_square(u: Jet, weight: float, found: dict[str, Array], only_positive: b
     on = (u.value > 0).astype(float) if only_positive else np.ones(shape)
     value = u.value * on
     found["total"] += 0.5 * weight * np.sum(value * value, axis=1)
-    slopes = {i: np.broadcast_to(slope, shape) * on for i, slope in u.slopes.items()}
-    for i, slope_i in slopes.items():
-        found["gradient"][:, i] += weight * np.sum(value * slope_i, axis=1)
-        for j, slope_j in slopes.items():
-            product = weight * np.sum(slope_i * slope_j, axis=1)
-            found["hessian"][:, i, j] += product
-            found["majoriser"][:, i, j] += product
-    for (i, j), curve in (u.curves or {}).items():
-        bend = weight * np.sum(value * curve, axis=1)
-        found["hessian"][:, i, j] += bend
-        if i != j:
-            found["hessian"][:, j, i] += bend
+    # Stacked, for the arrays are tiny: what counts is how often NumPy is called.
+    at = np.array(list(u.slopes), dtype=np.intp)
+    if len(at):
+        slopes = np.stack([np.broadcast_to(slope, shape) for slope in u.slopes.values()], axis=1) * on[:, None]
+        found["gradient"][:, at] += weight * np.einsum("sn,sin->si", value, slopes)
+        product = weight * (slopes @ slopes.transpose(0, 2, 1))
+        found["hessian"][:, at[:, None], at] += product
+        found["majoriser"][:, at[:, None], at] += product
+    if u.curves:
+        pairs = np.array(list(u.curves), dtype=np.intp)
+        curves = np.stack([np.broadcast_to(curve, shape) for curve in u.curves.values()], axis=1)
+        bends = weight * np.einsum("sn,spn->sp", value, curves)
+        for place, (i, j) in enumerate(pairs):
+            found["hessian"][:, i, j] += bends[:, place]
+            if i != j:
+                found["hessian"][:, j, i] += bends[:, place]

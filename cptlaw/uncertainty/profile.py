@@ -305,10 +305,14 @@ def _walk(fit: Fit, point: SimpleNamespace, row: pd.DataFrame, limit: float, kno
         known = known.and_these(newton.descend(goal, start[:, :k], start[:, k:], iterations=STEPS, tolerance=TOLERANCE))
         values = _log_losses(fit, known, row)[:, 0]
         walls = known.settled & (np.arange(len(values)) >= first)
-        wanted = np.concatenate(
-            [centre + side * _ask_next(side * (values - centre), known.objective, walls, limit) for side in (-1, 1)]
+        asked, wanted = (
+            wanted,
+            np.concatenate(
+                [centre + side * _ask_next(side * (values - centre), known.objective, walls, limit) for side in (-1, 1)]
+            ),
         )
-        if not len(wanted):
+        # Asked the same again, a descent from the same places ends where it did.
+        if not len(wanted) or (len(wanted) == len(asked) and np.allclose(wanted, asked, rtol=0, atol=1e-12)):
             break
     return known
 

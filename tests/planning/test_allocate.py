@@ -183,7 +183,7 @@ def test_real_runs():
     target, source = (cl.fit("ptpp-floor", runs, on=on, where=where) for on in ("target", "source"))
     found = cl.plan.pareto(target, source, n_params=124672, ptpp=279, budget=1e12, points=9)
     table = found.to_frame()
-    # Intervals between the seven computed points are interpolated; each is what the fit itself says there.
+    # Intervals between the five computed points are interpolated; each is what the fit itself says there.
     middle = table.iloc[4]
     exact = source.forecast(
         pd.DataFrame({"n_params": [124672.0], "ptpp": [279.0], "replay": middle["replay"], "tokens": middle["tokens"]})

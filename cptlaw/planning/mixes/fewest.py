@@ -24,7 +24,7 @@ from cptlaw.planning.mixes.question import (
 )
 from cptlaw.planning.mixes.repetition import effective_tokens, tokens_for_effective
 from cptlaw.planning.mixes.surface import Surface
-from cptlaw.planning.search import first_kept, minimise
+from cptlaw.planning.search import GRID, HALF, first_kept, minimise
 from cptlaw.planning.solve import Optimum
 
 SCAN = 97  # tokens at which a loss that may rise is looked at, at each replay
@@ -160,7 +160,7 @@ class FewestTokens(MixQuestion):
             need = np.exp(logs)
             return np.asarray(np.where(need <= self.most(shares) * (1.0 + ROUNDING), need, np.inf), dtype=float)
 
-        found = minimise(needed, low, high, points=FINE[0])
+        found = minimise(needed, low, high, points=FINE[0], half=32)
         return found if np.isfinite(found[1]) else (replay, tokens)
 
     def most(self, replay: Array) -> Array:
@@ -198,7 +198,9 @@ class FewestTokens(MixQuestion):
 
     def search(self) -> tuple[float, float, float]:
         """Return the best replay, the tokens that count, and its tokens."""
-        replay, tokens = minimise(self.needed, self.low, self.high, self.violation)
+        # A scan costs as much as its points, a closed form as much as its calls.
+        points, half = (COARSE[0], 32) if self.scans else (GRID, HALF)
+        replay, tokens = minimise(self.needed, self.low, self.high, self.violation, points, half)
         if tokens <= self.least * (1.0 + ROUNDING) and self.high > self.low:
             # Several mixes do with the least tokens: take the one whose limits leave most room.
             replay, _ = minimise(self._room, self.low, self.high)

@@ -21,7 +21,7 @@ from cptlaw.units import format_percent, format_quantity
 
 FINE = 2001  # replays that are compared, of which the points are a selection
 SHOWN = 12  # rows of the printed table
-ANCHORS = 7  # points of the front whose interval is computed
+ANCHORS = 5  # points of the front whose interval is computed
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def pareto(target: Any, source: Any, **scenario: Unpack[Pareto]) -> ParetoPlan:
 
     The front runs over replay, at the tokens that the budget pays for: where both losses fall with tokens, a mix that
     leaves budget unspent is beaten by the same mix that spends it. Which mix beats which is decided by the point
-    forecasts; doubt means the intervals, which are computed at seven points of the front. Between them their width
+    forecasts; doubt means the intervals, which are computed at five points of the front. Between them their width
     relative to the loss is interpolated.
 
     Parameters
