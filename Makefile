@@ -12,7 +12,7 @@ TORCH ?= torch==2.13.0
 
 .PHONY: app demo demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract guard fuzz oldest studies bench wheel clean
 
-demo: $(VENV)/.report  ## the main job on the real example runs, from a table to a plan; leaves report.html
+demo: $(VENV)/.report  ## the main job on the real example runs, from a table to a plan; its files lie in demo/
 	$(RUN) examples/demo.py
 
 demo-sweep: $(VENV)/.training  ## from nothing to a plan: text, a miniature ladder with replay, laws (minutes on a laptop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable
 
@@ -10,7 +11,7 @@ def command_line(words: Iterable[str]) -> str:
     """Return words as a line for the shell, quoted so that it reads and pastes well.
 
     A word with single quotes in it, as most filters have, stands in double quotes; one with both kinds has its double
-    quotes escaped, and never the unreadable mixture that `shlex.quote` makes.
+    quotes escaped, and not the unreadable mixture that `shlex.quote` makes, unless a shell would read more into it.
 
     Examples
     --------
@@ -23,11 +24,8 @@ def command_line(words: Iterable[str]) -> str:
 
 
 def _quoted(word: str) -> str:
-    if "'" not in word:
+    # Inside double quotes a shell still reads $ and `, and an interactive one ! before anything but a blank or =.
+    if "'" not in word or re.search(r"[$`]|!(?![\s=]|$)", word):
         return shlex.quote(word)
-    escaped = "".join(f"\\{letter}" if letter in '"$`\\' else letter for letter in word)
-    # An exclamation mark before anything but a blank or = would call up an earlier command in an interactive shell.
-    lively = any(
-        word[place + 1 : place + 2] not in ("", " ", "=") for place, letter in enumerate(word) if letter == "!"
-    )
-    return shlex.quote(word) if lively else f'"{escaped}"'
+    escaped = re.sub(r'(["\\])', r"\\\1", word)
+    return f'"{escaped}"'

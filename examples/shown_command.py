@@ -9,7 +9,7 @@ from cptlaw.cli import main as cptlaw
 
 def run(command: str) -> None:
     """Show a command of the command line and run it."""
-    click.secho(f"\n$ cptlaw {command}\n", fg="cyan")
+    click.secho(f"\n$ cptlaw {command}", fg="cyan")
     try:
         cptlaw(shlex.split(command))
     except SystemExit as ended:

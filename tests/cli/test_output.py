@@ -1,0 +1,69 @@
+"""How the command line prints: -v, -q, next commands that can be pasted, completion."""
+
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from cptlaw import examples
+from cptlaw.commands import command_line
+
+WHERE = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9 and ptpp <= 31"
+CHECK = ("check", str(examples.path("en-fr-pilot")), "--law", "ptpp-gated-floor", "--on", "target", "--where", WHERE)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["a b", "it's", "run == 'a' and eval == \"b\"", "x != 'y'", "'!bang'", "$HOME 'x'", "back\\slash 'x'", "`id` 'x'"],
+)
+def test_commands_come_back_as_they_were(word):
+    line = command_line(["cptlaw", "--where", word])
+    assert shlex.split(line) == ["cptlaw", "--where", word]
+    ran = subprocess.run(["sh", "-c", f"printf %s {command_line([word])}"], capture_output=True, text=True, check=True)
+    assert ran.stdout == word
+
+
+def test_filters_with_single_quotes_read_well():
+    assert command_line(["lr_schedule == 'constant'"]) == "\"lr_schedule == 'constant'\""
+
+
+def test_quiet_and_verbose(call):
+    code, plain, err = call(*CHECK)
+    assert not code
+    assert "next: cptlaw fit" in err
+    assert "'\"'\"'" not in err
+    code, quiet, err = call(*CHECK, "-q")
+    assert not code
+    assert not err
+    assert "warning" not in quiet
+    _, verbose, _ = call(*CHECK, "-v")
+    assert len(quiet) < len(plain) <= len(verbose)
+
+
+def test_the_next_command_is_accepted(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, _, err = call("fit", CHECK[1], "--law", "dcpt-l3", *CHECK[4:], "--starts", "4")
+    for _ in range(2):  # the same command with -o, then a forecast
+        following = next(line for line in err.splitlines() if line.startswith("next: ")).removeprefix("next: ")
+        code, _, err = call(*shlex.split(following)[1:])
+        assert not code
+    assert following.startswith("cptlaw forecast target.json --at ")
+
+
+def completed(line):
+    words = shlex.split(line) + ([""] if line.endswith(" ") else [])
+    code = "import sys; from cptlaw.cli import main; sys.argv = ['cptlaw']; main()"
+    environment = {"_CPTLAW_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    import os
+
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    return [item.partition(",")[2] for item in ran.stdout.splitlines()]
+
+
+def test_completion_knows_laws_evals_and_examples():
+    assert completed("cptlaw laws ptpp-gat") == ["ptpp-gate", "ptpp-gated-floor"]
+    assert completed(f"cptlaw fit {CHECK[1]} --on ") == ["source", "target"]
+    assert "en-fr-pilot" in completed("cptlaw example ")
