@@ -334,7 +334,8 @@ def command_lines(world: World) -> None:
     )  # fmt: skip
     if draw.random() < 0.3:
         words.insert(draw.randrange(len(words) + 1), draw.choice(["--json", "--strict", world.text()]))
-    words = [word.replace("\0", "") for word in words]  # no shell can pass a zero byte
+    # No shell can pass a zero byte; a byte that is no text comes as one of the upper halves of characters.
+    words = [word.replace("\0", "").replace("\ud800", "\udc80") for word in words]
     with contextlib.redirect_stdout(_strict_stream()), contextlib.redirect_stderr(_strict_stream()) as told:
         try:
             command_line(words)
