@@ -31,6 +31,7 @@ ASKED = tuple((replay, atpp) for replay in (0.15, 0.4) for atpp in (4.0, 8.0, 16
 RISK = 0.8
 GRID = 120
 SHARED = "shared-tokens:without=lr_peak+lr_pretrain"
+ANSWER = f"answer, risk {RISK:g}"
 PLANNERS = {
     f"shared-tokens, risk {RISK:g}": (SHARED, SHARED, RISK),
     "shared-tokens": (SHARED, SHARED, None),
@@ -111,8 +112,10 @@ def measured_at(frame: pd.DataFrame, n_params: float) -> Measured:
     return Measured(grid.index.to_numpy(dtype=float), grid.columns.to_numpy(dtype=float), losses, float(base))
 
 
-def backtest(name: str, planners: dict[str, tuple[str, str, float | None]]) -> pd.DataFrame:
-    """Put all questions of one table to all planners; return one row per question and planner."""
+def backtest(
+    name: str, planners: dict[str, tuple[str, str, float | None]], questions: tuple[tuple[float, float], ...] = ASKED
+) -> pd.DataFrame:
+    """Put questions about one table to all planners; return one row per question and planner."""
     runs = plain_rows(name)
     frame = runs.frame
     budget = float(frame.loc[(frame["tokens"] > 0) & (frame["ptpp"] < 300), "ptpp"].max())
@@ -123,26 +126,24 @@ def backtest(name: str, planners: dict[str, tuple[str, str, float | None]]) -> p
         where = f"ptpp < {budget} {bases}"
         if frame.loc[frame["tokens"] > 0, "n_params"].nunique() < 2:
             continue
-        target, source = (cl.fit(law, runs, on, where) for on, law in (("target", target_law), ("source", source_law)))
+        laws = (("target", target_law), ("source", source_law))
+        target, source = (cl.fit(law, runs, on, where) if law else None for on, law in laws)
         for n_params in sorted(held_out.loc[held_out["tokens"] > 0, "n_params"].unique()):
             measured = measured_at(held_out, n_params)
-            for replay, atpp in ASKED:
+            for replay, atpp in questions:
                 tokens = min(atpp * n_params, measured.tokens[-1])
                 limit = measured.at("source", replay, tokens)
                 row = {"table": name, "n_params": n_params, "asked": f"{replay:g} at {atpp:g}", "planner": label}
-                plan = cl.plan.trade_off(
-                    target,
-                    source,
-                    n_params=float(n_params),
-                    ptpp=budget,
-                    tokens=float(tokens),
-                    max_source_loss=limit,
-                    base_source_loss=measured.base,
-                    min_replay=float(measured.replay[0]),
-                    max_replay=float(measured.replay[-1]),
-                    risk=risk,
-                    interval=None,
-                )
+                model = {"n_params": float(n_params), "ptpp": budget, "tokens": float(tokens)}
+                model |= {"base_source_loss": measured.base, "risk": risk}
+                if target is None:  # `cptlaw answer` fits for itself
+                    seen = runs.where(f"ptpp < {budget} or tokens == 0")
+                    plan = cl.answer(seen, max_forgetting=limit / measured.base - 1, **model)
+                else:
+                    low, high = float(measured.replay[0]), float(measured.replay[-1])
+                    plan = cl.plan.trade_off(
+                        target, source, max_source_loss=limit, min_replay=low, max_replay=high, interval=None, **model
+                    )
                 rows.append(row | outcome(measured, limit, tokens, plan.replay if plan.feasible else None))
                 if label == next(iter(planners)):
                     rows.append(row | {"planner": "rule of thumb"} | outcome(measured, limit, tokens, 0.25))
@@ -189,14 +190,18 @@ def main() -> None:
     """Put all questions and print the totals, by planner and by table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--small", action="store_true", help="one table and two planners")
+    parser.add_argument("--answer", action="store_true", help="`cptlaw answer` alone, at 8 tokens per parameter")
     parser.add_argument("-o", "--output", help="a CSV file for all questions and plans")
     asked = parser.parse_args()
     names = TABLES[:1] if asked.small else TABLES
     planners = dict(list(PLANNERS.items())[1:2]) if asked.small else PLANNERS
+    questions = ASKED
+    if asked.answer:  # ten seconds a question
+        planners, questions = {ANSWER: ("", "", RISK)}, tuple(one for one in ASKED if one[1] == 8.0)
     parts = []
     for name in names:
         print(f"{name} ..", file=sys.stderr, flush=True)
-        parts.append(backtest(name, planners))
+        parts.append(backtest(name, planners, questions))
     rows = pd.concat(parts, ignore_index=True)
     formats = {"limit held": "{:.0%}".format, "tokens, median": "{:.2f}".format}
     formats |= dict.fromkeys(("worst miss", "target above best, where held"), "{:+.2%}".format)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,9 +120,24 @@ def build_mixes(scenario: Any, given: Any, target: Any, source: Any) -> list[Mix
         if option.law_input and getattr(given, name) is not None
     }
     known = {name: _measured(value, name, fits.values()) for name, value in known.items()}
+    known |= _pretraining_rate(fits.values(), known.get("n_params"))
     rates: Any = [] if "lr_peak" in known else _rates(fits.values())
     settings = [known | {"lr_peak": float(rate)} for rate in rates] or [known]
     return [_build(scenario, given, fits, each) for each in settings]
+
+
+def _pretraining_rate(fits: Iterable[Any], n_params: float | None) -> dict[str, float]:
+    """Return the peak rate of pre-training of the fitted runs nearest in size, where laws read one.
+
+    A plan is for a base model that exists: its rate is no choice, and is taken to be what such models were given.
+    """
+    for fit in fits:
+        if n_params is not None and {"lr_pretrain", "n_params"} <= set(fit.data.columns):
+            apart = np.abs(np.log(fit.data["n_params"].to_numpy(dtype=float) / n_params))
+            nearest = fit.data.loc[apart <= apart.min() + 1e-9, "lr_pretrain"].dropna()
+            if len(nearest):
+                return {"lr_pretrain": float(nearest.median())}
+    return {}
 
 
 def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, float]) -> Mix:
