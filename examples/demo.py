@@ -1,4 +1,4 @@
-"""The main job on the example runs, in a minute: fit, forecast an unseen budget, plan, look at what was measured.
+"""The main job on the example runs, in a minute: fit, forecast an unseen budget, look at what was measured, answer.
 
 The runs are real: tiny decoders pre-trained on English, adapted to French, at five pre-training budgets. Budget 279 is
 held out: forecast, planned for, and only then looked at. The files lie in the folder `demo`, where the commands say.
@@ -56,12 +56,9 @@ def main() -> None:
     run(f"forecast target.json source.json --at {at} -q")
     title("3. Only now look: what was measured there")
     measured_against_forecast(cl.read_runs("runs.csv"))
-    title("4. The answer: the fewest tokens for a target loss of 1.70 with at most 25 % forgetting")
-    ask = f"--target target.json --source source.json --n-params {N_PARAMS} --ptpp {HELD_OUT} {LIMITS}"
-    if importlib.util.find_spec("plotly") is None:
-        run(f"plan min-tokens {ask} -q")
-    else:  # the same plan, and a page to send
-        run(f"report runs.csv {ask} -o report.html -q")
+    title("4. The answer in one command, from the table alone: what to train, and how likely it keeps the limits")
+    page = "" if importlib.util.find_spec("plotly") is None else " -o report.html"
+    run(f'answer runs.csv --n-params {N_PARAMS} --ptpp {HELD_OUT} {LIMITS} --where "{USABLE}" -q{page}')
 
 
 if __name__ == "__main__":
