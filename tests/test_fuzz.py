@@ -42,3 +42,13 @@ def test_numbers_at_the_ends_are_fitted_or_refused(column, value, every):
                     verb(name, frame, "target", **options).summary()
                 except CptlawError as error:
                     assert len(str(error)) < 12_000  # noqa: PT017  either is right
+
+
+@pytest.mark.parametrize("gone", ["tokens", "n_params", "ptpp", "replay", "run", "seed"])
+def test_a_column_that_is_not_there_is_told(gone):
+    frame = pd.DataFrame(PILOT).drop(columns=gone)
+    for name in LAWS:
+        try:
+            cl.check(name, frame, "target").summary()
+        except CptlawError as error:
+            assert len(str(error)) < 12_000  # noqa: PT017  either is right

@@ -146,7 +146,7 @@ class SharedTokens(Bent):
         # A column that is missing or empty carries no information: the parameters that read it are left out, not
         # guessed.
         lacks = [name for name in USUAL if name not in frame.columns or frame[name].isna().all()]
-        if not (frame["tokens"] == 0).any():
+        if "tokens" not in frame.columns or not (frame["tokens"] == 0).any():
             lacks.append("base")
         return self.with_options(damage=self.damage or pays, without={*self.without, *lacks})
 

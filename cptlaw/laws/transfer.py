@@ -106,7 +106,7 @@ class Forgetting(Law):
         if "base_loss" in frame.columns:
             return frame
         measured = known.fitted
-        if known.rows is not None:
+        if known.rows is not None and "tokens" in known.rows.columns:
             measured = known.rows[known.rows["tokens"] == 0].assign(base_loss=lambda rows: rows["loss"])
         keys = [
             name for name in ("n_params", "ptpp") if name in frame.columns and measured is not None and name in measured
