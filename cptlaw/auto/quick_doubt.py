@@ -1,4 +1,4 @@
-"""The doubt about one law of an average, without a walk along its profile: its curvature at the optimum.
+"""The doubt about one law of an average, without its profile: its curvature at the optimum.
 
 Every parameter of a law in an average has a prior, so that the objective is close to a parabola around its optimum, and
 what a form errs by outside the data (`cptlaw.uncertainty.discrepancy`) outweighs the rest.

@@ -199,12 +199,12 @@ class Fit(Result):
         """Return quantiles of the log loss at each row, shape (n, probabilities).
 
         The interval of `forecast` with probability c ends at the quantiles (1 - c) / 2 and (1 + c) / 2; the quantile
-        1/2 is the forecast. Each row is walked once, and all probabilities, also of later calls, use what it met.
+        1/2 is the forecast. Each row is profiled once, and all probabilities, also of later calls, use what it met.
 
         Parameters
         ----------
         frame
-            Rows with the law's inputs; whatever `cptlaw.runs.points.as_points` reads. Up to 12 rows are walked
+            Rows with the law's inputs; whatever `cptlaw.runs.points.as_points` reads. Up to 12 rows are profiled
             exactly, of more rows 12 that are spread over them, and the others take what those met.
         probabilities
             Between 0 and 1.

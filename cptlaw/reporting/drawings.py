@@ -65,7 +65,7 @@ def draw(
             # Without a reference for forgetting there is no map; the plan would have asked for one.
         tell("Pareto front")
         budget = 6.0 * float(here["n_params"]) * float(here["tokens"])
-        single = isinstance(target, Fit) and isinstance(source, Fit)  # else intervals are cheap, and no walk
+        single = isinstance(target, Fit) and isinstance(source, Fit)  # else intervals are cheap, and no profile
         front = pareto(
             target,
             source,

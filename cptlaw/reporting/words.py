@@ -16,7 +16,7 @@ from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.units import format_percent, format_quantity, parse_quantity
 
 LIMITS = ("max_forgetting", "max_target_loss", "max_source_loss")
-# Within the ends of a 90 % interval, so that its walk answers this too.
+# Within the ends of a 90 % interval, so that its profile answers this too.
 PROBABILITIES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 CHANCES = ((0.95, "almost surely"), (0.8, "probably"), (0.65, "more likely than not"), (0.35, "a coin toss"),
            (0.05, "probably not"), (0.0, "hardly"))  # fmt: skip

@@ -68,17 +68,6 @@ def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
     return problem.parameters(descent.c, descent.z)
 
 
-def noise_draws(fit: Fit, count: int) -> Array:
-    """Return draws of the log error of a single measured loss, shape (count,), from the fit's own residuals."""
-    residual = -fit.residuals()
-    rng = np.random.default_rng([fit.options.seed, 2])
-    spread = noise(fit).spread
-    drawn: Array = rng.choice(residual - residual.mean(), size=count)
-    size = float(np.std(residual))
-    # Residuals that are all but zero have no shape to draw from.
-    return drawn * (spread / size) if size > 0.1 * spread else spread * rng.standard_normal(count)
-
-
 def forecast(fit: Fit, rows: Any, interval: float | str | None) -> ForecastFrame:
     """Forecast rows; see `Fit.forecast`."""
     if interval is not None:
@@ -155,39 +144,39 @@ def method(fit: Fit) -> str:
     )
 
 
-def bands(fit: Fit, rows: Any, interval: float, walks: int = 3) -> tuple[Array, Array]:
-    """Return intervals of a measured loss for many rows that are to be drawn, (n,) each, from a few walks.
+def bands(fit: Fit, rows: Any, interval: float, most: int = 3) -> tuple[Array, Array]:
+    """Return intervals of a measured loss for many rows that are to be drawn, (n,) each, from a few profiles.
 
-    Where a row is not walked itself its doubt is the range of all laws that the data is known to allow, from these
-    walks and all earlier ones of the fit: the truth, or somewhat narrower. Not bounded is not a number.
+    Where a row is not profiled itself its doubt is the range of all laws that the data is known to allow, from these
+    profiles and all earlier ones of the fit: the truth, or somewhat narrower. Not bounded is not a number.
     """
-    if not hasattr(fit, "problem"):  # an average of laws walks along none
+    if not hasattr(fit, "problem"):  # an average of laws has none
         found = fit.forecast(rows, interval)
         return found["lo"].to_numpy(dtype=float), found["hi"].to_numpy(dtype=float)
     frame = fit.completed(rows)
-    below, above, scatter = law_and_noise(fit, frame, interval, walks)
+    below, above, scatter = law_and_noise(fit, frame, interval, most)
     centre = np.log(fit.predict(frame))
     low, high = np.exp(centre - np.hypot(below, scatter)), np.exp(centre + np.hypot(above, scatter))
     return np.where(np.isfinite(below), low, np.nan), np.where(np.isfinite(above), high, np.nan)
 
 
 def law_and_noise(
-    fit: Fit, frame: pd.DataFrame, interval: float, walks: int | None = None
+    fit: Fit, frame: pd.DataFrame, interval: float, most: int | None = None
 ) -> tuple[Array, Array, float]:
     """Return what the interval is made of, in log loss: the law's doubt below and above, (n,), and the noise.
 
     The law's doubt is that about its parameters, from the profile, and that about its form, in quadrature. It is
     infinite where the data does not bound the loss.
     """
-    below, above, form, scatter = doubt_parts(fit, frame, interval, walks)
+    below, above, form, scatter = doubt_parts(fit, frame, interval, most)
     return np.hypot(below, form), np.hypot(above, form), scatter
 
 
 def doubt_parts(
-    fit: Fit, frame: pd.DataFrame, interval: float, walks: int | None = None
+    fit: Fit, frame: pd.DataFrame, interval: float, most: int | None = None
 ) -> tuple[Array, Array, Array, float]:
     """Return half-widths in log loss: parameters below and above, (n,), the law's form, (n,), and the noise."""
-    ends, centre = profile(fit, frame, interval, walks), np.log(fit.predict(frame))
+    ends, centre = profile(fit, frame, interval, most), np.log(fit.predict(frame))
     form = discrepancy(fit, frame, [interval])[0]
     return centre - ends[:, 0], ends[:, 1] - centre, form, measurement_scatter(fit, interval)
 

@@ -36,7 +36,7 @@ STEPS, MORE_STEPS, TOLERANCE = 60, 400, 1e-6
 STARTS = 4  # places met before from which each descent sets out: those with the nearest values
 PASSES = 2
 SMALL = 0.01  # share of the loss from which an amplitude at 0 is moved away
-OVERTAKEN = 0.02  # share of an end by which another walk has passed it
+OVERTAKEN = 0.02  # share of an end by which another profile has passed it
 BOUNDED, OPEN, AT_BOUND = "bounded", "open", "at bound"
 
 
@@ -73,36 +73,36 @@ def parameter_intervals(fit: Fit, interval: float = 0.9) -> pd.DataFrame:
     effects = design_effects_along(fit, problem, _gradients(fit, problem))
     priors = penalty_of(problem, fit.optima[:1], fit.penalty(problem))
     limits = fit.objective + priors[0] + scale * effects
-    walks = [
-        _Walk(fit, problem, name, float(limit))
+    profiles = [
+        _Profile(fit, problem, name, float(limit))
         for name, limit in zip(problem.free, limits, strict=True)
         if name not in fit.law.derived
     ]
     pool = problem.parameters(fit.optima[:, : problem.k], fit.optima[:, problem.k :])
     ends: dict[tuple[str, int], tuple[float, str]] = {}
-    # A valley may fold back over a parameter, and only a walk along another one passes the fold: what any walk met is
+    # A valley may fold back over a parameter, and only the profile of another one passes the fold: what any met is
     # where the others start from, and those that it overtakes set out again.
     for _ in range(PASSES):
-        for walk in walks:
+        for one in profiles:
             for side in (-1, 1):
-                if not walk.overtaken(pool, side, ends.get((walk.name, side))):
+                if not one.overtaken(pool, side, ends.get((one.name, side))):
                     continue
-                ends[walk.name, side], met = walk.end(side, pool)
+                ends[one.name, side], met = one.end(side, pool)
                 pool = np.concatenate([pool, met])
     return pd.DataFrame(
         {
-            "parameter": [walk.name for walk in walks],
-            "value": [walk.value for walk in walks],
-            "lo": [ends[walk.name, -1][0] for walk in walks],
-            "hi": [ends[walk.name, 1][0] for walk in walks],
-            "lo_status": [ends[walk.name, -1][1] for walk in walks],
-            "hi_status": [ends[walk.name, 1][1] for walk in walks],
+            "parameter": [one.name for one in profiles],
+            "value": [one.value for one in profiles],
+            "lo": [ends[one.name, -1][0] for one in profiles],
+            "hi": [ends[one.name, 1][0] for one in profiles],
+            "lo_status": [ends[one.name, -1][1] for one in profiles],
+            "hi_status": [ends[one.name, 1][1] for one in profiles],
         }
     )
 
 
-class _Walk:
-    """The least objective with one parameter held, from places that other walks have met.
+class _Profile:
+    """The least objective with one parameter held, from places that other profiles have met.
 
     Places are vectors of the law's parameters, (p, parameters).
     """
@@ -131,7 +131,7 @@ class _Walk:
         return float(self.problem.parameters(c, z)[0, self.column]) or 1.0
 
     def overtaken(self, pool: Array, side: int, known: tuple[float, str] | None) -> bool:
-        """Say whether another walk has met values beyond this end, or there is no end yet."""
+        """Say whether another profile has met values beyond this end, or there is no end yet."""
         if known is None:
             return True
         end, status = known

@@ -38,7 +38,7 @@ CLOSE = 0.1  # gap between the last value allowed and the next one refused, in s
 STEPS = 60  # of each descent
 TOLERANCE = 1e-6  # of each descent: small beside the rise that is allowed, which is about 1/n of the objective
 STIFFNESS = 30.0  # of the penalty, in rows of data
-MOST_WALKS = 12  # rows whose profile is walked; the others take the range of what was met on the way
+MOST_PROFILES = 12  # rows that are profiled; the others take the range of what was met on the way
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def profile(fit: Fit, frame: pd.DataFrame, probability: float, most: int | None 
     probability
         Of the confidence interval.
     most
-        Rows whose profile is walked, 12 where not given; the others take the range of what was met on these and
-        earlier walks.
+        Rows that are profiled, 12 where not given; the others take the range of what was met on these and
+        earlier profiles.
 
     Returns
     -------
@@ -92,57 +92,19 @@ def profile(fit: Fit, frame: pd.DataFrame, probability: float, most: int | None 
         Lower and upper end; minus or plus infinity where the data does not bound the loss.
     """
     pool, centre = _Pool.of(fit), np.log(fit.predict(frame))
-    (limits,), chosen = pool.walked(frame, [probability], MOST_WALKS if most is None else most)
+    (limits,), chosen = pool.profiled(frame, [probability], MOST_PROFILES if most is None else most)
     return pool.ends(frame, centre, limits, chosen)
 
 
-@dataclass(frozen=True, eq=False)
-class Walked:
-    """What the data allows at some rows.
-
-    Attributes
-    ----------
-    ends
-        Lower and upper end of the fitted log loss, shape (n, 2); infinite where the data does not bound it.
-    allowed
-        Parameter vectors that were met on the way and that the data allows, the fit first, shape (s, parameters).
-    rises
-        The share of the allowed rise of the objective that each of them takes, 0 to 1, shape (s,). At a smaller
-        probability those are allowed whose share is at most the squared ratio of the two t quantiles.
-    """
-
-    ends: Array
-    allowed: Array
-    rises: Array
-
-
-def walk(fit: Fit, frame: pd.DataFrame, probability: float) -> Walked:
-    """Walk along the profile at each row; see `profile`."""
-    pool = _Pool.of(fit)
-    (limits,), chosen = pool.walked(frame, [probability])
-    centre = np.log(fit.predict(frame))
-    known = pool.known
-    most = float(limits[chosen].max(initial=0.0))
-    rises = known.objective - pool.least
-    best = np.array([[fit.params[name] for name in fit.law.parameters]])
-    allowed = rises <= most
-    shares = np.clip(rises[allowed] / max(most, 1e-300), 0.0, 1.0)
-    return Walked(
-        pool.ends(frame, centre, limits, chosen),
-        np.concatenate([best, known.parameters[allowed]]),
-        np.concatenate([[0.0], shares]),
-    )
-
-
 def profiles(fit: Fit, frame: pd.DataFrame, probabilities: Sequence[float]) -> Array:
-    """Return `profile` for several probabilities of one walk, the widest, shape (probabilities, n, 2)."""
+    """Return `profile` for several probabilities from one profile, that of the widest, shape (probabilities, n, 2)."""
     pool, centre = _Pool.of(fit), np.log(fit.predict(frame))
-    every, chosen = pool.walked(frame, probabilities)
+    every, chosen = pool.profiled(frame, probabilities)
     return np.stack([pool.ends(frame, centre, limits, chosen) for limits in every])
 
 
 class _Pool:
-    """What walks at any row of a fit have met: kept with the fit, so that a row is walked once for all probabilities.
+    """What profiles at any row of a fit have met, kept with the fit: a row is profiled once for all probabilities.
 
     Parameters
     ----------
@@ -169,12 +131,12 @@ class _Pool:
         found: _Pool = fit._cache["pool"]
         return found
 
-    def walked(
-        self, frame: pd.DataFrame, probabilities: Sequence[float], most: int = MOST_WALKS
+    def profiled(
+        self, frame: pd.DataFrame, probabilities: Sequence[float], most: int = MOST_PROFILES
     ) -> tuple[Array, NDArray[np.int_]]:
-        """Walk at some rows, as far as the widest probability asks.
+        """Profile some rows, as far as the widest probability asks.
 
-        Returns the rise allowed at each row, (probabilities, n), and which rows have a walk of their own.
+        Returns the rise allowed at each row, (probabilities, n), and which rows have a profile of their own.
         """
         x = self.fit.law.bind(frame, self.fit.role)
         k, start = self.problem.k, self.fit.optima[0]
@@ -191,7 +153,7 @@ class _Pool:
                 continue
             point = SimpleNamespace(**{name: column[i : i + 1] for name, column in vars(x).items()})
             first = len(self.known.at)
-            self.known = _walk(self.fit, point, frame.iloc[[i]], self.least + limits[i], self.known)
+            self.known = _profile_row(self.fit, point, frame.iloc[[i]], self.least + limits[i], self.known)
             self.own[key], self.reached[key] = slice(first, len(self.known.at)), float(limits[i])
         with_walk = [i for i, key in enumerate(self.keys) if key in self.own]
         return every, np.array(with_walk, dtype=int)
@@ -199,7 +161,7 @@ class _Pool:
     def ends(self, frame: pd.DataFrame, centre: Array, limits: Array, chosen: NDArray[np.int_]) -> Array:
         """Return the lower and upper end of the log loss at each row, (n, 2).
 
-        What the data allows holds for all rows, whichever walk met it; what it refuses is known from a row's own walk.
+        What the data allows holds for all rows, whichever profile met it; what it refuses is known from a row's own.
         """
         found = np.column_stack([centre, centre])
         losses, rises = _log_losses(self.fit, self.known, frame), self.known.objective - self.least
@@ -217,7 +179,7 @@ class _Pool:
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """Places that walks have met.
+    """Places that profiles have met.
 
     Parameters
     ----------
@@ -288,8 +250,8 @@ def _spread_out(places: Array, count: int) -> list[int]:
     return chosen
 
 
-def _walk(fit: Fit, point: SimpleNamespace, row: pd.DataFrame, limit: float, known: _Known) -> _Known:
-    """Walk along the profile at one row, from the places that are known, and return them with the new ones.
+def _profile_row(fit: Fit, point: SimpleNamespace, row: pd.DataFrame, limit: float, known: _Known) -> _Known:
+    """Profile one row, from the places that are known, and return them with the new ones.
 
     `limit` is the objective up to which a place is allowed.
     """
@@ -298,7 +260,7 @@ def _walk(fit: Fit, point: SimpleNamespace, row: pd.DataFrame, limit: float, kno
     wanted = centre + np.concatenate([-SHIFTS[::-1], SHIFTS])
     for _ in range(1 + REFINEMENTS):
         values = _log_losses(fit, known, row)[:, 0]
-        # Every wanted value starts from the known place that is best for it, so no step of any walk is lost.
+        # Every wanted value starts from the known place that is best for it, so no step is lost.
         penalties = 0.5 * STIFFNESS * (values - wanted[:, None]) ** 2
         start = known.at[(known.objective + penalties).argmin(axis=1)]
         goal = replace(known.goal, forecast=ForecastPenalty(point, wanted, STIFFNESS))

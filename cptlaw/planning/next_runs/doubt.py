@@ -137,7 +137,7 @@ def _members(fit: Fit, point: pd.DataFrame, low: float, high: float) -> Array:
         found: Array = np.log(fit.law.predict_many(problem.parameters(at[:, :k], at[:, k:]), point, fit.role)[:, 0])
         return found
 
-    # A coarse walk without weights first: far ends are reached step by step, not in one leap.
+    # A coarse profile without weights first: far ends are reached step by step, not in one leap.
     stops = np.linspace(low, high, 17)
     at, reached = optima, forecasts(optima)
     for _ in range(2):

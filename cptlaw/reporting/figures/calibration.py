@@ -11,7 +11,7 @@ from cptlaw.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.uncertainty.metrics import metrics
 from cptlaw.units import format_percent
 
-WALKS = 6  # rows whose interval is walked; those of the others are theirs or somewhat narrower
+PROFILES = 6  # rows whose interval is profiled; those of the others are theirs or somewhat narrower
 MOST_ROWS = 200  # with error bars; more could not be read
 
 
@@ -39,7 +39,7 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
     bars = fit.n_runs >= MIN_RUNS and unseen and len(rows) <= MOST_ROWS
     data = fit.forecast(rows, None).drop(columns="findings").rename(columns={"loss": "forecast"})
     if bars:
-        data["lo"], data["hi"] = bands(fit, rows, interval, WALKS)
+        data["lo"], data["hi"] = bands(fit, rows, interval, PROFILES)
     low = float(min(data["forecast"].min(), data["measured"].min()))
     high = float(max(data["forecast"].max(), data["measured"].max()))
     edge = 0.03 * (high - low or 1.0)

@@ -15,7 +15,7 @@ from cptlaw.units import format_percent, format_quantity
 
 COVERAGES = (0.5, 0.9)
 PLACES = 7  # along tokens through which the band is drawn
-WALKS = 4  # of them at which the profile is walked: both ends, and between
+PROFILES = 4  # of them that are profiled: both ends, and between
 
 
 def interval_fan(
@@ -55,7 +55,7 @@ def interval_fan(
     colour = COLOURS[0] if fit.role != "source" else COLOURS[1]
     bounded = fit.n_runs >= MIN_RUNS
     for place, coverage in enumerate(sorted(coverages, reverse=True) if bounded else ()):
-        low_end, high_end = bands(fit, frame, coverage, WALKS)
+        low_end, high_end = bands(fit, frame, coverage, PROFILES)
         ends = frame.assign(lo=low_end, hi=high_end)
         data[f"lo_{coverage:g}"], data[f"hi_{coverage:g}"] = low_end, high_end
         known = ends["lo"].notna() & ends["hi"].notna()

@@ -25,7 +25,7 @@ from cptlaw.units import format_percent, format_quantity
 
 MOST_LEVELS = 4  # of a facet; more would be too small to read
 MOST_LINES = 6
-WALKS = 2  # within the fitted rows doubt about the law is small beside the noise, and walks elsewhere have met it
+PROFILES = 2  # within the fitted rows doubt about the law is small beside the noise, and profiles elsewhere have met it
 MOST_NARROW = 3  # panels beside each other on a phone
 
 
@@ -50,7 +50,7 @@ def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
     inputs = [name for name in rows.columns if name not in ("run", "loss")]
     places = rows[inputs].drop_duplicates().reset_index(drop=True)
     fitted = fit.forecast(places, None).drop(columns="findings")
-    low, high = bands(fit, places, interval, WALKS) if bounded else (np.nan, np.nan)
+    low, high = bands(fit, places, interval, PROFILES) if bounded else (np.nan, np.nan)
     fitted = fitted.assign(lo=low, hi=high)
     data = rows.rename(columns={"loss": "observed"}).merge(fitted.rename(columns={"loss": "fitted"}), on=inputs)
     along = "tokens" if "tokens" in inputs else inputs[0]

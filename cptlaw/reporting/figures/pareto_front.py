@@ -14,12 +14,12 @@ from cptlaw.reporting.figures.figure import INK, QUIET, SCALE_COLOURS, Figure, a
 from cptlaw.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.units import format_percent, format_quantity
 
-WALKS = 2  # mixes whose interval is walked; those of the others are theirs or somewhat narrower
+PROFILES = 2  # mixes whose interval is profiled; those of the others are theirs or somewhat narrower
 MOST_BARS = 16  # compromises whose intervals are drawn; more could not be told apart
 
 
 def with_intervals(plan: ParetoPlan, target: Fit, source: Fit, interval: float) -> ParetoPlan:
-    """Return a front with intervals of both losses from a few walks, for drawing.
+    """Return a front with intervals of both losses from a few profiles, for drawing.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def with_intervals(plan: ParetoPlan, target: Fit, source: Fit, interval: float) 
     for fit, name in ((target, "target_loss"), (source, "source_loss")):
         if fit.n_runs < MIN_RUNS:
             continue
-        for end, values in zip(("lo", "hi"), bands(fit, rows[list(fit.law.inputs)], interval, WALKS), strict=True):
+        for end, values in zip(("lo", "hi"), bands(fit, rows[list(fit.law.inputs)], interval, PROFILES), strict=True):
             ends[f"{name}_{end}"] = [None if np.isnan(value) else float(value) for value in values]
     points = tuple(
         replace(point, **{name: values[i] for name, values in ends.items()}) for i, point in enumerate(plan.points)
