@@ -9,7 +9,6 @@ from typing import Any, Unpack
 from cptlaw.errors import CptlawError, UsageError, refuse_others
 from cptlaw.fitting.choose_restraint import choose
 from cptlaw.fitting.fit_rows import fit_rows
-from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.options import HowToFit, Options
 from cptlaw.laws import Law, law
 from cptlaw.runs import Runs, read_runs
@@ -77,6 +76,8 @@ def fit(
     refuse_others(how, HowToFit.__annotations__, "fit")
     if runs is None:
         law_name, runs = "auto", law_name
+    elif isinstance(runs, str) and not isinstance(law_name, str | Law | type):  # fit(runs, "target", "ptpp <= 31")
+        law_name, runs, on, where = "auto", law_name, runs, where if on is None else on
     if on is None:
         raise UsageError('fit needs to know whose loss is meant: on="target", on="source" or the name of an eval.')
     if how.get("restraint", "none") not in ("auto", "none"):

@@ -1,0 +1,216 @@
+"""Tables of real runs, each converted from the file that its authors published to a runs table.
+
+Tables of this project come with the package. Public ones are read from a folder; where each lies in public stands with
+it (`TABLES`), and in docs/bench.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from cptlaw import examples
+from cptlaw.errors import DataError
+from cptlaw.runs import Runs, read_runs
+
+# Source losses of the base models of `watts`, trained with AdamW: printed in the repository, not in the file.
+WATTS_BASE = {800.0: 3.4466, 1600.0: 3.4263, 3200.0: 3.4098}
+
+
+@dataclass(frozen=True)
+class PublicTable:
+    """A public table.
+
+    Attributes
+    ----------
+    file
+        Its name in the data folder.
+    where
+        Repository and path, and its licence.
+    columns
+        Columns that the file must have.
+    convert
+        From the file's frame to a runs table.
+    """
+
+    file: str
+    where: str
+    columns: tuple[str, ...]
+    convert: Callable[[pd.DataFrame], pd.DataFrame]
+
+
+def _static(frame: pd.DataFrame, run: str = "run_id", evals: str | None = "domain") -> pd.DataFrame:
+    """Return models from scratch: a run's last loss on each eval, seeds averaged."""
+    table = pd.DataFrame(
+        {
+            "run": frame[run].astype(str),
+            "eval": frame[evals].astype(str) if evals else "loss",
+            "n_params": frame["n_params"].astype(float),
+            "tokens": frame["tokens"].astype(float),
+            "loss": frame["loss"].astype(float),
+        }
+    )
+    known = table[table["loss"].notna()]
+    return known.groupby(["run", "eval", "n_params", "tokens"], as_index=False, sort=False)["loss"].mean()
+
+
+def chinchilla(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the 240 models that the replication fits: without the five of fewest tokens per parameter."""
+    kept = frame.iloc[np.sort(np.argsort((frame["tokens"] / frame["n_params"]).to_numpy())[5:])]
+    return _static(kept, evals=None)
+
+
+def gadre(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the over-trained models, short names for the evals."""
+    table = _static(frame)
+    return table.assign(eval=table["eval"].str.replace("val_tok_mult/", "", regex=False))
+
+
+def olmo(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the ladder of models without its rerun."""
+    return _static(frame[~frame["run_id"].str.contains("rerun")])
+
+
+def dmsl(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one mixture in five of those at three sizes, one eval each for two of the losses."""
+    sizes = frame.groupby("mix_id")["n_params"].nunique()
+    kept = sorted(sizes[sizes == 3].index)[::5]
+    parts = [
+        _static(frame[frame["mix_id"] == mix].assign(domain=f"mix{mix} {loss}", loss=frame[f"{loss}_loss"]))
+        for mix in kept
+        for loss in ("c4", "github")
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def watts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return CPT runs of both optimisers, one pair of evals each, with the base models' losses where they are known."""
+    parts = []
+    for optimiser, rows in frame.groupby("optimizer"):
+        shared = {
+            "run": rows["run_id"].astype(str),
+            "n_params": rows["n_params"].astype(float),
+            "tokens": rows["cpt_tokens"].astype(float),
+            "replay": rows["replay_ratio"].astype(float),
+            "ptpp": rows["ptpp"].astype(float),
+            "lr_peak": rows["cpt_peak_lr"].astype(float),
+            "lr_pretrain": rows["pretrain_lr"].astype(float),
+            "domain": str(optimiser),
+        }
+        for role in ("source", "target"):
+            parts.append(pd.DataFrame({**shared, "eval": role, "loss": rows[f"{role}_loss"].astype(float)}))
+    bases = [
+        {"run": f"base-{ptpp:g}", "eval": "source", "n_params": 6e7, "tokens": 0.0, "ptpp": ptpp, "loss": loss}
+        for ptpp, loss in WATTS_BASE.items()
+    ]
+    return pd.concat([*parts, pd.DataFrame(bases).assign(domain="adamw")], ignore_index=True)
+
+
+def delphi(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the ladder of CPT runs, in tokens proportional to pre-training and constant; target losses by name."""
+    rows = frame[frame["series"].isin(("k0p20", "isotoken_1B"))]
+    return pd.DataFrame(
+        {
+            "run": rows["run_id"].astype(str),
+            "eval": rows["domain"].astype(str),
+            "n_params": rows["n_params"].astype(float),
+            "tokens": rows["cpt_tokens"].astype(float),
+            "replay": rows["replay_ratio"].astype(float),
+            "ptpp": rows["ptpp"].astype(float),
+            "lr_peak": rows["lr_factor"].astype(float),
+            "loss": rows["loss"].astype(float),
+        }
+    )
+
+
+def mixlaws_ct(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of Pythia-70M on Pile and Python: Python is the target, the rest of the Pile the source."""
+    rows = frame[frame["domain"].isin(("python", "PILE_weighted"))]
+    tokens = rows["pt_tokens"].astype(float) / rows["pt_steps"].astype(float)
+    return pd.DataFrame(
+        {
+            "run": rows["run_id"].astype(str),
+            "eval": rows["domain"].map({"python": "target", "PILE_weighted": "source"}),
+            "n_params": rows["n_params"].astype(float),
+            "tokens": tokens * rows["step"].astype(float),
+            "replay": rows["replay_ratio"].astype(float),
+            "ptpp": rows["pt_tokens"].astype(float) / rows["n_params"].astype(float),
+            "step": rows["step"].astype(float),
+            "loss": rows["loss"].astype(float),
+        }
+    )
+
+
+TABLES = {
+    "chinchilla": PublicTable(
+        "chinchilla_epoch.csv",
+        "epoch-research/analyzing-chinchilla: data/svg_extracted_data.csv (as N, D, loss); no licence stated",
+        ("run_id", "n_params", "tokens", "loss"),
+        chinchilla,
+    ),
+    "gadre": PublicTable(
+        "gadre_overtraining_c4.csv",
+        "mlfoundations/scaling: exp_data/models/*.json (c4_original; one row per model and eval); MIT",
+        ("run_id", "n_params", "tokens", "domain", "loss"),
+        gadre,
+    ),
+    "olmo": PublicTable(
+        "olmo_ladder.csv",
+        "allenai/OLMo-ladder: src/scripts/paper/data/ (last step of each run, one row per eval); Apache-2.0",
+        ("run_id", "n_params", "tokens", "domain", "loss"),
+        olmo,
+    ),
+    "dmsl": PublicTable(
+        "dmsl_slimpajama.csv",
+        "meiqwq/Explaining-Data-Mixing-Scaling-Laws (61 mixtures x 3 sizes x 11 token counts); no licence stated",
+        ("run_id", "mix_id", "n_params", "tokens", "c4_loss", "github_loss"),
+        dmsl,
+    ),
+    "watts": PublicTable(
+        "watts_musicpile_60m.csv",
+        "WattsIshaan/sharpness-aware-pretraining (60M, music, losses at the end of CPT); Apache-2.0",
+        ("run_id", "optimizer", "n_params", "cpt_tokens", "ptpp", "cpt_peak_lr", "source_loss", "target_loss"),
+        watts,
+    ),
+    "delphi": PublicTable(
+        "delphi_midtrain.csv",
+        "marin-community/marin, pages of the delphi mid-training ladder; Apache-2.0 / MIT",
+        ("run_id", "n_params", "cpt_tokens", "replay_ratio", "ptpp", "lr_factor", "series", "domain", "loss"),
+        delphi,
+    ),
+    "mixlaws-ct": PublicTable(
+        "mixlaws_ct_pythia70m.csv",
+        "yegcjs/mixinglaws: data/ct/70M.txt; no licence stated",
+        ("run_id", "n_params", "pt_steps", "pt_tokens", "replay_ratio", "step", "domain", "loss"),
+        mixlaws_ct,
+    ),
+}
+OWN = tuple(examples.EXAMPLES)
+
+
+def load(study: str, folder: str | Path | None = None) -> Runs | None:
+    """Return the runs of a study, or None where its public file is not in the folder.
+
+    Raises
+    ------
+    DataError
+        If the file lacks a column.
+    """
+    if study in OWN:
+        return examples.load(study)
+    known = TABLES[study]
+    path = None if folder is None else Path(folder) / known.file
+    if path is None or not path.exists():
+        return None
+    frame = pd.read_csv(path)
+    missing = [name for name in known.columns if name not in frame.columns]
+    if missing:
+        raise DataError(
+            f"{path}: column {missing[0]!r} is missing. Expected the table of {known.where}, with the columns "
+            f"{', '.join(known.columns)}."
+        )
+    return read_runs(known.convert(frame))
