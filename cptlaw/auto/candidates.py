@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cptlaw.auto.rows import Chosen, levels
 from cptlaw.laws import Law, law
 from cptlaw.laws.base import Role
+from cptlaw.learned.priors import learned_priors
 from cptlaw.solving.restraint import Prior, Restraint
 
 # What forms count before rollouts are seen. Chosen by leaving whole studies out (docs/bench.md): exponents that are not
@@ -16,6 +17,7 @@ TIED, UNTIED, KAPLAN = 1.0, 0.15, 0.02
 BENDS = (1, 1.5, 2, 3)
 SHARED = {1: 1.0, 2: 0.15}  # by the bend
 PTPP_FORMS, MIX_ONLY, SCHEDULED = 0.15, 0.1, 1.0
+FLOOR, SHARE, EXPONENT = Prior(0.65, 0.3, "share"), Prior(0.1, 1.2, "share"), Prior(0.3, 0.5, "log")
 EXPONENTS = ("alpha", "beta", "eta", "gamma", "g3", "alpha_N", "alpha_D")
 
 
@@ -37,30 +39,31 @@ class Candidate:
     tied: tuple[tuple[str, ...], ...] = ()
     share: float = 1.0
 
-    def restraint(self, reading: Law, role: Role, fixed: dict[str, float]) -> Restraint:
+    def restraint(self, reading: Law, role: Role, fixed: dict[str, float], lowest_loss: float) -> Restraint:
         """Return ties, pinned values and weak priors on the rest, for the form of the law that reads the rows."""
         followers = {name for group in self.tied for name in group[1:]}
         priors = {
             name: prior
-            for name, prior in weak_priors(reading, role).items()
+            for name, prior in all_priors(reading, role, lowest_loss).items()
             if name not in followers and name not in fixed and name not in reading.derived
         }
         known = {name: value for name, value in fixed.items() if name in reading.parameters}
         return Restraint(fixed=known, tied=self.tied, priors=priors)
 
 
-def weak_priors(chosen: Law, role: Role) -> dict[str, Prior]:
-    """Return a weak prior for every parameter of which something is known."""
+def all_priors(chosen: Law, role: Role, lowest_loss: float) -> dict[str, Prior]:
+    """Return a prior for every parameter of which something is known: learned from other studies, else a weak one."""
     found = {name: Prior(*moments) for name, moments in chosen.usual_of(role).items()}
     if "E" in chosen.amplitudes:
-        found.setdefault("E", Prior(0.65, 0.3, "share"))
+        found.setdefault("E", FLOOR)
         for name in chosen.amplitudes:
-            if name != "E":
-                found.setdefault(str(name), Prior(0.1, 1.2, "share"))
+            found.setdefault(str(name), SHARE)
         for name in EXPONENTS:
             if name in chosen.shapes:
-                found.setdefault(name, Prior(0.3, 0.5, "log"))
-    return found
+                found.setdefault(name, EXPONENT)
+    learned = learned_priors(chosen, lowest_loss, role)
+    # No study varies the rate of pre-training alone, so that its usual prior, by role, stays.
+    return {**found, **{name: prior for name, prior in learned.items() if name != "w"}}
 
 
 def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candidate]:

@@ -28,7 +28,7 @@ from cptlaw.schedules import Schedule
 from cptlaw.solving.training_rows import training_rows
 
 STARTS = 4  # of each law: with a prior on every parameter, searches agree
-LEAST_RUNS = 3  # fewer cannot say how runs differ
+LEAST_ROWS = 4  # fewer say nothing that priors do not
 MANY_ROWS = 400  # from which fewer starts do
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain")
 
@@ -62,10 +62,10 @@ def fit_auto(
     rows = choose_rows(table, on, where)
     frame = rows.frame
     name = str(frame["eval"].iloc[0])
-    runs = frame.loc[frame["tokens"] != 0, "run"].nunique() if "tokens" in frame.columns else 0
-    if runs < LEAST_RUNS:
+    count = int((frame["tokens"] > 0).sum()) if "tokens" in frame.columns else 0
+    if count < LEAST_ROWS:
         raise FitError(
-            f"{runs} runs of {name!r} with tokens are too few for law auto, which needs {LEAST_RUNS}: add runs, or "
+            f"{count} rows of {name!r} with tokens are too few for law auto, which needs {LEAST_ROWS}: add runs, or "
             f"name a law with its priors (--law LAW --prior ..)."
         )
     role = table.role(name)
@@ -79,7 +79,7 @@ def fit_auto(
         "where": where,
         "n_params_kind": table.n_params_kind,
     }
-    base = table.base_losses(name)
+    base, lowest = table.base_losses(name), float(frame["loss"].min())
     for candidate in candidates(rows, role, schedules is not None):
         try:
             needed = schedules if candidate.law.needs_schedules else None
@@ -91,7 +91,7 @@ def fit_auto(
                 training.law,
                 starts=STARTS if len(frame) <= MANY_ROWS else STARTS // 2,
                 seed=seed,
-                restraint=candidate.restraint(training.law, role, dict(shift)),
+                restraint=candidate.restraint(training.law, role, dict(shift), lowest),
             )
             fitted = fit_rows(training, options, base=base, provenance=provenance)
             fits.append((candidate, fitted, at.to_numpy(dtype=int)))

@@ -50,10 +50,8 @@ class Bench(Result):
     @property
     def title(self) -> str:
         """What was run."""
-        return (
-            f"{self.frame['law'].nunique()} laws and baselines on {self.frame.groupby(['study', 'split', 'on']).ngroups} "
-            f"losses of {self.frame['study'].nunique()} studies"
-        )
+        losses = self.frame.groupby(["study", "split", "on"]).ngroups
+        return f"{self.frame['law'].nunique()} laws and baselines on {losses} losses of {self.frame['study'].nunique()} studies"
 
     @property
     def tables(self) -> list[Table]:
@@ -195,7 +193,9 @@ def _forecast(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[
     if name == "auto":
         fitted = fit(table, on=split.on, where=split.fit)
     else:
-        fitted = fit(name, table, split.on, split.fit, restraint="auto" if LAWS[law(name).name].needs_schedules else "none")
+        fitted = fit(
+            name, table, split.on, split.fit, restraint="auto" if LAWS[law(name).name].needs_schedules else "none"
+        )
     predicted = fitted.predict(test)
     few = test.iloc[np.unique(np.linspace(0, len(test) - 1, MOST_POINTS).round().astype(int))]
     scores: dict[str, float] = {}

@@ -155,5 +155,5 @@ def test_what_is_about_one_law_is_refused() -> None:
 
 
 def test_too_few_runs_are_refused() -> None:
-    with pytest.raises(FitError, match="1 runs of"):
+    with pytest.raises(FitError, match="1 rows of"):
         cl.fit(ladder(1, 1), on="c4")
