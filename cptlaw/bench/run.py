@@ -51,7 +51,8 @@ class Bench(Result):
     def title(self) -> str:
         """What was run."""
         losses = self.frame.groupby(["study", "split", "on"]).ngroups
-        return f"{self.frame['law'].nunique()} laws and baselines on {losses} losses of {self.frame['study'].nunique()} studies"
+        laws, studies = (self.frame[name].nunique() for name in ("law", "study"))
+        return f"{laws} laws and baselines on {losses} losses of {studies} studies"
 
     @property
     def tables(self) -> list[Table]:
