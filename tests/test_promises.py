@@ -111,7 +111,7 @@ def test_the_library_checks_the_same(runs_csv, name, value):
 
 def test_a_split_takes_aliases(runs_csv):
     found = cl.compare(["chinchilla"], runs_csv, on="target", cv="leave-one-out:D", starts=8)
-    assert found["n_test"].tolist() == [9]
+    assert set(found["n_test"]) == {9}
 
 
 def test_the_next_command_keeps_what_was_said(call, runs_csv):

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.bench.baselines import BASELINES, regret
+from cptlaw.uncertainty.baselines import BASELINES, regret
 from cptlaw.bench.splits import SPLITS, Split
 from cptlaw.bench.tables import OWN, TABLES, load
 from cptlaw.errors import CptlawError, UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.fitting import fit
-from cptlaw.laws.registry import LAWS, law
+from cptlaw.laws.registry import law
 from cptlaw.result import Result, Table
 from cptlaw.runs import Runs
 from cptlaw.units import format_percent
@@ -194,9 +194,7 @@ def _forecast(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[
     if name == "auto":
         fitted = fit(table, on=split.on, where=split.fit)
     else:
-        fitted = fit(
-            name, table, split.on, split.fit, restraint="auto" if LAWS[law(name).name].needs_schedules else "none"
-        )
+        fitted = fit(name, table, split.on, split.fit)
     predicted = fitted.predict(test)
     few = test.iloc[np.unique(np.linspace(0, len(test) - 1, MOST_POINTS).round().astype(int))]
     scores: dict[str, float] = {}

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-GADRE = ("c4_val", "paloma_redpajama", "paloma_falcon-refinedweb", "openlm", "paloma_c4_en", "de-en", "paloma_ptb")
-GADRE = (*GADRE, "paloma_dolma_100_programing_languages")
-OLMO = ("c4_en", "dolma_common-crawl", "dolma_reddit", "dolma_wiki", "ice", "m2d2_s2orc", "pile", "wikitext_103")
-OLMO = (*OLMO, "dolma_books", "dolma_pes2o", "dolma_stack")
+GADRE = (
+    *("c4_val", "paloma_redpajama", "paloma_falcon-refinedweb", "openlm", "paloma_c4_en", "de-en", "paloma_ptb"),
+    "paloma_dolma_100_programing_languages",
+)
+OLMO = (
+    *("c4_en", "dolma_common-crawl", "dolma_reddit", "dolma_wiki", "ice", "m2d2_s2orc", "pile", "wikitext_103"),
+    *("dolma_books", "dolma_pes2o", "dolma_stack"),
+)
 CPT = "tokens > 0 and lr_schedule == 'constant' and lr_peak == 0.003 and atpp >= 1.9"
 PILOTS = ("en-fr-pilot", "docs-to-code")
 

@@ -55,7 +55,8 @@ def _static(frame: pd.DataFrame, run: str = "run_id", evals: str | None = "domai
         }
     )
     known = table[table["loss"].notna()]
-    return known.groupby(["run", "eval", "n_params", "tokens"], as_index=False, sort=False)["loss"].mean()
+    mean = known.groupby(["run", "eval", "n_params", "tokens"], sort=False)["loss"].mean()
+    return mean.reset_index()
 
 
 def chinchilla(frame: pd.DataFrame) -> pd.DataFrame:

@@ -31,7 +31,7 @@ def extrapolation(law: Law, data: pd.DataFrame, row: pd.Series) -> tuple[Finding
         One point, raw units.
     """
     known = [name for name in law.inputs if name in data.columns and name in row.index]
-    point = pd.DataFrame({name: [row[name]] for name in known})
+    point = pd.DataFrame({name: [row[name]] for name in known}, index=[0])
     directions = tuple(d for d in seen(law, data) if all(name in known for name, _ in d.powers))
     found: list[Finding] = []
     beyond = dict(zip([d.name for d in directions], outside(data, point, directions)[0], strict=True))

@@ -22,11 +22,14 @@ from cptlaw.solving.components import base_models
 from cptlaw.solving.huber import huber
 from cptlaw.solving.training_rows import Training, training_rows
 from cptlaw.uncertainty.answers import ComparisonFrame
+from cptlaw.uncertainty.auto_folds import NamedForecast, of_auto, of_baselines
+from cptlaw.uncertainty.baselines import INPUTS, regret
 from cptlaw.uncertainty.metrics import METRIC_DELTA, METRICS, metrics
 from cptlaw.uncertainty.stacking import mean_and_error, stacking_weights
 
 Progress = Callable[[str], None]
-JUDGED = ["run", "base_model", "loss"]
+JUDGED = ["run", "base_model", "loss", *INPUTS]
+AUTO = "auto"
 CLEAR = 2.0  # standard errors by which a law must be behind the best to be called worse
 
 
@@ -44,7 +47,7 @@ class _Scored:
 class _Outcome:
     """Forecasts of one law by fold, and what was noticed on the way."""
 
-    law: Law
+    law: Law | NamedForecast
     folds: dict[str, _Scored]
     findings: tuple[Finding, ...]
 
@@ -77,9 +80,8 @@ class _HeldOut:
             raise UsageError("--anchors-where goes with --fit-where and --test-where, not with --cv.")
         return cls(fit, test, anchors, cv)
 
-    def folds(self, training: Training, table: Runs) -> tuple[list[tuple[Fold, np.ndarray]], tuple[Finding, ...]]:
+    def folds(self, frame: pd.DataFrame, table: Runs) -> tuple[list[tuple[Fold, np.ndarray]], tuple[Finding, ...]]:
         """Return the folds, each with the mask of its anchors."""
-        frame = training.frame
         if self.cv is not None:
             folds, findings = split(frame, self.cv)
             return [(fold, np.zeros(len(frame), dtype=bool)) for fold in folds], findings
@@ -151,8 +153,10 @@ def compare(
     -------
     DataFrame
         One row per law, best ``huber_log`` first: law, huber_log, rmse_log, mae_rel, mape_clip, intercept, slope, r2,
-        n_fit (mean over folds), n_test, n_params_free, difference, difference_se, weight, diagnostics, findings. A law
-        that could not be fitted comes last, without scores, with the reason among its findings.
+        regret, n_fit (mean over folds), n_test, n_params_free, difference, difference_se, weight, diagnostics,
+        findings. A law that could not be fitted comes last, without scores, with the reason among its findings.
+        Baselines without a law (`cptlaw.uncertainty.baselines`) always stand beside and take no weight. ``regret`` is
+        what is lost, as a share of the loss, by choosing replay, rate, budget or size by the forecast.
 
         ``difference`` is how much higher ``huber_log`` is than that of the best law that is a forecast, and
         ``difference_se`` its standard error: points of a run, runs of a base model, and points of a held-out level err
@@ -169,8 +173,9 @@ def compare(
     """
     refuse_others(how, HowToSearch.__annotations__, "compare")
     held_out = _HeldOut.of(fit_where, test_where, anchors_where, cv)
-    chosen = [law(item) for item in (_comma_separated(laws) if isinstance(laws, str) else laws)]
-    if not chosen:
+    named = _comma_separated(laws) if isinstance(laws, str) else list(laws)
+    chosen = [law(item) for item in named if item != AUTO]
+    if not named:
         raise UsageError("compare needs at least one law, as in --laws ptpp-floor,ptpp-blind.")
     given = runs if isinstance(runs, Runs) else read_runs(runs)
     seed, schedules = how.get("seed", 0), how.get("schedules")
@@ -179,12 +184,18 @@ def compare(
         options = Options.build(candidate, how.get("delta"), how.get("starts"), seed)
         try:
             training = training_rows(candidate, given, on, where, schedules if candidate.needs_schedules else None)
-            folds, notes = held_out.folds(training, given)
+            folds, notes = held_out.folds(training.frame, given)
             outcomes[candidate.spec] = _forecast_folds(training, folds, notes, options, progress)
         except UsageError:
             raise
         except CptlawError as error:
             outcomes[candidate.spec] = str(error)
+    frame = _adapted(given, on, where)
+    plain = [] if frame is None else held_out.folds(frame, given)[0]
+    if AUTO in named and frame is not None:
+        outcomes[AUTO] = _auto_folds(frame, given, plain, on, seed)
+        if progress is not None:
+            progress(AUTO)
     fitted = [outcome for outcome in outcomes.values() if isinstance(outcome, _Outcome)]
     if not fitted:
         raise FitError(" | ".join(f"{name}: {reason}" for name, reason in outcomes.items()))
@@ -192,6 +203,8 @@ def compare(
     common = [label for label in fitted[0].folds if all(label in outcome.folds for outcome in fitted)]
     if not common:
         raise FitError("the laws could not be fitted in any fold together; compare them one at a time.")
+    if frame is not None and not all(candidate.needs_schedules or candidate.on_base_models for candidate in chosen):
+        outcomes |= _baseline_folds(frame, [pair for pair in plain if pair[0].label in common])
     rows = [_row(name, outcome, common) for name, outcome in outcomes.items()]
     table = pd.DataFrame(rows).sort_values("huber_log", kind="stable", na_position="last", ignore_index=True)
     judged = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, _Outcome)}
@@ -202,7 +215,7 @@ def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any
     """Return one row of the table: scores pooled over the common folds."""
     if isinstance(outcome, str):
         failed = Finding("error", "not-fitted", outcome)
-        empty = dict.fromkeys(METRICS, np.nan) | {"n_fit": 0, "n_test": 0, "n_params_free": 0}
+        empty = dict.fromkeys((*METRICS, "regret"), np.nan) | {"n_fit": 0, "n_test": 0, "n_params_free": 0}
         return {"law": name, **empty, "findings": (failed,)}
     folds = [outcome.folds[label] for label in common]
     observed = np.concatenate([fold.test["loss"].to_numpy(dtype=float) for fold in folds])
@@ -220,6 +233,7 @@ def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any
     return {
         "law": name,
         **metrics(np.concatenate([fold.predicted for fold in folds]), observed),
+        "regret": _mean([regret(fold.test, fold.predicted) for fold in folds]),
         "n_fit": round(float(np.mean([fold.n_fit for fold in folds]))),
         "n_test": len(observed),
         "n_params_free": max(fold.n_free for fold in folds),
@@ -289,7 +303,12 @@ def _forecast_folds(
             rows = frame[fold.fit | anchors]
         try:
             fitted = fit_rows(replace(training, frame=rows), options)
-            scored[fold.label] = _Scored(fitted.predict(test), test[JUDGED].copy(), len(rows), fitted.n_free)
+            scored[fold.label] = _Scored(
+                fitted.predict(test),
+                test[[name for name in JUDGED if name in test.columns]].copy(),
+                len(rows),
+                fitted.n_free,
+            )
             by_fold.append([finding for finding in fitted.findings if finding.code != "base-rows"])
         except FitError as error:
             if len(folds) == 1:
@@ -332,6 +351,57 @@ def _count(by_fold: Sequence[Sequence[Finding]]) -> list[Finding]:
         replace(finding, message=f"in {count[code]} of {len(by_fold)} folds, first: {finding.message}")
         for code, finding in first.items()
     ]
+
+
+def _adapted(table: Runs, on: str, where: str | None) -> pd.DataFrame | None:
+    """Return the rows of adapted models as law auto and the baselines read them; None where there are none."""
+    rows = table.on(on)
+    rows = rows if where is None else rows.where(where)
+    if "tokens" not in rows.frame.columns or not (rows.frame["tokens"] > 0).any():
+        return None
+    return rows.frame[(rows.frame["tokens"] > 0).to_numpy()]
+
+
+def _with_base_models(frame: pd.DataFrame) -> pd.DataFrame:
+    base = base_models(frame)
+    return frame.assign(base_model=frame["run"] if base is None else base)
+
+
+def _auto_folds(
+    frame: pd.DataFrame, table: Runs, folds: Sequence[tuple[Fold, np.ndarray]], on: str, seed: int
+) -> _Outcome | str:
+    """Return what law auto forecasts, or why it cannot."""
+    frame, scored = _with_base_models(frame), {}
+    for fold, anchors in folds:
+        test = frame[fold.test]
+        try:
+            losses, n_fit, n_free = of_auto(table, on, frame[fold.fit | anchors], test, seed)
+        except CptlawError as error:
+            if len(folds) == 1:
+                return str(error)
+            continue
+        scored[fold.label] = _Scored(losses, test, n_fit, n_free)
+    return _Outcome(NamedForecast(AUTO, True), scored, ()) if scored else "law auto could not be fitted in any fold."
+
+
+def _baseline_folds(frame: pd.DataFrame, folds: Sequence[tuple[Fold, np.ndarray]]) -> dict[str, _Outcome]:
+    """Return what the baselines forecast: every law must beat them."""
+    frame = _with_base_models(frame)
+    scored: dict[str, dict[str, _Scored]] = {}
+    for fold, anchors in folds:
+        fitted, test = frame[fold.fit | anchors], frame[fold.test]
+        for name, losses in of_baselines(fitted, test).items():
+            scored.setdefault(name, {})[fold.label] = _Scored(losses, test, len(fitted), 0)
+    return {
+        name: _Outcome(NamedForecast(name, False), found, ())
+        for name, found in scored.items()
+        if len(found) == len(folds)
+    }
+
+
+def _mean(values: list[float]) -> float:
+    known = [value for value in values if value == value]
+    return float(np.mean(known)) if known else float("nan")
 
 
 def _comma_separated(text: str) -> list[str]:

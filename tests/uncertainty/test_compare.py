@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import cptlaw as cl
 from cptlaw.errors import FitError, UsageError
 from cptlaw.fitting.folds import split
+from cptlaw.uncertainty.baselines import BASELINES, regret
 from cptlaw.uncertainty.metrics import METRICS, metrics
 
 JUDGEMENT = ["difference", "difference_se", "weight", "diagnostics"]
@@ -114,7 +115,16 @@ def test_the_true_law_wins_and_the_table_has_the_promised_columns():
     frame = design("ptpp-floor", noise=0.003)
     laws = "ptpp-blind,ptpp-floor,ptpp-nearest,ptpp-oracle"
     found = cl.compare(laws, frame, on="target", fit_where="ptpp < 279", test_where="ptpp == 279")
-    assert list(found.columns) == ["law", *METRICS, "n_fit", "n_test", "n_params_free", *JUDGEMENT, "findings"]
+    assert list(found.columns) == [
+        "law",
+        *METRICS,
+        "regret",
+        "n_fit",
+        "n_test",
+        "n_params_free",
+        *JUDGEMENT,
+        "findings",
+    ]
     order = found["law"].tolist()
     assert order[0] == "ptpp-oracle"
     assert order.index("ptpp-floor") < order.index("ptpp-nearest") < order.index("ptpp-blind")
@@ -141,7 +151,7 @@ def test_anchors_join_the_fit_and_leave_the_test():
     joined = int(((frame["ptpp"] == 279) & (frame["n_params"] < 5e8)).sum())
     assert found.loc["ptpp-floor", "n_fit"] == without.loc["ptpp-floor", "n_fit"] + joined
     assert found.loc["ptpp-nearest", "n_fit"] == without.loc["ptpp-nearest", "n_fit"]
-    assert (found["n_test"] == without["n_test"] - joined).all()
+    assert (found["n_test"] == without.loc[found.index, "n_test"] - joined).all()
 
 
 def test_pilot_table():
@@ -180,9 +190,9 @@ def test_laws_are_judged_on_folds_that_all_could_be_fitted_in():
 def test_a_law_that_cannot_be_fitted_does_not_take_the_others_down():
     frame = design("chinchilla", noise=0.003)
     found = cl.compare("chinchilla,dcpt-l3", frame, on="target", cv="leave-one-out:n_params")
-    assert found["law"].tolist() == ["chinchilla", "dcpt-l3"]
-    assert np.isnan(found["huber_log"].iloc[1])
-    assert "replay" in found["findings"].iloc[1][0].message
+    assert [name for name in found["law"] if name not in BASELINES] == ["chinchilla", "dcpt-l3"]
+    assert np.isnan(found["huber_log"].iloc[-1])
+    assert "replay" in found["findings"].iloc[-1][0].message
     with pytest.raises(FitError, match="dcpt-l3"):
         cl.compare("dcpt-l3", frame, on="target", cv="leave-one-out:n_params")
 
@@ -190,7 +200,33 @@ def test_a_law_that_cannot_be_fitted_does_not_take_the_others_down():
 def test_in_sample_scores_say_so():
     frame = design("chinchilla", noise=0.003)
     found = cl.compare("chinchilla", frame, on="target", fit_where="n_params > 0", test_where="n_params > 0")
-    assert "in-sample" in {finding.code for finding in found["findings"].iloc[0]}
+    by_law = found.set_index("law")
+    assert "in-sample" in {finding.code for finding in by_law.loc["chinchilla", "findings"]}
+
+
+def test_baselines_always_stand_beside_and_take_no_weight():
+    frame = design("ptpp-floor", noise=0.003)
+    found = cl.compare("ptpp-floor", frame, on="target", fit_where="ptpp < 279", test_where="ptpp == 279")
+    by_law = found.set_index("law")
+    assert set(BASELINES) < set(found["law"])
+    assert by_law.loc[list(BASELINES), "weight"].isna().all()
+    assert by_law.loc["ptpp-floor", "mae_rel"] < by_law.loc[list(BASELINES), "mae_rel"].min()
+    assert (by_law["regret"] >= 0).all()
+
+
+def test_law_auto_is_compared_like_any_other():
+    runs = cl.examples.load("en-fr-pilot")
+    asked = {"fit_where": "ptpp in (31, 62, 124)", "test_where": "ptpp == 279", "where": PILOT}
+    found = cl.compare("auto,ptpp-blind", runs, on="target", **asked).set_index("law")
+    assert found.loc["auto", "mae_rel"] < 0.015
+    assert found.loc["auto", "weight"] > found.loc["ptpp-blind", "weight"]
+
+
+def test_regret_is_the_loss_of_the_chosen_mix_over_the_best():
+    rows = pd.DataFrame({"n_params": 1e8, "tokens": 1e9, "ptpp": 20.0, "replay": [0.1, 0.25, 0.5]})
+    rows = rows.assign(loss=[2.0, 2.1, 2.5])
+    assert regret(rows, np.array([1.0, 2.0, 3.0])) == 0
+    assert regret(rows, np.array([2.0, 1.0, 3.0])) == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,68 @@
+"""Law auto and the baselines in a comparison: what they forecast in folds that other laws are judged in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from cptlaw.laws.calculus import Array
+from cptlaw.runs import Runs
+from cptlaw.uncertainty.baselines import BASELINES
+
+
+@dataclass(frozen=True)
+class NamedForecast:
+    """What stands where a law is expected: a forecast without an equation of its own.
+
+    Attributes
+    ----------
+    spec
+        Its name.
+    forecasts
+        Whether it takes part in weights; baselines do not.
+    """
+
+    spec: str
+    forecasts: bool
+
+
+def of_auto(table: Runs, on: str, fitted: pd.DataFrame, test: pd.DataFrame, seed: int) -> tuple[Array, int, int]:
+    """Fit law auto to what a fold fits and forecast what it tests.
+
+    Parameters
+    ----------
+    table
+        All runs.
+    on
+        The eval.
+    fitted, test
+        Rows of the fold.
+
+    Returns
+    -------
+    losses, rows fitted, free parameters of the heaviest law
+    """
+    from cptlaw.auto import fit_auto
+
+    frame = table.frame
+    seen = pd.MultiIndex.from_frame(fitted[["run", "tokens"]].astype({"run": str}))
+    rows = pd.MultiIndex.from_frame(frame[["run", "tokens"]].astype({"run": str}))
+    # The other eval's rows go with the fold's, and base models' losses with those of their budget.
+    kept = rows.isin(seen)
+    keys = [name for name in ("n_params", "ptpp") if name in frame.columns and name in fitted.columns]
+    if keys:
+        known = pd.MultiIndex.from_frame(fitted[keys])
+        kept |= (frame["tokens"] == 0).to_numpy() & pd.MultiIndex.from_frame(frame[keys]).isin(known)
+    part = frame[kept]
+    found = fit_auto(replace(table, frame=part.assign(eval=part["eval"].cat.remove_unused_categories())), on, seed=seed)
+    return found.predict(test), found.n_points, found.leading.n_free
+
+
+def of_baselines(fitted: pd.DataFrame, test: pd.DataFrame) -> dict[str, Array]:
+    """Return the forecasts of the baselines that the columns allow, by name."""
+    return {
+        name: forecast(fitted, test)
+        for name, forecast in BASELINES.items()
+        if name != "nearest-budget" or ("ptpp" in fitted.columns and fitted["ptpp"].nunique() > 1)
+    }
