@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.uncertainty.baselines import BASELINES, regret
 from cptlaw.bench.splits import SPLITS, Split
 from cptlaw.bench.tables import OWN, TABLES, load
 from cptlaw.errors import CptlawError, UsageError, did_you_mean
@@ -21,6 +20,7 @@ from cptlaw.fitting import fit
 from cptlaw.laws.registry import law
 from cptlaw.result import Result, Table
 from cptlaw.runs import Runs
+from cptlaw.uncertainty.baselines import BASELINES, regret
 from cptlaw.units import format_percent
 
 Progress = Callable[[str], None]
@@ -191,10 +191,7 @@ def _one_split(table: Runs, split: Split, named: list[str]) -> tuple[list[dict[s
 
 def _forecast(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[str, Any]:
     """Fit one law and score what it forecasts."""
-    if name == "auto":
-        fitted = fit(table, on=split.on, where=split.fit)
-    else:
-        fitted = fit(name, table, split.on, split.fit)
+    fitted = fit(name, table, split.on, split.fit)
     predicted = fitted.predict(test)
     few = test.iloc[np.unique(np.linspace(0, len(test) - 1, MOST_POINTS).round().astype(int))]
     scores: dict[str, float] = {}

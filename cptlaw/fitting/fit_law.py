@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from cptlaw.errors import CptlawError, UsageError, refuse_others
 from cptlaw.fitting.choose_restraint import choose
 from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.options import HowToFit, Options
 from cptlaw.laws import Law, law
 from cptlaw.runs import Runs, read_runs

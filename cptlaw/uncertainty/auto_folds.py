@@ -8,6 +8,7 @@ import pandas as pd
 
 from cptlaw.laws.calculus import Array
 from cptlaw.runs import Runs
+from cptlaw.solving.components import base_models
 from cptlaw.uncertainty.baselines import BASELINES
 
 
@@ -66,3 +67,18 @@ def of_baselines(fitted: pd.DataFrame, test: pd.DataFrame) -> dict[str, Array]:
         for name, forecast in BASELINES.items()
         if name != "nearest-budget" or ("ptpp" in fitted.columns and fitted["ptpp"].nunique() > 1)
     }
+
+
+def adapted(table: Runs, on: str, where: str | None) -> pd.DataFrame | None:
+    """Return the rows of adapted models as law auto and the baselines read them; None where there are none."""
+    rows = table.on(on)
+    rows = rows if where is None else rows.where(where)
+    if "tokens" not in rows.frame.columns or not (rows.frame["tokens"] > 0).any():
+        return None
+    return rows.frame[(rows.frame["tokens"] > 0).to_numpy()]
+
+
+def with_base_models(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the name of their base model; their run where it is not known."""
+    base = base_models(frame)
+    return frame.assign(base_model=frame["run"] if base is None else base)

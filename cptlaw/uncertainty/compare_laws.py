@@ -18,11 +18,10 @@ from cptlaw.fitting.options import HowToSearch, Options
 from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
 from cptlaw.runs import Runs, read_runs
-from cptlaw.solving.components import base_models
 from cptlaw.solving.huber import huber
 from cptlaw.solving.training_rows import Training, training_rows
 from cptlaw.uncertainty.answers import ComparisonFrame
-from cptlaw.uncertainty.auto_folds import NamedForecast, of_auto, of_baselines
+from cptlaw.uncertainty.auto_folds import NamedForecast, adapted, of_auto, of_baselines, with_base_models
 from cptlaw.uncertainty.baselines import INPUTS, regret
 from cptlaw.uncertainty.metrics import METRIC_DELTA, METRICS, metrics
 from cptlaw.uncertainty.stacking import mean_and_error, stacking_weights
@@ -190,7 +189,7 @@ def compare(
             raise
         except CptlawError as error:
             outcomes[candidate.spec] = str(error)
-    frame = _adapted(given, on, where)
+    frame = adapted(given, on, where)
     plain = [] if frame is None else held_out.folds(frame, given)[0]
     if AUTO in named and frame is not None:
         outcomes[AUTO] = _auto_folds(frame, given, plain, on, seed)
@@ -291,8 +290,7 @@ def _forecast_folds(
     progress: Progress | None,
 ) -> _Outcome:
     chosen, frame = training.law, training.frame
-    base = base_models(frame)
-    frame = frame.assign(base_model=frame["run"] if base is None else base)
+    frame = with_base_models(frame)
     scored: dict[str, _Scored] = {}
     by_fold: list[list[Finding]] = []
     skipped: list[str] = []
@@ -353,25 +351,11 @@ def _count(by_fold: Sequence[Sequence[Finding]]) -> list[Finding]:
     ]
 
 
-def _adapted(table: Runs, on: str, where: str | None) -> pd.DataFrame | None:
-    """Return the rows of adapted models as law auto and the baselines read them; None where there are none."""
-    rows = table.on(on)
-    rows = rows if where is None else rows.where(where)
-    if "tokens" not in rows.frame.columns or not (rows.frame["tokens"] > 0).any():
-        return None
-    return rows.frame[(rows.frame["tokens"] > 0).to_numpy()]
-
-
-def _with_base_models(frame: pd.DataFrame) -> pd.DataFrame:
-    base = base_models(frame)
-    return frame.assign(base_model=frame["run"] if base is None else base)
-
-
 def _auto_folds(
     frame: pd.DataFrame, table: Runs, folds: Sequence[tuple[Fold, np.ndarray]], on: str, seed: int
 ) -> _Outcome | str:
     """Return what law auto forecasts, or why it cannot."""
-    frame, scored = _with_base_models(frame), {}
+    frame, scored = with_base_models(frame), {}
     for fold, anchors in folds:
         test = frame[fold.test]
         try:
@@ -386,7 +370,7 @@ def _auto_folds(
 
 def _baseline_folds(frame: pd.DataFrame, folds: Sequence[tuple[Fold, np.ndarray]]) -> dict[str, _Outcome]:
     """Return what the baselines forecast: every law must beat them."""
-    frame = _with_base_models(frame)
+    frame = with_base_models(frame)
     scored: dict[str, dict[str, _Scored]] = {}
     for fold, anchors in folds:
         fitted, test = frame[fold.fit | anchors], frame[fold.test]

@@ -83,7 +83,7 @@ def test_it_goes_through_every_verb(runs, fits, tmp_path):
     table = cl.compare(
         [Halves(), Halves(side="minus"), "dcpt-l1"], runs, on="target", cv="leave-one-out:n_params", starts=4
     )
-    assert set(table["law"]) == {"test-halves", "test-halves:side=minus", "dcpt-l1"}
+    assert set(table["law"]) >= {"test-halves", "test-halves:side=minus", "dcpt-l1"}
     assert table.set_index("law").loc["test-halves:side=minus", "weight"] > 0
 
     blind = cl.fit("dcpt-l1", runs, on="target", starts=8)
