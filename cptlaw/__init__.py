@@ -50,6 +50,7 @@ _HOMES = {
     "UsageError": "cptlaw.errors",
     "Check": "cptlaw.checking",
     "app": "cptlaw.reporting.app",
+    "bench": "cptlaw.benching",
     "check": "cptlaw.checking",
     "compare": "cptlaw.uncertainty",
     "examples": "cptlaw.examples",

@@ -56,7 +56,20 @@ def main(arguments: list[str] | None = None) -> Any:
 
     A user's mistake ends with one message and exit code 2, an interrupt with exit code 130; neither with a traceback.
     """
-    from cptlaw.cli import answer, app, fits, forecasts, import_logs, plan, reference, report, sealing, suggest, sweep
+    from cptlaw.cli import (
+        answer,
+        app,
+        bench,
+        fits,
+        forecasts,
+        import_logs,
+        plan,
+        reference,
+        report,
+        sealing,
+        suggest,
+        sweep,
+    )
 
     for command in (
         answer.answer,
@@ -68,6 +81,7 @@ def main(arguments: list[str] | None = None) -> Any:
         sealing.score,
         plan.plan,
         suggest.suggest,
+        bench.bench,
         report.report,
         app.app,
         import_logs.import_logs,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.bench.splits import SPLITS, Split
-from cptlaw.bench.tables import OWN, TABLES, load
+from cptlaw.benching.splits import SPLITS, Split
+from cptlaw.benching.tables import OWN, TABLES, load
 from cptlaw.errors import CptlawError, UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.fitting import fit

@@ -1,0 +1,29 @@
+"""The verb that runs laws on frozen splits of real runs."""
+
+from __future__ import annotations
+
+import click
+
+from cptlaw.cli import options
+from cptlaw.cli.output import progress, show
+
+
+@click.command()
+@click.option("--data", metavar="FOLDER", type=click.Path(), help="Folder of public tables; docs/bench.md names them.")
+@click.option("--laws", metavar="A,B,..", help="Laws, also of installed packages. [default: auto and others]")
+@click.option("--splits", metavar="NAME,..", help="Studies, or single splits as study/split. [default: all]")
+@options.as_json
+def bench(data: str | None, laws: str | None, splits: str | None, as_json: bool) -> None:
+    """Judge laws on rows of real runs that they were not fitted on.
+
+    \b
+    Examples:
+      cptlaw bench
+      cptlaw bench --data ../shared/data --laws auto,chinchilla --splits gadre,olmo
+    """
+    from cptlaw.benching import bench as run
+    from cptlaw.benching.splits import SPLITS
+
+    with progress("bench", len(SPLITS)) as advance:
+        found = run(data, laws, splits, progress=advance)
+    show(found, as_json)
