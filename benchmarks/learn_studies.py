@@ -4,7 +4,7 @@
     python -m benchmarks.learn_studies --data ../shared/data --write    # and the numbers that the package ships
 
 Rows: the package's own example runs; and, from a folder, `watts_musicpile_60m.csv`, `published_cpt_tables.csv` and
-`mixlaws_ct_pythia70m.csv` (where each lies in public is told in docs/bench.md). Only coefficients leave this script.
+`mixlaws_ct_pythia70m.csv` (`cptlaw bench` says where each lies in public). Only coefficients leave this script.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def real(every: int) -> pd.DataFrame:
     """
     runs = cl.examples.load("en-fr-pilot")
     rows = "n_params > 100K and ptpp == 31 and replay > 0 and replay < 1 and lr_schedule == 'constant' and step > 0"
-    law, held = "cpt-dynamics-replay:open_base=true,normalised=true", {"C2": 0.0, "a1": 0.05}
+    law, held = "cpt-dynamics-replay:open_base=true:normalised=true", {"C2": 0.0, "a1": 0.05}
     parts = []
     for role in ROLES:
         table = runs.where(rows).on(role).frame

@@ -316,7 +316,7 @@ def test_it_shows_in_a_notebook(suggested):
 
 
 def test_the_small_study_runs():
-    script = Path(__file__).parents[1] / "examples" / "suggestion_study.py"
+    script = Path(__file__).parents[2] / "examples" / "suggestion_study.py"
     command = [sys.executable, str(script), "--small", "--data-sets", "1", "--law", "ptpp-floor"]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "anchor grid" in out

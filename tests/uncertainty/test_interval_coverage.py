@@ -114,7 +114,7 @@ def test_unbounded_is_missing_and_says_why():
     for ends in (np.array([[-np.inf, 0.0]]), np.array([[0.0, np.inf]])):
         fitted = cl.fit("chinchilla", chinchilla(0.004), on="target", starts=4)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("cptlaw.uncertainty.intervals.profile", lambda fit, frame, level, ends=ends: ends)
+            patch.setattr("cptlaw.uncertainty.intervals.profile", lambda fit, frame, level, most=None, ends=ends: ends)
             found.append(fitted.forecast(BEYOND.head(1)).iloc[0])
     assert np.isnan(found[0]["lo"])
     assert np.isnan(found[1]["hi"])

@@ -149,7 +149,7 @@ def reference_of(fitted: Fitted, question: Mapping[str, Any]) -> tuple[dict[str,
     source = Loss.build(fitted.source, "source", known)
     for kind in REFERENCES:
         try:
-            find_reference(source, kind)
+            kind = find_reference(source, kind).kind  # what stands in for the measured one names itself
         except UsageError:
             continue
         if kind == "measured":

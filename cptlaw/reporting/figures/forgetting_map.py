@@ -24,7 +24,7 @@ from cptlaw.units import format_percent, format_quantity
 
 ROWS, COLUMNS = 61, 81  # of the map: replay, tokens
 RISKS = (0.8, 0.95)
-LOOKS = 4  # replays along an edge at which the doubt is looked at,
+LOOKS = 6  # replays along an edge at which the doubt is looked at,
 FACTORS = (3.0, 1.0)  # with so many times the tokens of the edge
 DARK = "#B3261E"
 WIDER = 3.0  # times beyond what the fits have seen that the map shows
