@@ -230,4 +230,4 @@ def test_bad_table_is_one_message_with_file_row_and_column(call, tmp_path):
 
 def test_module_entry_point():
     out = subprocess.run([sys.executable, "-m", "cptlaw", "--version"], capture_output=True, text=True, check=True)
-    assert "0.1.0" in out.stdout
+    assert cl.__version__ in out.stdout
