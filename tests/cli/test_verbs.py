@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import cptlaw as cl
 from cptlaw import examples
 from cptlaw.cli import main
 from cptlaw.examples import EXAMPLES, SCHEDULES
