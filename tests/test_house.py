@@ -19,7 +19,6 @@ LONG_FILES = {
     "cptlaw/planning/next_runs/suggest.py",
     "cptlaw/reporting/app/callbacks.py",
     "cptlaw/runs/where.py",
-    "cptlaw/simulate.py",
     "cptlaw/training/recipe.py",
 }
 WIDE_FUNCTIONS = {
