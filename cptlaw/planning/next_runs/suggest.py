@@ -233,7 +233,17 @@ def suggest(
     flops, coverage = positive(budget, "budget", "1e20"), probability(interval, "interval")
     if n is not None and (isinstance(n, bool) or int(n) != n or n < 1):
         raise UsageError(f"n (-n): {n!r} is not a number of cells. Expected 1 or more.")
-    asked, chosen = _point(at), law(law_name)
+    asked = _point(at)
+    if law_name == "auto":
+        # The doubt of an average is mostly that of the law which counts most; inputs of one level need not be said.
+        leading = fit_law("auto", table, on, where, seed=seed).members[0].fit
+        for name in leading.law.inputs:
+            if name not in asked.columns and name in leading.data.columns and leading.data[name].nunique() == 1:
+                asked = asked.assign(**{name: leading.data[name].iloc[0]})
+        _check(leading.law, asked)
+        found = candidates(leading, table.frame, asked.iloc[0], sizes, ptpps, replays, tokens)
+        return question(leading, asked, coverage).answer(found, Bases.of(table.frame), flops, n or MOST_CELLS)
+    chosen = law(law_name)
     _check(chosen, asked)
     options: dict[str, Any] = {"delta": delta, "starts": starts, "seed": seed}
     options |= {"fix": fix, "tie": tie, "bound": bound, "prior": prior, "restraint": restraint}
