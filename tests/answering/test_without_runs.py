@@ -132,7 +132,6 @@ def test_shipped_numbers_are_what_the_command_learns():
         anew = learn_studies.Regression(
             learn_studies.thinned(learn_studies.outcomes(everything, outcome)), outcome
         ).learned()
-        # Example tables grow as their runs are measured: by then the numbers may have moved, within their doubt.
-        doubt = np.sqrt(np.diag(shipped[outcome]["covariance"]))
-        moved = [anew["coefficients"][name] - shipped[outcome]["coefficients"][name] for name in studies.FEATURES]
-        assert np.all(np.abs(moved) < 0.5 * doubt)
+        # An example table that grows makes this fail: the command with --write learns from the new rows too.
+        assert anew["coefficients"] == pytest.approx(shipped[outcome]["coefficients"], abs=2e-3)
+        assert anew["between_studies"] == pytest.approx(shipped[outcome]["between_studies"], rel=2e-2)
