@@ -31,7 +31,7 @@ from cptlaw import simulate
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import Suggestion
 from cptlaw.planning.next_runs.cells import Bases, Candidate, candidates
-from cptlaw.planning.next_runs.suggest import MOST_CELLS
+from cptlaw.planning.next_runs.open_forecast import MOST_CELLS
 from cptlaw.planning.result import flops_of
 from cptlaw.runs.points import point
 

@@ -19,7 +19,7 @@ from cptlaw.fitting import fit
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import MixPlan
 from cptlaw.planning.next_runs.cells import Bases, candidates
-from cptlaw.planning.next_runs.suggest import question as doubt_question
+from cptlaw.planning.next_runs.open_forecast import open_forecast
 from cptlaw.runs import Runs
 from cptlaw.schedules import Schedule
 from cptlaw.units import format_quantity
@@ -204,7 +204,7 @@ def _next_runs(
     try:
         cells = candidates(leading, runs.frame, row.iloc[0], None, None, None, None)
         bases, budget = Bases.of(runs.frame), SHARE_FOR_NEXT * plan.flops
-        suggestion = doubt_question(leading, row, INTERVAL).answer(cells, bases, budget, NEXT_RUNS)
+        suggestion = open_forecast(leading, row, INTERVAL).answer(cells, bases, budget, NEXT_RUNS)
     except CptlawError as error:
         return (), [Finding("info", "no-suggestion", f"which runs to buy next cannot be said: {error}")]
     return tuple(suggestion.to_dict()["cells"]), []

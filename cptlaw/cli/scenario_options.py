@@ -31,7 +31,7 @@ def of_scenario(scenario: Any, but: tuple[str, ...] = (), optional: bool = False
 
 
 def _option(name: str, option: Option, required: bool) -> Any:
-    flag = f"--{option.several or name.replace('_', '-')}"
+    flag = f"-{name}" if len(name) == 1 else f"--{option.several or name.replace('_', '-')}"
     if option.several:
         return click.option(flag, name, multiple=True, metavar=option.metavar, help=option.help)
     if option.flag:

@@ -8,20 +8,15 @@ import click
 
 from cptlaw.cli import options
 from cptlaw.cli.output import show
+from cptlaw.cli.scenario_options import of_scenario
+from cptlaw.planning.scenario import NextRuns
 
 
 @click.command()
 @options.table
 @options.law
 @options.rows
-@click.option("--at", required=True, metavar="K=V,..", help="The forecast that matters, as for forecast --at.")
-@click.option("--budget", required=True, metavar="FLOPS", help="Compute for runs and new base models, as in 1e20.")
-@click.option("-n", "n", type=click.IntRange(1), metavar="N", help="Most cells. [default: what pays, up to 24]")
-@click.option("--sizes", metavar="N,N", help="Sizes to choose from. [default: half the smallest one, to the asked one]")
-@click.option("--ptpps", metavar="P,P", help="Pre-training budgets to choose from. [default: seen to asked]")
-@click.option("--replays", metavar="R,R", help="Mixes to choose from. [default: seen ones and the asked one]")
-@click.option("--tokens", metavar="D,D", help="Lengths to choose from. [default: an eighth of the longest, and up]")
-@options.interval
+@of_scenario(NextRuns)
 @options.search
 @options.restraint
 @options.auto_restraint
@@ -43,7 +38,7 @@ def suggest(
 
     \b
     Example:
-      cptlaw suggest runs.csv --law ptpp-gated-floor --on target --where "ptpp <= 31" \\
+      cptlaw suggest runs.csv --on target --where "ptpp <= 31" \\
           --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279 --budget 1.3e20 -o cells.csv
     """
     import cptlaw as cl

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from cptlaw.planning.mixes.min_tokens import MinTokensPlan, min_tokens
     from cptlaw.planning.mixes.pareto import ParetoPlan, ParetoPoint, pareto
     from cptlaw.planning.mixes.trade_off import TradeOffPlan, crossing, trade_off
-    from cptlaw.planning.next_runs.suggest import Cell, Suggestion, suggest
+    from cptlaw.planning.next_runs.suggest import suggest
+    from cptlaw.planning.next_runs.suggestion import Cell, Suggestion
     from cptlaw.planning.result import MixPlan, Plan
     from cptlaw.planning.schedules.schedule import schedule
     from cptlaw.planning.schedules.schedule_plan import SchedulePlan
@@ -30,7 +31,8 @@ _HOMES = {
     "SchedulePlan": "schedules.schedule_plan",
     **dict.fromkeys(("CriticalPlan", "TurningPlan", "critical_point", "turning_length"), "schedules.turning"),
     **dict.fromkeys(("WholePlan", "whole_schedule"), "schedules.whole_schedule"),
-    **dict.fromkeys(("Cell", "Suggestion", "suggest"), "next_runs.suggest"),
+    "suggest": "next_runs.suggest",
+    **dict.fromkeys(("Cell", "Suggestion"), "next_runs.suggestion"),
 }
 
 __all__ = [

@@ -158,6 +158,20 @@ class Allocate(Known, total=False):
     replay: Annotated[Quantity, Option(share, "Share of the source corpus, where the law reads it.", "R")]
 
 
+class NextRuns(Doubt, total=False):
+    """The question of `suggest`."""
+
+    at: Required[Annotated[Any, Option(as_given, "The forecast that matters, as for forecast --at.", "K=V,..")]]
+    budget: Required[Annotated[Quantity, amount("1e20", "Compute for runs and new base models, as in 1e20.", "FLOPS")]]
+    n: Annotated[int | None, Option(partial(count, least=1), "Most cells.", "N", default=24)]
+    sizes: Annotated[
+        Any, Option(as_given, "Sizes to choose from. [default: half the smallest to the asked one]", "N,N")
+    ]
+    ptpps: Annotated[Any, Option(as_given, "Pre-training budgets to choose from. [default: seen to asked]", "P,P")]
+    replays: Annotated[Any, Option(as_given, "Mixes to choose from. [default: seen ones and the asked one]", "R,R")]
+    tokens: Annotated[Any, Option(as_given, "Lengths to choose from. [default: from an eighth of the longest]", "D,D")]
+
+
 class KnownRun(TypedDict, total=False):
     """What is known of a run with a schedule."""
 

@@ -245,7 +245,7 @@ def test_a_budget_too_small_says_what_would_do(two_budgets):
         ({"at": "n_params=8.1B,tokens=72B"}, "needs replay, ptpp too"),
         ({"at": 7}, "is no point"),
         ({"at": {"n_params": 8.1e9, "tokens": 72e9, "replay": 34, "ptpp": 279}}, "replay"),
-        ({"n": 0}, "not a number of cells"),
+        ({"n": 0}, "whole number"),
         ({"interval": 2}, "no probability"),
         ({"sizes": "big"}, "is not a number"),
         ({"replays": "40"}, "is not a share"),
@@ -307,6 +307,21 @@ def test_command_line_mistakes(call, tmp_path):
     assert "Error: budget" in err
     usual = ["--at", PILOT_ASK, "--budget", "1e13", "-n", "1", "--starts", "8"]
     assert call(*usual, "-o", str(tmp_path / "none" / "cells.csv"))[0] == 2
+
+
+def test_without_a_law_the_heaviest_of_the_averaged_ones_is_sharpened(capsys, tmp_path):
+    command = ["suggest", PILOT, "--on", "target", "--where", ROWS, "--at", PILOT_ASK]
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--budget", "1e13", "-n", "2", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert not ended.value.code
+    assert len(found["cells"]) == 2
+    heaviest = next(one for one in found["findings"] if one["code"] == "heaviest-law")
+    assert found["law"] in heaviest["message"]
+    fitted = cl.fit(PILOT, on="target", where=ROWS)
+    assert found["law"] == max(fitted.members, key=lambda member: member.weight).fit.law.spec
+    low, high = found["interval_after"]
+    assert found["interval_before"][0] <= low < high <= found["interval_before"][1]
 
 
 def test_it_shows_in_a_notebook(suggested):

@@ -17,7 +17,8 @@ import pandas as pd
 from cptlaw.fitting import Fit
 from cptlaw.planning.limits import Limit
 from cptlaw.planning.next_runs.cells import Bases, Candidate, candidates
-from cptlaw.planning.next_runs.suggest import MOST_CELLS, Cell, question
+from cptlaw.planning.next_runs.open_forecast import MOST_CELLS, open_forecast
+from cptlaw.planning.next_runs.suggestion import Cell
 from cptlaw.planning.result import flops_of
 
 FIRST = (1, 2, 4, 8, 16, 24)  # so many of the suggested cells are tried
@@ -75,7 +76,7 @@ def saving(
     size = doubtful[0].loss.n_params
     budget = flops_of(size, price)
     losses = {limit.loss.role: limit.loss for limit in doubtful}
-    asked = {role: question(loss.fit, loss.frame(replay, tokens), coverage) for role, loss in losses.items()}
+    asked = {role: open_forecast(loss.fit, loss.frame(replay, tokens), coverage) for role, loss in losses.items()}
     best: Saving | None = None
     for role, loss in losses.items():
         frame = pd.concat([loss.fit.data, loss.fit.base], ignore_index=True)

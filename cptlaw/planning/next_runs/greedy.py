@@ -128,7 +128,7 @@ def _whitener(count: int, errors: Errors) -> Array:
 
 
 @dataclass(eq=False)
-class _Purse:
+class _Budget:
     """What is left of the budget, and the trunks that were paid for."""
 
     left: float
@@ -180,12 +180,12 @@ def choose(sample: Sample, cells: Sequence[Candidate], bases: Bases, budget: flo
         for power in POWERS:
             # The base is bought for several runs, so its price does not count in choosing the first of them.
             first = None if base is None else int(np.where(opening, alone / runs**power, -1.0).argmax())
-            plans.append(_greedy(sample, cells, _Purse(budget, bases), most, power, first))
+            plans.append(_greedy(sample, cells, _Budget(budget, bases), most, power, first))
     widths = [float(sample.width(plan[-1].variance if plan else sample.variance)) for plan in plans]
     enough = CLOSE * min(widths)
     best = min((plan for plan, width in zip(plans, widths, strict=True) if width <= enough), key=_cost)
-    best = _without_idle_bases(sample, cells, _Purse(budget, bases), best, enough)
-    best = _in_order(sample, cells, _Purse(budget, bases), best)
+    best = _without_idle_bases(sample, cells, _Budget(budget, bases), best, enough)
+    best = _in_order(sample, cells, _Budget(budget, bases), best)
     return [replace(step, candidate=int(within[step.candidate])) for step in best]
 
 
@@ -198,17 +198,19 @@ def _cost(plan: Sequence[Choice]) -> float:
 
 
 def _without_idle_bases(
-    sample: Sample, cells: Sequence[Candidate], purse: _Purse, plan: list[Choice], enough: float
+    sample: Sample, cells: Sequence[Candidate], remaining: _Budget, plan: list[Choice], enough: float
 ) -> list[Choice]:
     """Leave out the cells of each new base without which the interval is still narrow enough."""
     for base in sorted({_base(cells[step.candidate]) for step in plan if step.base_flops > 0}):
-        rest = _replay(sample, cells, purse, [step.candidate for step in plan if _base(cells[step.candidate]) != base])
+        rest = _replay(
+            sample, cells, remaining, [step.candidate for step in plan if _base(cells[step.candidate]) != base]
+        )
         if rest and sample.width(rest[-1].variance) <= enough:
             plan = rest
     return plan
 
 
-def _in_order(sample: Sample, cells: Sequence[Candidate], purse: _Purse, plan: Sequence[Choice]) -> list[Choice]:
+def _in_order(sample: Sample, cells: Sequence[Candidate], remaining: _Budget, plan: Sequence[Choice]) -> list[Choice]:
     """Return a plan's cells so that each is the one of those left that gains most per FLOP.
 
     What the plan costs stays the same: a trunk costs as much as its last stage, in whatever order it is bought.
@@ -216,38 +218,38 @@ def _in_order(sample: Sample, cells: Sequence[Candidate], purse: _Purse, plan: S
     left = [step.candidate for step in plan]
     found = []
     while left:
-        costs = np.array([cells[i].run_flops + purse.bases.price(cells[i], purse.trunks) for i in left])
+        costs = np.array([cells[i].run_flops + remaining.bases.price(cells[i], remaining.trunks) for i in left])
         gains = sample.width(sample.variance) - sample.width(sample.variance - sample.reductions(np.array(left)))
         place = left.pop(int((gains / costs).argmax()))
         sample = sample.measured(place)
-        run_flops, base_flops = purse.pay(cells[place])
+        run_flops, base_flops = remaining.pay(cells[place])
         found.append(Choice(place, run_flops, base_flops, sample.variance))
     return found
 
 
-def _replay(sample: Sample, cells: Sequence[Candidate], purse: _Purse, order: Sequence[int]) -> list[Choice]:
+def _replay(sample: Sample, cells: Sequence[Candidate], remaining: _Budget, order: Sequence[int]) -> list[Choice]:
     """Return a plan that takes the given cells one after another."""
-    purse = replace(purse, trunks={})
+    remaining = replace(remaining, trunks={})
     found = []
     for place in order:
         sample = sample.measured(place)
-        run_flops, base_flops = purse.pay(cells[place])
+        run_flops, base_flops = remaining.pay(cells[place])
         found.append(Choice(place, run_flops, base_flops, sample.variance))
     return found
 
 
 def _greedy(
-    sample: Sample, cells: Sequence[Candidate], purse: _Purse, most: int, power: float, first: int | None
+    sample: Sample, cells: Sequence[Candidate], remaining: _Budget, most: int, power: float, first: int | None
 ) -> list[Choice]:
     chosen: list[Choice] = []
     runs = np.array([cell.run_flops for cell in cells])
     taken = np.zeros(len(cells), dtype=int)
-    costs = runs + np.array([purse.bases.price(cell, purse.trunks) for cell in cells])
+    costs = runs + np.array([remaining.bases.price(cell, remaining.trunks) for cell in cells])
     while len(chosen) < most:
         if first is not None and not chosen:
             best = first
         else:
-            rows = np.flatnonzero((costs <= purse.left) & (taken < REPEATS))
+            rows = np.flatnonzero((costs <= remaining.left) & (taken < REPEATS))
             if not len(rows):
                 break
             variance = sample.variance
@@ -258,8 +260,8 @@ def _greedy(
             best = int(rows[np.where(worth, gains / costs[rows] ** power, -1.0).argmax()])
         taken[best] += 1
         sample = sample.measured(best)
-        run_flops, base_flops = purse.pay(cells[best])
+        run_flops, base_flops = remaining.pay(cells[best])
         if base_flops > 0:
-            costs = runs + np.array([purse.bases.price(cell, purse.trunks) for cell in cells])
+            costs = runs + np.array([remaining.bases.price(cell, remaining.trunks) for cell in cells])
         chosen.append(Choice(best, run_flops, base_flops, sample.variance))
     return chosen

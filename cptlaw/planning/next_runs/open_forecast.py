@@ -1,0 +1,221 @@
+"""A forecast and its doubt, for which next runs are chosen, and what is to be said of the choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.fitted_law import Fit
+from cptlaw.planning.next_runs.cells import Bases, Candidate, rows_of
+from cptlaw.planning.next_runs.doubt import Doubt, doubt, errors
+from cptlaw.planning.next_runs.greedy import Choice, Sample, choose
+from cptlaw.planning.next_runs.suggestion import Cell, Suggestion
+from cptlaw.planning.result import quantity_text
+from cptlaw.units import format_percent, format_quantity
+
+MOST_CELLS = 24
+LITTLE = 0.05  # of the width: less than this gained is said
+NOISY = 0.5  # share of the squared half-width from measuring one loss, from which it is said
+
+
+@dataclass(frozen=True, eq=False)
+class OpenForecast:
+    """A forecast and its doubt, for which next runs can be chosen again and again.
+
+    Parameters
+    ----------
+    fit
+        The fit of what there is.
+    asked
+        One row: the forecast that matters.
+    interval
+        Coverage of the interval.
+    before
+        The row as `Fit.forecast` returned it.
+    doubt
+        The doubt about it.
+    """
+
+    fit: Fit
+    asked: pd.DataFrame
+    interval: float
+    before: pd.Series
+    doubt: Doubt
+
+    def answer(self, found: list[Candidate], bases: Bases, budget: float, most: int = MOST_CELLS) -> Suggestion:
+        """Choose among candidates, for a budget in FLOPs."""
+        return _answer(self, found, bases, budget, most)
+
+    def share_after(self, cells: list[Candidate]) -> float:
+        """Return which share of the doubt about the fitted loss is expected to be left after some runs."""
+        if not cells:
+            return 1.0
+        sample = before = self.sample(cells)
+        for place in range(len(cells)):
+            sample = sample.measured(place)
+        return float(np.sqrt(sample.variance / max(before.variance, 1e-300)))
+
+    def sample(self, found: list[Candidate]) -> Sample:
+        """Return the doubt as forecasts and losses of candidates over the sample of laws."""
+        fit, members = self.fit, self.doubt.members
+        losses = np.log(fit.law.predict_many(members, rows_of(found, self.asked.iloc[0], fit.law.inputs), fit.role))
+        forecasts = np.log(fit.law.predict_many(members, self.asked, fit.role)[:, 0])
+        usable = np.isfinite(losses).all(axis=1) & np.isfinite(forecasts)
+        noise = self.doubt.scatter / self.doubt.half_width
+        return Sample.of(forecasts[usable], losses[usable], found, errors(fit), noise)
+
+
+def open_forecast(fit: Fit, asked: pd.DataFrame, interval: float) -> OpenForecast:
+    """Forecast a point and sample the doubt about it."""
+    before = fit.forecast(asked, interval).iloc[0]
+    return OpenForecast(fit, asked, interval, before, doubt(fit, asked, before, interval))
+
+
+def _answer(asking: OpenForecast, found: list[Candidate], bases: Bases, budget: float, most: int) -> Suggestion:
+    fit, asked, before, open_doubt = asking.fit, asking.asked, asking.before, asking.doubt
+    sample = asking.sample(found)
+    chosen = choose(sample, found, bases, budget, most)
+    shares = [float(np.sqrt(step.variance / max(sample.variance, 1e-300))) for step in chosen]
+    widths = [open_doubt.width(), *(open_doubt.width(share) for share in shares)]
+    cells = tuple(_cell(found[step.candidate], step, widths[i] - widths[i + 1]) for i, step in enumerate(chosen))
+    ends = (float(before["lo"]), float(before["hi"]))
+    said = _findings(sample, found, bases, budget, open_doubt, shares, widths)
+    said += _below_sizes(fit, cells)
+    after = open_doubt.interval(shares[-1]) if shares else ends
+    return Suggestion(
+        law=fit.law.spec,
+        on=fit.on,
+        at={str(name): float(value) for name, value in asked.iloc[0].items() if isinstance(value, int | float)},
+        loss=float(before["loss"]),
+        cells=cells,
+        interval_before=_known(ends),
+        interval_after=_known(after),
+        interval=asking.interval,
+        budget=budget,
+        flops=float(sum(cell.flops for cell in cells)),
+        findings=by_severity([*before["findings"], *said]),
+    )
+
+
+def _cell(candidate: Candidate, step: Choice, gain: float) -> Cell:
+    return Cell(
+        n_params=candidate.n_params,
+        ptpp=candidate.ptpp,
+        replay=candidate.replay,
+        tokens=candidate.tokens,
+        flops=step.run_flops + step.base_flops,
+        gain=max(gain, 0.0),
+        run_flops=step.run_flops,
+        base_flops=step.base_flops,
+        checkpoints=candidate.checkpoints,
+    )
+
+
+def _findings(
+    sample: Sample,
+    found: list[Candidate],
+    bases: Bases,
+    budget: float,
+    doubt_now: Doubt,
+    shares: list[float],
+    widths: list[float],
+) -> list[Finding]:
+    """Say what keeps the interval from shrinking more."""
+    said = []
+    costs = np.array([cell.run_flops + bases.price(cell, {}) for cell in found])
+    alone = np.sqrt(np.maximum(1.0 - sample.reductions(np.arange(len(found))) / max(sample.variance, 1e-300), 0.0))
+    if not shares and costs.min() > budget:
+        cheapest = int(costs.argmin())
+        said.append(
+            Finding(
+                "warning",
+                "budget-too-small",
+                f"no run costs {quantity_text(budget)} FLOPs or less; the cheapest is {_name(found[cheapest])} at "
+                f"{quantity_text(costs[cheapest])}.",
+                f"Raise the budget to {quantity_text(costs[cheapest])}, or give shorter runs or smaller sizes with "
+                f"--tokens and --sizes.",
+            )
+        )
+    elif widths[0] - widths[-1] < LITTLE * widths[0]:
+        said.append(
+            Finding(
+                "info",
+                "little-to-gain",
+                f"within {quantity_text(budget)} FLOPs the interval narrows by "
+                f"{format_percent((widths[0] - widths[-1]) / widths[0], 2)}.",
+                "The candidates tell little about this forecast: it needs other runs, or more compute.",
+            )
+        )
+    share = shares[-1] if shares else 1.0
+    dear = np.flatnonzero((costs > budget) & (alone < 0.7 * share))
+    if len(dear):
+        best = int(dear[costs[dear].argmin()])
+        low, high = doubt_now.interval(float(alone[best]))
+        said.append(
+            Finding(
+                "info",
+                "beyond-budget",
+                f"{_name(found[best])} alone would narrow the interval to {low:.4f} to {high:.4f}, for "
+                f"{quantity_text(costs[best])} FLOPs.",
+                "Ask again with that budget to see what else it would buy.",
+            )
+        )
+    half = doubt_now.half_width * share
+    noise_share = doubt_now.scatter**2 / (doubt_now.scatter**2 + half**2)
+    if noise_share > NOISY:
+        said.append(
+            Finding(
+                "info",
+                "noise-binds",
+                f"{format_percent(noise_share, 2)} of the squared width that is left is the noise of measuring one "
+                f"loss, which no further run removes.",
+                "Average over seeds or a larger validation set to measure better.",
+            )
+        )
+    for bounded, side in zip(doubt_now.bounded, ("below", "above"), strict=True):
+        if not bounded:
+            said.append(
+                Finding(
+                    "info",
+                    "open-interval",
+                    f"the interval is open {side}; gains count from a factor of e {side} the forecast.",
+                    "Take the order of the cells as the answer, and ask again once they are measured.",
+                )
+            )
+    return said
+
+
+def _below_sizes(fit: Fit, cells: tuple[Cell, ...]) -> list[Finding]:
+    """Say that cells are smaller than any fitted model."""
+    if "n_params" not in fit.data.columns:
+        return []
+    smallest = float(fit.data["n_params"].min())
+    below = [cell for cell in cells if cell.n_params < smallest * 0.999]
+    if not below:
+        return []
+    return [
+        Finding(
+            "info",
+            "below-sizes",
+            f"{len(below)} of {len(cells)} cells are smaller than any fitted model ({format_quantity(smallest)}): "
+            f"cheap, but what they teach rests on the law's form in size.",
+            "Keep to sizes of your own with --sizes.",
+        )
+    ]
+
+
+def _name(cell: Candidate) -> str:
+    parts = [f"n_params {format_quantity(cell.n_params)}"]
+    if cell.ptpp is not None:
+        parts.append(f"ptpp {format_quantity(cell.ptpp)}")
+    if cell.replay is not None:
+        parts.append(f"replay {format_percent(cell.replay)}")
+    return f"a run at {', '.join(parts)}, tokens {format_quantity(cell.tokens)}"
+
+
+def _known(ends: tuple[float, float]) -> tuple[float | None, float | None]:
+    low, high = (end if np.isfinite(end) else None for end in ends)
+    return low, high
