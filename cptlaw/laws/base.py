@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array, Jet
+from cptlaw.laws.described import Described, Status
 from cptlaw.laws.inputs import LETTERS, Inputs, Known, RatioOf, Role
 from cptlaw.laws.inverse import TokenCurve, curve_of
 from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, option_text
@@ -27,10 +28,8 @@ from cptlaw.runs.points import as_points
 
 __all__ = ["EXPONENT", "LETTERS", "Amplitude", "Known", "Law", "Option", "RatioOf", "Role", "Shape", "Status"]
 
-Status = Literal["published", "secondary source", "reconstructed"]
 
-
-class Law(Inputs):
+class Law(Described, Inputs):
     """Base of all laws. A subclass is one equation; see ``CONTRIBUTING.md`` for how to add one.
 
     A subclass with a ``name`` registers itself: from then on its name and its options say which law is meant, on the
@@ -48,10 +47,8 @@ class Law(Inputs):
 
     Attributes
     ----------
-    name, equation, source
-        The name on the command line; the formula in plain text; paper, equation number and arXiv id.
-    status
-        ``"published"``, ``"secondary source"`` or ``"reconstructed"``.
+    name
+        The name on the command line. What a law says of itself in words is `cptlaw.laws.described.Described`.
     inputs
         Columns that the law reads, out of n_params, tokens, replay, ptpp and what `inputs_of` adds.
     ratio_of
@@ -103,9 +100,6 @@ class Law(Inputs):
         Inputs that may be negative.
     """
 
-    equation: ClassVar[str]
-    source: ClassVar[str]
-    status: ClassVar[Status] = "published"
     version: ClassVar[int] = 1
     amplitudes: tuple[str, ...]
     shapes: dict[str, Shape]

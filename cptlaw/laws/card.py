@@ -18,6 +18,9 @@ def describe(chosen: Law) -> dict[str, Any]:
         "equation": chosen.equation,
         "source": chosen.source,
         "status": chosen.status,
+        "right": chosen.right,
+        "wrong": chosen.wrong,
+        "measured": chosen.measured,
         "inputs": list(chosen.inputs),
         "ratio_of": chosen.ratio_of,
         "units": dict(chosen.units),
@@ -64,12 +67,18 @@ def card(chosen: Law) -> str:
             for name, t in said["vanishing"].items()
         ],
         *([f"  diverges    at {' = 0, '.join(said['diverges_at_zero'])} = 0"] if said["diverges_at_zero"] else []),
+        *(_sentences("right", said["right"]) + _sentences("wrong", said["wrong"])),
+        *_sentences("measured", said["measured"]),
         *(["  options     with their defaults"] if said["options"] else []),
         *(line for name, option in chosen.choices.items() for line in _option(name, option)),
         "",
         inspect.getdoc(type(chosen)) or "",
     ]
     return "\n".join(lines)
+
+
+def _sentences(label: str, text: str) -> list[str]:
+    return wrap(text, 110, initial_indent=f"  {label:<10}  ", subsequent_indent=" " * 14)
 
 
 def _amplitudes(chosen: Law) -> str:

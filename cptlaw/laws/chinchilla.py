@@ -17,6 +17,17 @@ class Chinchilla(Bent):
     """
 
     name = "chinchilla"
+    right = (
+        "One corpus, training from scratch, several sizes and token counts. With bend=2 it forecasts over-trained "
+        "models better."
+    )
+    wrong = (
+        "It knows no replay, no second corpus and no base model: continual pre-training looks to it like a fresh start."
+    )
+    measured = (
+        "Six public ladders (chinchilla, gadre, olmo, dmsl, lr_schedules, marin) and both example pilots: "
+        "docs/bench.md, docs/intervals.md."
+    )
     order = 10
     equation = "L = E + A/N^alpha + B/D^beta"
     source = "Hoffmann et al. 2022, eq. 2, arXiv:2203.15556"
@@ -45,6 +56,12 @@ class Kaplan(Law):
     """
 
     name = "kaplan"
+    right = "Beside chinchilla on tables of training from scratch, as a second opinion."
+    wrong = (
+        "It has no irreducible loss, so it promises ever lower losses with size; on public ladders law auto gives "
+        "it little weight."
+    )
+    measured = "The same public ladders as chinchilla, as a member of law auto: docs/bench.md."
     order = 10
     equation = "L = [(N_c/N)^(alpha_N/alpha_D) + D_c/D]^alpha_D"
     source = "Kaplan et al. 2020, eq. 1.5, arXiv:2001.08361"

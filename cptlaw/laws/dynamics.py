@@ -42,6 +42,14 @@ class CptDynamics(CurveLaw):
     """Eq. 4: the annealing law across both phases, and the shift between the corpora."""
 
     name = "cpt-dynamics"
+    right = (
+        "Whole curves of continual pre-training under known schedules: when the source loss turns, which schedule "
+        "to take."
+    )
+    wrong = "Schedules that are not known, and a few late points per run: laws of points ask for less."
+    measured = (
+        "Unfinished example runs, with others beside them: 0.9 to 3.6 % of the end loss (docs/unfinished_runs.md)."
+    )
     equation = "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt + B (1 - (1+E S1cpt)^-beta)"
     source = "Wang et al. 2025, eq. 4, arXiv:2505.07796"
     inputs: tuple[str, ...] = ("s1_pretrain", "s1_cpt", "s2_pretrain", "s2_cpt")
@@ -175,6 +183,9 @@ class CptDynamicsSize(CptDynamics):
     """Eq. 7: annealing and floor depend on the size N (in millions, without embeddings); the shift does not."""
 
     name = "cpt-dynamics-size"
+    right = "Whole curves of several sizes at one mix."
+    wrong = "One size: the exponents of size are then not determined."
+    measured = "not measured here on its own yet"
     equation = "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt N^g1 - C2 S2cpt N^g2 + B (1 - (1+E S1cpt)^-beta) + F N^-g3"
     source = "Wang et al. 2025, eq. 7, arXiv:2505.07796"
     units = {"n_params": 1e6, "tokens": 1.0}
@@ -203,6 +214,9 @@ class CptDynamicsReplay(CptDynamics):
     """
 
     name = "cpt-dynamics-replay"
+    right = "Whole curves of one size at several replays."
+    wrong = "A constant rate alone, which tells nothing of how annealing depends on the mix (a1)."
+    measured = "not measured here on its own yet"
     equation = (
         "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt e^(a1 r) + B (1 - (1+E S1cpt)^-beta) f(a2, r_cpt),  "
         "f = e^(a2 r_cpt) - 1 (source), 1 - e^(-a2 r_cpt) (target)"
@@ -273,6 +287,12 @@ class CptDynamicsJoint(CptDynamicsReplay):
     """
 
     name = "cpt-dynamics-joint"
+    right = "Sizes, mixes, budgets and schedules in one table, where the schedules of pre-training are known."
+    wrong = "Two early budgets alone (7.5 and 22 % on docs-to-code); schedules that are not known."
+    measured = (
+        "Both pilots: 0.8 to 1.6 % (English to French), 1.3 to 1.7 % (documentation to code) from three budgets or "
+        "two late ones (docs/dynamics.md)."
+    )
     equation = (
         "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt e^(a1 r) + B (1 - (1+E S1cpt)^-beta) f(a2, r_cpt) "
         "+ F N^-g3,  f as in cpt-dynamics-replay"
@@ -300,6 +320,9 @@ class CptDynamicsWeighted(CptDynamics):
     """Eq. 9: annealing counts less as the learning rate falls, S2 = sum of m_i eta_i^e."""
 
     name = "cpt-dynamics-weighted"
+    right = "Whole curves where the plain annealing area leaves a pattern in the residuals."
+    wrong = "Few curves: it has one exponent more than cpt-dynamics."
+    measured = "not measured here on its own yet"
     equation = "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt + B (1 - (1+E S1cpt)^-beta),  S2 = sum m_i eta_i^e"
     source = "Wang et al. 2025, eq. 9, arXiv:2505.07796"
 
@@ -322,6 +345,9 @@ class CptDynamicsPower(CptDynamics):
     """Eq. 10: powers of the annealing areas. Where a re-warm-up makes S2cpt negative, so is its power."""
 
     name = "cpt-dynamics-power"
+    right = "Whole curves where the plain annealing area leaves a pattern in the residuals."
+    wrong = "Few curves: it has two exponents more than cpt-dynamics."
+    measured = "not measured here on its own yet"
     equation = (
         "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt^zeta1 - C2 S2cpt^zeta2 + B (1 - (1+E S1cpt)^-beta),  "
         "x^zeta = sign(x) |x|^zeta"

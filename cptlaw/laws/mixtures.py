@@ -28,6 +28,8 @@ class Mixing(_Mixture):
     """
 
     name = "mixing"
+    right = "One size, one number of tokens, several mixes: which share is best there."
+    wrong = "Other sizes or numbers of tokens: it reads neither."
     equation = "L = c + k exp(t r)"
     source = "Ye et al. 2024, arXiv:2403.16952"
     ratio_of = "source"
@@ -49,6 +51,8 @@ class CMR(_Mixture):
     """
 
     name = "cmr"
+    right = "One size, one number of tokens, several mixes."
+    wrong = "Other sizes or numbers of tokens: it reads neither."
     equation = "L = beta + alpha R^s (source), beta + alpha (1 - R^s) (target)"
     source = "Gu et al. 2024, arXiv:2407.17467"
     status = "secondary source"

@@ -28,6 +28,18 @@ class _PTPP(Law):
 
     order = 40
     source = "Goffinet et al. 2025, arXiv:2510.23198"
+    right = (
+        "Three or more pre-training budgets, with replay between 0.05 and 0.5; or two late ones, close to the "
+        "budget that is asked for."
+    )
+    wrong = (
+        "Two early budgets (15 and 31): equal fits then differ by up to twelve times in error. Replay 0 or 1: the "
+        "law has a barrier there."
+    )
+    measured = (
+        "Five example tables and two sealed forecasts: 1.8 to 3.6 % from three budgets, 0.9 to 22 % from two early "
+        "ones (docs/what_we_found.md)."
+    )
     inputs: tuple[str, ...] = ("n_params", "tokens", "replay", "ptpp")
     ratio_of: RatioOf | None = "source"
     amplitudes: tuple[str, ...] = ("E", "A", "B", "C")
@@ -159,6 +171,9 @@ class PTPPBlind(_PTPP):
     """The D-CPT law as the paper's baseline: blind to the pre-training budget, eps fixed."""
 
     name = "ptpp-blind"
+    right = "One pre-training budget, as the baseline of the PTPP paper."
+    wrong = "To carry forecasts from one budget to another: it cannot see the budget."
+    measured = "English to French pilot: 2.3 to 11 % at budget 279 (docs/reproduction.md)."
     equation = "L = E + A/N^alpha + B r^nu/D^beta + C/(r+eps)^gamma"
     inputs = ("n_params", "tokens", "replay")
     shapes = {"alpha": EXPONENT, "beta": EXPONENT, "nu": NU, "gamma": EXPONENT}
@@ -168,6 +183,11 @@ class PTPPNearest(PTPPBlind):
     """The blind law fitted on the highest pre-training budget alone: a baseline that the paper lacks."""
 
     name = "ptpp-nearest"
+    right = "As the yardstick of every law with budgets: the highest measured budget, taken as the answer."
+    wrong = "As a forecast of budgets far beyond the measured ones."
+    measured = (
+        "Five example tables: 1.3 to 4.0 % from three budgets, 8.5 to 20 % from two early ones (docs/what_we_found.md)."
+    )
     source = "a baseline of this project; the equation is that of ptpp-blind"
     status = "reconstructed"
 
@@ -183,6 +203,9 @@ class PTPPOracle(PTPPBlind):
     """The blind law fitted on the test rows themselves: not a forecast but a bound on what its shape can reach."""
 
     name = "ptpp-oracle"
+    right = "In compare, as the best that the shape of ptpp-blind can reach on the test rows."
+    wrong = "As a forecast: it has seen the rows that it is scored on."
+    measured = "English to French pilot: 0.51 % (target) and 0.95 % (source) at budget 279 (docs/reproduction.md)."
     forecasts = False
 
     def rows(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
@@ -200,6 +223,9 @@ class PTPPBase(Law):
     """
 
     name = "ptpp-base"
+    right = "As the reference for forgetting where the base model's own loss was not measured."
+    wrong = "Where that loss can be measured: one evaluation of the base model is exact."
+    measured = "not measured here on its own"
     order = 40
     equation = "L = E + A/N^alpha + B/(P N)^beta"
     source = "Hoffmann et al. 2022, eq. 2, arXiv:2203.15556, read for base models with D = P N"

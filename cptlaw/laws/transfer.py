@@ -24,6 +24,8 @@ class TwoStage(Law):
     """
 
     name = "two-stage"
+    right = "Several budgets of pre-training at one mix, no replay in question."
+    wrong = "Questions of replay, which it does not read."
     order = 70
     equation = "L = E + A D1^-alpha1 D2^-(alpha2 - alpha3 ln D1),  D1 = P N, D2 = D"
     source = "Liew and Kato 2025, arXiv:2510.06548"
@@ -56,6 +58,8 @@ class Transfer(Law):
     """
 
     name = "transfer"
+    right = "Fine-tuning on little new text from base models of several sizes."
+    wrong = "Replay, forgetting, and plenty of new text."
     order = 70
     equation = "L = E + A/N^alpha + B/(D + k D^a N^b)^beta"
     source = "Hernandez et al. 2021, arXiv:2102.01293, composed with Hoffmann et al. 2022, arXiv:2203.15556"
@@ -90,6 +94,8 @@ class Forgetting(Law):
     """
 
     name = "forgetting"
+    right = "The source loss alone, base models measured, small unique target text."
+    wrong = "The target loss, and source losses that fall again after their rise: it only rises with tokens."
     order = 70
     equation = "L = L0 + A D^beta / ((1 + B p) N)^alpha"
     source = "Bethune et al. 2025, eq. 7, arXiv:2502.06042"

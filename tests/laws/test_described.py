@@ -1,0 +1,21 @@
+"""Every built-in law says when it is right, when it is wrong, and on which data that was measured."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cptlaw.laws import LAWS, describe, law
+
+ROOT = Path(__file__).parents[2]
+BUILT_IN = [name for name in LAWS if LAWS[name].__module__.startswith("cptlaw.laws.")]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_law_says_when_to_take_it(name):
+    said = describe(law(name))
+    assert len(said["right"].split()) >= 5, f"law {name}: set `right`, when to take it, in cptlaw/laws"
+    assert len(said["wrong"].split()) >= 3, f"law {name}: set `wrong`, when not to take it, in cptlaw/laws"
+    assert said["measured"]
+    for page in re.findall(r"docs/\w+\.md", said["measured"]):
+        assert (ROOT / page).exists(), f"law {name} names {page}"
