@@ -60,7 +60,7 @@ def answer(
     """
     import cptlaw as cl
 
-    table = {name: given.pop(name) for name in ("columns", "losses", *options.TABLE_OPTIONS)}
+    table = {name: given.pop(name) for name in ("columns", "losses", "scores", *options.TABLE_OPTIONS)}
     if runs is None:
         foreign = [name for name in ("where", "schedules") if given[name] is not None]
         if foreign or any(table.values()) or output is not None:

@@ -77,6 +77,11 @@ reading = several(
         help="Read a table with one column of losses per eval, as in source=en_loss,target=fr_loss.",
     ),
     click.option(
+        "--scores",
+        metavar="EVAL=COLUMN,..",
+        help="The same for columns of benchmark scores, as in gsm8k=gsm8k_acc,mmlu=mmlu_acc.",
+    ),
+    click.option(
         "--n-params-kind",
         type=click.Choice(["non_embedding", "total"]),
         help="Which parameters n_params counts, if the file does not say.",
@@ -225,9 +230,11 @@ def read_table(runs: str, options: dict[str, Any]) -> Runs:
     from cptlaw.runs import read_runs
 
     columns = dict(_pair(text, "--columns", "eval=domain") for text in options.pop("columns"))
-    wide = options.pop("losses")
-    losses = dict(_pair(text, "--losses", "fr=fr_loss") for text in wide.split(",")) if wide else None
-    table = read_runs(runs, columns=columns or None, losses=losses, **{key: options.pop(key) for key in TABLE_OPTIONS})
+    wide: dict[str, Any] = {}
+    for name, example in (("losses", "fr=fr_loss"), ("scores", "gsm8k=gsm8k_acc")):
+        text = options.pop(name, None)
+        wide[name] = dict(_pair(part, f"--{name}", example) for part in text.split(",")) if text else None
+    table = read_runs(runs, columns=columns or None, **wide, **{key: options.pop(key) for key in TABLE_OPTIONS})
     show_notes(table.notes)
     return table
 
@@ -240,6 +247,7 @@ SAME = {
     "where",
     "columns",
     "losses",
+    "scores",
     *TABLE_OPTIONS,
     "fix",
     "tie",

@@ -27,6 +27,7 @@ def read_runs(
     *,
     columns: Mapping[str, str] | None = None,
     losses: Mapping[str, str] | None = None,
+    scores: Mapping[str, str] | None = None,
     source_eval: str | None = None,
     target_eval: str | None = None,
     n_params_kind: str | None = None,
@@ -42,6 +43,8 @@ def read_runs(
         Column of cptlaw -> column of the file, where neither the name nor an alias tells, as ``{"eval": "domain"}``.
     losses
         Of a wide table, with one column of losses per eval: eval -> column, as ``{"arxiv": "arxiv_loss"}``.
+    scores
+        Of a wide table too: eval -> column of scores, such as accuracy, as ``{"gsm8k": "gsm8k_acc"}``.
     source_eval, target_eval
         The evals whose roles are source and target, where they are not called so.
     n_params_kind
@@ -71,14 +74,14 @@ def read_runs(
     if n_params_kind is not None and n_params_kind not in N_PARAMS_KINDS:
         raise UsageError(f"n_params_kind: found {n_params_kind!r}. Expected {' or '.join(N_PARAMS_KINDS)}.")
     if isinstance(source, Runs):
-        if columns or losses:
+        if columns or losses or scores:
             raise UsageError(
-                "columns= and losses= tell how to read a file, and these runs have been read. Leave them out."
+                "columns=, losses= and scores= tell how to read a file, and these runs have been read. Leave them out."
             )
         return source.with_roles(source_eval, target_eval, n_params_kind)
     raw, naming = load_table(source, columns)
-    if losses is not None:
-        raw = stacked(raw, losses, columns)
+    if losses is not None or scores is not None:
+        raw = stacked(raw, losses, columns, scores)
         naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
     checked = check_table(raw, naming, n_params_kind)
     runs = Runs(

@@ -87,6 +87,7 @@ COLUMNS: dict[str, Column] = {
             positive=True,
             required=True,
             aliases=("L", "val_loss", "valid_loss", "validation_loss", "eval_loss"),
+            last_resort="value",  # of a table that names a metric in each row
         ),
         Column(
             "n_params",
@@ -138,6 +139,24 @@ COLUMNS: dict[str, Column] = {
         Column("flops", "training compute in FLOP", aliases=("train_flops", "training_flops")),
         Column("domain", "the target corpus of the run", numeric=False, aliases=("target_domain", "target_corpus")),
         Column("tokenizer", "the tokenizer that the loss is counted in", numeric=False, aliases=("tokeniser",)),
+        Column(
+            "metric",
+            "what the row's value is: loss, bpb, accuracy, exact_match, pass@k, ..",
+            numeric=False,
+            aliases=("metric_name",),
+        ),
+        Column(
+            "n_items",
+            "questions of the benchmark that a score counts",
+            positive=True,
+            aliases=("n_samples", "num_samples", "n_questions", "num_instances", "n_examples"),
+        ),
+        Column(
+            "chance",
+            "score of guessing at random",
+            highest=1.0,
+            aliases=("random_baseline", "chance_level", "random_chance"),
+        ),
         Column("n_params_kind", "non_embedding or total", numeric=False, aliases=("params_kind",)),
         Column("n_params_non_embedding", "parameters without embeddings", positive=True, raw_count=True),
     )

@@ -9,8 +9,9 @@ import pandas as pd
 
 from cptlaw.result import Line
 from cptlaw.runs.levels import distinct_levels
+from cptlaw.runs.metrics import score_evals
 from cptlaw.runs.schema import COLUMNS
-from cptlaw.units import format_quantity
+from cptlaw.units import format_percent, format_quantity
 
 MOST_LEVELS_SHOWN = 8
 
@@ -78,4 +79,11 @@ def summary_lines(frame: pd.DataFrame, evals: Iterable[Line], n_params_kind: str
             kind = f" ({n_params_kind})" if name == "n_params" and n_params_kind else ""
             missing = int(frame[name].isna().sum())
             lines.append((name + kind, describe_levels(frame[name]) + (f" ({missing} missing)" if missing else "")))
-    return [*lines, ("loss", f"{frame['loss'].min():.4g} to {frame['loss'].max():.4g} nats per token")]
+    scores = frame["eval"].astype(str).isin(list(score_evals(frame))).to_numpy()
+    if (~scores).any():
+        losses = frame.loc[~scores, "loss"]
+        lines.append(("loss", f"{losses.min():.4g} to {losses.max():.4g} nats per token"))
+    if scores.any():
+        shares = frame.loc[scores, "loss"]
+        lines.append(("scores", f"{format_percent(shares.min())} to {format_percent(shares.max())}"))
+    return lines

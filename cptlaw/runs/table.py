@@ -15,6 +15,7 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError, did_you_mean, shown
 from cptlaw.result import Line, as_html, as_text
 from cptlaw.runs.fingerprint import fingerprint
+from cptlaw.runs.metrics import score_evals
 from cptlaw.runs.naming import missing_column
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.schema import COLUMNS
@@ -79,6 +80,11 @@ class Runs:
         """Return the role of an eval: its name where that is a role, else as given on reading, else ``"other"``."""
         named: dict[str, Role] = {"source": "source", "target": "target"}
         return named.get(eval) or self.roles.get(eval, "other")
+
+    @property
+    def scores(self) -> Mapping[str, str]:
+        """Evals that are scores, such as accuracy, with their metric; all others are losses."""
+        return score_evals(self.frame)
 
     def with_roles(
         self, source_eval: str | None = None, target_eval: str | None = None, n_params_kind: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pandas as pd
 
 from cptlaw.runs.convert import to_numbers, to_text
 from cptlaw.runs.derive import derived
+from cptlaw.runs.metrics import LOSS, as_shares, metrics_of, named_apart
 from cptlaw.runs.naming import Naming, missing_column
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import ROW, RawTable
@@ -72,12 +73,17 @@ def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None)
     for name, column in COLUMNS.items():
         if name in naming.file_columns:
             found = raw.frame[naming.file_columns[name]]
+            if name == "loss" and "metric" in naming.file_columns:
+                data[name] = _checked_values(raw.frame, naming, column, problems)
+                continue
             data[name] = (
                 checked_numbers(found, column, problems) if column.numeric else _checked_text(found, column, problems)
             )
     notes = derived(data, raw.frame)
     assumed, more = _assume_missing(data, rows)
     notes = (*notes, *more)
+    if "metric" in data:
+        notes = (*notes, *_scores_in(data, raw.frame[naming.file_columns["loss"]], problems))
     used = set(naming.file_columns.values())
     data |= {name: raw.frame[name].array for name in raw.frame.columns if name not in used and name not in data}
     order = [*(name for name in COLUMNS if name in data), *(name for name in data if name not in COLUMNS)]
@@ -93,6 +99,34 @@ def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None)
     _check_tokenizers(frame, problems)
     problems.raise_if_any()
     return CheckedTable(frame, kind, assumed, notes)
+
+
+def _checked_values(frame: pd.DataFrame, naming: Naming, column: Column, problems: Problems) -> Floats:
+    """Read the column of losses where some of its rows hold scores, which may be 0."""
+    found = frame[naming.file_columns["loss"]]
+    _, scores = metrics_of(frame[naming.file_columns["metric"]])
+    of_score = replace(column, meaning="a score from 0 to 1, or in percent", positive=False, highest=100.0)
+    values = np.full(len(found), np.nan)
+    for mask, kind in ((~scores, column), (scores, of_score)):
+        if mask.any():
+            values[mask] = checked_numbers(found[mask], kind, problems)
+    return values
+
+
+def _scores_in(data: dict[Hashable, object], found: pd.Series, problems: Problems) -> tuple[str, ...]:
+    """Bring metrics to their own names and scores to shares, in place, and return notes on it."""
+    metric, scores = metrics_of(pd.Series(data["metric"]))
+    evals = pd.Series(data["eval"])
+    # A loss is what a row holds where nothing is said: a table of losses alone is the same with the column and without.
+    data["metric"] = to_text(pd.Series([None if name == LOSS else name for name in metric], dtype=object))
+    if not scores.any():
+        return ()
+    evals, notes = named_apart(evals, metric)
+    data["eval"] = to_text(evals)
+    values = np.asarray(data["loss"], dtype=float)
+    values[scores], more = as_shares(values[scores], metric[scores], evals[scores], found[scores], problems)
+    data["loss"] = values
+    return (*notes, *more)
 
 
 def checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.runs.metrics import BITS_PER_BYTE, LOSS, PASS_AT, metric_name
 from cptlaw.runs.naming import name_columns
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import RawTable
@@ -16,7 +17,12 @@ from cptlaw.runs.schema import COLUMNS
 from cptlaw.runs.validate import checked_numbers
 
 
-def stacked(raw: RawTable, losses: Mapping[str, str], columns: Mapping[str, str] | None) -> RawTable:
+def stacked(
+    raw: RawTable,
+    losses: Mapping[str, str] | None,
+    columns: Mapping[str, str] | None,
+    scores: Mapping[str, str] | None = None,
+) -> RawTable:
     """Return a table with one row per eval and row of a wide one.
 
     Parameters
@@ -27,12 +33,14 @@ def stacked(raw: RawTable, losses: Mapping[str, str], columns: Mapping[str, str]
         Eval -> column of the table. An empty field is a loss that was not measured.
     columns
         As for `cptlaw.runs.read_runs`.
+    scores
+        Eval -> column of scores, such as accuracy; the metric is read off the column's name.
 
     Returns
     -------
     RawTable
-        With the columns ``eval`` and ``loss`` in place of those named in `losses`; the rows of one run that stood in
-        one row keep its number, which messages name.
+        With the columns ``eval`` and ``loss``, and ``metric`` where there are scores, in place of those that were
+        named; the rows of one run that stood in one row keep its number, which messages name.
 
     Raises
     ------
@@ -42,17 +50,21 @@ def stacked(raw: RawTable, losses: Mapping[str, str], columns: Mapping[str, str]
         If a loss cannot be read, or no row holds any.
     """
     names = [str(name) for name in raw.frame.columns]
-    if not losses:
+    losses, scores = losses or {}, scores or {}
+    if not losses and not scores:
         raise UsageError("losses=: expected a mapping such as {'arxiv': 'arxiv_loss'} (--losses arxiv=arxiv_loss).")
-    for name, column in losses.items():
-        if column not in names:
-            raise UsageError(
-                f"losses=: {raw.label} has no column {column!r} to read the losses of eval {name!r} from."
-                f"{did_you_mean(column, names)} Columns found: {', '.join(map(repr, names))}."
-            )
-    rest = raw.frame.drop(columns=list(losses.values()))
+    for option, given in (("losses", losses), ("scores", scores)):
+        for name, column in given.items():
+            if column not in names:
+                raise UsageError(
+                    f"{option}=: {raw.label} has no column {column!r} to read the {option} of eval {name!r} from."
+                    f"{did_you_mean(column, names)} Columns found: {', '.join(map(repr, names))}."
+                )
+    if twice := sorted(set(losses) & set(scores)):
+        raise UsageError(f"losses= and scores= both name the eval {twice[0]!r}. Give each a name of its own.")
+    rest = raw.frame.drop(columns=list(dict.fromkeys([*losses.values(), *scores.values()])))
     taken = name_columns(map(str, rest.columns), columns, raw.label).file_columns
-    for name in ("eval", "loss"):
+    for name in ("eval", "loss", *(["metric"] if scores else [])):
         if name in taken:
             raise UsageError(
                 f"losses=: {raw.label} has the column {taken[name]!r} for {name} already, so that it is not a wide "
@@ -64,10 +76,37 @@ def stacked(raw: RawTable, losses: Mapping[str, str], columns: Mapping[str, str]
     parts = []
     for name, place in losses.items():
         values = checked_numbers(raw.frame[place], expected, problems)
-        parts.append(rest.assign(eval=name, loss=values)[~np.isnan(values)])
+        of_eval = rest.assign(eval=name, loss=values)
+        parts.append((of_eval.assign(metric=_loss_of(place)) if scores else of_eval)[~np.isnan(values)])
+    for name, place in scores.items():
+        measured = raw.frame[place].notna().to_numpy() & (raw.frame[place].astype(str).str.strip() != "").to_numpy()
+        of_eval = rest.assign(eval=name, loss=raw.frame[place].to_numpy(dtype=object), metric=score_of(place))
+        parts.append(of_eval[measured])
     problems.raise_if_any()
     # A stable sort keeps the evals of a row together, in the order in which they were named.
     frame = pd.concat(parts).sort_index(kind="stable")
     if frame.empty:
-        raise DataError(f"{raw.label}: the columns {', '.join(map(repr, losses.values()))} hold no loss in any row.")
+        named = ", ".join(map(repr, [*losses.values(), *scores.values()]))
+        raise DataError(f"{raw.label}: the columns {named} hold no loss in any row.")
     return replace(raw, frame=frame)
+
+
+def score_of(column: str) -> str:
+    """Return the metric that a column of scores is named after; accuracy where its name does not tell.
+
+    Examples
+    --------
+    >>> score_of("downstream/piqa_len_norm"), score_of("gsm8k_exact_match"), score_of("math500")
+    ('accuracy_norm', 'exact_match', 'accuracy')
+    """
+    word = column.lower()
+    for ending in ("exact_match", "len_norm", "acc_norm", "f1"):
+        if ending in word:
+            return metric_name(ending)
+    found = PASS_AT.search(word)
+    return metric_name(found[0]) if found else "accuracy"
+
+
+def _loss_of(column: str) -> str:
+    word = column.lower()
+    return BITS_PER_BYTE if "bpb" in word or "bits_per_byte" in word else LOSS

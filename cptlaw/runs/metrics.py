@@ -1,0 +1,173 @@
+"""What the column ``loss`` of a row holds: a loss, bits per byte, or a score such as accuracy.
+
+A score is a share of items that were answered rightly, from 0 to 1. Everything else is a loss: the lower the better.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from cptlaw.runs.problems import Problems
+
+LOSS, BITS_PER_BYTE = "loss", "bpb"
+SCORES = ("accuracy", "accuracy_norm", "exact_match", "f1", "score")
+PASS_AT = re.compile(r"pass(?:@|_at_|_at|@_)(\d+)")
+
+ALIASES = {
+    **dict.fromkeys(("nll", "cross_entropy", "cross_entropy_loss", "crossentropyloss", "ce", "val_loss", "nats"), LOSS),
+    **dict.fromkeys(("bits_per_byte", "bits/byte", "byte_bits", "bits_per_char", "bpc"), BITS_PER_BYTE),
+    **dict.fromkeys(("acc", "acc_raw", "mc_acc", "multiple_choice_accuracy", "acc_raw_acc"), "accuracy"),
+    **dict.fromkeys(
+        ("acc_norm", "len_norm", "acc_per_char", "acc_per_byte", "acc_norm_nospace", "acc_per_token"), "accuracy_norm"
+    ),
+    **dict.fromkeys(
+        ("em", "exact", "quasi_exact_match", "prefix_exact_match", "extractive_match", "exact_match_simple", "qem"),
+        "exact_match",
+    ),
+    **dict.fromkeys(("f1_score",), "f1"),
+}
+"""Other names of metrics in use, in lower case with underscores."""
+
+# Of several scores of one task the first of these keeps the task's name, the others get their metric's behind it.
+FIRST = ("loss", "accuracy", "exact_match", "accuracy_norm", "pass@1", "f1", "score")
+
+Mask = npt.NDArray[np.bool_]
+
+
+def metric_name(word: str) -> str:
+    """Return the metric that a word stands for; an unknown word stays as it is, in lower case.
+
+    Examples
+    --------
+    >>> metric_name("acc,none"), metric_name("Pass_at_8"), metric_name("bits_per_byte"), metric_name("")
+    ('accuracy', 'pass@8', 'bpb', 'loss')
+    """
+    name = re.sub(r"[\s-]+", "_", word.partition(",")[0].strip()).lower()
+    if not name:
+        return LOSS
+    found = PASS_AT.fullmatch(name)
+    return f"pass@{int(found[1])}" if found else ALIASES.get(name, name)
+
+
+def is_score(metric: str) -> bool:
+    """Say whether a metric is a share of items, from 0 to 1, the higher the better.
+
+    Examples
+    --------
+    >>> is_score("accuracy"), is_score("pass@8"), is_score("bpb")
+    (True, True, False)
+    """
+    return metric in SCORES or PASS_AT.fullmatch(metric) is not None
+
+
+def metrics_of(words: pd.Series) -> tuple[npt.NDArray[np.object_], Mask]:
+    """Return the metric of each row, and which rows hold scores; where no word stands it is a loss.
+
+    Parameters
+    ----------
+    words
+        Text of any kind, (n,).
+    """
+    known: dict[object, str] = {}
+    for word in words.unique():
+        known[word] = LOSS if pd.isna(word) else metric_name(str(word))
+    names = np.array([known.get(word, LOSS) for word in words], dtype=object)
+    return names, np.array([is_score(name) for name in names], dtype=np.bool_)
+
+
+def as_shares(
+    values: npt.NDArray[np.float64],
+    metric: npt.NDArray[np.object_],
+    evals: pd.Series,
+    texts: pd.Series,
+    where: Problems,
+) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
+    """Return scores from 0 to 1, those in percent divided by 100, and notes that say which these were.
+
+    An eval is in percent if any of its values lies above 1; ``43%`` was read as 0.43 already and is left alone. An eval
+    whose values all lie below 1 beside others of the same metric in percent may be either, so it is refused.
+
+    Parameters
+    ----------
+    values
+        Scores as they were read, (n,).
+    metric
+        The metric of each, (n,).
+    evals, texts
+        Eval and what stood in the file, (n,).
+    where
+        Problems of the table, to which a doubtful unit is added.
+    """
+    found = values.copy()
+    signed = np.array([isinstance(text, str) and "%" in text for text in texts], dtype=np.bool_)
+    names = evals.astype(str).to_numpy()
+    percent: dict[str, list[str]] = {}
+    plain: dict[str, list[str]] = {}
+    for key in dict.fromkeys(zip(metric, names, strict=True)):
+        mask = (metric == key[0]) & (names == key[1]) & ~signed & np.isfinite(values)
+        if not mask.any():
+            continue
+        above = bool((values[mask] > 1).any())
+        (percent if above else plain).setdefault(key[0], []).append(key[1])
+        if above:
+            found[mask] = values[mask] / 100.0
+    for name, others in plain.items():
+        # A value of exactly 0 is the same in both units.
+        doubtful = [one for one in others if np.nanmax(values[(metric == name) & (names == one)]) > 0]
+        if name in percent and doubtful:
+            where.add(
+                f"column 'metric': of {name}, eval {percent[name][0]!r} is in percent (it has values above 1), and "
+                f"{', '.join(map(repr, doubtful[:3]))} may be in percent or a share. Expected one unit; write percent "
+                f"with its sign, as 0.6%, or shares everywhere, as 0.006."
+            )
+    listed = sorted({one for several in percent.values() for one in several})
+    if not listed:
+        return found, ()
+    more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
+    return found, (f"scores in percent are read as shares: {', '.join(map(repr, listed[:3]))}{more}",)
+
+
+def named_apart(evals: pd.Series, metric: npt.NDArray[np.object_]) -> tuple[pd.Series, tuple[str, ...]]:
+    """Return eval names of which each holds one metric: of a task with several, all but the first get their metric's.
+
+    Parameters
+    ----------
+    evals
+        Names of evals, (n,).
+    metric
+        The metric of each row, (n,).
+    """
+    names = evals.astype(str).to_numpy(dtype=object)
+    renamed: dict[tuple[str, str], str] = {}
+    for name in dict.fromkeys(names):
+        held = sorted(set(metric[names == name]), key=lambda one: (FIRST.index(one) if one in FIRST else 99, one))
+        renamed |= {(name, other): f"{name}:{other}" for other in held[1:]}
+    if not renamed:
+        return evals, ()
+    apart = [renamed.get((name, one), name) for name, one in zip(names, metric, strict=True)]
+    listed = sorted(set(renamed.values()))
+    more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
+    note = f"evals with several metrics are told apart: {', '.join(map(repr, listed[:3]))}{more}"
+    return pd.Series(apart, index=evals.index), (note,)
+
+
+def metric_of(frame: pd.DataFrame) -> str:
+    """Return the metric of the rows of one eval."""
+    if "metric" not in frame.columns:
+        return LOSS
+    known = frame["metric"].dropna()
+    return LOSS if known.empty else str(known.iloc[0])
+
+
+def score_evals(frame: pd.DataFrame) -> dict[str, str]:
+    """Return the evals of a checked table that are scores, with their metric."""
+    if "metric" not in frame.columns:
+        return {}
+    pairs = frame[["eval", "metric"]].drop_duplicates().dropna()
+    found: Mapping[str, str] = {str(one): str(metric) for one, metric in pairs.itertuples(index=False)}
+    return {name: metric for name, metric in sorted(found.items()) if is_score(metric)}

@@ -1,0 +1,86 @@
+"""Scores in a runs table: metrics and their names, percent, zero, several metrics of one task."""
+
+import pandas as pd
+import pytest
+
+from cptlaw.errors import DataError, UsageError
+from cptlaw.runs import read_runs
+from cptlaw.runs.metrics import is_score, metric_name
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("acc", "accuracy"),
+        ("acc,none", "accuracy"),
+        ("Accuracy", "accuracy"),
+        ("acc_norm", "accuracy_norm"),
+        ("exact_match,strict-match", "exact_match"),
+        ("em", "exact_match"),
+        ("pass@1", "pass@1"),
+        ("pass_at_16,create_test", "pass@16"),
+        ("bits_per_byte", "bpb"),
+        ("nll", "loss"),
+        ("word_perplexity", "word_perplexity"),
+    ],
+)
+def test_metrics_have_one_name(word, name):
+    assert metric_name(word) == name
+    assert metric_name(name) == name
+
+
+def table(**columns):
+    rows = {"run": list("abab"), "eval": ["gsm8k", "gsm8k", "target", "target"], "n_params": 1e9, "tokens": 1e9}
+    return pd.DataFrame({**rows, "metric": ["exact_match", "exact_match", None, None], **columns})
+
+
+def test_a_score_may_be_zero_and_a_loss_may_not():
+    runs = read_runs(table(value=[0.0, 0.25, 2.5, 2.4], n_items=1319, chance=0))
+    assert runs.scores == {"gsm8k": "exact_match"}
+    assert runs.on("gsm8k").frame["loss"].tolist() == [0.0, 0.25]
+    assert runs.on("gsm8k").frame["n_items"].tolist() == [1319.0, 1319.0]
+    assert ("scores", "0% to 25%") in runs.lines
+    with pytest.raises(DataError, match="row 2, column 'loss'"):
+        read_runs(table(loss=[0.0, 0.25, 0.0, 2.4]))
+
+
+def test_percent_is_understood_and_said():
+    runs = read_runs(table(loss=[0.6, 12.5, 2.5, 2.4]))
+    assert runs.on("gsm8k").frame["loss"].tolist() == [0.006, 0.125]
+    assert any("percent" in note for note in runs.notes)
+    signed = read_runs(table(loss=["0.6%", "12.5%", "2.5", "2.4"]))
+    assert signed.on("gsm8k").frame["loss"].tolist() == [0.006, 0.125]
+    with pytest.raises(DataError, match="0 to 100"):
+        read_runs(table(loss=[101.0, 12.5, 2.5, 2.4]))
+
+
+def test_a_unit_that_may_be_either_is_refused():
+    rows = table(loss=[0.6, 12.5, 0.4, 0.2], metric="accuracy")
+    with pytest.raises(DataError, match="percent with its sign"):
+        read_runs(rows)
+    assert read_runs(rows.assign(loss=["0.6%", "12.5%", 0.4, 0.2])).frame["loss"].tolist() == [0.006, 0.125, 0.4, 0.2]
+
+
+def test_several_metrics_of_a_task_are_evals_of_their_own():
+    rows = table(loss=[0.1, 0.2, 1.2, 1.1]).assign(eval="gsm8k", metric=["em", "em", "bpb", "bpb"])
+    runs = read_runs(rows)
+    assert runs.evals == ("gsm8k", "gsm8k:bpb")
+    assert runs.scores == {"gsm8k": "exact_match"}
+    assert any("told apart" in note for note in runs.notes)
+
+
+def test_tables_of_losses_are_as_they_were():
+    losses = table(loss=[2.5, 2.4, 2.3, 2.2]).drop(columns="metric")
+    assert read_runs(losses).fingerprint == read_runs(losses.assign(metric=None)).fingerprint
+    assert read_runs(losses).scores == {}
+    assert not is_score("loss")
+
+
+def test_a_wide_table_with_scores():
+    wide = pd.DataFrame({"run": ["a", "b"], "ce": [2.5, 2.4], "acc": [0.0, 0.4], "bpb_gsm": [1.2, 1.1]})
+    runs = read_runs(wide, losses={"target": "ce", "gsm8k_bpb": "bpb_gsm"}, scores={"gsm8k": "acc"})
+    assert runs.scores == {"gsm8k": "accuracy"}
+    assert set(runs.on("gsm8k_bpb").frame["metric"]) == {"bpb"}
+    assert len(runs) == 6
+    with pytest.raises(UsageError, match="no column 'ac'"):
+        read_runs(wide, scores={"gsm8k": "ac"})
