@@ -25,9 +25,6 @@ from cptlaw.planning.scenario import NextRuns
 @options.as_json
 def suggest(
     runs: str,
-    law_name: str,
-    on: str,
-    where: str | None,
     output: str | None,
     force: bool,
     strict: bool,
@@ -44,7 +41,7 @@ def suggest(
     import cptlaw as cl
 
     table = options.read_table(runs, rest)
-    found = cl.suggest(law_name, table, on, where, **rest)
+    found = cl.suggest(runs=table, **rest)
     if output:
         found.save(output, force)
     add = f"train the runs of {output}, add their losses to {runs}, and fit again"

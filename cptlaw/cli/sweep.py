@@ -41,15 +41,12 @@ from cptlaw.errors import UsageError
 @options.as_json
 def sweep(
     recipe: str,
-    engine: str,
-    workers: int | None,
-    engine_option: tuple[str, ...],
-    dry_run: bool,
     output: str | None,
+    dry_run: bool,
     status: bool,
     tune_lr: bool,
-    retry_failed: bool,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Train the runs of a recipe: pre-training ladders, then continual pre-training with replay.
 
@@ -69,20 +66,19 @@ def sweep(
     again = ["cptlaw", "sweep", recipe]
     if dry_run + status + tune_lr > 1:
         raise UsageError("--dry-run, --status and --tune-lr are three questions. Ask one at a time.")
-    given = dict(_pair(text) for text in engine_option)
+    retry_failed = how.pop("retry_failed")
+    how["engine_options"] = dict(_pair(text) for text in how.pop("engine_option"))
     if status:
         show(verb.status(recipe, output), as_json, [*again, *(["-o", output] if output else [])])
         return
     if tune_lr:
-        found = verb.tune_lr(recipe, output, engine=engine, workers=workers, engine_options=given)
+        found = verb.tune_lr(recipe, output, **how)
         show(found, as_json, f"put the first line under `pretrain` of {recipe}, then {command_line(again)}")
         return
     if dry_run:
-        found = verb.dry_run(recipe, output, engine=engine, workers=workers)
+        found = verb.dry_run(recipe, output, engine=how["engine"], workers=how["workers"])
     else:
-        found = verb.sweep(
-            recipe, output, engine=engine, workers=workers, engine_options=given, retry_failed=retry_failed
-        )
+        found = verb.sweep(recipe, output, retry_failed=retry_failed, **how)
     following: str | list[str]
     if dry_run and output:
         following = "follow the manifests with your own trainer, then cptlaw import its logs"

@@ -94,14 +94,8 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
                 before += 1
                 continue
             row: dict[str, object] = {"run": history.run, "eval": name, "loss": loss}
-            if record.step is not None:
-                row["step"] = record.step
-            row |= whole | carried | known
-            tokens = _tokens(record, known, wanted, counted_before)
-            if tokens is not None:
-                row["tokens"] = tokens
-            if wanted.batch_tokens is not None:
-                row["batch_tokens"] = wanted.batch_tokens
+            row |= _told(step=record.step) | whole | carried | known
+            row |= _told(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
             key = (name, record.step if record.step is not None else float(len(rows)))
             repeated += key in rows and rows[key]["loss"] != loss
             rows[key] = row
@@ -114,6 +108,11 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
     if before:
         notes.append(f"run {history.run!r}: {before} losses before step {wanted.first_step:g} are left out")
     return list(rows.values())
+
+
+def _told(**values: float | None) -> dict[str, object]:
+    """Return what is known of a row; what is not leaves the value that the whole run has."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _of_run(history: History, wanted: Wanted) -> dict[str, object]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 
-from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.errors import DataError, UsageError, did_you_mean, refuse_others
 from cptlaw.importing import wandb_runs
 from cptlaw.importing.assemble import assemble
 from cptlaw.importing.history import History
@@ -20,7 +20,7 @@ from cptlaw.importing.tensorboard_events import TensorBoard
 from cptlaw.importing.torchtitan_log import TorchtitanLog
 from cptlaw.importing.trainer_state import TrainerState
 from cptlaw.importing.wandb_offline import WandbFile
-from cptlaw.importing.wanted import read_wanted
+from cptlaw.importing.wanted import HowToRead, read_wanted
 from cptlaw.importing.write_runs import check_place, write_runs
 from cptlaw.runs import Runs, read_runs
 
@@ -46,15 +46,9 @@ def import_logs(
     output: str | Path | None = None,
     *,
     log_format: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    constants: Mapping[str, object] | None = None,
-    pattern: str | None = None,
-    config: Mapping[str, str] | None = None,
-    batch_tokens: object = None,
-    seq_length: object = None,
-    first_step: object = None,
     n_params_kind: str | None = None,
     force: bool = False,
+    **options: Unpack[HowToRead],
 ) -> Runs:
     """Turn the logs of a trainer or a tracker into a runs table.
 
@@ -116,7 +110,8 @@ def import_logs(
     >>> runs.frame[["eval", "loss", "n_params", "tokens", "replay"]].to_numpy().tolist()
     [['fr', 2.5, 124000000.0, 6400000.0, 0.25], ['fr', 2.4, 124000000.0, 12800000.0, 0.25]]
     """
-    wanted = read_wanted(mapping, constants, config, pattern, batch_tokens, seq_length, first_step)
+    refuse_others(options, HowToRead.__annotations__, "import_logs")
+    wanted = read_wanted(**options)
     if output is not None:
         check_place(Path(output), [source], force)
     histories, notes = _histories(str(source), log_format)

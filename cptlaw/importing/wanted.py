@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict, Unpack
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.runs.schema import COLUMNS, canonical_name
@@ -75,19 +76,25 @@ class Wanted:
         }
 
 
-def read_wanted(
-    mapping: Mapping[str, str] | None,
-    constants: Mapping[str, object] | None,
-    config: Mapping[str, str] | None,
-    pattern: str | None,
-    batch_tokens: object,
-    seq_length: object,
-    first_step: object,
-) -> Wanted:
+class HowToRead(TypedDict, total=False):
+    """What `cptlaw.importing.import_logs` takes to read logs by."""
+
+    mapping: Mapping[str, str] | None
+    constants: Mapping[str, object] | None
+    config: Mapping[str, str] | None
+    pattern: str | None
+    batch_tokens: object
+    seq_length: object
+    first_step: object
+
+
+def read_wanted(**options: Unpack[HowToRead]) -> Wanted:
     """Check the options of an import; see `cptlaw.importing.import_logs` for what they mean."""
+    pattern, first_step = options.get("pattern"), options.get("first_step")
+    batch_tokens, seq_length = options.get("batch_tokens"), options.get("seq_length")
     losses: dict[str, str] = {}
     metrics: dict[str, str] = {}
-    for key, metric in (mapping or {}).items():
+    for key, metric in (options.get("mapping") or {}).items():
         name, _, eval_name = key.partition(":")
         if name == LOSS:
             losses[eval_name or eval_of(metric)] = metric
@@ -109,9 +116,9 @@ def read_wanted(
         metrics,
         {
             _column(key, "--set"): _value(_column(key, "--set"), value, "--set")
-            for key, value in (constants or {}).items()
+            for key, value in (options.get("constants") or {}).items()
         },
-        {_column(key, "--config"): value for key, value in (config or {}).items()},
+        {_column(key, "--config"): value for key, value in (options.get("config") or {}).items()},
         pattern,
         _positive(batch_tokens, "--batch-tokens"),
         _positive(seq_length, "--seq-length"),

@@ -56,35 +56,21 @@ def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label:
         If ``columns`` names what does not exist.
     """
     names = list(found)
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DataError(
-            f"{label}: column {twice[0]!r} appears {names.count(twice[0])} times in the header. "
-            "Expected each name once; rename or remove one of them."
-        )
+    _refuse_twice(names, label)
     given = _given_names(names, columns or {}, label)
-    taken = dict(given)
     notes = [
         f"column {canonical!r} of the file is set aside: columns= reads {canonical!r} from {name!r}"
         for canonical, name in given.items()
         if name != canonical and canonical in names and canonical not in given.values()
     ]
-    for canonical in COLUMNS:
-        if canonical in names and canonical not in given and canonical not in given.values():
-            taken[canonical] = canonical
+    own = [name for name in COLUMNS if name in names and name not in given and name not in given.values()]
+    taken = {**given, **dict(zip(own, own, strict=True))}
     for canonical in COLUMNS:
         if canonical in taken:
             continue
-        aliases = [name for name in names if canonical_name(name) == canonical and name not in taken.values()]
-        if len(aliases) > 1:
-            listed = " and ".join(repr(alias) for alias in aliases)
-            raise DataError(
-                f"{label}: columns {listed} both stand for {canonical!r}. Expected one of them; rename the right one "
-                f"to {canonical!r}, or say which with columns={{{canonical!r}: {aliases[0]!r}}} "
-                f"(--columns {canonical}={aliases[0]})."
-            )
-        if aliases:
-            taken[canonical] = aliases[0]
+        alias = _alias(canonical, [name for name in names if name not in taken.values()], label)
+        if alias is not None:
+            taken[canonical] = alias
     for name in names:
         canonical = LAST_RESORTS.get(name, "")
         if canonical and canonical not in taken and name not in taken.values():
@@ -97,6 +83,28 @@ def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label:
     if renamed:
         notes.append(f"columns read under other names: {', '.join(renamed)}")
     return Naming(taken, _kind_told_by(taken.get("n_params", "")), tuple(notes))
+
+
+def _refuse_twice(names: list[str], label: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(
+            f"{label}: column {twice[0]!r} appears {names.count(twice[0])} times in the header. "
+            "Expected each name once; rename or remove one of them."
+        )
+
+
+def _alias(canonical: str, free: list[str], label: str) -> str | None:
+    """Return the one column that stands for a canonical one under another name, if there is any."""
+    aliases = [name for name in free if canonical_name(name) == canonical]
+    if len(aliases) > 1:
+        listed = " and ".join(repr(alias) for alias in aliases)
+        raise DataError(
+            f"{label}: columns {listed} both stand for {canonical!r}. Expected one of them; rename the right one "
+            f"to {canonical!r}, or say which with columns={{{canonical!r}: {aliases[0]!r}}} "
+            f"(--columns {canonical}={aliases[0]})."
+        )
+    return aliases[0] if aliases else None
 
 
 def missing_column(column: str, found: Iterable[str], label: str) -> DataError:

@@ -125,31 +125,35 @@ class Phase:
         """Refuse values that contradict each other or that the schedule would silently ignore."""
         name = self.schedule
         if self.points is not None:
-            if self.points[0][-1] < self.steps:
-                raise UsageError(
-                    f"{self._where}: ends at step {self.points[0][-1]:g}, but the phase has {self.steps} steps. Add "
-                    f"the rows that are missing, or lower steps."
-                )
-            if self.decay or self.end or self.peak is not None or self.start is not None:
-                raise UsageError(
-                    f"{self._where}: a schedule from a file has its peak, start, decay and end in the file. Leave "
-                    f"these out; warmup may say how many of its first steps are warm-up."
-                )
-        if self.decay and name not in WITH_DECAY and self.points is None:
+            self._check_points(self.points[0][-1])
+        elif self.decay and name not in WITH_DECAY:
             raise UsageError(
                 f"decay: the schedule {name} has no last part. Did you mean wsd, or leave decay out (it ends at its "
                 f"last step anyway)?"
             )
+        elif self.end and name not in WITH_END:
+            raise UsageError(f"end: the schedule {name} has no end value. Did you mean linear, cosine or wsd?")
         if name in NEEDS_DECAY and not self.decay:
             raise UsageError(f"decay: the schedule {name} needs the number of its last steps, such as decay: 20%.")
-        if self.end and name not in WITH_END and self.points is None:
-            raise UsageError(f"end: the schedule {name} has no end value. Did you mean linear, cosine or wsd?")
         if name == "wsd-exp" and not (self.end > 0 and self.peak != 0):
             raise UsageError("end: the schedule wsd-exp falls by a factor and never reaches 0. Give end, such as 1%.")
         if name == "inverse-sqrt" and not self.warmup:
             raise UsageError("warmup: the schedule inverse-sqrt falls from the end of its warm-up. Give warmup.")
         if self.warmup + self.decay > self.steps:
             raise UsageError(f"warmup + decay: {self.warmup} + {self.decay} steps do not fit into {self.steps} steps.")
+
+    def _check_points(self, last: float) -> None:
+        """Refuse what a schedule from a file, whose rates are all given, cannot be told."""
+        if last < self.steps:
+            raise UsageError(
+                f"{self._where}: ends at step {last:g}, but the phase has {self.steps} steps. Add the rows that are "
+                f"missing, or lower steps."
+            )
+        if self.decay or self.end or self.peak is not None or self.start is not None:
+            raise UsageError(
+                f"{self._where}: a schedule from a file has its peak, start, decay and end in the file. Leave these "
+                f"out; warmup may say how many of its first steps are warm-up."
+            )
 
     def rates(self, previous: float | None = None) -> Array:
         """Return the learning rates at steps 0 to `steps` of the phase, shape (steps + 1,).

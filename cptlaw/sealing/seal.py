@@ -189,23 +189,27 @@ def _points(label: str, document: Mapping[str, Any]) -> tuple[Mapping[str, Any],
         raise DataError(f"{label}: holds no `points` with forecast losses. {HOW}")
     checked = []
     for number, point in enumerate(points, 1):
-        where = f"{label}: point {number}"
-        if not isinstance(point, Mapping) or not isinstance(point.get("on"), str):
-            raise DataError(f"{where}: expected an object with `on`, the eval that is forecast. {HOW}")
-        loss, low, high = (point.get(name) for name in ("loss", "lo", "hi"))
-        if not _positive(loss):
-            raise DataError(f"{where}: `loss` is {loss!r}. Expected a loss in nats, above zero.")
-        for name, end in (("lo", low), ("hi", high)):
-            if end is not None and not _positive(end):
-                raise DataError(f"{where}: `{name}` is {end!r}. Expected a loss in nats, or null.")
-        if low is not None and high is not None and not low <= loss <= high:
-            raise DataError(f"{where}: the loss {loss:g} lies outside its interval, {low:g} to {high:g}.")
-        if not set(point) - NOT_INPUTS:
-            raise DataError(f"{where}: has no inputs, such as n_params and tokens, to know the run by. {HOW}")
+        _check_point(f"{label}: point {number}", point)
         checked.append(
             {key: value for key, value in point.items() if key != "findings" and not key.startswith("doubt_")}
         )
     return tuple(checked)
+
+
+def _check_point(where: str, point: Any) -> None:
+    """Refuse a point that no measurement could be held against later."""
+    if not isinstance(point, Mapping) or not isinstance(point.get("on"), str):
+        raise DataError(f"{where}: expected an object with `on`, the eval that is forecast. {HOW}")
+    loss, low, high = (point.get(name) for name in ("loss", "lo", "hi"))
+    if not _positive(loss):
+        raise DataError(f"{where}: `loss` is {loss!r}. Expected a loss in nats, above zero.")
+    for name, end in (("lo", low), ("hi", high)):
+        if end is not None and not _positive(end):
+            raise DataError(f"{where}: `{name}` is {end!r}. Expected a loss in nats, or null.")
+    if low is not None and high is not None and not low <= loss <= high:
+        raise DataError(f"{where}: the loss {loss:g} lies outside its interval, {low:g} to {high:g}.")
+    if not set(point) - NOT_INPUTS:
+        raise DataError(f"{where}: has no inputs, such as n_params and tokens, to know the run by. {HOW}")
 
 
 def _refuse(name: str) -> None:

@@ -59,18 +59,19 @@ def runs_table(sweep: Sweep, store: Store) -> pd.DataFrame:
                 rows.append(_along_pretraining(job, row))
             elif job.kind == "base" or (job.kind == "adapt" and measured["step"] == 0):
                 suffix = f":{measured['domain']}" if len(domains) > 1 and measured["domain"] else ""
-                row = {name: value for name, value in row.items() if not name.startswith("mix_")}
-                base = {**row, "run": f"base-{job.columns['base']}{suffix}", "tokens": 0, "flops": 0.0, "step": 0}
-                base |= {"replay": None, "order": None, **({"phase": "cpt"} if along else {})}
+                base = _of_base_model(row, f"base-{job.columns['base']}{suffix}")
                 key = (base["run"], base["eval"])
                 if key not in bases or job.kind == "base":
                     bases[key] = base
             else:
                 rows.append(row)
-    rows = [*bases.values(), *rows]
+    return _frame([*bases.values(), *rows])
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return rows as a table without empty columns, the weights of corpora last."""
     mixes = dict.fromkeys(name for row in rows for name in row if name.startswith("mix_"))
-    frame = pd.DataFrame(rows, columns=[*COLUMNS, *mixes])
-    return frame.dropna(axis="columns", how="all")
+    return pd.DataFrame(rows, columns=[*COLUMNS, *mixes]).dropna(axis="columns", how="all")
 
 
 def _row(job: Job, measured: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,6 +88,13 @@ def _row(job: Job, measured: Mapping[str, Any]) -> dict[str, Any]:
         **{name: measured[name] for name in ("metric", "n_items", "chance") if name in measured},
         **{f"mix_{name}": weight for name, weight in (columns.get("mix") or {}).items()},
     }
+
+
+def _of_base_model(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a loss before the first step of CPT, of which no mix and no order of data are known."""
+    kept = {column: value for column, value in row.items() if not column.startswith("mix_")}
+    base = {**kept, "run": name, "tokens": 0, "flops": 0.0, "step": 0, "replay": None, "order": None}
+    return base | ({"phase": "cpt"} if "phase" in kept else {})
 
 
 def _along_pretraining(job: Job, row: dict[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,19 @@ Progress = Callable[[str], None]
 JUDGED = ["run", "base_model", "loss", *INPUTS]
 AUTO = "auto"
 CLEAR = 2.0  # standard errors by which a law must be behind the best to be called worse
+
+
+class HoldOut(TypedDict, total=False):
+    """What is held out of the fits of `compare`: filters, or a split."""
+
+    fit_where: str | None
+    test_where: str | None
+    anchors_where: str | None
+    cv: str | None
+
+
+class HowToCompare(HoldOut, HowToSearch, total=False):
+    """What `compare` takes beside laws, runs and eval."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +128,9 @@ def compare(
     runs: Any,
     on: str,
     *,
-    fit_where: str | None = None,
-    test_where: str | None = None,
-    anchors_where: str | None = None,
-    cv: str | None = None,
     where: str | None = None,
     progress: Progress | None = None,
-    **how: Unpack[HowToSearch],
+    **how: Unpack[HowToCompare],
 ) -> ComparisonFrame:
     """Fit laws on some runs and score their forecasts of others.
 
@@ -170,44 +179,51 @@ def compare(
     FitError
         If no law could be fitted.
     """
-    refuse_others(how, HowToSearch.__annotations__, "compare")
-    held_out = _HeldOut.of(fit_where, test_where, anchors_where, cv)
+    refuse_others(how, HowToCompare.__annotations__, "compare")
+    held_out = _HeldOut.of(how.get("fit_where"), how.get("test_where"), how.get("anchors_where"), how.get("cv"))
     named = _comma_separated(laws) if isinstance(laws, str) else list(laws)
     chosen = [law(item) for item in named if item != AUTO]
     if not named:
         raise UsageError("compare needs at least one law, as in --laws ptpp-floor,ptpp-blind.")
     given = runs if isinstance(runs, Runs) else read_runs(runs)
     seed, schedules = how.get("seed", 0), how.get("schedules")
-    outcomes: dict[str, _Outcome | str] = {}
-    for candidate in chosen:
+
+    def outcome_of(candidate: Law) -> _Outcome | str:
         options = Options.build(candidate, how.get("delta"), how.get("starts"), seed)
         try:
             training = training_rows(candidate, given, on, where, schedules if candidate.needs_schedules else None)
             folds, notes = held_out.folds(training.frame, given)
-            outcomes[candidate.spec] = _forecast_folds(training, folds, notes, options, progress)
+            return _forecast_folds(training, folds, notes, options, progress)
         except UsageError:
             raise
-        except CptlawError as error:
-            outcomes[candidate.spec] = str(error)
+        except CptlawError as error:  # one law that cannot be fitted does not keep the others from being compared
+            return str(error)
+
+    outcomes = {candidate.spec: outcome_of(candidate) for candidate in chosen}
     frame = adapted(given, on, where)
     plain = [] if frame is None else held_out.folds(frame, given)[0]
     if AUTO in named and frame is not None:
         outcomes[AUTO] = _auto_folds(frame, given, plain, on, seed)
         if progress is not None:
             progress(AUTO)
-    fitted = [outcome for outcome in outcomes.values() if isinstance(outcome, _Outcome)]
-    if not fitted:
-        raise FitError(" | ".join(f"{name}: {reason}" for name, reason in outcomes.items()))
-    # Laws are judged on the same rows: on folds that every law could be fitted in.
-    common = [label for label in fitted[0].folds if all(label in outcome.folds for outcome in fitted)]
-    if not common:
-        raise FitError("the laws could not be fitted in any fold together; compare them one at a time.")
+    common = _common_folds(outcomes)
     if frame is not None and not all(candidate.needs_schedules or candidate.on_base_models for candidate in chosen):
         outcomes |= _baseline_folds(frame, [pair for pair in plain if pair[0].label in common])
     rows = [_row(name, outcome, common) for name, outcome in outcomes.items()]
     table = pd.DataFrame(rows).sort_values("huber_log", kind="stable", na_position="last", ignore_index=True)
     judged = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, _Outcome)}
     return ComparisonFrame(_judged(table, judged, common, seed))
+
+
+def _common_folds(outcomes: Mapping[str, _Outcome | str]) -> list[str]:
+    """Return the folds that every law could be fitted in: laws are judged on the same rows."""
+    fitted = [outcome for outcome in outcomes.values() if isinstance(outcome, _Outcome)]
+    if not fitted:
+        raise FitError(" | ".join(f"{name}: {reason}" for name, reason in outcomes.items()))
+    common = [label for label in fitted[0].folds if all(label in outcome.folds for outcome in fitted)]
+    if not common:
+        raise FitError("the laws could not be fitted in any fold together; compare them one at a time.")
+    return common
 
 
 def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any]:

@@ -77,26 +77,22 @@ def saving(
     budget = flops_of(size, price)
     losses = {limit.loss.role: limit.loss for limit in doubtful}
     asked = {role: open_forecast(loss.fit, loss.frame(replay, tokens), coverage) for role, loss in losses.items()}
-    best: Saving | None = None
+    bought: list[Saving] = []
     for role, loss in losses.items():
         frame = pd.concat([loss.fit.data, loss.fit.base], ignore_index=True)
         found = candidates(loss.fit, frame, asked[role].asked.iloc[0])
-        answer = asked[role].answer(found, Bases.of(frame), budget, MOST_CELLS)
-        runs = [
-            Candidate(cell.n_params, cell.ptpp, cell.replay, cell.tokens, cell.checkpoints) for cell in answer.cells
-        ]
+        cells = asked[role].answer(found, Bases.of(frame), budget, MOST_CELLS).cells
         # The cells stand in the order of what they are worth, so the cheapest whole is one of the first few of them.
-        for count in (count for count in FIRST if count <= len(runs)):
+        for first in (cells[:count] for count in FIRST if count <= len(cells)):
+            runs = [Candidate(cell.n_params, cell.ptpp, cell.replay, cell.tokens, cell.checkpoints) for cell in first]
             # A run measures both losses.
-            shares = {name: other.share_after(runs[:count]) for name, other in asked.items()}
+            shares = {name: other.share_after(runs) for name, other in asked.items()}
             after = solve(tuple(_narrower(limit, shares) for limit in limits))
-            spent = sum(cell.flops for cell in answer.cells[:count])
-            if not np.isfinite(after) or flops_of(size, tokens - after) <= spent:
-                continue
-            if best is None or flops_of(size, after) + spent < flops_of(size, best.tokens) + best.flops:
-                saved = tokens - after
-                best = Saving(answer.cells[:count], budget, spent, after, saved, flops_of(size, saved))
-    return best or Saving((), budget, 0.0, tokens, 0.0, 0.0)
+            spent, saved = sum(cell.flops for cell in first), tokens - after
+            if np.isfinite(after) and flops_of(size, saved) > spent:
+                bought.append(Saving(first, budget, spent, after, saved, flops_of(size, saved)))
+    nothing = Saving((), budget, 0.0, tokens, 0.0, 0.0)
+    return min(bought, key=lambda one: flops_of(size, one.tokens) + one.flops, default=nothing)
 
 
 def _narrower(limit: Limit, shares: Mapping[Any, float]) -> Limit:

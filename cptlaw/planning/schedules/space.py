@@ -16,6 +16,9 @@ from cptlaw.schedules.shapes import WITH_DECAY, WITH_END
 from cptlaw.units import format_percent, format_quantity, parse_quantity
 
 DEFAULT_STEPS = 10_000
+WIDE_REPLAY = (0.0, 0.95)
+# Where no range is given. A rewarm-up over a third of a run would be most of its schedule.
+SHARES = {"decay": (0.02, 1.0), "end": (0.0, 1.0), "rewarmup": (0.0, 0.3), "loss-potential": (0.0, 1.0)}
 PHASE_OPTIONS = ("peak", "steps", "warmup", "decay", "end", "tokens_per_step")
 
 
@@ -297,33 +300,32 @@ def _variable(
     most_steps: float | None,
 ) -> Variable:
     if name == "peak":
-        top = max([phase.peak for phase in base if phase.peak is not None] or [cpt.peak or 0.0])
-        if given is None and not top > 0:
-            raise UsageError("vary peak: the base model's peak is not known. Give its range: --range peak=1e-5:4e-4.")
-        low, high = given or (0.01 * top, top)
-        if not low > 0:
-            raise UsageError(f"range (--range) peak: {low:g} is not above 0. Expected ends such as 1e-5:4e-4.")
-        return Variable(name, low, high, log=True)
+        return _peak(base, cpt, given)
     if name == "steps":
         high = most_steps or (4.0 * cpt.steps if given is None else given[1])
         low, high = given or (min(0.1 * cpt.steps, 0.1 * high), high)
         if most_steps is not None:
             high = min(high, most_steps)
         return Variable(name, max(1.0, math.floor(low)), math.floor(high), log=True)
-    if name == "replay":
-        seen = [loss.fit.data["replay"] for loss in losses if loss.reads_replay and "replay" in loss.fit.data]
-        fitted = (min(float(s.min()) for s in seen), max(float(s.max()) for s in seen)) if seen else (0.0, 0.95)
-        low, high = given or (fitted if fitted[0] < fitted[1] else (0.0, 0.95))
-    else:
-        low, high = (
-            given
-            or {
-                "decay": (0.02, 1.0),
-                "end": (0.0, 1.0),
-                "rewarmup": (0.0, 0.3),
-                "loss-potential": (0.0, 1.0),
-            }[name]
-        )
+    low, high = given or (_fitted_replay(losses) if name == "replay" else SHARES[name])
     if not 0 <= low < high <= 1:
         raise UsageError(f"range (--range) {name}: expected shares from 0 to 1, as in {name}=10%:50%.")
     return Variable(name, low, high)
+
+
+def _peak(base: Sequence[Phase], cpt: Phase, given: tuple[float, float] | None) -> Variable:
+    """Return the peak rate: up to the base model's highest, beyond which nothing was measured."""
+    top = max([phase.peak for phase in base if phase.peak is not None] or [cpt.peak or 0.0])
+    if given is None and not top > 0:
+        raise UsageError("vary peak: the base model's peak is not known. Give its range: --range peak=1e-5:4e-4.")
+    low, high = given or (0.01 * top, top)
+    if not low > 0:
+        raise UsageError(f"range (--range) peak: {low:g} is not above 0. Expected ends such as 1e-5:4e-4.")
+    return Variable("peak", low, high, log=True)
+
+
+def _fitted_replay(losses: Sequence[CurveLoss]) -> tuple[float, float]:
+    """Return the range of replay that the fits have seen, or nearly all of it where they have seen one mix."""
+    seen = [loss.fit.data["replay"] for loss in losses if loss.reads_replay and "replay" in loss.fit.data]
+    fitted = (min(float(s.min()) for s in seen), max(float(s.max()) for s in seen)) if seen else WIDE_REPLAY
+    return fitted if fitted[0] < fitted[1] else WIDE_REPLAY
