@@ -16,6 +16,7 @@ import pandas as pd
 from cptlaw.laws import Amplitude, Known, Law, law
 from cptlaw.laws.base import LETTERS
 from cptlaw.laws.calculus import Array, Jet
+from cptlaw.runs.schema import mix_columns
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.restraint import Restraint
@@ -67,6 +68,8 @@ def random_rows(candidate: Law, rng: np.random.Generator, count: int = ROWS) -> 
     for name in candidate.inputs:
         low, high = RANGES.get(name, (0.5, 2.0))
         frame[name] = np.exp(rng.uniform(np.log(low), np.log(high), count))
+    if shares := [*mix_columns(candidate.inputs)]:
+        frame[shares] = rng.dirichlet(np.ones(len(shares)), count)
     if candidate.objects:
         schedules = {run: _random_schedule(rng) for run in frame["run"]}
         steps = rng.integers(1, CPT_STEPS, count, endpoint=True)

@@ -7,7 +7,7 @@ its options that are worth holding against the rules. Nothing else names a law.
 import importlib
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +27,16 @@ class Case:
     spec
         The law with its options.
     formula
-        The loss: a function of parameters by name and N, D (in the law's units), its own ratio r, and P.
+        The loss: a function of parameters by name and N, D (in the law's units), its own ratio r, P, and then whatever
+        else the law reads, in its order.
     truth
         A plausible truth, chosen here, not published.
     golden
         Parameters, row and loss with its source, computed elsewhere, where there is one.
     flat
         Whether its valleys are so flat that noise-free losses come back and parameters need not.
+    levels
+        Levels of what else the law reads, by column; several columns that belong together have tuples of values.
     """
 
     spec: str
@@ -41,6 +44,7 @@ class Case:
     truth: dict
     golden: tuple[dict, dict, float] | None = None
     flat: bool = False
+    levels: dict = field(default_factory=dict)
 
     def __str__(self):
         return self.spec
@@ -69,13 +73,19 @@ def specs():
 
 
 def own_inputs(chosen, frame):
-    """What a plain formula reads of rows of targets: N, D, r, P."""
-    replay = frame.get("replay", pd.Series(0.5, index=frame.index)).to_numpy()
+    """What a plain formula reads of rows of targets: N, D, r, P, and the law's further inputs."""
+    standard = ("n_params", "tokens", "replay", "ptpp")
+
+    def column(name, otherwise):
+        return frame.get(name, pd.Series(otherwise, index=frame.index)).to_numpy()
+
+    replay = column("replay", 0.5)
     return (
-        frame["n_params"].to_numpy() / chosen.units["n_params"],
-        frame["tokens"].to_numpy() / chosen.units["tokens"],
+        column("n_params", 1e9) / chosen.units["n_params"],
+        column("tokens", 1e9) / chosen.units["tokens"],
         1 - replay if chosen.ratio_of == "own" else replay,
-        frame.get("ptpp", pd.Series(1.0, index=frame.index)).to_numpy(),
+        column("ptpp", 1.0),
+        *(frame[name].to_numpy() for name in chosen.inputs if name not in standard),
     )
 
 
@@ -88,8 +98,14 @@ def design(case, noise=0.0, seed=0, sizes=(0.3e9, 1e9, 4e9), budgets=(15.0, 40.0
         levels["replay"] = (0.1, 0.3, 0.5, 0.7, 0.9)
     if "ptpp" in chosen.inputs:
         levels["ptpp"] = budgets
-    grid = np.meshgrid(*levels.values(), indexing="ij")
-    frame = pd.DataFrame({name: values.ravel() for name, values in zip(levels, grid, strict=True)})
+    levels |= case.levels
+    grid = np.meshgrid(*(range(len(values)) for values in levels.values()), indexing="ij")
+    columns = {}
+    for (name, values), place in zip(levels.items(), grid, strict=True):
+        picked = np.asarray(values, dtype=float)[place.ravel()]
+        columns |= dict(zip(name, picked.T, strict=True)) if isinstance(name, tuple) else {name: picked}
+    frame = pd.DataFrame(columns)
+    levels = columns
     factors = [name for name in levels if name != "tokens"]
     frame.insert(0, "run", frame.groupby(factors).ngroup().map("run-{}".format))
     frame.insert(1, "eval", "target")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
-from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, normal_name
+from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, column_of, corpus_of, normal_name
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Naming:
     @property
     def text_columns(self) -> frozenset[str]:
         """The columns of the file that hold text, ids that look like numbers among them."""
-        return frozenset(name for canonical, name in self.file_columns.items() if not COLUMNS[canonical].numeric)
+        return frozenset(name for canonical, name in self.file_columns.items() if not column_of(canonical).numeric)
 
 
 def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label: str) -> Naming:
@@ -63,9 +63,13 @@ def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label:
         for canonical, name in given.items()
         if name != canonical and canonical in names and canonical not in given.values()
     ]
-    own = [name for name in COLUMNS if name in names and name not in given and name not in given.values()]
+    # Whoever says which columns hold the shares means these and no others.
+    said = any(corpus_of(name) for name in given)
+    of_mixes = [] if said else [str(canonical_name(name)) for name in names if corpus_of(name)]
+    known = [*COLUMNS, *dict.fromkeys(of_mixes)]
+    own = [name for name in known if name in names and name not in given and name not in given.values()]
     taken = {**given, **dict(zip(own, own, strict=True))}
-    for canonical in COLUMNS:
+    for canonical in known:
         if canonical in taken:
             continue
         alias = _alias(canonical, [name for name in names if name not in taken.values()], label)

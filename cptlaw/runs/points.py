@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError, shown, visible
+from cptlaw.runs.corpora import check_sums
 from cptlaw.runs.dataframe import from_dataframe
 from cptlaw.runs.naming import Naming, name_columns
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.read import load_table
-from cptlaw.runs.schema import COLUMNS, canonical_name
+from cptlaw.runs.schema import COLUMNS, canonical_name, column_of, mix_columns
 from cptlaw.runs.table import Runs
 from cptlaw.runs.validate import checked_numbers
 from cptlaw.units import parse_quantity
@@ -123,7 +124,8 @@ def as_points(source: Any) -> pd.DataFrame:
     problems = Problems("points")
     for name in frame.columns:
         if not _is_plain(str(name), frame):
-            frame[name] = checked_numbers(frame[name], COLUMNS[str(name)], problems)
+            frame[name] = checked_numbers(frame[name], column_of(str(name)), problems)
+    check_sums(frame, problems)
     problems.raise_if_any()
     return frame
 
@@ -158,7 +160,7 @@ def _is_plain(name: str, frame: pd.DataFrame) -> bool:
     if canonical is None or (canonical != name and canonical in frame.columns):
         return True
     dtype = frame[name].dtype
-    return canonical == name and (not COLUMNS[name].numeric or (isinstance(dtype, np.dtype) and dtype.kind in "fiu"))
+    return canonical == name and (not column_of(name).numeric or (isinstance(dtype, np.dtype) and dtype.kind in "fiu"))
 
 
 def _renamed(frame: pd.DataFrame, naming: Naming) -> pd.DataFrame:
@@ -173,16 +175,19 @@ def _renamed(frame: pd.DataFrame, naming: Naming) -> pd.DataFrame:
 def _check(frame: pd.DataFrame, label: str) -> None:
     """Turn the number columns of `frame` into numbers, in place, or raise for all bad values together."""
     problems = Problems(label)
+    numbers = [name for name, column in COLUMNS.items() if column.numeric and name != "loss"]
     for name in frame.columns:
-        if name in COLUMNS and COLUMNS[name].numeric and name != "loss":
-            values = checked_numbers(frame[name], COLUMNS[name], problems)
+        if name in numbers or name in mix_columns(frame.columns):
+            column = column_of(str(name))
+            values = checked_numbers(frame[name], column, problems)
             frame[name] = values
             problems.add_rows(
                 f"column {name!r}",
                 frame.index,
                 np.isnan(values),
                 lambda _: "nothing",
-                COLUMNS[name].expected,
+                column.expected,
                 "Fill in the value; a forecast needs every input.",
             )
+    check_sums(frame, problems)
     problems.raise_if_any()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 SMALLEST_RAW_COUNT = 1000.0
@@ -162,6 +163,11 @@ COLUMNS: dict[str, Column] = {
     )
 }
 
+MIX = "mix_"
+"""What the columns of a mix of k corpora begin with; the rest is the name of the corpus."""
+# Columns that say which mix it is, and hold no share.
+NAMES_OF_MIXES = frozenset(("id", "ids", "name", "set", "index", "label", "number", "type", "kind", "hash"))
+
 _ALIASES: dict[str, str] = {alias: column.name for column in COLUMNS.values() for alias in column.aliases}
 LAST_RESORTS: dict[str, str] = {column.last_resort: column.name for column in COLUMNS.values() if column.last_resort}
 
@@ -179,10 +185,37 @@ def canonical_name(name: str) -> str | None:
 
     Examples
     --------
-    >>> canonical_name("N"), canonical_name("Val-Loss"), canonical_name("n")
-    ('n_params', 'loss', None)
+    >>> canonical_name("N"), canonical_name("Val-Loss"), canonical_name("n"), canonical_name("mix_Pile CC")
+    ('n_params', 'loss', None, 'mix_Pile_CC')
     """
     word = name.strip()
+    if corpus := corpus_of(word):
+        return MIX + corpus
     if len(word) > 1:
         word = normal_name(word)
     return word if word in COLUMNS else _ALIASES.get(word)
+
+
+def corpus_of(column: str) -> str | None:
+    """Return the corpus whose share of the mix a column holds, or ``None``; its name keeps its case.
+
+    Examples
+    --------
+    >>> corpus_of("mix_arxiv"), corpus_of("mix"), corpus_of("tokens")
+    ('arxiv', None, None)
+    """
+    name = re.sub(r"\W+", "_", column.strip())
+    corpus = name[len(MIX) :] if name[: len(MIX)].lower() == MIX else ""
+    return corpus if corpus and corpus.lower() not in NAMES_OF_MIXES else None
+
+
+def column_of(canonical: str) -> Column:
+    """Return what is known of a canonical column, those of a mix among them."""
+    if canonical in COLUMNS:
+        return COLUMNS[canonical]
+    return Column(canonical, f"share of the corpus {corpus_of(canonical)} in the mix", highest=1.0)
+
+
+def mix_columns(columns: Iterable[object]) -> tuple[str, ...]:
+    """Return the columns of a mix of k corpora, in the order in which the table has them."""
+    return tuple(str(name) for name in columns if str(name).startswith(MIX) and corpus_of(str(name)))

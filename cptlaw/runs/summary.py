@@ -10,7 +10,7 @@ import pandas as pd
 from cptlaw.result import Line
 from cptlaw.runs.levels import distinct_levels
 from cptlaw.runs.metrics import score_evals
-from cptlaw.runs.schema import COLUMNS
+from cptlaw.runs.schema import COLUMNS, corpus_of, mix_columns
 from cptlaw.units import format_percent, format_quantity
 
 MOST_LEVELS_SHOWN = 8
@@ -79,6 +79,9 @@ def summary_lines(frame: pd.DataFrame, evals: Iterable[Line], n_params_kind: str
             kind = f" ({n_params_kind})" if name == "n_params" and n_params_kind else ""
             missing = int(frame[name].isna().sum())
             lines.append((name + kind, describe_levels(frame[name]) + (f" ({missing} missing)" if missing else "")))
+    if mixed := mix_columns(frame.columns):
+        corpora = ", ".join(str(corpus_of(one)) for one in mixed)
+        lines.append(("mix", f"{len(frame[[*mixed]].drop_duplicates())} mixes of {len(mixed)} corpora: {corpora}"))
     scores = frame["eval"].astype(str).isin(list(score_evals(frame))).to_numpy()
     if (~scores).any():
         losses = frame.loc[~scores, "loss"]

@@ -18,7 +18,7 @@ from cptlaw.runs.fingerprint import fingerprint
 from cptlaw.runs.metrics import score_evals
 from cptlaw.runs.naming import missing_column
 from cptlaw.runs.problems import Problems
-from cptlaw.runs.schema import COLUMNS
+from cptlaw.runs.schema import COLUMNS, column_of, corpus_of, mix_columns
 from cptlaw.runs.summary import describe_levels, factor_table, summary_lines
 from cptlaw.runs.where import find_column, parse
 
@@ -75,6 +75,11 @@ class Runs:
     def evals(self) -> tuple[str, ...]:
         """The names of all evals, sorted."""
         return tuple(str(name) for name in self.frame["eval"].cat.categories)
+
+    @property
+    def corpora(self) -> tuple[str, ...]:
+        """The corpora of the mix, in the order of the columns ``mix_NAME``; empty where there are none."""
+        return tuple(str(corpus_of(name)) for name in mix_columns(self.frame.columns))
 
     def role(self, eval: str) -> Role:
         """Return the role of an eval: its name where that is a role, else as given on reading, else ``"other"``."""
@@ -249,7 +254,7 @@ class Runs:
                 self.frame.index,
                 missing,
                 lambda _: "nothing",
-                COLUMNS[name].expected if name in COLUMNS else "a value",
+                column_of(name).expected if name in COLUMNS or corpus_of(name) else "a value",
                 "Fill in the value, or leave these rows out with a filter.",
             )
         problems.raise_if_any()
@@ -266,7 +271,8 @@ class Runs:
         table, do not count.
         """
         skipped = {"n_params_kind", *(name for name in self.assumed if name == "run")}
-        return fingerprint(self.frame, tuple(name for name in COLUMNS if name not in skipped))
+        columns = (*(name for name in COLUMNS if name not in skipped), *mix_columns(self.frame.columns))
+        return fingerprint(self.frame, columns)
 
     @property
     def title(self) -> str:

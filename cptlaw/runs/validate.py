@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from cptlaw.runs.convert import to_numbers, to_text
+from cptlaw.runs.corpora import add_mix
 from cptlaw.runs.derive import derived
 from cptlaw.runs.metrics import LOSS, as_shares, metrics_of, named_apart
 from cptlaw.runs.naming import Naming, missing_column
@@ -79,7 +80,7 @@ def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None)
             data[name] = (
                 checked_numbers(found, column, problems) if column.numeric else _checked_text(found, column, problems)
             )
-    notes = derived(data, raw.frame)
+    notes = (*add_mix(data, raw.frame, naming, problems), *derived(data, raw.frame))
     assumed, more = _assume_missing(data, rows)
     notes = (*notes, *more)
     if "metric" in data:

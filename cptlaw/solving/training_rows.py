@@ -15,6 +15,7 @@ from cptlaw.laws import Law
 from cptlaw.laws.base import Known, Role
 from cptlaw.laws.curve_rows import curve_rows
 from cptlaw.runs import Runs
+from cptlaw.runs.schema import corpus_of
 from cptlaw.schedules import Schedule
 
 _TABLE_INPUTS = ("n_params", "tokens", "replay", "ptpp")
@@ -88,7 +89,7 @@ def training_rows(
     total = len(rows)
     if not chosen.reads_base_rows:
         rows = rows.where("tokens == 0") if chosen.on_base_models else rows.adapted()
-    rows.require([column for column in chosen.inputs if column in _TABLE_INPUTS])
+    rows.require([column for column in chosen.inputs if column in _TABLE_INPUTS or corpus_of(column)])
     findings: tuple[Finding, ...] = ()
     if total > len(rows) and not chosen.on_base_models:
         findings = (

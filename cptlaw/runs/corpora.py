@@ -1,0 +1,123 @@
+"""Mixes of k corpora in a table: a column ``mix_NAME`` for each corpus, or one column ``mix`` of mappings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping, MutableMapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from cptlaw.runs.naming import Naming
+from cptlaw.runs.problems import Problems
+from cptlaw.runs.schema import MIX, canonical_name, column_of, corpus_of, mix_columns
+
+MAPPING = "mix"
+OFF = 5e-3  # by which the shares of a mix may miss one: they are rounded when people write them
+SAID_OFF = 1e-4  # from which the table is told that its shares were divided by their sum
+
+Floats = npt.NDArray[np.float64]
+
+
+def add_mix(
+    data: MutableMapping[Hashable, object], frame: pd.DataFrame, naming: Naming, problems: Problems
+) -> tuple[str, ...]:
+    """Add the shares of the corpora to checked columns, in place, and return notes on them.
+
+    Parameters
+    ----------
+    data
+        Canonical columns, numbers as float64 arrays of shape (n,).
+    frame
+        The table as it was found.
+    naming
+        Which of its columns is read as which.
+    problems
+        What is wrong with the shares is added here.
+
+    Notes
+    -----
+    A field that is empty where other shares of the row add up to one is a share of zero. Rows of base models, and
+    rows without any share, keep theirs empty. Shares are divided by their sum, which must be one up to rounding.
+    """
+    from cptlaw.runs.validate import checked_numbers  # which calls this
+
+    columns = {name: frame[naming.file_columns[name]] for name in mix_columns(naming.file_columns)}
+    if not columns and MAPPING in frame.columns:
+        columns = _of_mappings(frame[MAPPING], problems)
+    if not columns:
+        return ()
+    shares = pd.DataFrame(
+        {name: checked_numbers(found, column_of(name), problems) for name, found in columns.items()}, index=frame.index
+    )
+    known = shares.notna().any(axis=1)
+    sums = shares.sum(axis=1)
+    filled = shares.where(~known, shares.fillna(0.0), axis=0)
+    check_sums(shares.where(~known, shares.fillna(0.0), axis=0), problems)
+    data.update({name: np.asarray(filled[name] / sums.where(known & (sums > 0), 1.0), dtype=float) for name in shares})
+    notes = []
+    if "replay" not in data and set(shares) == {MIX + "source", MIX + "target"}:
+        data["replay"] = data[MIX + "source"]
+        notes.append("replay: mix_source, as the mix is of source and target")
+    if bool(((sums - 1.0).abs() > SAID_OFF)[known].any()):
+        notes.append("mix: shares that miss one by their rounding are divided by their sum")
+    return tuple(notes)
+
+
+def check_sums(frame: pd.DataFrame, problems: Problems) -> None:
+    """Add to the problems the rows whose shares do not add up to one."""
+    names = mix_columns(frame.columns)
+    if not names:
+        return
+    shares = frame[[*names]].to_numpy(dtype=float)
+    sums = np.nansum(shares, axis=1)
+    wrong = (np.abs(sums - 1.0) > OFF) & ~np.isnan(shares).all(axis=1)
+    percent = bool(wrong.any()) and bool(np.all(np.abs(sums[wrong] - 100.0) < 1.0))
+    problems.add_rows(
+        f"the shares of {', '.join(str(corpus_of(name)) for name in names)}",
+        frame.index,
+        wrong,
+        lambda position: f"a sum of {sums[position]:.6g}",
+        "shares that add up to 1",
+        "Write 34% or 0.34 for 34 percent."
+        if percent
+        else "Give the share of every corpus of the mix; tokens become shares when divided by their sum.",
+    )
+
+
+def _of_mappings(found: pd.Series, problems: Problems) -> dict[str, pd.Series]:
+    """Return a column for each corpus that is named in a column of mappings, JSON text among them."""
+    rows: list[Mapping[str, Any]] = []
+    unread = np.zeros(len(found), dtype=np.bool_)
+    for i, value in enumerate(found):
+        mapping = _mapping(value)
+        unread[i] = mapping is None
+        rows.append(mapping or {})
+    problems.add_rows(
+        f"column {MAPPING!r}",
+        found.index,
+        unread,
+        lambda position: repr(str(found.iloc[position])),
+        'a mapping from corpora to shares, such as {"code": 0.3, "web": 0.7}',
+        "Write it as JSON, or give each corpus a column mix_NAME.",
+    )
+    names = dict.fromkeys(str(name) for row in rows for name in row)
+    return {
+        str(canonical_name(MIX + name)): pd.Series([row.get(name) for row in rows], index=found.index, name=name)
+        for name in names
+    }
+
+
+def _mapping(value: Any) -> Mapping[str, Any] | None:
+    """Read one field: a mapping, JSON of one, or nothing; ``None`` where it is neither."""
+    if isinstance(value, Mapping):
+        return value
+    if value is None or (isinstance(value, float) and np.isnan(value)) or not str(value).strip():
+        return {}
+    try:
+        read = json.loads(str(value))
+    except ValueError:
+        return None
+    return read if isinstance(read, dict) else None
