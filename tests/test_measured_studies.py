@@ -63,3 +63,27 @@ def test_totals_count_what_was_held(example_script):
     total = script.totals(rows).iloc[0]
     assert (total["questions"], total["plans"], total["limit held"]) == (3, 2, 0.5)
     assert (total["worst miss"], total["tokens, median"]) == (0.02, 1.5)
+
+
+def test_usages_were_planned_from_the_rows_and_trained(example_script):
+    """The plans in `examples/plans` are those that the rows give, and each has been trained."""
+    script = example_script("dcpt_usages")
+    runs = cl.examples.load("domains")
+    plans = pd.read_csv(script.PLANS / "usages.csv")
+    again = script.planned(runs)
+    assert again["replay"].to_numpy() == pytest.approx(plans["replay"].to_numpy(), abs=0.005)
+    rows = script.scored(plans, pd.read_csv(script.PLANS / "domains.csv"), runs)
+    assert rows["domain loss"].notna().all()
+    first = rows[rows["usage"] == 1]
+    assert first["planned forgetting"].to_numpy() == pytest.approx(script.LIMIT, abs=0.001)
+    # Between measured ratios losses lie between theirs: trained mixes are within 2 % of straight lines.
+    assert rows["loss above best"].abs().max() < 0.02
+
+
+def test_the_cost_of_cells_counts_a_trunk_once(example_script):
+    script = example_script("measured_anchors")
+    cells = pd.DataFrame({"n_params": [1e4, 1e4, 2e4], "ptpp": [31.0, 279.0, 31.0], "tokens": [1e5, 1e5, 2e5]})
+    paid = {(2e4, 31.0)}
+    runs = 6 * (1e4 * 1e5 + 1e4 * 1e5 + 2e4 * 2e5)
+    assert script.cost(cells, paid) == pytest.approx(6 * 1e4**2 * 279 + runs)
+    assert script.cost(cells, paid | {(1e4, 31.0), (1e4, 279.0)}) == pytest.approx(runs)

@@ -139,6 +139,25 @@ class CptDynamics(CurveLaw):
     # -- what a fit means ------------------------------------------------------------------------------------------
 
     def notes(self, params: Mapping[str, float], frame: pd.DataFrame) -> tuple[Finding, ...]:
+        """Say where the boundary contradicts the paper, and where the shift is degenerate."""
+        return (*self._on_boundary(), *self._on_shift(params, frame))
+
+    def _on_boundary(self) -> tuple[Finding, ...]:
+        """Say that without the jump between the rates an annealed base model is always ahead."""
+        if self.boundary != "reset" or "s2_pretrain" not in self.areas_read:
+            return ()
+        return (
+            Finding(
+                "warning",
+                "reset-boundary",
+                "boundary=reset counts what pre-training annealed and not what CPT's warm-up takes back, so that of "
+                "two long-trained base models with the same CPT the annealed one ends lower. The paper finds the "
+                "opposite for the target loss (its finding 3): the higher the loss potential, the lower it ends.",
+                "Take boundary=origin, the default, unless every base model was annealed alike.",
+            ),
+        )
+
+    def _on_shift(self, params: Mapping[str, float], frame: pd.DataFrame) -> tuple[Finding, ...]:
         """Say where the shift is degenerate: a logarithm, an exponential, or saturated before the first row."""
         area = frame["s1_cpt"].to_numpy(dtype=float)
         seen = area[area > 0]

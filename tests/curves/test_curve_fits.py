@@ -178,6 +178,22 @@ def test_a_degenerate_shift_is_a_finding():
     assert fit.objective < 1e-11
 
 
+def test_the_boundary_reset_contradicts_the_paper():
+    """Finding 3 of arXiv:2505.07796: after the same CPT the higher loss potential has the lower target loss."""
+    rows = pd.DataFrame({"run": ["annealed", "half", "not"], "step": 8000, "eval": "target", "phase": "cpt"})
+    cpt = Phase("cpt", 8000, "linear", peak=1e-4, warmup=200)
+    known = {
+        run: Schedule([Phase("pretrain", 8000, "wsd", peak=2e-4, warmup=100, decay=1600, end=end), cpt])
+        for run, end in (("annealed", 0.0), ("half", 1e-4), ("not", 1.999e-4))
+    }
+    for boundary in ("origin", "carry", "reset_jump", "reset"):
+        fit = cl.given_fit(f"cpt-dynamics:boundary={boundary}", TRUTH["target"], "target")
+        losses = fit.predict(fit.law.attach(rows, known))
+        assert np.all(np.diff(losses) > 0) if boundary == "reset" else np.all(np.diff(losses) < 0)
+    fit = cl.fit("cpt-dynamics:boundary=reset", two_phases(), on="target", schedules=RUNS, starts=4)
+    assert "reset-boundary" in {finding.code for finding in fit.findings}
+
+
 def test_an_exponential_shift_is_within_the_law():
     """Published fits of open models have beta of 12 and 35: (1 + E S)^-beta is then e^(-E beta S)."""
     runs = {"open": Schedule([Phase("cpt", 3000, "wsd", peak=2e-4, warmup=100, decay=900)])}
