@@ -17,12 +17,8 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 LONG_FILES = {
     "cptlaw/auto/auto_fit.py",
     "cptlaw/reporting/app/callbacks.py",
-    "cptlaw/runs/where.py",
-    "cptlaw/training/recipe.py",
 }
 WIDE_FUNCTIONS = {
-    "cptlaw.cli.sweep.sweep",
-    "cptlaw.importing.import_logs.import_logs",
     "cptlaw.reporting.make_report.report",
 }
 

@@ -14,13 +14,14 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean, shown
 from cptlaw.result import Line, as_html, as_text
+from cptlaw.runs.conditions import find_column
 from cptlaw.runs.fingerprint import fingerprint
 from cptlaw.runs.metrics import score_evals
 from cptlaw.runs.naming import missing_column
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.schema import COLUMNS, column_of, corpus_of, mix_columns
 from cptlaw.runs.summary import describe_levels, factor_table, summary_lines
-from cptlaw.runs.where import find_column, parse
+from cptlaw.runs.where import parse
 
 Role = Literal["source", "target", "other"]
 

@@ -26,7 +26,7 @@ PARTS = 1_000_000  # weights of a mix are whole parts of this, so that rows are 
 def read_adapt(recipe: Recipe, block: Fields) -> Plain:
     """Read one block of `adapt`."""
     where = block.where
-    found: Plain = {"where": where, "rows": recipe.read_rows(block, recipe.rows, where)}
+    found: Plain = {"where": where, "rows": recipe.resources.read_rows(block, recipe.rows, where)}
     found["target"] = block.take("target", read.text)
     recipe.source(found["target"], f"{where}: target")
     found["source"] = block.take("source", read.text, None)

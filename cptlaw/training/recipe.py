@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from cptlaw.training.jobs import Job, Sweep, fingerprint_of
 from cptlaw.training.ladders import Base, given_bases, ladders
 from cptlaw.training.model_spec import Model, read_models
 from cptlaw.training.prepare import text_fingerprint
+from cptlaw.training.resources import Resources, Rows, read_resources
 from cptlaw.training.sizes import memory_of
 from cptlaw.training.sources import identity, read_source, with_files
 
@@ -60,30 +61,6 @@ def read_recipe(path: Path) -> tuple[str, Any]:
     return content, parse_yaml(content, str(path))
 
 
-@dataclass(frozen=True)
-class Rows:
-    """What is read per optimiser step.
-
-    Parameters
-    ----------
-    context
-        Tokens per row.
-    batch
-        Rows per step.
-    micro_batch
-        Rows per forward pass of one process; 0 takes all.
-    """
-
-    context: int
-    batch: int
-    micro_batch: int
-
-    @property
-    def tokens(self) -> int:
-        """Tokens per optimiser step."""
-        return self.context * self.batch
-
-
 class Recipe:
     """A recipe as it is read: what all jobs share, and the texts that they turn out to need.
 
@@ -98,18 +75,8 @@ class Recipe:
     def __init__(self, top: Fields, path: Path):
         self.path = path
         self._name = top.take("name", read.text, path.stem)
-        resources = top.take("resources", read.mapping, Fields({}, f"{path.name}: resources"))
-        self._gpus = resources.take("gpus", read.number, 0.0)
-        self._memory = resources.take("memory", read.count, 0)
-        self._processes = resources.take("processes", read.count, 0)
-        self._nodes = resources.take("nodes", read.count, 1)
-        self._shard = resources.take("shard", read.flag, False)
-        resources.end()
-        if self._gpus > 1 and self._gpus != int(self._gpus):
-            raise DataError(f"{path.name}: resources: gpus {self._gpus:g}: expected whole GPUs, or a share of one.")
-        if self._gpus and self._processes:
-            raise DataError(f"{path.name}: resources: `processes` is for the CPU; with GPUs there is one for each.")
-        self.rows = self.read_rows(top, Rows(128, 8, 0), path.name)
+        self.resources = top.take("resources", read_resources, Resources())
+        self.rows = self.resources.read_rows(top, Rows(128, 8, 0), path.name)
         self._precision = top.take("precision", read.choice("fp32", "bf16"), "fp32")
         self._compile = top.take("compile", read.flag, False)
         self._checkpointing = top.take("activation_checkpointing", read.flag, False)
@@ -173,34 +140,6 @@ class Recipe:
                 yield f"dropout of {model.name} is off ({listed} in its configuration)"
 
     # Parts of the file
-
-    def read_rows(self, block: Fields, usual: Rows, where: str) -> Rows:
-        """Read what is read per step, in the file or in a block of it."""
-        found = Rows(
-            block.take("context", read.count, usual.context),
-            block.take("batch", read.count, usual.batch),
-            block.take("micro_batch", read.count, usual.micro_batch),
-        )
-        if found.context < 1 or found.batch < 1:
-            raise DataError(f"{where}: context and batch must be 1 or more.")
-        if found.tokens > 10**10:
-            raise DataError(f"{where}: context {found.context} times batch {found.batch} tokens per step are too many.")
-        processes = self.processes
-        if found.batch % processes:
-            raise DataError(f"{where}: batch {found.batch} cannot be shared evenly by {processes} processes.")
-        own = found.batch // processes
-        if found.micro_batch and own % found.micro_batch:
-            usable = [str(n) for n in range(1, min(own, 4096) + 1) if own % n == 0]
-            raise DataError(
-                f"{where}: micro_batch {found.micro_batch} does not divide the {own} rows of "
-                f"{'a step' if processes == 1 else 'a process'}. Choose one of {', '.join(usable[-8:])}."
-            )
-        return found
-
-    @property
-    def processes(self) -> int:
-        """Processes that share one run."""
-        return max(1, int(self._gpus), self._processes) * max(1, self._nodes)
 
     def _read_tokenizer(self, top: Fields) -> tuple[Plain, str | None]:
         where, folder = f"{self.path.name}: tokenizer", self.path.parent
@@ -349,7 +288,7 @@ class Recipe:
             "precision": self._precision,
             "compile": self._compile,
         }
-        if self._shard:
+        if self.resources.shard:
             shared["shard"] = True
         adapters = {"n_trainable": trainable, "lora_rank": base.spec["lora"]["rank"]} if "lora" in base.spec else {}
         places = {"model": base.place} if base.place else {}
@@ -364,8 +303,8 @@ class Recipe:
             tokens=tokens,
             # Adapters need the gradient of every activation, but of no frozen weight.
             flops=(6.0 * base.total if not adapters else 4.0 * base.total + 2.0 * trainable) * tokens,
-            gpus=self._gpus,
-            memory=self._memory or PROCESS_BYTES + sum(memory.values()),
+            gpus=self.resources.gpus,
+            memory=self.resources.memory or PROCESS_BYTES + sum(memory.values()),
             checkpoint_seconds=self._checkpoint_seconds,
             columns={
                 "model": base.name,
@@ -379,8 +318,8 @@ class Recipe:
             },
             places=places,
             run={
-                "processes": self.processes // max(1, self._nodes),
-                "nodes": self._nodes,
+                "processes": self.resources.processes // self.resources.nodes,
+                "nodes": self.resources.nodes,
                 "activation_checkpointing": self._checkpointing,
                 "log": self._log,
                 "tokenizer": self.tokenizer,
@@ -393,10 +332,10 @@ class Recipe:
         options = {
             "precision": self._precision,
             "checkpointing": self._checkpointing,
-            "shards": self.processes if self._shard else 1,
+            "shards": self.resources.processes if self.resources.shard else 1,
         }
         trainable = base.total if base.trainable is None else base.trainable
-        own = rows.micro_batch or rows.batch // self.processes
+        own = rows.micro_batch or rows.batch // self.resources.processes
         return memory_of(base.total, trainable, base.shape, rows=own, context=rows.context, options=options)
 
 

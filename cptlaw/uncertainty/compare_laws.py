@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ import pandas as pd
 from cptlaw.errors import CptlawError, FitError, UsageError, refuse_others
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fit_rows import fit_rows
-from cptlaw.fitting.folds import Fold, split
+from cptlaw.fitting.folds import Fold
 from cptlaw.fitting.options import HowToSearch, Options
 from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
@@ -23,6 +23,7 @@ from cptlaw.solving.training_rows import Training, training_rows
 from cptlaw.uncertainty.answers import ComparisonFrame
 from cptlaw.uncertainty.auto_folds import NamedForecast, adapted, of_auto, of_baselines, with_base_models
 from cptlaw.uncertainty.baselines import INPUTS, regret
+from cptlaw.uncertainty.hold_out import HeldOut, HoldOut
 from cptlaw.uncertainty.metrics import METRIC_DELTA, METRICS, metrics
 from cptlaw.uncertainty.stacking import mean_and_error, stacking_weights
 
@@ -30,15 +31,6 @@ Progress = Callable[[str], None]
 JUDGED = ["run", "base_model", "loss", *INPUTS]
 AUTO = "auto"
 CLEAR = 2.0  # standard errors by which a law must be behind the best to be called worse
-
-
-class HoldOut(TypedDict, total=False):
-    """What is held out of the fits of `compare`: filters, or a split."""
-
-    fit_where: str | None
-    test_where: str | None
-    anchors_where: str | None
-    cv: str | None
 
 
 class HowToCompare(HoldOut, HowToSearch, total=False):
@@ -62,65 +54,6 @@ class _Outcome:
     law: Law | NamedForecast
     folds: dict[str, _Scored]
     findings: tuple[Finding, ...]
-
-
-@dataclass(frozen=True)
-class _HeldOut:
-    """What is fitted and what is forecast: filters of both and of rows that join the fit, or a split."""
-
-    fit: str | None
-    test: str | None
-    anchors: str | None
-    cv: str | None
-
-    @classmethod
-    def of(cls, fit: str | None, test: str | None, anchors: str | None, cv: str | None) -> _HeldOut:
-        """Check that filters and split do not contradict each other.
-
-        Raises
-        ------
-        UsageError
-            If they do, or say nothing.
-        """
-        if (cv is None) == (fit is None and test is None):
-            raise UsageError("compare needs either --fit-where and --test-where, or --cv SPLIT.")
-        if cv is None and (fit is None or test is None):
-            raise UsageError(
-                "--fit-where and --test-where go together: one says what is fitted, the other what is forecast."
-            )
-        if cv is not None and anchors is not None:
-            raise UsageError("--anchors-where goes with --fit-where and --test-where, not with --cv.")
-        return cls(fit, test, anchors, cv)
-
-    def folds(self, frame: pd.DataFrame, table: Runs) -> tuple[list[tuple[Fold, np.ndarray]], tuple[Finding, ...]]:
-        """Return the folds, each with the mask of its anchors."""
-        if self.cv is not None:
-            folds, findings = split(frame, self.cv)
-            return [(fold, np.zeros(len(frame), dtype=bool)) for fold in folds], findings
-        positions = pd.Series(np.arange(len(frame)), index=frame.index)
-
-        def mask(query: str) -> np.ndarray:
-            kept = replace(table, frame=frame).where(query).frame
-            found = np.zeros(len(frame), dtype=bool)
-            found[positions.loc[kept.index].to_numpy()] = True
-            return found
-
-        fit, test = mask(self.fit or ""), mask(self.test or "")
-        anchors = mask(self.anchors) & ~fit if self.anchors else np.zeros(len(frame), dtype=bool)
-        test &= ~anchors
-        if not test.any():
-            raise UsageError(f"--anchors-where {self.anchors!r} takes all of the test rows; leave some to forecast.")
-        one, overlap = [(Fold("test", fit, test), anchors)], int((fit & test).sum())
-        if not overlap:
-            return one, ()
-        in_sample = Finding(
-            "warning",
-            "in-sample",
-            f"{overlap} of {int(test.sum())} test rows were also fitted: for these the errors are those of a fit, "
-            f"not of a forecast.",
-            "Choose --fit-where and --test-where without rows in common.",
-        )
-        return one, (in_sample,)
 
 
 def compare(
@@ -180,7 +113,7 @@ def compare(
         If no law could be fitted.
     """
     refuse_others(how, HowToCompare.__annotations__, "compare")
-    held_out = _HeldOut.of(how.get("fit_where"), how.get("test_where"), how.get("anchors_where"), how.get("cv"))
+    held_out = HeldOut.of(how)
     named = _comma_separated(laws) if isinstance(laws, str) else list(laws)
     chosen = [law(item) for item in named if item != AUTO]
     if not named:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cptlaw.errors import UsageError
-from cptlaw.runs.where import DEEPEST_NESTING, Comparison, Joined, Not, parse
+from cptlaw.runs.conditions import Comparison, Joined, Not
+from cptlaw.runs.where import DEEPEST_NESTING, parse
 
 TABLE = pd.DataFrame(
     {

@@ -1,0 +1,84 @@
+"""What is fitted and what is forecast when laws are judged: filters of both, or a split over levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypedDict
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import UsageError
+from cptlaw.findings import Finding
+from cptlaw.fitting.folds import Fold, split
+from cptlaw.runs import Runs
+
+
+class HoldOut(TypedDict, total=False):
+    """What is held out of the fits of `compare`: filters, or a split."""
+
+    fit_where: str | None
+    test_where: str | None
+    anchors_where: str | None
+    cv: str | None
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What is fitted and what is forecast: filters of both and of rows that join the fit, or a split."""
+
+    fit: str | None
+    test: str | None
+    anchors: str | None
+    cv: str | None
+
+    @classmethod
+    def of(cls, given: HoldOut) -> HeldOut:
+        """Check that filters and split do not contradict each other.
+
+        Raises
+        ------
+        UsageError
+            If they do, or say nothing.
+        """
+        fit, test = given.get("fit_where"), given.get("test_where")
+        anchors, cv = given.get("anchors_where"), given.get("cv")
+        if (cv is None) == (fit is None and test is None):
+            raise UsageError("compare needs either --fit-where and --test-where, or --cv SPLIT.")
+        if cv is None and (fit is None or test is None):
+            raise UsageError(
+                "--fit-where and --test-where go together: one says what is fitted, the other what is forecast."
+            )
+        if cv is not None and anchors is not None:
+            raise UsageError("--anchors-where goes with --fit-where and --test-where, not with --cv.")
+        return cls(fit, test, anchors, cv)
+
+    def folds(self, frame: pd.DataFrame, table: Runs) -> tuple[list[tuple[Fold, np.ndarray]], tuple[Finding, ...]]:
+        """Return the folds, each with the mask of its anchors."""
+        if self.cv is not None:
+            folds, findings = split(frame, self.cv)
+            return [(fold, np.zeros(len(frame), dtype=bool)) for fold in folds], findings
+        positions = pd.Series(np.arange(len(frame)), index=frame.index)
+
+        def mask(query: str) -> np.ndarray:
+            kept = replace(table, frame=frame).where(query).frame
+            found = np.zeros(len(frame), dtype=bool)
+            found[positions.loc[kept.index].to_numpy()] = True
+            return found
+
+        fit, test = mask(self.fit or ""), mask(self.test or "")
+        anchors = mask(self.anchors) & ~fit if self.anchors else np.zeros(len(frame), dtype=bool)
+        test &= ~anchors
+        if not test.any():
+            raise UsageError(f"--anchors-where {self.anchors!r} takes all of the test rows; leave some to forecast.")
+        one, overlap = [(Fold("test", fit, test), anchors)], int((fit & test).sum())
+        if not overlap:
+            return one, ()
+        in_sample = Finding(
+            "warning",
+            "in-sample",
+            f"{overlap} of {int(test.sum())} test rows were also fitted: for these the errors are those of a fit, "
+            f"not of a forecast.",
+            "Choose --fit-where and --test-where without rows in common.",
+        )
+        return one, (in_sample,)
