@@ -9,12 +9,14 @@ import pandas as pd
 
 from cptlaw.findings import Finding
 from cptlaw.runs import Runs
+from cptlaw.runs.order import in_order
 from cptlaw.units import format_quantity
 
 # Warm-up of the rate, and the jump of losses that it brings, are no part of any law without schedules: the points in
 # the first eighth of a run are left out. A little less than an eighth, for tokens are rounded to whole batches.
 TRANSIENT = 0.115
 CPT_COLUMNS = ("replay", "ptpp")
+IN_ORDER = ("n_params", "ptpp", "replay", "lr_peak", "tokens", "step", "loss", "run")
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ def choose_rows(table: Runs, on: str, where: str | None) -> Chosen:
     """
     rows = table.on(on)
     rows = rows if where is None else rows.where(where)
+    rows = replace(rows, frame=in_order(rows.frame, IN_ORDER))
     frame = rows.frame
     is_cpt = any(name in frame.columns and frame[name].notna().any() for name in CPT_COLUMNS)
     if not is_cpt or "tokens" not in frame.columns:

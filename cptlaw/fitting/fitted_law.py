@@ -199,7 +199,8 @@ class Fit(Result):
         """Return quantiles of the log loss at each row, shape (n, probabilities).
 
         The interval of `forecast` with probability c ends at the quantiles (1 - c) / 2 and (1 + c) / 2; the quantile
-        1/2 is the forecast. Each row is profiled once, and all probabilities, also of later calls, use what it met.
+        1/2 is the forecast. Each row is profiled once up to 90 %, once more up to 99 % where that is asked; what
+        was asked before or beside it changes nothing.
 
         Parameters
         ----------

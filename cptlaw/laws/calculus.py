@@ -131,7 +131,9 @@ class Positive:
             self.log = np.where(value > 0, np.log(value), LOG_OF_ZERO)
 
     def __getitem__(self, rows: Any) -> Positive:
-        return Positive(self.value[rows])
+        taken = Positive.__new__(Positive)
+        taken.value, taken.log = self.value[rows], self.log[rows]
+        return taken
 
     def __pow__(self, exponent: Any) -> Any:
         return exp(exponent * self.log)

@@ -46,7 +46,7 @@ class Descent:
     status: NDArray[np.int_]
 
 
-def descend(goal: Objective, c: Array, z: Array, iterations: int = 200, tolerance: float = 1e-13) -> Descent:
+def descend(goal: Objective, c: Array, z: Array, iterations: int = 200, tolerance: float | Array = 1e-13) -> Descent:
     """Minimise from each start.
 
     Parameters
@@ -58,14 +58,14 @@ def descend(goal: Objective, c: Array, z: Array, iterations: int = 200, toleranc
     iterations
         Most steps.
     tolerance
-        A problem is done when the step promises less than this fraction of its objective.
+        A problem is done when the step promises less than this fraction of its objective; one for all, or (s,).
     """
     # A trial step may overflow on its way; its objective is then infinite and the step is refused.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _descend(goal, c, z, iterations, tolerance)
+        return _descend(goal, c, z, iterations, np.broadcast_to(tolerance, len(c)))
 
 
-def _descend(goal: Objective, c: Array, z: Array, iterations: int, tolerance: float) -> Descent:
+def _descend(goal: Objective, c: Array, z: Array, iterations: int, tolerance: Array) -> Descent:
     problem = goal.problem
     v = np.clip(np.concatenate([c, z], axis=1), problem.low, problem.high)
     s = len(v)
@@ -74,13 +74,13 @@ def _descend(goal: Objective, c: Array, z: Array, iterations: int, tolerance: fl
     for first in range(0, s, per_block):
         rows = slice(first, first + per_block)
         v[rows], objective[rows], total[rows], status[rows] = _descend_block(
-            goal.take(rows), v[rows], iterations, tolerance
+            goal.take(rows), v[rows], iterations, tolerance[rows]
         )
     return Descent(v[:, : problem.k], v[:, problem.k :], objective, total, status)
 
 
 def _descend_block(
-    goal: Objective, v: Array, iterations: int, tolerance: float
+    goal: Objective, v: Array, iterations: int, tolerance: Array
 ) -> tuple[Array, Array, Array, NDArray[np.int_]]:
     problem, k = goal.problem, goal.problem.k
     v = v.copy()
@@ -103,7 +103,7 @@ def _descend_block(
         v[took] = trial_v[better]
         for key, value in trial.items():
             state[key][took] = value[better]
-        floor = tolerance * old + 1e-28
+        floor = tolerance[active] * old + 1e-28
         # A promise made under heavy damping means little; a promise refused at the rounding level means the end.
         done = (promise <= floor) & ((damping[active] <= 0.1) | ~better)
         done |= ~better & (damping[active] >= 1e8)

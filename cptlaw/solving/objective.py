@@ -52,7 +52,7 @@ class ForecastPenalty:
     Parameters
     ----------
     x
-        The point, as `Law.bind` returns one row.
+        The point, as `Law.bind` returns one row, or a point for each problem: columns of shape (s, 1).
     log_loss
         Wanted log loss of each problem, (s,).
     weight
@@ -62,6 +62,17 @@ class ForecastPenalty:
     x: SimpleNamespace
     log_loss: Array
     weight: float
+
+    def take(self, rows: Any) -> ForecastPenalty:
+        """Return the penalty on some of the problems."""
+        columns = vars(self.x)
+        if all(np.ndim(getattr(column, "value", column)) == 2 for column in columns.values()):
+            return ForecastPenalty(
+                SimpleNamespace(**{name: column[rows] for name, column in columns.items()}),
+                self.log_loss[rows],
+                self.weight,
+            )
+        return replace(self, log_loss=self.log_loss[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +110,7 @@ class Objective:
             penalty=self.penalty
             if self.penalty is None or np.ndim(self.penalty.means) == 1
             else replace(self.penalty, means=self.penalty.means[rows]),
-            forecast=None if self.forecast is None else replace(self.forecast, log_loss=self.forecast.log_loss[rows]),
+            forecast=None if self.forecast is None else self.forecast.take(rows),
         )
 
     def evaluate(self, v: Array) -> dict[str, Array]:

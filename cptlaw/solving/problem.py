@@ -71,10 +71,10 @@ class Problem:
         return moved
 
     def moved_to(self, x: SimpleNamespace) -> Problem:
-        """Return the law, with the same coordinates, at other rows; their losses are unknown."""
+        """Return the law, with the same coordinates, at other rows, (n,) or (s, n); their losses are unknown."""
         moved = copy.copy(self)
         moved.x = x
-        moved.n = len(next(column.value for column in vars(x).values() if isinstance(column, Positive)))
+        moved.n = next(column.value.shape[-1] for column in vars(x).values() if isinstance(column, Positive))
         return moved
 
     def taking(self, rows: Array) -> Problem:

@@ -15,9 +15,11 @@ from cptlaw.laws import Law
 from cptlaw.laws.base import Known, Role
 from cptlaw.laws.curve_rows import curve_rows
 from cptlaw.runs import Runs
+from cptlaw.runs.order import in_order
 from cptlaw.runs.schema import corpus_of
 from cptlaw.schedules import Schedule
 
+_ALONG = ("run", "phase", "step", "loss")
 _TABLE_INPUTS = ("n_params", "tokens", "replay", "ptpp")
 
 
@@ -79,7 +81,7 @@ def training_rows(
         rows = rows if where is None else rows.where(where)
         rows.require([column for column in ("n_params",) if column in chosen.inputs])
         frame, known, notes = curve_rows(chosen, rows.frame, schedules, table.label)
-        return Training(chosen, frame, table.role(name), name, notes, known)
+        return Training(chosen, in_order(frame, _ALONG), table.role(name), name, notes, known)
     if schedules is not None:
         raise UsageError(f"law {chosen.name} reads no schedules; --schedules goes with laws of loss curves.")
     rows = replace(rows, frame=chosen.inputs_of(rows.frame, Known(rows=rows.frame)))
@@ -95,4 +97,5 @@ def training_rows(
         findings = (
             Finding("info", "base-rows", f"{total - len(rows)} rows with tokens = 0 (base models) are not fitted."),
         )
-    return Training(chosen, rows.frame, table.role(name), name, findings)
+    frame = in_order(rows.frame, [*chosen.inputs, "loss", "run"])
+    return Training(chosen, frame, table.role(name), name, findings)

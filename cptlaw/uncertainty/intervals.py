@@ -144,11 +144,11 @@ def method(fit: Fit) -> str:
     )
 
 
-def bands(fit: Fit, rows: Any, interval: float, most: int = 3) -> tuple[Array, Array]:
+def bands(fit: Fit, rows: Any, interval: float, most: int = 6) -> tuple[Array, Array]:
     """Return intervals of a measured loss for many rows that are to be drawn, (n,) each, from a few profiles.
 
-    Where a row is not profiled itself its doubt is the range of all laws that the data is known to allow, from these
-    profiles and all earlier ones of the fit: the truth, or somewhat narrower. Not bounded is not a number.
+    Where a row is not profiled itself its doubt is the range of all laws that these profiles met and that the data
+    allows: the truth, or somewhat narrower. Not bounded is not a number.
     """
     if not hasattr(fit, "problem"):  # an average of laws has none
         found = fit.forecast(rows, interval)

@@ -15,7 +15,8 @@ from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.objective import Objective, penalty_of
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.student import t_quantile
-from cptlaw.uncertainty.profile import design_effects_along, noise
+from cptlaw.uncertainty.profile import noise
+from cptlaw.uncertainty.units import design_effects_along
 from cptlaw.units import parse_probability
 
 if TYPE_CHECKING:

@@ -9,7 +9,9 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.laws import law
-from cptlaw.uncertainty.profile import _reach, design_effects, profile
+from cptlaw.uncertainty.profile import profile, profiles
+from cptlaw.uncertainty.units import design_effects
+from cptlaw.uncertainty.walks import _reach
 
 ROOT = Path(__file__).parents[2]
 CHINCHILLA = {"E": 1.8, "A": 480.0, "B": 2100.0, "alpha": 0.35, "beta": 0.37}
@@ -96,7 +98,25 @@ def test_what_one_row_asks_does_not_depend_on_the_others():
     fitted = cl.fit("chinchilla", chinchilla(0.004), on="target", starts=4)
     together = profile(fitted, BEYOND, 0.9)
     alone = np.concatenate([profile(fitted, BEYOND.iloc[[i]], 0.9) for i in range(len(BEYOND))])
-    assert together == pytest.approx(alone, abs=2e-4)
+    assert together == pytest.approx(alone, abs=1e-9)
+
+
+def test_what_is_asked_does_not_depend_on_what_was_asked_before():
+    first, second = (cl.fit("kaplan", chinchilla(0.02), on="target", starts=8) for _ in range(2))
+    levels = [0.5, 0.9, 0.95]
+    narrow_first = {level: profile(first, BEYOND, level) for level in levels}
+    wide_first = {level: profile(second, BEYOND.iloc[::-1], level)[::-1] for level in levels[::-1]}
+    for level in levels:
+        assert narrow_first[level] == pytest.approx(wide_first[level], abs=1e-9)
+    assert profiles(first, BEYOND, levels) == pytest.approx(np.stack(list(narrow_first.values())), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["chinchilla", "auto"])
+def test_rows_in_another_order_give_the_same_ends(name):
+    frame = chinchilla(0.02)
+    shuffled = frame.sample(frac=1.0, random_state=3)
+    ends = [cl.fit(name, rows, on="target").forecast(BEYOND)[["loss", "lo", "hi"]] for rows in (frame, shuffled)]
+    assert ends[0].to_numpy() == pytest.approx(ends[1].to_numpy(), rel=1e-12)
 
 
 def test_many_rows_take_the_range_of_what_was_met():
@@ -146,10 +166,10 @@ def test_design_effect_is_one_without_groups_and_grows_with_them():
 def test_reach_interpolates_the_root_of_the_rise():
     distance = np.array([0.1, 0.2, 0.3, -0.1])
     rises = np.array([1.0, 4.0, 9.0, 1.0])
-    assert _reach(distance, rises, 6.25, slice(0, 4)) == pytest.approx(0.25)
-    assert _reach(-distance, rises, 0.25, slice(0, 4)) == pytest.approx(0.05)
-    # A place that is allowed counts wherever it was met; one that is refused only on the row's own profile.
-    assert _reach(np.append(distance, 0.28), np.append(rises, 2.0), 6.25, slice(0, 4)) > 0.28
-    assert _reach(np.append(distance, 0.21), np.append(rises, 99.0), 6.25, slice(0, 4)) == pytest.approx(0.25)
-    assert _reach(np.array([1.0]), np.array([0.0]), 1.0, slice(0, 1)) == np.inf
-    assert _reach(np.array([0.5]), np.array([0.0]), 1.0, slice(0, 1)) == 0.5
+    assert _reach(distance, rises, 6.25) == pytest.approx(0.25)
+    assert _reach(-distance, rises, 0.25) == pytest.approx(0.05)
+    # A place that is allowed counts wherever it was met, also beyond one that is refused.
+    assert 0.28 < _reach(np.append(distance, 0.28), np.append(rises, 2.0), 6.25) < 0.3
+    assert _reach(np.array([1.0]), np.array([0.0]), 1.0) == np.inf
+    assert _reach(np.array([0.5]), np.array([0.0]), 1.0) == 0.5
+    assert _reach(distance, rises, np.inf) == np.inf
