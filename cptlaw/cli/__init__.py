@@ -51,11 +51,8 @@ def cli() -> None:
     """
 
 
-def main(arguments: list[str] | None = None) -> Any:
-    """Run the command line and exit.
-
-    A user's mistake ends with one message and exit code 2, an interrupt with exit code 130; neither with a traceback.
-    """
+def commands() -> tuple[click.Command, ...]:
+    """Return the verbs in the order in which a study uses them."""
     from cptlaw.cli import (
         answer,
         app,
@@ -71,7 +68,7 @@ def main(arguments: list[str] | None = None) -> Any:
         sweep,
     )
 
-    for command in (
+    return (
         answer.answer,
         fits.check,
         fits.fit,
@@ -89,7 +86,15 @@ def main(arguments: list[str] | None = None) -> Any:
         reference.laws,
         fits.given,
         reference.example,
-    ):
+    )
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run the command line and exit.
+
+    A user's mistake ends with one message and exit code 2, an interrupt with exit code 130; neither with a traceback.
+    """
+    for command in commands():
         cli.add_command(command)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # file names may hold what no text can be encoded with

@@ -1,0 +1,360 @@
+"""The pages of the site that follow from the code, and the links between the two: a hook of mkdocs.
+
+Made here: a card for each law and their list, the columns of the runs table, the verbs of the command line, the pages of
+the Python reference, the cards of the example tables, and the files at the top of the repository that belong on the site.
+Nothing of it is kept in the repository, so nothing of it can grow stale.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from mkdocs.structure.files import File, Files
+
+import cptlaw
+from cptlaw import examples, integrations, planning, simulate
+from cptlaw.cli import commands
+from cptlaw.laws import LAWS, Law, describe, law
+from cptlaw.reporting import figures
+from cptlaw.runs.schema import COLUMNS
+
+ROOT = Path(__file__).parents[1]
+COPIED = ("AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+
+# Pages of the Python reference: title -> names of cptlaw. Names that stand nowhere here are listed under the last one.
+API = {
+    "Questions": ("answer", "check", "fit", "given_fit", "load_fit", "compare", "forecast", "suggest", "report", "app"),
+    "Tables": ("read_runs", "Runs", "import_logs"),
+    "Loss curves": ("forecast_run", "shift_of_runs", "fit_shift", "fit_out_of_domain"),
+    "Sealed forecasts": ("register", "load_seal", "score", "Seal", "Scores"),
+    "Answers": ("Answer", "Check", "Fit", "Report", "Finding", "Law", "law"),
+    "Errors and the rest": ("CptlawError", "DataError", "FitError", "UsageError"),
+}
+MODULES = {
+    "Plans": ("cptlaw.planning", planning.__all__),
+    "Figures": ("cptlaw.reporting.figures", figures.__all__),
+    "Example runs": ("cptlaw.examples", ("load", "path", "schedules")),
+    "Laws of your own": ("cptlaw.laws", ("Law", "Shape", "Amplitude", "Option", "Known")),
+    "Testing a law": ("cptlaw.testing", ("check_law",)),
+    "Inside other trainers": ("cptlaw.integrations", integrations.__all__),
+    "scikit-learn": ("cptlaw.sklearn", ("LawRegressor", "OrderedGroupSplit")),
+    "Simulated runs": ("cptlaw.simulate", [name for name in simulate.__all__ if not name.isupper()]),
+}
+
+
+def on_config(config: Any) -> Any:
+    """Complete the navigation: laws, pages of the reference, and pages that nobody has put anywhere."""
+    nav = {title: part for item in config["nav"] for title, part in item.items()}
+    nav["Laws"] += [f"laws/{name}.md" for name in built_in()]
+    python = next(item["Python"] for item in nav["Reference"] if "Python" in item)
+    python += [{title: f"reference/api/{slug(title)}.md"} for title in (*API, *MODULES)]
+    tables = next(item["Example tables"] for item in nav["Measured"] if "Example tables" in item)
+    tables += [{name: f"examples/{Path(file).stem}.md"} for name, file in examples.EXAMPLES.items()]
+    placed = set(_paths(config["nav"]))
+    docs = Path(config["docs_dir"])
+    found = sorted(path.relative_to(docs).as_posix() for path in docs.rglob("*.md"))
+    nav["Measured"] += [path for path in found if path not in placed]
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that are made."""
+    for path, text in made():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Turn links to files of the repository into links to their pages, or into the name of the file."""
+    return relinked(markdown, page.file.src_uri)
+
+
+def made() -> Iterator[tuple[str, str]]:
+    """Yield the pages that are made: their path on the site and their text."""
+    yield "laws/index.md", list_of_laws()
+    for name in built_in():
+        yield f"laws/{name}.md", card(law(name))
+    yield "reference/table.md", columns()
+    yield "reference/verbs.md", verbs()
+    yield "reference/api/index.md", api_index()
+    for title, names in public_names().items():
+        yield f"reference/api/{slug(title)}.md", _api_page(title, "cptlaw", names)
+    for title, (module, names) in MODULES.items():
+        yield f"reference/api/{slug(title)}.md", _api_page(title, module, names)
+    yield "examples/index.md", list_of_examples()
+    for file in examples.EXAMPLES.values():
+        name = Path(file).with_suffix(".md").name
+        yield f"examples/{name}", without_front_matter((ROOT / "cptlaw" / "examples" / name).read_text("utf-8"))
+    for name in COPIED:
+        yield f"project/{name}", (ROOT / name).read_text("utf-8")
+
+
+# -- laws --------------------------------------------------------------------------------------------------------------
+
+
+def built_in() -> list[str]:
+    """Return the names of the laws of this package."""
+    return [name for name in LAWS if LAWS[name].__module__.startswith("cptlaw.laws.")]
+
+
+def list_of_laws() -> str:
+    """Return the page that lists all laws."""
+    rows = []
+    for name in built_in():
+        said = describe(law(name))
+        rows.append(f"| [{name}]({name}.md) | `{said['equation']}` | {', '.join(said['inputs'])} | {said['status']} |")
+    return "\n".join(
+        [
+            "# All laws",
+            "",
+            "[Which law when](../which_law.md) says which one to take; `--law auto`, the default, takes the average of all",
+            "that the columns of the table allow. `cptlaw laws NAME` prints a card.",
+            "",
+            "*Status*: *published* laws are taken from their paper; of a *secondary source*, the formula was taken from",
+            "another work that quotes it; a *reconstructed* law has a formula that no paper states in this form.",
+            "",
+            "| law | equation | reads | status |",
+            "|---|---|---|---|",
+            *rows,
+        ]
+    )
+
+
+def card(chosen: Law) -> str:
+    """Return the page of a law, from what its class says."""
+    said = describe(chosen)
+    parts = [f"# {said['name']}", "", f"    {said['equation']}", "", f"{said['source']} (**{said['status']}**).", ""]
+    for label, key in (("When right", "right"), ("When wrong", "wrong"), ("Measured on", "measured")):
+        if said[key]:
+            parts += [f"**{label}**: {_linked_pages(said[key])}", ""]
+    reads = ", ".join(f"`{name}`" for name in said["inputs"])
+    parts += [f"**Reads** the columns {reads}.", *_conventions(chosen), "", "## Parameters", ""]
+    parts += ["| parameter | kind | range | usual |", "|---|---|---|---|"]
+    parts += [f"| `{name}` | amplitude | 0 or more | |" for name in said["amplitudes"]]
+    for name, (low, high) in said["shapes"].items():
+        usual = chosen.usual.get(name)
+        shown = " to ".join(f"{value:.3g}" for value in _around(usual)) if usual else ""
+        parts.append(f"| `{name}` | shape | {low:g} to {high:g} | {shown} |")
+    parts += [f"| `{name}` | constant | {value:g} | |" for name, value in said["constants"].items()]
+    if said["decreasing"]:
+        parts += ["", f"It never rises with {', '.join(said['decreasing'])}; tests try to break that claim."]
+    if said["diverges_at_zero"]:
+        parts += ["", f"It is infinite where {' or '.join(said['diverges_at_zero'])} is 0."]
+    if chosen.choices:
+        parts += ["", "## Options", "", f"Written after the name, as `{chosen.name}:NAME=VALUE`.", ""]
+        parts += ["| option | default | meaning |", "|---|---|---|"]
+        for name, option in chosen.choices.items():
+            meaning = f"{option.description} Expected: {option.expected}.".strip()
+            parts.append(f"| `{name}` | {_default(option.default)} | {meaning} |")
+    text = type(chosen).__doc__ or ""
+    return "\n".join([*parts, "", "## In its own words", "", _docstring(text), ""])
+
+
+def _conventions(chosen: Law) -> list[str]:
+    said, found = describe(chosen), []
+    if {"n_params", "tokens"} & set(said["inputs"]):
+        units = said["units"]
+        found.append(f"N counts {units['n_params']:g} parameters, D counts {units['tokens']:g} tokens.")
+    ratio = {
+        "source": "r is replay, the share of the source corpus, for both losses.",
+        "own": "r is the share of the eval's own corpus: replay for the source loss, 1 - replay for the target loss.",
+        "target": "r is the share of the target corpus, 1 - replay.",
+    }
+    if said["ratio_of"]:
+        found.append(ratio[said["ratio_of"]])
+    found.append(f"Fits minimise Huber's loss of log residuals with threshold {said['delta']:g}.")
+    return found
+
+
+def _around(usual: tuple[Any, ...]) -> tuple[float, float]:
+    return float(usual[0]) - float(usual[1]), float(usual[0]) + float(usual[1])
+
+
+def _default(value: Any) -> str:
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`" if value not in ("", ()) else ""
+
+
+def _linked_pages(text: str) -> str:
+    return re.sub(r"docs/(\w+)\.md", r"[\1](../\1.md)", text)
+
+
+def _docstring(text: str) -> str:
+    """Return a docstring as Markdown: its indented equations stay indented."""
+    import inspect
+
+    return inspect.cleandoc(text)
+
+
+# -- tables, verbs, reference ------------------------------------------------------------------------------------------
+
+
+def columns() -> str:
+    """Return the page of the columns that a runs table may have."""
+    rows = []
+    for column in COLUMNS.values():
+        need = "**needed**" if column.required else ""
+        aliases = ", ".join(f"`{name}`" for name in column.aliases)
+        rows.append(f"| `{column.name}` | {column.expected} | {need} | {aliases} |")
+    return "\n".join(
+        [
+            "# The runs table",
+            "",
+            "One row per measured loss, as CSV, TSV, Parquet, JSON Lines, or a DataFrame of pandas, polars or pyarrow.",
+            "[A table of your own](../how_to/own_table.md) shows one.",
+            "",
+            "- `ptpp` is a property of the *base model*: its pre-training tokens per parameter.",
+            "- Rows with `tokens` 0 are the base models' own losses: from these forgetting is counted.",
+            "- Counts may be written `8.1B`, `517M`, `26e9`; shares `34%`.",
+            "- Which other names were taken for a column is said once on stderr. Names are read in any case, with spaces,",
+            "  dots and dashes for underscores; the one-letter names of papers count as written.",
+            "- A law reads the columns that its [card](../laws/index.md) names. All other columns are kept, and can be used in",
+            "  filters (`--where`).",
+            "",
+            "| column | holds | | other names |",
+            "|---|---|---|---|",
+            *rows,
+        ]
+    )
+
+
+def verbs() -> str:
+    """Return the page of the command line: what `--help` says of each verb."""
+    parts = ["# Command line", "", "What `--help` says of each verb. Exit codes and JSON: [for programs](../project/AGENTS.md)."]
+    for command in commands():
+        parts += ["", f"## cptlaw {command.name}", "", _help(command, f"cptlaw {command.name}")]
+        for name, under in getattr(command, "commands", {}).items():
+            parts += ["", f"### cptlaw {command.name} {name}", "", _help(under, f"cptlaw {command.name} {name}")]
+    return "\n".join(parts)
+
+
+def _help(command: click.Command, name: str) -> str:
+    context = click.Context(command, info_name=name, terminal_width=100, max_content_width=100)
+    return f"```text\n{command.get_help(context)}\n```"
+
+
+def public_names() -> dict[str, list[str]]:
+    """Return the public names of the package by page; those that stand on none are added to the last one."""
+    pages = {title: list(names) for title, names in API.items()}
+    placed = {name for names in pages.values() for name in names} | {"plan", "figures", "examples"}
+    pages[list(pages)[-1]] += [name for name in cptlaw.__all__ if name not in placed]
+    return pages
+
+
+def api_index() -> str:
+    """Return the first page of the Python reference."""
+    lines = [f"- [{title}]({slug(title)}.md): {', '.join(f'`{name}`' for name in names)}" for title, names in public_names().items()]
+    lines += [f"- [{title}]({slug(title)}.md): `{module}`" for title, (module, _) in MODULES.items()]
+    return "\n".join(
+        [
+            "# Python",
+            "",
+            "    import cptlaw as cl",
+            "",
+            "Every verb of the command line is one function. Plans are `cl.plan.min_tokens` and so on, figures",
+            "`cl.figures.forgetting_map` and so on.",
+            "",
+            *lines,
+        ]
+    )
+
+
+def _api_page(title: str, module: str, names: Any) -> str:
+    return "\n".join([f"# {title}", *(f"\n::: {module}.{name}\n" for name in names)])
+
+
+def list_of_examples() -> str:
+    """Return the page of the example tables."""
+    rows = []
+    for name, file in examples.EXAMPLES.items():
+        text = without_front_matter((ROOT / "cptlaw" / "examples" / file).with_suffix(".md").read_text("utf-8"))
+        heading = text.lstrip("# ").splitlines()[0]
+        rows.append(f"| [{name}]({Path(file).stem}.md) | {heading.partition(':')[2].strip()} |")
+    return "\n".join(
+        [
+            "# Example tables",
+            "",
+            "Measured for this project, free to ship and cite. `cptlaw example NAME` prints the path of one,",
+            "`cl.examples.load(NAME)` reads it.",
+            "",
+            "| name | runs |",
+            "|---|---|",
+            *rows,
+        ]
+    )
+
+
+# -- links -------------------------------------------------------------------------------------------------------------
+
+
+def relinked(text: str, page: str) -> str:
+    """Return the text of a page with its links to files of the repository turned into links of the site.
+
+    Parameters
+    ----------
+    text
+        Markdown.
+    page
+        Path of the page on the site.
+    """
+    here = origin(page)
+    if here is None:
+        return text
+
+    def link(match: re.Match[str]) -> str:
+        picture, words, target = match.groups()
+        path, hash_, anchor = target.partition("#")
+        if picture or not path or ":" in path:
+            return match[0]
+        file = posixpath.normpath(posixpath.join(posixpath.dirname(here), path))
+        on_site = place(file)
+        if on_site is None:
+            return words if words.strip("`") == posixpath.basename(file) else f"{words} (`{file}` in the repository)"
+        return f"[{words}]({posixpath.relpath(on_site, posixpath.dirname(page) or '.')}{hash_}{anchor})"
+
+    return LINK.sub(link, text)
+
+
+def origin(page: str) -> str | None:
+    """Return the file of the repository that a page shows; ``None`` for pages that are made."""
+    folder, name = posixpath.split(page)
+    if folder == "project":
+        return name
+    if folder == "examples":
+        return None if name == "index.md" else f"cptlaw/examples/{name}"
+    return f"docs/{page}" if (ROOT / "docs" / page).exists() else None
+
+
+def place(file: str) -> str | None:
+    """Return the page of the site that shows a file of the repository."""
+    if file in COPIED:
+        return f"project/{file}"
+    if file == "README.md":
+        return "index.md"
+    if file.startswith("docs/"):
+        return file.removeprefix("docs/")
+    if file.startswith("cptlaw/examples/") and file.endswith(".md"):
+        return file.removeprefix("cptlaw/")
+    return None
+
+
+def without_front_matter(text: str) -> str:
+    """Return a card without the YAML above it."""
+    return re.sub(r"\A---\n.*?\n---\n+", "", text, flags=re.S)
+
+
+def slug(title: str) -> str:
+    """Return a title as a file name."""
+    return re.sub(r"[^a-z]+", "_", title.lower()).strip("_")
+
+
+def _paths(part: Any) -> Iterator[str]:
+    if isinstance(part, str):
+        yield part
+    for item in part if isinstance(part, list) else part.values() if isinstance(part, dict) else ():
+        yield from _paths(item)

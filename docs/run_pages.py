@@ -1,0 +1,359 @@
+"""Runs the code on the pages, and holds what it prints against what stands there.
+
+    python docs/run_pages.py docs/tutorial.md            says where a page differs from what its code does
+    python docs/run_pages.py --write docs/tutorial.md    writes what the code prints into the page (and its notebook)
+
+A page is one session: its blocks run from top to bottom in one empty folder.
+
+- ```` ```bash ````: commands of cptlaw, and ``NAME=$(cptlaw ..)``.
+- ```` ```python ````: runs; the value of a last expression is shown, as in a notebook.
+- ```` ```text ```` right below one of these: what it prints. Numbers may differ in their last digit; a last line ``...``
+  leaves out the rest.
+- ```` ```csv title="runs.csv" ````: a file, written before the next block runs.
+- ``<!-- shown: REASON -->`` above a block, or ``<!-- all shown: REASON -->`` anywhere on a page: not run. The verbs, flags,
+  files and public names in it are still looked up, so that it cannot name what is not there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from markdown_it import MarkdownIt
+
+import cptlaw
+from cptlaw.cli import commands, main
+from cptlaw.errors import CptlawError
+
+ROOT = Path(__file__).parents[1]
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+SHOWN = re.compile(r"<!--\s*(all )?shown:\s*(.+?)\s*-->", re.S)
+REST = "..."
+CLOSE = 0.01  # relative difference of two numbers that counts as none: last digits belong to the machine
+
+
+@dataclass
+class Block:
+    """A block of code of a page.
+
+    Attributes
+    ----------
+    language, title
+        What its fence says; the language is empty for indented blocks.
+    code
+        Its text.
+    line
+        Where it starts, counted from 1.
+    shown
+        Why it is not run; ``None`` where it is.
+    output
+        What stands below it as its output, with the lines of that block, from and to.
+    """
+
+    language: str
+    title: str
+    code: str
+    line: int
+    shown: str | None
+    output: tuple[str, int, int] | None = None
+
+
+class Differs(AssertionError):
+    """What a page shows is not what its code does."""
+
+
+def blocks(text: str) -> list[Block]:
+    """Return the blocks of code of a page, in their order."""
+    page = next((match[2] for match in SHOWN.finditer(text) if match[1]), None)
+    found: list[Block] = []
+    mark, after = None, -1
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        if token.type == "html_block":
+            match = SHOWN.search(token.content)
+            mark = match[2] if match and not match[1] else mark
+            continue
+        if token.type not in ("fence", "code_block") or token.map is None:
+            if token.type in ("heading_open", "fence"):
+                mark = None
+            continue
+        first, last = token.map
+        words = token.info.split(maxsplit=1)
+        language = words[0] if words else ""
+        title = re.search(r'title="([^"]+)"', token.info)
+        between = text.splitlines()[after:first] if after >= 0 else ["-"]
+        if language == "text" and found and not any(line.strip() for line in between) and found[-1].output is None:
+            if found[-1].language in ("bash", "python"):
+                found[-1].output = (token.content, first + 1, last - 1)
+                after = -1
+                continue
+        found.append(Block(language, title[1] if title else "", token.content, first + 1, mark or page))
+        mark, after = None, last
+    return found
+
+
+@dataclass
+class Session:
+    """What the blocks of a page share: a folder, variables of the shell, and the names of Python."""
+
+    folder: Path
+    variables: dict[str, str] = field(default_factory=dict)
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__page__"})
+
+    def run(self, block: Block) -> str:
+        """Run a block and return what it prints."""
+        with contextlib.chdir(self.folder):
+            if block.title:
+                Path(block.title).write_text(block.code, encoding="utf-8")
+                return ""
+            if block.language == "bash":
+                return "".join(self.shell(words) for words in command_lines(block.code))
+            return self.python(block.code)
+
+    def shell(self, line: str) -> str:
+        """Run one command line."""
+        assigned = re.fullmatch(r"(\w+)=\$\((.+)\)", line)
+        if assigned:
+            self.variables[assigned[1]] = self.shell(assigned[2]).strip()
+            return ""
+        words = [self._expanded(word) for word in shlex.split(line, comments=True)]
+        if words[0] != "cptlaw":
+            raise Differs(f"{line!r} is no command of cptlaw: mark the block with <!-- shown: reason -->")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            try:
+                main(words[1:])
+            except SystemExit as ended:
+                code = ended.code
+        text = printed.getvalue()
+        if code not in (None, 0, 3):
+            raise Differs(f"{line!r} ends with exit code {code}:\n{text}")
+        return text
+
+    def python(self, code: str) -> str:
+        """Run statements, and return what they print and the value of a last expression."""
+        tree = ast.parse(code)
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(tree, "page", "exec"), self.names)  # noqa: S102 - the page's own code
+            if isinstance(last, ast.Expr):
+                value = eval(compile(ast.Expression(last.value), "page", "eval"), self.names)  # noqa: S307
+                if value is not None and not hasattr(value, "to_plotly_json"):
+                    print(value if isinstance(value, str) and "\n" in value else repr(value))
+        return printed.getvalue()
+
+    def _expanded(self, word: str) -> str:
+        return re.sub(r"\$(\w+)", lambda match: self.variables[match[1]], word)
+
+    def visible(self, text: str) -> str:
+        """Return output without the folders of this machine."""
+        for name, value in self.variables.items():
+            text = text.replace(value, f"${name}")
+        return text.replace(f"{self.folder}/", "")
+
+
+def command_lines(code: str) -> Iterator[str]:
+    """Yield the commands of a block, continued lines joined."""
+    for line in re.sub(r"\\\n\s*", "", code).splitlines():
+        if line.strip() and not line.strip().startswith("#"):
+            yield line.strip()
+
+
+def check_page(path: Path, write: bool = False) -> str:
+    """Run a page, and return its text with what its code prints.
+
+    Raises
+    ------
+    Differs
+        If something else stands there, unless it is to be written.
+    """
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    changes: list[tuple[int, int, list[str]]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        session = Session(Path(folder))
+        for block in blocks(text):
+            if block.shown is not None:
+                look_up(block, path)
+                continue
+            if not block.title and block.language not in ("bash", "python"):
+                if block.language in ("", "console", "shell", "sh"):
+                    raise Differs(f"{path.name}, line {block.line}: neither run nor marked: <!-- shown: reason -->")
+                continue
+            try:
+                printed = session.visible(session.run(block)).rstrip()
+            except (Differs, CptlawError) as error:
+                raise Differs(f"{path.name}, line {block.line}: {error}") from None
+            if block.output is None:
+                continue
+            expected, first, last = block.output
+            shown = cut(printed, expected)
+            if write:
+                changes.append((first, last, shown))
+            else:
+                compare(shown, expected.rstrip().splitlines(), f"{path.name}, line {first + 1}")
+    for first, last, shown in reversed(changes):
+        lines[first:last] = shown
+    return "\n".join(lines) + "\n"
+
+
+def cut(printed: str, expected: str) -> list[str]:
+    """Return the lines of an output that a page shows: as many as it has before a last line ``...``."""
+    lines = [line.rstrip() for line in printed.splitlines()]
+    kept = expected.rstrip().splitlines()
+    if kept and kept[-1].strip() == REST:
+        return [*lines[: len(kept) - 1], REST]
+    return lines
+
+
+def compare(found: list[str], expected: list[str], where: str) -> None:
+    """Hold an output against what a page shows, numbers to their last digit.
+
+    Raises
+    ------
+    Differs
+        With both lines.
+    """
+    for new, old in zip(found, expected, strict=False):
+        same_words = " ".join(NUMBER.sub("#", new).split()) == " ".join(NUMBER.sub("#", old).split())
+        numbers = zip(NUMBER.findall(new), NUMBER.findall(old), strict=False)
+        if not same_words or not all(_close(a, b) for a, b in numbers):
+            raise Differs(f"{where}: the page shows\n  {old}\nand the code prints\n  {new}")
+    if len(found) != len(expected):
+        raise Differs(f"{where}: the page shows {len(expected)} lines, the code prints {len(found)}:\n" + "\n".join(found))
+
+
+def _close(a: str, b: str) -> bool:
+    x, y = (float(text.replace(",", "")) for text in (a, b))
+    digits = len(b.partition("e")[0].partition(".")[2])
+    last = 10.0**-digits if "e" not in b else 0.0
+    return abs(x - y) <= max(CLOSE * max(abs(x), abs(y)), 1.01 * last)
+
+
+# -- blocks that are shown ---------------------------------------------------------------------------------------------
+
+
+def look_up(block: Block, path: Path) -> None:
+    """Look up the verbs, flags, scripts, targets and public names that a block names.
+
+    Raises
+    ------
+    Differs
+        If one is not there.
+    """
+    for line in command_lines(block.code):
+        where = f"{path.name}, near line {block.line}: {line!r}"
+        words = re.split(r"\s+", line.removeprefix("$ "))
+        if words[0] == "cptlaw" and len(words) > 1:
+            _look_up_verb(words[1:], where)
+        module = re.match(r"(?:\S*python\S*) -m (\w[\w.]*)", line)
+        if module and module[1].startswith(("benchmarks.", "cptlaw.")):
+            file = ROOT / (module[1].replace(".", "/") + ".py")
+            _expect(file.exists(), f"{where}: there is no {file.relative_to(ROOT)}")
+        script = re.search(r"python (examples/\S+\.py)", line)
+        if script:
+            _expect((ROOT / script[1]).exists(), f"{where}: there is no {script[1]}")
+        target = re.match(r"make ([\w-]+)", line)
+        if target:
+            known = (ROOT / "Makefile").read_text(encoding="utf-8")
+            _expect(re.search(rf"^{target[1]}:", known, re.M) is not None, f"{where}: make has no target {target[1]}")
+        for name in re.findall(r"\bcl\.(\w+(?:\.\w+)?)\(", line):
+            _look_up_name(name, where)
+
+
+def _look_up_verb(words: list[str], where: str) -> None:
+    if words[0].startswith("-"):
+        return
+    known: Any = next((one for one in commands() if one.name == words[0]), None)
+    _expect(known is not None, f"{where}: there is no verb {words[0]}")
+    under = getattr(known, "commands", {})
+    if under and len(words) > 1 and re.fullmatch(r"[a-z-]+", words[1]):
+        _expect(words[1] in under, f"{where}: {words[0]} has no {words[1]}")
+        known = under[words[1]]
+    flags = {flag for option in known.params for flag in (*option.opts, *option.secondary_opts)} | {"--help", "-h"}
+    for word in words:
+        flag = re.match(r"(--[a-z][a-z-]*|-[a-zA-Z])(?=$|[=\]|,)])", word.lstrip("[("))
+        _expect(flag is None or flag[1] in flags, f"{where}: {known.name} has no {flag and flag[1]}")
+
+
+def _look_up_name(name: str, where: str) -> None:
+    value: Any = cptlaw
+    for part in name.split("."):
+        _expect(hasattr(value, part), f"{where}: there is no cl.{name}")
+        value = getattr(value, part)
+
+
+def _expect(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Differs(otherwise)
+
+
+# -- the notebook ------------------------------------------------------------------------------------------------------
+
+
+def notebook(text: str) -> str:
+    """Return a page as a notebook: its Python as cells of code, without their output; all else as text."""
+    import nbformat
+
+    cells, start, lines = [], 0, text.splitlines()
+    for block in [one for one in blocks(text) if one.language == "python" and one.shown is None]:
+        end = block.line + len(block.code.splitlines()) + 1
+        cells += _prose(lines[start : block.line - 1])
+        cells.append(nbformat.v4.new_code_cell(block.code.rstrip()))
+        start = end if block.output is None else block.output[2] + 1
+    cells += _prose(lines[start:])
+    for place, cell in enumerate(cells):
+        cell["id"] = f"cell-{place}"  # random ones would make every writing a change
+    book = nbformat.v4.new_notebook(cells=cells)
+    book.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    return nbformat.writes(book) + "\n"
+
+
+def _prose(lines: list[str]) -> list[Any]:
+    import nbformat
+
+    text = re.sub(r"<!--.*?-->\n?", "", "\n".join(lines), flags=re.S).strip()
+    return [nbformat.v4.new_markdown_cell(text)] if text else []
+
+
+def pages() -> list[Path]:
+    """Return the pages whose code is run or looked up."""
+    top = [ROOT / name for name in ("README.md", "AGENTS.md", "CONTRIBUTING.md")]
+    return [*top, *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def run() -> None:
+    """Check the pages that are named, or write them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("pages", nargs="*", type=Path, help="all of them where none is named")
+    parser.add_argument("--write", action="store_true", help="write what the code prints into the pages")
+    given = parser.parse_args()
+    failed = False
+    for path in given.pages or pages():
+        try:
+            text = check_page(path, given.write)
+        except Differs as error:
+            print(error, file=sys.stderr)
+            failed = True
+            continue
+        if given.write:
+            path.write_text(text, encoding="utf-8")
+            if path.with_suffix(".ipynb").exists():
+                path.with_suffix(".ipynb").write_text(notebook(text), encoding="utf-8")
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("COLUMNS", "110")
+    run()
