@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 #   make test-training TORCH='torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu'
 TORCH ?= torch==2.13.0
 
-.PHONY: app demo demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract guard fuzz oldest studies bench wheel clean
+.PHONY: app demo docs pages demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract guard fuzz oldest studies bench wheel clean
 
 demo: $(VENV)/.report  ## the main job on the real example runs, from a table to a plan; its files lie in demo/
 	$(RUN) examples/demo.py
@@ -40,6 +40,12 @@ test-ray: $(VENV)/.dev $(VENV)/.training  ## a node of a Ray cluster is lost in 
 test-slurm: $(VENV)/.dev $(VENV)/.training  ## a node of Debian's Slurm on the loopback is lost in mid-sweep (as root; minutes)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[slurm]'
 	$(RUN) -m pytest -s -m '' tests/training/test_engine_slurm.py
+
+docs: $(VENV)/.docs  ## the site, in site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+
+pages: $(VENV)/.dev  ## run the code of the pages and write what it prints into them (README.md and docs/)
+	$(RUN) docs/run_pages.py --write
 
 wheel: $(VENV)/bin/python  ## build wheel and sdist, install each into a bare environment, and run what it installed
 	rm -rf dist .wheel
@@ -113,6 +119,10 @@ $(VENV)/.report: $(VENV)/bin/python pyproject.toml
 $(VENV)/.app: $(VENV)/bin/python pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[app]'
 	@touch $@ $(VENV)/.core $(VENV)/.report
+
+$(VENV)/.docs: $(VENV)/bin/python pyproject.toml
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@ $(VENV)/.core
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'

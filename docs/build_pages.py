@@ -1,12 +1,13 @@
 """The pages of the site that follow from the code, and the links between the two: a hook of mkdocs.
 
-Made here: a card for each law and their list, the columns of the runs table, the verbs of the command line, the pages of
-the Python reference, the cards of the example tables, and the files at the top of the repository that belong on the site.
-Nothing of it is kept in the repository, so nothing of it can grow stale.
+Made here: a card for each law and their list, the columns of the runs table, the verbs of the command line, the pages
+of the Python reference, the cards of the example tables, and the files at the top of the repository that belong on the
+site. Nothing of it is kept in the repository, so nothing of it can grow stale.
 """
 
 from __future__ import annotations
 
+import inspect
 import posixpath
 import re
 from collections.abc import Iterator
@@ -20,8 +21,10 @@ import cptlaw
 from cptlaw import examples, integrations, planning, simulate
 from cptlaw.cli import commands
 from cptlaw.laws import LAWS, Law, describe, law
+from cptlaw.laws.parameters import option_text
 from cptlaw.reporting import figures
 from cptlaw.runs.schema import COLUMNS
+from cptlaw.units import format_quantity
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
@@ -40,7 +43,7 @@ MODULES = {
     "Plans": ("cptlaw.planning", planning.__all__),
     "Figures": ("cptlaw.reporting.figures", figures.__all__),
     "Example runs": ("cptlaw.examples", ("load", "path", "schedules")),
-    "Laws of your own": ("cptlaw.laws", ("Law", "Shape", "Amplitude", "Option", "Known")),
+    "Laws of your own": ("cptlaw.laws", ("Law", "Shape", "Option", "Known")),
     "Testing a law": ("cptlaw.testing", ("check_law",)),
     "Inside other trainers": ("cptlaw.integrations", integrations.__all__),
     "scikit-learn": ("cptlaw.sklearn", ("LawRegressor", "OrderedGroupSplit")),
@@ -113,11 +116,11 @@ def list_of_laws() -> str:
         [
             "# All laws",
             "",
-            "[Which law when](../which_law.md) says which one to take; `--law auto`, the default, takes the average of all",
-            "that the columns of the table allow. `cptlaw laws NAME` prints a card.",
+            "[Which law when](../which_law.md) says which one to take; `--law auto`, the default, takes the average of",
+            "all that the columns of the table allow. `cptlaw laws NAME` prints a card.",
             "",
-            "*Status*: *published* laws are taken from their paper; of a *secondary source*, the formula was taken from",
-            "another work that quotes it; a *reconstructed* law has a formula that no paper states in this form.",
+            "*Status*: *published* laws are taken from their paper; of a *secondary source*, the formula was taken",
+            "from another work that quotes it; a *reconstructed* law has a formula that no paper states in this form.",
             "",
             "| law | equation | reads | status |",
             "|---|---|---|---|",
@@ -160,7 +163,9 @@ def _conventions(chosen: Law) -> list[str]:
     said, found = describe(chosen), []
     if {"n_params", "tokens"} & set(said["inputs"]):
         units = said["units"]
-        found.append(f"N counts {units['n_params']:g} parameters, D counts {units['tokens']:g} tokens.")
+        counted = [format_quantity(units[name]) for name in ("n_params", "tokens")]
+        text = f"N counts {counted[0]} parameters, D counts {counted[1]} tokens."
+        found.append(text.replace("counts 1 ", "counts single "))
     ratio = {
         "source": "r is replay, the share of the source corpus, for both losses.",
         "own": "r is the share of the eval's own corpus: replay for the source loss, 1 - replay for the target loss.",
@@ -177,7 +182,8 @@ def _around(usual: tuple[Any, ...]) -> tuple[float, float]:
 
 
 def _default(value: Any) -> str:
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`" if value not in ("", ()) else ""
+    text = format_quantity(value, 6) if isinstance(value, float) else option_text(value)
+    return f"`{text}`" if text else ""
 
 
 def _linked_pages(text: str) -> str:
@@ -186,8 +192,6 @@ def _linked_pages(text: str) -> str:
 
 def _docstring(text: str) -> str:
     """Return a docstring as Markdown: its indented equations stay indented."""
-    import inspect
-
     return inspect.cleandoc(text)
 
 
@@ -211,10 +215,10 @@ def columns() -> str:
             "- `ptpp` is a property of the *base model*: its pre-training tokens per parameter.",
             "- Rows with `tokens` 0 are the base models' own losses: from these forgetting is counted.",
             "- Counts may be written `8.1B`, `517M`, `26e9`; shares `34%`.",
-            "- Which other names were taken for a column is said once on stderr. Names are read in any case, with spaces,",
-            "  dots and dashes for underscores; the one-letter names of papers count as written.",
-            "- A law reads the columns that its [card](../laws/index.md) names. All other columns are kept, and can be used in",
-            "  filters (`--where`).",
+            "- Which other names were taken for a column is said once on stderr. Names are read in any case, with",
+            "  spaces, dots and dashes for underscores; the one-letter names of papers count as written.",
+            "- A law reads the columns that its [card](../laws/index.md) names. All other columns are kept, and can",
+            "  be used in filters (`--where`).",
             "",
             "| column | holds | | other names |",
             "|---|---|---|---|",
@@ -225,7 +229,8 @@ def columns() -> str:
 
 def verbs() -> str:
     """Return the page of the command line: what `--help` says of each verb."""
-    parts = ["# Command line", "", "What `--help` says of each verb. Exit codes and JSON: [for programs](../project/AGENTS.md)."]
+    intro = "What `--help` says of each verb. Exit codes and JSON: [for programs](../project/AGENTS.md)."
+    parts = ["# Command line", "", intro]
     for command in commands():
         parts += ["", f"## cptlaw {command.name}", "", _help(command, f"cptlaw {command.name}")]
         for name, under in getattr(command, "commands", {}).items():
@@ -248,7 +253,9 @@ def public_names() -> dict[str, list[str]]:
 
 def api_index() -> str:
     """Return the first page of the Python reference."""
-    lines = [f"- [{title}]({slug(title)}.md): {', '.join(f'`{name}`' for name in names)}" for title, names in public_names().items()]
+    lines = []
+    for title, names in public_names().items():
+        lines.append(f"- [{title}]({slug(title)}.md): {', '.join(f'`{name}`' for name in names)}")
     lines += [f"- [{title}]({slug(title)}.md): `{module}`" for title, (module, _) in MODULES.items()]
     return "\n".join(
         [

@@ -7,11 +7,11 @@ A page is one session: its blocks run from top to bottom in one empty folder.
 
 - ```` ```bash ````: commands of cptlaw, and ``NAME=$(cptlaw ..)``.
 - ```` ```python ````: runs; the value of a last expression is shown, as in a notebook.
-- ```` ```text ```` right below one of these: what it prints. Numbers may differ in their last digit; a last line ``...``
-  leaves out the rest.
+- ```` ```text ```` right below one of these: what it prints. Numbers may differ in their last digit; a last line
+  ``...`` leaves out the rest.
 - ```` ```csv title="runs.csv" ````: a file, written before the next block runs.
-- ``<!-- shown: REASON -->`` above a block, or ``<!-- all shown: REASON -->`` anywhere on a page: not run. The verbs, flags,
-  files and public names in it are still looked up, so that it cannot name what is not there.
+- ``<!-- shown: REASON -->`` above a block, or ``<!-- all shown: REASON -->`` anywhere on a page: not run. The verbs,
+  flags, files and public names in it are still looked up, so that it cannot name what is not there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from cptlaw.cli import commands, main
 from cptlaw.errors import CptlawError
 
 ROOT = Path(__file__).parents[1]
-NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?%?")
 SHOWN = re.compile(r"<!--\s*(all )?shown:\s*(.+?)\s*-->", re.S)
 REST = "..."
 CLOSE = 0.01  # relative difference of two numbers that counts as none: last digits belong to the machine
@@ -69,7 +69,7 @@ class Block:
     output: tuple[str, int, int] | None = None
 
 
-class Differs(AssertionError):
+class DiffersError(AssertionError):
     """What a page shows is not what its code does."""
 
 
@@ -92,11 +92,11 @@ def blocks(text: str) -> list[Block]:
         language = words[0] if words else ""
         title = re.search(r'title="([^"]+)"', token.info)
         between = text.splitlines()[after:first] if after >= 0 else ["-"]
-        if language == "text" and found and not any(line.strip() for line in between) and found[-1].output is None:
-            if found[-1].language in ("bash", "python"):
-                found[-1].output = (token.content, first + 1, last - 1)
-                after = -1
-                continue
+        below = bool(found) and not any(line.strip() for line in between) and found[-1].output is None
+        if language == "text" and below and found[-1].language in ("bash", "python"):
+            found[-1].output = (token.content, first + 1, last - 1)
+            after = -1
+            continue
         found.append(Block(language, title[1] if title else "", token.content, first + 1, mark or page))
         mark, after = None, last
     return found
@@ -128,7 +128,7 @@ class Session:
             return ""
         words = [self._expanded(word) for word in shlex.split(line, comments=True)]
         if words[0] != "cptlaw":
-            raise Differs(f"{line!r} is no command of cptlaw: mark the block with <!-- shown: reason -->")
+            raise DiffersError(f"{line!r} is no command of cptlaw: mark the block with <!-- shown: reason -->")
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             try:
@@ -137,7 +137,7 @@ class Session:
                 code = ended.code
         text = printed.getvalue()
         if code not in (None, 0, 3):
-            raise Differs(f"{line!r} ends with exit code {code}:\n{text}")
+            raise DiffersError(f"{line!r} ends with exit code {code}:\n{text}")
         return text
 
     def python(self, code: str) -> str:
@@ -146,9 +146,9 @@ class Session:
         last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(tree, "page", "exec"), self.names)  # noqa: S102 - the page's own code
+            exec(compile(tree, "page", "exec"), self.names)
             if isinstance(last, ast.Expr):
-                value = eval(compile(ast.Expression(last.value), "page", "eval"), self.names)  # noqa: S307
+                value = eval(compile(ast.Expression(last.value), "page", "eval"), self.names)
                 if value is not None and not hasattr(value, "to_plotly_json"):
                     print(value if isinstance(value, str) and "\n" in value else repr(value))
         return printed.getvalue()
@@ -175,7 +175,7 @@ def check_page(path: Path, write: bool = False) -> str:
 
     Raises
     ------
-    Differs
+    DiffersError
         If something else stands there, unless it is to be written.
     """
     text = path.read_text(encoding="utf-8")
@@ -189,12 +189,14 @@ def check_page(path: Path, write: bool = False) -> str:
                 continue
             if not block.title and block.language not in ("bash", "python"):
                 if block.language in ("", "console", "shell", "sh"):
-                    raise Differs(f"{path.name}, line {block.line}: neither run nor marked: <!-- shown: reason -->")
+                    raise DiffersError(
+                        f"{path.name}, line {block.line}: neither run nor marked: <!-- shown: reason -->"
+                    )
                 continue
             try:
                 printed = session.visible(session.run(block)).rstrip()
-            except (Differs, CptlawError) as error:
-                raise Differs(f"{path.name}, line {block.line}: {error}") from None
+            except (DiffersError, CptlawError) as error:
+                raise DiffersError(f"{path.name}, line {block.line}: {error}") from None
             if block.output is None:
                 continue
             expected, first, last = block.output
@@ -222,23 +224,24 @@ def compare(found: list[str], expected: list[str], where: str) -> None:
 
     Raises
     ------
-    Differs
+    DiffersError
         With both lines.
     """
     for new, old in zip(found, expected, strict=False):
         same_words = " ".join(NUMBER.sub("#", new).split()) == " ".join(NUMBER.sub("#", old).split())
         numbers = zip(NUMBER.findall(new), NUMBER.findall(old), strict=False)
         if not same_words or not all(_close(a, b) for a, b in numbers):
-            raise Differs(f"{where}: the page shows\n  {old}\nand the code prints\n  {new}")
+            raise DiffersError(f"{where}: the page shows\n  {old}\nand the code prints\n  {new}")
     if len(found) != len(expected):
-        raise Differs(f"{where}: the page shows {len(expected)} lines, the code prints {len(found)}:\n" + "\n".join(found))
+        count = f"the page shows {len(expected)} lines, the code prints {len(found)}"
+        raise DiffersError(f"{where}: {count}:\n" + "\n".join(found))
 
 
 def _close(a: str, b: str) -> bool:
-    x, y = (float(text.replace(",", "")) for text in (a, b))
-    digits = len(b.partition("e")[0].partition(".")[2])
-    last = 10.0**-digits if "e" not in b else 0.0
-    return abs(x - y) <= max(CLOSE * max(abs(x), abs(y)), 1.01 * last)
+    x, y = (float(text.rstrip("%").replace(",", "")) for text in (a, b))
+    digits = len(b.rstrip("%").partition("e")[0].partition(".")[2])
+    rounded = "e" not in b and (digits > 0 or b.endswith("%"))  # not a count, which is right or wrong
+    return abs(x - y) <= max(CLOSE * max(abs(x), abs(y)), 1.01 * 10.0**-digits if rounded else 0.0)
 
 
 # -- blocks that are shown ---------------------------------------------------------------------------------------------
@@ -249,7 +252,7 @@ def look_up(block: Block, path: Path) -> None:
 
     Raises
     ------
-    Differs
+    DiffersError
         If one is not there.
     """
     for line in command_lines(block.code):
@@ -296,7 +299,7 @@ def _look_up_name(name: str, where: str) -> None:
 
 def _expect(holds: bool, otherwise: str) -> None:
     if not holds:
-        raise Differs(otherwise)
+        raise DiffersError(otherwise)
 
 
 # -- the notebook ------------------------------------------------------------------------------------------------------
@@ -343,7 +346,7 @@ def run() -> None:
     for path in given.pages or pages():
         try:
             text = check_page(path, given.write)
-        except Differs as error:
+        except DiffersError as error:
             print(error, file=sys.stderr)
             failed = True
             continue

@@ -19,6 +19,7 @@ from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
 from cptlaw.runs import Runs, read_runs
 from cptlaw.solving.huber import huber
+from cptlaw.solving.restraint import Restraint
 from cptlaw.solving.training_rows import Training, training_rows
 from cptlaw.uncertainty.answers import ComparisonFrame
 from cptlaw.uncertainty.auto_folds import NamedForecast, adapted, of_auto, of_baselines, with_base_models
@@ -122,9 +123,10 @@ def compare(
     seed, schedules = how.get("seed", 0), how.get("schedules")
 
     def outcome_of(candidate: Law) -> _Outcome | str:
-        options = Options.build(candidate, how.get("delta"), how.get("starts"), seed)
         try:
             training = training_rows(candidate, given, on, where, schedules if candidate.needs_schedules else None)
+            usual = Restraint().joined(training.law, training.role)  # a law that is never fitted without its priors
+            options = Options.build(training.law, how.get("delta"), how.get("starts"), seed, usual)
             folds, notes = held_out.folds(training.frame, given)
             return _forecast_folds(training, folds, notes, options, progress)
         except UsageError:

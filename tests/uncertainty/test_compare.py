@@ -246,3 +246,18 @@ def test_regret_is_the_loss_of_the_chosen_mix_over_the_best():
 def test_bad_comparisons(query, words):
     with pytest.raises(UsageError, match=words):
         cl.compare("ptpp-floor", design("ptpp-floor"), on="target", **query)
+
+
+def test_a_law_with_usual_priors_is_compared_as_it_is_fitted():
+    """shared-tokens is never fitted without its priors, so a rate with one level does not keep it out."""
+    runs = cl.examples.load("en-fr-pilot")
+    rows = "replay > 0 and lr_schedule == 'constant' and atpp >= 1.9"
+    scores = cl.compare(
+        "shared-tokens,ptpp-floor",
+        runs,
+        on="target",
+        fit_where=f"({rows} or tokens == 0) and ptpp in (31, 62)",
+        test_where=f"{rows} and ptpp == 124",
+    ).set_index("law")
+    assert scores.loc["shared-tokens", "n_test"] == 48
+    assert scores.loc["shared-tokens", "mae_rel"] < scores.loc["ptpp-floor", "mae_rel"]

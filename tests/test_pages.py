@@ -1,0 +1,112 @@
+"""Every block of code of every page runs and prints what stands under it, or is marked as shown."""
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def load(name):
+    """Import a script of the folder docs."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+run_pages = load("run_pages")
+
+
+@pytest.mark.parametrize("page", run_pages.pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_shows_what_its_code_does(page, monkeypatch):
+    """`python docs/run_pages.py --write PAGE` writes what the code prints; read it before you keep it."""
+    monkeypatch.setenv("COLUMNS", "110")
+    run_pages.check_page(page)
+
+
+def test_the_notebook_is_the_tutorial():
+    """One source: `python docs/run_pages.py --write docs/tutorial.md` writes both."""
+    written = (ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8")
+    made = run_pages.notebook((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
+    assert json.loads(written) == json.loads(made)
+
+
+def test_the_notebook_runs(tmp_path):
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    import nbformat
+
+    book = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
+    nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
+    pages = [output for output in shown if "text/html" in output.get("data", {})]
+    assert len(pages) >= 4  # answers and tables show themselves as such
+    assert not [output for output in shown if output.output_type == "error"]
+
+
+def page(tmp_path, text):
+    path = tmp_path / "page.md"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("```python\n1 + 1\n```\n\n```text\n3\n```\n", "the code prints\n  2"),
+        ("```bash\ncptlaw laws chinchilla\n```\n\n```text\nkaplan\n```\n", "the page shows"),
+        ("```bash\nls\n```\n", "no command of cptlaw"),
+        ("    cptlaw laws\n", "neither run nor marked"),
+        ("<!-- shown: a reason -->\n\n    cptlaw fit runs.csv --lawn x\n", "has no --lawn"),
+        ("<!-- all shown: a reason -->\n\n    cptlaw plan no-plan\n", "has no no-plan"),
+        ("<!-- shown: a reason -->\n\n    cptlaw guess\n", "no verb guess"),
+        ("<!-- shown: a reason -->\n\n    python -m benchmarks.nothing\n", "no benchmarks/nothing.py"),
+        ("<!-- shown: a reason -->\n\n    make nothing\n", "no target nothing"),
+        ("<!-- shown: a reason -->\n\n    cl.nothing(runs)\n", "no cl.nothing"),
+    ],
+)
+def test_a_page_that_shows_something_else_is_refused(tmp_path, text, message):
+    with pytest.raises(run_pages.DiffersError, match=re.escape(message)):
+        run_pages.check_page(page(tmp_path, text))
+
+
+def test_what_a_page_may_leave_open(tmp_path):
+    """Last digits, what follows three dots, and blocks that hold no code."""
+    text = """
+```python
+print(1.2345)
+print("more")
+```
+
+```text
+1.2346
+...
+```
+
+```csv title="a.csv"
+x
+1
+```
+
+```python
+from pathlib import Path
+
+Path("a.csv").read_text().split()
+```
+
+```text
+['x', '1']
+```
+"""
+    assert run_pages.check_page(page(tmp_path, text)) == text
+
+
+def test_writing_a_page_gives_what_its_code_prints(tmp_path):
+    text = "```python\n1 + 1\n```\n\n```text\n```\n"
+    assert run_pages.check_page(page(tmp_path, text), write=True) == text.replace("```text\n", "```text\n2\n")
