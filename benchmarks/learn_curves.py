@@ -1,7 +1,8 @@
 """What loss curves under a schedule are made of, in other studies: shares of the loss, rates per step, exponents.
 
 The coefficients that Wang et al. 2025 print stand as one study; lr-annealing fitted to the curves of Luo et al. as
-another. Where a number is read at the end of a run, that is at the area of theirs: 8 in pre-training and 2 in CPT.
+another; the curves of lr_schedules tell how annealing fades. Where a number is read at the end of a run, that is at the
+area of theirs: 8 in pre-training and 2 in CPT.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 import cptlaw as cl
+from benchmarks.curve_fits import development
 from benchmarks.harness import find_data
 from benchmarks.learn_priors import summary
 from benchmarks.mpl_curves import PEAK, mpl_schedules
@@ -34,6 +36,9 @@ KINDS = {
     "curve_bend": ("exponent beta of the shift", (0.25, 0.8)),
     "curve_like": ("C2 over C1", (1.0, 0.2)),
 }
+# How the gain of annealing shrinks with the forward area: of lr-annealing:fading=true, all curves of a size and peak.
+FADES = "curve_kappa", "exponent with which the gain of annealing shrinks with the training before it", (0.05, 0.05)
+LENGTHS, NO_PRIOR = "lr_schedules", (0.1, 5.0)
 
 
 def curves(folder: str | None) -> dict[str, Any]:
@@ -67,7 +72,7 @@ def curves(folder: str | None) -> dict[str, Any]:
             level = p["L0"] + forward
             add(CURVES, floor=p["L0"] / level, forward=forward / level, alpha=p["alpha"])
             add(CURVES, anneal=p["C"] * PEAK / (1.0 - LAMBDA) / level)
-    return {
+    shares = {
         kind: {
             "meaning": meaning,
             "scale": "log",
@@ -76,3 +81,20 @@ def curves(folder: str | None) -> dict[str, Any]:
         }
         for kind, (meaning, usual) in KINDS.items()
     }
+    kind, meaning, usual = FADES
+    fades = fading(folder)
+    studies = {LENGTHS: summary(fades)} if fades else {}
+    return shares | {kind: {"meaning": meaning, "scale": "value", "usual": list(usual), "studies": studies}}
+
+
+def fading(folder: str | None) -> list[float]:
+    """Return the exponent kappa of each size and peak rate of lr_schedules, its short and long curves together."""
+    if find_data("lr_schedules_curves.csv", folder) is None:
+        return []
+    found = []
+    for case in development(folder):
+        rows = pd.concat([case.fitted, case.test])
+        spec = "lr-annealing:warmup=actual:fading=true"
+        fit = cl.fit(spec, rows, on="val", schedules=case.schedules, prior={"kappa": NO_PRIOR})
+        found.append(fit.params["kappa"])
+    return found

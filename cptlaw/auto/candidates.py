@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+import pandas as pd
 
 from cptlaw.auto.rows import Chosen, levels
 from cptlaw.laws import Law, law
 from cptlaw.laws.base import Role
 from cptlaw.learned.priors import learned_priors
 from cptlaw.solving.restraint import Prior, Restraint
+from cptlaw.solving.training_rows import Training
 
 # What forms count before rollouts are seen. Chosen by leaving whole studies out (docs/bench.md): exponents that are not
 # tied, and the law without an irreducible loss, are behind on most tables and must be shown to be ahead.
@@ -39,21 +42,30 @@ class Candidate:
     tied: tuple[tuple[str, ...], ...] = ()
     share: float = 1.0
 
-    def restraint(self, reading: Law, role: Role, fixed: dict[str, float], lowest_loss: float) -> Restraint:
+    def restraint(self, training: Training, fixed: Mapping[str, float]) -> Restraint:
         """Return ties, pinned values and weak priors on the rest, for the form of the law that reads the rows."""
+        reading = training.law
         followers = {name for group in self.tied for name in group[1:]}
         priors = {
             name: prior
-            for name, prior in all_priors(reading, role, lowest_loss).items()
+            for name, prior in all_priors(reading, training.role, training.frame).items()
             if name not in followers and name not in fixed and name not in reading.derived
         }
         known = {name: value for name, value in fixed.items() if name in reading.parameters}
         return Restraint(fixed=known, tied=self.tied, priors=priors)
 
 
-def all_priors(chosen: Law, role: Role, lowest_loss: float) -> dict[str, Prior]:
-    """Return a prior for every parameter of which something is known: learned from other studies, else a weak one."""
-    found = {name: Prior(*moments) for name, moments in chosen.usual_of(role).items()}
+def all_priors(chosen: Law, role: Role, frame: pd.DataFrame) -> dict[str, Prior]:
+    """Return a prior for every parameter of which something is known: learned from other studies, else a weak one.
+
+    Parameters
+    ----------
+    chosen, role
+        The law and the role of the eval.
+    frame
+        The rows that are fitted; their lowest loss is the unit of the floor.
+    """
+    found = {name: Prior(*moments) for name, moments in chosen.usual_of(role, frame).items()}
     if "E" in chosen.amplitudes:
         found.setdefault("E", FLOOR)
         for name in chosen.amplitudes:
@@ -61,7 +73,7 @@ def all_priors(chosen: Law, role: Role, lowest_loss: float) -> dict[str, Prior]:
         for name in EXPONENTS:
             if name in chosen.shapes:
                 found.setdefault(name, EXPONENT)
-    learned = learned_priors(chosen, lowest_loss, role)
+    learned = learned_priors(chosen, float(frame["loss"].min()), role)
     # No study varies the rate of pre-training alone, so that its usual prior, by role, stays.
     return {**found, **{name: prior for name, prior in learned.items() if name != "w"}}
 
@@ -91,4 +103,5 @@ def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candid
             yield Candidate(law(name), (), MIX_ONLY)
     if has_schedules and role != "other":
         joint = levels(frame, "n_params") > 1
-        yield Candidate(law("cpt-dynamics-joint" if joint else "cpt-dynamics-replay"), (), SCHEDULED)
+        name = "cpt-dynamics-joint" if joint else "cpt-dynamics-replay"
+        yield Candidate(law(name, normalised=True), (), SCHEDULED)

@@ -5,6 +5,7 @@ All rollouts of a fit are descended side by side, as one problem with rows weigh
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,7 @@ STEPS, TOLERANCE = 40, 1e-5
 WITHIN_RUNS = ("tokens",)  # directions in which a run itself goes on
 ALONG = ("n_params", "tokens", "tokens_per_param", "flops", "ptpp", "pretraining_tokens")
 NEEDS_TWO_LEVELS = ("n_params", "ptpp")  # a law fitted at one budget says nothing about budgets
+USELESS = math.log(2.0)  # log error from which a forecast is no worse for being worse, as where a law goes below zero
 NOISE = 0.003  # log error below which forecasts are equally good
 
 
@@ -122,5 +124,5 @@ def rolled(fit: Fit, place: NDArray[np.int_], folds: list[Rollout]) -> Array:
     for i, row in zip(np.flatnonzero(usable), log_error, strict=True):
         test = folds[i].test[place]
         if test.any() and np.isfinite(row[test]).all():
-            errors[i] = float(np.sqrt(np.mean(row[test] ** 2)))
+            errors[i] = float(np.sqrt(np.mean(np.minimum(row[test] ** 2, USELESS**2))))
     return errors

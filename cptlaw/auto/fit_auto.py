@@ -79,7 +79,7 @@ def fit_auto(
         "where": where,
         "n_params_kind": table.n_params_kind,
     }
-    base, lowest = table.base_losses(name), float(frame["loss"].min())
+    base = table.base_losses(name)
     for candidate in candidates(rows, role, schedules is not None):
         try:
             needed = schedules if candidate.law.needs_schedules else None
@@ -91,7 +91,7 @@ def fit_auto(
                 training.law,
                 starts=STARTS if len(frame) <= MANY_ROWS else STARTS // 2,
                 seed=seed,
-                restraint=candidate.restraint(training.law, role, dict(shift), lowest),
+                restraint=candidate.restraint(training, shift),
             )
             fitted = fit_rows(training, options, base=base, provenance=provenance)
             fits.append((candidate, fitted, at.to_numpy(dtype=int)))

@@ -84,7 +84,7 @@ class Law(Described, Inputs):
     constants
         Parameters that the law holds at a published value.
     always_priors
-        True for laws that are never fitted without their usual priors.
+        True for laws that are never fitted without their usual priors; or the parameters of which that holds.
     reads_base_rows
         True for laws that hold at tokens = 0 too, so that the base models' losses are fitted with the others.
     starts
@@ -113,7 +113,7 @@ class Law(Described, Inputs):
     correlated_along: ClassVar[str | None] = None
     objects: tuple[str, ...] = ()
     reads_base_rows: ClassVar[bool] = False
-    always_priors: ClassVar[bool] = False
+    always_priors: bool | tuple[str, ...] = False
     starts: ClassVar[int] = 64
     order: ClassVar[int] = 1000
     choices: ClassVar[Mapping[str, Option]] = {}
@@ -199,8 +199,8 @@ class Law(Described, Inputs):
         """Return what the law has to say of a fit of its own to these rows. Most laws have nothing to add."""
         return ()
 
-    def usual_of(self, role: Role) -> dict[str, tuple[Any, ...]]:
-        """Return the usual priors for an eval of this role, those of amplitudes among them."""
+    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
+        """Return the usual priors for an eval of this role, amplitudes included; rows give the scale of the inputs."""
         of_amplitudes = {str(a): a.usual for a in self.amplitudes if isinstance(a, Amplitude) and a.usual}
         return {**of_amplitudes, **self.usual}
 

@@ -23,6 +23,8 @@ from cptlaw.laws.parameters import count, number
 from cptlaw.schedules import LAMBDA, Schedule, areas
 
 DECAY = Shape(0.98, 0.9999, start=(0.995, 0.9995), scale="gap")
+# On curves of 5,000 to 50,000 steps at four peaks and sizes: 0 to .06 (docs/dynamics.md).
+KAPPA = Shape(0.0, 1.0, start=(0.02, 0.3), scale="linear", usual=(0.05, 0.05))
 NODES = 36  # of the Chebyshev interpolation of S2 in lambda: 1e-9 of S2 over the range of DECAY
 FITTED = "fit"
 WARMUP = Option(
@@ -30,6 +32,12 @@ WARMUP = Option(
     ("peak", "actual"),
     "peak lets the warm-up of pre-training count as if it had run at the peak, as the reference code does; actual as "
     "it ran. A warm-up in CPT always counts as it ran.",
+)
+FADING = Option(
+    False,
+    "true or false",
+    "The gain of annealing shrinks with the training before it, as S1^-kappa: on far longer runs than the fitted "
+    "ones a fixed gain is too large. Not published.",
 )
 SKIP_STEPS = Option(
     0,
@@ -142,8 +150,9 @@ class CurveLaw(Law):
                 )
         out = frame.copy()
         runs = frame["run"].astype(str).to_numpy()
-        columns: dict[str, Any] = {name: np.empty(len(frame)) for name in self.areas_read}
-        columns |= {name: np.empty(len(frame), dtype=object) for name in self.objects}
+        columns: dict[str, Any] = {
+            name: np.empty(len(frame), dtype=object if name in self.objects else float) for name in self.computed
+        }
         for run in dict.fromkeys(runs):
             if run not in schedules:
                 raise DataError(

@@ -50,7 +50,7 @@ def curve_rows(
     findings: list[Finding] = []
     areas_given = set(chosen.computed) <= set(frame.columns)
     if not areas_given:
-        frame, noted = _without_base_rows(frame, given)
+        frame, noted = _without_base_rows(chosen, frame, given)
         found, assumed = _from_column(chosen, frame, given, label)
         given |= found
         findings += [*noted, *assumed]
@@ -71,15 +71,21 @@ def curve_rows(
     return frame, {run: one for run, one in given.items() if run in used}, (*findings, *grouped)
 
 
-def _without_base_rows(frame: pd.DataFrame, given: Schedules) -> tuple[pd.DataFrame, list[Finding]]:
-    """Leave out losses of base models that belong to no curve: rows with tokens = 0 without a step or a schedule."""
+def _without_base_rows(chosen: Law, frame: pd.DataFrame, given: Schedules) -> tuple[pd.DataFrame, list[Finding]]:
+    """Leave out losses of base models that belong to no curve: rows with tokens = 0 without a step or a schedule.
+
+    Nor does a row of a base model under the schedule of its pre-training alone: it is its end, and its step, 0, is that
+    of CPT.
+    """
     if "tokens" not in frame.columns:
         return frame, []
     # With a base model's loss among the rows a law has to explain the first jump of CPT by its shift.
     loose = (frame["tokens"] == 0).to_numpy(copy=True)
     if "step" in frame.columns:
         curves = frame.loc[~loose, "run"].astype(str)
-        on_a_curve = frame["run"].astype(str).isin([*given, *curves]).to_numpy()
+        of_cpt = "s1_cpt" in chosen.computed
+        known = [run for run, schedule in given.items() if schedule.n_cpt or not of_cpt]
+        on_a_curve = frame["run"].astype(str).isin([*known, *curves]).to_numpy()
         loose &= frame["step"].isna().to_numpy() | ~on_a_curve
     if not loose.any() or loose.all():
         return frame, []

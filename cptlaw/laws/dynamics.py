@@ -12,14 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
-from cptlaw.laws.annealing import CURVE_EXPONENT
+from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT
 from cptlaw.laws.base import Amplitude, Option, Role, Shape
 from cptlaw.laws.calculus import Array, Jet, Positive, exp, expm1, log1p
 from cptlaw.laws.curve_law import CurveLaw
@@ -30,10 +30,13 @@ SPEED = Shape(1e-2, 1e6, start=(3.0, 3e3))
 BEND = Shape(1e-4, 1e3, start=(0.05, 1.0))
 AREA_BEFORE = Shape(1e-3, 1e3, start=(0.03, 5.0))
 SIZE_EXPONENT = Shape(1e-3, 5.0, start=(0.02, 0.4))
-ANNEALING_OF_MIX = Shape(1e-4, 5.0, start=(0.01, 0.3))  # published .055 and .037
-SHIFT_OF_MIX = Shape(1e-2, 20.0, start=(1.0, 7.0))  # published 3.238 and 5.696
+ANNEALING_OF_MIX = Shape(1e-4, 5.0, start=(0.01, 0.3), usual=(0.05, 0.8, "log"))  # published .055 and .037
+SHIFT_OF_MIX = Shape(1e-2, 20.0, start=(1.0, 7.0), usual=(3.0, 0.8, "log"))  # published 3.238 and 5.696
 BENT = Shape(0.05, 3.0, start=(0.6, 1.3))
 
+SHIFTED = (0.1, 1.2, "share")  # of the loss; see `cptlaw.curves.priors`
+# E times the forward area of the longest run: how far the shift has bent by its end, and the spread of its logarithm.
+BENT_BY_THE_END = (60.0, 2.0)
 STRAIGHT = 0.05  # beta ln(1 + E S) up to which the shift is a logarithm to within 3 %: only B beta and E count
 TINY = 1e-100  # keeps the logarithm of an area that is exactly zero, and its derivatives, finite
 
@@ -56,15 +59,16 @@ class CptDynamics(CurveLaw):
     areas_read: tuple[str, ...] = ("s1_pretrain", "s1_cpt", "s2_pretrain", "s2_cpt")
     signed_inputs = ("s2_pretrain", "s2_cpt")
     amplitudes: tuple[str, ...] = (
-        Amplitude("L0", plausible=(2.5, 3.5)),
-        Amplitude("A", plausible=(0.3, 0.7)),
-        "C1",
-        "C2",
-        Amplitude("B", plausible=(0.1, 0.8), signed=True),
+        Amplitude("L0", plausible=(2.5, 3.5), usual=(0.75, 0.3, "share")),
+        Amplitude("A", plausible=(0.3, 0.7), usual=(0.1, 1.0, "share")),
+        Amplitude("C1", usual=ANNEALED),
+        Amplitude("C2", usual=ANNEALED),
+        Amplitude("B", plausible=(0.1, 0.8), signed=True, usual=SHIFTED),
     )
     shapes = {"alpha": replace(CURVE_EXPONENT, usual=(0.55, 0.1)), "E": SPEED, "beta": replace(BEND, usual=(0.2, 0.2))}
     decreasing: tuple[str, ...] = ("s1_pretrain", "s2_pretrain", "s2_cpt")
-    vanishing = {"s1_pretrain": ("A",)}
+    vanishing: Mapping[str, tuple[str, ...]] = {"s1_pretrain": ("A",)}
+    learned: ClassVar[Mapping[str, str]] = {"alpha": "curve_alpha", "beta": "curve_bend", "kappa": "curve_kappa"}
 
     choices = CurveLaw.choices | {
         "open_base": Option(
@@ -89,6 +93,12 @@ class CptDynamics(CurveLaw):
             self.shapes = {name: shape for name, shape in self.shapes.items() if name not in ("g1", "zeta1")}
             self.shapes = self.shapes | {"S1pt": AREA_BEFORE}
         super().configure()
+
+    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
+        """Return the usual priors; that of E by the forward area of the rows, for published ones differ 6,000-fold."""
+        known = super().usual_of(role, frame)
+        area = float(frame["s1_cpt"].max()) if frame is not None and "s1_cpt" in frame.columns else 0.0
+        return {**known, "E": (BENT_BY_THE_END[0] / area, BENT_BY_THE_END[1], "log")} if area > 0 else known
 
     # -- the terms, one by one -------------------------------------------------------------------------------------
 
@@ -246,7 +256,10 @@ class CptDynamicsReplay(CptDynamics):
     inputs = (*CptDynamics.inputs, "replay")
     shapes = CptDynamics.shapes | {"a1": ANNEALING_OF_MIX, "a2": SHIFT_OF_MIX}
     # The factor of the mix reaches e^7, so that the shift of a plausible law has a small B.
-    amplitudes = (*CptDynamics.amplitudes[:-1], Amplitude("B", plausible=(1e-4, 5e-4), signed=True))
+    amplitudes = (
+        *CptDynamics.amplitudes[:-1],
+        Amplitude("B", plausible=(1e-4, 5e-4), signed=True, usual=SHIFTED),
+    )
 
     choices = CptDynamics.choices | {
         "replay_form": Option(
@@ -295,37 +308,6 @@ class CptDynamicsReplay(CptDynamics):
         of_source = x.of_source if self.replay_form == "corrected" else ~x.of_source
         chosen = of_source.astype(float)
         return super().shift(x, p) * (convex * chosen + concave * (1.0 - chosen))
-
-
-class CptDynamicsJoint(CptDynamicsReplay):
-    """The learning-dynamics law over sizes, mixes and pre-training budgets: Eq. 8 with the size term of Eq. 7.
-
-    The budget enters through the schedule of pre-training alone: its forward area S1pt stands for the tokens, what its
-    decay has left over for the loss potential. So budgets and schedules that were not run are forecast by one law. Not
-    published in this form; docs/dynamics.md tells what it does on real runs beside the PTPP forms.
-    """
-
-    name = "cpt-dynamics-joint"
-    right = "Sizes, mixes, budgets and schedules in one table, where the schedules of pre-training are known."
-    wrong = "Two early budgets alone (7.5 and 22 % on docs-to-code); schedules that are not known."
-    measured = (
-        "Both pilots: 0.8 to 1.6 % (English to French), 1.3 to 1.7 % (documentation to code) from three budgets or "
-        "two late ones (docs/dynamics.md)."
-    )
-    equation = (
-        "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt e^(a1 r) + B (1 - (1+E S1cpt)^-beta) f(a2, r_cpt) "
-        "+ F N^-g3,  f as in cpt-dynamics-replay"
-    )
-    source = "Wang et al. 2025, eqs. 7 and 8 joined, arXiv:2505.07796"
-    units = {"n_params": 1e6, "tokens": 1.0}
-    inputs = (*CptDynamicsReplay.inputs, "n_params")
-    amplitudes = (*CptDynamicsReplay.amplitudes, "F")
-    shapes = CptDynamicsReplay.shapes | {"g3": SIZE_EXPONENT}
-    vanishing = {"s1_pretrain": ("A",), "n_params": ("F",)}
-
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
-        """Return the terms of Eq. 8 and the size term."""
-        return *super().terms(x, p), x.N**-p.g3
 
 
 def _power(given: Any) -> float:

@@ -36,6 +36,8 @@ SHIFT_OF_MIX = Shape(1e-2, 30.0, start=(0.5, 7.0), usual=(3.0, 0.8, "log"))
 OF_RATE = Shape(-0.5, 3.0, start=(0.2, 1.0), scale="linear", usual=(0.6, 0.3))
 OF_PRETRAINING_RATE = Shape(-2.0, 1.0, start=(-0.4, 0.0), scale="linear", usual=(-0.2, 0.2))
 OF_BUDGET = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.1))
+# What the target loss gains grows with the rate of CPT alone.
+OF_TARGET: dict[str, tuple[float, float]] = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1)}
 SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
 
 
@@ -111,7 +113,7 @@ class SharedTokens(Bent):
     }
     diverges_at_zero = ("n_params",)
     reads_base_rows = True
-    always_priors = True
+    always_priors: bool | tuple[str, ...] = True
 
     choices = Bent.choices | {
         "damage": Option(
@@ -147,11 +149,10 @@ class SharedTokens(Bent):
             self.shapes |= {name: replace(shape, usual=None) for name, shape in of_source.items()}
         super().configure()
 
-    def usual_of(self, role: Role) -> dict[str, tuple[Any, ...]]:
+    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
         """Return the usual priors: what the target loss gains grows with neither the budget nor pre-training's rate."""
-        known = super().usual_of(role)
-        of_target = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1)}
-        return known if role != "target" else {name: of_target.get(name, known[name]) for name in known}
+        known = super().usual_of(role, frame)
+        return known if role != "target" else {name: OF_TARGET.get(name, known[name]) for name in known}
 
     def reading(self, frame: pd.DataFrame, pays: bool = False) -> SharedTokens:
         """Return the law that reads what these rows have: the optional columns, base models, and the source's shift."""

@@ -127,7 +127,8 @@ class Restraint:
         named = {*self.fixed, *self.bounds, *self.priors, *(name for group in self.tied for name in group)}
         more = {name: value for name, value in (fixed or {}).items() if name in law.parameters and name not in named}
         usual = law.usual_of(role) if law.always_priors else {}
-        known = [name for name in usual if name in law.parameters and name not in named and name not in more]
+        never = usual if law.always_priors is True else law.always_priors or ()
+        known = [name for name in never if name in law.parameters and name not in named and name not in more]
         # Under a bend an amplitude is searched as a ratio to another one, of which its own prior says nothing.
         priors = {name: Prior(*usual[name]) for name in known if name not in law.derived}
         return replace(self, fixed={**self.fixed, **more}, priors={**self.priors, **priors})

@@ -81,7 +81,7 @@ def training_rows(
         rows = rows if where is None else rows.where(where)
         rows.require([column for column in ("n_params",) if column in chosen.inputs])
         frame, known, notes = curve_rows(chosen, rows.frame, schedules, table.label)
-        return Training(chosen, in_order(frame, _ALONG), table.role(name), name, notes, known)
+        return Training(chosen.reading(frame), in_order(frame, _ALONG), table.role(name), name, notes, known)
     if schedules is not None:
         raise UsageError(f"law {chosen.name} reads no schedules; --schedules goes with laws of loss curves.")
     rows = replace(rows, frame=chosen.inputs_of(rows.frame, Known(rows=rows.frame)))

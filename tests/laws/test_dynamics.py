@@ -18,7 +18,6 @@ VARIANTS = [
     "cpt-dynamics-weighted:lr_power=0.2",
     "cpt-dynamics-power:decay=fit",
     "cpt-dynamics-power:open_base=true",
-    "cpt-dynamics-joint:normalised=true",
 ]
 
 ROW = pd.DataFrame({"s1_pretrain": [8.0], "s2_pretrain": [0.05], "s1_cpt": [2.0], "s2_cpt": [0.15]})

@@ -103,7 +103,7 @@ class CurveLoss:
     def reading(self) -> tuple[Any, ...]:
         """What decides which columns a schedule gives: losses that agree in it share them."""
         own = self.law
-        return own.name if own.objects else "", own.areas_read, own.decay, own.lr_power, str(own.area_options)
+        return own.name if own.objects else "", own.computed, own.decay, own.lr_power, str(own.area_options)
 
     def columns(self, schedule: Schedule, steps: Any) -> Mapping[str, Any]:
         """Return the inputs that follow from a schedule, at steps counted across its phases."""
