@@ -22,7 +22,7 @@ from cptlaw.training.table import jobs_table, runs_table, schedules_of
 
 COLUMNS = [
     *("run", "eval", "loss", "n_params", "n_params_non_embedding", "tokens", "replay", "ptpp", "step", "lr"),
-    *("lr_schedule", "lr_peak", "lr_pretrain", "seed", "base", "domain", "pretrain_decay"),
+    *("lr_schedule", "lr_peak", "lr_pretrain", "seed", "base", "domain", "pretrain_decay", "phase"),
 ]
 
 
@@ -57,7 +57,8 @@ def collect(recipes: list[Path], store: Store) -> tuple[pd.DataFrame, dict[str, 
         if table.empty or not (table["tokens"] > 0).any():
             continue
         used = table.loc[table["tokens"] > 0, "base"]
-        table = table[table["base"].isin(used)]
+        along = table["phase"].eq("pretrain") if "phase" in table else False
+        table = table[table["base"].isin(used) | along]
         # Runs of base models are measured once for each domain, under names that end in it.
         first = [phases[str(run).split(":")[0]][0] for run in table["run"]]
         table = table.assign(

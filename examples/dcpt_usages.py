@@ -9,10 +9,10 @@ The law L3 is fitted to five of the nine ratios of the example `domains` at 45,9
 
 The mixes of usages 1 and 2 are trained for themselves, and lie between measured ones:
 
-    python examples/dcpt_usages.py plan   # writes plans/usages.csv and sweeps/domains_planned.yaml
+    python examples/dcpt_usages.py plan   # writes measured/usages.csv and sweeps/domains_planned.yaml
     cptlaw sweep examples/sweeps/domains_planned.yaml -o runs/en-fr --workers 1
     python examples/collect_runs.py examples/sweeps/domains_planned.yaml --store runs/en-fr \\
-        -o examples/plans/domains.csv
+        -o examples/measured/domains.csv
     python examples/dcpt_usages.py        # what they measured, beside the nine ratios
 """
 
@@ -28,7 +28,7 @@ from dcpt_real_runs import PLANNED_FROM, held
 import cptlaw as cl
 
 HERE = Path(__file__).parent
-PLANS = HERE / "plans"
+PLANS = HERE / "measured"
 SIZE, LIMIT, ATPP, DOMAIN_ATPP, FITTED_ATPP = 45936, 0.10, 16.0, 4.0, 2.0
 DOMAINS = ("c", "french", "german", "python")
 SHARES = np.linspace(0.25, 1.0, 301)  # of the domain; less would be longer than any measured run

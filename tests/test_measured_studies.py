@@ -66,7 +66,7 @@ def test_totals_count_what_was_held(example_script):
 
 
 def test_usages_were_planned_from_the_rows_and_trained(example_script):
-    """The plans in `examples/plans` are those that the rows give, and each has been trained."""
+    """The plans in `examples/measured` are those that the rows give, and each has been trained."""
     script = example_script("dcpt_usages")
     runs = cl.examples.load("domains")
     plans = pd.read_csv(script.PLANS / "usages.csv")
