@@ -101,8 +101,8 @@ def check(
     schedules: Mapping[str, Schedule] | str | Path | None = None,
     at: Any = None,
     **restraint: Unpack[GivenRestraint],
-) -> Check:
-    """Check runs against a law without fitting it.
+) -> Any:
+    """Check runs against a law without fitting it; of a score: which scores of the table carry signal, and why not.
 
     Parameters
     ----------
@@ -120,8 +120,12 @@ def check(
         If rows, names or options are unusable.
     """
     refuse_others(restraint, GivenRestraint.__annotations__, "check")
-    chosen = law(law_name)
     table = runs if isinstance(runs, Runs) else read_runs(runs)
+    if on in table.scores:
+        from cptlaw.scores.check_scores import check_scores
+
+        return check_scores(table, on, where)
+    chosen = law(law_name)
     training = training_rows(chosen, table, on, where, schedules)
     frame = training.chosen().frame
     problem = Problem(

@@ -54,7 +54,7 @@ def given(law_name: str, params: str, on: str, note: str, output: str, force: bo
 @options.strict
 @options.as_json
 def check(runs: str, law_name: str, on: str, where: str | None, strict: bool, as_json: bool, **rest: Any) -> None:
-    """Look at runs before a fit: levels, confounding, what the design can identify.
+    """Look at runs before a fit: levels, confounding, what the design can identify; which scores carry signal.
 
     \b
     Example:
@@ -105,6 +105,7 @@ def fit(
       cptlaw fit runs.csv --law chinchilla --on c4_val --tie alpha,beta --prior E=1.8:0.1
       cptlaw fit runs.csv --law ptpp-gate --on target --restraint auto -o target.json
       cptlaw fit curves.csv --law cpt-dynamics --on target --schedules schedules.yaml -o target.json
+      cptlaw fit runs.csv --on gsm8k -o gsm8k.json
     """
     import cptlaw as cl
     from cptlaw.uncertainty.intervals import MIN_RUNS
@@ -112,7 +113,7 @@ def fit(
     table = options.read_table(runs, rest)
     fitted = cl.fit(law_name, table, on, where, **rest)
     if output:
-        if draws and law_name != "auto" and fitted.n_blocks >= MIN_RUNS:
+        if draws and hasattr(fitted, "draws") and fitted.n_blocks >= MIN_RUNS:
             fitted.draws(draws)
         fitted.save(output, force)
     following = ["cptlaw", "forecast", output, "--at", _point(fitted)] if output else None

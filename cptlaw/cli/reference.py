@@ -20,8 +20,17 @@ def laws(name: str | None, as_json: bool) -> None:
       cptlaw laws ptpp-gated-floor
     """
     from cptlaw.laws import LAWS, card, describe, law
+    from cptlaw.laws.score_law import describe_score, known_score_laws, score_card, score_law
 
+    if name in known_score_laws():
+        of_scores = score_law(str(name))
+        if as_json:
+            show_json(describe_score(of_scores))
+        else:
+            click.echo(score_card(of_scores))
+        return
     found = [describe(law(name))] if name else [describe(law(known)) for known in LAWS]
+    found += [] if name else [describe_score(score_law(known)) for known in known_score_laws()]
     if as_json:
         show_json(found[0] if name else {"laws": found})
     elif name:

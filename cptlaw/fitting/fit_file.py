@@ -64,7 +64,7 @@ def fit_text(fit: Fit) -> str:
 
 
 def load_fit(path: str | Path) -> Any:
-    """Read a fit that `Fit.save` or ``cptlaw fit -o`` wrote: a `Fit`, or an `AutoFit` of several laws.
+    """Read a fit that `Fit.save` or ``cptlaw fit -o`` wrote: a `Fit`, an `AutoFit` of several laws, or a `ScoreFit`.
 
     Raises
     ------
@@ -80,12 +80,13 @@ def load_fit(path: str | Path) -> Any:
         raise DataError(
             f"{path}: written by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw to read it."
         )
-    if document.get("law") != "auto":
+    if document.get("law") != "auto" and "ways" not in document:
         return fit_from(document, str(path))
     from cptlaw.auto.auto_file import auto_from
+    from cptlaw.scores.score_file import score_from
 
     try:
-        return auto_from(document, str(path))
+        return (score_from if "ways" in document else auto_from)(document, str(path))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise _damaged(path, error) from None
 

@@ -12,6 +12,7 @@ from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.options import HowToFit, Options
 from cptlaw.laws import Law, law
+from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, read_runs
 from cptlaw.solving.restraint import Restraint
 from cptlaw.solving.training_rows import Training, training_rows
@@ -35,7 +36,8 @@ def fit(
     Parameters
     ----------
     law_name
-        A law's name with its options, or a law; ``"auto"``, or the runs in its place, for `cptlaw.auto`, which chooses
+        A law's name with its options, or a law (of a score: ``score-sigmoid`` and others); ``"auto"``, or the runs in
+        its place, for `cptlaw.auto`, which chooses
         restraint and starts itself.
     runs
         A runs table: `Runs`, a DataFrame or a path.
@@ -84,6 +86,13 @@ def fit(
     if how.get("restraint", "none") not in ("auto", "none"):
         raise UsageError(f"restraint={how['restraint']!r}: expected auto or none.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
+    if _is_score(law_name, table, on):
+        from cptlaw.scores.fit_scores import fit_scores
+
+        for name in ("delta", "starts", "fix", "tie", "bound", "prior"):
+            if how.get(name):
+                raise UsageError(f"{name} (--{name}) is about laws of losses; scores are fitted with their own priors.")
+        return fit_scores(table, on, where, str(law_name), schedules=how.get("schedules"), seed=how.get("seed", 0))
     if isinstance(law_name, str) and law_name == "auto":
         from cptlaw.auto import fit_auto
 
@@ -92,6 +101,23 @@ def fit(
                 raise UsageError(f"{name} (--{name}) is about one law; law auto fits several. Name a law (--law).")
         return fit_auto(table, on, where, seed=how.get("seed", 0), schedules=how.get("schedules"))
     return _fit_one(law(law_name), table, on, where, how)
+
+
+def _is_score(law_name: Any, table: Runs, on: str) -> bool:
+    """Say whether a score is asked for, and refuse laws of losses for scores and the other way round."""
+    is_score = on in table.scores
+    of_scores = isinstance(law_name, str) and law_name.partition(":")[0] in known_score_laws()
+    if is_score and not of_scores and law_name != "auto":
+        raise UsageError(
+            f"{on!r} is a score ({table.scores[on]}), and law {getattr(law_name, 'name', law_name)} is one of losses. "
+            f"Leave the law out, or choose a law of scores: {', '.join(known_score_laws())}."
+        )
+    if of_scores and not is_score:
+        raise UsageError(
+            f"law {law_name} is one of scores, and {on!r} is a loss. Scores of this table: "
+            f"{', '.join(table.scores) or 'none; a column metric says which rows are scores'}."
+        )
+    return is_score
 
 
 def _fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit) -> Fit:

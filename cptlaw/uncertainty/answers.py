@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 ORACLE = "ptpp-oracle"  # fitted on the test rows: a bound, and never the best forecast
 AVERAGE = "average"
 DOUBT = "doubt_"
+MOST_EXPLAINED = 3  # forecasts of scores of which the parts of the doubt are told
 COUNTS = ("n_params", "tokens", "ptpp", "pt_tokens")
 SCORES = {
     **dict.fromkeys(("huber_log", "rmse_log", "mae_rel", "mape_clip"), "{:.3g}".format),
@@ -48,13 +49,24 @@ class Forecast(Result):
         return by_severity(finding for row in self.frame["findings"] for finding in row)
 
     @property
+    def all_scores(self) -> bool:
+        """Whether all rows are scores, from 0 to 1, and none is a loss."""
+        return "metric" in self.frame and bool(self.frame["metric"].notna().all())
+
+    @property
     def title(self) -> str:
         """The answer where it is one loss, else how many there are."""
         bounds = interval_words(self.frame.interval)
+        what = "score" if self.all_scores else "loss"
         if len(self.frame) > 1:
-            ends = f"; lo to hi: {bounds} of a measured loss" if bounds else ""
-            return f"{len(self.frame)} forecasts, nats per token{ends}"
+            ends = f"; lo to hi: {bounds} of a measured {what}" if bounds else ""
+            return f"{len(self.frame)} forecasts, {'percent' if self.all_scores else 'nats per token'}{ends}"
         row: dict[str, Any] = dict(self.frame.iloc[0])
+        if self.all_scores:
+            eval_ = f"{row['on']} {row['metric']}" if "on" in row else str(row["metric"])
+            span = " to ".join(format_percent(row[end]) for end in ("lo", "hi") if end in row)
+            ends = f", {bounds} of a measured score {span}" if bounds else ""
+            return f"{eval_}: {format_percent(row['loss'])}{ends}"
         eval_ = f"{row['on']} loss" if "on" in row else "loss"
         ends = f", {bounds} of a measured loss {_ends(row)}" if bounds else ""
         return f"{eval_}: {loss_text(row['loss'])} nats per token{ends}"
@@ -64,6 +76,15 @@ class Forecast(Result):
         """Of averages, how much of the doubt is the law's form, its parameters and the noise."""
         found: list[Line] = []
         doubt = [name for name in self.frame.columns if str(name).startswith(DOUBT)]
+        for row in (
+            self.frame.to_dict("records") if "metric" in self.frame and len(self.frame) <= MOST_EXPLAINED else ()
+        ):
+            if doubt and isinstance(row["metric"], str):
+                parts = [
+                    f"{one.removeprefix(DOUBT)} {format_percent(row[one], 2)}" for one in doubt if row[one] == row[one]
+                ]
+                label = f"doubt of {row['on']}" if "on" in row else "doubt"
+                found.append((label, f"{', '.join(parts)} of the variance"))
         averaged = self.frame[self.frame["law"] == AVERAGE] if doubt and "law" in self.frame else self.frame[:0]
         for row in averaged.to_dict("records"):
             parts = [
@@ -93,7 +114,12 @@ class Forecast(Result):
         lead = [name for name in ("law", "on") if name in self.frame]
         others = [name for name in self.frame.columns if name not in (*lead, "findings")]
         shown = self.frame[[*lead, *(name for name in others if not str(name).startswith(DOUBT))]]
-        return [Table.of(shown, point_formats(shown))]
+        formats = point_formats(shown)
+        if self.all_scores:
+            formats |= dict.fromkeys(("loss", "lo", "hi"), format_percent)
+            shown = shown.drop(columns="metric").rename(columns={"loss": "score"})
+            formats["score"] = format_percent
+        return [Table.of(shown, formats)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return points, interval and where the intervals come from."""
@@ -102,6 +128,9 @@ class Forecast(Result):
             for fit in self.frame.fits
         ]
         points = self.frame.to_dict("records")
+        for point in points:  # a score says so by its own name too; lo and hi are its ends
+            if isinstance(point.get("metric"), str):
+                point["score"] = point["loss"]
         found: dict[str, Any] = plain({"points": points, "interval": self.frame.interval, "intervals": methods})
         return found
 

@@ -65,7 +65,7 @@ def compare(
     where: str | None = None,
     progress: Progress | None = None,
     **how: Unpack[HowToCompare],
-) -> ComparisonFrame:
+) -> Any:
     """Fit laws on some runs and score their forecasts of others.
 
     Parameters
@@ -94,7 +94,8 @@ def compare(
     Returns
     -------
     DataFrame
-        One row per law, best ``huber_log`` first: law, huber_log, rmse_log, mae_rel, mape_clip, intercept, slope, r2,
+        Of a score see `cptlaw.scores.compare_scores`: errors in points. Of a loss
+        one row per law, best ``huber_log`` first: law, huber_log, rmse_log, mae_rel, mape_clip, intercept, slope, r2,
         regret, n_fit (mean over folds), n_test, n_params_free, difference, difference_se, weight, diagnostics,
         findings. A law that could not be fitted comes last, without scores, with the reason among its findings.
         Baselines without a law (`cptlaw.uncertainty.baselines`) always stand beside and take no weight. ``regret`` is
@@ -116,11 +117,18 @@ def compare(
     refuse_others(how, HowToCompare.__annotations__, "compare")
     held_out = HeldOut.of(how)
     named = _comma_separated(laws) if isinstance(laws, str) else list(laws)
-    chosen = [law(item) for item in named if item != AUTO]
     if not named:
         raise UsageError("compare needs at least one law, as in --laws ptpp-floor,ptpp-blind.")
     given = runs if isinstance(runs, Runs) else read_runs(runs)
     seed, schedules = how.get("seed", 0), how.get("schedules")
+    if on in given.scores:
+        from cptlaw.scores.compare_scores import compare_scores
+
+        if how.get("anchors_where") is not None:
+            raise UsageError("--anchors-where goes with laws of losses, not with scores.")
+        cut: dict[str, Any] = {name: how.get(name) for name in ("fit_where", "test_where", "cv")}
+        return compare_scores([str(one) for one in named], given, on, where=where, seed=seed, progress=progress, **cut)
+    chosen = [law(item) for item in named if item != AUTO]
 
     def outcome_of(candidate: Law) -> _Outcome | str:
         try:

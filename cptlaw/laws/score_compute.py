@@ -1,0 +1,25 @@
+"""A score directly in compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cptlaw.laws.score_law import Axis, ScoreLaw, exp
+
+
+class ScoreOfCompute(ScoreLaw):
+    """-ln Q = A C^-alpha (Krajewski et al. 2025, arXiv:2512.08894).
+
+    C is compute, 6 N D. Published for one ratio of tokens to parameters; runs of several ratios scatter around it.
+    """
+
+    name = "score-compute"
+    equation = "-ln Q = A C^-alpha"
+    source = "Krajewski et al. 2025, arXiv:2512.08894"
+    reads = "compute"
+    inputs = ("flops",)
+    axes = {"A": Axis(0.7, 1.0, pooled=False), "alpha": Axis(-1.9, 0.6)}
+
+    def share(self, x: Any, p: Any) -> Any:
+        """Return Q."""
+        return exp(-p.A * x.C**-p.alpha)

@@ -1,0 +1,30 @@
+"""A score through a loss, exponential in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cptlaw.laws.score_law import Axis, ScoreLaw, exp
+
+
+class ScoreExponentialInLoss(ScoreLaw):
+    """1 - score = eps - k exp(-gamma L) (Gadre et al. 2024, eq. 5, arXiv:2403.08540).
+
+    Written as Q = exp(-gamma (L - L0)), at most 1, with eps = 1 - chance' and k = (1 - chance') exp(gamma L0):
+    published are eps, k and gamma; that eps is tied to chance, and that the score ends at 1, is ours. L counts in
+    units of its geometric mean over the fitted rows.
+    """
+
+    name = "score-exponential"
+    equation = "1 - score = eps - k exp(-gamma L)"
+    source = "Gadre et al. 2024, arXiv:2403.08540; eps tied to chance and the ceiling of 1 are ours"
+    reads = "loss"
+    inputs = ("carrier",)
+    axes = {"gamma": Axis(1.4, 0.7), "L0": Axis(0.3, 0.35, positive=False, pooled=False)}
+
+    def share(self, x: Any, p: Any) -> Any:
+        """Return Q."""
+        above = x.L - p.L0
+        return exp(-p.gamma * np.where(np.real(above) > 0, above, 0.0 * above))

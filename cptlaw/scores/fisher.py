@@ -1,0 +1,145 @@
+"""Many small binomial fits side by side: penalised Fisher scoring with a step that shrinks where it does not help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cptlaw.laws.score_law import Array, ScoreLaw
+
+ROUNDS = 60
+SETTLED = 1e-7  # relative change of the objective at which a fit is left alone
+FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-8, 1e8
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Measured scores, (s, n) each; a row counts for a task by its effective items, 0 where it was not measured.
+
+    Parameters
+    ----------
+    x
+        Inputs by column in their units, (n,) or (s, n).
+    y
+        Scores, from 0 to 1.
+    items
+        Effective number of items.
+    chance
+        Score of guessing, (s, 1).
+    """
+
+    x: Mapping[str, Array]
+    y: Array
+    items: Array
+    chance: Array
+
+    def taking(self, rows: Any) -> Tasks:
+        """Return some of the tasks."""
+        x = {name: value[rows] if value.ndim == 2 else value for name, value in self.x.items()}
+        return Tasks(x, self.y[rows], self.items[rows], self.chance[rows])
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A normal prior of every coordinate, (s, k) or (k,) each."""
+
+    mean: Array
+    sd: Array
+
+
+@dataclass(frozen=True)
+class Found:
+    """Coordinates (s, k), their covariance (s, k, k), and the objective (s,)."""
+
+    theta: Array
+    covariance: Array
+    objective: Array
+
+
+def maximise(law: ScoreLaw, tasks: Tasks, prior: Prior, start: Array) -> Found:
+    """Maximise binomial likelihood times prior for each task, from one start each.
+
+    Parameters
+    ----------
+    law
+        The law of all of them.
+    tasks, prior
+        What is fitted.
+    start
+        Coordinates, (s, k).
+    """
+    theta = start.copy()
+    count, k = theta.shape
+    mean = np.broadcast_to(prior.mean, theta.shape)
+    precision = np.broadcast_to(1.0 / prior.sd**2, theta.shape)
+    p, slopes = law.score_and_slopes(theta, tasks.x, tasks.chance)
+    value = _objective(tasks, p, theta, mean, precision)
+    damping = np.full(count, FIRST_DAMPING)
+    active = np.arange(count)
+    for _ in range(ROUNDS):
+        part = tasks.taking(active)
+        gradient, curvature = _curve(part, p[active], slopes[active])
+        gradient -= precision[active] * (theta[active] - mean[active])
+        curvature += precision[active][:, :, None] * np.eye(k)
+        diagonal = np.einsum("sii->si", curvature)
+        damped = curvature + (damping[active][:, None] * diagonal)[:, :, None] * np.eye(k)
+        step = np.linalg.solve(damped, gradient[:, :, None])[:, :, 0]
+        tried = theta[active] + np.clip(step, -2.0, 2.0)
+        new_p, new_slopes = law.score_and_slopes(tried, part.x, part.chance)
+        new_value = _objective(part, new_p, tried, mean[active], precision[active])
+        better = new_value < value[active]
+        gain = value[active] - new_value
+        chosen = active[better]
+        theta[chosen], value[chosen] = tried[better], new_value[better]
+        p[chosen], slopes[chosen] = new_p[better], new_slopes[better]
+        damping[active] = np.clip(damping[active] * np.where(better, 0.1, 10.0), LEAST_DAMPING, MOST_DAMPING)
+        small = np.abs(gain) <= SETTLED * (1.0 + np.abs(value[active]))
+        done = (better & small) | (~better & (damping[active] >= MOST_DAMPING)) | (small & ~better)
+        active = active[~done]
+        if not len(active):
+            break
+    _, curvature = _curve(tasks, p, slopes)
+    curvature += precision[:, :, None] * np.eye(k)
+    covariance = np.linalg.inv(curvature).astype(float)
+    return Found(theta, covariance, value)
+
+
+def best_of_starts(law: ScoreLaw, tasks: Tasks, prior: Prior, starts: Array) -> Found:
+    """Return the best of several starts for each task; `starts` are (m, k) standard normal, scaled by the prior."""
+    mean = np.broadcast_to(prior.mean, (len(tasks.y), starts.shape[1]))
+    sd = np.broadcast_to(prior.sd, mean.shape)
+    best: Found | None = None
+    for one in starts:
+        found = maximise(law, tasks, prior, mean + sd * one)
+        if best is None:
+            best = found
+            continue
+        better = found.objective < best.objective
+        best = Found(
+            np.where(better[:, None], found.theta, best.theta),
+            np.where(better[:, None, None], found.covariance, best.covariance),
+            np.where(better, found.objective, best.objective),
+        )
+    assert best is not None
+    return best
+
+
+def _objective(tasks: Tasks, p: Array, theta: Array, mean: Array, precision: Array) -> Array:
+    """Return the negative log of likelihood times prior, (s,), above that of a perfect fit."""
+    y = tasks.y
+    with np.errstate(divide="ignore", invalid="ignore"):
+        perfect = np.where(y > 0, y * np.log(y), 0.0) + np.where(y < 1, (1.0 - y) * np.log1p(-y), 0.0)
+    missed = tasks.items * (perfect - y * np.log(p) - (1.0 - y) * np.log1p(-p))
+    found: Array = missed.sum(axis=1) + 0.5 * (precision * (theta - mean) ** 2).sum(axis=1)
+    return found
+
+
+def _curve(tasks: Tasks, p: Array, slopes: Array) -> tuple[Array, Array]:
+    """Return the score vector (s, k) and the expected information (s, k, k)."""
+    weight = tasks.items / (p * (1.0 - p))
+    gradient = np.einsum("sn,snk->sk", weight * (tasks.y - p), slopes)
+    curvature = np.einsum("snk,snl->skl", slopes * weight[:, :, None], slopes)
+    return gradient, curvature

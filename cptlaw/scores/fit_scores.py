@@ -1,0 +1,237 @@
+"""Fit the scores of a table: every way that its columns allow, or one, weighed by rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import CptlawError, DataError, FitError, UsageError, did_you_mean
+from cptlaw.findings import by_severity
+from cptlaw.laws.score_law import Array, score_law
+from cptlaw.runs import Runs
+from cptlaw.scores.joint import Joint, join, rank_correlation
+from cptlaw.scores.rollouts import Fold, carrier_in, folds_of, rolled
+from cptlaw.scores.score_fit import ScoreFit
+from cptlaw.scores.ways import Plan, Way
+from cptlaw.scores.weights import Doubted, missed_of_losses, weighed
+
+MOST_CARRIERS = 3
+THROUGH_LOSS = ("score-sigmoid", "score-exponential")
+DIRECT = ("score-size", "score-compute")
+MIXED = ("replay", "ptpp")  # what direct laws cannot see
+
+
+def fit_scores(
+    table: Runs,
+    on: str,
+    where: str | None = None,
+    law_name: str = "auto",
+    seed: int = 0,
+    schedules: Any = None,
+) -> ScoreFit:
+    """Fit the score of one benchmark; the others of the table lend it the shape of their links.
+
+    Parameters
+    ----------
+    table
+        The runs, with losses and scores.
+    on
+        The eval.
+    where
+        Filter of rows.
+    law_name
+        A law of scores, with ``:through=EVAL`` where it reads a loss; ``"auto"`` for the average of all.
+    seed
+        Of the starting points.
+    schedules
+        Learning-rate schedules, for the laws of the losses.
+
+    Raises
+    ------
+    DataError, UsageError
+        If the eval is no score, or a name is not known.
+    FitError
+        If no way can be fitted.
+    """
+    return fit_all_scores(table, [on], where, law_name, seed, schedules)[on]
+
+
+def fit_all_scores(
+    table: Runs,
+    names: Sequence[str] | None = None,
+    where: str | None = None,
+    law_name: str = "auto",
+    seed: int = 0,
+    schedules: Any = None,
+) -> dict[str, ScoreFit]:
+    """Fit several scores of a table at once; see `fit_scores`. All that have enough rows where `names` is absent."""
+    rows = table if where is None else table.where(where)
+    joint = join(rows)
+    wanted = list(joint.tasks) if names is None else list(names)
+    for name in wanted:
+        if name not in joint.tasks:
+            near = did_you_mean(name, joint.tasks)
+            raise DataError(
+                f"{table.label}: {name!r} is no score that was measured at four models or more.{near} "
+                f"Scores found: {', '.join(joint.tasks)}."
+            )
+    carriers, skipped = _carriers(rows, joint, law_name, seed, schedules)
+    plans = _plans(joint, carriers, law_name)
+    if not plans:
+        raise FitError(
+            f"{table.label}: no way to the scores: " + (" | ".join(skipped) or "no column that a law of scores reads.")
+        )
+    losses = _all_losses(joint, carriers)
+    folds = folds_of(joint)
+    carried = [{one: carrier_in(fit, joint, fold) for one, fit in carriers.items()} for fold in folds]
+    seen = [list(rolled(plans, joint, fold, losses_in)) for fold, losses_in in zip(folds, carried, strict=True)]
+    ready = [plan.in_units_of(joint, losses) for plan in plans]
+    pooled = [plan.fitted(joint, losses) for plan in ready]
+    doubted = weighed(joint, plans, folds, seen, missed_of_losses(carried))
+    found = {}
+    for name in wanted:
+        ways = [
+            plan.way(fit, joint, name, carriers).weighing(*doubted.weights[name][i])
+            for i, (plan, fit) in enumerate(zip(ready, pooled, strict=True))
+            if name in plan.tasks
+        ]
+        found[name] = _fit_of(rows, joint, name, ways, doubted, folds, skipped, where)
+    return found
+
+
+def _fit_of(
+    table: Runs,
+    joint: Joint,
+    name: str,
+    ways: list[Way],
+    doubted: Doubted,
+    folds: Sequence[Fold],
+    skipped: Sequence[str],
+    where: str | None,
+) -> ScoreFit:
+    task = joint.tasks[name]
+    values = joint.values(name)
+    good = np.isfinite(values)
+    columns = [one for one in joint.frame.columns if not str(one).startswith("value:")]
+    data = joint.frame.loc[good, columns].assign(loss=values[good], n_items=task.items[good]).reset_index(drop=True)
+    base = pd.DataFrame({"n_params": [], "ptpp": [], "loss": []}, dtype=float)
+    with suppress(CptlawError):
+        base = table.base_losses(name)
+    if "tokens" in data.columns and (data["tokens"] > 0).any():
+        data = data[data["tokens"] > 0].reset_index(drop=True)
+    ways = sorted(ways, key=lambda way: -way.weight)
+    total = sum(way.weight for way in ways)
+    ways = [way.weighing(way.weight / total, way.error) for way in ways]
+    own = [one for one in joint.findings if one.message.startswith(f"{name}:")]
+    return ScoreFit(
+        on=name,
+        metric=task.metric,
+        role=table.role(name),
+        chance=task.chance,
+        n_items=float(np.nanmedian(task.items[good])),
+        ways=tuple(ways),
+        scale=doubted.scale,
+        loss_scale=doubted.loss_scale,
+        growth=doubted.growth[name],
+        data=data,
+        base=base,
+        findings=by_severity(own),
+        rollouts=tuple(f"{fold.direction} above {fold.highest:.3g}" for fold in folds),
+        provenance={
+            "source": str(table.path) if table.path else None,
+            "fingerprint": table.fingerprint,
+            "where": where,
+            "n_params_kind": table.n_params_kind,
+        },
+        skipped=tuple(skipped),
+    )
+
+
+def _all_losses(joint: Joint, fits: dict[str, Any]) -> dict[str, Array]:
+    """Return the carriers' losses at all models: measured, and where they were not, as their law has them."""
+    found = {}
+    for name, fit in fits.items():
+        values = joint.values(name).copy()
+        lacks = ~np.isfinite(values)
+        if lacks.any():
+            with suppress(CptlawError, KeyError):
+                values[lacks] = fit.predict(joint.frame[lacks])
+        found[name] = values
+    return found
+
+
+def _carriers(table: Runs, joint: Joint, law_name: str, seed: int, schedules: Any) -> tuple[dict[str, Any], list[str]]:
+    """Fit the losses that may carry scores: those in nats that go best with the scores, and the tasks' own answers."""
+    name, _, option = law_name.partition(":")
+    reads = None if name == "auto" else score_law(name).reads
+    through = option.removeprefix("through=") if option else ""
+    if option and (not option.startswith("through=") or reads not in ("loss", "answers")):
+        raise UsageError(f"law {law_name!r}: expected {name}:through=EVAL for a law that reads a loss.")
+    if through and through not in (*joint.losses, *joint.bits):
+        known = [*joint.losses, *joint.bits]
+        raise DataError(
+            f"law {law_name!r}: {table.label} has no loss {through!r}.{did_you_mean(through, known)} Losses: "
+            f"{', '.join(known) or 'none'}."
+        )
+    wanted: list[str] = []
+    if through:
+        wanted = [through]
+    else:
+        if reads in (None, "loss"):
+            own = {joint.answers_of(task) for task in joint.tasks}
+            wanted += _likely(table, joint, [*joint.losses, *(one for one in joint.bits if one not in own)])
+        if reads in (None, "answers"):
+            wanted += [one for task in joint.tasks if (one := joint.answers_of(task))]
+    from cptlaw.fitting import fit
+
+    found: dict[str, Any] = {}
+    skipped = []
+    for eval_name in dict.fromkeys(wanted):
+        try:
+            found[eval_name] = fit("auto", table, on=eval_name, seed=seed, schedules=schedules)
+        except CptlawError as error:
+            skipped.append(f"{eval_name}: {error}")
+    return found, skipped
+
+
+def _likely(table: Runs, joint: Joint, names: Sequence[str]) -> list[str]:
+    """Return the few losses that go best with the scores, source and target first."""
+    rated = []
+    for name in names:
+        loss = joint.values(name)
+        agree = []
+        for task in joint.tasks:
+            values = joint.values(task)
+            good = np.isfinite(values) & np.isfinite(loss)
+            if good.sum() >= 4:
+                agree.append(-rank_correlation(loss[good], values[good]))
+        if not agree:
+            agree = [-1.0]
+        rated.append((table.role(name) == "other", -float(np.mean(agree)), name))
+    return [name for _, _, name in sorted(rated)[:MOST_CARRIERS]]
+
+
+def _plans(joint: Joint, fits: dict[str, Any], law_name: str) -> list[Plan]:
+    """Return the ways that the columns allow, each with the tasks that it is for."""
+    name, _, option = law_name.partition(":")
+    through = option.removeprefix("through=")
+    tasks = tuple(joint.tasks)
+    found: list[Plan] = []
+    mixed = any(one in joint.frame.columns and joint.frame[one].nunique() > 1 for one in MIXED)
+    sized = {"n_params", "tokens"} <= set(joint.frame.columns)
+    found += [Plan(score_law(one), tasks) for one in DIRECT if name == one or (name == "auto" and sized and not mixed)]
+    answers = {task: one for task in tasks if (one := joint.answers_of(task)) in fits and one is not None}
+    nats = [one for one in fits if one not in answers.values() or one == through]
+    for one in THROUGH_LOSS:
+        if name in ("auto", one):
+            found += [Plan(score_law(one), tasks, dict.fromkeys(tasks, loss), 1.0 / len(nats)) for loss in nats]
+    if name in ("auto", "score-answers") and answers:
+        carriers = dict.fromkeys(tasks, through) if through else answers
+        found.append(Plan(score_law("score-answers"), tuple(carriers), carriers))
+    if name in ("auto", "score-flat"):
+        found.append(Plan(score_law("score-flat"), tasks))
+    return found

@@ -1,0 +1,137 @@
+"""Fits of one law to several tasks that share the shape of its link: partial pooling, and the scatter beyond items.
+
+Each pooled parameter has a normal distribution over the tasks whose mean and width the tasks themselves tell (by
+expectation and maximisation, with Laplace's approximation in each task), so that noisy tasks borrow from the others.
+Runs scatter by more than the items say, by seeds and by what the law lacks: beta-binomial with a correlation rho of the
+items of a run, so that n items count as n / (1 + (n - 1) rho).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cptlaw.laws.score_law import Array, ScoreLaw
+from cptlaw.scores.fisher import Found, Prior, Tasks, best_of_starts, maximise
+
+ROUNDS = 8
+STARTS = 5
+OWN_WORD = 1.0  # tasks that the prior of a pooled mean counts as
+OWN_WIDTH = 3.0  # and that of its width
+LEAST_RHO, MOST_RHO = 1e-7, 0.2
+USUAL_RHO = 2e-4  # of seeds and checkpoints: half a point at a score of one half
+SHARED = 5.0  # rows that the tasks' common scatter counts as beside a task's own
+LEAST_SD = 0.05
+BISECTIONS = 30
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """One law fitted to several tasks.
+
+    Parameters
+    ----------
+    law
+        The law.
+    found
+        Coordinates, (tasks, k), with their covariances.
+    prior
+        As the tasks shaped it.
+    rho
+        Correlation of the items of a run, by task, (tasks,).
+    rows
+        Rows that count for each task, (tasks,).
+    """
+
+    law: ScoreLaw
+    found: Found
+    prior: Prior
+    rho: Array
+    rows: Array
+
+
+def own_prior(law: ScoreLaw) -> Prior:
+    """Return what the law's class says of its parameters, (k,) each."""
+    axes = law.all_axes.values()
+    return Prior(np.array([axis.mean for axis in axes]), np.array([axis.sd for axis in axes]))
+
+
+def fit_pooled(law: ScoreLaw, tasks: Tasks, seed: int = 0) -> Pooled:
+    """Fit a law to several tasks at once.
+
+    Parameters
+    ----------
+    law
+        The law.
+    tasks
+        Scores with their items as counted, not yet reduced by rho.
+    seed
+        Of the starting points.
+    """
+    first = own_prior(law)
+    prior = first
+    pooled = np.array([axis.pooled for axis in law.all_axes.values()])
+    rows = (tasks.items > 0).sum(axis=1).astype(float)
+    rho = np.full(len(tasks.y), USUAL_RHO)
+    random = np.random.default_rng(seed)
+    starts = np.vstack([np.zeros(len(pooled)), random.standard_normal((STARTS - 1, len(pooled)))])
+    counted = Tasks(tasks.x, tasks.y, effective(tasks.items, rho), tasks.chance)
+    found = best_of_starts(law, counted, prior, starts)
+    for _ in range(ROUNDS):
+        rho = _scatter(law, tasks, found, rows)
+        counted = Tasks(tasks.x, tasks.y, effective(tasks.items, rho), tasks.chance)
+        prior = _shaped(first, found, pooled) if len(tasks.y) > 1 else first
+        found = maximise(law, counted, prior, found.theta)
+    return Pooled(law, found, prior, rho, rows)
+
+
+def refitted(pooled: Pooled, tasks: Tasks) -> Found:
+    """Return the fit to other rows of the same tasks, prior and scatter as they were."""
+    counted = Tasks(tasks.x, tasks.y, effective(tasks.items, pooled.rho), tasks.chance)
+    return maximise(pooled.law, counted, pooled.prior, pooled.found.theta)
+
+
+def effective(items: Array, rho: Array) -> Array:
+    """Return items as they count where the items of a run err together, (tasks, n)."""
+    found: Array = items / (1.0 + np.maximum(items - 1.0, 0.0) * rho[:, None])
+    return found
+
+
+def _shaped(first: Prior, found: Found, pooled: Array) -> Prior:
+    """Return the prior with the mean and width of each pooled parameter as the tasks tell them."""
+    theta, variance = found.theta, np.einsum("skk->sk", found.covariance)
+    # A task that says nothing repeats the prior; it must not pull the mean, nor narrow the width.
+    tells = np.clip(1.0 - variance / np.maximum(first.sd**2, 1e-12), 0.05, 1.0)
+    total = tells.sum(axis=0)
+    mean = (OWN_WORD * first.mean + (tells * theta).sum(axis=0)) / (OWN_WORD + total)
+    spread = (tells * ((theta - mean) ** 2 + variance)).sum(axis=0)
+    width = np.sqrt((OWN_WIDTH * first.sd**2 + spread) / (OWN_WIDTH + total))
+    return Prior(np.where(pooled, mean, first.mean), np.where(pooled, np.maximum(width, LEAST_SD), first.sd))
+
+
+def _scatter(law: ScoreLaw, tasks: Tasks, found: Found, rows: Array) -> Array:
+    """Return the correlation of each task's items: its own scatter beyond the items, and that of all tasks."""
+    p, _ = law.score_and_slopes(found.theta, tasks.x, tasks.chance)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        missed = np.where(tasks.items > 0, (tasks.y - p) ** 2 / (p * (1.0 - p)), 0.0)  # expected: 1 / n + rho
+        noise = np.where(tasks.items > 0, 1.0 / tasks.items, np.inf)
+    # Two parameters of a link are mostly what rows determine; the others repeat their priors.
+    freedom = np.maximum(rows - 2.0, 1.0)
+
+    def solved(usual: Array | None) -> Array:
+        """Bisect for the rho at which what was missed is what was to be expected, (tasks,)."""
+        low, high = np.full(len(rows), np.log(LEAST_RHO)), np.full(len(rows), np.log(MOST_RHO))
+        for _ in range(BISECTIONS):
+            guess = 0.5 * (low + high)
+            each = noise + np.exp(guess)[:, None]
+            surplus = np.sum(missed / each, axis=1) - freedom
+            if usual is not None:
+                typical = np.min(noise, axis=1)
+                surplus += SHARED * ((typical + usual) / (typical + np.exp(guess)) - 1.0)
+            low, high = np.where(surplus > 0, guess, low), np.where(surplus > 0, high, guess)
+        return np.asarray(np.exp(0.5 * (low + high)))
+
+    # The median: a few benchmarks that jump must not make all others look noisy.
+    common = float(np.median(solved(None))) if len(rows) > 1 else USUAL_RHO
+    return solved(np.full(len(rows), max(common, LEAST_RHO)))

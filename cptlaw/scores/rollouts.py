@@ -1,0 +1,198 @@
+"""Rollouts of scores: fit the lower models of a table, losses and links both, and forecast the higher ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cptlaw.auto.quick_doubt import beyond_the_data, parameter_doubt
+from cptlaw.errors import CptlawError
+from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.fitted_law import Fit
+from cptlaw.laws.score_law import Array
+from cptlaw.scores.joint import LEAST_ROWS, Joint
+from cptlaw.scores.ways import Plan
+from cptlaw.solving.training_rows import Training
+
+Mask = NDArray[np.bool_]
+
+ALONG: dict[str, tuple[str, ...]] = {
+    "compute": ("n_params", "tokens"),
+    "parameters": ("n_params",),
+    "budget": ("ptpp",),
+}
+SHARES = (0.5, 0.67, 0.8)  # of the models that a rollout fits
+MOST = 5
+STARTS = 4
+ONE_DEVIATION = 0.6827  # coverage of one standard deviation to both sides
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One cut of the models.
+
+    Parameters
+    ----------
+    direction
+        Along what.
+    columns, highest
+        The product of which columns, and its highest value among the fitted models.
+    fit, test
+        Masks of the joint rows, (n,).
+    reach
+        E-folds by which each row lies above the fitted ones, (n,).
+    """
+
+    direction: str
+    columns: tuple[str, ...]
+    highest: float
+    fit: Mask
+    test: Mask
+    reach: Array
+
+    def below(self, frame: pd.DataFrame) -> Mask:
+        """Return which rows of another frame belong to the fitted models, (n,)."""
+        found: Mask = product(frame, self.columns) <= self.highest * (1.0 + 1e-9)
+        return found
+
+
+def product(frame: pd.DataFrame, columns: Sequence[str]) -> Array:
+    """Return the product of some columns, (n,)."""
+    found = np.ones(len(frame))
+    for name in columns:
+        found = found * frame[name].to_numpy(dtype=float)
+    return found
+
+
+def folds_of(joint: Joint) -> list[Fold]:
+    """Cut the models of a table into lower and higher ones, a few times."""
+    found: list[Fold] = []
+    for direction, columns in ALONG.items():
+        if not set(columns) <= set(joint.frame.columns):
+            continue
+        level = product(joint.frame, columns)
+        edges = np.unique(level[np.isfinite(level) & (level > 0)])
+        for share in SHARES:
+            if len(edges) < 3:
+                break
+            highest = float(np.quantile(level[np.isfinite(level)], share))
+            fit = np.isfinite(level) & (level <= highest * (1 + 1e-9))
+            test = np.isfinite(level) & ~fit
+            if fit.sum() < LEAST_ROWS or not test.any() or any(np.array_equal(fit, one.fit) for one in found):
+                continue
+            top = float(level[fit].max())
+            if top <= 0:
+                continue
+            with np.errstate(divide="ignore"):
+                reach = np.maximum(np.log(np.maximum(level, 1e-300) / top), 0.0)
+            found.append(Fold(direction, columns, top, fit, test, np.nan_to_num(reach)))
+    return found[:MOST]
+
+
+@dataclass(frozen=True, eq=False)
+class Rolled:
+    """What one way forecast in one rollout.
+
+    Parameters
+    ----------
+    scores, variance
+        Of each task at each model, (tasks, n), and the variance that the doubt about the link gives them.
+    counts
+        Where a forecast was measured later, (tasks, n).
+    rho
+        Correlation of the items of a run, (tasks,).
+    rows
+        The places of these tasks among all of the table.
+    """
+
+    scores: Array
+    variance: Array
+    counts: Mask
+    rho: Array
+    rows: list[int]
+
+
+def rolled(
+    plans: Sequence[Plan], joint: Joint, fold: Fold, forecast: Mapping[str, Carried | None]
+) -> Iterator[Rolled | None]:
+    """Fit every way to the lower models and forecast the higher ones, losses included; None where it cannot be done.
+
+    Parameters
+    ----------
+    plans
+        The ways.
+    joint
+        The models.
+    fold
+        The cut.
+    forecast
+        The carriers' losses by eval, as `carrier_in` gives them.
+    """
+    for plan in plans:
+        needed = set(plan.carriers.values())
+        carried = {name: one for name in needed if (one := forecast[name]) is not None}
+        if len(carried) < len(needed):
+            yield None
+            continue
+        # Lower models have the loss that was measured, higher ones the loss that the lower ones forecast.
+        known: dict[str, Array] = {}
+        for name in needed:
+            values, guessed = joint.values(name), carried[name].losses
+            known[name] = np.where(fold.fit & np.isfinite(values), values, guessed)
+        own = {name: np.where(fold.fit, values, np.nan) for name, values in known.items()}
+        again = plan.in_units_of(joint.keeping(fold.fit), {name: values[fold.fit] for name, values in own.items()})
+        pooled = again.fitted(joint, known, fold.fit)
+        everywhere = again.tasks_in(joint, known)
+        rows = [list(joint.tasks).index(task) for task in plan.tasks]
+        p, slopes = plan.law.score_and_slopes(pooled.found.theta, everywhere.x, everywhere.chance)
+        shape = everywhere.y.shape
+        p, slopes = np.broadcast_to(p, shape), np.broadcast_to(slopes, (*shape, slopes.shape[-1]))
+        variance = np.einsum("snk,skl,snl->sn", slopes, pooled.found.covariance, slopes)
+        yield Rolled(p, variance, (everywhere.items > 0) & fold.test, pooled.rho, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """A carrier's losses at all models, forecast from the lower ones alone.
+
+    Parameters
+    ----------
+    losses
+        Nats per token, (n,).
+    missed
+        Log errors of the forecasts of higher models in units of the doubt that was stated, (m,).
+    """
+
+    losses: Array
+    missed: Array
+
+
+def carrier_in(fit: Any, joint: Joint, fold: Fold) -> Carried | None:
+    """Forecast a carrier's losses from the lower models alone; None where that cannot be done."""
+    lead: Fit = fit.leading if hasattr(fit, "leading") else fit
+    if not set(fold.columns) <= set(lead.data.columns):
+        return None
+    below = lead.data[fold.below(lead.data)]
+    try:
+        training = Training(lead.law, below, lead.role, lead.on, schedules=lead.schedules)
+        again = fit_rows(training, replace(lead.options, starts=min(lead.options.starts, STARTS)))
+        found = np.full(len(joint.frame), np.nan)
+        good = joint.frame[[name for name in again.law.inputs if name in joint.frame.columns]].notna().all(axis=1)
+        rows = joint.frame[good]
+        if "tokens" in again.law.diverges_at_zero:
+            rows = rows[rows["tokens"] > 0]
+        found[rows.index.to_numpy()] = again.predict(rows)
+        test = np.flatnonzero(fold.test & np.isfinite(found) & np.isfinite(joint.values(lead.on)))
+        if not len(test):
+            return Carried(found, np.zeros(0))
+        asked = again.completed(joint.frame.iloc[test])
+        stated = np.hypot(parameter_doubt(again, asked), beyond_the_data(again, asked, ONE_DEVIATION))
+        missed = np.log(found[test] / joint.values(lead.on)[test])
+        return Carried(found, np.abs(missed) / np.maximum(stated, 1e-4))
+    except (CptlawError, np.linalg.LinAlgError):
+        return None

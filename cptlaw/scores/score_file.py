@@ -1,0 +1,119 @@
+"""A fitted score on disk: one JSON file that holds the ways and the fits of the losses that they read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.auto.auto_file import auto_from
+from cptlaw.auto.auto_file import text as auto_text
+from cptlaw.auto.auto_fit import AutoFit
+from cptlaw.findings import Finding
+from cptlaw.fitting.fit_file import FORMAT, FORMAT_VERSION, columns_of, fit_from, fit_text
+from cptlaw.laws.score_law import score_law
+from cptlaw.scores.score_fit import ScoreFit
+from cptlaw.scores.ways import Way
+from cptlaw.writing import FIT, write_text
+
+
+def save(fit: ScoreFit, path: str | Path, force: bool = False) -> Path:
+    """Write a fitted score to `path` and return the path.
+
+    Raises
+    ------
+    UsageError
+        If `path` holds anything but a fit, and not `force`; or cannot be written.
+    """
+    return write_text(path, text(fit), FIT, force=force)
+
+
+def text(fit: ScoreFit) -> str:
+    """Return the content of the file of a fitted score."""
+    import cptlaw
+
+    said = fit.to_dict()
+    ways = [
+        {**known, "theta": way.theta.tolist(), "covariance": way.covariance.tolist(), "chance": way.chance}
+        for known, way in zip(said.pop("ways"), fit.ways, strict=True)
+    ]
+    losses = {
+        name: json.loads(auto_text(loss) if isinstance(loss, AutoFit) else fit_text(loss))
+        for name, loss in fit.losses.items()
+    }
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "cptlaw_version": cptlaw.__version__,
+        **said,
+        "role": fit.role,
+        "ways": ways,
+        "losses": losses,
+        "provenance": dict(fit.provenance),
+        "skipped": list(fit.skipped),
+        "data": columns_of(fit.data),
+        "base": columns_of(fit.base),
+    }
+    return json.dumps(document, indent=None, allow_nan=False)
+
+
+def score_from(document: Mapping[str, Any], label: str) -> ScoreFit:
+    """Return the fitted score that a file's document holds.
+
+    Raises
+    ------
+    DataError
+        If one of its fits is damaged.
+    ArithmeticError, AttributeError, LookupError, TypeError, ValueError
+        If the document is damaged elsewhere.
+    """
+    losses = {
+        str(name): auto_from(item, label) if item.get("law") == "auto" else fit_from(item, label)
+        for name, item in document["losses"].items()
+    }
+    ways = []
+    for item in document["ways"]:
+        law = score_law(str(item["law"]))
+        theta, covariance = np.array(item["theta"], dtype=float), np.array(item["covariance"], dtype=float)
+        if theta.shape != (len(law.parameters),) or covariance.shape != (len(theta), len(theta)):
+            raise ValueError(
+                f"{law.name} has {len(law.parameters)} parameters; found {theta.shape}, {covariance.shape}"
+            )
+        carrier = item["through"]
+        ways.append(
+            Way(
+                law=law,
+                carrier=None if carrier is None else str(carrier),
+                units={str(name): float(value) for name, value in item["units"].items()},
+                theta=theta,
+                covariance=covariance,
+                rho=float(item["rho"]),
+                chance=float(item["chance"]),
+                loss=None if carrier is None else losses[str(carrier)],
+                weight=float(item["weight"]),
+                error=float("nan") if item["error"] is None else float(item["error"]),
+            )
+        )
+    if not ways:
+        raise ValueError("there is no way in it")
+    return ScoreFit(
+        on=str(document["on"]),
+        metric=str(document["metric"]),
+        role=document["role"],
+        ways=tuple(ways),
+        scale=float(document["scale"]),
+        loss_scale=float(document["loss_scale"]),
+        growth=float(document["growth"]),
+        chance=float(document["chance"]),
+        n_items=float(document["n_items"]),
+        data=pd.DataFrame(document["data"]),
+        base=pd.DataFrame(document["base"]),
+        findings=tuple(Finding(**item) for item in document["findings"]),
+        rollouts=tuple(document["rollouts"]),
+        provenance=document["provenance"],
+        skipped=tuple(document["skipped"]),
+    )

@@ -1,0 +1,384 @@
+"""A fitted score: the ways to it and their weights; it forecasts and plans like a fitted loss, with points for nats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.auto.auto_fit import AutoLaw
+from cptlaw.checking.distance import directions_of, outside
+from cptlaw.checking.extrapolation import extrapolation
+from cptlaw.findings import Finding, by_severity
+from cptlaw.laws.base import Role
+from cptlaw.laws.score_law import Array
+from cptlaw.result import Line, Result, Table
+from cptlaw.runs.points import as_points
+from cptlaw.scores.ways import Way
+from cptlaw.scores.weights import arcsine
+from cptlaw.solving.student import t_quantile
+from cptlaw.uncertainty.answers import ForecastFrame
+from cptlaw.units import format_percent, parse_probability
+
+LEAST_WEIGHT = 0.01
+HEAVY = 0.05
+TAILS = 0.9  # coverage of the interval of which the loss's doubt is read where one number stands for it
+PARTS = ("loss", "link", "form", "distance", "items")
+ALONG = ("n_params", "tokens", "ptpp")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ScoreFit(Result):
+    """A fitted score: one way to it, or the average of several.
+
+    Attributes
+    ----------
+    on, metric, role
+        The eval, what its score is, and its role.
+    chance, n_items
+        Score of guessing, and questions behind a score.
+    ways
+        The ways, the heaviest first.
+    scale
+        By what factor forecasts miss more than links and forms say, by the rollouts of all tasks.
+    loss_scale
+        The same for the carrying losses.
+    growth
+        What forecasts miss beyond that per e-fold beyond the fitted models, on the arcsine scale, by rollouts.
+    data
+        Measured scores: run, inputs in raw units, ``loss`` (the score, 0 to 1), n_items.
+    base
+        Measured scores of base models: n_params, ptpp, loss.
+    findings
+        The worst first.
+    rollouts
+        The rollouts that the weights rest on.
+    provenance
+        Where the data came from.
+    skipped
+        Losses that could not be fitted, with the reason.
+    """
+
+    on: str
+    metric: str
+    role: Role
+    chance: float
+    n_items: float
+    ways: tuple[Way, ...]
+    scale: float
+    loss_scale: float
+    growth: float
+    data: pd.DataFrame
+    base: pd.DataFrame
+    findings: tuple[Finding, ...]
+    rollouts: tuple[str, ...]
+    provenance: Mapping[str, Any]
+    skipped: tuple[str, ...] = ()
+    _cache: dict[Any, Any] = field(default_factory=dict)
+
+    # -- what is the same as for a loss ----------------------------------------------------------------------------
+
+    @property
+    def law(self) -> AutoLaw:
+        """What stands where one law is expected."""
+        losses = [way.loss.law for way in self.ways if way.loss is not None]
+        own = [name for way in self.ways for name in way.law.inputs if name != "carrier"]
+        inputs = dict.fromkeys([*own, *(name for one in losses for name in one.inputs)])
+        if "flops" in inputs:
+            inputs = dict.fromkeys([*(name for name in inputs if name != "flops"), "n_params", "tokens"])
+        single = self.ways[0].name if len(self.ways) == 1 else "score-auto"
+        return AutoLaw(
+            inputs=tuple(inputs),
+            needs_schedules=bool(losses)
+            and all(one.needs_schedules for one in losses)
+            and len(losses) == len(self.ways),
+            decreasing=(),
+            name=single.partition(":")[0],
+            spec=single,
+            equation=self.ways[0].law.equation if len(self.ways) == 1 else "the average of several ways to a score",
+        )
+
+    @property
+    def is_score(self) -> bool:
+        """That this is a share of items, not a loss."""
+        return True
+
+    @property
+    def n_points(self) -> int:
+        """Measured scores."""
+        return len(self.data)
+
+    @property
+    def n_runs(self) -> int:
+        """Runs that they belong to."""
+        return int(self.data["run"].nunique())
+
+    @property
+    def n_blocks(self) -> int:
+        """Runs, which err independently."""
+        return self.n_runs
+
+    @property
+    def status(self) -> str:
+        """Fisher scoring always ends at an optimum."""
+        return "converged"
+
+    @property
+    def losses(self) -> dict[str, Any]:
+        """The fitted losses that carry the score, by eval."""
+        return {way.carrier: way.loss for way in self.ways if way.carrier is not None and way.loss is not None}
+
+    @property
+    def carrying(self) -> Any:
+        """The fit of the loss that carries most of the score; ``None`` where all ways are direct."""
+        heavy: dict[str, float] = {}
+        for way in self.ways:
+            if way.carrier is not None and way.loss is not None:
+                heavy[way.carrier] = heavy.get(way.carrier, 0.0) + way.weight
+        return self.losses[max(heavy, key=lambda name: heavy[name])] if heavy else None
+
+    def completed(self, frame: Any) -> pd.DataFrame:
+        """Return rows as laws read them."""
+        return as_points(frame)
+
+    # -- forecasts -------------------------------------------------------------------------------------------------
+
+    def _scores(self, frame: pd.DataFrame) -> tuple[Array, Array, list[Array | None]]:
+        """Return scores and the standard deviation by the link's doubt, (ways, n) each, and the carriers' losses."""
+        found, doubt, losses = [], [], list[Array | None]()
+        known: dict[str, Array | None] = {}
+        for way in self.ways:
+            if way.carrier is not None and way.carrier not in known:
+                known[way.carrier] = way.losses(frame)
+            loss = known[way.carrier] if way.carrier is not None else None
+            p, sd = way.at(frame, loss)
+            found.append(p)
+            doubt.append(sd)
+            losses.append(loss)
+        return np.array(found), np.array(doubt), losses
+
+    @property
+    def weights(self) -> Array:
+        """What each way counts, (ways,)."""
+        found: Array = np.array([way.weight for way in self.ways])
+        return found
+
+    def predict(self, frame: Any) -> Array:
+        """Return the forecast score of each row, from 0 to 1, shape (n,)."""
+        scores, _, _ = self._scores(as_points(frame))
+        found: Array = self.weights @ scores
+        return found
+
+    def beyond(self, frame: pd.DataFrame) -> Array:
+        """Return by how many e-folds rows lie outside the fitted models along the worst direction, (n,)."""
+        along = directions_of(name for name in ALONG if name in frame.columns and name in self.data.columns)
+        found: Array = np.abs(outside(self.data, frame, along)).max(axis=1, initial=0.0)
+        return found
+
+    def parts(self, frame: Any) -> dict[str, Array]:
+        """Return the standard deviations on the arcsine scale that make the doubt, (n,) each.
+
+        ``loss`` is the doubt about the carrying losses, ``link`` that about the parameters of the links, ``form`` the
+        spread between the ways, ``distance`` what forecasts miss beyond that so far from the fitted models, by
+        rollouts, and ``items`` the noise of a measurement: the questions, and what runs scatter by themselves.
+        """
+        frame = as_points(frame)
+        return self._parts(frame, *self._scores(frame))
+
+    def _parts(
+        self, frame: pd.DataFrame, scores: Array, deviation: Array, losses: list[Array | None]
+    ) -> dict[str, Array]:
+        weight = self.weights[:, None]
+        p = np.clip((weight * scores).sum(axis=0), 1e-6, 1 - 1e-6)
+        own = np.clip(scores, 1e-6, 1 - 1e-6)
+        link = (weight * deviation**2 / (4.0 * own * (1.0 - own))).sum(axis=0)
+        form = (weight * (arcsine(scores) - arcsine(p)) ** 2).sum(axis=0)
+        normal = self._deviations(TAILS)
+        up, down = (self._by_loss(frame, scores, losses, chance) for chance in (0.5 - TAILS / 2, 0.5 + TAILS / 2))
+        loss = (0.5 * (np.abs(up) + np.abs(down)) / normal) ** 2
+        # Rollouts forecast the loss too, so that what they miss holds its doubt already.
+        distance = np.maximum((self.growth * self.beyond(frame)) ** 2 - loss, 0.0)
+        rho = float(self.weights @ np.array([way.rho for way in self.ways]))
+        items = np.full(len(frame), 0.25 / self.n_items + 0.25 * rho)
+        return {name: np.sqrt(value) for name, value in zip(PARTS, (loss, link, form, distance, items), strict=True)}
+
+    def _deviations(self, coverage: float) -> float:
+        """Return how many standard deviations an interval reaches: where rollouts set these, they know their tails."""
+        freedom = 1000 if self.rollouts else max(self.n_runs - 2, 3)
+        return float(t_quantile(coverage, freedom))
+
+    def _by_loss(self, frame: pd.DataFrame, scores: Array, losses: list[Array | None], chance: float) -> Array:
+        """Return by how much the score moves, on the arcsine scale, where the losses lie at a quantile, (n,)."""
+        moved = np.zeros(len(frame))
+        known: dict[str, Array] = {}
+        for way, p, loss in zip(self.ways, scores, losses, strict=True):
+            if loss is None or way.loss is None or way.given(frame) is not None or way.weight < LEAST_WEIGHT:
+                continue
+            if way.carrier not in known:
+                ends = way.loss.log_quantiles(frame, [chance], measured=False)[:, 0]
+                centre = np.log(loss)
+                ends = np.where(np.isfinite(ends), centre + self.loss_scale * (ends - centre), centre)
+                known[str(way.carrier)] = np.exp(ends)
+            there, _ = way.at(frame, known[str(way.carrier)])
+            moved += way.weight * (arcsine(there) - arcsine(p))
+        return moved
+
+    def quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+        """Return quantiles of the score at each row, shape (n, probabilities).
+
+        Parameters
+        ----------
+        frame
+            Rows with the inputs; a column named as a carrying eval holds its loss as known.
+        probabilities
+            Between 0 and 1.
+        measured
+            Of a measured score, with the noise of its items; False for the score that endless questions would give.
+        """
+        frame = as_points(frame)
+        scores, deviation, losses = self._scores(frame)
+        parts = self._parts(frame, scores, deviation, losses)
+        centre = arcsine(self.weights @ scores)
+        rest = sum(parts[name] ** 2 for name in ("link", "form", "distance"))
+        rest = np.sqrt(rest + (parts["items"] ** 2 if measured else 0.0))
+        found = np.empty((len(frame), len(probabilities)))
+        for j, chance in enumerate(probabilities):
+            coverage = abs(2.0 * chance - 1.0)
+            if coverage < 1e-12:
+                found[:, j] = centre
+                continue
+            side = math.copysign(1.0, chance - 0.5)
+            by_loss = self._by_loss(frame, scores, losses, 1.0 - chance)
+            by_loss = np.where(np.sign(by_loss) == side, by_loss, 0.0)
+            half = np.hypot(by_loss, self._deviations(coverage) * rest)
+            found[:, j] = centre + side * half
+        shares: Array = np.sin(np.clip(found, 0.0, 0.5 * math.pi)) ** 2
+        return shares
+
+    def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+        """Return quantiles of the logarithm of the score, shape (n, probabilities); see `quantiles`."""
+        found: Array = np.log(np.maximum(self.quantiles(frame, probabilities, measured), 1e-9))
+        return found
+
+    def forecast(self, frame: Any, interval: float | str | None = 0.9) -> ForecastFrame:
+        """Return the rows of `frame` with loss (the score, 0 to 1), lo, hi, metric, shares of doubt and findings.
+
+        Parameters
+        ----------
+        frame
+            Rows with the inputs, raw units; a column named as a carrying eval holds its loss as known.
+        interval
+            Probability that a measured score lies between lo and hi; ``None`` leaves the two columns out.
+        """
+        if interval is not None:
+            interval = parse_probability(interval, "interval (--interval)")
+        rows = as_points(frame)
+        out = rows.copy()
+        out["loss"] = self.predict(rows)
+        if interval is not None:
+            ends = self.quantiles(rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval])
+            out["lo"], out["hi"] = ends[:, 0], ends[:, 1]
+            parts = self.parts(rows)
+            whole = sum(value**2 for value in parts.values())
+            for name, value in parts.items():
+                out[f"doubt_{name}"] = value**2 / whole
+        out["metric"] = self.metric
+        found = [extrapolation(self.law, self.data, rows.iloc[place]) for place in range(len(rows))]  # type: ignore[arg-type]
+        out["findings"] = pd.Series([by_severity(one) for one in found], index=out.index, dtype=object)
+        return ForecastFrame.of(out, interval, [self])  # type: ignore[list-item]
+
+    @property
+    def interval_method(self) -> str:
+        """Where the intervals of forecasts come from, in words."""
+        return (
+            "the doubt about the loss that carries the score, about its link, the spread between the ways, what "
+            "rollouts missed beyond their models, and the noise of the questions"
+        )
+
+    def residuals(self) -> Array:
+        """Return predicted minus observed scores of the measured rows, shape (n_points,)."""
+        found: Array = self.predict(self.data) - self.data["loss"].to_numpy(dtype=float)
+        return found
+
+    # -- the answer ------------------------------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """What was fitted."""
+        many = f"{len(self.ways)} ways" if len(self.ways) > 1 else self.ways[0].name
+        return f"{self.metric} on {self.on}: {many}"
+
+    @property
+    def lines(self) -> list[Line]:
+        """Which ways, why with these weights, on what."""
+        heavy = [way for way in self.ways if way.weight >= HEAVY] or list(self.ways[:1])
+        used = ", ".join(f"{way.name} {way.weight:.2f}" for way in heavy)
+        light = len(self.ways) - len(heavy)
+        missed = 100.0 * float(np.sqrt(np.mean(self.residuals() ** 2)))
+        rolled = f"by {len(self.rollouts)} rollouts" if self.rollouts else "no rollout: too few models"
+        return [
+            ("ways", used + (f"; {light} more below .05" if light else "")),
+            ("weights", rolled),
+            (
+                "data",
+                f"{self.n_points} scores of {self.n_runs} runs, {self.n_items:g} questions each, chance "
+                f"{format_percent(self.chance)}, missed by {missed:.2g} points (root mean square)",
+            ),
+        ]
+
+    @property
+    def tables(self) -> list[Table]:
+        """The ways with their weights and errors."""
+        rows = tuple(
+            (
+                way.name,
+                f"{way.weight:.3f}",
+                "-" if not np.isfinite(way.error) else f"{100 * way.error:.2f}",
+                ", ".join(f"{name} {value:.3g}" for name, value in way.params.items()),
+            )
+            for way in self.ways
+        )
+        return [
+            Table(("way", "weight", "error in rollouts", "parameters"), rows, note="errors in points at a score of 50%")
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the promised JSON keys."""
+        return {
+            "law": self.law.spec,
+            "on": self.on,
+            "metric": self.metric,
+            "chance": self.chance,
+            "n_items": self.n_items,
+            "ways": [
+                {
+                    "law": way.law.name,
+                    "through": way.carrier,
+                    "weight": way.weight,
+                    "error": way.error if np.isfinite(way.error) else None,
+                    "params": way.params,
+                    "units": dict(way.units),
+                    "rho": way.rho,
+                }
+                for way in self.ways
+            ],
+            "scale": self.scale,
+            "loss_scale": self.loss_scale,
+            "growth": self.growth,
+            "rollouts": list(self.rollouts),
+            "n_points": self.n_points,
+            "n_runs": self.n_runs,
+            "status": self.status,
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
+    def save(self, path: str | Path, force: bool = False) -> Path:
+        """Write the fit, with those of its losses, to one JSON file for `load_fit`, whole or not at all."""
+        from cptlaw.scores.score_file import save
+
+        return save(self, path, force)

@@ -1,0 +1,189 @@
+"""What each way counts for each task, by rollouts, and by how much forecasts of scores err beyond what the fits say.
+
+Few rollouts of one task say little, so a task's own errors are counted together with those of all tasks. Errors are
+measured on the scale of the arcsine of the root of a score, on which the noise of n items is 1 / (4 n) whatever the
+score.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cptlaw.laws.score_law import Array
+from cptlaw.scores.joint import Joint
+from cptlaw.scores.rollouts import Carried, Fold, Rolled
+from cptlaw.scores.ways import Plan
+
+SHARPNESS = 4.0  # weights go as this power of the error
+COMMON = 6.0  # forecasts that all tasks' errors count as beside a task's own
+USUAL_GROWTH = 0.03  # of a score, on the arcsine scale and per e-fold of compute, where no rollout tells
+OWN_WORD = 6.0  # cuts that the doubt as the fits say it counts as
+SPREAD = 4.0  # rollouts without surplus that a task's own growth is averaged with
+MOST_SCALE = 3.0
+LEAST_REACH = 0.3  # e-folds
+NINTH = 1.645  # ninth decile of the size of a standard normal error
+
+
+@dataclass(frozen=True)
+class Doubted:
+    """What rollouts say.
+
+    Parameters
+    ----------
+    weights
+        Task -> weight and root mean square error of each way, in the order of the ways.
+    scale
+        By what factor forecasts miss more than links and forms say.
+    loss_scale
+        By what factor forecasts of the carrying losses miss more than these say.
+    growth
+        Task -> standard deviation of a score beyond that, on the arcsine scale, per e-fold.
+    """
+
+    weights: Mapping[str, Sequence[tuple[float, float]]]
+    scale: float
+    loss_scale: float
+    growth: Mapping[str, float]
+
+
+def arcsine(score: Array) -> Array:
+    """Return scores on the scale on which the noise of items is the same for all."""
+    found: Array = np.arcsin(np.sqrt(np.clip(score, 0.0, 1.0)))
+    return found
+
+
+def weighed(
+    joint: Joint,
+    plans: Sequence[Plan],
+    folds: Sequence[Fold],
+    seen: Sequence[Sequence[Rolled | None]],
+    loss_scale: float = 1.0,
+) -> Doubted:
+    """Return the weights of the ways for each task, and how forecasts err with the distance.
+
+    Parameters
+    ----------
+    joint
+        The models.
+    plans
+        The ways.
+    folds, seen
+        The rollouts, and what each way forecast in each of them.
+    loss_scale
+        As `missed_of_losses` gives it.
+    """
+    names = list(joint.tasks)
+    truth = arcsine(np.array([joint.values(name) for name in names]))
+    noise = 0.25 / np.array([np.nan_to_num(joint.tasks[name].items, nan=1.0) for name in names])
+    error = np.full((len(plans), len(folds), *truth.shape), np.nan)  # on the arcsine scale
+    for f, of_fold in enumerate(seen):
+        for w, found in enumerate(of_fold):
+            if found is None:
+                continue
+            missed = arcsine(found.scores) - truth[found.rows]
+            error[w, f, found.rows] = np.where(found.counts, missed, np.nan)
+    log_error, counts = _means(error**2, noise)
+    serves = np.array([[name in plan.tasks for name in names] for plan in plans])
+    share = np.array([plan.share for plan in plans])[:, None] * serves
+    with np.errstate(invalid="ignore"):
+        common = np.where(counts > 0, counts * log_error, 0.0).sum(axis=1) / np.maximum(counts.sum(axis=1), 1e-9)
+    own = np.where(counts > 0, log_error, 0.0)
+    joined = (counts * own + COMMON * common[:, None]) / (counts + COMMON)
+    told = counts.sum(axis=1) > 0  # a way that no rollout could fit has no error, and is left out where others have
+    if told.any():
+        share = share * told[:, None]
+    joined = np.where(share > 0, joined, np.inf)
+    best = joined.min(axis=0)
+    weight = np.where(
+        share > 0, share * np.exp(-0.5 * SHARPNESS * (joined - np.where(np.isfinite(best), best, 0.0))), 0.0
+    )
+    weight = weight / np.maximum(weight.sum(axis=0), 1e-300)
+    scale, growth = _beyond(plans, folds, seen, error, weight, noise)
+    root = np.where(counts > 0, np.sqrt(np.exp(own)), np.nan)
+    return Doubted(
+        weights={
+            name: [(float(weight[w, t]), float(root[w, t])) for w in range(len(plans))] for t, name in enumerate(names)
+        },
+        scale=scale,
+        loss_scale=loss_scale,
+        growth={name: float(growth[t]) for t, name in enumerate(names)},
+    )
+
+
+def _means(squared: Array, noise: Array) -> tuple[Array, Array]:
+    """Return the log of the mean squared error of each way and task, not below the noise, and how many it is of."""
+    counted = np.isfinite(squared)
+    # Rows of one rollout err together: each rollout counts once.
+    rows = counted.sum(axis=3)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        of_fold = np.where(counted, squared + noise, 0.0).sum(axis=3) / rows
+        seen = rows > 0
+        total = seen.sum(axis=1).astype(float)
+        logs = np.where(seen, np.log(of_fold), 0.0).sum(axis=1) / total
+    return np.where(total > 0, logs, 0.0), total
+
+
+def _beyond(
+    plans: Sequence[Plan],
+    folds: Sequence[Fold],
+    seen: Sequence[Sequence[Rolled | None]],
+    error: Array,
+    weight: Array,
+    noise: Array,
+) -> tuple[float, Array]:
+    """Return by what factor the averages miss more than links and forms say, and by how much per e-fold on top.
+
+    The factor is that of all tasks together, at the ninth decile of what was missed, so that a few benchmarks that
+    jump do not set it; what these miss beyond it is their own growth, (tasks,).
+    """
+    tasks = weight.shape[1]
+    missed, doubt = (np.full((len(folds), tasks, noise.shape[1]), np.nan) for _ in range(2))
+    for f in range(len(folds)):
+        known = np.isfinite(error[:, f])
+        used = weight[:, :, None] * known
+        total = used.sum(axis=0)
+        good = total > 0.5
+        share = np.where(known, used / np.where(good, total, 1.0), 0.0)
+        own = np.nan_to_num(error[:, f])
+        mean = (share * own).sum(axis=0)
+        explained = (share * (own - mean) ** 2).sum(axis=0)
+        for w, found in enumerate(seen[f]):
+            if found is not None:
+                p = np.clip(found.scores, 1e-6, 1 - 1e-6)
+                explained[found.rows] += share[w, found.rows] * found.variance / (4.0 * p * (1.0 - p))
+                explained[found.rows] += share[w, found.rows] * 0.25 * found.rho[:, None]
+        missed[f], doubt[f] = np.where(good, mean, np.nan), np.where(good, explained, np.nan)
+    known = np.isfinite(missed)
+    if not known.any():
+        return 1.0, np.full(tasks, USUAL_GROWTH)
+    standard = np.abs(missed) / np.sqrt(doubt + noise)
+    cuts = float(known.any(axis=2).sum())
+    decile = float(np.nanquantile(standard, 0.9)) / NINTH
+    scale = math.sqrt((OWN_WORD + cuts * min(decile**2, MOST_SCALE**2)) / (OWN_WORD + cuts))
+    far = np.array([np.maximum(fold.reach, LEAST_REACH) ** 2 for fold in folds])[:, None, :]
+    surplus = np.where(known, (missed**2 - scale**2 * doubt - noise) / far, 0.0)
+    # The rows of a rollout err together, so that each rollout counts once.
+    rows = np.maximum(known.sum(axis=2), 1)
+    own = (surplus.sum(axis=2) / rows).sum(axis=0)
+    growth = own / (known.any(axis=2).sum(axis=0) + SPREAD)
+    found_growth: Array = np.sqrt(np.maximum(growth, 0.0))
+    return scale, found_growth
+
+
+def missed_of_losses(carried: Sequence[Mapping[str, Carried | None]]) -> float:
+    """Return by what factor forecasts of losses missed more than was stated, by the rollouts of all carriers.
+
+    Losses of one rollout err together, so that each rollout counts once, whatever the number of its carriers.
+    """
+    of_folds = [
+        np.concatenate([np.zeros(0), *(one.missed for one in fold.values() if one is not None)]) for fold in carried
+    ]
+    told = [missed for missed in of_folds if len(missed)]
+    if not told:
+        return 1.0
+    decile = float(np.quantile(np.concatenate(told), 0.9)) / NINTH
+    return math.sqrt((OWN_WORD + len(told) * min(decile**2, MOST_SCALE**2)) / (OWN_WORD + len(told)))

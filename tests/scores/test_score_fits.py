@@ -1,0 +1,197 @@
+"""Scores: what is known of benchmarks, the links, their fits and forecasts, files, checks and comparisons."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.laws.score_law import known_score_laws, score_law
+from cptlaw.scores import fit_all_scores
+from cptlaw.scores.fisher import Prior, Tasks, maximise
+from cptlaw.scores.joint import join
+from cptlaw.scores.known import chance_of, items_told
+from cptlaw.scores.pooling import effective, fit_pooled
+
+ITEMS = 2000
+TASKS = {"easy": (0.25, 5.0, 1.05), "hard": (0.25, 7.0, 0.9), "written": (0.0, 6.0, 0.95)}  # chance, s, L0
+
+
+def truth(name, loss):
+    chance, s, middle = TASKS[name]
+    return chance + (1 - chance) * 0.95 / (1 + np.exp(s * (loss - 3.0 * middle)))
+
+
+def table(seed=0, items=ITEMS):
+    """Models of five sizes and three budgets with a loss, three scores that follow it, and one that does not."""
+    random = np.random.default_rng(seed)
+    rows = []
+    for n in (3e7, 1e8, 3e8, 1e9, 3e9):
+        for atpp in (10, 20, 40):
+            tokens = atpp * n
+            loss = 1.7 + 400 / n**0.34 + 1600 / tokens**0.34
+            run = {"run": f"{n:g}-{atpp}", "n_params": n, "tokens": tokens}
+            rows.append({**run, "eval": "val", "loss": loss * np.exp(0.002 * random.standard_normal())})
+            for name, (chance, *_) in TASKS.items():
+                score = random.binomial(items, truth(name, loss)) / items
+                rows.append({**run, "eval": name, "metric": "acc", "loss": score, "n_items": items, "chance": chance})
+            guess = random.binomial(300, 0.25) / 300
+            rows.append({**run, "eval": "guessed", "metric": "acc", "loss": guess, "n_items": 300, "chance": 0.25})
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="module")
+def fits():
+    runs = cl.read_runs(table())
+    return fit_all_scores(runs.where("n_params < 2e9"))
+
+
+def test_items_are_told_by_the_values():
+    counts = np.array([11, 7, 131, 402, 77])
+    assert items_told(counts / 1319) == 1319
+    assert items_told(np.array([0.25, 0.5, 0.25])) is None
+    assert items_told(np.array([0.2234512, 0.7651234, 0.1999871, 0.3333721])) is None
+    assert chance_of("mmlu_stem_5shot", "accuracy") == 0.25
+    assert chance_of("mmlu_pro", "accuracy") == 0.1
+    assert chance_of("anything", "pass@8") == 0.0
+
+
+@pytest.mark.parametrize("name", known_score_laws())
+def test_slopes_are_those_of_differences(name):
+    law = score_law(name)
+    random = np.random.default_rng(1)
+    theta = 0.3 * random.standard_normal((2, len(law.parameters)))
+    x = {one: np.array([0.7, 1.0, 1.6]) for one in law.inputs}
+    chance = np.array([[0.25], [0.0]])
+    p, slopes = law.score_and_slopes(theta, x, chance)
+    assert ((p > 0) & (p < 1)).all()
+    for i in range(theta.shape[1]):
+        step = np.zeros_like(theta)
+        step[:, i] = 1e-6
+        differences = (law.score(theta + step, x, chance) - law.score(theta - step, x, chance)) / 2e-6
+        assert slopes[:, :, i] == pytest.approx(np.broadcast_to(differences.real, p.shape), abs=1e-7)
+
+
+@pytest.mark.parametrize("name", [one for one in known_score_laws() if one != "score-flat"])
+def test_chance_and_ceiling_are_kept_and_more_is_better(name):
+    law = score_law(name)
+    theta = np.array([[axis.mean for axis in law.all_axes.values()]])
+    better = np.geomspace(1e-6, 1e6, 60)
+    x = {one: better if one != "carrier" else 1 / better for one in law.inputs}
+    p = law.score(theta, x, np.array([[0.25]]))[0]
+    assert (np.diff(p) >= -1e-12).all()
+    assert p[0] == pytest.approx(0.25, abs=1e-3)
+    assert p[-1] <= 1.0
+
+
+def test_the_binomial_optimum_is_found():
+    law = score_law("score-compute")
+    x = {"flops": np.geomspace(0.1, 10, 8)}
+    true = np.array([[0.2, -1.5, 0.0]])
+    y = law.score(true, x, np.array([[0.25]]))
+    tasks = Tasks(x, y, np.full(y.shape, 1e6), np.array([[0.25]]))
+    prior = Prior(np.array([0.7, -1.9, 0.0]), np.array([1.0, 0.6, 0.1]))
+    found = maximise(law, tasks, prior, prior.mean[None])
+    assert found.theta[0] == pytest.approx(true[0], abs=0.01)
+    # With few items the prior speaks, and the optimum is where its slope and that of the likelihood cancel.
+    few = Tasks(x, y, np.full(y.shape, 20.0), np.array([[0.25]]))
+    found = maximise(law, few, prior, prior.mean[None])
+    p, slopes = law.score_and_slopes(found.theta, x, few.chance)
+    gradient = np.einsum("sn,snk->sk", few.items * (y - p) / (p * (1 - p)), slopes)
+    assert gradient[0] == pytest.approx((found.theta[0] - prior.mean) / prior.sd**2, abs=1e-3)
+
+
+def test_items_that_err_together_count_less():
+    assert effective(np.array([[1.0, 1001.0]]), np.array([0.001])).tolist() == [[1.0, 500.5]]
+
+
+def test_noisy_tasks_borrow_the_shape_of_the_others():
+    law = score_law("score-sigmoid")
+    random = np.random.default_rng(2)
+    x = {"carrier": np.linspace(1.3, 0.8, 12)}
+    true = np.array([[1.9, middle, -3.0, 0.0] for middle in np.linspace(0.75, 1.0, 9)])
+    chance = np.full((9, 1), 0.25)
+    p = law.score(true, x, chance)
+    items = np.array([[5000.0]] * 8 + [[8.0]]) * np.ones_like(p)
+    y = random.binomial(items.astype(int), p) / items
+    pooled = fit_pooled(law, Tasks(x, y, items, chance))
+    alone = fit_pooled(law, Tasks(x, y, items, chance).taking(slice(8, 9)))
+    assert pooled.prior.sd[0] < 0.6 * law.axes["s"].sd
+    assert pooled.found.covariance[8, 0, 0] < 0.7 * alone.found.covariance[0, 0, 0]
+    assert pooled.found.theta[8, 0] == pytest.approx(1.9, abs=0.5)
+
+
+def test_forecasts_reach_larger_models(fits):
+    runs = table()
+    large = runs[(runs["n_params"] > 2e9) & (runs["eval"] == "val")]
+    for name in TASKS:
+        found = fits[name].forecast(large[["n_params", "tokens"]])
+        real = truth(name, 1.7 + 400 / large["n_params"] ** 0.34 + 1600 / large["tokens"] ** 0.34)
+        assert np.abs(found["loss"].to_numpy() - real.to_numpy()).max() < 0.04
+        assert ((found["lo"] < real.to_numpy()) & (real.to_numpy() < found["hi"])).all()
+        shares = found[[one for one in found.columns if str(one).startswith("doubt_")]]
+        assert shares.sum(axis=1).to_numpy() == pytest.approx(1.0)
+        assert found["metric"].tolist() == ["accuracy"] * 3
+    assert fits["easy"].ways[0].carrier == "val"
+
+
+def test_a_loss_that_is_known_leaves_its_doubt_out(fits):
+    point = {"n_params": [3e9], "tokens": [6e10]}
+    unknown, known = fits["easy"].parts(point), fits["easy"].parts({**point, "val": [2.4]})
+    assert unknown["loss"][0] > 0
+    assert known["loss"][0] == 0.0
+
+
+def test_quantiles_are_in_order_and_those_of_measurements_wider(fits):
+    point = {"n_params": [3e9], "tokens": [6e10]}
+    law, whole = (fits["hard"].quantiles(point, [0.05, 0.5, 0.95], measured)[0] for measured in (False, True))
+    assert whole[0] < law[0] < law[1] < law[2] < whole[2]
+    assert law[1] == pytest.approx(fits["hard"].predict(point)[0])
+
+
+def test_a_file_keeps_a_fit(fits, tmp_path):
+    path = fits["written"].save(tmp_path / "written.json")
+    again = cl.load_fit(path)
+    point = {"n_params": [3e9], "tokens": [6e10]}
+    assert again.forecast(point).to_json() == fits["written"].forecast(point).to_json()
+    assert again.to_dict() == fits["written"].to_dict()
+
+
+def test_check_says_which_scores_carry_signal():
+    found = cl.check("auto", table(), on="easy")
+    verdicts = {one.name: one.verdict for one in found.tasks}
+    assert all(verdicts[name] == "carries signal" for name in TASKS)
+    assert "at chance" in verdicts["guessed"]
+    assert [finding.code for finding in found.findings] == ["no-signal"]
+    assert "3 of 4 scores" in found.title
+
+
+def test_laws_of_losses_and_scores_are_not_mixed_up():
+    runs = cl.read_runs(table())
+    with pytest.raises(cl.UsageError, match="is a score"):
+        cl.fit("chinchilla", runs, on="easy")
+    with pytest.raises(cl.UsageError, match="one of scores"):
+        cl.fit("score-sigmoid", runs, on="val")
+    with pytest.raises(cl.DataError, match="no loss 'vol'"):
+        cl.fit("score-sigmoid:through=vol", runs, on="easy")
+
+
+def test_one_law_and_a_comparison():
+    runs = cl.read_runs(table()).where("eval in ('val', 'easy', 'hard')")
+    fit = cl.fit("score-sigmoid:through=val", runs, on="easy")
+    assert [way.name for way in fit.ways] == ["score-sigmoid:through=val"]
+    found = cl.compare(
+        "score-sigmoid,score-size", runs, "easy", fit_where="n_params < 2e9", test_where="n_params > 2e9"
+    )
+    assert set(found["law"]) == {"score-sigmoid", "score-size", "score-flat"}
+    assert found["law"].iloc[-1] == "score-flat"
+    assert found["mae_points"].iloc[0] < 3
+    assert "points off" in found.answer.title
+
+
+def test_losses_and_scores_of_one_model_are_joined():
+    rows = table()
+    rows.loc[rows["eval"] == "easy", "tokens"] *= 1 + 1e-12
+    joint = join(cl.read_runs(rows))
+    assert len(joint.frame) == 15
+    assert np.isfinite(joint.values("easy")).all()
+    assert np.isfinite(joint.values("val")).all()
