@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import cptlaw as cl
 from cptlaw.cli import main
-from cptlaw.cli.import_logs import FORMATS
 from cptlaw.errors import CptlawError, DataError, UsageError
-from cptlaw.importing import READERS, wanted
+from cptlaw.importing import Reader, reader, readers, wanted
+from cptlaw.importing.history import History, Record
 from cptlaw.importing.wanted import eval_of, is_eval_loss
 
 
@@ -394,8 +394,8 @@ def test_nothing_recognised_tells_what_was_looked_for(tmp_path):
     write(tmp_path / "notes.txt", "nothing of interest")
     with pytest.raises(DataError, match="the format is not recognised") as raised:
         cl.import_logs(tmp_path)
-    for reader in READERS:
-        assert reader.looks_for in str(raised.value)
+    for kind in readers():
+        assert kind.looks_for in str(raised.value)
     assert "Traceback" not in str(raised.value)
     with pytest.raises(DataError, match="no such file or folder"):
         cl.import_logs(tmp_path / "absent")
@@ -470,8 +470,32 @@ def test_the_command_line(outputs, tmp_path, capsys):
     assert np.isfinite(fitted.frame["loss"]).all()
 
 
-def test_formats_of_the_command_line_are_those_of_the_readers():
-    assert [reader.name for reader in READERS] == list(FORMATS)
+def test_a_reader_registers_itself_and_is_held_against_sources_in_its_turn(tmp_path, monkeypatch, capsys):
+    known = dict(reader._KINDS)
+    monkeypatch.setattr(reader, "_KINDS", known)
+
+    class Diary(Reader):
+        name, title, looks_for, order = "diary", "diary", "*.diary", 65
+
+        def find(self, source):
+            return sorted(source.glob("*.diary"))
+
+        def read(self, found, source):
+            losses = {"eval_fr_loss": 2.5}
+            return [History(path.stem, path, (Record(100.0, losses),)) for path in found]
+
+    names = [kind.name for kind in readers()]
+    assert names[names.index("tensorboard") :][:3] == ["tensorboard", "diary", "megatron"]
+    write(tmp_path / "124M.diary", "dear diary")
+    command = ["import", str(tmp_path), "-o", str(tmp_path / "runs.csv"), "--pattern", "{n_params}", "--batch-tokens"]
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "4K"])
+    assert not ended.value.code
+    assert "read as diary" in capsys.readouterr().err
+    assert cl.read_runs(tmp_path / "runs.csv").frame["loss"].tolist() == [2.5]
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "4K", "--format", "dairy"])
+    assert "Did you mean 'diary'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the shell offers on the tabulator key: names of laws, of a table's evals, of the examples."""
+"""What the shell offers on the tabulator key: names of laws, of a table's evals, of the examples, of logs."""
 
 from __future__ import annotations
 
@@ -34,3 +34,10 @@ def examples(context: click.Context, option: click.Parameter, begun: str) -> lis
     from cptlaw.examples import EXAMPLES
 
     return [name for name in EXAMPLES if name.startswith(begun)]
+
+
+def formats(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
+    """Return the formats of logs that begin so."""
+    from cptlaw.importing import readers
+
+    return [reader.name for reader in readers() if reader.name.startswith(begun)]

@@ -6,22 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cptlaw.cli import options
+from cptlaw.cli import complete, options
 from cptlaw.cli.output import show_json, show_next, show_notes
 
 if TYPE_CHECKING:
     from cptlaw.runs import Runs
 
-FORMATS = (
-    *("trainer", "mlflow", "mlflow-db", "wandb", "wandb-file", "tensorboard", "megatron", "nemo", "torchtitan"),
-    *("wandb-chart", "table"),
-)
-
 
 @click.command("import")
 @click.argument("source")
 @options.output("RUNS", "RUNS", "The runs table: .csv, .jsonl or .parquet.", required=True)
-@click.option("--format", "log_format", type=click.Choice(FORMATS), help="What SOURCE is, if not to be recognised.")
+@click.option(
+    "--format",
+    "log_format",
+    metavar="NAME",
+    shell_complete=complete.formats,
+    help="What SOURCE is, if not to be recognised, as megatron. An unknown name lists the known ones.",
+)
 @click.option(
     "--map",
     "mapping",

@@ -1,5 +1,6 @@
 """Logs of other trainers and trackers, turned into runs tables; one file per source."""
 
-from cptlaw.importing.import_logs import READERS, import_logs
+from cptlaw.importing.import_logs import import_logs
+from cptlaw.importing.reader import Reader, readers
 
-__all__ = ["READERS", "import_logs"]
+__all__ = ["Reader", "import_logs", "readers"]

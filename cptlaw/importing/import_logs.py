@@ -10,35 +10,10 @@ from cptlaw.errors import DataError, UsageError, did_you_mean, refuse_others
 from cptlaw.importing import wandb_runs
 from cptlaw.importing.assemble import assemble
 from cptlaw.importing.history import History
-from cptlaw.importing.megatron_log import MegatronLog
-from cptlaw.importing.mlflow_database import MLflowDatabase
-from cptlaw.importing.mlflow_folder import MLflowFolder
-from cptlaw.importing.nemo_log import NemoLog
-from cptlaw.importing.plain_table import PlainTable
-from cptlaw.importing.reader import Reader
-from cptlaw.importing.tensorboard_events import TensorBoard
-from cptlaw.importing.torchtitan_log import TorchtitanLog
-from cptlaw.importing.trainer_state import TrainerState
-from cptlaw.importing.wandb_offline import WandbFile
+from cptlaw.importing.reader import Reader, readers
 from cptlaw.importing.wanted import HowToRead, read_wanted
 from cptlaw.importing.write_runs import check_place, write_runs
 from cptlaw.runs import Runs, read_runs
-
-# The more a format says of itself the earlier it is tried; a folder of the Trainer holds event files too.
-READERS: tuple[Reader, ...] = (
-    TrainerState(),
-    MLflowFolder(),
-    MLflowDatabase(),
-    wandb_runs.WandbHistory(),
-    WandbFile(),
-    TensorBoard(),
-    MegatronLog(),
-    NemoLog(),
-    TorchtitanLog(),
-    wandb_runs.WandbChart(),
-    PlainTable(),
-)
-_BY_FILE_NAME = ("trainer", "mlflow", "mlflow-db", "wandb", "wandb-file", "tensorboard")
 
 
 def import_logs(
@@ -63,8 +38,8 @@ def import_logs(
     output
         Where to write the table: .csv, .jsonl or .parquet. A runs table there is replaced in one step or not at all.
     log_format
-        The name of a format where it is not to be recognised: trainer, mlflow, mlflow-db, wandb, wandb-file,
-        tensorboard, megatron, nemo, torchtitan, wandb-chart or table.
+        The name of a format where it is not to be recognised, such as ``"trainer"`` or ``"megatron"``.
+        `cptlaw.importing.readers` lists them.
     mapping
         ``"loss:EVAL"`` -> metric for losses (``"loss"``: the eval's name is taken from the metric), and column ->
         metric for others, as in ``{"loss:target": "eval_fr_loss", "tokens": "tokens_seen"}``. Without losses in it,
@@ -151,7 +126,8 @@ def _histories(source: str, log_format: str | None) -> tuple[list[History], tupl
 
 
 def _recognise(path: Path, log_format: str | None) -> tuple[Reader, list[Path], list[str]]:
-    known = {reader.name: reader for reader in READERS}
+    kinds = readers()
+    known = {reader.name: reader for reader in kinds}
     if log_format is not None:
         if log_format not in known:
             raise UsageError(
@@ -162,11 +138,10 @@ def _recognise(path: Path, log_format: str | None) -> tuple[Reader, list[Path], 
         if not found:
             raise DataError(f"{path}: found nothing that looks like {reader.title}. Looked for {reader.looks_for}.")
         return reader, found, []
-    for place, reader in enumerate(READERS):
+    for place, reader in enumerate(kinds):
         found = reader.find(path)
         if found:
-            # Text logs and tables beside a recognised format are mostly parts of it, and long to search.
-            later = (other for other in READERS[place + 1 :] if other.name in _BY_FILE_NAME and path.is_dir())
+            later = (other for other in kinds[place + 1 :] if other.by_file_name and path.is_dir())
             return reader, found, [other.name for other in later if other.find(path)]
-    looked = "\n".join(f"  {reader.name:<12} {reader.looks_for}" for reader in READERS)
+    looked = "\n".join(f"  {reader.name:<12} {reader.looks_for}" for reader in kinds)
     raise DataError(f"{path}: the format is not recognised. Looked for\n{looked}")

@@ -22,6 +22,7 @@ class MegatronLog(TextLog):
     name = "megatron"
     title = "Megatron-LM log"
     looks_for = "lines such as 'validation loss at iteration 500 | lm loss value: 2.34E+00 | lm loss PPL: ..'"
+    order = 70
     sign = re.compile(r"validation loss at [^|]*+\| .*value: |iteration\s+\d+/\s*\d+ \| consumed samples:")
 
     def read(self, found: list[Path], source: Path) -> list[History]:

@@ -20,6 +20,8 @@ class MLflowDatabase(Reader):
     name = "mlflow-db"
     title = "MLflow database"
     looks_for = "*.db or *.sqlite with the tables runs, metrics and params, as in sqlite:///mlflow.db"
+    order = 30
+    by_file_name = True
 
     def find(self, source: Path) -> list[Path]:
         """Return the databases that hold MLflow's tables."""

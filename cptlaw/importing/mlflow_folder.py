@@ -16,6 +16,8 @@ class MLflowFolder(Reader):
     name = "mlflow"
     title = "MLflow folder"
     looks_for = "folders with meta.yaml and metrics/, as in mlruns/EXPERIMENT/RUN"
+    order = 20
+    by_file_name = True
 
     def find(self, source: Path) -> list[Path]:
         """Return the folders of runs."""

@@ -22,6 +22,7 @@ class NemoLog(TextLog):
     name = "nemo"
     title = "NeMo log"
     looks_for = "lines with global_step and reduced_train_loss, as in '.. | global_step: 120 | .. | val_loss: 4.106'"
+    order = 80
     sign = re.compile(
         r"global_step(?:: |=).*reduced_train_loss(?:: |=)|reduced_train_loss(?:: |=).*global_step(?:: |=)"
     )

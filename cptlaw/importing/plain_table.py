@@ -26,6 +26,7 @@ class PlainTable(Reader):
     name = "table"
     title = "table of metrics"
     looks_for = "*.csv, *.tsv, *.jsonl or *.ndjson with a row per step"
+    order = 110
 
     def find(self, source: Path) -> list[Path]:
         """Return the tables."""

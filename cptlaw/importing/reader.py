@@ -1,10 +1,17 @@
-"""What a source of logs must offer, and how runs are named after files."""
+"""What a source of logs must offer, which kinds there are, and how runs are named after files.
+
+Nothing is listed: a kind registers itself when its class is defined, and every file of this folder is imported on first
+use.
+"""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, ClassVar
 
 from cptlaw.errors import DataError
 from cptlaw.importing.history import History
@@ -22,11 +29,23 @@ class Reader(ABC):
         What it is, for messages.
     looks_for
         By what it recognises a source, in words.
+    order
+        Its turn when a source is to be recognised: the more a format says of itself the earlier.
+    by_file_name
+        Whether names of files alone tell it. Only such a kind is looked for beside another that was recognised: text
+        logs and tables there are mostly parts of that one, and long to search.
     """
 
-    name: str
-    title: str
-    looks_for: str
+    name: ClassVar[str]
+    title: ClassVar[str]
+    looks_for: ClassVar[str]
+    order: ClassVar[int]
+    by_file_name: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" in vars(cls):
+            _KINDS[cls.name] = cls
 
     @abstractmethod
     def find(self, source: Path) -> list[Path]:
@@ -41,6 +60,17 @@ class Reader(ABC):
         DataError
             If a file is damaged; the message names file and place.
         """
+
+
+_KINDS: dict[str, type[Reader]] = {}
+
+
+def readers() -> tuple[Reader, ...]:
+    """Return a reader of each kind, in the order in which a source is held against them."""
+    package = importlib.import_module("cptlaw.importing")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return tuple(kind() for kind in sorted(_KINDS.values(), key=lambda kind: kind.order))
 
 
 def files_below(source: Path, patterns: Iterable[str]) -> list[Path]:

@@ -20,6 +20,8 @@ class TensorBoard(Reader):
     name = "tensorboard"
     title = "TensorBoard event files"
     looks_for = "events.out.tfevents.*"
+    order = 60
+    by_file_name = True
 
     def find(self, source: Path) -> list[Path]:
         """Return the event files."""

@@ -19,6 +19,7 @@ class TorchtitanLog(TextLog):
     name = "torchtitan"
     title = "torchtitan log"
     looks_for = "lines such as 'validate step: 20  loss:  6.1903  memory: .. tps: ..'"
+    order = 90
     sign = re.compile(rf"step:\s*\d+\s+loss:\s*(?:{NUMBER})\s.*tps:")
 
     def read(self, found: list[Path], source: Path) -> list[History]:

@@ -21,6 +21,8 @@ class TrainerState(Reader):
     name = "trainer"
     title = "Hugging Face Trainer"
     looks_for = "trainer_state.json, in the folder of a run or in its checkpoints"
+    order = 10
+    by_file_name = True
 
     def find(self, source: Path) -> list[Path]:
         """Return the trainer states, those of checkpoints included."""

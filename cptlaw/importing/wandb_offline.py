@@ -31,6 +31,8 @@ class WandbFile(Reader):
     name = "wandb-file"
     title = "Weights & Biases run files"
     looks_for = "*.wandb in the folders of runs, offline ones too (needs the package wandb)"
+    order = 50
+    by_file_name = True
 
     def find(self, source: Path) -> list[Path]:
         """Return the run files."""

@@ -25,6 +25,8 @@ class WandbHistory(Reader):
     name = "wandb"
     title = "Weights & Biases history"
     looks_for = "wandb-history.jsonl in the folders of runs (or wandb:ENTITY/PROJECT for the public API)"
+    order = 40
+    by_file_name = True
 
     def find(self, source: Path) -> list[Path]:
         """Return the history files."""
@@ -48,6 +50,7 @@ class WandbChart(Reader):
     name = "wandb-chart"
     title = "Weights & Biases chart exported as CSV"
     looks_for = "a CSV with the columns Step and RUN - METRIC, RUN - METRIC__MIN, RUN - METRIC__MAX"
+    order = 100
 
     def find(self, source: Path) -> list[Path]:
         """Return the CSV files with such a header."""

@@ -13,9 +13,15 @@ from cptlaw.fitting import Fit
 from cptlaw.laws import Known
 from cptlaw.planning import MinTokensPlan, pareto
 from cptlaw.planning.scenario import Pareto, options_of
-from cptlaw.reporting import figures
 from cptlaw.reporting.figures import Figure
-from cptlaw.reporting.figures.pareto_front import with_intervals
+from cptlaw.reporting.figures.calibration import calibration
+from cptlaw.reporting.figures.forgetting_map import forgetting_map
+from cptlaw.reporting.figures.identifiability import identifiability
+from cptlaw.reporting.figures.interval_fan import interval_fan
+from cptlaw.reporting.figures.loss_curves import loss_curves
+from cptlaw.reporting.figures.observed_fitted import observed_fitted
+from cptlaw.reporting.figures.pareto_front import pareto_front, with_intervals
+from cptlaw.reporting.figures.residuals import residuals
 from cptlaw.runs import Runs
 
 FRONT_POINTS = 15
@@ -58,7 +64,7 @@ def draw(
     if source is not None and "n_params" in model and "replay" in here:
         try:
             tell("forgetting map")
-            drawn.append(figures.forgetting_map(target, source, plan=plan, **model, **_of_setting(limits)))
+            drawn.append(forgetting_map(target, source, plan=plan, **model, **_of_setting(limits)))
         except UsageError:
             if plan is not None:
                 raise
@@ -75,18 +81,18 @@ def draw(
             interval=None if single else interval,
             **_of_front(limits),
         )
-        drawn.append(figures.pareto_front(with_intervals(front, target, source, interval) if single else front))
+        drawn.append(pareto_front(with_intervals(front, target, source, interval) if single else front))
     for fit in fits:
         if "tokens" in fit.law.inputs:
             tell(f"interval fan, {fit.on}")
-            drawn.append(figures.interval_fan(fit, here, _measured(table, fit, here)))
+            drawn.append(interval_fan(fit, here, _measured(table, fit, here)))
     # Both fits of a kind stand side by side.
     kinds: dict[str, Callable[[Fit], Figure]] = {
-        "calibration": lambda fit: figures.calibration(fit, held_out[fit.on], interval),
-        "observed and fitted": lambda fit: figures.observed_fitted(fit, interval),
-        "residuals": figures.residuals,
-        "identifiability": lambda fit: figures.identifiability(fit, interval),
-        "loss curves": lambda fit: figures.loss_curves(table, fit.on, schedules=schedules, fit=fit),
+        "calibration": lambda fit: calibration(fit, held_out[fit.on], interval),
+        "observed and fitted": lambda fit: observed_fitted(fit, interval),
+        "residuals": residuals,
+        "identifiability": lambda fit: identifiability(fit, interval),
+        "loss curves": lambda fit: loss_curves(table, fit.on, schedules=schedules, fit=fit),
     }
     for kind, figure in kinds.items():
         # The parameters of one law among several say little about their average.

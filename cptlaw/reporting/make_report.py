@@ -15,10 +15,11 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import Fit, load_fit
 from cptlaw.laws import Known
 from cptlaw.planning import MinTokensPlan, Suggestion, min_tokens, suggest
-from cptlaw.reporting import figures, words
+from cptlaw.reporting import words
 from cptlaw.reporting.answer import Report
 from cptlaw.reporting.cost import GPU, MFU, cost_text
 from cptlaw.reporting.drawings import Progress, draw, leading
+from cptlaw.reporting.figures.suggested_cells import suggested_cells
 from cptlaw.reporting.repeat import commands
 from cptlaw.reporting.words import LIMITS
 from cptlaw.runs import Runs, read_runs
@@ -136,7 +137,7 @@ def report(
     if suggest_budget is not None:
         tell("suggested cells")
         suggestion = _suggestion(table, leading(fits[0]), here, suggest_budget, interval)
-        drawn.append(figures.suggested_cells(suggestion, fits[0].data))
+        drawn.append(suggested_cells(suggestion, fits[0].data))
         doubts += suggestion.findings
     flops = 6.0 * float(here["n_params"]) * float(here["tokens"]) if {"n_params", "tokens"} <= set(here) else None
     return Report(
