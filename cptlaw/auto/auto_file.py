@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.auto.auto_fit import AutoFit, Member
+from cptlaw.auto.auto_fit import AutoFit
+from cptlaw.auto.auto_law import Member
 from cptlaw.auto.common_rollouts import Rollout
 from cptlaw.auto.weights import Scores
 from cptlaw.findings import Finding

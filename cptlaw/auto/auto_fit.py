@@ -12,12 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
+from cptlaw.auto.auto_law import AutoLaw, Member
 from cptlaw.auto.common_rollouts import Rollout, directions
 from cptlaw.auto.quick_doubt import beyond_the_data, parameter_doubt
 from cptlaw.auto.quick_doubt import scatter as one_measurement
 from cptlaw.auto.weights import Scores
 from cptlaw.checking.distance import outside
-from cptlaw.checking.extrapolation import extrapolation
+from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fitted_law import Fit
@@ -28,63 +29,10 @@ from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.answers import ForecastFrame
-from cptlaw.uncertainty.intervals import absurd
+from cptlaw.uncertainty.intervals import ABSURD, absurd
 from cptlaw.units import parse_probability
 
-ABSURD = 14.0  # nats per token; a uniform guess among a million tokens has 13.8
 LEAST_WEIGHT = 0.01  # of a law at a point, below which its doubt is not computed
-
-
-@dataclass(frozen=True, eq=False)
-class Member:
-    """One law of an average.
-
-    Attributes
-    ----------
-    fit
-        The law, fitted.
-    weight
-        What it counts where nothing is extrapolated; at a point, rollouts that go its way count more.
-    error
-        Its root mean square log error over the common rollouts; nan where none could be fitted.
-    """
-
-    fit: Fit
-    weight: float
-    error: float
-
-
-@dataclass(frozen=True, eq=False)
-class AutoLaw:
-    """What an average of laws says of itself where one law is expected.
-
-    Attributes
-    ----------
-    inputs
-        Columns that any of the laws reads.
-    needs_schedules
-        Whether all of them read learning-rate schedules.
-    decreasing
-        Inputs in which all of them never rise.
-    """
-
-    inputs: tuple[str, ...]
-    needs_schedules: bool
-    decreasing: tuple[str, ...]
-    signed_inputs: tuple[str, ...] = ()
-    diverges_at_zero: tuple[str, ...] = ()
-    name: str = "auto"
-    spec: str = "auto"
-    version: int = 1
-    on_base_models: bool = False
-    equation: str = "the average of several laws, weighted by rollouts"
-    units: Mapping[str, float] = field(default_factory=lambda: {"n_params": 1.0, "tokens": 1.0})
-    amplitudes: tuple[str, ...] = ()
-    shapes: Mapping[str, Any] = field(default_factory=dict)
-
-    def inputs_of(self, frame: pd.DataFrame, known: Any) -> pd.DataFrame:
-        """Return the rows as they are; every law completes its own."""
-        return frame
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -192,10 +140,14 @@ class AutoFit(Result):
     def _readable(self, frame: pd.DataFrame) -> list[pd.DataFrame | None]:
         """Return the rows as each law reads them; None where a law cannot, as without a schedule."""
         found: list[pd.DataFrame | None] = []
-        for fit in self.fits:
+        for j, fit in enumerate(self.fits):
+            # Without schedules the columns decide, so that one look at them does for all questions.
+            known = ("reads", j, None if fit.law.needs_schedules else tuple(frame.columns))
             try:
                 rows = fit.completed(frame)
-                fit.law.bind(rows.head(1), fit.role)
+                if fit.law.needs_schedules or known not in self._cache:
+                    fit.law.bind(rows.head(1), fit.role)
+                    self._cache[known] = True
                 found.append(rows)
             except CptlawError:
                 found.append(None)
@@ -220,8 +172,25 @@ class AutoFit(Result):
         found: Array = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
         return found
 
+    def _last(self, frame: pd.DataFrame) -> dict[Any, Any]:
+        """Return what is known of the rows that were asked about last; a plan asks for several numbers in a row."""
+        if not all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in frame.dtypes):
+            return {}  # names of runs and schedules are not compared
+        key = (tuple(frame.columns), frame.to_numpy(dtype=float).tobytes())
+        if self._cache.get("last", {}).get("key") != key:
+            self._cache["last"] = {"key": key}
+        found: dict[Any, Any] = self._cache["last"]
+        return found
+
     def _centres(self, frame: pd.DataFrame) -> tuple[Array, Array, list[pd.DataFrame | None]]:
         """Return weights and log losses of the laws at each row, (n, members) each, and the rows as each reads them."""
+        last = self._last(frame)
+        if "centres" not in last:
+            last["centres"] = self._computed(frame)
+        found: tuple[Array, Array, list[pd.DataFrame | None]] = last["centres"]
+        return found
+
+    def _computed(self, frame: pd.DataFrame) -> tuple[Array, Array, list[pd.DataFrame | None]]:
         readable = self._readable(frame)
         share = self._weights(frame, readable)
         centres = np.zeros(share.shape)
@@ -249,6 +218,13 @@ class AutoFit(Result):
             Of the central interval.
         """
         frame = as_points(frame)
+        last = self._last(frame)
+        if coverage not in last:
+            last[coverage] = self._doubt(frame, coverage, last)
+        found: tuple[Array, Array, Array, Array] = last[coverage]
+        return found
+
+    def _doubt(self, frame: pd.DataFrame, coverage: float, last: dict[Any, Any]) -> tuple[Array, Array, Array, Array]:
         share, centres, readable = self._centres(frame)
         mean = np.sum(share * centres, axis=1)
         normal = float(special.ndtri(0.5 + 0.5 * coverage))
@@ -259,7 +235,9 @@ class AutoFit(Result):
             if rows is None or not len(counted):
                 continue
             part, weight = rows.iloc[counted], share[counted, j]
-            spread = t_quantile(coverage, max(fit.n_blocks - 1, 1)) * parameter_doubt(fit, part)
+            if ("spread", j) not in last:
+                last["spread", j] = parameter_doubt(fit, part)
+            spread = t_quantile(coverage, max(fit.n_blocks - 1, 1)) * last["spread", j]
             parameters[counted] += weight * spread**2
             distance[counted] += weight * beyond_the_data(fit, part, coverage) ** 2
             scatter[counted] += weight * one_measurement(fit, coverage) ** 2
@@ -310,8 +288,8 @@ class AutoFit(Result):
             ends = self.log_quantiles(rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval])
             out["lo"], out["hi"] = np.exp(ends[:, 0]), np.exp(ends[:, 1])
         found = []
-        for place in range(len(rows)):
-            notes = list(extrapolation(self.law, self.data, rows.iloc[place]))  # type: ignore[arg-type]
+        of_rows = extrapolations(self.law, self.data, rows)  # type: ignore[arg-type]
+        for place, notes in enumerate(of_rows):
             loss = float(out["loss"].iloc[place])
             found.append(by_severity([absurd(loss), *notes] if loss > ABSURD else notes))
         out["findings"] = pd.Series(found, index=out.index, dtype=object)

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.auto.auto_fit import AutoFit, Member
+from cptlaw.auto.auto_fit import AutoFit
+from cptlaw.auto.auto_law import Member
 from cptlaw.auto.candidates import Candidate, candidates
 from cptlaw.auto.common_rollouts import Rollout, directions, rolled, rollouts
 from cptlaw.auto.rows import Chosen, choose_rows, levels

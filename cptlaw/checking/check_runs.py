@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import pandas as pd
 
 from cptlaw.checking.design import check_rows
-from cptlaw.checking.extrapolation import extrapolation
+from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import refuse_others
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws import Law, law
@@ -136,7 +136,7 @@ def check(
     )
     inputs = frame[[name for name in chosen.inputs if name in frame.columns]].astype(float)
     asked = pd.DataFrame() if at is None else as_points(at)
-    far = [finding for _, row in asked.iterrows() for finding in extrapolation(chosen, frame, row)]
+    far = [finding for several in extrapolations(chosen, frame, asked) for finding in several]
     return Check(
         law=chosen,
         on=training.on,

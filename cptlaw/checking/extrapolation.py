@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,13 +32,44 @@ def extrapolation(law: Law, data: pd.DataFrame, row: pd.Series) -> tuple[Finding
     row
         One point, raw units.
     """
-    known = [name for name in law.inputs if name in data.columns and name in row.index]
-    point = pd.DataFrame({name: [row[name]] for name in known}, index=[0])
+    return extrapolations(law, data, pd.DataFrame([dict(row)]))[0]
+
+
+def extrapolations(law: Law, data: pd.DataFrame, frame: pd.DataFrame) -> list[tuple[Finding, ...]]:
+    """Say the same of each of many points, (n,)."""
+    known = [name for name in law.inputs if name in data.columns and name in frame.columns]
+    points = frame[known].astype(float)
     directions = tuple(d for d in seen(law, data) if all(name in known for name, _ in d.powers))
-    found: list[Finding] = []
-    beyond = dict(zip([d.name for d in directions], outside(data, point, directions)[0], strict=True))
-    for name in known:
-        found += _single(law, data, name, float(row[name]))
+    away = outside(data, points, directions)
+    values = {name: points[name].to_numpy() for name in known}
+    ranges = {name: (float(data[name].min()), float(data[name].max())) for name in known}
+    without = {
+        name: np.flatnonzero(~((low - 1e-9 * abs(low) <= values[name]) & (values[name] <= high + 1e-9 * abs(high))))
+        for name, (low, high) in ranges.items()
+    }
+    ladder = _Ladder.of(data) if {"n_params", "tokens"} <= {direction.name for direction in directions} else None
+    unread = _unread(law, data, frame)
+    found: list[list[Finding]] = [[] for _ in range(len(frame))]
+    for name, rows in without.items():
+        for i in rows:
+            found[i] += _single(law, data, name, float(values[name][i]), ranges[name])
+    for i in np.flatnonzero(np.abs(away).max(axis=1, initial=0.0) >= math.log(FAR)).tolist():
+        beyond = dict(zip([direction.name for direction in directions], away[i], strict=True))
+        found[i] += _jointly(data, points.iloc[[i]], directions, beyond)
+    for i in range(len(frame)):
+        if ladder is not None:
+            beyond = dict(zip([direction.name for direction in directions], away[i], strict=True))
+            found[i] += ladder.findings(float(values["n_params"][i]), float(values["tokens"][i]), beyond)
+        for name, levels, asked in unread:
+            found[i] += _blind(law, name, levels, asked[i])
+    return [by_severity(findings) for findings in found]
+
+
+def _jointly(
+    data: pd.DataFrame, point: pd.DataFrame, directions: tuple[Direction, ...], beyond: dict[str, float]
+) -> list[Finding]:
+    """Say in which products of inputs a point lies far outside."""
+    found = []
     for direction in directions:
         parts = [name for name, _ in direction.powers]
         if len(parts) < 2 or abs(beyond[direction.name]) < math.log(FAR):
@@ -46,25 +79,20 @@ def extrapolation(law: Law, data: pd.DataFrame, row: pd.Series) -> tuple[Finding
             continue
         inside = all(beyond.get(part, 0.0) == 0 for part in parts)
         found.append(_joint(data, point, direction, beyond[direction.name], inside))
-    found += _confounded_here(data, row, known, beyond)
-    found += _blind(law, data, row)
-    return by_severity(found)
+    return found
 
 
-def _single(law: Law, data: pd.DataFrame, name: str, value: float) -> list[Finding]:
-    values = data[name].to_numpy(dtype=float)
-    low, high = float(values.min()), float(values.max())
-    if low - 1e-9 * abs(low) <= value <= high + 1e-9 * abs(high):
-        return []
-    here, ends = input_text(name, value), [input_text(name, end) for end in (low, high)]
-    if here in ends:  # the same to the digits that people write
+def _single(law: Law, data: pd.DataFrame, name: str, value: float, ends: tuple[float, float]) -> list[Finding]:
+    low, high = ends
+    here, shown = input_text(name, value), [input_text(name, end) for end in ends]
+    if here in shown:  # the same to the digits that people write
         return []
     if low == high and name not in law.signed_inputs:
         return [
             Finding(
                 "error",
                 "unseen-input",
-                f"every fitted row has {name} {ends[0]}, so that nothing in the runs says what {name} {here} changes: "
+                f"every fitted row has {name} {shown[0]}, so that nothing in the runs says what {name} {here} changes: "
                 f"the forecast rests on priors or held parameters there, and its interval on what laws missed in other "
                 f"studies.",
                 f"Add runs at another {name}.",
@@ -86,7 +114,7 @@ def _single(law: Law, data: pd.DataFrame, name: str, value: float) -> list[Findi
             "warning" if far else "info",
             "extrapolation",
             f"the forecast goes {times}{how} your {INPUT_WORDS.get(name, name)}: {name} {here}, and the runs have "
-            f"{ends[0]} to {ends[1]}.",
+            f"{shown[0]} to {shown[1]}.",
             f"A run at or beyond {name} {here} would turn this into interpolation.",
         )
     ]
@@ -107,64 +135,83 @@ def _joint(data: pd.DataFrame, point: pd.DataFrame, direction: Direction, distan
     )
 
 
-def _confounded_here(data: pd.DataFrame, row: pd.Series, known: list[str], beyond: dict[str, float]) -> list[Finding]:
-    """Say where size and tokens, which grew together in the fitted rows, are asked for apart or further on."""
-    if not {"n_params", "tokens"} <= set(known) or not {"n_params", "tokens"} <= set(beyond):
-        return []
-    kept = data[data["tokens"].to_numpy(dtype=float) > 0]
-    if kept["n_params"].nunique() < 3 or kept["tokens"].nunique() < 3 or not float(row["tokens"]) > 0:
-        return []
-    size, tokens = (np.log(kept[name].to_numpy(dtype=float)) for name in ("n_params", "tokens"))
-    correlation = float(np.corrcoef(size, tokens)[0, 1])
-    if abs(correlation) <= CONFOUNDED:
-        return []
-    slope, start = np.polyfit(size, tokens, 1)
-    usual = float(start + slope * math.log(float(row["n_params"])))
-    off = math.log(float(row["tokens"])) - usual
-    spread = max(float(np.std(tokens - start - slope * size)), 1e-6)
-    further = max(abs(beyond["n_params"]), abs(beyond["tokens"])) >= math.log(FAR)
-    if abs(off) <= OFF_LADDER * spread and not further:
-        return []
-    where = (
-        f"here tokens are {math.exp(abs(off)):.2g} times {'more' if off > 0 else 'fewer'} than they were for this size"
-        if abs(off) > OFF_LADDER * spread
-        else "this point lies further up the same ladder"
-    )
-    return [
-        Finding(
-            "warning",
-            "confounded-here",
-            f"size and tokens grew together in the fitted rows (correlation {correlation:.3f}), so that their effects "
-            f"can hardly be told apart, and {where}.",
-            "Add runs that break the ladder: a small model on many tokens, a large one on few.",
+@dataclass(frozen=True)
+class _Ladder:
+    """Sizes and tokens that grew together in the fitted rows: log tokens = start + slope * log size."""
+
+    correlation: float
+    slope: float
+    start: float
+    spread: float
+
+    @classmethod
+    def of(cls, data: pd.DataFrame) -> _Ladder | None:
+        """Return the ladder of the fitted rows, None where they are no ladder."""
+        kept = data[data["tokens"].to_numpy(dtype=float) > 0]
+        if kept["n_params"].nunique() < 3 or kept["tokens"].nunique() < 3:
+            return None
+        size, tokens = (np.log(kept[name].to_numpy(dtype=float)) for name in ("n_params", "tokens"))
+        correlation = float(np.corrcoef(size, tokens)[0, 1])
+        if abs(correlation) <= CONFOUNDED:
+            return None
+        slope, start = np.polyfit(size, tokens, 1)
+        spread = max(float(np.std(tokens - start - slope * size)), 1e-6)
+        return cls(correlation, float(slope), float(start), spread)
+
+    def findings(self, n_params: float, tokens: float, beyond: dict[str, float]) -> list[Finding]:
+        """Say where size and tokens are asked for apart or further on."""
+        if not tokens > 0:
+            return []
+        off = math.log(tokens) - self.start - self.slope * math.log(n_params)
+        further = max(abs(beyond["n_params"]), abs(beyond["tokens"])) >= math.log(FAR)
+        apart = abs(off) > OFF_LADDER * self.spread
+        if not apart and not further:
+            return []
+        where = (
+            f"here tokens are {math.exp(abs(off)):.2g} times {'more' if off > 0 else 'fewer'} than they were for this "
+            f"size"
+            if apart
+            else "this point lies further up the same ladder"
         )
+        return [
+            Finding(
+                "warning",
+                "confounded-here",
+                f"size and tokens grew together in the fitted rows (correlation {self.correlation:.3f}), so that their "
+                f"effects can hardly be told apart, and {where}.",
+                "Add runs that break the ladder: a small model on many tokens, a large one on few.",
+            )
+        ]
+
+
+def _unread(law: Law, data: pd.DataFrame, frame: pd.DataFrame) -> list[tuple[str, Array, list[Any]]]:
+    """Return the known inputs that the law does not read: name, fitted levels, and the values asked for."""
+    return [
+        (one.name, np.unique(data[one.name].dropna().to_numpy(dtype=float)), frame[one.name].tolist())
+        for one in unseen(law, data)
+        if one.name in frame.columns
     ]
 
 
-def _blind(law: Law, data: pd.DataFrame, row: pd.Series) -> list[Finding]:
-    """Say which known inputs the law does not read although the point differs in them from the fitted rows."""
-    found = []
-    for direction in unseen(law, data):
-        name = direction.name
-        if name not in row.index or not _number(row[name]):
-            continue
-        levels: Array = np.unique(data[name].dropna().to_numpy(dtype=float))
-        asked = float(row[name])
-        if np.any(np.isclose(levels, asked, rtol=0.05, atol=1e-12)):
-            continue
-        one = len(levels) == 1
-        fitted = ", ".join(input_text(name, level) for level in levels[:6]) + (" .." if len(levels) > 6 else "")
-        found.append(
-            Finding(
-                "error" if one else "warning",
-                "blind-to-budget" if name == "ptpp" else "blind-to-input",
-                f"law {law.name} does not read {name} and was fitted at {fitted}: what "
-                f"{'budget' if name == 'ptpp' else name} {input_text(name, asked)} changes is not in the forecast.",
-                f"Compare with a law that reads {name}"
-                + (", such as ptpp-floor." if name == "ptpp" else ", or add runs there."),
-            )
+def _blind(law: Law, name: str, levels: Array, value: object) -> list[Finding]:
+    """Say where a point differs from the fitted rows in an input that the law does not read."""
+    if not _number(value):
+        return []
+    asked = float(value)  # type: ignore[arg-type]
+    if np.any(np.isclose(levels, asked, rtol=0.05, atol=1e-12)):
+        return []
+    one = len(levels) == 1
+    fitted = ", ".join(input_text(name, level) for level in levels[:6]) + (" .." if len(levels) > 6 else "")
+    return [
+        Finding(
+            "error" if one else "warning",
+            "blind-to-budget" if name == "ptpp" else "blind-to-input",
+            f"law {law.name} does not read {name} and was fitted at {fitted}: what "
+            f"{'budget' if name == 'ptpp' else name} {input_text(name, asked)} changes is not in the forecast.",
+            f"Compare with a law that reads {name}"
+            + (", such as ptpp-floor." if name == "ptpp" else ", or add runs there."),
         )
-    return found
+    ]
 
 
 def _number(value: object) -> bool:

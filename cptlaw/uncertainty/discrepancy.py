@@ -124,10 +124,18 @@ def discrepancy(fit: Fit, frame: pd.DataFrame, coverages: list[float]) -> Array:
     directions = seen(fit.law, fit.data)
     reach = scale.reach(outside(fit.data, frame, directions), tuple(direction.name for direction in directions))
     blind = _blind(fit, frame)
-    share = _rates(fit, scale)
-    half = np.array([scale.quantile(share, coverage) for coverage in coverages])
+    half = np.array([_half_width(fit, scale, coverage) for coverage in coverages])
     of_blind = special.stdtrit(scale.freedom, 0.5 + 0.5 * np.asarray(coverages))
     return np.hypot(half[:, None] * reach, of_blind[:, None] * blind)
+
+
+def _half_width(fit: Fit, scale: Scale, coverage: float) -> float:
+    """Return the half-width at D = 1 of a fit, computed once for each coverage."""
+    key = ("half-width", left_out(), coverage)
+    if key not in fit._cache:
+        fit._cache[key] = scale.quantile(_rates(fit, scale), coverage)
+    found: float = fit._cache[key]
+    return found
 
 
 def usual_rate(fit: Fit) -> float:

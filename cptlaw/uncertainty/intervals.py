@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.checking.extrapolation import extrapolation
+from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
@@ -77,7 +77,7 @@ def forecast(fit: Fit, rows: Any, interval: float | str | None) -> ForecastFrame
     _forecastable(fit, frame)
     out = asked.copy() if fit.law.needs_schedules else frame.copy()
     out["loss"] = fit.predict(frame)
-    findings = [extrapolation(fit.law, fit.data, row) for _, row in frame.iterrows()]
+    findings = extrapolations(fit.law, fit.data, frame)
     if interval is not None:
         if fit.n_blocks < MIN_RUNS:
             out["lo"], out["hi"] = np.nan, np.nan

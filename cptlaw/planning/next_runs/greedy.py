@@ -84,8 +84,10 @@ class Sample:
             first += count
         # The forecast is kept exactly; of what is measured, only what can be seen above the noise.
         flat = np.column_stack([anomalies[:, :1], whitened.reshape(len(forecasts), -1)])
-        left = np.linalg.svd(flat / np.maximum(np.linalg.norm(flat, axis=0), 1e-9), full_matrices=False)[0]
-        basis = np.linalg.qr(np.column_stack([anomalies[:, 0], left[:, : DIRECTIONS - 1]]))[0]
+        scaled = flat / np.maximum(np.linalg.norm(flat, axis=0), 1e-9)
+        # Columns are many times more than members: the leading directions come from the small square, strongest last.
+        leading = np.linalg.eigh(scaled @ scaled.T)[1][:, :-DIRECTIONS:-1]
+        basis = np.linalg.qr(np.column_stack([anomalies[:, 0], leading]))[0]
         flat = basis.T @ flat
         kept = flat[:, 1:].reshape(len(flat), len(cells), widest).transpose(1, 0, 2)
         forecast = flat[:, 0]

@@ -1,0 +1,63 @@
+"""One law of an average, and what an average says of itself where one law is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from cptlaw.fitting.fitted_law import Fit
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One law of an average.
+
+    Attributes
+    ----------
+    fit
+        The law, fitted.
+    weight
+        What it counts where nothing is extrapolated; at a point, rollouts that go its way count more.
+    error
+        Its root mean square log error over the common rollouts; nan where none could be fitted.
+    """
+
+    fit: Fit
+    weight: float
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class AutoLaw:
+    """What an average of laws says of itself where one law is expected.
+
+    Attributes
+    ----------
+    inputs
+        Columns that any of the laws reads.
+    needs_schedules
+        Whether all of them read learning-rate schedules.
+    decreasing
+        Inputs in which all of them never rise.
+    """
+
+    inputs: tuple[str, ...]
+    needs_schedules: bool
+    decreasing: tuple[str, ...]
+    signed_inputs: tuple[str, ...] = ()
+    diverges_at_zero: tuple[str, ...] = ()
+    name: str = "auto"
+    spec: str = "auto"
+    version: int = 1
+    on_base_models: bool = False
+    equation: str = "the average of several laws, weighted by rollouts"
+    units: Mapping[str, float] = field(default_factory=lambda: {"n_params": 1.0, "tokens": 1.0})
+    amplitudes: tuple[str, ...] = ()
+    shapes: Mapping[str, Any] = field(default_factory=dict)
+
+    def inputs_of(self, frame: pd.DataFrame, known: Any) -> pd.DataFrame:
+        """Return the rows as they are; every law completes its own."""
+        return frame
