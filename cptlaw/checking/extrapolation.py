@@ -51,7 +51,7 @@ def extrapolations(law: Law, data: pd.DataFrame, frame: pd.DataFrame) -> list[tu
     unread = _unread(law, data, frame)
     found: list[list[Finding]] = [[] for _ in range(len(frame))]
     for name, rows in without.items():
-        for i in rows:
+        for i in rows.tolist():
             found[i] += _single(law, data, name, float(values[name][i]), ranges[name])
     for i in np.flatnonzero(np.abs(away).max(axis=1, initial=0.0) >= math.log(FAR)).tolist():
         beyond = dict(zip([direction.name for direction in directions], away[i], strict=True))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.auto.auto_fit import AutoLaw
+from cptlaw.auto.auto_law import AutoLaw
 from cptlaw.checking.distance import directions_of, outside
 from cptlaw.checking.extrapolation import extrapolation
 from cptlaw.findings import Finding, by_severity
