@@ -151,6 +151,23 @@ class Result:
             parts.append("\n".join(finding_lines(self.findings, verbose, "summary(verbose=True) shows all")))
         return "\n\n".join(parts)
 
+    def plot(self, **options: Any) -> Any:
+        """Return the answer as a figure of Plotly, which a notebook shows. Needs the extra ``report``.
+
+        Parameters
+        ----------
+        **options
+            Those of the figure; `cptlaw.figures` has one function for each, which gives caption and data too.
+
+        Raises
+        ------
+        UsageError
+            If there is no figure of this kind of answer, or Plotly is not installed.
+        """
+        from cptlaw.reporting.plots import plot  # the one door from answers to what draws them
+
+        return plot(self, **options)
+
     def __repr__(self) -> str:
         return self.summary()
 
@@ -167,7 +184,8 @@ class Result:
 def plain(value: Any) -> Any:
     """Return what JSON can hold: answers and tables as objects and lists, numbers without a value as null."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        shown = (field.name for field in fields(value) if not field.name.startswith("_"))
+        return {name: plain(getattr(value, name)) for name in shown}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -39,9 +39,10 @@ API = {
     "Answers": ("Answer", "Check", "Fit", "Report", "Finding", "Law", "law"),
     "Errors and the rest": ("CptlawError", "DataError", "FitError", "UsageError"),
 }
+FIGURES = sorted(set(figures.__all__) - {"Figure"})  # each in a file of its own name
 MODULES = {
     "Plans": ("cptlaw.planning", planning.__all__),
-    "Figures": ("cptlaw.reporting.figures", figures.__all__),
+    "Figures": ("cptlaw.reporting.figures", ["figure.Figure", *(f"{name}.{name}" for name in FIGURES)]),
     "Example runs": ("cptlaw.examples", ("load", "path", "schedules")),
     "Laws of your own": ("cptlaw.laws", ("Law", "Shape", "Option", "Known")),
     "Testing a law": ("cptlaw.testing", ("check_law",)),
@@ -187,7 +188,10 @@ def _default(value: Any) -> str:
 
 
 def _linked_pages(text: str) -> str:
-    return re.sub(r"docs/(\w+)\.md", r"[\1](../\1.md)", text)
+    def link(match: re.Match[str]) -> str:
+        return f"[{match[1]}](../{match[1]}.md)" if (ROOT / match[0]).exists() else match[0]
+
+    return re.sub(r"docs/(\w+)\.md", link, text)
 
 
 def _docstring(text: str) -> str:

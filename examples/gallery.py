@@ -139,6 +139,41 @@ def pieces() -> Iterator[Piece]:
         'cl.figures.suggested_cells(cl.suggest("ptpp-gate", runs, "target", rows, at=.., budget="1e13"), target.data)',
         "Which runs to make next, on the map of those that were made.",
     )
+    yield from plots(runs, target, source)
+
+
+def plots(runs: cl.Runs, target: cl.Fit, source: cl.Fit) -> Iterator[Piece]:
+    """Yield what `plot()` of forecasts, comparisons and plans draws."""
+    shares = target.forecast({**MIX, "tokens": 1_000_000, "replay": [0.1, 0.2, 0.3, 0.4, 0.5]})
+    yield Piece(
+        cl.figures.forecast_points(shares),
+        'forecast = target.forecast({.., "replay": [0.1, 0.2, 0.3, 0.4, 0.5]})\n'
+        "cl.figures.forecast_points(forecast)      # forecast.plot() draws the same",
+        "Several forecasts side by side, each with its interval.",
+    )
+    laws = "ptpp-gate,ptpp-floor,ptpp-nearest"
+    scores = cl.compare(laws, runs, on="target", fit_where=FITTED, test_where=f"{ROWS} and ptpp == 279")
+    yield Piece(
+        cl.figures.law_scores(scores),
+        'scores = cl.compare([..], runs, on="target", fit_where=.., test_where=..)\n'
+        "cl.figures.law_scores(scores)             # scores.plot()",
+        "Which law forecasts rows that it has not seen, and whether it beats guesses without a law.",
+    )
+    plan = cl.plan.trade_off(target, source, **MODEL, tokens="1M", max_forgetting="25%")
+    yield Piece(
+        cl.figures.losses_by_replay(plan),
+        'plan = cl.plan.trade_off(target, source, tokens="1M", max_forgetting="25%", ..)\n'
+        "cl.figures.losses_by_replay(plan)         # plan.plot()",
+        "What more replay costs the target and brings the source, and where the plan lies.",
+    )
+    law = cl.given_fit("cpt-dynamics", PUBLISHED, "target", note="Wang et al. 2025, fig. 3")
+    whole = cl.plan.whole_schedule(law, steps=2000, highest=PEAK, schedules=curves()[1], run="constant")
+    yield Piece(
+        cl.figures.schedule_rates(whole),
+        "plan = cl.plan.whole_schedule(target, steps=2000, ..)\n"
+        "cl.figures.schedule_rates(plan)           # plan.plot()",
+        "The learning rate that a plan of a schedule chose, step by step.",
+    )
 
 
 def story(fan: Figure, plan: Figure) -> Figure:
@@ -179,6 +214,7 @@ def page(shown: list[Piece]) -> str:
     """Return the gallery as Markdown."""
     parts = [
         "# Gallery",
+        "<!-- all shown: examples/gallery.py runs these lines and draws the figures -->",
         INTRODUCTION,
         "`python examples/gallery.py` makes this page.",
     ]

@@ -84,6 +84,24 @@ class Answer(Result):
     rule_of_thumb: str | None = None
     options: Table | None = None
     _page: Callable[[], Any] | None = field(default=None, repr=False)
+    _plan: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def plan(self) -> Any:
+        """The plan behind the answer; ``None`` without runs."""
+        return self._plan
+
+    def plot(self, **options: Any) -> Any:
+        """Return the figure of the plan behind the answer, as Plotly has it. Needs the extra ``report``.
+
+        Raises
+        ------
+        UsageError
+            If the answer is without runs, or Plotly is not installed.
+        """
+        if self._plan is None:
+            raise UsageError("an answer without runs has no figure: there is nothing of yours to draw.")
+        return self._plan.plot(**options)
 
     @property
     def title(self) -> str:
@@ -127,7 +145,7 @@ class Answer(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the promised JSON keys."""
-        shown = (item.name for item in fields(self) if item.name not in ("options", "_page"))
+        shown = (item.name for item in fields(self) if item.name not in ("options", "_page", "_plan"))
         return {name: plain(getattr(self, name)) for name in shown}
 
     def report(self, path: str | Path, force: bool = False) -> Path:

@@ -71,6 +71,7 @@ def from_runs(
         evidence=_evidence(runs, fits),
         steps=_steps(runs, asked, where, fits),
         _page=lambda: _page(runs, asked, fits, sure),
+        _plan=sure,
     )
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.runs import Runs, read_runs
 
+__all__ = ["EXAMPLES", "load", "path", "schedules"]
+
 EXAMPLES = {
     "en-fr-pilot": "en_fr_pilot.csv",
     "docs-to-code": "docs_to_code.csv",
@@ -63,3 +65,7 @@ def load(name: str) -> Runs:
         If there is no such example.
     """
     return read_runs(path(name), n_params_kind="total")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)  # what tab completion shows: public names only

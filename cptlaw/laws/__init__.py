@@ -5,3 +5,7 @@ from cptlaw.laws.card import card, describe
 from cptlaw.laws.registry import LAWS, law
 
 __all__ = ["EXPONENT", "LAWS", "Amplitude", "Known", "Law", "Option", "Shape", "card", "describe", "law"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)  # what tab completion shows: public names only

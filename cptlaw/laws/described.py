@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import ClassVar, Literal
 
 Status = Literal["published", "secondary source", "reconstructed"]
@@ -28,3 +29,8 @@ class Described:
     right: ClassVar[str] = ""
     wrong: ClassVar[str] = ""
     measured: ClassVar[str] = "not measured here yet"
+
+    def _repr_html_(self) -> str:
+        from cptlaw.laws.card import card
+
+        return f"<pre>{html.escape(card(self))}</pre>"  # type: ignore[arg-type]  # every law derives from this

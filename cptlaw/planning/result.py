@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from cptlaw.findings import Finding
 from cptlaw.result import Line, Result
@@ -91,6 +92,12 @@ class MixPlan(Plan):
     interval: float | None = None
     price_of_doubt: float | None = None
     findings: tuple[Finding, ...] = ()
+    _mix: Any = field(default=None, compare=False)
+
+    @property
+    def mix(self) -> Any:
+        """The scenario with its fits, from which `plot` draws; ``None`` for a plan that was put together by hand."""
+        return self._mix
 
     def _question(self) -> str:
         raise NotImplementedError

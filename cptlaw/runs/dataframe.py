@@ -42,6 +42,39 @@ def from_dataframe(source: Any, label: str = "DataFrame") -> RawTable:
     return RawTable(frame.set_axis(pd.RangeIndex(len(frame), name=ROW), axis="index"), label)
 
 
+def to_polars(frame: pd.DataFrame) -> Any:
+    """Return a table as a DataFrame of polars.
+
+    Parameters
+    ----------
+    frame
+        Numbers and text are kept, what is missing is null, and findings become lists of their codes.
+
+    Raises
+    ------
+    UsageError
+        If polars is not installed.
+    """
+    try:
+        import polars
+    except ImportError:
+        raise UsageError("polars is not installed. Install it with: pip install polars") from None
+    columns: dict[str, Any] = {}
+    for name in frame.columns:
+        values = frame[name]
+        if pd.api.types.is_numeric_dtype(values):
+            columns[str(name)] = values.to_numpy()
+        else:
+            columns[str(name)] = [_plain(value) for value in values]
+    return polars.DataFrame(columns, nan_to_null=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [getattr(item, "code", str(item)) for item in value]
+    return value if isinstance(value, str) else None if pd.isna(value) else str(value)
+
+
 def _to_pandas(source: Any) -> pd.DataFrame:
     if isinstance(source, pd.DataFrame):
         return source

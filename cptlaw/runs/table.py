@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError, did_you_mean, shown
 from cptlaw.result import Line, as_html, as_text
 from cptlaw.runs.conditions import find_column
+from cptlaw.runs.dataframe import to_polars
 from cptlaw.runs.fingerprint import fingerprint
 from cptlaw.runs.metrics import score_evals
 from cptlaw.runs.naming import missing_column
@@ -274,6 +275,16 @@ class Runs:
         skipped = {"n_params_kind", *(name for name in self.assumed if name == "run")}
         columns = (*(name for name in COLUMNS if name not in skipped), *mix_columns(self.frame.columns))
         return fingerprint(self.frame, columns)
+
+    def to_polars(self) -> Any:
+        """Return the rows as a DataFrame of polars, missing values as null.
+
+        Raises
+        ------
+        UsageError
+            If polars is not installed.
+        """
+        return to_polars(self.frame)
 
     @property
     def title(self) -> str:

@@ -64,3 +64,7 @@ __all__ = [
     "ptpp_design",
     "ptpp_runs",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)  # what tab completion shows: public names only

@@ -95,6 +95,7 @@ def fixed_fields(mix: Mix) -> dict[str, Any]:
         "reference": None if how is None else how.reference.kind,
         "risk": mix.risk,
         "interval": mix.interval,
+        "_mix": mix,
     }
 
 

@@ -17,3 +17,7 @@ for _module in pkgutil.iter_modules(__path__):
     if callable(_found):
         globals()[_module.name] = _found
         __all__ += [_module.name]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)  # what tab completion shows: public names only

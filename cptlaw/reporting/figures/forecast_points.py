@@ -1,0 +1,96 @@
+"""Forecasts with their intervals, along the input in which their points differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import UsageError
+from cptlaw.reporting.figures.figure import COLOURS, SYMBOLS, Figure, axis, blank, level_text
+from cptlaw.uncertainty.answers import ForecastFrame, interval_words
+
+INPUTS = ("tokens", "replay", "ptpp", "n_params", "lr_peak", "step")
+POINT = "point"
+
+
+def forecast_points(frame: ForecastFrame, along: str | None = None) -> Figure:
+    """Draw forecast losses with their intervals.
+
+    Parameters
+    ----------
+    frame
+        As `cptlaw.forecast` and `Fit.forecast` give it.
+    along
+        Column of the horizontal axis; where absent the input with the most levels.
+
+    Returns
+    -------
+    Figure
+        Data: the rows of `frame` without findings.
+
+    Raises
+    ------
+    UsageError
+        If there is no such column.
+    """
+    data = pd.DataFrame(frame).drop(columns="findings", errors="ignore").reset_index(drop=True)
+    if along is not None and along not in data:
+        raise UsageError(f"there is no column {along!r} to draw along. Columns: {', '.join(map(str, data.columns))}.")
+    across = along or _most_varied(data)
+    if across == POINT:
+        data[POINT] = np.arange(1, len(data) + 1)
+    drawing = blank()
+    lines = [name for name in ("law", "on") if name in data]
+    lines += [name for name in INPUTS if name in data and name != across and data[name].nunique() > 1]
+    groups = data.groupby(lines, sort=False, dropna=False) if lines else [((), data)]
+    for place, (level, part) in enumerate(groups):
+        names = dict(zip(lines, level if isinstance(level, tuple) else (level,), strict=True))
+        _add(drawing, part.sort_values(across), across, _label(names), place)
+    on = sorted(set(data["on"].astype(str))) if "on" in data else sorted({fit.on for fit in frame.fits})
+    title = f"{' and '.join(on)} loss" if on else "loss"
+    drawing.update_layout(
+        xaxis=_axis(across, data),
+        yaxis=axis("loss", f"{title} (nats per token)"),
+        showlegend=bool(lines),
+    )
+    bounds = interval_words(frame.interval)
+    bars = f" Bars are the {bounds} of a measured loss." if bounds else ""
+    said = f"{len(data)} forecasts of the {title} along {across.replace('_', ' ')}"
+    return Figure("forecast-points", frame.answer.title, f"{said}.{bars}", data, drawing)
+
+
+def _most_varied(data: pd.DataFrame) -> str:
+    counts = {name: int(data[name].nunique()) for name in INPUTS if name in data}
+    best = max(counts, key=lambda name: counts[name], default=POINT)
+    return best if counts.get(best, 0) > 1 else POINT
+
+
+def _axis(name: str, data: pd.DataFrame) -> dict[str, Any]:
+    if name == POINT:
+        return axis(POINT, "point") | {"dtick": 1}
+    values = data[name].tolist() if pd.api.types.is_numeric_dtype(data[name]) else []
+    return axis(name, values=values)
+
+
+def _label(names: dict[str, Any]) -> str:
+    return ", ".join(level_text(name, value) for name, value in names.items()) or "forecast"
+
+
+def _add(drawing: Any, part: pd.DataFrame, along: str, label: str, place: int) -> None:
+    colour = COLOURS[place % len(COLOURS)]
+    bars = None
+    if {"lo", "hi"} <= set(part.columns):
+        above, below = (part["hi"] - part["loss"]).tolist(), (part["loss"] - part["lo"]).tolist()
+        bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1.5, "width": 5}
+    drawing.add_scatter(
+        x=part[along],
+        y=part["loss"],
+        error_y=bars,
+        mode="lines+markers" if len(part) > 1 else "markers",
+        marker={"color": colour, "symbol": SYMBOLS[place % len(SYMBOLS)], "size": 9},
+        line={"color": colour, "width": 1.5, "dash": "dot"},
+        name=label,
+        hovertemplate=f"{label}<br>%{{x:.4s}}: %{{y:.4f}}<extra></extra>",
+    )

@@ -1,0 +1,163 @@
+"""plot() of answers, tab completion, and tables of polars: what a notebook asks for."""
+
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.laws import describe, law
+
+go = pytest.importorskip("plotly.graph_objects")
+
+ROWS = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9 and ptpp in (31, 62, 124)"
+MODEL = {"n_params": 124_672, "ptpp": 279}
+POINT = {**MODEL, "tokens": 1e6, "replay": 0.25}
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return cl.examples.load("en-fr-pilot")
+
+
+@pytest.fixture(scope="module")
+def target(runs):
+    return cl.fit("ptpp-floor", runs, on="target", where=ROWS)
+
+
+@pytest.fixture(scope="module")
+def source(runs):
+    return cl.fit("ptpp-floor", runs, on="source", where=ROWS)
+
+
+def title(figure):
+    assert isinstance(figure, go.Figure)
+    assert len(figure.data) > 0
+    assert figure.layout.title.text
+    return figure.layout.title.text
+
+
+def test_a_fit_draws_itself(target):
+    figure = target.plot()
+    assert "misses the fitted target losses" in title(figure)
+    drawn = sum(len(trace.x) for trace in figure.data if trace.mode == "markers")
+    assert 0 < drawn <= target.n_points
+
+
+def test_an_average_of_laws_draws_itself(runs):
+    average = cl.fit(runs, on="target", where=f"{ROWS} and n_params == 75072")
+    assert title(average.plot())
+
+
+def test_a_forecast_draws_itself_and_pandas_keeps_its_own(target, source):
+    frame = target.forecast({**POINT, "replay": [0.1, 0.25, 0.5]})
+    figure = frame.plot()
+    title(figure)
+    assert list(figure.data[0].x) == [0.1, 0.25, 0.5]
+    assert list(figure.data[0].y) == pytest.approx(frame["loss"].tolist())
+    assert figure.data[0].error_y.array[0] == pytest.approx(frame["hi"][0] - frame["loss"][0])
+    assert callable(frame.plot.line)  # pandas' own, with its backends
+    assert isinstance(frame.plot, pd.plotting.PlotAccessor)
+    assert not hasattr(type(frame[["loss"]].plot), "answer")
+    both = cl.forecast([target, source], pd.DataFrame([POINT]))
+    assert {trace.name for trace in both.plot().data} == {"ptpp-floor, target", "ptpp-floor, source"}
+
+
+def test_one_point_and_no_interval(target):
+    assert len(title(target.forecast(POINT).plot())) > 0
+    assert target.forecast(POINT, interval=None).plot().data[0].error_y.array is None
+
+
+def test_a_comparison_draws_itself(runs):
+    scores = cl.compare(
+        "ptpp-floor,ptpp-nearest",
+        runs,
+        on="target",
+        fit_where=ROWS,
+        test_where=ROWS.replace("in (31, 62, 124)", "== 279"),
+    )
+    figure = scores.plot()
+    assert "forecasts best" in title(figure)
+    bars = dict(zip(figure.data[0].y, figure.data[0].x, strict=True))
+    assert bars["ptpp-floor"] == pytest.approx(scores.set_index("law").loc["ptpp-floor", "mae_rel"])
+
+
+def test_plans_draw_themselves(target, source):
+    fewest = cl.plan.min_tokens(target, source, **MODEL, max_forgetting="18%", max_target_loss=1.75, interval=None)
+    figure = fewest.plot()
+    title(figure)
+    stars = [trace for trace in figure.data if trace.name == "plan"]
+    assert stars[0].x[0] == pytest.approx(fewest.tokens)
+    traded = cl.plan.trade_off(target, source, **MODEL, tokens="1M", max_forgetting="25%", interval=None)
+    losses = {trace.name: trace for trace in traded.plot().data}
+    assert {"target loss", "source loss"} <= set(losses)
+    assert losses["plan"].x[0] == pytest.approx(traded.replay)
+    front = cl.plan.pareto(target, source, **MODEL, budget="7.5e11", points=5)
+    assert title(front.plot())
+    limited = cl.plan.limited_data(target, **MODEL, target_tokens="0.7M", interval=None)
+    assert title(limited.plot())
+
+
+def test_a_plan_says_and_writes_no_more_than_before(target, source):
+    plan = cl.plan.trade_off(target, source, **MODEL, tokens="1M", max_forgetting="25%", interval=None)
+    assert plan.mix is not None
+    assert not [name for name in plan.to_dict() if name.startswith("_")]
+    assert "_mix" not in plan.to_json()
+
+
+def test_what_has_no_figure_says_so(runs, target):
+    with pytest.raises(cl.UsageError, match="no figure of a Check"):
+        cl.check("ptpp-floor", runs, "target").plot()
+    with pytest.raises(cl.UsageError, match="nothing of yours to draw"):
+        cl.answer(n_params="8B", ptpp=1875, target_tokens="20B", shift="language").plot()
+    with pytest.raises(cl.UsageError, match="nothing cannot be used"):
+        target.plot(nothing=1)
+
+
+def test_without_plotly_the_message_says_what_to_install(target):
+    program = (
+        "import sys; sys.modules['plotly'] = None\nimport cptlaw as cl\n"
+        "runs = cl.examples.load('en-fr-pilot')\n"
+        f"fit = cl.fit('ptpp-floor', runs, on='target', where={ROWS!r})\n"
+        "try:\n    fit.plot()\nexcept cl.UsageError as error:\n    print(error)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "pip install 'cptlaw[report]'" in ended.stdout
+
+
+def test_answers_show_themselves_in_a_notebook(runs, target):
+    for shown in (runs, target, target.forecast(POINT), cl.check("ptpp-floor", runs, "target"), cl.law("ptpp-floor")):
+        assert "<" in shown._repr_html_()
+    assert describe(law("ptpp-floor"))["wrong"].split()[0] in cl.law("ptpp-floor")._repr_html_()
+
+
+@pytest.mark.parametrize("place", ["", "plan", "figures", "examples"])
+def test_tab_completion_shows_public_names_only(place):
+    module = getattr(cl, place) if place else cl
+    names = dir(module)
+    assert names == sorted(module.__all__)
+    assert not [name for name in names if name.startswith("_")]
+    for name in names:
+        assert getattr(module, name) is not None
+
+
+def test_tables_of_polars_in_and_out(runs, target):
+    polars = pytest.importorskip("polars")
+    table = runs.to_polars()
+    assert isinstance(table, polars.DataFrame)
+    assert table.height == len(runs.frame)
+    again = cl.read_runs(table, n_params_kind="total")
+    assert again.fingerprint == runs.fingerprint
+    points = polars.DataFrame({"n_params": [124_672], "ptpp": [279], "tokens": [1e6], "replay": [0.25]})
+    forecast = target.forecast(points).to_polars()
+    assert forecast["loss"].to_list() == pytest.approx(target.forecast(POINT)["loss"].tolist())
+    assert "extrapolation" in forecast["findings"].to_list()[0]
+
+
+def test_an_answer_from_a_frame(runs):
+    rows = runs.where("n_params == 75072 and ptpp == 62").frame
+    found = cl.answer(rows, n_params=75_072, ptpp=62, tokens="1M", max_forgetting="20%")
+    assert found.feasible
+    assert title(found.plot())
+    assert not [name for name in found.to_dict() if name.startswith("_")]
