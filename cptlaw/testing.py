@@ -26,6 +26,8 @@ DRAWS = 25
 CPT_STEPS = 400
 RANGES = {"n_params": (1e8, 1e10), "tokens": (2e8, 1e11), "replay": (0.05, 0.95), "ptpp": (10.0, 500.0)}
 RANGES |= dict.fromkeys(("lr_peak", "lr_pretrain"), (1e-4, 3e-3))
+RANGES |= {"unique_tokens": (1e8, 1e11)} | dict.fromkeys(("bits_weights", "bits_activations", "bits_kv"), (3.0, 16.0))
+RANGES |= {"bits_post": (2.0, 12.0), "from_loss": (2.0, 4.0)}
 RANGES |= {"s1": (0.5, 20.0), "s1_pretrain": (0.5, 20.0), "s1_cpt": (0.01, 10.0)}
 RANGES |= dict.fromkeys(("s2", "s2_pretrain", "s2_cpt"), (1e-4, 0.02))
 
@@ -66,7 +68,7 @@ def random_rows(candidate: Law, rng: np.random.Generator, count: int = ROWS) -> 
     """Return rows with the law's inputs over wide ranges, as targets."""
     frame = pd.DataFrame({"run": [f"run-{i}" for i in range(count)], "eval": "target"})
     for name in candidate.inputs:
-        low, high = RANGES.get(name, (0.5, 2.0))
+        low, high = RANGES.get(name, RANGES["unique_tokens"] if name.startswith("unique_") else (0.5, 2.0))
         frame[name] = np.exp(rng.uniform(np.log(low), np.log(high), count))
     if shares := [*mix_columns(candidate.inputs)]:
         frame[shares] = rng.dirichlet(np.ones(len(shares)), count)

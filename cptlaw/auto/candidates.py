@@ -17,6 +17,7 @@ from cptlaw.solving.training_rows import Training
 # What forms count before rollouts are seen. Chosen by leaving whole studies out (docs/bench.md): exponents that are not
 # tied, and the law without an irreducible loss, are behind on most tables and must be shown to be ahead.
 TIED, UNTIED, KAPLAN = 1.0, 0.15, 0.02
+MIXES = 1.0  # laws of mixes of k corpora, whose rollouts decide
 BENDS = (1, 1.5, 2, 3)
 SHARED = {1: 1.0, 2: 0.15}  # by the bend
 PTPP_FORMS, MIX_ONLY, SCHEDULED = 0.15, 0.1, 1.0
@@ -81,6 +82,12 @@ def all_priors(chosen: Law, role: Role, frame: pd.DataFrame) -> dict[str, Prior]
 def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candidate]:
     """Yield the candidates for these rows, the one to prefer first."""
     frame = rows.frame
+    if rows.of_mixes:
+        yield Candidate(law("mix-additive"), (), MIXES)
+        yield Candidate(law("mix-joint"), (), MIXES)
+        if levels(frame, "n_params") < 2 and levels(frame, "tokens") < 2:
+            yield Candidate(law("mix-exponential"), (), MIXES)
+        return
     if not rows.is_cpt:
         tied = (("alpha", "beta"),)
         for bend in BENDS:

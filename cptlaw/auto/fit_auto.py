@@ -25,6 +25,7 @@ from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.options import Options
 from cptlaw.runs import Runs
+from cptlaw.runs.schema import mix_columns
 from cptlaw.schedules import Schedule
 from cptlaw.solving.training_rows import training_rows
 
@@ -139,7 +140,7 @@ def _averaged(
     scores = Scores(scores.share[order], scores.error[order], scores.reach)
     mean = np.exp(np.log(np.maximum(errors, 1e-12)).mean(axis=1)) if len(folds) else np.full(len(fits), np.nan)
     members = tuple(Member(fits[i][1], float(weight[i]), float(mean[i])) for i in order)
-    kept_columns = ["run", *(one for one in INPUTS if one in adapted.columns), "loss"]
+    kept_columns = ["run", *(one for one in INPUTS if one in adapted.columns), *mix_columns(adapted.columns), "loss"]
     return AutoFit(
         on=name,
         role=table.role(name),

@@ -10,6 +10,7 @@ import pandas as pd
 from cptlaw.findings import Finding
 from cptlaw.runs import Runs
 from cptlaw.runs.order import in_order
+from cptlaw.runs.schema import MIX, mix_columns
 from cptlaw.units import format_quantity
 
 # Warm-up of the rate, and the jump of losses that it brings, are no part of any law without schedules: the points in
@@ -41,6 +42,13 @@ class Chosen:
     def frame(self) -> pd.DataFrame:
         """The rows as a frame, as laws without options of their own read them."""
         return self.runs.frame
+
+    @property
+    def of_mixes(self) -> bool:
+        """Whether several mixes of three or more corpora, or of two that are not source and target, are among them."""
+        names = [name for name in mix_columns(self.frame.columns) if self.frame[name].notna().any()]
+        plain = {MIX + "source", MIX + "target"} >= set(names)
+        return bool(names) and not plain and len(self.frame[names].dropna().drop_duplicates()) > 1
 
 
 def choose_rows(table: Runs, on: str, where: str | None) -> Chosen:

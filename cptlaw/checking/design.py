@@ -53,7 +53,7 @@ def _of_levels(law: Law, frame: pd.DataFrame, problem: Problem, name: str) -> li
     """Say where one input has too few levels, or one at which the law as published is a barrier."""
     levels = np.unique(frame[name].to_numpy(dtype=float))
     found = []
-    if len(levels) == 1 and parameters_of_input(problem, name):
+    if len(levels) == 1 and name not in law.steady_inputs and parameters_of_input(problem, name):
         found.append(one_level(law, problem, name, float(levels[0])))
     if name == "ptpp" and len(levels) == 2 and parameters_of_input(problem, name):
         found.append(_two_stages(levels))

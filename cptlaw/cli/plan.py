@@ -10,6 +10,7 @@ import click
 from cptlaw.cli import Verbs, options
 from cptlaw.cli.output import show
 from cptlaw.cli.scenario_options import of_scenario
+from cptlaw.errors import UsageError
 from cptlaw.planning import scenario as scenarios
 
 
@@ -156,3 +157,40 @@ def critical_point() -> None:
     Example:
       cptlaw plan critical-point --source s.json
     """
+
+
+@plan.command("mix")
+@options.several(
+    click.argument("runs", required=False, type=click.Path()),
+    click.option("--fit", "fits", multiple=True, metavar="FIT.json", help="Fit of an eval's loss. May be repeated."),
+    of_scenario(scenarios.MixOfCorpora),
+    options.law,
+    click.option("--where", metavar="Q", help="With RUNS: keep these rows."),
+    options.reading,
+    options.strict,
+    options.as_json,
+)
+def mix(
+    runs: str | None, fits: tuple[str, ...], law_name: str, where: str | None, as_json: bool, strict: bool, **rest: Any
+) -> None:
+    """Find the mix of k corpora with the lowest losses, under limits on each eval.
+
+    Give RUNS, a table with a column mix_NAME for each corpus, of which each eval that the question names is fitted; or
+    fits, one for each eval. What goes by name may be repeated: --max-forgetting web=2% --unique math=5B.
+
+    \b
+    Examples:
+      cptlaw plan mix runs.csv --n-params 1B --tokens 20B --minimise math=0.7 --minimise code=0.3 --max-loss web=2.6
+      cptlaw plan mix --fit math.json --fit web.json --tokens 20B --minimise math=1 --max-forgetting web=2% \\
+          --base-loss web=2.41 --unique math=5B --repetition discount --risk 0.8
+    """
+    import cptlaw as cl
+
+    if (runs is None) == (not fits):
+        raise UsageError("plan mix takes a runs table, or fits with --fit: one of the two.")
+    asked = {name: rest.pop(name) for name in scenarios.options_of(scenarios.MixOfCorpora)}
+    if runs is None:
+        found = cl.plan.mix(list(fits), **asked)
+    else:
+        found = cl.plan.mix(options.read_table(runs, rest), law=law_name, where=where, **asked)
+    show(found, as_json, strict=strict)

@@ -96,6 +96,8 @@ class Law(Described, Inputs):
     power_in_tokens
         Amplitudes whose terms are a pure power of tokens; where they hold all the dependence on tokens, the law
         is inverted for tokens in closed form.
+    steady_inputs
+        Inputs that may have one level: what counts is their ratio to another one.
     signed_inputs
         Inputs that may be negative.
     """

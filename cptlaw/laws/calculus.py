@@ -219,9 +219,14 @@ def expit(u: Any) -> Any:
     return special.expit(u)
 
 
-def maximum(u: Any, floor: float) -> Any:
+def maximum(u: Any, floor: Any) -> Any:
     """Clip from below; where the clip binds, the derivatives are zero."""
     if isinstance(u, Jet):
         free = np.asarray(u.value > floor, dtype=float)
         return u.chain(np.maximum(u.value, floor), free, None)
     return np.maximum(u, floor)
+
+
+def minimum(u: Any, ceiling: Any) -> Any:
+    """Clip from above; where the clip binds, the derivatives are zero."""
+    return -1.0 * maximum(-1.0 * u, -1.0 * ceiling)

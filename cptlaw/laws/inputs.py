@@ -54,6 +54,7 @@ class Inputs:
     units: Mapping[str, float]
     ratio_margin: ClassVar[float] = 0.0
     signed_inputs: tuple[str, ...] = ()
+    steady_inputs: tuple[str, ...] = ()
 
     def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
         """Turn rows of a table into the law's inputs, in its units and with its meaning of the ratio.

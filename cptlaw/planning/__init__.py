@@ -6,6 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cptlaw.planning.corpora.mix import mix
+    from cptlaw.planning.corpora.result import CorporaPlan
     from cptlaw.planning.mixes.allocate import AllocatePlan, ComputeOptimal, allocate, compute_optimal
     from cptlaw.planning.mixes.limited_data import LimitedDataPlan, limited_data
     from cptlaw.planning.mixes.min_tokens import MinTokensPlan, min_tokens
@@ -27,6 +29,8 @@ _HOMES = {
     **dict.fromkeys(("ParetoPlan", "ParetoPoint", "pareto"), "mixes.pareto"),
     **dict.fromkeys(("TradeOffPlan", "crossing", "trade_off"), "mixes.trade_off"),
     **dict.fromkeys(("MixPlan", "Plan"), "result"),
+    "CorporaPlan": "corpora.result",
+    "mix": "corpora.mix",
     "schedule": "schedules.schedule",
     "SchedulePlan": "schedules.schedule_plan",
     **dict.fromkeys(("CriticalPlan", "TurningPlan", "critical_point", "turning_length"), "schedules.turning"),
@@ -39,6 +43,7 @@ __all__ = [
     "AllocatePlan",
     "Cell",
     "ComputeOptimal",
+    "CorporaPlan",
     "CriticalPlan",
     "LimitedDataPlan",
     "MinTokensPlan",
@@ -57,6 +62,7 @@ __all__ = [
     "crossing",
     "limited_data",
     "min_tokens",
+    "mix",
     "pareto",
     "schedule",
     "suggest",

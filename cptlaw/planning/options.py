@@ -1,6 +1,6 @@
 """How an option of a scenario is declared, and how values are read: quantities with their ranges, and words."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -107,6 +107,28 @@ def one_of(value: Any, name: str, words: Sequence[Word]) -> Word:
     raise UsageError(
         f"{label(name)}: {value!r} is unknown. Expected {', '.join(words)}.{did_you_mean(str(value), words)}"
     )
+
+
+def by_name(value: Any, name: str, read: Callable[[Any, str], float]) -> dict[str, float]:
+    """Return numbers by name, from a mapping or from texts such as ``"code=30%"``.
+
+    Raises
+    ------
+    UsageError
+        If a text has no name, a name occurs twice, or a number cannot be read.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): read(one, name) for key, one in value.items() if one is not None}
+    found: dict[str, float] = {}
+    for text in (value,) if isinstance(value, str) else tuple(value):
+        for part in str(text).split(","):
+            key, equals, number = part.partition("=")
+            if not equals or not key.strip():
+                raise UsageError(f"{label(name)}: {part!r} has no name. Expected NAME=VALUE, such as code=30%.")
+            if key.strip() in found:
+                raise UsageError(f"{label(name)}: {key.strip()} is given twice.")
+            found[key.strip()] = read(number.strip(), name)
+    return found
 
 
 def as_given(value: Any, name: str) -> Any:

@@ -17,9 +17,11 @@ from cptlaw.planning.options import (
     Option,
     amount,
     as_given,
+    by_name,
     count,
     label,
     one_of,
+    positive,
     probability,
     quantity,
     risk,
@@ -151,6 +153,55 @@ class Pareto(Mix, Range, total=False):
     points: Annotated[int, Option(partial(count, least=2), "Most points of the front.", "K", default=20)]
 
 
+def _named(read: Callable[..., float], help: str, metavar: str, flag: str) -> Option:
+    """Declare numbers by the name of a corpus or an eval; the flag is repeated for each."""
+    return Option(partial(by_name, read=read), help, f"NAME={metavar}", several=flag)
+
+
+class MixOfCorpora(Doubt, total=False):
+    """The question of `mix`."""
+
+    tokens: Required[Annotated[Quantity, amount("20B", "Tokens of the run, as in 20B.", "D")]]
+    n_params: Annotated[
+        Quantity, amount("1B", "Parameters of the model, where the laws read them.", "N", law_input=True)
+    ]
+    minimise: Annotated[
+        Any,
+        _named(
+            partial(positive, example="2.1"),
+            "Weight of an eval's loss in what is minimised. [default: all alike]",
+            "W",
+            "minimise",
+        ),
+    ]
+    max_forgetting: Annotated[Any, _named(quantity, "Most forgetting of an eval, as in web=2%.", "X", "max-forgetting")]
+    max_loss: Annotated[
+        Any, _named(partial(positive, example="2.1"), "Highest loss of an eval, nats per token.", "L", "max-loss")
+    ]
+    base_loss: Annotated[
+        Any,
+        _named(
+            partial(positive, example="2.1"),
+            "Base model's loss on an eval, from which forgetting counts.",
+            "L0",
+            "base-loss",
+        ),
+    ]
+    forgetting: Annotated[str, word(MEASURES, "Forgetting as a share of the base model's loss, or in nats.")]
+    unique_tokens: Annotated[
+        Any,
+        _named(partial(positive, example="2.1"), "Tokens that there are of a corpus, as in math=5B.", "U", "unique"),
+    ]
+    repetition: Annotated[
+        str, word(REPETITION, "Read a pool once, or repeat it at the discounted worth of Muennighoff et al.")
+    ]
+    min_share: Annotated[Any, _named(share, "Smallest share of a corpus. [default: the fitted one]", "R", "min-share")]
+    max_share: Annotated[Any, _named(share, "Largest share of a corpus. [default: the fitted one]", "R", "max-share")]
+    risk: Annotated[
+        Quantity, Option(risk, "Each limit holds with this probability, 0.5 to below 1, under the fits' doubt.", "P")
+    ]
+
+
 class Allocate(Known, total=False):
     """The question of `allocate`."""
 
@@ -249,6 +300,7 @@ SCENARIOS: dict[str, Any] = {
     "trade-off": TradeOff,
     "limited-data": LimitedData,
     "pareto": Pareto,
+    "mix": MixOfCorpora,
     "allocate": Allocate,
     "schedule": ScheduleOfRun,
     "whole-schedule": WholeSchedule,

@@ -12,9 +12,10 @@ import pandas as pd
 
 from cptlaw.runs.naming import Naming
 from cptlaw.runs.problems import Problems
-from cptlaw.runs.schema import MIX, canonical_name, column_of, corpus_of, mix_columns
+from cptlaw.runs.schema import MIX, Column, canonical_name, column_of, corpus_of, mix_columns
 
 MAPPING = "mix"
+POOL = "unique_"  # and the name of a corpus: how many unique tokens there are of it
 OFF = 5e-3  # by which the shares of a mix may miss one: they are rounded when people write them
 SAID_OFF = 1e-4  # from which the table is told that its shares were divided by their sum
 
@@ -57,6 +58,11 @@ def add_mix(
     filled = shares.where(~known, shares.fillna(0.0), axis=0)
     check_sums(shares.where(~known, shares.fillna(0.0), axis=0), problems)
     data.update({name: np.asarray(filled[name] / sums.where(known & (sums > 0), 1.0), dtype=float) for name in shares})
+    for name in shares:
+        pool = POOL + str(corpus_of(str(name)))
+        if pool in frame.columns:
+            meaning = f"unique tokens of the corpus {corpus_of(str(name))}"
+            data[pool] = checked_numbers(frame[pool], Column(pool, meaning, positive=True, raw_count=True), problems)
     notes = []
     if "replay" not in data and set(shares) == {MIX + "source", MIX + "target"}:
         data["replay"] = data[MIX + "source"]

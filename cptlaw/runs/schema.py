@@ -138,6 +138,12 @@ COLUMNS: dict[str, Column] = {
         Column("seed", "random seed", lowest=-math.inf, aliases=("random_seed",)),
         Column("batch_tokens", "tokens of one optimiser step", positive=True, aliases=("tokens_per_batch",)),
         Column("flops", "training compute in FLOP", aliases=("train_flops", "training_flops")),
+        Column("unique_tokens", "unique tokens of the run, without repetition", positive=True, raw_count=True),
+        Column("bits_weights", "bits of the weights in training", positive=True),
+        Column("bits_activations", "bits of the activations in training", positive=True),
+        Column("bits_kv", "bits of the attention cache in training", positive=True),
+        Column("bits_post", "bits of the weights, quantised after training", positive=True),
+        Column("from_loss", "another loss, from which this one is forecast", positive=True),
         Column("domain", "the target corpus of the run", numeric=False, aliases=("target_domain", "target_corpus")),
         Column("tokenizer", "the tokenizer that the loss is counted in", numeric=False, aliases=("tokeniser",)),
         Column(

@@ -41,9 +41,18 @@ def effective_tokens(tokens: Any, replay: Any, unique: float) -> Array:
     with np.errstate(invalid="ignore", over="ignore"):
         target = np.where(share < 1, (1.0 - share) * total, 0.0)  # else 0 * inf
         source = np.where(share > 0, share * total, 0.0)
-        repeats = np.maximum(target / unique - 1.0, 0.0)
-        worth = unique * (1.0 - HALF_LIFE * np.expm1(-repeats / HALF_LIFE))
-    return np.asarray(source + np.where(repeats > 0, worth, target), dtype=float)
+        return np.asarray(source + worth_of(target, unique), dtype=float)
+
+
+def worth_of(tokens: Array, unique: Any) -> Array:
+    """Return how many tokens of a corpus, read once, do as much as reading `tokens` of its `unique` ones.
+
+    Both broadcast against each other; a corpus may be endless.
+    """
+    pool = np.where(np.isfinite(unique), unique, 1.0)
+    repeats = np.where(np.isfinite(unique), np.maximum(tokens / pool - 1.0, 0.0), 0.0)
+    worth = pool * (1.0 - HALF_LIFE * np.expm1(-repeats / HALF_LIFE))
+    return np.asarray(np.where(repeats > 0, worth, tokens), dtype=float)
 
 
 def tokens_for_effective(effective: Any, replay: Any, unique: float) -> Array:

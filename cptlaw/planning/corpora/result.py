@@ -1,0 +1,154 @@
+"""What a plan of k corpora says: the mix, and what to expect on every eval."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cptlaw.findings import Finding
+from cptlaw.planning.result import Plan, interval_text, number_text, quantity_text
+from cptlaw.result import Line, Table
+from cptlaw.units import format_percent, format_quantity
+
+
+@dataclass(frozen=True, repr=False)
+class CorporaPlan(Plan):
+    """A mix of k corpora. Attributes are the JSON keys; quantities are raw parameters and raw tokens.
+
+    Attributes
+    ----------
+    feasible
+        Whether any mix keeps all limits.
+    tokens, n_params, flops
+        The run: tokens, parameters where given, and 6 n_params tokens.
+    minimise
+        Weights of the evals in what is minimised, by eval, adding up to one.
+    laws
+        The law of each eval.
+    mix
+        Share of each corpus, by name; empty where the plan is infeasible (as all below).
+    corpus_tokens, epochs
+        Tokens read of each corpus; how often each pool that was given is read.
+    losses
+        For each eval ``loss``, ``loss_lo``, ``loss_hi`` and, where the base model's loss is known, ``base_loss``,
+        ``forgetting``, ``forgetting_lo``, ``forgetting_hi``.
+    value
+        The weighted mean of the losses that is minimised, nats per token.
+    best_measured_mix, gain_on_measured
+        The best of the fitted mixes that keep the limits, at the planned scale; by how much the plan lies below it.
+    expected_regret, regret_hi
+        By how much the mix may lie above the best one, on average and at the 90 % quantile, by what the fits leave
+        open of their parameters.
+    binding
+        What keeps the plan from being better.
+    blocking, best_reachable, feasible_from
+        Where infeasible: as for `cptlaw.planning.result.MixPlan`, by the names of the limits.
+    repetition
+        ``"forbid"`` or ``"discount"``, where pools were given.
+    risk, interval, price_of_doubt
+        As for `cptlaw.planning.result.MixPlan`.
+    findings
+        The worst first.
+    """
+
+    feasible: bool
+    tokens: float
+    n_params: float | None = None
+    flops: float | None = None
+    minimise: Mapping[str, float] = field(default_factory=dict)
+    laws: Mapping[str, str] = field(default_factory=dict)
+    mix: Mapping[str, float] = field(default_factory=dict)
+    corpus_tokens: Mapping[str, float] = field(default_factory=dict)
+    epochs: Mapping[str, float] = field(default_factory=dict)
+    losses: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    value: float | None = None
+    best_measured_mix: Mapping[str, float] | None = None
+    gain_on_measured: float | None = None
+    expected_regret: float | None = None
+    regret_hi: float | None = None
+    binding: tuple[str, ...] = ()
+    blocking: str | None = None
+    best_reachable: Mapping[str, float | None] | None = None
+    feasible_from: Mapping[str, float] | None = None
+    forgetting_measure: str = "relative"
+    repetition: str | None = None
+    risk: float | None = None
+    interval: float | None = None
+    price_of_doubt: float | None = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What was asked, in one line."""
+        model = "" if self.n_params is None else f" for n_params {format_quantity(self.n_params, 4)}"
+        return f"Mix with the lowest loss{model} at {format_quantity(self.tokens, 4)} tokens"
+
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line."""
+        if not self.feasible:
+            return self._infeasible_lines()
+        shares = sorted(self.mix.items(), key=lambda item: -item[1])
+        lines = [("mix", ", ".join(f"{name} {format_percent(share, 3)}" for name, share in shares))]
+        one = next(iter(self.minimise)) if len(self.minimise) == 1 else f"{len(self.minimise)} evals, weighted"
+        lines.append(("minimised", f"{number_text(self.value)} nats per token ({one})"))
+        if self.gain_on_measured is not None:
+            lines.append(("gain", f"{self.gain_on_measured:.2g} nats on the best of the measured mixes"))
+        if self.expected_regret is not None:
+            lines.append(("regret", f"{self.expected_regret:.2g} nats expected, {self.regret_hi:.2g} in one of ten"))
+        lines.append(("binding", ", ".join(self.binding) or "nothing"))
+        if self.risk is not None:
+            lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
+        if self.price_of_doubt is not None:
+            lines.append(("price of doubt", f"{number_text(self.price_of_doubt)} nats more than without risk"))
+        return lines
+
+    @property
+    def tables(self) -> list[Table]:
+        """The corpora, and the evals."""
+        if not self.feasible:
+            return []
+        pooled = bool(self.epochs)
+        head = ("corpus", "share", "tokens", *(("epochs",) if pooled else ()))
+        corpora = []
+        for name, share in self.mix.items():
+            row = (name, format_percent(share, 4), quantity_text(self.corpus_tokens[name]))
+            times = f"{self.epochs[name]:.2f}" if name in self.epochs else "-"
+            corpora.append((*row, times) if pooled else row)
+        forgets = any("forgetting" in found for found in self.losses.values())
+        evals = []
+        for name, found in self.losses.items():
+            loss = number_text(found["loss"]) + interval_text(found["loss_lo"], found["loss_hi"], number_text)
+            row = (name, f"{self.minimise.get(name, 0.0):.3g}", loss)
+            evals.append((*row, self._forgetting(found)) if forgets else row)
+        titles = ("eval", "weight", "loss", *(("forgetting",) if forgets else ()))
+        return [Table(head, tuple(corpora)), Table(titles, tuple(evals))]
+
+    def _forgetting(self, found: Mapping[str, float | None]) -> str:
+        value = found.get("forgetting")
+        if value is None:
+            return "-"
+        ends = found.get("forgetting_lo"), found.get("forgetting_hi")
+        return self._amount(value) + interval_text(*ends, self._amount)
+
+    def _amount(self, value: float) -> str:
+        return format_percent(value, 3) if self.forgetting_measure == "relative" else number_text(value)
+
+    def _infeasible_lines(self) -> list[Line]:
+        lines = [("feasible", "no"), ("blocking", str(self.blocking))]
+        for name, value in (self.best_reachable or {}).items():
+            if value is not None:
+                lines.append((f"lowest for {name}", self._show(name, value)))
+        for name, value in (self.feasible_from or {}).items():
+            more = "below" if name.startswith("min-share") else "above"
+            lines.append((f"feasible with {name}", f"{more} {self._show(name, value)}"))
+        if self.risk is not None:
+            lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
+        return lines
+
+    def _show(self, name: str, value: float) -> str:
+        if name.startswith("unique"):
+            return quantity_text(value)
+        if name.startswith(("min-share", "max-share")):
+            return format_percent(value, 4)
+        return self._amount(value) if name.startswith("max-forgetting") else number_text(value)
