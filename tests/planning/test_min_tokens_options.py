@@ -70,6 +70,7 @@ def test_unique_tokens_at_a_discount(forms):
     found = plan(forms, **options, unique_target_tokens=free.target_tokens / 4, repetition="discount")
     assert found.tokens > free.tokens
     assert found.target_epochs > 4
+    assert "repeated-pool" in [finding.code for finding in found.findings]
     assert "unique-target-tokens" in found.binding
     # The same number of tokens counts, so the losses are the same.
     assert found.effective_tokens == pytest.approx(free.tokens, rel=1e-8)

@@ -19,16 +19,16 @@ from cptlaw.planning.corpora.regret import regret
 from cptlaw.planning.corpora.result import CorporaPlan
 from cptlaw.planning.corpora.simplex import KEPT, Range
 from cptlaw.planning.limits import Forgetting, Limit
+from cptlaw.planning.mixes.repetition import read_often
 from cptlaw.planning.options import label
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import MixOfCorpora, documented, options_of, read_scenario
 from cptlaw.planning.solve import Solution, certificate, solve
 from cptlaw.runs import Runs, read_runs
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.units import format_percent
 
 ON_LIMIT = 1e-6  # nats per token, or of the base loss: distance from which a limit counts as binding
 AT_EDGE = 1e-4  # of the mix
-MANY_EPOCHS = 4.0  # up to which repeating did no harm in any study
 
 
 def mix(fits: Any, law: Any = "auto", where: str | None = None, **scenario: Unpack[MixOfCorpora]) -> CorporaPlan:
@@ -210,7 +210,11 @@ def _expected(given: Any, solution: Solution) -> tuple[dict[str, Any], list[Find
         **_beside_measured(question, shares),
         **regret(question, shares),
     }
-    return fields, [*dict.fromkeys(found), *_edges(given, question, shares[0]), *_repeated(given, pooled)]
+    return fields, [
+        *dict.fromkeys(found),
+        *_edges(given, question, shares[0]),
+        *(read_often(pooled) if given.repetition == "discount" else ()),
+    ]
 
 
 def _pools_in_the_way(question: BestMix, mix_: Array) -> tuple[str, ...]:
@@ -253,24 +257,6 @@ def _edges(given: Any, question: BestMix, mix_: Array) -> list[Finding]:
             "share-at-edge",
             f"the best mix lies at the end of the fitted ones ({'; '.join(ends)}); a better one may lie beyond.",
             "Add runs beyond it, or widen the range with min_share= or max_share= at the risk of extrapolating.",
-        )
-    ]
-
-
-def _repeated(given: Any, epochs: Mapping[str, float]) -> list[Finding]:
-    """Say where pools are read more often than is known to be harmless at every size."""
-    many = {name: value for name, value in epochs.items() if value > MANY_EPOCHS}
-    if given.repetition != "discount" or not many:
-        return []
-    shown = ", ".join(f"{name} {format_quantity(float(f'{value:.2g}'))} times" for name, value in many.items())
-    return [
-        Finding(
-            "warning",
-            "repeated-pool",
-            f"the plan reads {shown}. What a repeated token is worth is taken to be the same for every model, as "
-            f"fitted by Muennighoff et al.; large models on small pools lose more.",
-            "Measure a run that repeats the pool as often at your size, cap the share with max_share=, or forbid "
-            "repetition.",
         )
     ]
 

@@ -17,6 +17,7 @@ from cptlaw.planning.mixes.expected import at_edge, best_of, expected_at, fixed_
 from cptlaw.planning.mixes.fewest import FewestTokens
 from cptlaw.planning.mixes.mix import Mix, build_mixes
 from cptlaw.planning.mixes.question import OUT_OF_REACH, ROUNDING
+from cptlaw.planning.mixes.repetition import read_often
 from cptlaw.planning.mixes.saving import Saving, saving
 from cptlaw.planning.result import MixPlan, quantity_text
 from cptlaw.planning.scenario import MinTokens, documented, read_scenario
@@ -177,6 +178,7 @@ def plan_of(mix: Mix) -> MinTokensPlan:
     values, noticed = expected_at(mix, replay, tokens, counted)
     if question.unique is not None:
         fields["target_epochs"] = (1.0 - replay) * tokens / question.unique
+        found += read_often({"the target corpus": fields["target_epochs"]})
     return MinTokensPlan(
         feasible=True,
         binding=_binding(question, replay, tokens),

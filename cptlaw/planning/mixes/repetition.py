@@ -9,16 +9,19 @@ unique tokens would have done as much. Replayed tokens are taken to be unique: t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
+from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 
 Repetition = Literal["forbid", "discount"]
 REPETITION: tuple[Repetition, ...] = ("forbid", "discount")
 
 HALF_LIFE = 15.387756  # R*, repetitions after which 1 - 1/e of all that repeating can give has been had
+MANY_EPOCHS = 4.0  # up to which repeating did next to no harm in any study
 STEPS = 200
 
 
@@ -53,6 +56,29 @@ def worth_of(tokens: Array, unique: Any) -> Array:
     repeats = np.where(np.isfinite(unique), np.maximum(tokens / pool - 1.0, 0.0), 0.0)
     worth = pool * (1.0 - HALF_LIFE * np.expm1(-repeats / HALF_LIFE))
     return np.asarray(np.where(repeats > 0, worth, tokens), dtype=float)
+
+
+def read_often(epochs: Mapping[str, float]) -> tuple[Finding, ...]:
+    """Say which corpora are read more often than is known to be harmless at every size.
+
+    Parameters
+    ----------
+    epochs
+        How often each corpus is read, by name.
+    """
+    many = {name: value for name, value in epochs.items() if value > MANY_EPOCHS}
+    if not many:
+        return ()
+    shown = ", ".join(f"{name} {value:.2g} times" for name, value in many.items())
+    return (
+        Finding(
+            "warning",
+            "repeated-pool",
+            f"the plan reads {shown}. What a repeated token is worth is taken to be the same for every model, as "
+            f"fitted by Muennighoff et al.; large models on small pools lose more.",
+            "Measure a run that repeats it as often at your size, read less of it, or forbid repetition.",
+        ),
+    )
 
 
 def tokens_for_effective(effective: Any, replay: Any, unique: float) -> Array:
