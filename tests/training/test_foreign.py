@@ -1,7 +1,9 @@
 """Runs as configurations of other trainers, held against the schema of each that is installed."""
 
-import dataclasses
+import importlib
 import json
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,84 +14,233 @@ from small_sweep import RECIPE
 from test_given import given_recipe
 
 from cptlaw.schedules import Phase, Schedule
-from cptlaw.training.foreign import _scheduler, write_foreign
+from cptlaw.training.foreign import huggingface, nemo_automodel, torchtitan, write_foreign
 from cptlaw.training.recipe import load_sweep
 
 pytestmark = pytest.mark.filterwarnings("default")  # the libraries deprecate things of their own
 
+STEPS, PEAK = 100, 1e-3
+PHASES = [
+    {"schedule": "wsd", "warmup": 10, "decay": 20, "end": 1e-4},
+    {"schedule": "wsd-1-sqrt", "warmup": 10, "decay": 20},
+    {"schedule": "cosine", "warmup": 10, "end": 1e-4},
+    {"schedule": "cosine", "warmup": 10},
+    {"schedule": "linear", "warmup": 10},
+    {"schedule": "linear", "warmup": 10, "end": 1e-4},
+    {"schedule": "constant", "warmup": 10},
+    {"schedule": "constant", "warmup": 0},
+    {"schedule": "inverse-sqrt", "warmup": 10},
+]
 
-@pytest.fixture
-def written(recipe, tmp_path):
+
+def installed(module, name):
+    """Return a module of a trainer; skip where that, or what it needs, is not there."""
+    try:
+        return importlib.import_module(module)
+    except (ImportError, ValueError, RuntimeError, AttributeError) as error:  # of versions that do not fit each other
+        pytest.skip(f"{name} is not installed with all that it needs: {error}")
+
+
+def written(recipe, tmp_path, **changes):
     schedules = [
         {"schedule": "wsd", "peak": 5e-3, "warmup": 5, "decay": "25%", "end": "10%"},
         {"schedule": "cosine", "peak": 5e-3, "end": "10%"},
     ]
     adapt = {**RECIPE["adapt"], "replay": [0, 0.25], "tokens": 4096, "schedules": schedules}
     del adapt["tokens_per_param"]
-    base = {"pretrained": "models/base", "lora": {"rank": 4}}
-    sweep = load_sweep(given_recipe(recipe, tmp_path, models={"base": base}, adapt=adapt, micro_batch=2))
-    write_foreign(sweep, tmp_path / "out")
-    return sweep, tmp_path / "out"
+    path = given_recipe(recipe, tmp_path, **{"adapt": adapt, "micro_batch": 2, **changes})
+    files = write_foreign(load_sweep(path), tmp_path / "out")
+    assert all(file.is_file() for file in files)
+    return tmp_path / "out"
 
 
-def test_training_arguments_are_taken_by_transformers(written):
-    sweep, folder = written
-    files = sorted((folder / "huggingface").glob("*.json"))
-    assert len(files) == len([job for job in sweep.jobs if job.kind == "adapt"]) == 4
+@pytest.fixture
+def whole(recipe, tmp_path):
+    return written(recipe, tmp_path)
+
+
+@pytest.fixture
+def adapters(recipe, tmp_path):
+    return written(recipe, tmp_path, models={"base": {"pretrained": "models/base", "lora": {"rank": 4}}})
+
+
+@pytest.fixture(params=["whole", "adapters"])
+def either(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_training_arguments_are_taken_by_transformers(either):
+    files = sorted((either / "huggingface").glob("*.yaml"))
+    assert len(files) == 4
     for path in files:
         parser = transformers.HfArgumentParser(transformers.TrainingArguments)
-        value = {**json.loads(path.read_text()), "use_cpu": True, "bf16": False}
+        value = {**yaml.safe_load(path.read_text()), "use_cpu": True, "bf16": False}
         (arguments,) = parser.parse_dict(value)
         assert arguments.per_device_train_batch_size * arguments.gradient_accumulation_steps == 4
         assert arguments.max_steps == 32
         assert arguments.learning_rate == 5e-3
 
 
-@pytest.mark.parametrize(
-    "phase",
-    [
-        {"schedule": "wsd", "warmup": 10, "decay": 20, "end": 1e-4},
-        {"schedule": "cosine", "warmup": 10, "end": 1e-4},
-        {"schedule": "cosine", "warmup": 10},
-        {"schedule": "linear", "warmup": 10},
-        {"schedule": "linear", "warmup": 10, "end": 1e-4},
-        {"schedule": "constant", "warmup": 10},
-    ],
-)
+def phase_of(phase):
+    """Return a phase, and a run that has it."""
+    ours = Phase("cpt", STEPS, peak=PEAK, **phase)
+    job = SimpleNamespace(definition={"phases": [ours.to_dict()], "steps": [0, STEPS]})
+    run = huggingface.Run(job, None)
+    return Schedule([ours]).lr, run
+
+
+@pytest.mark.parametrize("phase", PHASES)
 def test_schedules_of_transformers_have_the_same_rates(phase):
-    ours = Phase("cpt", 100, peak=1e-3, **phase)
-    told = _scheduler(ours.to_dict())
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1e-3)
+    ours, run = phase_of(phase)
+    told = huggingface.scheduler(run)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
     scheduler = transformers.get_scheduler(
-        told["lr_scheduler_type"], optimizer, num_warmup_steps=10, num_training_steps=100,
+        told["lr_scheduler_type"], optimizer, num_warmup_steps=run.warmup, num_training_steps=STEPS,
         scheduler_specific_kwargs=told.get("lr_scheduler_kwargs"),
     )  # fmt: skip
-    rates = 1e-3 * np.array([scheduler.lr_lambdas[0](step) for step in range(101)])
-    # Where wsd ends above 0, transformers begins its warm-up there too.
-    first = 10 if phase.get("end") and phase["schedule"] != "cosine" else 0
-    np.testing.assert_allclose(rates[first:], Schedule([ours]).lr[first:], atol=1e-8)
+    rates = PEAK * np.array([scheduler.lr_lambdas[0](step) for step in range(STEPS + 1)])
+    # Where wsd ends above 0, transformers begins its warm-up there too. Before the first step a rate says nothing.
+    first = 10 if phase.get("end") and phase["schedule"] != "cosine" else int(not phase["warmup"])
+    np.testing.assert_allclose(rates[first:], ours[first:], atol=1e-8)
 
 
-def test_llama_factory_knows_each_field(written):
-    hparams = pytest.importorskip("llamafactory.hparams", reason="LLaMA-Factory is not installed")
-    known = {field.name for kind in vars(hparams).values() if dataclasses.is_dataclass(kind) for field in
-             dataclasses.fields(kind)}  # fmt: skip
-    for path in (written[1] / "llama-factory").glob("*.yaml"):
-        assert set(yaml.safe_load(path.read_text())) <= known
+@pytest.mark.parametrize("phase", PHASES)
+def test_schedules_of_nemo_automodel_have_the_same_rates(phase):
+    optim = installed("nemo_automodel.components.optim.scheduler", "NeMo Automodel")
+    ours, run = phase_of(phase)
+    told = nemo_automodel.scheduler(run)
+    parameters = [torch.nn.Parameter(torch.zeros(1))]
+    scheduler = optim.OptimizerParamScheduler(
+        torch.optim.SGD(parameters, lr=PEAK), **told, start_wd=0.0, end_wd=0.0, wd_incr_steps=STEPS,
+        wd_incr_style="constant",
+    )  # fmt: skip
+    rates = []
+    for _ in range(STEPS + 1):
+        rates.append(scheduler.optimizer.param_groups[0]["lr"])
+        scheduler.step(1)
+    first = int(not phase["warmup"])
+    np.testing.assert_allclose(rates[first:], ours[first:], atol=1e-8)
 
 
-def test_axolotl_takes_each_file(written):
-    config = pytest.importorskip("axolotl.utils.schemas.config", reason="axolotl is not installed")
-    for path in (written[1] / "axolotl").glob("*.yaml"):
-        config.AxolotlInputConfig(**yaml.safe_load(path.read_text()))
+def test_llama_factory_knows_each_field(either):
+    parser = installed("llamafactory.hparams.parser", "LLaMA-Factory")
+    files = list((either / "llama-factory").glob("*.yaml"))
+    assert len(files) == 4
+    for path in files:
+        value = {**yaml.safe_load(path.read_text()), "use_cpu": True, "bf16": False}
+        _, texts, training, finetuning, _ = parser._parse_train_args(value)
+        assert (training.max_steps, texts.cutoff_len, finetuning.stage) == (32, 32, "pt")
+        assert finetuning.finetuning_type in ("full", "lora")
 
 
-def test_mixes_and_adapters_are_there(written):
-    _, folder = written
-    mixed = [yaml.safe_load(path.read_text()) for path in (folder / "llama-factory").glob("*r0.25*.yaml")]
+def test_llama_factory_finds_the_texts(whole):
+    data = installed("llamafactory.data.parser", "LLaMA-Factory")
+    for path in (whole / "llama-factory").glob("*.yaml"):
+        listed = data.get_dataset_list(yaml.safe_load(path.read_text())["dataset"].split(","), str(path.parent))
+        assert {(one.load_from, one.prompt) for one in listed} == {("file", "text")}
+
+
+def test_axolotl_takes_each_file(either):
+    config = installed("axolotl.utils.schemas.config", "axolotl")
+    files = list((either / "axolotl").glob("*.yaml"))
+    assert len(files) == 4
+    for path in files:
+        value = yaml.safe_load(path.read_text())
+        found = config.AxolotlInputConfig(**value)
+        # Its schema lets names pass that it does not know.
+        assert set(value) <= set(config.AxolotlInputConfig.model_fields)
+        assert (found.max_steps, found.sequence_len) == (32, 32)
+
+
+def test_torchtitan_takes_each_module(whole, monkeypatch):
+    manager = installed("torchtitan.config.manager", "torchtitan")
+    installed("torchtitan.experiments.transformers_modeling_backend.config_registry", "torchtitan")
+    monkeypatch.syspath_prepend(str(whole / "torchtitan"))
+    names = sorted(path.stem for path in (whole / "torchtitan").glob("*.py"))
+    assert len(names) == 4
+    for name in names:
+        try:
+            found = manager.ConfigManager().parse_args(["--module", name, "--config", "run"])
+            datasets = sys.modules[name].DATASETS
+            texts = {one.dataset: one.weight for one in found.dataloader.sources}
+            assert sum(texts.values()) == 1
+            for text in texts:
+                rows = datasets[text].loader(datasets[text].path)
+                assert datasets[text].sample_processor(rows[0])
+        finally:
+            sys.modules.pop(name, None)
+        assert (found.training.steps, found.training.global_batch_size, found.training.seq_len) == (32, 4, 32)
+        (group,) = found.optimizer.param_groups
+        assert group.optimizer_kwargs["lr"] == 5e-3
+        plan = [{"schedule": "wsd", "warmup": 5, "decay": 8, "end": 5e-4}, {"schedule": "cosine", "end": 5e-4}]
+        ours = Schedule([Phase("cpt", 32, peak=5e-3, **plan["cosine" in name])]).lr
+        optimizers = [torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=5e-3)]
+        (scheduler,) = found.lr_scheduler.build(optimizers=optimizers, training_steps=32).schedulers
+        rates = 5e-3 * np.array([scheduler.lr_lambdas[0](step) for step in range(32)])
+        # A step of the warm-up has the rate of the sweep's; from its end on, that of the step before.
+        warmup = found.lr_scheduler.warmup_steps
+        first = int(not warmup)
+        expected = np.where(np.arange(32) < warmup, ours[1:], ours[:-1])
+        np.testing.assert_allclose(rates[first:], expected[first:], atol=1e-8)
+
+
+def test_nemo_automodel_takes_each_file(either):
+    loader = installed("nemo_automodel.components.config.loader", "NeMo Automodel")
+    typed = installed("nemo_automodel.recipes._typed_config", "NeMo Automodel")
+    distributed = installed("nemo_automodel.recipes._dist_utils", "NeMo Automodel")
+    megatron = installed("nemo_automodel.components.datasets.llm.megatron.megatron_utils", "NeMo Automodel")
+    installed("nemo_automodel.recipes.llm.train_ft", "NeMo Automodel")
+    files = sorted((either / "nemo-automodel").glob("*.yaml"))
+    assert len(files) == 4
+    for path in files:
+        found = typed.RecipeConfig(loader.load_yaml_config(path))
+        assert (found.step_scheduler.max_steps, found.step_scheduler.global_batch_size) == (32, 4)
+        assert found.lr_scheduler.lr_warmup_steps in (0, 5)
+        assert found.loss_fn is not None
+        assert found.checkpoint.enabled
+        assert callable(found.get("model._target_"))
+        assert distributed.parse_distributed_section(found.get("distributed").to_dict())
+        paths = found.dataloader.dataset_config.paths["train"]
+        prefixes, weights = megatron.get_blend_from_list(paths)
+        assert sum(weights) == 100
+        assert [prefix.split("/")[-1] for prefix in prefixes][-1] == "new_text_document"
+        if found.get("peft", None) is not None:
+            adapters = found.get("peft").instantiate()
+            assert (adapters.dim, adapters.match_all_linear) == (4, True)
+
+
+def test_mixes_and_what_is_missing_are_there(whole):
+    mixed = [yaml.safe_load(path.read_text()) for path in (whole / "llama-factory").glob("*r0.25*.yaml")]
     assert {value["interleave_probs"] for value in mixed} == {"0.25,0.75"}
-    assert {value["lora_rank"] for value in mixed} == {4}
-    assert set(json.loads((folder / "llama-factory" / "dataset_info.json").read_text())) == {"old", "new"}
-    text = next((folder / "axolotl").glob("*r0.25*.yaml")).read_text()
-    assert text.startswith("# axolotl mixes corpora by their sizes")
+    assert set(json.loads((whole / "llama-factory" / "dataset_info.json").read_text())) == {"old", "new"}
+    text = next((whole / "axolotl").glob("*r0.25*.yaml")).read_text()
+    assert text.startswith("# axolotl mixes corpora by their sizes: repeat or cut the files until they are 0.25 old")
     assert len(yaml.safe_load(text)["datasets"]) == 2
+    for path in [*(whole / "huggingface").iterdir(), *(whole / "torchtitan").iterdir()]:
+        assert "is held out by the sweep and is in these files" in path.read_text()
+        assert "measures both losses after steps" in path.read_text()
+
+
+def test_adapters_are_told_and_torchtitan_has_none(adapters):
+    values = [yaml.safe_load(path.read_text()) for path in (adapters / "llama-factory").glob("*.yaml")]
+    assert {value["lora_rank"] for value in values} == {4}
+    assert not (adapters / "torchtitan").exists()
+
+
+def test_a_corpus_of_several_files_keeps_its_share(recipe, tmp_path):
+    text = {"old": {"files": ["old.jsonl", "more.jsonl"]}, "new": {"files": "new.jsonl"}}
+    (tmp_path / "more.jsonl").write_text('{"text": "more of it"}\n')
+    folder = written(recipe, tmp_path, text=text)
+    value = yaml.safe_load(next((folder / "llama-factory").glob("*r0.25*.yaml")).read_text())
+    assert value["dataset"] == "old-1,old-2,new"
+    parts = [float(part) for part in value["interleave_probs"].split(",")]
+    assert sum(parts[:2]) == pytest.approx(0.25, abs=1e-5)
+    listed = json.loads((folder / "llama-factory" / "dataset_info.json").read_text())
+    assert [listed[name]["file_name"].split("/")[-1] for name in ("old-1", "old-2")] == ["more.jsonl", "old.jsonl"]
+
+
+def test_names_of_modules_stay_apart():
+    taken = {}
+    for name in ("a-r0.25", "a_r0_25"):
+        taken[f"{torchtitan.module_name(name, taken)}.py"] = ""
+    assert list(taken) == ["a_r0_25.py", "a_r0_25_.py"]

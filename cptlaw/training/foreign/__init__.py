@@ -1,0 +1,37 @@
+"""Runs of a sweep as configurations of other trainers: one file here for each trainer.
+
+Each is what that trainer reads, as far as it can say the same: model, mix, length, batch, optimiser and learning rate.
+What it cannot say is named in comments at the top of what is written.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cptlaw.training.foreign import axolotl, huggingface, llama_factory, nemo_automodel, torchtitan
+from cptlaw.training.foreign.run import Run
+from cptlaw.training.jobs import Sweep
+
+TRAINERS = (huggingface, llama_factory, axolotl, torchtitan, nemo_automodel)
+
+
+def write_foreign(sweep: Sweep, folder: Path) -> list[Path]:
+    """Write each run of continual pre-training of a given model as a configuration of each trainer.
+
+    Parameters
+    ----------
+    sweep
+        The jobs. Those of models that the sweep itself makes are left out: no other trainer has them yet.
+    folder
+        Gets a folder for each trainer. A run that a trainer cannot do at all is not among its files.
+    """
+    jobs = [job for job in sweep.jobs if job.kind == "adapt" and job.definition["model"]["kind"] == "pretrained"]
+    runs = [Run(job, sweep) for job in jobs]
+    written = []
+    for trainer in TRAINERS:
+        for name, content in trainer.files(runs).items():
+            path = folder / trainer.FOLDER / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8")
+            written.append(path)
+    return written
