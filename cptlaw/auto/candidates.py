@@ -88,6 +88,14 @@ def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candid
         if levels(frame, "n_params") < 2 and levels(frame, "tokens") < 2:
             yield Candidate(law("mix-exponential"), (), MIXES)
         return
+    sizes = levels(frame, "n_params")
+    if rows.is_curves:
+        for warmup in ("actual", "peak"):
+            yield Candidate(law("lr-annealing", warmup=warmup, size=sizes > 1))
+        if sizes < 2:
+            yield Candidate(law("multi-power"))
+    if rows.is_curves and (sizes < 2 or "tokens" not in frame.columns):
+        return
     if not rows.is_cpt:
         tied = (("alpha", "beta"),)
         for bend in BENDS:
@@ -109,6 +117,5 @@ def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candid
         for name in ("dcpt-l3", "ptpp-blind"):
             yield Candidate(law(name), (), MIX_ONLY)
     if has_schedules and role != "other":
-        joint = levels(frame, "n_params") > 1
-        name = "cpt-dynamics-joint" if joint else "cpt-dynamics-replay"
+        name = "cpt-dynamics-joint" if sizes > 1 else "cpt-dynamics-replay"
         yield Candidate(law(name, normalised=True), (), SCHEDULED)

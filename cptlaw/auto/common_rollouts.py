@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cptlaw.auto.rows import trained
 from cptlaw.checking.distance import Direction, directions_of, outside, scaled
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws.calculus import Array
@@ -23,8 +24,8 @@ SAME_LEVEL = 0.05  # e-folds: tokens are rounded to whole batches
 LEAST_ROWS = 5
 MOST_ROWS = 250  # of a fit whose rollouts are descended
 STEPS, TOLERANCE = 40, 1e-5
-WITHIN_RUNS = ("tokens",)  # directions in which a run itself goes on
-ALONG = ("n_params", "tokens", "tokens_per_param", "flops", "ptpp", "pretraining_tokens")
+WITHIN_RUNS = ("tokens", "s1")  # directions in which a run itself goes on
+ALONG = ("n_params", "tokens", "tokens_per_param", "flops", "ptpp", "pretraining_tokens", "s1")
 NEEDS_TWO_LEVELS = ("n_params", "ptpp")  # a law fitted at one budget says nothing about budgets
 USELESS = math.log(2.0)  # log error from which a forecast is no worse for being worse, as where a law goes below zero
 NOISE = 0.003  # log error below which forecasts are equally good
@@ -53,15 +54,14 @@ class Rollout:
 
 def directions(frame: pd.DataFrame) -> tuple[Direction, ...]:
     """Return the directions that rows span, and in which a point may lie outside them."""
-    known = [name for name in ("n_params", "tokens", "ptpp", "replay", "lr_peak") if name in frame.columns]
-    adapted = frame[frame["tokens"] != 0]
-    return directions_of(name for name in known if adapted[name].notna().all())
+    known = [name for name in ("n_params", "tokens", "ptpp", "replay", "lr_peak", "s1") if name in frame.columns]
+    return directions_of(name for name in known if frame.loc[trained(frame), name].notna().all())
 
 
 def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]:
     """Cut the rows into lower and higher levels along each direction in which people extrapolate."""
     found: list[Rollout] = []
-    adapted = (frame["tokens"] > 0).to_numpy()
+    adapted = trained(frame)
     run = frame["run"].astype(str).to_numpy()
     for direction in along:
         if direction.name not in ALONG:
@@ -69,8 +69,7 @@ def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]
         level = scaled(frame[adapted], frame, direction)
         if direction.name not in WITHIN_RUNS:  # whole runs: the level of a run is its highest
             level = pd.Series(level).groupby(run).transform("max").to_numpy(dtype=float)
-        edges = np.unique(level[adapted])
-        edges = edges[np.append(True, np.diff(edges) > SAME_LEVEL)]
+        edges = _apart(np.unique(level[adapted]))
         code = np.searchsorted(edges, level + 1e-9, side="right") - 1
         lowest = 1 if direction.name in NEEDS_TWO_LEVELS else 0
         lasts = range(lowest, len(edges) - 1)
@@ -84,6 +83,15 @@ def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]
             label = f"{direction.words} above {np.exp(edges[last]):.3g}"
             found.append(Rollout(direction.name, label, np.asarray(fit), np.asarray(test), reach))
     return found
+
+
+def _apart(levels: Array) -> Array:
+    """Return the first of each group of sorted levels that are one: the points of a curve are groups of their own."""
+    kept = [float(levels[0])]
+    for level in levels.tolist():
+        if level > kept[-1] + SAME_LEVEL:
+            kept.append(level)
+    return np.array(kept)
 
 
 def rolled(fit: Fit, place: NDArray[np.int_], folds: list[Rollout]) -> Array:

@@ -16,7 +16,8 @@ from cptlaw.auto.auto_fit import AutoFit
 from cptlaw.auto.auto_law import Member
 from cptlaw.auto.candidates import Candidate, candidates
 from cptlaw.auto.common_rollouts import Rollout, directions, rolled, rollouts
-from cptlaw.auto.rows import Chosen, choose_rows, levels
+from cptlaw.auto.curve_tables import AREA, as_curves
+from cptlaw.auto.rows import Chosen, choose_rows, levels, trained
 from cptlaw.auto.weights import Scores
 from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
@@ -31,8 +32,9 @@ from cptlaw.solving.training_rows import training_rows
 
 STARTS = 4  # of each law: with a prior on every parameter, searches agree
 LEAST_ROWS = 4  # fewer say nothing that priors do not
+HEAVY = 0.05  # weight from which a law decides what forecasts see
 MANY_ROWS = 400  # from which fewer starts do
-INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain")
+INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", AREA)
 
 Places = NDArray[np.int_]
 Schedules = Mapping[str, Schedule] | str | Path
@@ -62,9 +64,10 @@ def fit_auto(
         If no law can be fitted; the reasons of all are given.
     """
     rows = choose_rows(table, on, where)
+    rows = as_curves(rows, schedules) or rows
     frame = rows.frame
     name = str(frame["eval"].iloc[0])
-    count = int((frame["tokens"] > 0).sum()) if "tokens" in frame.columns else 0
+    count = int(trained(frame).sum()) if rows.is_curves or "tokens" in frame.columns else 0
     if count < LEAST_ROWS:
         raise FitError(
             f"{count} rows of {name!r} with tokens are too few for law auto, which needs {LEAST_ROWS}: add runs, or "
@@ -116,7 +119,7 @@ def _averaged(
     provenance: Mapping[str, Any],
 ) -> AutoFit:
     frame = rows.frame
-    adapted = frame[frame["tokens"] > 0]
+    adapted = frame[trained(frame)]
     along = directions(adapted)
     folds = rollouts(frame, along)
     errors = np.array([rolled(fit, place, folds) for _, fit, place in fits]).reshape(len(fits), len(folds))
@@ -149,7 +152,7 @@ def _averaged(
         folds=tuple(folds),
         data=adapted[kept_columns].reset_index(drop=True),
         base=table.base_losses(name),
-        findings=by_severity([*rows.findings, *_design(rows, adapted, folds)]),
+        findings=by_severity([*rows.findings, *_design(rows, adapted, folds), *_unread(members)]),
         provenance=provenance,
         skipped=skipped,
     )
@@ -181,6 +184,14 @@ def _design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list[F
                 )
             )
     return found
+
+
+def _unread(members: tuple[Member, ...]) -> list[Finding]:
+    """Return the factors that move the loss and that no law of weight reads."""
+    heavy = [member.fit for member in members if member.weight >= HEAVY] or [members[0].fit]
+    if not all(any(one.code == "unread-factor" for one in fit.findings) for fit in heavy):
+        return []
+    return [one for one in heavy[0].findings if one.code == "unread-factor"]
 
 
 def _with_source_rows(table: Runs, rows: Chosen, where: str | None) -> Runs:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
 from cptlaw.runs import Runs
@@ -32,11 +33,14 @@ class Chosen:
         Whether they are of continual pre-training, and not of models from scratch.
     findings
         What was left out, and why.
+    is_curves
+        Whether they are loss curves of models from scratch, with their forward areas (`cptlaw.auto.curve_tables`).
     """
 
     runs: Runs
     is_cpt: bool
     findings: tuple[Finding, ...]
+    is_curves: bool = False
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -96,6 +100,14 @@ def choose_rows(table: Runs, on: str, where: str | None) -> Chosen:
             )
         )
     return Chosen(replace(rows, frame=frame[kept]), True, tuple(found))
+
+
+def trained(frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which rows are of trained models, and no losses of base models, (n,)."""
+    found: NDArray[np.bool_] = (
+        (frame["tokens"] > 0).to_numpy() if "tokens" in frame.columns else np.full(len(frame), True)
+    )
+    return found
 
 
 def levels(frame: pd.DataFrame, name: str) -> int:

@@ -12,6 +12,7 @@ import pandas as pd
 from cptlaw.checking.design import check_rows
 from cptlaw.checking.optimum import check_independence, check_optimum
 from cptlaw.checking.residuals import check_residuals
+from cptlaw.checking.unread import check_unread
 from cptlaw.errors import FitError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fitted_law import Fit
@@ -64,7 +65,8 @@ def fit_rows(
     matrix = identify.jacobian(problem, c, z)
     rank = identify.rank(matrix)
     after = list(check_optimum(chosen, problem, c, z, matrix, rank))
-    after += check_residuals(frame, log_residuals(problem, c, z), matrix, options.delta)
+    residual = log_residuals(problem, c, z)
+    after += [*check_residuals(frame, residual, matrix, options.delta), *check_unread(chosen, frame, residual)]
     converged = descent.status[best] == newton.CONVERGED
     if not converged:
         after.append(

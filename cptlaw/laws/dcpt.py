@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Literal
 
-from cptlaw.laws.base import EXPONENT, Law, Option, Shape
+from cptlaw.errors import UsageError
+from cptlaw.laws.base import EXPONENT, Option, Shape
+from cptlaw.laws.bend import Bent
 from cptlaw.laws.calculus import exp, log
 from cptlaw.laws.parameters import positive
 
@@ -21,7 +23,7 @@ PUBLISHED_MIN_TOKENS = 0.1311e9
 EPSILON = Shape(1e-6, 2.0, start=(0.02, 0.5))
 
 
-class _DCPT(Law):
+class _DCPT(Bent):
     """What L1 to L7 share: inputs, units, the meaning of r, and the constraint that keeps the loss falling in r."""
 
     order = 20
@@ -40,7 +42,7 @@ class _DCPT(Law):
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
     diverges_at_zero: tuple[str, ...] = ("n_params", "tokens")
     power_in_tokens: tuple[str, ...] = ("B",)
-    choices = {
+    choices = Bent.choices | {
         "monotone": Option(
             "none",
             ("none", "soft", "paper"),
@@ -63,6 +65,12 @@ class _DCPT(Law):
         self._min_d = self.min_tokens / self.units["tokens"]
         bounded = type(self).lower_bound_of_c is not _DCPT.lower_bound_of_c
         self.derived = ("C",) if self.monotone == "paper" and bounded else ()
+        if self.derived and self.bend != 1:
+            raise UsageError(
+                f"law {self.name}: monotone=paper is proved for the plain sum of the terms; with bend={self.bend:g} "
+                f"take monotone=soft."
+            )
+        super().configure()
 
     def lower_bound_of_c(self, p: Any) -> Any:
         """Return C0 / B: the least C, per unit of B, at which the loss falls with r everywhere; None if it always does.
@@ -81,7 +89,7 @@ class _DCPT(Law):
         C0 is proportional to B, so the constrained law is still a sum of non-negative amplitudes times terms: the
         B-term carries its C0, and the last amplitude is the excess C1 >= 0.
         """
-        terms = self.plain_terms(x, p)
+        terms = super().terms(x, p)
         # Exact, not a penalty: C0 is proportional to B, so C = C0 + C1 keeps the law a sum of non-negative amplitudes
         # times terms, and the same search applies.
         ratio = self.lower_bound_of_c(p) if self.monotone == "paper" else None
@@ -92,11 +100,11 @@ class _DCPT(Law):
 
     def published(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Turn the excess C1 of the constrained fit back into the published C = C0 + C1."""
-        return self._shift_c(params, 1.0)
+        return super().published(self._shift_c(params, 1.0))
 
     def fitted(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Turn the published C into the excess C1 that the terms use."""
-        return self._shift_c(params, -1.0)
+        return self._shift_c(super().fitted(params), -1.0)
 
     def _shift_c(self, params: Mapping[str, Any], sign: float) -> dict[str, Any]:
         ratio = self.lower_bound_of_c(SimpleNamespace(**params)) if self.monotone == "paper" else None
@@ -134,6 +142,8 @@ class DCPT2(_DCPT):
     decreasing = ("n_params", "tokens", "share")
     vanishing = {"n_params": ("A",)}
     power_in_tokens = ()
+    choices = {name: option for name, option in _DCPT.choices.items() if name != "bend"}
+    bend = 1  # it joins tokens and ratio, not tokens and size
 
     def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the size term, and the joint term of tokens and ratio, which has no amplitude."""
@@ -239,10 +249,10 @@ class DCPT5(_DCPT):
 
     def configure(self) -> None:
         """Read sigma as a rate, which makes the term of data a power of tokens."""
-        super().configure()
         if self.sigma == "rate":
             self.power_in_tokens, self.diverges_at_zero = ("B",), ("n_params", "tokens")
             self.vanishing = {"n_params": ("A",), "tokens": ("B",)}
+        super().configure()
 
     def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the size term and the term of effective tokens."""

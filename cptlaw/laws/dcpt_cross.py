@@ -87,7 +87,8 @@ class _Cross(DCPT3):
     probe_n_params: float | None
     probe_replay: float | None
 
-    choices = DCPT3.choices | {
+    bend = 1
+    choices = {name: option for name, option in DCPT3.choices.items() if name != "bend"} | {
         "k1": Option(
             "early",
             ("early", "initial"),

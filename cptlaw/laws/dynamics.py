@@ -19,7 +19,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
-from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT
+from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT, SIZE_EXPONENT
 from cptlaw.laws.base import Amplitude, Option, Role, Shape
 from cptlaw.laws.calculus import Array, Jet, Positive, exp, expm1, log1p
 from cptlaw.laws.curve_law import CurveLaw
@@ -29,7 +29,7 @@ from cptlaw.laws.parameters import positive
 SPEED = Shape(1e-2, 1e6, start=(3.0, 3e3))
 BEND = Shape(1e-4, 1e3, start=(0.05, 1.0))
 AREA_BEFORE = Shape(1e-3, 1e3, start=(0.03, 5.0))
-SIZE_EXPONENT = Shape(1e-3, 5.0, start=(0.02, 0.4))
+GROWS_WITH_SIZE = Shape(1e-3, 5.0, start=(0.02, 0.4))
 ANNEALING_OF_MIX = Shape(1e-4, 5.0, start=(0.01, 0.3), usual=(0.05, 0.8, "log"))  # published .055 and .037
 SHIFT_OF_MIX = Shape(1e-2, 20.0, start=(1.0, 7.0), usual=(3.0, 0.8, "log"))  # published 3.238 and 5.696
 BENT = Shape(0.05, 3.0, start=(0.6, 1.3))
@@ -220,7 +220,7 @@ class CptDynamicsSize(CptDynamics):
     units = {"n_params": 1e6, "tokens": 1.0}
     inputs = (*CptDynamics.inputs, "n_params")
     amplitudes = (*CptDynamics.amplitudes, "F")
-    shapes = CptDynamics.shapes | {"g1": SIZE_EXPONENT, "g2": SIZE_EXPONENT, "g3": SIZE_EXPONENT}
+    shapes = CptDynamics.shapes | {"g1": GROWS_WITH_SIZE, "g2": GROWS_WITH_SIZE, "g3": SIZE_EXPONENT}
     vanishing = {"s1_pretrain": ("A",), "n_params": ("F",)}
 
     def annealing(self, x: Any, p: Any) -> Sequence[Any]:

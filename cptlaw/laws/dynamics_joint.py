@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from cptlaw.laws.annealing import SIZE_EXPONENT
 from cptlaw.laws.base import Amplitude, Option, Role
 from cptlaw.laws.calculus import exp, log
 from cptlaw.laws.curve_law import FADING, KAPPA
-from cptlaw.laws.dynamics import SIZE_EXPONENT, CptDynamicsReplay
+from cptlaw.laws.dynamics import CptDynamicsReplay
 from cptlaw.laws.shared_tokens import OF_BUDGET, OF_PRETRAINING_RATE, OF_RATE, OF_TARGET, RATE
 from cptlaw.schedules import Schedule
 
@@ -62,7 +62,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
     units = {"n_params": 1e6, "tokens": 1.0}
     inputs = (*CptDynamicsReplay.inputs, "n_params")
     amplitudes = (*CptDynamicsReplay.amplitudes, Amplitude("F", usual=(0.1, 1.0, "share")))
-    shapes = CptDynamicsReplay.shapes | {"g3": replace(SIZE_EXPONENT, usual=(0.3, 0.5, "log"))}
+    shapes = CptDynamicsReplay.shapes | {"g3": SIZE_EXPONENT}
     vanishing = {"s1_pretrain": ("A",), "n_params": ("F",)}
     learned = {**CptDynamicsReplay.learned, "g3": "size_exponent", "h": "shared_h", "b": "shared_b"}
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError
-from cptlaw.laws.annealing import CURVE_EXPONENT
+from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT
 from cptlaw.laws.base import Amplitude, Role, Shape
 from cptlaw.laws.calculus import Jet, exp, log
 from cptlaw.laws.curve_law import SKIP_STEPS, WARMUP, CurveLaw
@@ -47,7 +47,11 @@ class MultiPower(CurveLaw):
     source = "Luo et al. 2025, arXiv:2503.12811, and the authors' code"
     inputs = ("s1",)
     areas_read = ("s1",)
-    amplitudes = (Amplitude("L0", plausible=(2.0, 3.5)), "A", Amplitude("B", plausible=(50.0, 500.0)))
+    amplitudes = (
+        Amplitude("L0", plausible=(2.0, 3.5), usual=(0.85, 0.15, "share")),
+        Amplitude("A", usual=(0.1, 0.8, "share")),
+        Amplitude("B", plausible=(50.0, 500.0), usual=ANNEALED),
+    )
     shapes = {"alpha": replace(CURVE_EXPONENT, usual=(0.5, 0.1)), "C": FACTOR, "beta": POWER, "gamma": POWER}
     decreasing = ("s1",)
     vanishing = {"s1": ("A",)}

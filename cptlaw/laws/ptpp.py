@@ -9,12 +9,13 @@ because its exponent varies with P.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.laws.base import EXPONENT, Known, Law, Option, RatioOf, Shape
+from cptlaw.laws.bend import Bent
 from cptlaw.laws.calculus import expit, log, maximum
 from cptlaw.laws.parameters import or_none, positive
 
@@ -23,7 +24,7 @@ MIN_EXPONENT = 1e-6  # the paper's clip on the gated exponent
 NU = Shape(0.01, 5.0, start=(0.05, 1.5))
 
 
-class _PTPP(Law):
+class _PTPP(Bent):
     """What the forms share."""
 
     order = 40
@@ -50,7 +51,7 @@ class _PTPP(Law):
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
     diverges_at_zero: tuple[str, ...] = ("n_params", "tokens")
     power_in_tokens: tuple[str, ...] = ("B",)
-    choices = {
+    choices = Bent.choices | {
         "ratio_of": Option(
             "source", ("source", "own"), "source as published; own is the share of the eval's own corpus."
         ),
@@ -80,6 +81,7 @@ class _PTPP(Law):
             self.vanishing = {"tokens": ("B",)}
             if "ptpp" not in self.inputs:
                 self.inputs = (*self.inputs, "ptpp")
+        super().configure()
 
     def token_exponent(self, x: Any, p: Any) -> Any:
         """Return the exponent of D."""
@@ -93,7 +95,7 @@ class _PTPP(Law):
         pretraining = (x.P * 1.0) * (x.N * 1.0) * (self.units["n_params"] / self.units["tokens"])
         return x.D + p.kappa * pretraining
 
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the size term, the adaptation term and the ratio barrier."""
         adaptation = x.r**p.nu * self.adapted_tokens(x, p) ** -self.token_exponent(x, p)
         return 1.0, x.N**-p.alpha, adaptation, (x.r + EPS) ** -p.gamma
@@ -109,18 +111,33 @@ class _Gated(_PTPP):
             "Upper bound of lambda. 1 keeps the exponent positive; none leaves lambda unbounded as in the paper, where "
             "the clip can make the objective flat.",
             or_none(positive),
-        )
+        ),
+        "pivot": Option(
+            "unit",
+            ("unit", "fitted"),
+            "What the exponent that varies with P is a power of: D in its unit, as published, so that the unit is part "
+            "of the model; or D over a fitted D0, which makes the law free of units. Not published.",
+        ),
     }
     lambda_upper: float | None
+    pivot: Literal["unit", "fitted"]
 
     def configure(self) -> None:
-        """Give lambda its bound."""
+        """Give lambda its bound, and D its pivot."""
         super().configure()
         high = 100.0 if self.lambda_upper is None else self.lambda_upper
         self.shapes = self.shapes | {
             "lambda": Shape(0.0, high, start=(min(0.1, high), min(0.9, high)), scale="linear"),
             "zeta": Shape(-5.0, 5.0, start=(-1.0, 1.5), scale="linear"),
         }
+        if self.pivot == "fitted":
+            unit = 1e9 / self.unit_tokens  # the same range of tokens in every unit
+            self.shapes = self.shapes | {"D0": Shape(1e-9 * unit, 1e6 * unit, start=(1e-4 * unit, 10.0 * unit))}
+
+    def adapted_tokens(self, x: Any, p: Any) -> Any:
+        """Return the tokens, over the pivot where it is fitted."""
+        tokens = super().adapted_tokens(x, p)
+        return tokens if self.pivot == "unit" else (tokens * 1.0) / p.D0
 
     def token_exponent(self, x: Any, p: Any) -> Any:
         """Return beta (1 - lambda P^zeta / (1 + P^zeta)), at least 1e-6."""
@@ -139,9 +156,9 @@ class PTPPFloor(_PTPP):
     decreasing = ("n_params", "tokens", "ptpp")
     vanishing = {"n_params": ("A",), "tokens": ("B",), "ptpp": ("F",)}
 
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the terms of the P-blind law and the floor."""
-        return *super().terms(x, p), x.P**-p.eta
+        return *super().plain_terms(x, p), x.P**-p.eta
 
 
 class PTPPGate(_Gated):
@@ -162,9 +179,9 @@ class PTPPGatedFloor(_Gated):
     amplitudes = ("E", "A", "B", "C", "F")
     shapes = {"alpha": EXPONENT, "beta": EXPONENT, "nu": NU, "gamma": EXPONENT, "eta": EXPONENT}
 
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the terms of the gated law and the floor."""
-        return *super().terms(x, p), x.P**-p.eta
+        return *super().plain_terms(x, p), x.P**-p.eta
 
 
 class PTPPBlind(_PTPP):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from cases import Case
 
+from cptlaw.errors import UsageError
 from cptlaw.laws import law
 from cptlaw.testing import random_params
 
@@ -82,7 +83,12 @@ CASES = [
     Case("dcpt-l7", l7, TRUTH, (GOLDEN, ROW, 2.31131956096)),
 ]
 VARIANTS = ["dcpt-l5:sigma=rate", "dcpt-l3:monotone=paper", "dcpt-l4:monotone=paper", "dcpt-l6:monotone=paper"]
-VARIANTS += ["dcpt-l7:monotone=paper:min_tokens=500M"]
+VARIANTS += [
+    "dcpt-l7:monotone=paper:min_tokens=500M",
+    "dcpt-l3:bend=2",
+    "dcpt-l1:bend=3",
+    "dcpt-l5:sigma=rate:bend=1.5",
+]
 
 
 def test_derivatives_of_the_dcpt_law():
@@ -123,3 +129,16 @@ def test_replay_zero_and_one_are_exact():
     params = {name: GOLDEN[name] for name in chosen.parameters}
     rows = pd.DataFrame({"n_params": 1e9, "tokens": [1e9, 1e12], "replay": 1.0})  # own share 0
     assert chosen.predict(params, rows) == pytest.approx(np.full(2, 1.5 + 0.7 + 0.1 / 0.1**0.5), rel=1e-12)
+
+
+def test_the_bend_joins_size_and_tokens():
+    params = {name: GOLDEN[name] for name in law("dcpt-l3").parameters}
+    rows = pd.DataFrame([ROW])
+    x = law("dcpt-l3").bind(rows)
+    size, tokens = 0.7 * 1.8**-0.3, 0.4 * x.r.value[0] ** 1.3 * 10**-0.3
+    expected = law("dcpt-l3").predict(params, rows)[0] - size - tokens + np.hypot(size, tokens)
+    assert law("dcpt-l3:bend=2").predict(params, rows)[0] == pytest.approx(expected, rel=1e-10)
+    with pytest.raises(UsageError, match="monotone=paper"):
+        law("dcpt-l3:bend=2:monotone=paper")
+    with pytest.raises(UsageError, match="no option 'bend'"):
+        law("dcpt-l2:bend=2")

@@ -15,6 +15,7 @@ VARIANTS = [
     "cpt-dynamics-joint:growth=rate+budget:fading=true",
     "cpt-dynamics-joint:open_base=true:growth=rate",
     "lr-annealing:fading=true",
+    "lr-annealing:size=true",
 ]
 TRUTH = {"L0": 2.0, "A": 0.5, "C1": 0.2, "C2": 0.2, "B": 0.4, "F": 0.8, "alpha": 0.5, "E": 8.0, "beta": 0.3}
 TRUTH |= {"a1": 0.05, "a2": 3.0, "g3": 0.3}

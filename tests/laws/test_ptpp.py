@@ -40,6 +40,12 @@ CASES = [
     Case("ptpp-gated-floor", gated_floor, TRUTH | FLOOR | GATE, (GOLDEN, ROW, 1.82135586659), flat=True),
 ]
 VARIANTS = ["ptpp-gated-floor:ratio_of=own", "ptpp-gate:lambda_upper=none", "ptpp-gate:unit_tokens=1e6"]
+VARIANTS += [
+    "ptpp-floor:bend=2",
+    "ptpp-blind:bend=1.5",
+    "ptpp-gated-floor:bend=3:pivot=fitted",
+    "ptpp-gate:pivot=fitted",
+]
 VARIANTS += ["ptpp-floor:shifted=true", "ptpp-gated-floor:shifted=true", "ptpp-gated-floor:ratio_of=own:unit_tokens=1"]
 
 
@@ -64,3 +70,24 @@ def test_unit_of_tokens_is_part_of_the_gated_forms_only():
         assert chosen.predict(params | {"B": 0.2511 / first}, rows) == pytest.approx(expected, abs=1.5e-4)
         assert chosen.units["tokens"] == unit
         assert law(chosen.spec).units["tokens"] == unit
+
+
+@pytest.mark.parametrize("spec", ["ptpp-gate:pivot=fitted", "ptpp-gated-floor:pivot=fitted"])
+def test_with_a_fitted_pivot_the_unit_of_tokens_is_no_part_of_the_model(spec):
+    chosen = law(spec)
+    params = {name: {**GOLDEN, "D0": 0.4}[name] for name in chosen.parameters}
+    rows = pd.DataFrame({"n_params": 1e9, "tokens": [2e8, 72e9], "replay": 0.34, "ptpp": [15.0, 279.0]})
+    raw = law(f"{spec}:unit_tokens=1")
+    assert raw.predict({**params, "D0": 0.4e9}, rows) == pytest.approx(chosen.predict(params, rows), rel=1e-12)
+    low, high = chosen.shapes["D0"].low, raw.shapes["D0"].low
+    assert high == pytest.approx(1e9 * low)
+
+
+def test_the_bend_joins_size_and_tokens_of_the_forms():
+    params = {name: GOLDEN[name] for name in law("ptpp-floor").parameters}
+    rows = pd.DataFrame([ROW])
+    size, tokens = 0.5 * 8.1**-0.3, 0.8 * 0.34**0.6 * 72**-0.25
+    plain = law("ptpp-floor").predict(params, rows)[0]
+    for bend in (1.5, 2, 3):
+        bent = law("ptpp-floor", bend=bend).predict(params, rows)[0]
+        assert bent == pytest.approx(plain - size - tokens + (size**bend + tokens**bend) ** (1 / bend), rel=1e-10)

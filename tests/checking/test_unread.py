@@ -1,0 +1,73 @@
+"""A factor that varies at equal inputs and moves the loss is a finding where the law does not read it."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.benching.tables import load
+from cptlaw.laws import law
+
+PTPP = {
+    "E": 1.2,
+    "A": 0.5,
+    "alpha": 0.3,
+    "B": 0.8,
+    "nu": 0.6,
+    "beta": 0.25,
+    "C": 0.05,
+    "gamma": 0.4,
+    "F": 0.9,
+    "eta": 0.5,
+}
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def table(effect, noise=0.003):
+    rows = [
+        {"run": f"{size:g}-{budget}-{share}-{rate}", "n_params": size, "ptpp": budget, "replay": share, "lr_peak": rate}
+        for size in (1e8, 1e9, 4e9)
+        for budget in (20, 80, 300)
+        for share in (0.1, 0.3)
+        for rate in (1e-4, 3e-4)
+    ]
+    frame = pd.concat([pd.DataFrame(rows).assign(tokens=tokens) for tokens in (1e9, 4e9, 16e9)], ignore_index=True)
+    frame = frame.assign(eval="target")
+    moved = np.where(frame["lr_peak"] > 2e-4, effect, 0.0) + noise * np.random.default_rng(0).standard_normal(
+        len(frame)
+    )
+    return frame.assign(loss=law("ptpp-floor").predict(PTPP, frame) * np.exp(moved))
+
+
+def unread(fit):
+    return [one for one in fit.findings if one.code == "unread-factor"]
+
+
+def test_a_rate_that_moves_the_loss_is_said_with_its_size_and_a_law_that_reads_it():
+    found = unread(cl.fit("ptpp-floor", table(0.04), "target", starts=8))
+    assert len(found) == 1
+    assert "lr_peak" in found[0].message
+    assert "4%" in found[0].message
+    assert "shared-tokens" in found[0].advice
+
+
+def test_a_rate_that_moves_nothing_or_is_read_is_not_said():
+    assert not unread(cl.fit("ptpp-floor", table(0.0), "target", starts=8))
+    assert not unread(cl.fit("shared-tokens", table(0.04), "target", starts=4))
+
+
+def test_a_rate_that_never_varies_at_equal_inputs_says_nothing():
+    frame = table(0.04)
+    apart = frame[(frame["lr_peak"] > 2e-4) == (frame["n_params"] > 5e8)]
+    assert not [one for one in unread(cl.fit("ptpp-floor", apart, "target", starts=8)) if "lr_peak" in one.message]
+
+
+def test_pooled_rates_of_a_real_ladder():
+    runs = load("delphi", DATA)
+    if runs is None:
+        pytest.skip("delphi_midtrain.csv is not in ../shared/data")
+    runs = runs.with_roles(target_eval="math_val_raw")
+    found = unread(cl.fit("ptpp-blind", runs, "target", where="replay > 0", starts=8, restraint="auto"))
+    assert any("lr_peak" in one.message for one in found)
