@@ -28,7 +28,7 @@ from cptlaw.errors import CptlawError
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
 
-LAWS = ("mix-additive", "mix-joint", "mix-exponential", "bimix", "auto")
+LAWS = ("auto", "mix-additive", "mix-joint", "mix-exponential", "bimix")
 SEED_NOISE = 0.0011  # nats, the most between a run of the OLMo ladder and its rerun
 BEGIN, END = "<!-- measured: python -m benchmarks.mixes --write -->", "<!-- end -->"
 

@@ -79,3 +79,24 @@ def test_unfinished_runs_of_public_curves() -> None:
 
 def test_unfinished_runs_without_the_public_curves(tmp_path: Path) -> None:
     assert not run("benchmarks.unfinished_runs", "--only", "nine", "--data", str(tmp_path)).strip()
+
+
+def test_mixes_without_the_public_tables(tmp_path: Path) -> None:
+    assert run("benchmarks.mixes", "--data", str(tmp_path)).startswith("skipped: dmsl_slimpajama.csv")
+
+
+@pytest.mark.skipif(
+    not (PUBLIC / "dmsl_slimpajama.csv").exists(), reason="dmsl_slimpajama.csv is not in ../shared/data"
+)
+def test_the_best_mix_of_a_size_that_was_not_fitted() -> None:
+    """Fitted at 122M and 310M, the additive law names a mix at 680M that is the best measured one to the seed noise."""
+    from benchmarks.mixes import SEED_NOISE, by_law, slimpajama
+    from cptlaw.runs.schema import mix_columns
+
+    study = slimpajama(PUBLIC)
+    shares = [*mix_columns(study.held.columns)]
+    held = study.held[study.held["eval"] == "github"].reset_index(drop=True)
+    forecast = by_law("mix-additive")(study.fitted, "github", held)
+    assert len(held[shares].drop_duplicates()) == 40
+    assert held["loss"][int(np.argmin(forecast))] - held["loss"].min() <= SEED_NOISE
+    assert np.corrcoef(forecast, held["loss"])[0, 1] > 0.995

@@ -128,7 +128,7 @@ def fit(
     required=True,
     metavar="A,B,..",
     shell_complete=complete.laws,
-    help="Laws to compare, with commas between.",
+    help="Laws to compare, with commas between; all: every one that the columns allow, and auto.",
 )
 @options.rows
 @click.option("--fit-where", metavar="Q", help="Rows to fit on.")

@@ -16,8 +16,9 @@ TWO = ("source", "target")  # the corpora of a table that gives replay
 OFF = 5e-3  # by which shares may miss one
 SCALES = ("n_params", "tokens")
 
-WORTH = Shape(1e-4, 1e4, start=(0.3, 30.0))  # of a corpus
-BENT = Shape(0.02, 5.0, start=(0.1, 1.0))  # exponent of a share
+# What a mix can change of a loss is of the order of a nat, and a share counts for somewhat less than in proportion.
+WORTH = Shape(1e-4, 1e4, start=(0.3, 30.0), usual=(1.0, 1.5, "log"))  # of a corpus
+BENT = Shape(0.02, 5.0, start=(0.1, 1.0), usual=(0.7, 0.5, "log"))  # exponent of a share
 
 
 def corpora_of(given: Any) -> tuple[str, ...]:

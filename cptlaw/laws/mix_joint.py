@@ -9,7 +9,7 @@ from cptlaw.laws.base import EXPONENT, Shape
 from cptlaw.laws.calculus import exp, log, reciprocal
 from cptlaw.laws.corpora import BENT, WORTH, OfScale
 
-OF_MIX = Shape(-4.0, 4.0, start=(-0.7, 0.7), scale="linear")
+OF_MIX = Shape(-4.0, 4.0, start=(-0.7, 0.7), scale="linear", usual=(0.0, 0.5))
 
 
 class MixJoint(OfScale):

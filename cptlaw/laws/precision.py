@@ -83,6 +83,8 @@ class Precision(Law):
     def reading(self, frame: pd.DataFrame, pays: bool = False) -> Self:
         """Return the law that reads the bits that vary in these rows."""
         fixed = {name for name in (*TRAINED, "bits_post") if name not in frame or frame[name].nunique() < 2}
+        if len(fixed) == len(TRAINED) + 1:
+            fixed.remove("bits_weights")  # without any bits it would be another law: let the missing column be named
         return self.with_options(without=tuple(sorted({*self.without, *fixed})))
 
     def terms(self, x: Any, p: Any) -> Sequence[Any]:

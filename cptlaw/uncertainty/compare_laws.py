@@ -21,6 +21,7 @@ from cptlaw.runs import Runs, read_runs
 from cptlaw.solving.huber import huber
 from cptlaw.solving.restraint import Restraint
 from cptlaw.solving.training_rows import Training, training_rows
+from cptlaw.uncertainty.all_laws import with_all
 from cptlaw.uncertainty.answers import ComparisonFrame
 from cptlaw.uncertainty.auto_folds import NamedForecast, adapted, of_auto, of_baselines, with_base_models
 from cptlaw.uncertainty.baselines import INPUTS, regret
@@ -71,7 +72,8 @@ def compare(
     Parameters
     ----------
     laws
-        Names of laws with their options, or one comma-separated text. ``ptpp-nearest`` is the blind law on the highest
+        Names of laws with their options, or one comma-separated text; ``all`` stands for law auto and every law that
+        the columns allow. ``ptpp-nearest`` is the blind law on the highest
         fitted budget alone; ``ptpp-oracle`` is fitted on the test rows, a bound and no forecast.
     runs
         A runs table: `Runs`, a DataFrame or a path.
@@ -128,6 +130,7 @@ def compare(
             raise UsageError("--anchors-where goes with laws of losses, not with scores.")
         cut: dict[str, Any] = {name: how.get(name) for name in ("fit_where", "test_where", "cv")}
         return compare_scores([str(one) for one in named], given, on, where=where, seed=seed, progress=progress, **cut)
+    named = with_all(named, given, on, where, schedules)
     chosen = [law(item) for item in named if item != AUTO]
 
     def outcome_of(candidate: Law) -> _Outcome | str:
