@@ -82,7 +82,8 @@ def all_priors(chosen: Law, role: Role, frame: pd.DataFrame) -> dict[str, Prior]
 def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candidate]:
     """Yield the candidates for these rows, the one to prefer first."""
     frame = rows.frame
-    if rows.of_mixes:
+    # Laws of mixes know neither replay nor budgets: where a table varies these, its questions are about them.
+    if rows.of_mixes and levels(frame, "replay") < 2 and levels(frame, "ptpp") < 2:
         yield Candidate(law("mix-additive"), (), MIXES)
         yield Candidate(law("mix-joint"), (), MIXES)
         if levels(frame, "n_params") < 2 and levels(frame, "tokens") < 2:
