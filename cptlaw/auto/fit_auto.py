@@ -74,7 +74,7 @@ def fit_auto(
             f"name a law with its priors (--law LAW --prior ..)."
         )
     role = table.role(name)
-    paired = _with_source_rows(table, rows, where)
+    paired = with_source_rows(table, rows, where)
     place = pd.Series(np.arange(len(frame)), index=frame.index)
     fits: list[tuple[Candidate, Fit, Places]] = []
     skipped: dict[str, str] = {}
@@ -152,13 +152,13 @@ def _averaged(
         folds=tuple(folds),
         data=adapted[kept_columns].reset_index(drop=True),
         base=table.base_losses(name),
-        findings=by_severity([*rows.findings, *_design(rows, adapted, folds), *_unread(members)]),
+        findings=by_severity([*rows.findings, *of_design(rows, adapted, folds), *_unread(members)]),
         provenance=provenance,
         skipped=skipped,
     )
 
 
-def _design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list[Finding]:
+def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list[Finding]:
     """Say what the rows cannot tell, whatever the law."""
     found = []
     along = {fold.direction for fold in folds}
@@ -194,7 +194,7 @@ def _unread(members: tuple[Member, ...]) -> list[Finding]:
     return [one for one in heavy[0].findings if one.code == "unread-factor"]
 
 
-def _with_source_rows(table: Runs, rows: Chosen, where: str | None) -> Runs:
+def with_source_rows(table: Runs, rows: Chosen, where: str | None) -> Runs:
     """Return the chosen rows together with those of the source eval, chosen in the same way."""
     kept = set(rows.frame.index)
     own = str(rows.frame["eval"].iloc[0])

@@ -125,6 +125,11 @@ def check(
         from cptlaw.scores.check_scores import check_scores
 
         return check_scores(table, on, where)
+    if law_name == "auto":
+        from cptlaw.auto.check_auto import check_auto, refuse_restraint
+
+        refuse_restraint(restraint)
+        return check_auto(table, on, where, schedules, at)
     chosen = law(law_name)
     training = training_rows(chosen, table, on, where, schedules)
     frame = training.chosen().frame
