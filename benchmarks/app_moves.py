@@ -1,4 +1,4 @@
-"""Time what the app's server does for one move of a slider: forecast, plan and map of the example runs.
+"""Time what the app's server does for one move of a control: sentence, map and curves of the example runs.
 
     python -m benchmarks.app_moves [--moves 60]
 
@@ -17,7 +17,7 @@ import numpy as np
 import cptlaw as cl
 from benchmarks.harness import Array, machine, progress, table
 from cptlaw.reporting.app import EXAMPLE_ROWS, build
-from cptlaw.reporting.app.layout import SLIDERS
+from cptlaw.reporting.app.controls import SLIDERS
 
 
 class Page:
@@ -60,50 +60,52 @@ class Page:
             self.values |= {f"{name}.{key}": value for key, value in found.items()}
 
     def fit(self) -> None:
-        """Read, choose laws, fit, and bring the sliders to their ranges."""
-        self.call("summary.children", "read.data")
-        self.call("tick.disabled", "fit.n_clicks")
+        """Open the page, wait for its laws, and bring the controls to their ranges."""
+        self.call("session.data", "token.data")
         while not self.values.get("fitted.data"):
             time.sleep(0.2)
-            self.call("progress.value", "tick.n_intervals")
-        self.call("explore.hidden", "fitted.data")
+            self.call("progress-upload.value", "tick.n_intervals")
+        self.call("n_params.min", "fitted.data")
 
 
-def times(page: Page, moves: int, risk: str, seed: int) -> tuple[Array, Array]:
+def times(page: Page, moves: int, fewest: bool, seed: int) -> tuple[Array, Array]:
     """Return CPU and wall milliseconds of moves of one slider after the other to random places, (moves,) each."""
     rng = np.random.default_rng(seed)
-    page.values["risk.value"] = risk
+    page.values |= {
+        "auto-tokens.value": ["on"] if fewest else [],
+        "use-max_target_loss.value": ["on"] if fewest else [],
+    }
     found = np.zeros((moves, 2))
     for i in range(moves):
         name = list(SLIDERS)[i % len(SLIDERS)]
         low, high = page.values[f"{name}.min"], page.values[f"{name}.max"]
         page.values[f"{name}.value"] = float(rng.uniform(low, high))
-        before = page.values.get("forecast.children")
+        before = page.values.get("asked.data")
         cpu, wall = time.process_time(), time.perf_counter()
-        page.call("said-n_params.children", f"{name}.value")
+        page.call("sentence.children", f"{name}.value")
         found[i] = 1e3 * (time.process_time() - cpu), 1e3 * (time.perf_counter() - wall)
-        if name == "tokens" and page.values.get("forecast.children") == before:
-            raise SystemExit("a move of the tokens changed nothing: the benchmark does not reach the app")
+        if name == "n_params" and page.values.get("asked.data") == before:
+            raise SystemExit("a move of the size changed nothing: the benchmark does not reach the app")
     return found[:, 0], found[:, 1]
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--moves", type=int, default=60, help="moves for each risk [default: 60]")
+    parser.add_argument("--moves", type=int, default=60, help="moves for each plan [default: 60]")
     moves = parser.parse_args(arguments).moves
     page = Page()
     progress("fitting")
     page.fit()
-    times(page, len(SLIDERS), "none", 0)
+    times(page, len(SLIDERS), False, 0)
     rows = []
-    for seed, risk in enumerate(("none", "0.9"), start=1):
-        cpu, wall = times(page, moves, risk, seed)
+    for seed, fewest in enumerate((False, True), start=1):
+        cpu, wall = times(page, moves, fewest, seed)
         shown = [f"{value:.0f} ms" for value in (*np.quantile(cpu, (0.5, 0.95)), *np.quantile(wall, (0.5, 0.95)))]
-        rows.append([f"risk {risk}", str(moves), *shown])
+        rows.append(["fewest tokens" if fewest else "best replay", str(moves), *shown])
     print(machine())
     print()
-    print(table(["limits", "moves", "CPU, median", "CPU, 95 %", "wall, median", "wall, 95 %"], rows))
+    print(table(["plan", "moves", "CPU, median", "CPU, 95 %", "wall, median", "wall, 95 %"], rows))
 
 
 if __name__ == "__main__":

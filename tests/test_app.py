@@ -11,12 +11,16 @@ import pytest
 import cptlaw as cl
 import cptlaw.reporting.app as package
 from cptlaw.errors import CptlawError, DataError, UsageError
+from cptlaw.findings import Finding
+from cptlaw.reporting.app import controls, sentences
+from cptlaw.reporting.app.fitted import Fitted
 from cptlaw.reporting.app.layout import planning_laws
-from cptlaw.reporting.app.moves import BASE, COVERAGE, Fitted, move, reference_of
+from cptlaw.reporting.app.moves import COVERAGE, move
+from cptlaw.reporting.app.scenario import Scenario, read_address
 from cptlaw.reporting.app.server import LOOPBACK, POLICY, build, listen
-from cptlaw.reporting.app.session import IDLE, MOST_PAGES, MOST_SESSIONS, Session, Sessions
+from cptlaw.reporting.app.session import IDLE, MOST_PAGES, MOST_SESSIONS, Loaded, Session, Sessions, Shelf
+from cptlaw.reporting.app.tabled import Tabled
 from cptlaw.reporting.app.upload import LARGEST, columns_of, decode, read_upload
-from cptlaw.units import parse_quantity
 
 pytest.importorskip("plotly", reason="the app needs Plotly: pip install 'cptlaw[app]'")
 
@@ -24,81 +28,200 @@ ROWS = (
     "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9 and ptpp in (31, 62, 124) "
     "and seed == 0 and n_params != 75072"
 )
-QUESTION = {
-    "n_params": 124_672.0, "ptpp": 279.0, "replay": 0.25, "tokens": 1e6, "max_forgetting": 0.25, "max_target_loss": 1.7,
-    "risk": None,
-}  # fmt: skip
+MODEL = {"n_params": 124_672.0, "ptpp": 279.0}
+FEWEST = Scenario(**MODEL, max_forgetting=0.25, max_target_loss=1.7)
+AT_TOKENS = Scenario(**MODEL, tokens=1e6, max_forgetting=0.25)
+GIVEN = Scenario(**MODEL, tokens=1e6, replay=0.25, max_forgetting=0.25)
 
 
 @pytest.fixture(scope="module")
-def fitted():
-    runs = cl.examples.load("en-fr-pilot")
+def runs():
+    return cl.examples.load("en-fr-pilot")
+
+
+@pytest.fixture(scope="module")
+def fitted(runs):
     return Fitted.build(*(cl.fit("ptpp-floor", runs, on=on, where=ROWS, starts=24) for on in ("target", "source")))
 
 
-def test_a_move_shows_what_the_library_plans(fitted):
-    found = move(fitted, QUESTION)
-    plan = cl.plan.min_tokens(
-        fitted.target,
-        fitted.source,
-        n_params=124_672,
-        ptpp=279,
-        max_forgetting=0.25,
-        max_target_loss=1.7,
-        interval=None,
-    )
-    assert found.feasible == plan.feasible
-    assert dict(found.plan_lines) == dict(plan.lines)
-    frame = pd.DataFrame([{name: QUESTION[name] for name in fitted.target.law.inputs}])
-    assert dict(found.lines)["target loss"].startswith(f"{fitted.target.predict(frame)[0]:.4f} nats")
-    assert any(trace.name == "your mix" for trace in found.figure.drawing.data)
+@pytest.fixture(scope="module")
+def average(runs):
+    return Fitted.build(*(cl.fit("auto", runs, on=on, where=ROWS) for on in ("target", "source")))
+
+
+def changed(scenario, **values):
+    return Scenario(**{**vars(scenario), **values})
+
+
+@pytest.mark.parametrize(
+    ("scenario", "plan", "more"),
+    [(FEWEST, cl.plan.min_tokens, {"max_target_loss": 1.7}), (AT_TOKENS, cl.plan.trade_off, {"tokens": 1e6})],
+)
+def test_a_move_shows_what_the_library_plans(fitted, scenario, plan, more):
+    found = move(fitted, scenario)
+    known = plan(fitted.target, fitted.source, **MODEL, max_forgetting=0.25, interval=None, **more)
+    assert (found.plan.replay, found.plan.tokens) == pytest.approx((known.replay, known.tokens), rel=1e-6)
+    assert found.plan.target_loss == pytest.approx(known.target_loss, rel=1e-6)
+    assert f"a target loss of {known.target_loss:.4g} and forgetting of 25%." in found.sentence
+    assert any(trace.name == "plan" for trace in found.chart.drawing.data)
+    assert found.chances == ()
 
 
 def test_the_doubt_comes_after_the_answer(fitted):
-    quick, later = move(fitted, QUESTION), move(fitted, QUESTION, doubt=True)
-    frame = pd.DataFrame([{name: QUESTION[name] for name in fitted.target.law.inputs}])
+    quick, later = move(fitted, GIVEN), move(fitted, GIVEN, doubt=True)
+    frame = pd.DataFrame([{**MODEL, "tokens": 1e6, "replay": 0.25}])
     full = fitted.target.forecast(frame, COVERAGE).iloc[0]
-    answer = dict(quick.lines)["target loss"].removesuffix(" nats per token")
-    assert dict(later.lines)["target loss"] == f"{answer} ({full['lo']:.4f} to {full['hi']:.4f}) nats per token"
-    assert later.plan_lines == quick.plan_lines
+    assert quick.plan.target_loss == pytest.approx(full["loss"])
+    assert quick.plan.target_loss_lo is None
+    ends = (later.plan.target_loss_lo, later.plan.target_loss_hi)
+    assert ends == pytest.approx((full["lo"], full["hi"]), rel=1e-3)
+    assert f"({ends[0]:.4g} to {ends[1]:.4g})" in later.sentence
+    assert "lo" not in quick.curves.data
+    assert (later.curves.data["lo"] < later.curves.data["hi"]).all()
+    assert any(trace.name == "your mix" for trace in later.chart.drawing.data)
 
 
-def test_a_risk_costs_tokens_and_ends_near_the_full_plan(fitted):
-    question = {**QUESTION, "max_forgetting": 0.3, "max_target_loss": 1.75, "risk": 0.9}
-    quick, sure = (dict(move(fitted, question, doubt).plan_lines) for doubt in (False, True))
+def test_a_risk_costs_tokens_and_says_how_likely_the_limits_hold(fitted):
+    scenario = changed(FEWEST, max_forgetting=0.3, max_target_loss=1.75, risk=0.9)
+    quick, sure = (move(fitted, scenario, doubt, draws=False) for doubt in (False, True))
     limits = {"max_forgetting": 0.3, "max_target_loss": 1.75}
-    full = cl.plan.min_tokens(
-        fitted.target, fitted.source, n_params=124_672, ptpp=279, **limits, risk=0.9, interval=None
+    full = cl.plan.min_tokens(fitted.target, fitted.source, **MODEL, **limits, risk=0.9, interval=None, savings=False)
+    assert sure.plan.tokens == pytest.approx(full.tokens, rel=1e-3)
+    assert sure.plan.tokens > quick.plan.tokens
+    assert any("the certainty costs" in text for text in sure.asides)
+    assert min(sure.probabilities.values()) == pytest.approx(0.9, abs=0.01)
+    assert any(text.startswith("Target loss at most 1.75: likely (90%)") for text in sure.chances)
+
+
+def test_a_mix_that_keeps_a_limit_too_seldom_says_so(fitted):
+    tight = changed(GIVEN, max_forgetting=move(fitted, GIVEN).plan.forgetting)
+    assert (
+        move(fitted, tight, doubt=True, draws=False)
+        .chances[0]
+        .endswith("a coin toss (50%), less than the 80% asked for")
     )
-    certain = cl.plan.min_tokens(fitted.target, fitted.source, n_params=124_672, ptpp=279, **limits, interval=None)
-    for lines, plan in ((quick, certain), (sure, full)):
-        assert parse_quantity(lines["tokens"].split(" ")[0]) == pytest.approx(plan.tokens, rel=1e-3)
-    assert full.tokens > certain.tokens
-    assert "price of doubt" in sure
 
 
 def test_an_infeasible_question_is_an_answer(fitted):
-    found = move(fitted, {**QUESTION, "max_target_loss": 0.9})
-    assert found.feasible is False
-    assert dict(found.plan_lines)["blocking"] == "max-target-loss"
-    assert not move(fitted, {**QUESTION, "max_target_loss": 0.9, "risk": 0.95}, doubt=True).feasible
+    found = move(fitted, changed(FEWEST, max_target_loss=0.9))
+    assert found.plan.feasible is False
+    assert found.sentence.startswith("No mix keeps forgetting at most 25% and target loss at most 0.9")
+    assert "the lowest target loss in reach is" in found.sentence
+    assert (
+        "with 95% probability"
+        in move(fitted, changed(FEWEST, max_target_loss=0.9, risk=0.95), True, draws=False).sentence
+    )
+    with pytest.raises(UsageError, match="Tick the limit on the target loss"):
+        move(fitted, changed(FEWEST, max_target_loss=None))
 
 
 def test_the_reference_is_measured_where_it_can_be_and_said_where_not(fitted):
-    assert reference_of(fitted, QUESTION) == ({}, ())
-    reference, notes = reference_of(fitted, {**QUESTION, "n_params": 2e5})
-    assert reference == {"reference": BASE}
-    assert notes[0].code == "reference"
-    assert reference_of(fitted, {**QUESTION, "base_source_loss": 1.8})[0] == {"base_source_loss": 1.8}
+    assert move(fitted, GIVEN).plan.reference == "measured"
+    other = move(fitted, changed(GIVEN, n_params=2e5))
+    assert other.plan.reference == "base-law"
+    assert [note.code for note in other.notes if note.code == "reference"] == ["reference"]
+    assert move(fitted, changed(GIVEN, base_source_loss=1.8)).plan.base_source_loss == 1.8
 
 
 def test_without_a_source_fit_there_is_a_forecast_and_no_map(fitted):
     alone = Fitted.build(fitted.target, None)
-    found = move(alone, QUESTION)
-    assert found.figure is None
-    assert "source loss" not in dict(found.lines)
-    assert found.feasible
-    assert "risk" in dict(move(alone, {**QUESTION, "risk": 0.9}, doubt=True).plan_lines)
+    for scenario in (GIVEN, AT_TOKENS, changed(FEWEST, max_target_loss=1.8)):
+        found = move(alone, changed(scenario, max_forgetting=None))
+        assert found.chart is None
+        assert found.plan.feasible
+        assert "forgetting" not in found.sentence
+    assert "max_forgetting" not in controls.spans(alone, controls.first(alone))
+
+
+def test_an_average_is_read_off_a_table_that_is_right(average):
+    quick, exact = average.planned[0], average.target
+    assert isinstance(quick, Tabled)
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {
+            "n_params": 124_672.0,
+            "ptpp": 279.0,
+            "lr_peak": 0.003,
+            "tokens": np.exp(rng.uniform(np.log(1e5), np.log(1e8), 200)),
+            "replay": rng.uniform(0.1, 0.5, 200),
+        }
+    )
+    np.testing.assert_allclose(quick.predict(rows), exact.predict(rows), rtol=1e-4)
+    odd = rows.assign(replay=np.where(np.arange(200) == 3, 0.9, 0.3))  # beyond the table: the average itself
+    np.testing.assert_allclose(quick.predict(odd), exact.predict(odd), rtol=1e-12)
+    two = rows.assign(n_params=np.where(np.arange(200) < 100, 45_936.0, 124_672.0))
+    np.testing.assert_allclose(quick.predict(two), exact.predict(two), rtol=1e-12)
+    found = move(average, AT_TOKENS)
+    known = cl.plan.trade_off(average.target, average.source, **MODEL, tokens=1e6, max_forgetting=0.25, interval=None)
+    assert found.plan.replay == pytest.approx(known.replay, abs=2e-4)
+
+
+def test_controls_start_with_an_answer_and_give_back_what_they_show(fitted):
+    start = controls.first(fitted)
+    assert (start.n_params, start.ptpp) == (124_672.0, 124.0)
+    assert move(fitted, start, doubt=True, draws=False).plan.feasible
+    spans = controls.spans(fitted, start)
+    sliders = {name: str(span[2]) for name, span in spans.items()}
+    read = controls.read(fitted, sliders, {"replay": ["on"], "max_forgetting": ["on"]}, controls.BEST, "")
+    assert vars(read) == pytest.approx(vars(start))
+    with pytest.raises(UsageError, match="not a number"):
+        controls.read(fitted, {**sliders, "tokens": "x"}, {}, controls.BEST, "")
+
+
+def test_a_scenario_stands_in_the_address_and_comes_back():
+    pin = FEWEST.to_query()
+    table, scenario, pins = read_address(
+        f"?table=abc&{GIVEN.to_query()}&pin={pin.replace('&', '%26').replace('=', '%3D')}"
+    )
+    assert (table, scenario, pins) == ("abc", GIVEN, [pin])
+    assert read_address("?utm=1") == (None, None, [])
+    assert read_address("?" + "x" * 10_000) == (None, None, [])
+    for wrong in ("?tokens=nan", "?tokens=-5", "?n_params=__import__", "?tokens=1&risk=2", "?tokens=1&replay=7"):
+        with pytest.raises(CptlawError):
+            read_address(wrong)
+
+
+def test_advice_speaks_of_the_controls_of_the_page():
+    known = Finding("warning", "extrapolation", "far", "Give --where 'tokens > 1M' (see cptlaw fit).")
+    assert "sliders" in sentences.advised(known).advice
+    other = Finding(
+        "info", "odd", "max_forgetting (--max-forgetting) is 3.", "Measure more. Use min_replay= or --fix it."
+    )
+    assert sentences.advised(other).advice == "Measure more."
+    assert sentences.advised(other).message == "the limit on forgetting is 3."
+
+
+def test_every_finding_of_the_example_can_be_followed_in_the_page(average):
+    far = changed(FEWEST, n_params=1e8, max_target_loss=1.3)
+    for scenario in (far, AT_TOKENS, changed(GIVEN, tokens=1e9)):
+        for note in move(average, scenario, doubt=True, draws=False).notes:
+            shown = sentences.advised(note)
+            assert "--" not in shown.message + shown.advice
+            assert "cptlaw" not in shown.advice
+
+
+def test_a_table_is_taken_whole_or_not_at_all(runs, fitted):
+    session, shelf = Session(loaded=Loaded(runs).with_fits(fitted)), Shelf()
+    before = session.loaded
+
+    def fails(tell):
+        raise UsageError("no law can be fitted")
+
+    job = session.begin("upload", fails)
+    for _ in range(200):
+        if job.done:
+            break
+        threading.Event().wait(0.02)
+    assert job.problem == "no law can be fitted"
+    assert session.loaded is before
+    shelf.keep(before)
+    assert shelf.table(runs.fingerprint[:12]) is before
+    assert shelf.table("") is None
+    assert shelf.fits(Loaded(runs)) is fitted
+    assert shelf.fits(Loaded(runs, where="ptpp <= 31")) is None
+    session.suggestion = "of the old table"
+    session.take(Loaded(runs).with_fits(fitted))
+    assert session.suggestion is None
 
 
 def test_laws_on_offer_can_be_planned_with():
@@ -215,8 +338,9 @@ def test_a_session_runs_one_job_at_a_time():
         ended.set()
         raise UsageError("a message")
 
-    job = session.begin("fit", work)
-    assert session.begin("fit", work) is None
+    job = session.begin("laws", work)
+    assert session.begin("upload", work) is None  # one fit at a time
+    other = session.begin("suggest", lambda tell: 5)
     go.set()
     assert ended.wait(10)
     for _ in range(100):
@@ -224,6 +348,9 @@ def test_a_session_runs_one_job_at_a_time():
             break
         threading.Event().wait(0.05)
     assert job.problem == "a message"
+    assert other.result == 5
+    session.forget(job)
+    assert "laws" not in session.jobs
 
 
 def test_the_port_is_said_and_a_taken_one_is_a_message():
@@ -279,14 +406,16 @@ def test_asking_for_the_page_forgets_no_session(client):
     layout = client.get("/_dash-layout", headers={"Host": "127.0.0.1"}).get_json()
     stores = {each["props"].get("id"): each["props"].get("data") for each in layout["props"]["children"]}
     assert stores["session"] is None
-    opened = call_back(client, "session.data", [stores["token"]], [None])
-    key = opened.get_json()["response"]["session"]["data"]
+    opened = call_back(client, "session.data", [stores["token"]], [None, "?tokens=nan"])
+    told = opened.get_json()["response"]
+    key = told["session"]["data"]
+    assert "This link cannot be read" in str(told)
     for _ in range(3 * MOST_SESSIONS):
         client.get("/", headers={"Host": "127.0.0.1"})
         client.get("/_dash-layout", headers={"Host": "127.0.0.1"})
         call_back(client, "session.data", ["guessed"], [None])
-    shown = call_back(client, "summary.children", [1], [key])
-    assert "Runs: " in shown.get_data(as_text=True)
+    watched = call_back(client, "progress-upload.value", [1], [key, 0])
+    assert "finding the laws" in watched.get_data(as_text=True)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +433,7 @@ def test_values_made_by_hand_are_no_errors_of_the_server(client, value):
     token = client.get("/_dash-layout", headers={"Host": "127.0.0.1"}).get_json()["props"]["children"][0]["props"][
         "data"
     ]
-    key = call_back(client, "session.data", [token], [None]).get_json()["response"]["session"]["data"]
+    key = call_back(client, "session.data", [token], [None, None]).get_json()["response"]["session"]["data"]
     every = client.get("/_dash-dependencies", headers={"Host": "127.0.0.1"}).get_json()
     for each in every:
         name = each["output"].strip(".").split("...")[0]

@@ -92,7 +92,7 @@ def fit_command(path: str, reading: list[str], fit: Fit) -> str:
 
 
 def _reading(table: Runs) -> list[str]:
-    words = []
+    words = list(table.read_with)
     for name, role in table.roles.items():
         words += [f"--{role}-eval", name]
     if table.n_params_kind is not None and "n_params_kind" not in table.frame.columns:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.answering.with_runs import probability_below
+from cptlaw.answering.chances import probability_below
 from cptlaw.cli import main
 from cptlaw.errors import UsageError
 

@@ -54,12 +54,13 @@ def trade_off(target: Any, source: Any, **scenario: Unpack[TradeOff]) -> TradeOf
         raise UsageError("trade-off needs source= (--source), a fit of the source loss.")
     if not {"max_forgetting", "max_source_loss"} & given.given:
         raise UsageError("trade-off needs a limit: max_forgetting (--max-forgetting) or max_source_loss.")
-    plans = [_at_tokens(mix, given.tokens) for mix in build_mixes(TradeOff, given, target, source)]
+    plans = [plan_at(mix, given.tokens) for mix in build_mixes(TradeOff, given, target, source)]
     found: TradeOffPlan = best_of(plans, "target_loss")
     return found
 
 
-def _at_tokens(mix: Mix, tokens: float) -> TradeOffPlan:
+def plan_at(mix: Mix, tokens: float) -> TradeOffPlan:
+    """Answer the question for one mix."""
     fields, found = lowest_target_loss(mix, lambda replay: np.full(len(replay), tokens))
     if fields["feasible"]:
         found += at_edge(mix, fields["replay"])

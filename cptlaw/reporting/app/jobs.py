@@ -1,89 +1,78 @@
-"""The long jobs of the app: fit, suggest, the full plan, the report. Each is one call of the library."""
+"""The long jobs of the app: fits, next runs, the report. Each is one call of the library."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from cptlaw.errors import UsageError
 from cptlaw.fitting import fit
-from cptlaw.planning import min_tokens, suggest
-from cptlaw.reporting.app.moves import LIMITS, Fitted, reference_of
-from cptlaw.reporting.app.session import Session, Stage
+from cptlaw.planning import suggest
+from cptlaw.planning.loss import laws_of
+from cptlaw.reporting.app.fitted import Fitted
+from cptlaw.reporting.app.moves import move
+from cptlaw.reporting.app.scenario import Scenario
+from cptlaw.reporting.app.session import Loaded, Session, Shelf, Stage
 from cptlaw.reporting.make_report import report
-from cptlaw.runs import Runs
 
-MOST_CELLS = 12
+MOST_CELLS = 8
 REPORT_PARTS = 16
 
 
-def fit_both(
-    session: Session, runs: Runs, laws: Mapping[str, str], evals: Mapping[str, str], where: str | None, tell: Stage
-) -> None:
-    """Fit both losses."""
-    fits = {}
-    for place, (role, name) in enumerate(evals.items()):
-        tell(f"fitting the {role} loss", 0.02 + 0.5 * place)
-        fits[role] = fit(laws[role], runs, name, where or None)
-    fitted = Fitted.build(fits["target"], fits.get("source"))
-    session.where = where or ""
-    session.suggestion, session.exact, session.report = None, None, None
-    session.fitted = fitted
-    tell("done", 1.0)
+def fit_both(session: Session, shelf: Shelf, loaded: Loaded, tell: Stage) -> None:
+    """Fit both losses of a table, and only then show it."""
+    fitted = shelf.fits(loaded)
+    if fitted is None:
+        roles = [
+            role for role in ("target", "source") if any(loaded.runs.role(name) == role for name in loaded.runs.evals)
+        ]
+        fits = {}
+        for place, role in enumerate(roles):
+            tell(f"finding the laws of the {role} loss", 0.05 + 0.9 * place / len(roles))
+            fits[role] = fit(loaded.laws[role], loaded.runs, role, loaded.where or None)
+        fitted = Fitted.build(fits["target"], fits.get("source"))
+    ready = loaded.with_fits(fitted)
+    shelf.keep(ready)
+    session.take(ready)
 
 
-def suggest_cells(session: Session, question: Mapping[str, Any], budget: str, tell: Stage) -> None:
-    """Ask for the next runs for the forecast at the sliders."""
-    fitted, runs = _ready(session)
+def suggest_cells(loaded: Loaded, scenario: Scenario, budget: str, tell: Stage) -> Any:
+    """Ask for the next runs for the mix that is shown."""
+    assert loaded.fitted is not None
     tell("choosing runs", 0.3)
-    target = fitted.target
-    at = ",".join(f"{name}={question[name]!r}" for name in target.law.inputs)
-    session.suggestion = suggest(
-        target.law, runs, target.on, session.where or None, at=at, budget=budget, n=MOST_CELLS, seed=target.options.seed
-    )
-    tell("done", 1.0)
+    target = loaded.fitted.target
+    point = _point(loaded.fitted, scenario)
+    at = ",".join(f"{name}={point[name]!r}" for name in target.law.inputs if name in point)
+    # The doubt of an average is mostly that of the law which counts most.
+    law = target.law if len(laws_of(target)) == 1 else target.leading.law
+    return suggest(law, loaded.runs, target.on, loaded.where or None, at=at, budget=budget, n=MOST_CELLS)
 
 
-def full_plan(session: Session, question: Mapping[str, Any], tell: Stage) -> None:
-    """Plan with full intervals, as the command line does."""
-    fitted, _ = _ready(session)
-    tell("walking along the profile at the plan", 0.3)
-    limits, reference, model = _asked(fitted, question)
-    session.exact = min_tokens(
-        fitted.target, fitted.source, **model, **limits, **reference, risk=question.get("risk"), interval=0.9
-    )
-    tell("done", 1.0)
-
-
-def make_page(session: Session, question: Mapping[str, Any], tell: Stage) -> None:
-    """Make the report of what the sliders ask."""
-    fitted, runs = _ready(session)
-    limits, reference, model = _asked(fitted, question)
+def make_page(loaded: Loaded, scenario: Scenario, tell: Stage) -> bytes:
+    """Make the report of what the controls ask."""
+    fitted = loaded.fitted
+    assert fitted is not None
     parts = iter(range(1, 10 * REPORT_PARTS))
-    at = {name: question[name] for name in ("n_params", "ptpp", "replay", "tokens") if question.get(name) is not None}
-    if limits:
-        limits = {**limits, **reference, "risk": question.get("risk")}
+    point = _point(fitted, scenario)
+    limits: dict[str, Any] = {}
+    if scenario.tokens is None and fitted.source is not None:
+        limits = {"max_forgetting": scenario.max_forgetting, "max_target_loss": scenario.max_target_loss}
+        limits |= {"base_source_loss": scenario.base_source_loss, "risk": scenario.risk}
+    known = {"n_params": scenario.n_params, "ptpp": scenario.ptpp} if limits else {"at": point}
     found = report(
-        runs,
+        loaded.runs,
         fitted.target,
         fitted.source,
-        **(model if limits else {"at": at}),
+        **known,
         **limits,
         progress=lambda part: tell(f"drawing: {part}", min(next(parts) / REPORT_PARTS, 0.98)),
     )
-    session.report = found.to_html().encode()
-    tell("done", 1.0)
+    return found.to_html().encode()
 
 
-def _ready(session: Session) -> tuple[Fitted, Runs]:
-    assert session.fitted is not None
-    assert session.runs is not None
-    return session.fitted, session.runs
-
-
-def _asked(fitted: Fitted, question: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    limits = {name: question[name] for name in LIMITS if question.get(name) is not None}
-    if fitted.source is None:
-        limits.pop("max_forgetting", None)
-    reference, _ = reference_of(fitted, question)
-    model = {name: question[name] for name in ("n_params", "ptpp") if question.get(name) is not None}
-    return limits, reference, model
+def _point(fitted: Fitted, scenario: Scenario) -> dict[str, float]:
+    """Return the mix that answers a scenario, as inputs of the laws."""
+    plan = move(fitted, scenario, draws=False).plan
+    if not plan.feasible:
+        raise UsageError("There is no mix to speak of: loosen the limits first, or choose tokens and replay yourself.")
+    names = ("n_params", "ptpp", "replay", "tokens", "lr_peak")
+    return {name: float(value) for name in names if (value := getattr(plan, name)) is not None}

@@ -1,23 +1,16 @@
-"""The page of the app: what stands where. What it does is in `callbacks`."""
+"""The page of the app: the answer, map and curves, the controls, and drawers for all else."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from cptlaw.reporting.app.controls import BEST, CHOSEN, LIMITS, SLIDERS
 from cptlaw.reporting.app.upload import LARGEST
 
 PLANNING_INPUTS = {"n_params", "tokens", "replay", "ptpp", "lr_peak"}
 ROLES = ("target", "source")
-SLIDERS = {
-    "n_params": "model size (parameters)",
-    "ptpp": "pre-training tokens per parameter",
-    "replay": "replay (share of the source corpus)",
-    "tokens": "adaptation tokens",
-    "max_forgetting": "most forgetting (share of the base model's source loss)",
-    "max_target_loss": "highest target loss (nats per token)",
-}
-ANSWERS = {"forecast": "Forecast at your mix", "plan": "Plan: the fewest tokens"}
-RISKS = {"none": "none", "0.8": "80%", "0.9": "90%", "0.95": "95%"}
+AUTO = "auto"
+CURSOR = "Point at the map to see what a mix does; press to take it."
 
 
 def planning_laws() -> list[str]:
@@ -27,7 +20,7 @@ def planning_laws() -> list[str]:
     found = []
     for name in LAWS:
         known = law(name)
-        fits = set(known.inputs) <= PLANNING_INPUTS and "tokens" in known.inputs
+        fits = set(known.inputs) <= PLANNING_INPUTS and bool({"tokens", "replay"} & set(known.inputs))
         if fits and not known.on_base_models and "oracle" not in name:
             found.append(name)
     return found
@@ -35,203 +28,293 @@ def planning_laws() -> list[str]:
 
 def page(token: str) -> Any:
     """Return the page, which opens its session with a token."""
+    from dash import html
+
+    return html.Main([*_stores(token), _header(), _answer(), _board()])
+
+
+def _stores(token: str) -> list[Any]:
+    from dash import dcc
+
+    return [
+        dcc.Store(id="token", data=token),
+        dcc.Store(id="session"),
+        dcc.Store(id="start", data=None),
+        dcc.Store(id="fitted", data=0),
+        dcc.Store(id="table"),
+        dcc.Store(id="finished"),
+        dcc.Store(id="asked"),
+        dcc.Store(id="pins", data=[]),
+        dcc.Store(id="pinned-at", data=[]),
+        dcc.Store(id="nowhere"),
+        dcc.Location(id="address", refresh=False),
+        dcc.Download(id="download"),
+        dcc.Interval(id="tick", interval=300, disabled=True),
+    ]
+
+
+def _header() -> Any:
     from dash import dcc, html
 
-    def field(label: str, name: Any, control: Any, hint: str = "") -> Any:
-        # The hidden attribute of a dropdown's own button is its label's business: it takes the id.
-        return html.Div(
-            [html.Label(label, htmlFor=name, id=f"label-{name}"), control, html.Small(hint) if hint else None],
-            className="field",
-        )
-
-    def choice(name: str, label: str, hint: str = "") -> Any:
-        return field(label, name, dcc.Dropdown(id=name, clearable=False, searchable=False), hint)
-
-    def slider(name: str, label: str) -> Any:
-        return html.Div(
-            [
-                html.Label([label, " ", html.Output(id=f"said-{name}", htmlFor=name)], htmlFor=name),
-                dcc.Input(id=name, type="range", min=0, max=1, step=0.001, value=0.5, className="slider"),
-            ],
-            className="field",
-            id=f"field-{name}",
-        )
-
-    def button(name: str, label: str, **rest: Any) -> Any:
-        return html.Button(label, id=name, type="button", **rest)
-
-    return html.Main(
+    return html.Header(
         [
-            dcc.Store(id="token", data=token),
-            dcc.Store(id="session"),
-            dcc.Store(id="read", data=0),
-            dcc.Store(id="fitted", data=0),
-            dcc.Store(id="finished"),
-            dcc.Store(id="asked"),
-            dcc.Download(id="download"),
-            dcc.Interval(id="tick", interval=400, disabled=True),
-            html.H1("cptlaw: plan a continual pre-training run"),
-            html.P("Everything stays on this machine: tables are kept in memory until the app ends, and nothing else."),
-            html.Div(id="problem", role="alert", className="problem"),
-            html.Section(
-                [
-                    html.H2("1. Runs"),
-                    dcc.Upload(
-                        id="upload",
-                        multiple=False,
-                        className="upload",
-                        children=html.Span(
-                            f"Drop a runs table here, or press to choose one (CSV, TSV, JSON Lines or Parquet, up to "
-                            f"{LARGEST / 1e6:.0f} MB)"
-                        ),
-                    ),
-                    html.Div(id="summary", **{"aria-live": "polite"}),
-                    html.Div(
-                        [
-                            html.H3("Which column is what?"),
-                            html.Div(id="columns", className="fields"),
-                            button("apply-columns", "Read with these columns"),
-                        ],
-                        id="mapping",
-                        hidden=True,
-                    ),
-                    html.Div(
-                        [
-                            choice("eval-target", "eval of the target loss"),
-                            choice("eval-source", "eval of the source loss"),
-                        ],
-                        className="fields",
-                    ),
-                    field(
-                        "rows to fit (filter)",
-                        "where",
-                        dcc.Input(id="where", type="text", debounce=0.6, value="", autoComplete="off"),
-                        "empty for all rows; as in: ptpp <= 124 and replay in (0.1, 0.25)",
-                    ),
-                ]
+            html.Div([html.H1("cptlaw"), html.P(id="runs-title", className="quiet")], className="name"),
+            dcc.Upload(
+                id="upload",
+                multiple=False,
+                className="upload",
+                children=html.Span(f"Drop your runs table here, or choose a file (up to {LARGEST / 1e6:.0f} MB)"),
             ),
-            html.Section(
+            *_told("upload"),
+            html.Div(
                 [
-                    html.H2("2. Laws"),
-                    html.Div([choice(f"law-{role}", f"law of the {role} loss") for role in ROLES], className="fields"),
-                    html.Div(id="check", **{"aria-live": "polite"}),
-                    button("fit", "Fit", className="main"),
+                    html.H2("Which column is what?"),
+                    html.Div(id="columns", className="fields"),
                     html.Div(
-                        [
-                            html.Progress(id="progress", max="1", value="0", **{"aria-label": "progress"}),
-                            html.Span(id="stage", role="status"),
-                        ],
-                        id="working",
-                        hidden=True,
+                        [_choice(f"incoming-{role}", f"eval of the {role} loss") for role in ROLES], className="fields"
                     ),
-                    html.Div(id="fit-result", **{"aria-live": "polite"}),
-                ]
-            ),
-            html.Section(
-                [
-                    html.H2("3. Move"),
-                    html.Div(
-                        [
-                            html.Div(
-                                [
-                                    *(slider(name, label) for name, label in list(SLIDERS.items())[:4]),
-                                    html.Fieldset(
-                                        [
-                                            html.Legend("limits"),
-                                            dcc.Checklist(
-                                                id="limits",
-                                                options=[
-                                                    {"label": "forgetting", "value": "max_forgetting"},
-                                                    {"label": "target loss", "value": "max_target_loss"},
-                                                ],
-                                                value=["max_forgetting", "max_target_loss"],
-                                                inline=True,
-                                            ),
-                                        ]
-                                    ),
-                                    *(slider(name, label) for name, label in list(SLIDERS.items())[4:]),
-                                    html.Fieldset(
-                                        [
-                                            html.Legend("risk: probability with which limits hold"),
-                                            dcc.RadioItems(
-                                                id="risk",
-                                                options=[
-                                                    {"label": label, "value": value} for value, label in RISKS.items()
-                                                ],
-                                                value="none",
-                                                inline=True,
-                                            ),
-                                        ]
-                                    ),
-                                    field(
-                                        "base model's source loss (nats per token)",
-                                        "base_source_loss",
-                                        dcc.Input(id="base_source_loss", type="text", debounce=0.6, autoComplete="off"),
-                                        "empty: as measured, or else by a law of base models",
-                                    ),
-                                ],
-                                className="controls",
-                            ),
-                            html.Div(
-                                [
-                                    html.Div(
-                                        [
-                                            html.Div([html.H3(title), html.Div(id=name, **{"aria-live": "polite"})])
-                                            for name, title in ANSWERS.items()
-                                        ],
-                                        className="answers",
-                                    ),
-                                    dcc.Graph(
-                                        id="map",
-                                        config={"displayModeBar": False, "responsive": True},
-                                        style={"height": "460px"},
-                                    ),
-                                    html.P(id="map-caption", className="quiet"),
-                                    html.Div(id="notes"),
-                                ],
-                                className="shown",
-                            ),
-                        ],
-                        className="explore",
-                    ),
+                    _button("apply-columns", "Read with these"),
+                    _button("drop-incoming", "Keep the table that is shown"),
                 ],
-                id="explore",
-                hidden=True,
-            ),
-            html.Section(
-                [
-                    html.H2("4. Be sure, go on, take away"),
-                    html.P(
-                        "Moves show doubt from laws gathered after the fit, which comes close to the full intervals. "
-                        "The full plan walks along the profile at the plan itself, as the command line does."
-                    ),
-                    button("exact", "Full plan"),
-                    html.Div(id="exact-result", **{"aria-live": "polite"}),
-                    html.Div(
-                        [
-                            field(
-                                "compute for the next experiments (FLOP)",
-                                "budget",
-                                dcc.Input(id="budget", type="text", value="", autoComplete="off"),
-                                "as in: 1e20",
-                            ),
-                            button("suggest", "Suggest next experiments"),
-                        ],
-                        className="fields",
-                    ),
-                    html.Div(id="cells", **{"aria-live": "polite"}),
-                    html.Div(
-                        [
-                            button("download-target", "Download target.json"),
-                            button("download-source", "Download source.json"),
-                            button("download-cells", "Download cells.csv"),
-                            button("download-report", "Make and download report.html"),
-                        ],
-                        className="buttons",
-                    ),
-                ],
-                id="take",
+                id="mapping",
+                className="panel",
                 hidden=True,
             ),
         ]
     )
+
+
+def _answer() -> Any:
+    from dash import html
+
+    return html.Section(
+        [
+            html.P("Reading the runs and finding laws for both losses ..", id="sentence"),
+            html.Ul(id="chances", className="chances"),
+            html.P(id="asides", className="quiet"),
+            html.P(
+                [
+                    html.Span(id="doubt-state", className="state", role="status"),
+                    _button("pin", "Pin this scenario"),
+                    _button("copy-link", "Copy link"),
+                    html.Span(id="copied", role="status", className="quiet"),
+                ],
+                className="row",
+                id="answer-tools",
+            ),
+            html.Div(id="problem-pin", role="alert", className="problem"),
+            html.Div(id="problem-move", role="alert", className="problem"),
+        ],
+        className="answer",
+        **{"aria-label": "answer"},
+    )
+
+
+def _board() -> Any:
+    from dash import dcc, html
+
+    def graph(name: str) -> Any:
+        return dcc.Graph(
+            id=name,
+            config={"displayModeBar": False, "responsive": True},
+            style={"height": "430px"},
+            clear_on_unhover=True,
+        )
+
+    return html.Div(
+        [
+            html.Div(
+                [
+                    html.Section(
+                        [html.H2(id="map-title"), graph("map"), html.P(CURSOR, id="cursor", className="quiet")],
+                        className="chart",
+                        id="chart-map",
+                    ),
+                    html.Section([html.H2(id="curves-title"), graph("curves")], className="chart"),
+                    html.Section(id="compared", className="wide"),
+                    _drawers(),
+                ],
+                className="charts",
+            ),
+            html.Section(
+                [
+                    html.H2("The question"),
+                    *(_slider(name, label) for name, label in SLIDERS.items()),
+                    html.Div(
+                        [
+                            html.Span("peak rate", id="label-lr_peak", className="label"),
+                            dcc.RadioItems(
+                                id="lr_peak", options=[{"label": "best", "value": BEST}], value=BEST, inline=True
+                            ),
+                        ],
+                        id="field-lr_peak",
+                        className="field",
+                        hidden=True,
+                    ),
+                    _field(
+                        "base model's source loss",
+                        "base_source_loss",
+                        dcc.Input(id="base_source_loss", type="text", debounce=0.6, autoComplete="off"),
+                        "empty: as measured, or by a law of base models",
+                    ),
+                ],
+                className="controls",
+                **{"aria-label": "the question"},
+            ),
+        ],
+        id="board",
+        className="board",
+        hidden=True,
+    )
+
+
+def _drawers() -> Any:
+    from dash import dcc, html
+
+    return html.Div(
+        [
+            _drawer("data", "Data", [html.Div(id="summary")]),
+            _drawer(
+                "laws",
+                "Laws",
+                [
+                    html.Div(id="fit-result"),
+                    html.Div([_law(role) for role in ROLES], className="fields"),
+                    _field(
+                        "rows to fit (filter)",
+                        "where",
+                        dcc.Input(id="where", type="text", value="", autoComplete="off"),
+                        "empty for all rows; as in: ptpp <= 124 and replay in (0.1, 0.25)",
+                    ),
+                    _button("fit", "Fit with these"),
+                    *_told("laws"),
+                ],
+            ),
+            _drawer("findings", "Findings", [html.Div(id="notes")]),
+            _drawer(
+                "next",
+                "Next runs",
+                [
+                    html.P("Which small runs would narrow the target loss of this mix most for their compute?"),
+                    _field(
+                        "compute for the next runs (FLOP)",
+                        "budget",
+                        dcc.Input(id="budget", type="text", value="", autoComplete="off"),
+                        "as in: 1e20",
+                    ),
+                    _button("suggest", "Suggest runs"),
+                    _button("download-cells", "Download them (CSV)"),
+                    *_told("suggest"),
+                    html.Div(id="cells"),
+                ],
+            ),
+            _drawer(
+                "take",
+                "Take away",
+                [
+                    html.P("The report is one page to send; the fits are what the command line reads."),
+                    _button("make-report", "Make and download the report"),
+                    _button("download-target", "Download the target's fit"),
+                    _button("download-source", "Download the source's fit"),
+                    *_told("report"),
+                ],
+            ),
+            html.P(
+                "Everything stays on this machine: tables are kept in memory until the app ends, and nothing else.",
+                className="quiet",
+            ),
+        ],
+        id="drawers",
+        className="wide",
+    )
+
+
+def _drawer(name: str, title: str, children: list[Any]) -> Any:
+    from dash import html
+
+    summary = html.Summary(
+        [html.Span(title, className="drawer-title"), " ", html.Span(id=f"about-{name}", className="quiet")]
+    )
+    return html.Details([summary, html.Div(children, className="drawer")], id=f"drawer-{name}")
+
+
+def _told(place: str) -> list[Any]:
+    """Return where the job of a button tells how far it is and what went wrong."""
+    from dash import html
+
+    return [
+        html.Div(
+            [
+                html.Progress(id=f"progress-{place}", max="1", value="0", **{"aria-label": "progress"}),
+                html.Span(id=f"stage-{place}", role="status"),
+            ],
+            id=f"working-{place}",
+            className="working",
+            hidden=True,
+        ),
+        html.Div(id=f"problem-{place}", role="alert", className="problem"),
+    ]
+
+
+def _law(role: str) -> Any:
+    from dash import html
+
+    return html.Div(
+        [_choice(f"law-{role}", f"law of the {role} loss"), html.P(id=f"about-law-{role}", className="quiet")]
+    )
+
+
+def _field(label: str, name: str, control: Any, hint: str = "") -> Any:
+    from dash import html
+
+    # The hidden attribute of a dropdown's own button is its label's business: it takes the id.
+    return html.Div(
+        [html.Label(label, htmlFor=name, id=f"label-{name}"), control, html.Small(hint) if hint else None],
+        className="field",
+        id=f"field-{name}",
+    )
+
+
+def _choice(name: str, label: str) -> Any:
+    from dash import dcc
+
+    return _field(label, name, dcc.Dropdown(id=name, clearable=False, searchable=False))
+
+
+def _slider(name: str, label: str) -> Any:
+    """Return a control: a label, a field to type into, a slider, and where it can be left to the app a box to tick."""
+    from dash import dcc, html
+
+    box = f"auto-{name}" if name in CHOSEN else f"use-{name}" if name in LIMITS else None
+    words = CHOSEN.get(name) or LIMITS.get(name, "")
+    parts = [
+        html.Div(
+            [
+                html.Label(label, htmlFor=name),
+                html.Label(f"{label}, typed", htmlFor=f"exact-{name}", className="unseen"),
+                dcc.Input(id=f"exact-{name}", type="text", className="exact", autoComplete="off"),
+            ],
+            className="top",
+        ),
+        dcc.Input(id=name, type="range", min=0, max=1, step="any", value=0.5, className="slider"),
+    ]
+    if box is not None:
+        parts.append(dcc.Checklist(id=box, options=[{"label": words, "value": "on"}], value=[], inline=True))
+    if name == "tokens":
+        parts.append(
+            html.Div(
+                [
+                    html.Label("compute (FLOP)", htmlFor="exact-flops"),
+                    dcc.Input(id="exact-flops", type="text", className="exact", autoComplete="off"),
+                ],
+                className="top",
+                id="field-flops",
+            )
+        )
+    return html.Div(parts, className="field", id=f"field-{name}")
+
+
+def _button(name: str, label: str, **rest: Any) -> Any:
+    from dash import html
+
+    return html.Button(label, id=name, type="button", **rest)

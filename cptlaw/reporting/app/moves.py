@@ -1,184 +1,215 @@
-"""What a move of a slider shows: forecast, plan and map, the answer first and its doubt as it comes."""
+"""What a move of a control shows: a sentence, the map and both loss curves; the answer first, its doubt as it comes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
+import pandas as pd
 
+from cptlaw.answering.chances import probability_below
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding
-from cptlaw.planning.loss import Loss
+from cptlaw.findings import Finding, by_severity
+from cptlaw.planning.mixes.expected import best_of, expected_at, fixed_fields
 from cptlaw.planning.mixes.min_tokens import plan_of
-from cptlaw.planning.mixes.mix import Mix, build_mixes
-from cptlaw.planning.reference import find_reference
-from cptlaw.planning.result import flops_of, interval_text
-from cptlaw.planning.scenario import MinTokens, ReferenceKind, options_of, read_scenario
+from cptlaw.planning.mixes.mix import Mix
+from cptlaw.planning.mixes.trade_off import TradeOffPlan, plan_at
+from cptlaw.planning.result import MixPlan
+from cptlaw.planning.scenario import MinTokens, TradeOff
+from cptlaw.reporting.app import sentences
+from cptlaw.reporting.app.curves import draw_curves
+from cptlaw.reporting.app.fitted import Fitted
+from cptlaw.reporting.app.scenario import Scenario
 from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.figures.forgetting_map import draw_map, edges_at, map_grid
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.uncertainty.intervals import MIN_RUNS
 
-MAP_SHAPE = (41, 49)
-BEYOND = {"n_params": 1000.0, "ptpp": 10.0, "tokens": 30.0}  # times beyond what was fitted that sliders reach
-REFERENCES: tuple[ReferenceKind, ...] = ("measured", "base-law", "asymptote")  # the first that can be had
-BASE = "base-law"
-LIMITS = tuple(name for name, option in options_of(MinTokens).items() if option.limit)
+MAP_SHAPE = (33, 49)
 COVERAGE = 0.9
-OF_SOURCE = ("max_forgetting", "max_source_loss", "base_source_loss")
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """Two fits and how far their sliders go.
-
-    Attributes
-    ----------
-    target, source
-        The fits.
-    ranges
-        Least and largest value of each slider, raw.
-    """
-
-    target: Any
-    source: Any
-    ranges: dict[str, tuple[float, float]]
-
-    @classmethod
-    def build(cls, target: Any, source: Any) -> Fitted:
-        """Take fits and find out how far the sliders go."""
-        return cls(target, source, slider_ranges([fit for fit in (target, source) if fit is not None]))
-
-    @property
-    def fits(self) -> tuple[Any, ...]:
-        """The fits that there are, the target first."""
-        return (self.target,) if self.source is None else (self.target, self.source)
+MAP_HEIGHT = 430  # pixels
+PIN_COLOUR = "#7A1FA2"
 
 
 @dataclass(frozen=True, eq=False)
 class Move:
-    """What is shown after a move.
+    """What is shown for a scenario.
 
     Attributes
     ----------
-    lines
-        Label and text of each line of the forecast at the mix.
-    plan_lines, plan_title, feasible
-        The plan; ``feasible`` is ``None`` where no limit was given or it cannot be planned.
-    figure
-        The map, where there is a source fit.
+    sentence
+        The answer.
+    chances
+        With what probability each limit holds, in words; empty without doubt.
+    asides
+        What it costs, and what doubt does to it.
+    plan
+        The mix behind it.
+    probabilities
+        Limit -> probability.
+    chart, curves
+        The map, where laws read tokens and replay and forgetting is known; both losses along tokens or replay.
     notes
-        What to be wary of.
+        What to be wary of, the worst first.
     """
 
-    lines: tuple[tuple[str, str], ...]
-    plan_title: str
-    plan_lines: tuple[tuple[str, str], ...]
-    feasible: bool | None
-    figure: Figure | None
+    sentence: str
+    chances: tuple[str, ...]
+    asides: tuple[str, ...]
+    plan: MixPlan
+    probabilities: Mapping[str, float]
+    chart: Figure | None
+    curves: Figure
     notes: tuple[Finding, ...]
 
 
-def slider_ranges(fits: list[Any]) -> dict[str, tuple[float, float]]:
-    """Return how far each slider goes: what was fitted and, upwards, far beyond."""
-    ranges: dict[str, tuple[float, float]] = {}
-    for name in ("n_params", "ptpp", "replay", "tokens"):
-        columns = [fit.data[name].dropna().to_numpy(dtype=float) for fit in fits if name in fit.data.columns]
-        values = np.concatenate(columns) if columns else np.zeros(0)
-        if not len(values):
-            continue
-        low, high = float(values.min()), float(values.max())
-        if name == "replay":
-            mixed = values[(values > 0) & (values < 1)]
-            low, high = (float(mixed.min()), float(mixed.max())) if len(mixed) else (low, high)
-            ranges[name] = (low, high)
-        else:
-            ranges[name] = (low, high * BEYOND[name])
-    return ranges
-
-
-def move(fitted: Fitted, question: Mapping[str, Any], doubt: bool = False) -> Move:
-    """Answer a position of the sliders.
+def move(
+    fitted: Fitted,
+    scenario: Scenario,
+    doubt: bool = False,
+    pins: Sequence[tuple[float, float]] = (),
+    draws: bool = True,
+) -> Move:
+    """Answer a scenario.
 
     Parameters
     ----------
     fitted
         The fits.
-    question
-        Replay and tokens of the mix, and the entries of the scenario of `cptlaw.plan.min_tokens`; ``None`` for what is
-        not asked.
+    scenario
+        What the controls ask.
     doubt
-        Whether with intervals and, where a risk is asked for, the plan that keeps it. Takes up to a second; without it
+        Whether with intervals, probabilities and the plan that keeps the risk. Takes up to a second or two; without it
         the answer is there at once.
+    pins
+        Tokens and replay of pinned scenarios, to mark on the map.
+    draws
+        Whether map and curves are wanted; without them the answer's `chart` is none, and its curves are the quick ones.
     """
-    scenario = {name: value for name, value in question.items() if name in options_of(MinTokens) and value is not None}
-    if fitted.source is None:
-        scenario = {name: value for name, value in scenario.items() if name not in OF_SOURCE}
-    limited = any(name in scenario for name in LIMITS)
-    risk = scenario.pop("risk", None)
-    reference, notes = reference_of(fitted, question)
-    asked = {**scenario, **reference, "interval": None, "savings": False}
-    if doubt and limited:
-        asked["risk"] = risk
-    mix = build_mixes(MinTokens, read_scenario(MinTokens, asked, "plan"), fitted.target, fitted.source)[0]
-    lines = _forecast(mix, question, COVERAGE if doubt else None)
-    plan = plan_of(mix) if limited else None
-    figure = None
-    if mix.forgetting is not None and mix.reads_replay:
-        tokens, replay = map_grid(mix, plan, float(question["tokens"]) * 1.2, MAP_SHAPE)
-        edges = edges_at(mix, replay, tokens[0], [risk]) if doubt and limited and risk is not None else {}
-        figure = draw_map(mix, plan, tokens, replay, edges, (float(question["tokens"]), float(question["replay"])))
-    if plan is None:
-        return Move(lines, "No limit is set.", (), None, figure, (*notes, *mix.findings))
-    found = tuple(dict.fromkeys((*notes, *plan.findings)))
-    return Move(lines, plan.title, tuple(plan.lines), plan.feasible, figure, found)
+    knows = all(fit.n_runs >= MIN_RUNS for fit in fitted.fits)
+    sure = doubt and knows
+    plan, mix, notes = _plan(fitted, scenario, sure)
+    chances = _probabilities(fitted, scenario, plan) if sure else {}
+    chart = _chart(fitted, scenario, mix, plan, pins, sure) if draws else None
+    found = by_severity([*notes, *plan.findings])
+    if doubt and not knows:
+        found = by_severity([*found, _too_few(fitted)])
+    return Move(
+        sentences.answer(scenario, plan, mix, sure),
+        sentences.chances(scenario, plan, chances),
+        sentences.asides(scenario, plan, sure),
+        plan,
+        chances,
+        chart,
+        draw_curves(fitted, mix, plan, COVERAGE if sure and draws else None),
+        found,
+    )
 
 
-def reference_of(fitted: Fitted, question: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Finding, ...]]:
-    """Return from which loss forgetting counts: the measured one, or what stands in for it, which a finding says."""
-    if fitted.source is None:
-        return {}, ()
-    if question.get("base_source_loss") is not None:
-        return {"base_source_loss": question["base_source_loss"]}, ()
-    known = {
-        name: question[name]
-        for name, option in options_of(MinTokens).items()
-        if option.law_input and question.get(name) is not None
+def _too_few(fitted: Fitted) -> Finding:
+    fewest = min(fit.n_runs for fit in fitted.fits)
+    return Finding(
+        "warning",
+        "too-few-runs",
+        f"there are {fewest} runs, which cannot say how runs differ: no intervals, and limits hold as often as not.",
+        f"Bring a table of at least {MIN_RUNS} runs.",
+    )
+
+
+def _plan(fitted: Fitted, scenario: Scenario, sure: bool) -> tuple[MixPlan, Mix, tuple[Finding, ...]]:
+    """Return the mix that answers a scenario, and the mix's own scenario as it was built."""
+    asked = {
+        "n_params": scenario.n_params or 1.0,
+        "ptpp": scenario.ptpp,
+        "lr_peak": scenario.lr_peak,
+        "base_source_loss": scenario.base_source_loss,
+        "max_forgetting": scenario.max_forgetting,
+        "interval": COVERAGE if sure else None,
     }
-    source = Loss.build(fitted.source, "source", known)
-    for kind in REFERENCES:
-        try:
-            kind = find_reference(source, kind).kind  # what stands in for the measured one names itself
-        except UsageError:
-            continue
-        if kind == "measured":
-            return {}, ()
-        note = Finding(
-            "info",
-            "reference",
-            f"no source loss of a base model of this size and budget was measured; forgetting counts from {kind}.",
-            "Give the base model's source loss where you know it.",
+    limited = scenario.max_forgetting is not None
+    if scenario.tokens is None and "tokens" in fitted.ranges:
+        if scenario.max_target_loss is None:
+            raise UsageError(
+                "As few tokens as will do: for what? Tick the limit on the target loss, or give the tokens."
+            )
+        asked |= {"max_target_loss": scenario.max_target_loss, "savings": False}
+        asked |= {"min_replay": scenario.replay, "max_replay": scenario.replay}
+        asked |= {"risk": scenario.risk} if sure else {}
+        mixes, notes = fitted.mixes(MinTokens, asked)
+        return _best([plan_of(mix) for mix in mixes], mixes, "tokens", notes)
+    tokens = 1.0 if scenario.tokens is None else scenario.tokens
+    fixed = scenario.replay is not None or "replay" not in fitted.ranges
+    asked |= {"tokens": tokens} | ({"risk": scenario.risk} if sure and limited and not fixed else {})
+    mixes, notes = fitted.mixes(TradeOff, asked)
+    if not fixed:
+        return _best([plan_at(mix, tokens) for mix in mixes], mixes, "target_loss", notes)
+    return _best([_as_given(mix, scenario.replay, tokens) for mix in mixes], mixes, "target_loss", notes)
+
+
+def _best(
+    plans: Sequence[MixPlan], mixes: Sequence[Mix], value: str, notes: tuple[Finding, ...]
+) -> tuple[MixPlan, Mix, tuple[Finding, ...]]:
+    best = best_of(plans, value)
+    return best, next(mix for plan, mix in zip(plans, mixes, strict=True) if plan is best), notes
+
+
+def _as_given(mix: Mix, replay: float | None, tokens: float) -> TradeOffPlan:
+    """Return a mix that leaves nothing to choose as a plan: whether it keeps limits is said by their probabilities."""
+    share = mix.low if replay is None else replay
+    values, found = expected_at(mix, share, tokens)
+    return TradeOffPlan(feasible=True, findings=by_severity([*mix.findings, *found]), **fixed_fields(mix), **values)
+
+
+def _probabilities(fitted: Fitted, scenario: Scenario, plan: MixPlan) -> dict[str, float]:
+    if not plan.feasible:
+        return {}
+    values = {"n_params": scenario.n_params, "ptpp": plan.ptpp, "tokens": plan.tokens, "replay": plan.replay}
+    given = {**values, "lr_peak": plan.lr_peak}
+    row = pd.DataFrame([{name: float(value) for name, value in given.items() if value is not None}])
+    found = {}
+    if scenario.max_forgetting is not None and fitted.source is not None and plan.base_source_loss is not None:
+        highest = plan.base_source_loss * (1.0 + scenario.max_forgetting)
+        found["max_forgetting"] = probability_below(fitted.source, row, highest)
+    if scenario.max_target_loss is not None:
+        found["max_target_loss"] = probability_below(fitted.target, row, scenario.max_target_loss)
+    return found
+
+
+def _chart(
+    fitted: Fitted, scenario: Scenario, mix: Mix, plan: MixPlan, pins: Sequence[tuple[float, float]], sure: bool
+) -> Figure | None:
+    if mix.forgetting is None or not {"tokens", "replay"} <= set(fitted.ranges):
+        return None
+    limits = {"max_forgetting": scenario.max_forgetting, "max_target_loss": scenario.max_target_loss}
+    limited = any(value is not None for value in limits.values())
+    asked = {
+        "n_params": scenario.n_params or 1.0,
+        "ptpp": scenario.ptpp,
+        "lr_peak": plan.lr_peak,
+        "base_source_loss": scenario.base_source_loss,
+        "interval": None,
+        "risk": scenario.risk if sure and limited else None,
+        **limits,
+    }
+    board = fitted.mixes(MinTokens, asked)[0][0]
+    if board.forgetting is None:
+        return None
+    spent = plan.tokens or scenario.tokens
+    tokens, replay = map_grid(board, plan, None if spent is None else 1.2 * spent, MAP_SHAPE)
+    risky = sure and limited and scenario.risk > 0.5
+    edges = edges_at(board, replay, tokens[0], [scenario.risk]) if risky else {}
+    free = scenario.replay is None
+    here = None if free or plan.tokens is None or plan.replay is None else (plan.tokens, plan.replay)
+    figure = draw_map(board, plan if free else None, tokens, replay, edges, here)
+    if pins:
+        figure.drawing.add_scatter(
+            x=[tokens for tokens, _ in pins],
+            y=[replay for _, replay in pins],
+            mode="markers+text",
+            text=[str(number) for number in range(1, len(pins) + 1)],
+            textfont={"color": "#ffffff", "size": 11},
+            marker={"size": 18, "color": PIN_COLOUR, "line": {"color": "#ffffff", "width": 1.5}},
+            name="pinned",
+            hoverinfo="skip",
         )
-        return {"reference": kind}, (note,)
-    return {}, ()
-
-
-def _forecast(mix: Mix, question: Mapping[str, Any], coverage: float | None) -> tuple[tuple[str, str], ...]:
-    tokens, replay = float(question["tokens"]), float(question.get("replay") or 0.0)
-    lines = [("compute", f"{format_quantity(flops_of(mix.n_params, tokens))} FLOP")]
-    for loss in mix.losses:
-        if coverage is None:
-            ends: tuple[Any, ...] = (float(loss.at(replay, tokens)[0]), None, None)
-        else:
-            ends = tuple(end[0] for end in loss.forecast(replay, tokens, coverage).losses.values())
-        centre, low, high = ends
-        text = f"{centre:.4f}" + interval_text(low, high, lambda value: f"{value:.4f}")
-        lines.append((f"{loss.role} loss", f"{text} nats per token"))
-        if loss.role == "source" and mix.forgetting is not None:
-            how = mix.forgetting
-            show = format_percent if how.measure == "relative" else (lambda value: f"{value:.4g} nats")
-            low, high = (None if end is None else float(how.of(end)) for end in (low, high))
-            text = show(float(how.of(centre))) + interval_text(low, high, show)
-            lines.append(("forgetting", f"{text} of the base model's {how.reference.loss:.4g} ({how.reference.kind})"))
-    return tuple(lines)
+    figure.drawing.update_layout(height=MAP_HEIGHT, uirevision="map")
+    return figure

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import CptlawError, UsageError, visible
-from cptlaw.reporting.app.callbacks import register
+from cptlaw.reporting.app import moving, opening, taking
 from cptlaw.reporting.app.layout import page
-from cptlaw.reporting.app.session import Session, Sessions
+from cptlaw.reporting.app.session import Loaded, Session, Sessions
 from cptlaw.reporting.app.upload import LARGEST
 from cptlaw.runs import Runs
 
@@ -43,7 +43,7 @@ def build(runs: Runs | None = None, where: str = "", hosts: tuple[str, ...] = LO
         from dash import Dash
     except ImportError:
         raise UsageError("the app needs Dash. Install it with: pip install 'cptlaw[app]'") from None
-    sessions = Sessions(lambda: Session(runs=runs, where=where))
+    sessions = Sessions(lambda: Session(loaded=None if runs is None else Loaded(runs, where)))
     app = Dash(
         __name__,
         title="cptlaw",
@@ -56,7 +56,8 @@ def build(runs: Runs | None = None, where: str = "", hosts: tuple[str, ...] = LO
     )
     app.layout = page(sessions.token)
     app.index_string = app.index_string.replace("<html>", '<html lang="en">')
-    register(app, sessions)
+    for room in (opening, moving, taking):
+        room.register(app, sessions)
     _guard(app.server, hosts)
     return app
 
@@ -107,7 +108,7 @@ def _unexpected(error: Exception) -> None:
     from dash import set_props
 
     text = str(error) if isinstance(error, CptlawError) else f"that could not be done ({type(error).__name__})."
-    set_props("problem", {"children": visible(text)})
+    set_props("problem-move", {"children": visible(text)})
 
 
 def listen(host: str, port: int) -> socket.socket:

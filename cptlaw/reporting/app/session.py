@@ -6,20 +6,86 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cptlaw.errors import CptlawError
-from cptlaw.planning import Suggestion
-from cptlaw.reporting.app.moves import Fitted
+from cptlaw.reporting.app.fitted import Fitted
 from cptlaw.runs import Runs
 
 MOST_SESSIONS = 8  # beyond these, pages that have been idle are forgotten, the longest first
 MOST_PAGES = 64  # in all, idle or not
 IDLE = 600.0  # seconds without a word from a page
+LEAST_NAME = 12  # characters of a fingerprint in a link
+MOST_KEPT = 8  # tables, and fits, that are kept for links and for other pages
 
 Stage = Callable[[str, float], None]
+PLACES = ("upload", "laws", "suggest", "report")  # where on the page a job was asked for, and tells how far it is
+FITS = ("upload", "laws")
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """What a page shows: a table and the two losses fitted to it. It is replaced as a whole or not at all.
+
+    Attributes
+    ----------
+    runs
+        The table, its evals with their roles.
+    where
+        Filter of the rows to fit.
+    laws
+        Law of each role.
+    fitted
+        The fits; ``None`` as long as there are none.
+    """
+
+    runs: Runs
+    where: str = ""
+    laws: Mapping[str, str] = field(default_factory=lambda: {"target": "auto", "source": "auto"})
+    fitted: Fitted | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What makes two fits the same."""
+        roles = tuple(sorted((role, name) for name in self.runs.evals if (role := self.runs.role(name)) != "other"))
+        return self.runs.fingerprint, roles, self.where, tuple(sorted(self.laws.items()))
+
+    def with_fits(self, fitted: Fitted) -> Loaded:
+        """Return it with its fits."""
+        return replace(self, fitted=fitted)
+
+
+class Shelf:
+    """Tables and fits that pages share: a link finds its table here, and nobody waits for the same fit twice."""
+
+    def __init__(self) -> None:
+        self._tables: OrderedDict[str, Loaded] = OrderedDict()
+        self._fits: OrderedDict[Any, Fitted] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def keep(self, loaded: Loaded) -> None:
+        """Keep a table with its fits; the oldest go."""
+        with self._lock:
+            self._tables[loaded.runs.fingerprint] = loaded
+            self._tables.move_to_end(loaded.runs.fingerprint)
+            if loaded.fitted is not None:
+                self._fits[loaded.key] = loaded.fitted
+            for kept in (self._tables, self._fits):
+                while len(kept) > MOST_KEPT:
+                    kept.popitem(last=False)
+
+    def fits(self, loaded: Loaded) -> Fitted | None:
+        """Return the fits of a table under the same laws, rows and roles, where there are some."""
+        with self._lock:
+            return self._fits.get(loaded.key)
+
+    def table(self, name: str) -> Loaded | None:
+        """Return the table whose fingerprint begins with a name."""
+        with self._lock:
+            found = [loaded for key, loaded in self._tables.items() if len(name) >= LEAST_NAME and key.startswith(name)]
+        return found[-1] if found else None
 
 
 @dataclass
@@ -28,17 +94,20 @@ class Job:
 
     Attributes
     ----------
-    kind
-        What it is: ``"fit"``, ``"suggest"``, ``"exact"`` or ``"report"``.
+    place
+        Where on the page it was asked for: one of `PLACES`.
     stage, share
         What it does now, and how much is done, 0 to 1.
+    result
+        What came of it.
     problem
         The message for the user, where it failed.
     """
 
-    kind: str
+    place: str
     stage: str = "starting"
     share: float = 0.0
+    result: Any = None
     problem: str | None = None
     done: bool = False
 
@@ -49,34 +118,63 @@ class Job:
 
 @dataclass
 class Session:
-    """One open page."""
+    """One open page.
 
-    runs: Runs | None = None
-    upload: tuple[str, bytes] | None = None
-    where: str = ""
-    fitted: Fitted | None = None
-    suggestion: Suggestion | None = None
-    exact: Any = None
-    asked: Any = None  # where the sliders stand: doubt about an older question is not shown
+    Attributes
+    ----------
+    loaded
+        What it shows.
+    incoming
+        What was brought and is not shown yet: name and bytes of a file that could not be used as it is.
+    linked
+        The scenario of the address that the page was opened with, until it is shown.
+    asked
+        The scenario of the last move: doubt about an older one is not shown.
+    pinned
+        Answers of pinned scenarios, by scenario.
+    suggestion, report
+        The runs suggested last, and a page that is ready to be sent.
+    jobs
+        What is being computed, by place.
+    """
+
+    loaded: Loaded | None = None
+    incoming: tuple[str, bytes] | None = None
+    linked: Any = None
+    asked: Any = None
+    pinned: dict[str, Any] = field(default_factory=dict)
+    suggestion: Any = None
     report: bytes | None = None
-    job: Job | None = None
+    jobs: dict[str, Job] = field(default_factory=dict)
     heard: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def fitted(self) -> Fitted | None:
+        """The fits that are shown."""
+        return None if self.loaded is None else self.loaded.fitted
+
+    def take(self, loaded: Loaded) -> None:
+        """Show a table and its fits, all at once; what was computed for the last ones goes."""
+        with self.lock:
+            self.loaded, self.incoming, self.suggestion, self.asked, self.pinned = loaded, None, None, None, {}
+            self.jobs = {place: job for place, job in self.jobs.items() if place in FITS}
+
     def is_idle(self, now: float) -> bool:
         """Whether the page has said nothing for long and nothing is being computed for it."""
-        return now - self.heard > IDLE and (self.job is None or self.job.done)
+        return now - self.heard > IDLE and all(job.done for job in list(self.jobs.values()))
 
-    def begin(self, kind: str, work: Callable[[Stage], None]) -> Job | None:
-        """Start a job in a thread; ``None`` where one is running already."""
+    def begin(self, place: str, work: Callable[[Stage], Any]) -> Job | None:
+        """Start a job in a thread; ``None`` where one of its kind is running already."""
         with self.lock:
-            if self.job is not None and not self.job.done:
+            kind = FITS if place in FITS else (place,)
+            if any(not self.jobs[other].done for other in kind if other in self.jobs):
                 return None
-            job = self.job = Job(kind)
+            job = self.jobs[place] = Job(place)
 
         def run() -> None:
             try:
-                work(job.tell)
+                job.result = work(job.tell)
             except CptlawError as error:
                 job.problem = str(error)
             except Exception as error:  # noqa: BLE001  a thread that dies would leave the page waiting for ever
@@ -84,8 +182,14 @@ class Session:
             finally:
                 job.done = True
 
-        threading.Thread(target=run, name=f"cptlaw-{kind}", daemon=True).start()
+        threading.Thread(target=run, name=f"cptlaw-{place}", daemon=True).start()
         return job
+
+    def forget(self, job: Job) -> None:
+        """Forget a job that has been told of."""
+        with self.lock:
+            if self.jobs.get(job.place) is job:
+                del self.jobs[job.place]
 
 
 class Sessions:
@@ -95,10 +199,13 @@ class Sessions:
     ----------
     token
         What a page of this server knows, and no page of another site can read: only with it a session is opened.
+    shelf
+        Tables and fits that pages share.
     """
 
     def __init__(self, first: Callable[[], Session], clock: Callable[[], float] = time.monotonic) -> None:
         self.token = secrets.token_urlsafe(24)
+        self.shelf = Shelf()
         self._first = first
         self._clock = clock
         self._open: OrderedDict[str, Session] = OrderedDict()

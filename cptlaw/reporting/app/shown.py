@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, by_severity
+from cptlaw.reporting.app.layout import planning_laws
+from cptlaw.reporting.app.sentences import advised
 from cptlaw.result import Table
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import COLUMNS
+
+LEAST_SHOWN = 0.01  # weight of a law in an average
 
 
 def findings(found: Iterable[Finding]) -> Any:
@@ -19,15 +23,118 @@ def findings(found: Iterable[Finding]) -> Any:
         html.Li(
             [
                 html.Span(finding.severity, className="severity"),
-                f" [{finding.code}] {finding.message}",
-                html.Br(),
-                html.Span(finding.advice, className="advice"),
+                f" {finding.message}",
+                html.Span(f" {finding.advice}", className="advice") if finding.advice else None,
             ],
             className=finding.severity,
         )
         for finding in dict.fromkeys(found)
     ]
-    return html.Ul(items, className="findings") if items else None
+    return html.Ul(items, className="findings") if items else html.P("Nothing stands out.", className="quiet")
+
+
+def all_findings(of_answer: Sequence[Finding], of_fits: Sequence[Finding]) -> Any:
+    """Return what stands against the answer, and what against the fits behind it."""
+    from dash import html
+
+    parts = [html.H3("About this answer"), findings(by_severity(of_answer))]
+    return [*parts, html.H3("About the laws"), findings(by_severity(of_fits))]
+
+
+def count(*found: Sequence[Finding]) -> str:
+    """Return how many findings there are of each severity."""
+    every = [finding for each in found for finding in dict.fromkeys(each)]
+    counts = [(word, sum(finding.severity == word for finding in every)) for word in ("error", "warning", "info")]
+    names = {"info": "note"}
+    texts = [f"{n} {names.get(word, word)}{'s' if n > 1 else ''}" for word, n in counts if n]
+    return ", ".join(texts) or "none"
+
+
+def fits(found: Iterable[Any]) -> Any:
+    """Return the laws that were fitted: what each weighs and is."""
+    from dash import html
+
+    parts = []
+    for fit in found:
+        members = getattr(fit, "members", None)
+        if members:
+            rows = [(f"{member.weight:.0%}", member.fit.law) for member in members if member.weight >= LEAST_SHOWN]
+            text = f"the average of {len(members)} laws, weighted by how well each foresaw the larger runs"
+        else:
+            rows = [("", fit.law)]
+            text = f"{fit.status}; {fit.n_agree} of {fit.n_starts} starts agree; rank {fit.rank} of {fit.n_free}"
+        body = [
+            html.Tr([html.Td(share), html.Th(law.spec, scope="row"), html.Td(_first_line(law))]) for share, law in rows
+        ]
+        parts += [html.H3(f"{fit.on} loss"), html.P(text), html.Div(html.Table(html.Tbody(body)), className="scroll")]
+    return parts
+
+
+def law_line(name: str) -> str:
+    """Return what a law is, in a line."""
+    from cptlaw.laws import law
+
+    if name == "auto":
+        return "The average of all laws that the columns allow, weighted by how well each foresaw the larger runs."
+    known = law(name)
+    return f"{_first_line(known)} {known.equation}"
+
+
+def _first_line(law: Any) -> str:
+    return (type(law).__doc__ or "").strip().splitlines()[0]
+
+
+def laws_for(runs: Runs) -> list[str]:
+    """Return the laws on offer that a table can feed, auto first."""
+    from cptlaw.laws import law
+
+    frame = runs.frame
+    fed = [
+        name
+        for name in planning_laws()
+        if all(column in frame.columns and frame[column].notna().any() for column in law(name).inputs)
+    ]
+    return ["auto", *fed]
+
+
+def compared(columns: Sequence[Mapping[str, str]]) -> Any:
+    """Return pinned scenarios side by side."""
+    from dash import html
+
+    if not columns:
+        return None
+    head = [
+        html.Th(
+            [
+                html.Span(str(number), className="pin"),
+                html.Button(
+                    "Show", id={"type": "take", "index": number - 1}, type="button", title=f"Show scenario {number}"
+                ),
+                html.Button(
+                    "Let go",
+                    id={"type": "unpin", "index": number - 1},
+                    type="button",
+                    title=f"Let scenario {number} go",
+                ),
+            ],
+            scope="col",
+        )
+        for number in range(1, len(columns) + 1)
+    ]
+    body = [
+        html.Tr([html.Th(label, scope="row"), *(html.Td(column[label]) for column in columns)]) for label in columns[0]
+    ]
+    inner = html.Table([html.Thead(html.Tr([html.Td(""), *head])), html.Tbody(body)])
+    label = "pinned scenarios"
+    box = html.Div(inner, className="scroll", tabIndex=0, role="region", **{"aria-label": label})
+    return [html.H2("Pinned scenarios"), box]
+
+
+def suggested(found: Any) -> Any:
+    """Return suggested runs."""
+    parts = [lines(found.lines)]
+    parts += [table(each, "suggested runs, gain in nats per token") for each in found.tables if found.cells]
+    return [*parts, findings(advised(finding) for finding in found.findings)]
 
 
 def lines(pairs: Iterable[tuple[str, str]]) -> Any:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.laws.calculus import Array
-from cptlaw.planning import MinTokensPlan
+from cptlaw.planning import MixPlan
 from cptlaw.planning.mixes.fewest import FewestTokens
 from cptlaw.planning.mixes.min_tokens import question_of
 from cptlaw.planning.mixes.mix import Mix, build_mixes
@@ -34,7 +34,7 @@ def forgetting_map(
     target: Any,
     source: Any,
     *,
-    plan: MinTokensPlan | None = None,
+    plan: MixPlan | None = None,
     risks: tuple[float, ...] = RISKS,
     max_tokens: float | None = None,
     **scenario: Any,
@@ -76,7 +76,7 @@ def forgetting_map(
 
 def draw_map(
     mix: Mix,
-    plan: MinTokensPlan | None,
+    plan: MixPlan | None,
     tokens: Array,
     replay: Array,
     edges: Mapping[float, Array],
@@ -107,6 +107,7 @@ def draw_map(
         x=tokens,
         y=replay,
         z=np.round(z, 5),
+        customdata=np.round(data[["target_loss", "source_loss"]].to_numpy().reshape(*shape, 2), 4),
         colorscale=list(MAP_COLOURS),
         zsmooth="best",
         colorbar={
@@ -116,7 +117,7 @@ def draw_map(
             "xpad": 4,
         },
         hovertemplate=f"%{{x:.3s}} tokens, %{{y:.0%}} replay<br>forgetting %{{z:{'.1%' if relative else '.3f'}}}"
-        "<extra></extra>",
+        "<br>target loss %{customdata[0]:.3f}, source loss %{customdata[1]:.3f}<extra></extra>",
     )
     drawing.add_contour(
         x=tokens,
@@ -217,7 +218,7 @@ def _question(mix: Mix, least: float) -> FewestTokens:
 
 def map_grid(
     mix: Mix,
-    plan: MinTokensPlan | None,
+    plan: MixPlan | None,
     max_tokens: float | None = None,
     shape: tuple[int, int] = (ROWS, COLUMNS),
 ) -> tuple[Array, Array]:
@@ -256,7 +257,7 @@ def _limits(drawing: Any, mix: Mix, tokens: Array, replay: Array, edges: Mapping
         if inside.any():
             shown.append(format_percent(risk))
         drawing.add_scatter(
-            x=np.where(np.isfinite(need), np.minimum(need, 1e3 * tokens[-1]), np.nan),
+            x=np.minimum(need, 1e3 * tokens[-1]) if np.isfinite(need).any() else np.full(len(need), np.nan),
             y=replay,
             mode="lines",
             line={"color": DARK, "width": 2, "dash": dash},
@@ -266,7 +267,7 @@ def _limits(drawing: Any, mix: Mix, tokens: Array, replay: Array, edges: Mapping
     return shown
 
 
-def _title(mix: Mix, plan: MinTokensPlan | None, data: pd.DataFrame) -> str:
+def _title(mix: Mix, plan: MixPlan | None, data: pd.DataFrame) -> str:
     """Return what the map shows, in one sentence."""
     if plan is not None and not plan.feasible:
         return f"No mix keeps all limits: {plan.blocking} blocks"
@@ -280,7 +281,7 @@ def _title(mix: Mix, plan: MinTokensPlan | None, data: pd.DataFrame) -> str:
     return f"The mix moves forgetting between {least} and {most}"
 
 
-def _caption(mix: Mix, plan: MinTokensPlan | None, shown: list[str]) -> str:
+def _caption(mix: Mix, plan: MixPlan | None, shown: list[str]) -> str:
     assert mix.forgetting is not None
     model = f"{format_quantity(mix.n_params)} parameters"
     if mix.ptpp is not None:

@@ -1,7 +1,7 @@
 // Mends what Dash's own components leave out for screen readers and keyboards; runs again whenever the page changes.
 (function () {
   "use strict";
-  var NAMES = { limits: "limits in force", risk: "probability with which limits hold" };
+  var NAMES = { "auto-tokens": "tokens", "auto-replay": "replay", "use-max_forgetting": "limit on forgetting", "use-max_target_loss": "limit on the target loss", lr_peak: "peak rate" };
   function mend() {
     document.querySelectorAll(".dash-dropdown-focus-target").forEach(function (element) {
       // Hidden from screen readers, so it must not take the Tab key either: the button beside it does.

@@ -1,0 +1,99 @@
+"""An average of laws read off a table of replay and tokens: what makes a slider move at once.
+
+An average takes milliseconds for every call, however few rows it has, and a plan makes hundreds of calls at one model.
+Here it is evaluated once over all mixes of that model, and splines go through the values, right to 1e-5. Forecasts that
+are shown are still the average's own: only the search for a plan and the colours of the map are read off the table.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.laws.calculus import Array
+from cptlaw.planning.loss import laws_of
+from cptlaw.planning.mixes.question import OUT_OF_REACH
+from cptlaw.runs.points import as_points
+
+SHARES, NEAR, FAR = 17, 57, 40  # grid points: replay, log tokens about the fitted runs, and as far as plans look
+ABOUT = 100.0  # times the most fitted tokens up to which the grid is fine
+BEYOND = 0.002  # of replay, on either side of what plans search: slopes are taken there
+WORST = 50.0  # in log loss, for what is not finite
+MOST_TABLES = 32
+
+
+class Tabled:
+    """A fitted average whose losses at many mixes of one model come off a table; all else is the average's own.
+
+    Parameters
+    ----------
+    fit
+        The average.
+    replay, tokens
+        Smallest and largest value that plans search, tokens raw.
+    """
+
+    def __init__(self, fit: Any, replay: tuple[float, float], tokens: tuple[float, float]) -> None:
+        self._fit = fit
+        self._replay = (max(replay[0] - BEYOND, 0.0), min(replay[1] + BEYOND, 1.0))
+        self._ends = (0.4 * tokens[0], ABOUT * tokens[1], 1.1 * OUT_OF_REACH * tokens[1])
+        self._tables: OrderedDict[Any, Callable[[Array, Array], Array]] = OrderedDict()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fit, name)
+
+    def predict(self, frame: Any) -> Array:
+        """Return the loss of each row, nats per token, (n,)."""
+        rows = as_points(frame)
+        found = self._read(rows)
+        return np.asarray(self._fit.predict(rows) if found is None else np.exp(found), dtype=float)
+
+    def _read(self, rows: pd.DataFrame) -> Array | None:
+        """Return log losses off a table; ``None`` where the rows are no mixes of one model within it."""
+        names = list(rows.columns)
+        if "tokens" not in names or not len(rows):
+            return None
+        values = rows.to_numpy(dtype=float)
+        fixed = [place for place, name in enumerate(names) if name not in ("replay", "tokens")]
+        tokens = values[:, names.index("tokens")]
+        replay = values[:, names.index("replay")] if "replay" in names else np.full(len(rows), self._replay[0])
+        within = (self._replay[0] <= replay) & (replay <= self._replay[1])
+        within &= (self._ends[0] <= tokens) & (tokens <= self._ends[2])
+        if not within.all() or (values[:, fixed] != values[0, fixed]).any():
+            return None
+        key = (tuple(names), values[0, fixed].tobytes())
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = self._tabulate(rows.iloc[:1])
+            while len(self._tables) > MOST_TABLES:
+                self._tables.popitem(last=False)
+        return table(replay, np.log(tokens))
+
+    def _tabulate(self, row: pd.DataFrame) -> Callable[[Array, Array], Array]:
+        from scipy.interpolate import RectBivariateSpline, make_interp_spline
+
+        first, about, last = np.log(self._ends)
+        logs = np.concatenate([np.linspace(first, about, NEAR), np.linspace(about, last, FAR + 1)[1:]])
+        mixed = "replay" in row.columns and self._replay[1] - self._replay[0] > 2.5 * BEYOND
+        replay = np.linspace(*self._replay, SHARES) if mixed else np.array(self._replay[:1])
+        grid = row.iloc[np.zeros(len(replay) * len(logs), dtype=int)].reset_index(drop=True)
+        grid["tokens"] = np.tile(np.exp(logs), len(replay))
+        if "replay" in grid.columns:
+            grid["replay"] = np.repeat(replay, len(logs))
+        with np.errstate(all="ignore"):
+            values = np.log(self._fit.predict(grid))
+        values = np.clip(np.nan_to_num(values, nan=WORST, posinf=WORST, neginf=-WORST), -WORST, WORST)
+        if not mixed:
+            line = make_interp_spline(logs, values)
+            return lambda _, at: np.asarray(line(at), dtype=float)
+        surface: Any = RectBivariateSpline(replay, logs, values.reshape(len(replay), len(logs)))
+        return lambda share, at: np.asarray(surface.ev(share, at), dtype=float)
+
+
+def tabled(fit: Any, replay: tuple[float, float], tokens: tuple[float, float]) -> Any:
+    """Return a fit as the app plans with it: an average off tables, a single law as it is."""
+    return Tabled(fit, replay, tokens) if len(laws_of(fit)) > 1 else fit
