@@ -62,7 +62,7 @@ class Page:
     def fit(self) -> None:
         """Open the page, wait for its laws, and bring the controls to their ranges."""
         self.call("session.data", "token.data")
-        while not self.values.get("fitted.data"):
+        while not self.values.get("fitted.data"):  # the number of the table that is shown
             time.sleep(0.2)
             self.call("progress-upload.value", "tick.n_intervals")
         self.call("n_params.min", "fitted.data")

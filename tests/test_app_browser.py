@@ -234,7 +234,7 @@ def test_scenarios_are_pinned_compared_and_sent_as_a_link(fitted_page, open_page
     for left in (1, 0):
         page.locator("#compared button", has_text="Let go").first.click()
         page.wait_for_function(f"document.querySelectorAll('#compared thead th').length === {left}")
-    assert "pin=" not in page.evaluate("location.search")
+    page.wait_for_function("!location.search.includes('pin=')")
 
 
 def test_drawers_open_on_demand_and_tell_of_their_own_jobs(fitted_page, tmp_path):

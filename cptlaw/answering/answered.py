@@ -14,6 +14,7 @@ from cptlaw.findings import Finding
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.units import format_percent, format_quantity
 
+LEAST_SHOWN = 0.05  # weight of a law in an average
 WORDS = {"max-forgetting": "forgetting within its limit", "max-target-loss": "target loss within its limit"}
 
 
@@ -199,18 +200,25 @@ class Answer(Result):
         return f"as good as a coin toss would be {mix}"
 
     def _laws(self) -> str:
-        by_eval: dict[str, list[str]] = {}
-        for entry in sorted(self.laws, key=lambda entry: -entry["weight"]):
-            if entry["weight"] >= 0.05:
-                by_eval.setdefault(entry["on"], []).append(f"{entry['law']} {format_percent(entry['weight'], 2)}")
-        return "; ".join(f"{on}: {', '.join(parts[:3])}" for on, parts in by_eval.items())
+        weights: dict[str, dict[str, float]] = {}
+        for entry in self.laws:  # variants of a law are one law to its reader
+            of_eval = weights.setdefault(entry["on"], {})
+            name = str(entry["law"]).partition(":")[0]
+            of_eval[name] = of_eval.get(name, 0.0) + entry["weight"]
+        parts = []
+        for on, found in weights.items():
+            heaviest = sorted(found.items(), key=lambda pair: -pair[1])[:3]
+            texts = [f"{name} {as_percent(weight)}" for name, weight in heaviest if weight >= LEAST_SHOWN]
+            parts.append(f"{on}: {', '.join(texts)}")
+        return "; ".join(parts)
 
     def _next(self) -> str:
         shown = []
         for cell in self.next_runs[:3]:
-            mix = f"{format_quantity(cell['tokens'], 3)} tokens at {format_percent(cell['replay'], 3)} replay"
-            model = f"{format_quantity(cell['n_params'], 3)}"
-            shown.append(f"{model} on {mix}")
+            mix = f"{format_quantity(cell['tokens'], 3)} tokens"
+            mix += "" if cell.get("replay") is None else f" at {format_percent(cell['replay'], 3)} replay"
+            size = cell.get("n_params")
+            shown.append(f"on {mix}" if size is None else f"{format_quantity(size, 3)} on {mix}")
         return "; ".join(shown)
 
 

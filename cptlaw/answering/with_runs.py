@@ -6,28 +6,26 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from cptlaw import planning
 from cptlaw.answering.answered import Answer
+from cptlaw.answering.chances import probability_below
+from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Question
 from cptlaw.commands import command_line
 from cptlaw.errors import CptlawError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import fit
-from cptlaw.laws.calculus import Array
 from cptlaw.planning import MixPlan
 from cptlaw.planning.next_runs.cells import Bases, candidates
 from cptlaw.planning.next_runs.open_forecast import open_forecast
 from cptlaw.runs import Runs
+from cptlaw.runs.schema import COLUMNS
 from cptlaw.schedules import Schedule
 from cptlaw.units import format_quantity
 
 AUTO = "auto"
-CHANCES = (0.005, *np.arange(0.02, 0.985, 0.02).round(2).tolist(), 0.995)  # at which quantiles are asked for
 NEXT_RUNS = 2
-NO_LIMIT = 0.999  # of forgetting, where a plan must have a limit and the question has none
 INTERVAL = 0.9
 SHARE_FOR_NEXT = 0.05  # of the planned run's compute, that the next small runs may cost
 EXPECTED = ("target_loss", "source_loss", "forgetting")
@@ -42,8 +40,8 @@ def from_runs(
 ) -> Answer:
     """Answer a question from a runs table; see `cptlaw.answer`."""
     fits = {role: _fitted(runs, role, where, schedules, seed) for role in _roles(runs, question)}
-    asked, notes = _with_tokens(question, fits["target"])
-    sure, plain = (_plan(asked, fits, risk) for risk in (asked.risk, None))
+    asked, notes = _with_tokens(_with_budget(question, fits), fits["target"])
+    sure, plain = (plan(asked, fits, risk) for risk in (asked.risk, None))
     found = [*notes, *sure.findings, *(item for one in fits.values() for item in one.findings)]
     plan_fields = {
         name + end: getattr(sure, name + end) for name in EXPECTED for end in ("", "_lo", "_hi") if sure.feasible
@@ -90,25 +88,55 @@ def _page(runs: Runs, question: Question, fits: Mapping[str, Any], plan: MixPlan
 
 
 def _roles(runs: Runs, question: Question) -> list[str]:
-    """Return the roles that there are evals of, the target first."""
+    """Return the roles that there are evals of, the target first, once nothing is missing for an answer.
+
+    Raises
+    ------
+    UsageError
+        With all that is missing, so that one more try will do.
+    """
     roles = {runs.role(name) for name in runs.evals}
+    frame = runs.frame
+    missing = []
     if "target" not in roles:
-        listed = ", ".join(map(repr, runs.evals))
-        raise UsageError(
-            f"{runs.label}: no eval has the role target. Evals found: {listed}. Say which one is the new domain's with "
-            f"target_eval= (--target-eval), and which one the old one's with source_eval= (--source-eval)."
-        )
-    if "source" not in roles and question.max_forgetting is not None:
-        listed = ", ".join(map(repr, runs.evals))
-        raise UsageError(
-            f"{runs.label}: forgetting needs an eval with the role source. Evals found: {listed}. Say which one it is "
-            f"with source_eval= (--source-eval), or leave max_forgetting (--max-forgetting) out."
-        )
+        missing.append("which eval is the new domain's: target_eval= (--target-eval EVAL)")
+    if "source" not in roles and (question.max_forgetting is not None or "target" not in roles):
+        text = "which eval is the old domain's: source_eval= (--source-eval EVAL)"
+        missing.append(text + (", or leave max_forgetting (--max-forgetting) out" if question.max_forgetting else ""))
+    if "tokens" not in frame.columns and (names := _alike(frame, "token")):
+        missing.append(f"which column counts the adaptation tokens: --columns tokens={names[0]}")
+    elif "tokens" not in frame.columns and "step" in frame.columns:
+        missing.append("how many tokens a step trains on: --columns batch_tokens=2M (columns= in the library)")
+    budgets = frame["ptpp"].dropna() if "ptpp" in frame.columns else []
+    if question.ptpp is None and len(set(budgets)) > 1:
+        low, high = (format_quantity(float(end)) for end in (min(budgets), max(budgets)))
+        missing.append(f"your base model's pre-training tokens per parameter (the runs have {low} to {high}): --ptpp P")
+    if missing and "n_params" not in frame.columns and (names := _alike(frame, "param")):
+        missing.append(f"which column counts the parameters, if sizes differ: --columns n_params={names[0]}")
+    needed = [text for text in missing if "source_eval" not in text or question.max_forgetting is not None]
+    if needed:
+        listed = "".join(f"\n  {text}" for text in missing)
+        evals = f"\nEvals found: {', '.join(map(repr, runs.evals))}." if any("eval" in text for text in missing) else ""
+        raise UsageError(f"{runs.label} leaves open what an answer needs. Say:{listed}{evals}")
     return [role for role in ("target", "source") if role in roles]
+
+
+def _alike(frame: pd.DataFrame, word: str) -> list[str]:
+    """Return the columns that are not read as any, whose names hold a word."""
+    return [str(name) for name in frame.columns if word in str(name).lower() and str(name) not in COLUMNS]
 
 
 def _fitted(runs: Runs, role: str, where: str | None, schedules: Any, seed: int) -> Any:
     return fit(AUTO, runs, on=role, where=where, schedules=schedules, seed=seed)
+
+
+def _with_budget(question: Question, fits: Mapping[str, Any]) -> Question:
+    """Return the question with the pre-training budget of the runs, where it was not said and they have but one."""
+    if question.ptpp is not None:
+        return question
+    frames = [fit.data for fit in fits.values() if "ptpp" in fit.data.columns]
+    levels = sorted({float(level) for frame in frames for level in frame["ptpp"].dropna()})
+    return question.replaced(ptpp=levels[0]) if len(levels) == 1 else question
 
 
 def _with_tokens(question: Question, target: Any) -> tuple[Question, list[Finding]]:
@@ -143,28 +171,6 @@ def _no_limit(question: Question) -> list[Finding]:
     ]
 
 
-def _plan(question: Question, fits: Mapping[str, Any], risk: float | None) -> MixPlan:
-    """Return the plan that answers a question, each limit held with a probability."""
-    source = fits.get("source")
-    scenario: dict[str, Any] = {"n_params": question.n_params, "ptpp": question.ptpp}
-    scenario["base_source_loss"] = question.base_source_loss if source is not None else None
-    limits = {"max_forgetting": question.max_forgetting}
-    kind = question.kind
-    if kind == "min-tokens":
-        limits["max_target_loss"] = question.max_target_loss
-    scenario |= limits
-    if kind == "trade-off" and question.max_forgetting is None:
-        scenario["max_forgetting"] = NO_LIMIT
-    if any(value is not None for value in limits.values()):
-        scenario["risk"] = risk
-    given = {name: value for name, value in scenario.items() if value is not None}
-    if kind == "limited-data":
-        return planning.limited_data(fits["target"], source, target_tokens=question.target_tokens, **given)
-    if kind == "min-tokens":
-        return planning.min_tokens(fits["target"], source, savings=False, **given)
-    return planning.trade_off(fits["target"], source, tokens=question.spendable, **given)
-
-
 def _probabilities(question: Question, fits: Mapping[str, Any], plan: MixPlan) -> dict[str, float]:
     """Return with what probability a measured loss keeps each limit under the planned mix."""
     if not plan.feasible:
@@ -177,13 +183,6 @@ def _probabilities(question: Question, fits: Mapping[str, Any], plan: MixPlan) -
         highest = plan.base_source_loss * (1.0 + question.max_forgetting)
         found["max-forgetting"] = probability_below(fits["source"], row, highest)
     return found
-
-
-def probability_below(fitted: Any, row: pd.DataFrame, limit: float) -> float:
-    """Return the probability that a measured loss at a row is at most a limit, from the quantiles of the forecast."""
-    quantiles: Array = fitted.log_quantiles(row, CHANCES)[0]
-    ordered = np.maximum.accumulate(quantiles)
-    return float(np.interp(np.log(limit), ordered, CHANCES, left=0.0, right=1.0))
 
 
 def _point(question: Question, plan: MixPlan) -> dict[str, float]:
@@ -232,7 +231,8 @@ def _evidence(runs: Runs, fits: Mapping[str, Any]) -> tuple[Mapping[str, Any], .
 def _steps(runs: Runs, question: Question, where: str | None, fits: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the commands that repeat each step."""
     table = runs.label if runs.path is not None else "RUNS.csv"
-    chosen = [table, *(["--where", where] if where else [])]
+    roles = [word for name, role in runs.roles.items() for word in (f"--{role}-eval", name)]
+    chosen = [table, *runs.read_with, *roles, *(["--where", where] if where else [])]
     lines = [command_line(["cptlaw", "fit", *chosen, "--on", role, "-o", f"{role}.json"]) for role in fits]
     known = f"n_params={format_quantity(question.n_params, 6)}"
     known += f",ptpp={question.ptpp:g}" if question.ptpp is not None else ""

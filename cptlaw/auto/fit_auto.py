@@ -68,6 +68,11 @@ def fit_auto(
     frame = rows.frame
     name = str(frame["eval"].iloc[0])
     count = int(trained(frame).sum()) if rows.is_curves or "tokens" in frame.columns else 0
+    if not rows.is_curves and "tokens" not in frame.columns and "step" in frame.columns:
+        raise FitError(
+            f"{table.label} counts steps and no tokens. Say how many a step trains on, as in --columns "
+            f"batch_tokens=2M (columns= in the library), or name the column of the tokens: --columns tokens=NAME."
+        )
     if count < LEAST_ROWS:
         raise FitError(
             f"{count} rows of {name!r} with tokens are too few for law auto, which needs {LEAST_ROWS}: add runs, or "

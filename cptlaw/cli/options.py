@@ -69,7 +69,7 @@ reading = several(
         "--columns",
         multiple=True,
         metavar="NAME=COLUMN",
-        help="Read column COLUMN of the file as NAME, as in eval=domain. May be repeated.",
+        help="Read column COLUMN of the file as NAME, as in eval=domain; or one value for all rows, as in n_params=8B.",
     ),
     click.option(
         "--losses",

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, column_of, corpus_of, normal_name
 
+EXAMPLES = {"n_params": "8B", "tokens": "2B", "ptpp": "300", "replay": "25%", "batch_tokens": "2M"}
+
 
 @dataclass(frozen=True)
 class Naming:
@@ -123,16 +125,28 @@ def missing_column(column: str, found: Iterable[str], label: str) -> DataError:
     return DataError(
         f"{label}: column {column!r}{meaning} is missing.{hint} Columns found: {', '.join(map(repr, names))}. "
         f"Rename the column, or say which one it is with columns={{{column!r}: 'NAME IN THE FILE'}} "
-        f"(--columns '{column}=NAME IN THE FILE').{_wide(names) if column == 'loss' else ''}"
+        f"(--columns '{column}=NAME IN THE FILE').{_wide(names) if column == 'loss' else _one_value(column)}"
         + (" The first line seems to hold data: a header line with the names of the columns is expected." * headless)
     )
 
 
-def _wide(names: list[str]) -> str:
-    """Return the option that would read the columns that look like losses of several evals, else nothing."""
+def _one_value(column: str) -> str:
+    """Return how to give a number that is the same in all rows."""
+    if column not in COLUMNS or not COLUMNS[column].numeric:
+        return ""
+    return f" If it is one number for all rows, say that: --columns {column}={EXAMPLES.get(column, 'NUMBER')}."
+
+
+def loss_columns(names: Iterable[str]) -> dict[str, str]:
+    """Return the columns that look like the losses of one eval each: eval -> column."""
     endings = ("_loss", "/loss", "-loss", ".loss", " loss")
     pairs = {name[: -len(end)]: name for name in names for end in endings if name.lower().endswith(end)}
-    evals = {key.rpartition("/")[2] or key: column for key, column in pairs.items() if "train" not in key.lower()}
+    return {key.rpartition("/")[2] or key: column for key, column in pairs.items() if "train" not in key.lower()}
+
+
+def _wide(names: list[str]) -> str:
+    """Return the option that would read the columns that look like losses of several evals, else nothing."""
+    evals = loss_columns(names)
     if not evals:
         return ""
     return f" If each eval has a column of its own, say --losses {','.join(f'{k}={v}' for k, v in evals.items())}."

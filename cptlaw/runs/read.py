@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import DataError, UsageError
+from cptlaw.errors import CptlawError, DataError, UsageError
 from cptlaw.reading import STDIN, existing_file
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
 from cptlaw.runs.json_file import read_json
-from cptlaw.runs.naming import Naming, name_columns
+from cptlaw.runs.naming import Naming, loss_columns, name_columns
 from cptlaw.runs.parquet_file import read_parquet
 from cptlaw.runs.raw_table import RawTable
-from cptlaw.runs.schema import N_PARAMS_KINDS
+from cptlaw.runs.schema import COLUMNS, N_PARAMS_KINDS, canonical_name
 from cptlaw.runs.table import Runs
 from cptlaw.runs.validate import check_table
 from cptlaw.runs.wide import stacked
+from cptlaw.units import parse_quantity
 
+LEAST_WIDE = 2  # columns of losses that make a table a wide one without being told
 _ENDINGS = ".csv, .tsv, .jsonl, .ndjson, .json (each also with .gz), .parquet"
 
 
@@ -40,7 +44,8 @@ def read_runs(
         A path to a file (CSV, TSV, JSON Lines, each also with ``.gz``, or Parquet), ``"-"`` for CSV on standard input,
         a DataFrame of pandas or polars, a pyarrow Table, or runs that were read before.
     columns
-        Column of cptlaw -> column of the file, where neither the name nor an alias tells, as ``{"eval": "domain"}``.
+        Column of cptlaw -> column of the file, where neither the name nor an alias tells, as ``{"eval": "domain"}``;
+        or one value for all rows, as ``{"n_params": "8B"}``.
     losses
         Of a wide table, with one column of losses per eval: eval -> column, as ``{"arxiv": "arxiv_loss"}``.
     scores
@@ -79,19 +84,73 @@ def read_runs(
                 "columns=, losses= and scores= tell how to read a file, and these runs have been read. Leave them out."
             )
         return source.with_roles(source_eval, target_eval, n_params_kind)
+    read_with = [word for name, place in (columns or {}).items() for word in ("--columns", f"{name}={place}")]
+    if losses:
+        read_with += ["--losses", ",".join(f"{name}={place}" for name, place in losses.items())]
+    if scores:
+        read_with += ["--scores", ",".join(f"{name}={place}" for name, place in scores.items())]
+    columns, constants = _constants(columns)
     raw, naming = load_table(source, columns)
+    notes: tuple[str, ...] = ()
+    if constants:
+        raw = replace(raw, frame=raw.frame.assign(**constants))
+        naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
+        notes = tuple(f"{name}: {value:.10g} in all rows, as given" for name, value in constants.items())
+    if losses is None and scores is None and "loss" not in naming.file_columns and "eval" not in naming.file_columns:
+        losses, said = _wide_losses(raw)
+        notes += said
     if losses is not None or scores is not None:
         raw = stacked(raw, losses, columns, scores)
         naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
+    elif (place := _names_evals(raw, naming)) is not None:
+        naming = name_columns(map(str, raw.frame.columns), {**(columns or {}), "eval": place}, raw.label)
+        notes += (f"column {place!r} is read as the name of the eval: runs have several losses at a point otherwise",)
     checked = check_table(raw, naming, n_params_kind)
     runs = Runs(
         frame=checked.frame,
         path=raw.path,
         n_params_kind=checked.n_params_kind,
-        notes=(*naming.notes, *checked.notes),
+        notes=(*naming.notes, *notes, *checked.notes),
         assumed=checked.assumed,
+        read_with=tuple(read_with),
     )
     return runs.with_roles(source_eval, target_eval)
+
+
+def _constants(columns: Mapping[str, str] | None) -> tuple[Mapping[str, str] | None, dict[str, float]]:
+    """Return which columns are read under which names, apart from those that have one value in all rows."""
+    named, constants = {}, {}
+    for name, place in (columns or {}).items():
+        canonical = canonical_name(str(name))
+        number = None
+        if canonical is not None and COLUMNS[canonical].numeric and canonical != "loss":
+            with contextlib.suppress(CptlawError):
+                number = parse_quantity(place)
+        if number is None or canonical is None:
+            named[name] = place
+        else:
+            constants[canonical] = number
+    return named or None, constants
+
+
+def _wide_losses(raw: RawTable) -> tuple[dict[str, str] | None, tuple[str, ...]]:
+    """Return the losses of a table that plainly has one column of them per eval, and what is to be said of that."""
+    found = loss_columns(map(str, raw.frame.columns))
+    if len(found) < LEAST_WIDE:
+        return None, ()
+    listed = ", ".join(found)
+    return found, (f"one column of losses per eval: read as evals {listed} (--losses NAME=COLUMN,.. chooses)",)
+
+
+def _names_evals(raw: RawTable, naming: Naming) -> str | None:
+    """Return the column of a table without evals whose values tell its rows apart, where it is the domain's."""
+    taken = naming.file_columns
+    if "eval" in taken or not {"run", "domain"} <= set(taken):
+        return None
+    point = [taken[name] for name in ("run", "step", "tokens") if name in taken]
+    if not raw.frame.duplicated(point).any() or raw.frame.duplicated([*point, taken["domain"]]).any():
+        return None
+    return taken["domain"]
 
 
 def load_table(source: Any, columns: Mapping[str, str] | None) -> tuple[RawTable, Naming]:

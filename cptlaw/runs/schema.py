@@ -128,7 +128,11 @@ COLUMNS: dict[str, Column] = {
         Column("step", "optimiser step", aliases=("steps", "global_step", "iteration", "iter")),
         Column("phase", "pretrain or cpt, where a run has steps of both", numeric=False, aliases=("training_phase",)),
         Column("lr", "learning rate at this step", aliases=("learning_rate",)),
-        Column("lr_peak", "highest learning rate of the run", aliases=("peak_lr", "max_lr", "peak_learning_rate")),
+        Column(
+            "lr_peak",
+            "highest learning rate of the run",
+            aliases=("peak_lr", "max_lr", "peak_learning_rate", "cpt_peak_lr", "cpt_lr"),
+        ),
         Column(
             "lr_pretrain",
             "highest learning rate of pre-training",

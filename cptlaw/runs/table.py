@@ -50,6 +50,8 @@ class Runs:
         What was assumed on reading, for the user to be told once.
     assumed
         The columns (``run``, ``eval``) that the source lacks and that were filled in.
+    read_with
+        The options of the command line, besides the roles, that read the file as these runs.
     """
 
     frame: pd.DataFrame
@@ -58,6 +60,7 @@ class Runs:
     n_params_kind: str | None = None
     notes: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    read_with: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.frame)

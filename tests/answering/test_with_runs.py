@@ -73,7 +73,7 @@ def test_a_limit_that_no_mix_keeps(runs):
 
 def test_a_table_without_a_target_is_told_how_to_name_it(runs):
     table = runs.frame[runs.frame["eval"] == "source"].assign(eval="english")
-    with pytest.raises(UsageError, match=r"no eval has the role target.*--target-eval"):
+    with pytest.raises(UsageError, match=r"which eval is the new domain's: .*--target-eval"):
         cl.answer(table, **MODEL, tokens="1M")
 
 

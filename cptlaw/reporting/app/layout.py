@@ -49,7 +49,8 @@ def _stores(token: str) -> list[Any]:
         dcc.Store(id="nowhere"),
         dcc.Location(id="address", refresh=False),
         dcc.Download(id="download"),
-        dcc.Interval(id="tick", interval=300, disabled=True),
+        # One tick, armed again by its answer: on a busy machine ticks would overtake the answers of those before.
+        dcc.Interval(id="tick", interval=300, max_intervals=1, disabled=True),
     ]
 
 

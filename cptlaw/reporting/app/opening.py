@@ -184,6 +184,7 @@ def _watching(app: Any, sessions: Sessions) -> None:
 
     @app.callback(
         *(Output(f"{part}-{place}", what) for place in PLACES for part, what in parts),
+        Output("tick", "n_intervals"),
         Output("tick", "disabled"),
         Output("fitted", "data"),
         Output("finished", "data"),
@@ -196,8 +197,7 @@ def _watching(app: Any, sessions: Sessions) -> None:
         """Show how far each job is where it was asked for, and pass on what came of those that ended."""
         session = session_of(sessions, key)
         told: list[Any] = []
-        fitted, finished = no_update, no_update
-        running = False
+        finished, running = no_update, False
         for place in PLACES:
             job = None if session is None else session.jobs.get(place)
             if job is None:
@@ -209,12 +209,11 @@ def _watching(app: Any, sessions: Sessions) -> None:
                 assert session is not None
                 session.forget(job)
                 told += ["0", "", True, None if job.problem is None else in_app(job.problem)]
-                if place in FITS and job.problem is None:
-                    fitted = (count or 0) + 1
-                elif job.problem is None:
+                if place not in FITS and job.problem is None:
                     finished = {"place": place, "id": id(job)}
                     if place == "suggest":
                         session.suggestion = job.result
                     else:
                         session.report = job.result
-        return (*told, not running, fitted, finished)
+        shown_now = 0 if session is None else session.version
+        return (*told, 0, not running, no_update if shown_now == count else shown_now, finished)

@@ -132,6 +132,8 @@ class Session:
         The scenario of the last move: doubt about an older one is not shown.
     pinned
         Answers of pinned scenarios, by scenario.
+    version
+        How many tables and fits it has shown.
     suggestion, report
         The runs suggested last, and a page that is ready to be sent.
     jobs
@@ -143,6 +145,7 @@ class Session:
     linked: Any = None
     asked: Any = None
     pinned: dict[str, Any] = field(default_factory=dict)
+    version: int = 0
     suggestion: Any = None
     report: bytes | None = None
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -158,6 +161,7 @@ class Session:
         """Show a table and its fits, all at once; what was computed for the last ones goes."""
         with self.lock:
             self.loaded, self.incoming, self.suggestion, self.asked, self.pinned = loaded, None, None, None, {}
+            self.version += 1
             self.jobs = {place: job for place, job in self.jobs.items() if place in FITS}
 
     def is_idle(self, now: float) -> bool:

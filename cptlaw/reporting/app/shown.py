@@ -66,7 +66,11 @@ def fits(found: Iterable[Any]) -> Any:
         body = [
             html.Tr([html.Td(share), html.Th(law.spec, scope="row"), html.Td(_first_line(law))]) for share, law in rows
         ]
-        parts += [html.H3(f"{fit.on} loss"), html.P(text), html.Div(html.Table(html.Tbody(body)), className="scroll")]
+        parts += [
+            html.H3(f"{fit.on} loss"),
+            html.P(text),
+            _scrolling(html.Table(html.Tbody(body)), f"laws of the {fit.on} loss"),
+        ]
     return parts
 
 
@@ -126,8 +130,7 @@ def compared(columns: Sequence[Mapping[str, str]]) -> Any:
     ]
     inner = html.Table([html.Thead(html.Tr([html.Td(""), *head])), html.Tbody(body)])
     label = "pinned scenarios"
-    box = html.Div(inner, className="scroll", tabIndex=0, role="region", **{"aria-label": label})
-    return [html.H2("Pinned scenarios"), box]
+    return [html.H2("Pinned scenarios"), _scrolling(inner, label)]
 
 
 def suggested(found: Any) -> Any:
@@ -142,7 +145,14 @@ def lines(pairs: Iterable[tuple[str, str]]) -> Any:
     from dash import html
 
     rows = [html.Tr([html.Th(label, scope="row"), html.Td(text)]) for label, text in pairs]
-    return html.Div(html.Table(html.Tbody(rows)), className="scroll")
+    return _scrolling(html.Table(html.Tbody(rows)), "details")
+
+
+def _scrolling(inner: Any, label: str) -> Any:
+    """Return a box that scrolls where what it holds is too wide, by keyboard too."""
+    from dash import html
+
+    return html.Div(inner, className="scroll", tabIndex=0, role="region", **{"aria-label": label})
 
 
 def table(found: Table, label: str) -> Any:
@@ -152,7 +162,7 @@ def table(found: Table, label: str) -> Any:
     body = [html.Tr([html.Td(text) for text in row]) for row in found.rows]
     head = html.Thead(html.Tr([html.Th(name, scope="col") for name in found.columns]))
     inner = html.Table([html.Caption(label), head, html.Tbody(body)])
-    return html.Div(inner, className="scroll", tabIndex=0, role="region", **{"aria-label": label})
+    return _scrolling(inner, label)
 
 
 def runs(found: Runs) -> Any:

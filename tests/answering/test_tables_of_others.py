@@ -1,0 +1,139 @@
+"""Tables as others published or exported them: an answer in two tries, the second as the message of the first says.
+
+Also one base model and six runs of it, which is what most people who ask have.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.cli import main
+from cptlaw.errors import UsageError
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def table(name):
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"{name} is not in ../shared/data")
+    return path
+
+
+def first_try(capsys, path, *words):
+    """Return what is said to a user who gives the question alone."""
+    with pytest.raises(SystemExit) as ended:
+        main(["answer", str(path), "--max-forgetting", "20%", *words])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "leaves open what an answer needs" in said
+    return said
+
+
+def test_a_ladder_whose_evals_stand_in_the_column_domain(capsys):
+    path = table("delphi_midtrain.csv")
+    said = first_try(capsys, path, "--n-params", "1B", "--tokens", "5B")
+    assert "'math_val_raw'" in said
+    assert all(flag in said for flag in ("--target-eval", "--ptpp", "leave max_forgetting (--max-forgetting) out"))
+    runs = cl.read_runs(path, target_eval="math_val_raw")
+    found = cl.answer(runs, n_params="1B", tokens="5B", ptpp=5)
+    assert found.feasible
+    assert found.target_loss_lo < found.target_loss < found.target_loss_hi
+    assert found.steps[0].startswith("cptlaw fit ")
+    assert "--target-eval math_val_raw" in found.following
+
+
+def test_runs_that_count_steps_and_no_tokens(capsys):
+    path = table("mixlaws_ct_pythia70m.csv")
+    said = first_try(capsys, path, "--n-params", "70M", "--tokens", "20B")
+    assert "--columns batch_tokens=2M" in said
+    runs = cl.read_runs(path, columns={"batch_tokens": "2.1M"}, source_eval="PILE_weighted", target_eval="python")
+    assert runs.frame["tokens"].max() == pytest.approx(10_000 * 2.1e6)
+    assert runs.read_with == ("--columns", "batch_tokens=2.1M")
+    found = cl.answer(runs, n_params=70_426_624, tokens="20B", max_forgetting="10%")
+    assert found.feasible  # of one base model, whose budget needs not be said
+    assert found.forgetting_lo < found.forgetting < found.forgetting_hi
+    assert "batch_tokens=2.1M" in found.following
+
+
+def test_a_wide_table_is_seen_to_be_one(capsys):
+    path = table("dmsl_slimpajama.csv")
+    said = first_try(capsys, path, "--n-params", "1B", "--tokens", "10B")
+    assert "read as evals arxiv, book, c4" in said
+    found = cl.answer(cl.read_runs(path, target_eval="arxiv"), n_params="1B", tokens="10B")
+    assert found.feasible
+    assert found.replay is None
+    assert "run next" in dict(found.lines)
+
+
+def test_an_export_of_a_tracker_whose_names_are_paths(tmp_path, capsys):
+    rows = cl.examples.load("en-fr-pilot").where("lr_schedule == 'constant' and seed == 0").frame
+    wide = rows.pivot_table(
+        index=["run", "n_params", "ptpp", "replay", "tokens"], columns="eval", values="loss", observed=True
+    )
+    wide = wide.reset_index().sort_values("tokens").groupby("run", observed=True).tail(1)
+    names = {"run": "Name", "tokens": "train/tokens", "n_params": "model/num_params"}
+    names |= {"source": "eval/en/loss", "target": "eval/fr/loss"}
+    path = tmp_path / "wandb.csv"
+    wide.rename(columns=names).assign(State="finished", **{"train/loss": 1.5}).to_csv(path, index=False)
+    said = first_try(capsys, path, "--n-params", "46K", "--tokens", "1M")
+    for words in ("--columns tokens=train/tokens", "--columns n_params=model/num_params", "Evals found: 'en', 'fr'"):
+        assert words in said
+    runs = cl.read_runs(
+        path,
+        columns={"tokens": "train/tokens", "n_params": "model/num_params"},
+        source_eval="en",
+        target_eval="fr",
+    )
+    assert runs.evals == ("en", "fr")
+    assert len(runs) == 2 * len(wide)
+
+
+def test_one_value_for_all_rows(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.write_text("run,eval,loss,tokens,replay\na,target,2.5,1e6,0.1\nb,target,2.4,2e6,0.1\n")
+    runs = cl.read_runs(path, columns={"n_params": "8B", "replay": "25%", "run": "run"})
+    assert set(runs.frame["n_params"]) == {8e9}
+    assert set(runs.frame["replay"]) == {0.25}
+    assert "n_params: 8000000000 in all rows, as given" in runs.notes
+    with pytest.raises(UsageError, match="no column 'wrong'"):
+        cl.read_runs(path, columns={"n_params": "wrong"})
+
+
+@pytest.fixture(scope="module")
+def six_runs():
+    """Six runs of one 447M base model: three shares of replay and, at one of them, four rates."""
+    rows = pd.read_csv(table("delphi_midtrain.csv"))
+    kept = (rows["n_params"] == 447e6) & (rows["domain"] == "math_val_raw") & (rows["series"] == "k0p20")
+    rows = rows[kept]
+    assert len(rows) == 6
+    columns = {
+        "run": "run_id",
+        "n_params": "n_params",
+        "tokens": "cpt_tokens",
+        "replay": "replay_ratio",
+        "ptpp": "ptpp",
+    }
+    found = pd.DataFrame({name: rows[place] for name, place in columns.items()} | {"loss": rows["loss"]})
+    return found.assign(eval="target", lr_peak=rows["lr_factor"] * 1e-3)
+
+
+def test_six_runs_of_one_base_model_give_a_plan_with_an_interval(six_runs):
+    found = cl.answer(six_runs, n_params="447M", tokens="240M")
+    assert found.feasible
+    best = six_runs.loc[six_runs["loss"].idxmin()]
+    # Rates at equal inputs are told apart: the plan takes the one that measured best.
+    assert (found.lr_peak, found.replay) == (best["lr_peak"], best["replay"])
+    assert found.target_loss_lo < best["loss"] < found.target_loss_hi
+    assert found.target_loss_hi / found.target_loss_lo < 1.2
+    assert "one-level" in {finding.code for finding in found.findings if finding.severity == "info"}
+
+
+def test_six_runs_say_what_another_rate_would_do(six_runs):
+    fitted = cl.fit(six_runs, on="target")
+    at = six_runs[six_runs["replay"] == 0.33].sort_values("lr_peak")
+    said = fitted.predict(at)
+    assert (said[:-1] > said[1:]).all()
+    assert said == pytest.approx(at["loss"], rel=0.02)
