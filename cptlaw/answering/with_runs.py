@@ -107,9 +107,9 @@ def _roles(runs: Runs, question: Question) -> list[str]:
         missing.append(f"which column counts the adaptation tokens: --columns tokens={names[0]}")
     elif "tokens" not in frame.columns and "step" in frame.columns:
         missing.append("how many tokens a step trains on: --columns batch_tokens=2M (columns= in the library)")
-    budgets = frame["ptpp"].dropna() if "ptpp" in frame.columns else []
-    if question.ptpp is None and len(set(budgets)) > 1:
-        low, high = (format_quantity(float(end)) for end in (min(budgets), max(budgets)))
+    budgets = sorted(set(frame["ptpp"].dropna())) if "ptpp" in frame.columns else []
+    if question.ptpp is None and len(budgets) > 1:
+        low, high = (format_quantity(float(end)) for end in (budgets[0], budgets[-1]))
         missing.append(f"your base model's pre-training tokens per parameter (the runs have {low} to {high}): --ptpp P")
     if missing and "n_params" not in frame.columns and (names := _alike(frame, "param")):
         missing.append(f"which column counts the parameters, if sizes differ: --columns n_params={names[0]}")

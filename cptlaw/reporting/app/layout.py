@@ -133,7 +133,6 @@ def _board() -> Any:
                     ),
                     html.Section([html.H2(id="curves-title"), graph("curves")], className="chart"),
                     html.Section(id="compared", className="wide"),
-                    _drawers(),
                 ],
                 className="charts",
             ),
@@ -162,6 +161,7 @@ def _board() -> Any:
                 className="controls",
                 **{"aria-label": "the question"},
             ),
+            _drawers(),
         ],
         id="board",
         className="board",
@@ -226,7 +226,6 @@ def _drawers() -> Any:
             ),
         ],
         id="drawers",
-        className="wide",
     )
 
 

@@ -43,6 +43,7 @@ CONTROLS = {
     "target-eval": "the eval of the target loss", "source-eval": "the eval of the source loss", "law": "the law",
 }  # fmt: skip
 _NAMED = re.compile(r"\b\w+=? \(--([a-z-]+)\)")
+_COMMAND = re.compile(r"Rename the column, or say which one it is with .*", re.DOTALL)  # the page has a form for it
 _FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
 _PYTHON = re.compile(r"\b[a-z_]+=(?![\d.])")
 
@@ -59,7 +60,7 @@ def in_app(text: str) -> str:
     def control(match: re.Match[str]) -> str:
         return CONTROLS.get(match[1], match[1].replace("-", " "))
 
-    return _FLAG.sub(control, _NAMED.sub(control, text))
+    return _FLAG.sub(control, _NAMED.sub(control, _COMMAND.sub("Choose it below.", text)))
 
 
 def advised(finding: Finding) -> Finding:
