@@ -29,8 +29,14 @@ from cptlaw.schedules import read_schedules
 
 HERE = Path(__file__).parent / "measured"
 WARM = {"pretrain": 200, "cpt": 50}
-LAW = "cpt-dynamics"
-VARIANTS = (LAW, "cpt-dynamics-weighted", "cpt-dynamics-weighted:lr_power=0.2", "cpt-dynamics-power")
+PUBLISHED = "cpt-dynamics"
+LAW = "cpt-dynamics:decay=0.98"
+"""The momentum of annealing forgets within 50 steps here, where the paper's runs are ten times as long; chosen of 0.999
+(published), 0.995, 0.99, 0.98 and fit by the error on the rows that are fitted."""
+VARIANTS = (
+    *(PUBLISHED, "cpt-dynamics-weighted", "cpt-dynamics-weighted:lr_power=0.2", "cpt-dynamics-power"),
+    *(f"{PUBLISHED}:decay={decay}" for decay in (0.995, 0.99, 0.98, "fit")),
+)
 BOUNDARIES = ("origin", "carry", "reset_jump", "reset")
 PUBLISHED_R2 = {"source": (0.9944, 0.9950, 0.9950, 0.9952), "target": (0.9993, 0.9984, 0.9983, 0.9984)}  # table 2
 ROLES = ("source", "target")
@@ -130,12 +136,12 @@ def held_out(frame: pd.DataFrame, schedules: dict[str, object], starts: int) -> 
     rows = []
     for name, mask in asked.items():
         row: dict[str, object] = {"held out": name}
-        for on in ROLES:
-            fit = fitted(LAW, table[~mask], on, schedules, starts)
+        for on, law in ((on, law) for on in ROLES for law in (PUBLISHED, LAW)):
+            fit = fitted(law, table[~mask], on, schedules, starts)
             mine = table[mask & (table["eval"] == on)]
-            row[f"{on}, %"] = 100 * np.abs(errors(fit, mine, schedules)).mean()
-            ends = last(mine)
-            row[f"{on} at the end, %"] = 100 * np.abs(errors(fit, ends, schedules)).mean()
+            label = f"{on}, {'0.999' if law == PUBLISHED else '0.98'}"
+            row[f"{label}, %"] = 100 * np.abs(errors(fit, mine, schedules)).mean()
+            row[f"{label}, end"] = 100 * np.abs(errors(fit, last(mine), schedules)).mean()
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -145,9 +151,9 @@ def mixes_and_sizes(frame: pd.DataFrame, schedules: dict[str, object], starts: i
     one = frame[frame["n_params"] == SIZE]
     sized = frame[(frame["phase"] == "pretrain") | ((frame["replay"] == 0) & (frame["potential"] == 0))]
     asked = {
-        "Eq. 8, corrected": ("cpt-dynamics-replay:normalised=true", one),
-        "Eq. 8, as printed": ("cpt-dynamics-replay:replay_form=as_printed:normalised=true", one),
-        "Eq. 7, sizes": ("cpt-dynamics-size", sized),
+        "Eq. 8, corrected": ("cpt-dynamics-replay:normalised=true:decay=0.98", one),
+        "Eq. 8, as printed": ("cpt-dynamics-replay:replay_form=as_printed:normalised=true:decay=0.98", one),
+        "Eq. 7, sizes": ("cpt-dynamics-size:decay=0.98", sized),
         "Eq. 4, sizes together": (LAW, sized),
     }
     rows = []
@@ -230,11 +236,11 @@ def main() -> None:
         show("Eq. 4", equation_four(frame, schedules, 2, VARIANTS[:1]))
         return
     show("The ends of runs, all", ends(frame))
-    show("Eq. 4 and its variants", equation_four(frame, schedules, 8, VARIANTS))
+    show("Eq. 4 and its variants", equation_four(frame, schedules, 6, VARIANTS))
     print("published R2, in this order:", PUBLISHED_R2)
-    show("The boundary between the phases", boundaries(frame, schedules, 6))
-    show("Held out", held_out(frame, schedules, 6))
-    show("Replay and sizes", mixes_and_sizes(frame, schedules, 6))
+    show("The boundary between the phases", boundaries(frame, schedules, 4))
+    show("Held out, by lambda", held_out(frame, schedules, 4))
+    show("Replay and sizes", mixes_and_sizes(frame, schedules, 4))
     show("Losses on a third corpus (Eq. 6)", third_corpora(frame))
 
 
