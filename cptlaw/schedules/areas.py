@@ -31,6 +31,7 @@ WARMUPS: tuple[Warmup, ...] = ("peak", "actual")
 BOUNDARIES: tuple[Boundary, ...] = ("origin", "carry", "reset_jump", "reset")
 DECAY_UNITS: tuple[DecayUnit, ...] = ("step", "tokens")
 
+# Blocks from 2^15 to 2^22 steps take the same time; larger ones only cost memory.
 CHUNK_STEPS = 2**17
 """Steps worked on at once: the arrays of a chunk then stay in the processor's cache."""
 
