@@ -107,7 +107,7 @@ class Question:
         """The question in words."""
         model = f"a model of {format_quantity(self.n_params, 4)} parameters"
         if self.ptpp is not None:
-            model += f", pre-trained on {format_quantity(self.ptpp, 4)} tokens per parameter"
+            model += f", pre-trained on {float(f"{self.ptpp:.4g}"):,.10g} tokens per parameter"
         what = {
             "limited-data": f"with {format_quantity(self.target_tokens or 0, 4)} tokens of the new domain",
             "trade-off": f"on {format_quantity(self.spendable or 0, 4)} tokens",
