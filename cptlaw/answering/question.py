@@ -107,7 +107,8 @@ class Question:
         """The question in words."""
         model = f"a model of {format_quantity(self.n_params, 4)} parameters"
         if self.ptpp is not None:
-            model += f", pre-trained on {float(f"{self.ptpp:.4g}"):,.10g} tokens per parameter"
+            budget = f"{self.ptpp:,.0f}" if self.ptpp >= 1000 else f"{self.ptpp:.4g}"
+            model += f", pre-trained on {budget} tokens per parameter"
         what = {
             "limited-data": f"with {format_quantity(self.target_tokens or 0, 4)} tokens of the new domain",
             "trade-off": f"on {format_quantity(self.spendable or 0, 4)} tokens",
