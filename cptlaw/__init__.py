@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cptlaw.errors import CptlawError, DataError, FitError, UsageError
     from cptlaw.findings import Finding
     from cptlaw.fitting import Fit, fit, given_fit, load_fit
-    from cptlaw.importing import import_logs
+    from cptlaw.importing.import_logs import import_logs
     from cptlaw.laws import Law, law
     from cptlaw.planning import suggest
     from cptlaw.reporting import Report, figures, report
