@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from cptlaw.errors import DataError
@@ -97,6 +98,9 @@ def adaptations(recipe: Recipe, block: Plain, bases: list[Base]) -> list[Job]:
         The base models of the recipe.
     """
     evals = recipe.eval_entries(block["source"], [block["target"]], block["others"])
+    # One block of named mixes gives all rows of the table those columns, or they would be half empty.
+    named = any("named" in each for entry in recipe.adapt for each in entry["mixes"])
+    block = {**block, "has_columns_of_mix": named}
     chosen = [
         base
         for base in bases
@@ -114,16 +118,30 @@ def adaptations(recipe: Recipe, block: Plain, bases: list[Base]) -> list[Job]:
                 "Leave it out: a run then begins with a fresh one."
             )
         lengths = _lengths(block, base)
+        # Of 100,000 runs most share their phase: it is made and checked once, not once for each mix and order.
+        planned = [_phases(block, base, schedule, lengths) for schedule in block["schedules"]]
         for mix in block["mixes"]:
-            for schedule in block["schedules"]:
-                peak = rate_of(schedule["peak"], base.model.name, base.model.total, f"{block['where']}: peak")
-                shape = {**schedule, "peak": peak}
-                # A run at constant rate passes every shorter one on its way.
-                ends = lengths[-1:] if schedule["schedule"] == "constant" else lengths
+            for phases in planned:
                 for order in block["orders"]:
-                    for steps in ends:
-                        jobs.append(_adaptation(recipe, block, base, mix, shape, order, steps, lengths, evals))
+                    for phase in phases:
+                        jobs.append(_adaptation(recipe, block, base, mix, phase, order, lengths, evals))
     return jobs
+
+
+def _phases(block: Plain, base: Base, schedule: Plain, lengths: list[int]) -> list[Plain]:
+    """Return the phase of each length of run under a schedule."""
+    peak = rate_of(schedule["peak"], base.model.name, base.model.total, f"{block['where']}: peak")
+    # A run at constant rate passes every shorter one on its way.
+    ends = lengths[-1:] if schedule["schedule"] == "constant" else lengths
+    per_step = block["rows"].tokens
+    shape = {**schedule, "peak": peak}
+    return [make_phase(block["where"], phase="cpt", steps=steps, tokens_per_step=per_step, **shape) for steps in ends]
+
+
+@lru_cache(maxsize=1024)
+def _seed_of(seed: int, order: int) -> int:
+    """Return the seed of a mix, which must be another for each base model and order."""
+    return int(fingerprint_of(["adapt", seed, order])[:12], 16)
 
 
 def _lengths(block: Plain, base: Base) -> list[int]:
@@ -160,35 +178,32 @@ def _adaptation(
     block: Plain,
     base: Base,
     mix: Plain,
-    shape: Plain,
+    phase: Plain,
     order: int,
-    steps: int,
     lengths: list[int],
     evals: list[Plain],
 ) -> Job:
-    rows = block["rows"]
-    phase = make_phase(block["where"], phase="cpt", steps=steps, tokens_per_step=rows.tokens, **shape)
-    seed = int(fingerprint_of(["adapt", base.seed, order])[:12], 16)
+    rows, steps, schedule, peak = block["rows"], phase["steps"], phase["schedule"], phase["peak"]
     total = base.model.total
-    length = f"-{steps * rows.tokens / total:.3g}tpp" if len(lengths) > 1 and shape["schedule"] != "constant" else ""
+    length = f"-{steps * rows.tokens / total:.3g}tpp" if len(lengths) > 1 and schedule != "constant" else ""
     share = _name_of(mix)
-    parts = [base.name, block["target"], share, shape["schedule"], f"lr{shape['peak']:g}"]
+    parts = [base.name, block["target"], share, schedule, f"lr{peak:g}"]
     parts += ["carried"] if block["carried"] else []
     name = "-".join(parts) + (f"-o{order}" if order else "") + length
     columns: Plain = {"ptpp": base.ptpp, "seed": base.seed, "order": order, "replay": mix["replay"]}
-    columns |= {"domain": block["target"], "lr_schedule": shape["schedule"], "lr_peak": shape["peak"]}
+    columns |= {"domain": block["target"], "lr_schedule": schedule, "lr_peak": peak}
     columns["base"] = base.name
     if base.end is not None:
         columns["pt_lr_end"] = base.end
     if block["carried"]:
         columns["optimizer_state"] = "carried"
-    if any("named" in each for entry in recipe.adapt for each in entry["mixes"]):
+    if block["has_columns_of_mix"]:
         columns["mix"] = {name: weight for name, weight in mix["weights"].items() if name is not None}
     extra: Plain = {"kept": block["keep"]} if block["keep"] != "no" else {}
     start = {"state": base.start["weights"]} if block["carried"] else base.start
     return recipe.job(
         base.model, name, "adapt", base.needs, columns, rows,
-        start=start, steps=[0, steps], phases=[phase], mix=_mix_of(recipe, block, mix, seed), evals=evals,
+        start=start, steps=[0, steps], phases=[phase], mix=_mix_of(recipe, block, mix, _seed_of(base.seed, order)), evals=evals,
         measure_at=_measure_at(block, base, steps, lengths), keep=None, **extra,
     )  # fmt: skip
 

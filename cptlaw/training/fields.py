@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from cptlaw.errors import CptlawError, DataError, did_you_mean, shown
@@ -100,6 +101,7 @@ def fraction(value: Any, where: str) -> float:
     return found
 
 
+@lru_cache(maxsize=4096)  # the same few shares stand in every run of a recipe
 def exact_share(value: float) -> str:
     """Return a share as an exact fraction, ``0.1`` as ``'1/10'``, so that rows are counted without rounding."""
     return str(Fraction(repr(value)).limit_denominator(1_000_000))
