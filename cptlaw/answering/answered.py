@@ -11,6 +11,7 @@ from cptlaw.answering.words import likelihood
 from cptlaw.answering.words import percent as as_percent
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
+from cptlaw.planning.result import score_text
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.units import format_percent, format_quantity
 
@@ -37,6 +38,8 @@ class Answer(Result):
         What to expect, each with ``_lo`` and ``_hi``; nats per token, and a share of `base_source_loss`.
     target_gain
         Without runs: by which share the target loss falls below the base model's; low end, middle, high end.
+    scores
+        By benchmark: ``score`` (0 to 1), ``score_lo``, ``score_hi``, and where a drop is limited ``base`` and ``drop``.
     probabilities
         Limit -> probability that it holds under this mix.
     laws
@@ -72,6 +75,7 @@ class Answer(Result):
     forgetting_hi: float | None = None
     base_source_loss: float | None = None
     target_gain: tuple[float, float, float] | None = None
+    scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     probabilities: Mapping[str, float] = field(default_factory=dict)
     risk: float | None = None
     laws: tuple[Mapping[str, Any], ...] = ()
@@ -125,6 +129,7 @@ class Answer(Result):
                 )
             elif self.source_loss is not None:
                 lines.append(("source loss", f"{self._span('source_loss')} nats per token"))
+        lines += [(name, score_text(fields)) for name, fields in self.scores.items()] if self.feasible else []
         lines += [(_of(name), likelihood(value)) for name, value in self.probabilities.items()]
         if self.without_risk is not None and self.probabilities:
             lines.append(("price of doubt", self._price()))
@@ -171,7 +176,7 @@ class Answer(Result):
 
     def _advice(self) -> str:
         if not self.feasible:
-            best = (self.best_reachable or {}).get("forgetting" if self.blocking == "max-forgetting" else "target_loss")
+            best = (self.best_reachable or {}).get(self._quantity)
             reach = "" if best is None else f"; the best in reach is {self._value(self.blocking or '', best)}"
             return f"no mix keeps {self.blocking} with {format_percent(self.risk or 0.5)} probability{reach}"
         mix = f"train on {format_quantity(self.tokens or 0, 3)} tokens"
@@ -182,7 +187,19 @@ class Answer(Result):
         return f"{mix} ({self.atpp:.3g} tokens per parameter, {self.flops:.2g} FLOPs)"
 
     def _value(self, name: str, value: float) -> str:
-        return format_percent(value, 3) if "forgetting" in name else f"{value:.4g}"
+        in_percent = "forgetting" in name or " " in name
+        return format_percent(value, 3) if in_percent else f"{value:.4g}"
+
+    @property
+    def _quantity(self) -> str:
+        """What the blocking limit is about, as `best_reachable` names it."""
+        name = self.blocking or ""
+        if name == "max-forgetting":
+            return "forgetting"
+        for start, quantity in (("min ", "score "), ("max-drop ", "drop ")):
+            if name.startswith(start):
+                return quantity + name.removeprefix(start)
+        return "target_loss"
 
     def _span(self, name: str, percent: bool = False) -> str:
         values = [getattr(self, name + end) for end in ("", "_lo", "_hi")]
@@ -223,4 +240,6 @@ class Answer(Result):
 
 
 def _of(name: str) -> str:
+    if name.startswith(("min ", "max-drop ")):
+        return f"{name.partition(' ')[2]} within its limit"
     return WORDS.get(name, name)

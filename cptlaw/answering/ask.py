@@ -43,8 +43,9 @@ def answer(
         Probability with which each limit shall hold, as 0.8 or ``"80%"``.
     **question
         ``n_params`` and, where laws read it, ``ptpp``; what may be spent, one of ``tokens``, ``target_tokens`` and
-        ``budget`` (FLOPs); the limits ``max_forgetting`` and ``max_target_loss``; ``base_source_loss`` where no run
-        measured it. Numbers, or texts such as ``"8B"`` and ``"2%"``.
+        ``budget`` (FLOPs); the limits ``max_forgetting`` and ``max_target_loss``, and in points, by benchmark,
+        ``min_score`` and ``max_drop`` (``base_score`` where no run measured the base model); ``base_source_loss``
+        where no run measured it. Numbers, or texts such as ``"8B"`` and ``"2%"``.
 
     Returns
     -------
@@ -64,6 +65,8 @@ def answer(
     (True, 'limited-data')
     """
     asked = Question.read({**question, "risk": risk})
+    if runs is None and asked.benchmarks:
+        raise UsageError("limits in points (--min, --max-drop) need RUNS with scores: the studies of others have none.")
     if runs is None:
         if shift is None:
             raise UsageError(

@@ -18,7 +18,9 @@ REFERENCES: tuple[ReferenceKind, ...] = ("measured", "base-law", "asymptote")  #
 KINDS: Mapping[str, Any] = {"limited-data": LimitedData, "trade-off": TradeOff, "min-tokens": MinTokens}
 
 
-def plan(question: Question, fits: Mapping[str, Any], risk: float | None) -> MixPlan:
+def plan(
+    question: Question, fits: Mapping[str, Any], risk: float | None, scores: Mapping[str, Any] | None = None
+) -> MixPlan:
     """Return the plan that answers a question, each limit held with a probability.
 
     Parameters
@@ -29,6 +31,8 @@ def plan(question: Question, fits: Mapping[str, Any], risk: float | None) -> Mix
         The fitted losses by role; the source may be missing.
     risk
         The probability; ``None`` for the forecasts themselves.
+    scores
+        Fitted scores by eval, of which limits are in points.
 
     Raises
     ------
@@ -45,7 +49,10 @@ def plan(question: Question, fits: Mapping[str, Any], risk: float | None) -> Mix
         given["target_tokens"] = question.target_tokens
     else:
         given["tokens"] = question.spendable
+    limits |= {name: getattr(question, name) for name in ("min_score", "max_drop")}
     given |= limits
+    if scores:
+        given |= {"scores": scores, "base_score": question.base_score}
     if any(value is not None for value in limits.values()):
         given["risk"] = risk
     if source is not None:

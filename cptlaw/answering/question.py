@@ -7,10 +7,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.planning.options import points
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN
 from cptlaw.units import format_percent, format_quantity, parse_probability, parse_quantity
 
 RISK = 0.8
+IN_POINTS = ("min_score", "max_drop", "base_score")
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Question:
         Highest target loss, nats per token.
     base_source_loss
         The base model's source loss where no run measured it.
+    min_score, max_drop, base_score
+        By benchmark: the least score, the most points that it may lose, the base model's score where no run has it.
     risk
         Probability with which each limit shall hold.
     """
@@ -41,6 +45,9 @@ class Question:
     max_forgetting: float | None = None
     max_target_loss: float | None = None
     base_source_loss: float | None = None
+    min_score: Mapping[str, float] | None = None
+    max_drop: Mapping[str, float] | None = None
+    base_score: Mapping[str, float] | None = None
     risk: float = RISK
 
     @classmethod
@@ -56,10 +63,10 @@ class Question:
         for name in given:
             if name not in known:
                 raise UsageError(f"answer takes no {name}.{did_you_mean(name, known)} It takes {', '.join(known)}.")
-        read = {
+        read: dict[str, Any] = {
             name: _positive(value, name)
             for name, value in given.items()
-            if value is not None and name not in ("risk", "max_forgetting")
+            if value is not None and name not in ("risk", "max_forgetting", *IN_POINTS)
         }
         if "n_params" not in read:
             raise UsageError("answer needs the size of the model: --n-params 8B (n_params= in the library).")
@@ -69,11 +76,14 @@ class Question:
             raise UsageError(f"{flags} each say what may be spent. Give one of them.")
         if (forgetting := given.get("max_forgetting")) is not None:
             read["max_forgetting"] = parse_quantity(forgetting, "max_forgetting (--max-forgetting)")
+        for name in IN_POINTS:
+            if given.get(name):
+                read[name] = points(given[name], name)
         if (risk := given.get("risk")) is not None:
             read["risk"] = parse_probability(risk, "risk (--risk)")
         return cls(**read)
 
-    def replaced(self, **values: float) -> Question:
+    def replaced(self, **values: Any) -> Question:
         """Return the question with other values."""
         return replace(self, **values)
 
@@ -88,7 +98,14 @@ class Question:
             "base_source_loss": self.base_source_loss,
             "risk": self.risk,
         }
-        return [(_flag(name), f"{value:.6g}") for name, value in texts.items() if value is not None]
+        found = [(_flag(name), f"{value:.6g}") for name, value in texts.items() if value is not None]
+        flags = (("--min", self.min_score), ("--max-drop", self.max_drop), ("--base-score", self.base_score))
+        return found + [(flag, f"{name}={value:.6g}") for flag, of in flags for name, value in (of or {}).items()]
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """The scores that limits name."""
+        return tuple(dict.fromkeys([*(self.min_score or {}), *(self.max_drop or {})]))
 
     @property
     def kind(self) -> str:
@@ -119,6 +136,8 @@ class Question:
             limits.append(f"forgetting at most {format_percent(self.max_forgetting)}")
         if self.max_target_loss is not None:
             limits.append(f"target loss at most {self.max_target_loss:g}")
+        limits += [f"{name} at least {format_percent(value)}" for name, value in (self.min_score or {}).items()]
+        limits += [f"{name} down at most {100 * value:g} points" for name, value in (self.max_drop or {}).items()]
         return f"How to continue {model}, {what}" + (f"; {', '.join(limits)}" if limits else "")
 
 

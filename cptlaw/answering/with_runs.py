@@ -10,6 +10,7 @@ import pandas as pd
 
 from cptlaw.answering.answered import Answer
 from cptlaw.answering.chances import probability_below
+from cptlaw.answering.in_points import fitted_scores, probabilities_in_points, ways_of
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Question
 from cptlaw.commands import command_line
@@ -40,9 +41,11 @@ def from_runs(
 ) -> Answer:
     """Answer a question from a runs table; see `cptlaw.answer`."""
     fits = {role: _fitted(runs, role, where, schedules, seed) for role in _roles(runs, question)}
+    scores, about = fitted_scores(runs, question, where, seed, schedules)
     asked, notes = _with_tokens(_with_budget(question, fits), fits["target"])
-    sure, plain = (plan(asked, fits, risk) for risk in (asked.risk, None))
-    found = [*notes, *sure.findings, *(item for one in fits.values() for item in one.findings)]
+    sure, plain = (plan(asked, fits, risk, scores) for risk in (asked.risk, None))
+    of_fits = (item for one in (*fits.values(), *scores.values()) for item in one.findings)
+    found = [*notes, *about, *sure.findings, *of_fits]
     plan_fields = {
         name + end: getattr(sure, name + end) for name in EXPECTED for end in ("", "_lo", "_hi") if sure.feasible
     }
@@ -58,16 +61,17 @@ def from_runs(
         lr_peak=getattr(sure, "lr_peak", None),
         **plan_fields,
         base_source_loss=sure.base_source_loss,
-        probabilities=_probabilities(asked, fits, sure),
+        probabilities=_probabilities(asked, fits, sure) | probabilities_in_points(asked, scores, sure, _point),
+        scores=sure.scores,
         risk=asked.risk,
-        laws=tuple(entry for one in fits.values() for entry in _laws(one)),
+        laws=(*(entry for one in fits.values() for entry in _laws(one)), *ways_of(scores)),
         without_risk={name: getattr(plain, name) for name in ("feasible", "replay", "tokens", "flops", *EXPECTED)},
         blocking=sure.blocking,
         best_reachable=sure.best_reachable,
         next_runs=cells,
         findings=by_severity(dict.fromkeys([*found, *trouble])),
         evidence=_evidence(runs, fits),
-        steps=_steps(runs, asked, where, fits),
+        steps=_steps(runs, asked, where, fits, tuple(scores)),
         _page=lambda: _page(runs, asked, fits, sure),
         _plan=sure,
     )
@@ -141,7 +145,7 @@ def _with_budget(question: Question, fits: Mapping[str, Any]) -> Question:
 
 def _with_tokens(question: Question, target: Any) -> tuple[Question, list[Finding]]:
     """Return the question with tokens where neither they, nor compute, nor a limit on the target says how many."""
-    if question.kind != "min-tokens" or question.max_target_loss is not None:
+    if question.kind != "min-tokens" or question.max_target_loss is not None or question.min_score:
         return question, _no_limit(question)
     data = target.data
     per_parameter = float((data["tokens"] / data["n_params"]).max())
@@ -159,7 +163,7 @@ def _with_tokens(question: Question, target: Any) -> tuple[Question, list[Findin
 
 
 def _no_limit(question: Question) -> list[Finding]:
-    if question.max_forgetting is not None or question.max_target_loss is not None:
+    if question.max_forgetting is not None or question.max_target_loss is not None or question.benchmarks:
         return []
     return [
         Finding(
@@ -228,20 +232,24 @@ def _evidence(runs: Runs, fits: Mapping[str, Any]) -> tuple[Mapping[str, Any], .
     )
 
 
-def _steps(runs: Runs, question: Question, where: str | None, fits: Mapping[str, Any]) -> tuple[str, ...]:
+def _steps(
+    runs: Runs, question: Question, where: str | None, fits: Mapping[str, Any], scores: tuple[str, ...]
+) -> tuple[str, ...]:
     """Return the commands that repeat each step."""
     table = runs.label if runs.path is not None else "RUNS.csv"
     roles = [word for name, role in runs.roles.items() for word in (f"--{role}-eval", name)]
     chosen = [table, *runs.read_with, *roles, *(["--where", where] if where else [])]
-    lines = [command_line(["cptlaw", "fit", *chosen, "--on", role, "-o", f"{role}.json"]) for role in fits]
+    evals = [*fits, *scores]
+    lines = [command_line(["cptlaw", "fit", *chosen, "--on", name, "-o", f"{name}.json"]) for name in evals]
     known = f"n_params={format_quantity(question.n_params, 6)}"
     known += f",ptpp={question.ptpp:g}" if question.ptpp is not None else ""
     spend = f",tokens={format_quantity(question.spendable, 6)}" if question.spendable else ",tokens=.."
-    lines.append(f"cptlaw forecast {' '.join(f'{role}.json' for role in fits)} --at {known}{spend},replay=..")
+    lines.append(f"cptlaw forecast {' '.join(f'{name}.json' for name in evals)} --at {known}{spend},replay=..")
     plan = f"cptlaw plan {question.kind} --target target.json"
     plan += " --source source.json" if "source" in fits else ""
     plan += f" --n-params {format_quantity(question.n_params, 6)}"
     plan += f" --ptpp {question.ptpp:g}" if question.ptpp is not None else ""
+    plan += "".join(f" --score {name}.json" for name in scores)
     for flag, text in question.options:
         plan += f" {flag} {text}"
     lines.append(plan)

@@ -23,6 +23,11 @@ SHIFTS = ("language", "domain", "code", "near")
 @click.option("--budget", metavar="FLOPS", help="Compute there is to spend, 6 x parameters x tokens, as in 1e22.")
 @click.option("--max-forgetting", metavar="X", help="Most forgetting, as in 2%.")
 @click.option("--max-target-loss", metavar="L", help="Highest target loss, nats per token.")
+@click.option("--min", "min_score", multiple=True, metavar="NAME=X", help="Least score, as in gsm8k=60%.")
+@click.option("--max-drop", multiple=True, metavar="NAME=X", help="Most points to lose, as in mmlu=1pt.")
+@click.option(
+    "--base-score", multiple=True, metavar="NAME=X", help="Score of the base model, where no run measured it."
+)
 @click.option("--base-source-loss", metavar="L0", help="Source loss of the base model, where no run measured it.")
 @click.option("--risk", metavar="P", default="0.8", show_default=True, help="Each limit holds with this probability.")
 @click.option(
@@ -56,6 +61,7 @@ def answer(
     Examples:
       cptlaw answer runs.csv --n-params 8B --ptpp 300 --tokens 20B --max-forgetting 2%
       cptlaw answer runs.csv --n-params 8B --ptpp 300 --max-forgetting 2% --max-target-loss 1.8 -o report.html
+      cptlaw answer runs.csv --n-params 8B --ptpp 300 --tokens 20B --min gsm8k=60% --max-drop mmlu=1pt
       cptlaw answer --n-params 8B --ptpp 1875 --target-tokens 20B --shift language --pilots pilots
     """
     import cptlaw as cl

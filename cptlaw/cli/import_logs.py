@@ -54,6 +54,8 @@ def import_logs(
     SOURCE is a file or a folder with any number of runs. Which format was recognised is said on stderr.
 
     \b
+    Scores of lm-evaluation-harness, LightEval or OLMES, one results file a model:
+      cptlaw import results/ -o scores.csv --pattern "{n_params}-p{ptpp}-r{replay%}" --batch-tokens 512K
     Hugging Face Trainer, sizes and mixes from the names of the folders:
       cptlaw import outputs/ -o runs.csv --pattern "{n_params}-p{ptpp}-r{replay%}" \\
           --map loss:target=eval_fr_loss,loss:source=eval_en_loss --batch-tokens 512K

@@ -66,7 +66,7 @@ def _losses(histories: Sequence[History], wanted: Wanted) -> tuple[dict[str, str
             )
         found[name] = metric
     if not found:
-        if any(record.losses for history in histories for record in history.records):
+        if any(record.losses or record.scores for history in histories for record in history.records):
             return {}, []
         raise DataError(_no_loss(histories, {}))
     return found, [f"losses: {', '.join(f'{metric} as eval {name!r}' for name, metric in found.items())}"]
@@ -99,6 +99,12 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
             key = (name, record.step if record.step is not None else float(len(rows)))
             repeated += key in rows and rows[key]["loss"] != loss
             rows[key] = row
+        if record.step is None or record.step >= wanted.first_step:
+            at = _told(step=record.step) | whole | carried | known
+            at |= _told(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
+            for name, score in record.scores.items():
+                told = {"loss": score.value, "metric": score.metric, **_told(n_items=score.n_items)}
+                rows[name, record.step] = {"run": history.run, "eval": name, **told, **at}
     if dropped:
         notes.append(f"run {history.run!r}: {dropped} losses that are NaN, infinite or not above 0 are left out")
     if repeated:

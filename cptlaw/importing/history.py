@@ -18,6 +18,15 @@ LR_NAMES = ("lr", "learning_rate", "learning rate", "learning-rate", "train/lr",
 
 
 @dataclass(frozen=True)
+class Score:
+    """One score of a benchmark: its value, its metric, and the questions behind it, where they are known."""
+
+    value: float
+    metric: str
+    n_items: float | None
+
+
+@dataclass(frozen=True)
 class Record:
     """What was logged at one moment of a run.
 
@@ -29,11 +38,14 @@ class Record:
         Metric -> number, under the names of the log.
     losses
         Eval -> loss, where the source itself tells losses by eval, as a runs table does.
+    scores
+        Eval -> score of a benchmark.
     """
 
     step: float | None
     values: Mapping[str, float]
     losses: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, Score] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

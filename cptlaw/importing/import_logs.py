@@ -29,7 +29,8 @@ def import_logs(
 
     Read are: output folders of the Hugging Face Trainer, TensorBoard event files, run files and exports of Weights &
     Biases, MLflow folders and databases, text logs of Megatron-LM, NeMo and torchtitan, and tables of metrics (CSV,
-    JSON Lines). Nothing touches the network but ``wandb:ENTITY/PROJECT``, and nothing is unpickled.
+    JSON Lines). Scores of benchmarks are read from results of lm-evaluation-harness, LightEval and OLMES. Nothing
+    touches the network but ``wandb:ENTITY/PROJECT``, and nothing is unpickled.
 
     Parameters
     ----------

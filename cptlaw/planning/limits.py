@@ -184,7 +184,12 @@ class Limit:
 
 
 def build_limits(
-    scenario: Any, given: Any, losses: dict[str, Any], how: Forgetting | None, knows_doubt: Any
+    scenario: Any,
+    given: Any,
+    losses: dict[str, Any],
+    how: Forgetting | None,
+    knows_doubt: Any,
+    more: tuple[Limit, ...] = (),
 ) -> tuple[Limit, ...]:
     """Return the limits that were given, in the order in which the scenario declares them.
 
@@ -198,6 +203,8 @@ def build_limits(
         How forgetting counts, where that is known beforehand.
     knows_doubt
         Returns whether a loss has enough runs to say how runs differ.
+    more
+        Limits of other kinds, such as those in points.
 
     Raises
     ------
@@ -218,6 +225,7 @@ def build_limits(
             )
         of_forgetting = how if option.limit == "forgetting" else None
         limits.append(Limit(name.replace("_", "-"), option.limit, value, losses[role], of_forgetting, risk))
+    limits += more
     if risk is None:
         return tuple(limits)
     if not limits:

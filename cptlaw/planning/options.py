@@ -37,6 +37,38 @@ def quantity(value: Any, name: str) -> float:
     return parse_quantity(value, label(name))
 
 
+def points(value: Any, name: str) -> dict[str, float]:
+    """Return scores or points by benchmark: ``{"gsm8k": "60%"}``, or texts such as ``"mmlu=1pt"``.
+
+    Raises
+    ------
+    UsageError
+        If one of them cannot be read.
+    """
+    pairs: list[tuple[str, Any]] = []
+    if isinstance(value, Mapping):
+        pairs = [(str(key), item) for key, item in value.items()]
+    else:
+        for text in [value] if isinstance(value, str) else value:
+            for part in str(text).split(","):
+                key, equals, item = part.partition("=")
+                if not equals or not key.strip():
+                    raise UsageError(f"{label(name)}: {part!r}. Expected BENCHMARK=SCORE, as in gsm8k=60% or mmlu=1pt.")
+                pairs.append((key.strip(), item.strip()))
+    return {key: _points(item, f"{label(name)}: {key}") for key, item in pairs}
+
+
+def _points(value: Any, what: str) -> float:
+    text = value.strip().lower() if isinstance(value, str) else ""
+    for ending in ("points", "point", "pts", "pt", "pp"):
+        if text.endswith(ending):
+            return parse_quantity(text.removesuffix(ending).strip(), what) / 100.0
+    number = parse_quantity(value, what)
+    if number > 1:
+        raise UsageError(f"{what}={value}: more than 1. Write {number:g}% for a score, {number:g}pt for points.")
+    return number
+
+
 def share(value: Any, name: str) -> float:
     """Return a share in [0, 1], such as ``"34%"``.
 

@@ -58,6 +58,8 @@ class MixPlan(Plan):
     price_of_doubt
         With `risk`: by how much what the plan minimises (tokens, or the target loss in nats per token) lies above the
         plan without it; ``None`` where either is infeasible.
+    scores
+        By eval: ``score`` (0 to 1), ``score_lo``, ``score_hi``, and where a drop is limited ``base`` and ``drop``.
     findings
         The worst first.
     """
@@ -91,6 +93,7 @@ class MixPlan(Plan):
     risk: float | None = None
     interval: float | None = None
     price_of_doubt: float | None = None
+    scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     _mix: Any = field(default=None, compare=False)
 
@@ -128,6 +131,7 @@ class MixPlan(Plan):
         if self.forgetting is not None:
             base = f" of the base model's {number_text(self.base_source_loss)} ({self.reference})"
             lines.append(("forgetting", self._with_interval("forgetting") + base))
+        lines += [(name, score_text(fields)) for name, fields in self.scores.items()]
         lines.append(("binding", ", ".join(self.binding) or "nothing"))
         if self.risk is not None:
             lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
@@ -159,7 +163,7 @@ class MixPlan(Plan):
         return text + interval_text(getattr(self, f"{name}_lo"), getattr(self, f"{name}_hi"), partial(self._show, name))
 
     def _show(self, name: str, value: float) -> str:
-        if (name == "forgetting" and self.forgetting_measure == "relative") or name == "replay":
+        if (name == "forgetting" and self.forgetting_measure == "relative") or name == "replay" or " " in name:
             return format_percent(value, 4)
         return quantity_text(value) if name == "tokens" else number_text(value)
 
@@ -170,6 +174,20 @@ _OF_OPTION = {
     "min-replay": "replay",
     "max-replay": "replay",
 }
+
+
+def score_text(fields: Mapping[str, float | None]) -> str:
+    """Print what is expected of a score: ``43% (40% to 46%), 1.2 points below the base model's 44.2%``."""
+    text = format_percent(fields["score"] or 0.0)
+    low, high = fields.get("score_lo"), fields.get("score_hi")
+    if low is not None and high is not None:
+        text += f" ({format_percent(low)} to {format_percent(high)})"
+    base, drop = fields.get("base"), fields.get("drop")
+    if base is not None and drop is not None:
+        text += (
+            f", {abs(100 * drop):.2g} points {'below' if drop > 0 else 'above'} the base model's {format_percent(base)}"
+        )
+    return text
 
 
 def flops_of(n_params: float, tokens: float) -> float:

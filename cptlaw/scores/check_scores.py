@@ -11,7 +11,7 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.score_law import Array
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs
-from cptlaw.scores.joint import Joint, join, rank_correlation
+from cptlaw.scores.joint import LEAST_ROWS, Joint, join, rank_correlation
 from cptlaw.units import format_percent
 
 MONOTONE = 0.6  # rank correlation of a score with its loss, below which it does not follow the loss
@@ -30,12 +30,14 @@ class Judged:
     ----------
     name, metric
         The eval and what its score is.
+    loss
+        The eval whose loss goes best with it; ``None`` where it was compared with compute.
     n_models, n_items, chance
         Measured models, questions behind a score, score of guessing.
     lowest, highest
         Scores measured.
     monotone
-        Rank correlation of the score with minus the loss that goes best with it.
+        Rank correlation of the score with minus that loss.
     above_chance
         Standard errors by which the mean of the best models lies above chance.
     signal
@@ -46,6 +48,7 @@ class Judged:
 
     name: str
     metric: str
+    loss: str | None
     n_models: int
     n_items: float
     chance: float
@@ -83,15 +86,12 @@ class ScoreCheck(Result):
         The score that was asked for.
     tasks
         The benchmarks, those that carry signal first.
-    loss
-        The eval whose loss they were compared with.
     findings
         The worst first.
     """
 
     on: str
     tasks: tuple[Judged, ...]
-    loss: str | None
     findings: tuple[Finding, ...]
 
     @property
@@ -107,7 +107,8 @@ class ScoreCheck(Result):
         bad = [f"{one.name} ({one.verdict})" for one in self.tasks if not one.carries]
         found = [("carry signal", _listed(good))] if good else []
         found += [("do not", _listed(bad))] if bad else []
-        return [*found, ("compared with", self.loss or "compute: no loss was measured")]
+        losses = dict.fromkeys(one.loss or "compute" for one in self.tasks)
+        return [*found, ("compared with", ", ".join(losses))]
 
     @property
     def tables(self) -> list[Table]:
@@ -118,6 +119,7 @@ class ScoreCheck(Result):
                 f"{format_percent(one.lowest)} to {format_percent(one.highest)}",
                 format_percent(one.chance),
                 f"{one.n_items:g}",
+                one.loss or "compute",
                 f"{one.monotone:.2f}",
                 f"{one.above_chance:.1f}",
                 f"{one.signal:.1f}",
@@ -125,7 +127,17 @@ class ScoreCheck(Result):
             )
             for one in self.tasks
         )
-        columns = ("score", "measured", "chance", "items", "monotone", "above chance", "signal", "verdict")
+        columns = (
+            "score",
+            "measured",
+            "chance",
+            "items",
+            "loss",
+            "monotone",
+            "above chance",
+            "signal",
+            "verdict",
+        )
         note = (
             "monotone: rank correlation with the falling loss; above chance: standard errors of the best models; "
             "signal: range along the loss over the scatter around it"
@@ -142,10 +154,7 @@ def check_scores(runs: Runs, on: str, where: str | None = None) -> ScoreCheck:
         If no score was measured at four models or more.
     """
     joint = join(runs if where is None else runs.where(where))
-    carrier = _carrier(joint)
-    judged = sorted(
-        (_judge(joint, name, carrier) for name in joint.tasks), key=lambda one: (not one.carries, -one.signal)
-    )
+    judged = sorted((_judge(joint, name) for name in joint.tasks), key=lambda one: (not one.carries, -one.signal))
     found = [*joint.findings]
     silent = [one for one in judged if not one.carries and one.n_models >= FEW]
     if silent:
@@ -159,7 +168,7 @@ def check_scores(runs: Runs, on: str, where: str | None = None) -> ScoreCheck:
                 "Forecast the loss for these, or measure larger models; a mean over tasks should leave them out.",
             )
         )
-    return ScoreCheck(on, tuple(judged), carrier, by_severity(found))
+    return ScoreCheck(on, tuple(judged), by_severity(found))
 
 
 def _listed(names: list[str]) -> str:
@@ -168,13 +177,14 @@ def _listed(names: list[str]) -> str:
     )
 
 
-def _judge(joint: Joint, name: str, carrier: str | None) -> Judged:
+def _judge(joint: Joint, name: str) -> Judged:
     task = joint.tasks[name]
     y = joint.values(name)
+    carrier = _carrier(joint, name)
     x = _axis(joint, carrier)
     good = np.isfinite(y) & np.isfinite(x)
-    if good.sum() < 4:
-        x, good = _axis(joint, None), np.isfinite(y)
+    if good.sum() < LEAST_ROWS:
+        carrier, x, good = None, _axis(joint, None), np.isfinite(y)
         good &= np.isfinite(x)
     y, x, items = y[good], x[good], task.items[good]
     order = np.argsort(x, kind="stable")
@@ -192,6 +202,7 @@ def _judge(joint: Joint, name: str, carrier: str | None) -> Judged:
     return Judged(
         name=name,
         metric=task.metric,
+        loss=carrier,
         n_models=count,
         n_items=float(np.median(items)),
         chance=task.chance,
@@ -214,19 +225,15 @@ def _axis(joint: Joint, carrier: str | None) -> Array:
     return np.full(len(joint.frame), np.nan)
 
 
-def _carrier(joint: Joint) -> str | None:
-    """Return the loss that goes best with the scores."""
+def _carrier(joint: Joint, task: str) -> str | None:
+    """Return the loss that goes best with a score."""
+    values = joint.values(task)
     rated = []
     for name in joint.losses:
         loss = joint.values(name)
-        agree = []
-        for task in joint.tasks:
-            values = joint.values(task)
-            good = np.isfinite(values) & np.isfinite(loss)
-            if good.sum() >= 4:
-                agree.append(rank_correlation(-loss[good], values[good]))
-        if agree:
-            rated.append((float(np.mean(agree)), name))
+        good = np.isfinite(values) & np.isfinite(loss)
+        if good.sum() >= LEAST_ROWS:
+            rated.append((rank_correlation(-loss[good], values[good]), name))
     return max(rated)[1] if rated else None
 
 

@@ -121,6 +121,9 @@ def _fit_of(
     base = pd.DataFrame({"n_params": [], "ptpp": [], "loss": []}, dtype=float)
     with suppress(CptlawError):
         base = table.base_losses(name)
+    # The losses that were measured beside the scores: what the links were fitted to.
+    carriers = dict.fromkeys(way.carrier for way in ways if way.carrier is not None)
+    data = data.assign(**{name: joint.values(name)[good] for name in carriers})
     if "tokens" in data.columns and (data["tokens"] > 0).any():
         data = data[data["tokens"] > 0].reset_index(drop=True)
     ways = sorted(ways, key=lambda way: -way.weight)

@@ -8,6 +8,7 @@ items of a run, so that n items count as n / (1 + (n - 1) rho).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ USUAL_RHO = 2e-4  # of seeds and checkpoints: half a point at a score of one hal
 SHARED = 5.0  # rows that the tasks' common scatter counts as beside a task's own
 LEAST_SD = 0.05
 BISECTIONS = 30
+UNSEEN = 0.05  # of the variance by items
+CHUNK = 100  # draws that are refitted side by side
 
 
 @dataclass(frozen=True)
@@ -119,19 +122,51 @@ def _scatter(law: ScoreLaw, tasks: Tasks, found: Found, rows: Array) -> Array:
     # Two parameters of a link are mostly what rows determine; the others repeat their priors.
     freedom = np.maximum(rows - 2.0, 1.0)
 
-    def solved(usual: Array | None) -> Array:
-        """Bisect for the rho at which what was missed is what was to be expected, (tasks,)."""
-        low, high = np.full(len(rows), np.log(LEAST_RHO)), np.full(len(rows), np.log(MOST_RHO))
-        for _ in range(BISECTIONS):
-            guess = 0.5 * (low + high)
-            each = noise + np.exp(guess)[:, None]
-            surplus = np.sum(missed / each, axis=1) - freedom
-            if usual is not None:
-                typical = np.min(noise, axis=1)
-                surplus += SHARED * ((typical + usual) / (typical + np.exp(guess)) - 1.0)
-            low, high = np.where(surplus > 0, guess, low), np.where(surplus > 0, high, guess)
-        return np.asarray(np.exp(0.5 * (low + high)))
+    low, high = np.full(len(rows), np.log(LEAST_RHO)), np.full(len(rows), np.log(MOST_RHO))
+    for _ in range(BISECTIONS):
+        guess = 0.5 * (low + high)
+        surplus = np.sum(missed / (noise + np.exp(guess)[:, None]), axis=1) - freedom
+        low, high = np.where(surplus > 0, guess, low), np.where(surplus > 0, high, guess)
+    # What lies so far below the noise of the items cannot be told from nothing.
+    own = np.maximum(0.5 * (low + high), np.log(UNSEEN * np.min(noise, axis=1)))
+    # The median: a few benchmarks that jump must not make all others look noisy. On logarithms, so that one for which
+    # this way is wrong does not either.
+    common = float(np.median(own)) if len(rows) > 2 else math.log(USUAL_RHO)
+    found_rho: Array = np.exp((freedom * own + SHARED * common) / (freedom + SHARED))
+    return found_rho
 
-    # The median: a few benchmarks that jump must not make all others look noisy.
-    common = float(np.median(solved(None))) if len(rows) > 1 else USUAL_RHO
-    return solved(np.full(len(rows), max(common, LEAST_RHO)))
+
+def bootstrap(pooled: Pooled, tasks: Tasks, count: int, seed: int = 0) -> Array:
+    """Return coordinates of refits to runs drawn with replacement, (count, tasks, k), prior and scatter as they were.
+
+    All tasks of a draw have the same runs, so that differences between tasks keep what they have in common.
+
+    Parameters
+    ----------
+    pooled, tasks
+        The fit and what it was fitted to.
+    count
+        Number of draws.
+    seed
+        Of the draws.
+    """
+    size, k = pooled.found.theta.shape
+    n = tasks.y.shape[1]
+    random = np.random.default_rng(seed)
+    weights = random.multinomial(n, np.full(n, 1.0 / n), size=count).astype(float)
+    items = effective(tasks.items, pooled.rho)
+    found = np.empty((count, size, k))
+    for first in range(0, count, CHUNK):
+        part = weights[first : first + CHUNK]
+        rows = len(part) * size
+        x = {name: np.broadcast_to(value, (len(part), size, n)).reshape(rows, n) for name, value in tasks.x.items()}
+        drawn = Tasks(
+            x,
+            np.broadcast_to(tasks.y, (len(part), size, n)).reshape(rows, n),
+            (part[:, None, :] * items[None]).reshape(rows, n),
+            np.broadcast_to(tasks.chance, (len(part), size, 1)).reshape(rows, 1),
+        )
+        prior = Prior(np.asarray(pooled.prior.mean), np.asarray(pooled.prior.sd))
+        start = np.broadcast_to(pooled.found.theta, (len(part), size, k)).reshape(rows, k)
+        found[first : first + CHUNK] = maximise(pooled.law, drawn, prior, start).theta.reshape(len(part), size, k)
+    return found

@@ -180,7 +180,9 @@ def carrier_in(fit: Any, joint: Joint, fold: Fold) -> Carried | None:
     below = lead.data[fold.below(lead.data)]
     try:
         training = Training(lead.law, below, lead.role, lead.on, schedules=lead.schedules)
-        again = fit_rows(training, replace(lead.options, starts=min(lead.options.starts, STARTS)))
+        # The lower models may have one level of an input: what the checks of a design would say is of no interest here.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            again = fit_rows(training, replace(lead.options, starts=min(lead.options.starts, STARTS)))
         found = np.full(len(joint.frame), np.nan)
         good = joint.frame[[name for name in again.law.inputs if name in joint.frame.columns]].notna().all(axis=1)
         rows = joint.frame[good]

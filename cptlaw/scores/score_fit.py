@@ -203,7 +203,8 @@ class ScoreFit(Result):
         loss = (0.5 * (np.abs(up) + np.abs(down)) / normal) ** 2
         # Rollouts forecast the loss too, so that what they miss holds its doubt already.
         distance = np.maximum((self.growth * self.beyond(frame)) ** 2 - loss, 0.0)
-        rho = float(self.weights @ np.array([way.rho for way in self.ways]))
+        # What runs scatter by is what is left by the way that leaves least; a worse one leaves its misfit too.
+        rho = min(way.rho for way in self.ways if way.weight >= HEAVY or way is self.ways[0])
         items = np.full(len(frame), 0.25 / self.n_items + 0.25 * rho)
         return {name: np.sqrt(value) for name, value in zip(PARTS, (loss, link, form, distance, items), strict=True)}
 

@@ -19,7 +19,9 @@ from cptlaw.scores.rollouts import Carried, Fold, Rolled
 from cptlaw.scores.ways import Plan
 
 SHARPNESS = 4.0  # weights go as this power of the error
-COMMON = 6.0  # forecasts that all tasks' errors count as beside a task's own
+COMMON = 6.0  # rollouts that the errors of all tasks count as beside a task's own ..
+MANY = 10  # .. where there are so many others; of fewer in proportion, for each may follow another loss
+HEAVY = 0.05  # weight of a way from which its scatter counts
 USUAL_GROWTH = 0.03  # of a score, on the arcsine scale and per e-fold of compute, where no rollout tells
 OWN_WORD = 6.0  # cuts that the doubt as the fits say it counts as
 SPREAD = 4.0  # rollouts without surplus that a task's own growth is averaged with
@@ -92,7 +94,8 @@ def weighed(
     with np.errstate(invalid="ignore"):
         common = np.where(counts > 0, counts * log_error, 0.0).sum(axis=1) / np.maximum(counts.sum(axis=1), 1e-9)
     own = np.where(counts > 0, log_error, 0.0)
-    joined = (counts * own + COMMON * common[:, None]) / (counts + COMMON)
+    others = COMMON * min(1.0, (len(names) - 1) / MANY) + 1e-9
+    joined = (counts * own + others * common[:, None]) / (counts + others)
     told = counts.sum(axis=1) > 0  # a way that no rollout could fit has no error, and is left out where others have
     if told.any():
         share = share * told[:, None]
@@ -151,11 +154,15 @@ def _beyond(
         own = np.nan_to_num(error[:, f])
         mean = (share * own).sum(axis=0)
         explained = (share * (own - mean) ** 2).sum(axis=0)
+        # What runs scatter by is what is left by the way that leaves least; a worse one leaves its misfit too.
+        scatter = np.full(tasks, np.inf)
         for w, found in enumerate(seen[f]):
             if found is not None:
                 p = np.clip(found.scores, 1e-6, 1 - 1e-6)
                 explained[found.rows] += share[w, found.rows] * found.variance / (4.0 * p * (1.0 - p))
-                explained[found.rows] += share[w, found.rows] * 0.25 * found.rho[:, None]
+                heavy = weight[w, found.rows] >= HEAVY
+                scatter[found.rows] = np.where(heavy, np.minimum(scatter[found.rows], found.rho), scatter[found.rows])
+        explained += 0.25 * np.where(np.isfinite(scatter), scatter, 0.0)[:, None]
         missed[f], doubt[f] = np.where(good, mean, np.nan), np.where(good, explained, np.nan)
     known = np.isfinite(missed)
     if not known.any():

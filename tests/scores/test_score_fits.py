@@ -195,3 +195,15 @@ def test_losses_and_scores_of_one_model_are_joined():
     assert len(joint.frame) == 15
     assert np.isfinite(joint.values("easy")).all()
     assert np.isfinite(joint.values("val")).all()
+
+
+def test_the_figure_has_both_doubts(fits):
+    drawn = cl.figures.score_link(fits["easy"], "n_params=3e9,tokens=6e10")
+    data = drawn.data
+    forecast = data[data["kind"] == "forecast"].iloc[0]
+    assert forecast["loss_lo"] < forecast["loss"] < forecast["loss_hi"]
+    assert forecast["lo"] < forecast["score"] < forecast["hi"]
+    link = data[data["kind"] == "link"]
+    assert (np.diff(link["score"]) <= 1e-9).all()  # a higher loss is never better
+    assert len(data[data["kind"] == "measured"]) == 12
+    assert "chance" in drawn.caption

@@ -9,6 +9,7 @@ import numpy as np
 
 from cptlaw.findings import Finding
 from cptlaw.planning.mixes.mix import Mix
+from cptlaw.planning.points import LEAST, reached_names, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
 from cptlaw.planning.solve import Certificate
 from cptlaw.units import format_percent, format_quantity
@@ -45,6 +46,8 @@ def expected_at(
         expected = loss.forecast(replay, counted, mix.interval)
         values |= {name + end: value[0] for end, value in expected.losses.items()}
         found += expected.findings
+    if mix.scores:
+        values["scores"] = score_fields(mix.scores, mix.limits, replay, counted, mix.interval)
     found += below_fitted_tokens(mix, tokens)
     if mix.source is not None and mix.forgetting is not None:
         how = mix.forgetting
@@ -122,12 +125,18 @@ def at_edge(mix: Mix, replay: float) -> tuple[Finding, ...]:
 def infeasible_fields(found: Certificate) -> dict[str, Any]:
     """Return the fields of a `MixPlan` that say why there is none."""
     quantities = {"max-forgetting": "forgetting", "max-source-loss": "source_loss", "max-target-loss": "target_loss"}
+    lowest = {quantities[name]: value for name, value in found.lowest.items() if name in quantities}
+    lowest |= reached_names(found.lowest)
     return {
         "feasible": False,
         "blocking": " and ".join(found.blocking),
         "best_reachable": {"target_loss": None, "forgetting": None}
-        | {quantities[name]: value if np.isfinite(value) else None for name, value in found.lowest.items()},
-        "feasible_from": {name: value for name, value in found.feasible_from.items() if np.isfinite(value)},
+        | {name: value if np.isfinite(value) else None for name, value in lowest.items()},
+        "feasible_from": {
+            name: -value if name.startswith(LEAST) else value
+            for name, value in found.feasible_from.items()
+            if np.isfinite(value)
+        },
     }
 
 

@@ -128,10 +128,11 @@ def min_tokens(target: Any, source: Any = None, **scenario: Unpack[MinTokens]) -
     (True, ('max-forgetting', 'max-target-loss'))
     """
     given = read_scenario(MinTokens, scenario, "min-tokens")
-    if not {"max_forgetting", "max_target_loss", "max_source_loss"} & given.given:
+    limited = {"max_forgetting", "max_target_loss", "max_source_loss"} & given.given
+    if not (limited or given.min_score or given.max_drop):
         raise UsageError(
-            "min-tokens needs a limit: max_forgetting (--max-forgetting), max_target_loss (--max-target-loss) or "
-            "max_source_loss. Without one, no tokens at all are the fewest."
+            "min-tokens needs a limit: max_forgetting (--max-forgetting), max_target_loss (--max-target-loss), "
+            "max_source_loss, min_score (--min) or max_drop. Without one, no tokens at all are the fewest."
         )
     plans = [plan_of(mix) for mix in build_mixes(MinTokens, given, target, source)]
     found: MinTokensPlan = best_of(plans, "tokens")
@@ -199,6 +200,8 @@ def _saving(mix: Mix, solution: Solution, replay: float, counted: float) -> Savi
     if not mix.given.savings or price is None or risk is None or risk <= 0.5 or solution.findings:
         return None
     question = solution.question
+    if mix.scores:  # what next runs would change of a score goes through its losses, which plans of their own ask
+        return None
     return saving(
         question.limits,
         (replay, counted),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import Forgetting, Limit, build_limits
 from cptlaw.planning.loss import Loss, as_fit, check_pair, laws_of
+from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
 from cptlaw.planning.scenario import options_of
 from cptlaw.units import format_percent
@@ -40,6 +41,8 @@ class Mix:
         The limits that were given.
     findings
         What is to be said whatever the answer.
+    scores
+        Fitted scores as error rates, by eval.
     """
 
     target: Loss
@@ -52,6 +55,7 @@ class Mix:
     given: Any
     limits: tuple[Limit, ...]
     findings: tuple[Finding, ...]
+    scores: Mapping[str, Loss] = field(default_factory=dict)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -163,8 +167,10 @@ def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, flo
             f"replay from {format_percent(low)} to {format_percent(high)}: nothing lies between. The fits have seen "
             f"{format_percent(fitted[0])} to {format_percent(fitted[1])}; give min_replay= and max_replay= in order."
         )
-    limits = build_limits(scenario, given, losses, how, lambda loss: loss.knows_doubt)
-    return Mix(losses["target"], source, how, low, high, *fitted, given, limits, tuple(findings))
+    scores = score_losses(getattr(given, "scores", None), known)
+    in_points = score_limits(given, scores, given.risk) if hasattr(given, "min_score") else ()
+    limits = build_limits(scenario, given, losses, how, lambda loss: loss.knows_doubt, in_points)
+    return Mix(losses["target"], source, how, low, high, *fitted, given, limits, tuple(findings), scores)
 
 
 def _forgetting(given: Any, source: Loss | None) -> tuple[Forgetting | None, list[Finding]]:

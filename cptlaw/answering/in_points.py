@@ -1,0 +1,85 @@
+"""Answers in points: the scores that a question limits, fitted, and how likely their limits hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.answering.chances import CHANCES
+from cptlaw.answering.question import Question
+from cptlaw.errors import DataError, did_you_mean
+from cptlaw.findings import Finding
+from cptlaw.planning import MixPlan
+from cptlaw.runs import Runs
+from cptlaw.scores import fit_all_scores
+from cptlaw.scores.check_scores import check_scores
+
+
+def fitted_scores(
+    runs: Runs, question: Question, where: str | None, seed: int, schedules: Any
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Fit the scores that limits name, and say which of them carry no signal.
+
+    Without a limit in points no score is fitted.
+
+    Raises
+    ------
+    DataError
+        If a score is not in the table.
+    """
+    names = question.benchmarks
+    if not names:
+        return {}, []
+    for name in names:
+        if name not in runs.scores:
+            raise DataError(
+                f"{runs.label}: there is no score {name!r}.{did_you_mean(name, runs.scores)} Scores found: "
+                f"{', '.join(runs.scores) or 'none; a column metric says which rows are scores'}."
+            )
+    fits = fit_all_scores(runs, names, where, seed=seed, schedules=schedules)
+    judged = {one.name: one for one in check_scores(runs, names[0], where).tasks}
+    silent = [f"{name}: {judged[name].verdict}" for name in names if name in judged and not judged[name].carries]
+    if not silent:
+        return fits, []
+    return fits, [
+        Finding(
+            "warning",
+            "no-signal",
+            f"limits rest on scores that carry little signal at these scales: {'; '.join(silent)}.",
+            "`cptlaw check` says more; limit the loss instead, or measure larger models.",
+        )
+    ]
+
+
+def probabilities_in_points(
+    question: Question,
+    scores: Mapping[str, Any],
+    plan: MixPlan,
+    point: Callable[[Question, MixPlan], Mapping[str, float]],
+) -> dict[str, float]:
+    """Return with what probability a measured score keeps each limit under the planned mix."""
+    if not plan.feasible or not scores:
+        return {}
+    row = pd.DataFrame([point(question, plan)])
+    found = {}
+    for name, least in (question.min_score or {}).items():
+        found[f"min {name}"] = probability_above(scores[name], row, least)
+    for name, drop in (question.max_drop or {}).items():
+        base = plan.scores[name].get("base")
+        if base is not None:
+            found[f"max-drop {name}"] = probability_above(scores[name], row, base - drop)
+    return found
+
+
+def probability_above(fitted: Any, row: pd.DataFrame, least: float) -> float:
+    """Return the probability that a measured score at a row is at least so high, from the forecast's quantiles."""
+    ordered = np.maximum.accumulate(fitted.quantiles(row, CHANCES)[0])
+    return 1.0 - float(np.interp(least, ordered, CHANCES, left=0.0, right=1.0))
+
+
+def ways_of(scores: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the ways to each score with their weights, as the laws of an answer are listed."""
+    return [{"on": name, "law": way.name, "weight": way.weight} for name, fit in scores.items() for way in fit.ways]

@@ -1,0 +1,266 @@
+"""Scores of evaluation packages: lm-evaluation-harness, LightEval, OLMES, and tables of a model ladder.
+
+Each file is of one model. The run is named after the model: the last part of its path, or the part before it where
+that is a checkpoint, whose number is then the step.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cptlaw.errors import DataError
+from cptlaw.importing.history import STEP_NAMES, History, Record, Score, first_of, numbers_of
+from cptlaw.importing.reader import Reader, file_run_name, files_below
+from cptlaw.reading import read_json, read_utf8
+from cptlaw.runs.metrics import BITS_PER_BYTE, is_score, metric_name
+from cptlaw.runs.wide import score_of
+
+_CHECKPOINT = re.compile(r"(?:checkpoint|ckpt|global_step|step|iter)[-_]?(\d+)(?:-hf|_hf)?", re.IGNORECASE)
+_OLMES = ("primary_score",)  # repeats one of the other metrics
+
+
+class ScoreFiles(Reader):
+    """What the readers of JSON results share: one file of one model, several files of one model joined."""
+
+    patterns: tuple[str, ...] = ("results*.json",)
+
+    def find(self, source: Path) -> list[Path]:
+        """Return the files that look like results of this package."""
+        patterns = ["*.json"] if source.is_file() else list(self.patterns)
+        return [path for path in files_below(source, patterns) if self.matches(_load(path, quietly=True))]
+
+    def read(self, found: list[Path], source: Path) -> list[History]:
+        """Read each file; what a later file of the same model and step says again counts."""
+        records: dict[str, list[Record]] = defaultdict(list)
+        paths: dict[str, Path] = {}
+        for path in sorted(found, key=lambda one: one.name):
+            value = _load(path)
+            run, step = run_and_step(self.model(value) or file_run_name(path, source))
+            scores = dict(self.scores(value))
+            if not scores:
+                raise DataError(f"{path}: read as {self.title}, and there is no score in it.")
+            records[run].append(Record(step, {}, scores=scores))
+            paths.setdefault(run, path)
+        return [History(run, paths[run], tuple(of_run)) for run, of_run in records.items()]
+
+    def matches(self, value: Any) -> bool:
+        """Say whether a document is of this package."""
+        raise NotImplementedError
+
+    def model(self, value: Mapping[str, Any]) -> str:
+        """Return the model's name or path, empty where the file does not say."""
+        raise NotImplementedError
+
+    def scores(self, value: Mapping[str, Any]) -> Iterator[tuple[str, Score]]:
+        """Yield evals with their scores."""
+        raise NotImplementedError
+
+
+class LmEvalResults(ScoreFiles):
+    """``results_*.json`` of lm-evaluation-harness: ``results: {TASK: {"acc,none": .., "acc_stderr,none": ..}}``."""
+
+    name = "lm-eval"
+    order = 14
+    by_file_name = True
+    title = "results of lm-evaluation-harness"
+    looks_for = "results*.json with results by task and metrics such as 'acc,none'"
+
+    def matches(self, value: Any) -> bool:
+        """Say whether metrics carry their filter behind a comma, as the harness writes them, or it names itself."""
+        if not isinstance(value, dict) or not isinstance(value.get("results"), dict) or "config_general" in value:
+            return False
+        entries = [one for one in value["results"].values() if isinstance(one, dict)]
+        return "lm_eval_version" in value or "n-samples" in value or any("," in key for one in entries for key in one)
+
+    def model(self, value: Mapping[str, Any]) -> str:
+        """Return ``model_name``, or the pretrained model among the arguments."""
+        if isinstance(value.get("model_name"), str) and value["model_name"]:
+            return str(value["model_name"])
+        config = value.get("config")
+        arguments = config.get("model_args") if isinstance(config, dict) else None
+        if isinstance(arguments, dict):
+            return str(arguments.get("pretrained", ""))
+        found = re.search(r"pretrained=([^,]+)", arguments) if isinstance(arguments, str) else None
+        return found[1] if found else ""
+
+    def scores(self, value: Mapping[str, Any]) -> Iterator[tuple[str, Score]]:
+        """Yield one score per task and metric; of several filters of a metric the first."""
+        counts = value.get("n-samples") if isinstance(value.get("n-samples"), dict) else {}
+        for task, metrics in value["results"].items():
+            count = (counts or {}).get(task)
+            items = count.get("effective") if isinstance(count, dict) else None
+            yield from _scores(str(task), metrics, _positive(items), value.get("samples", {}).get(task))
+
+
+class LightEvalResults(ScoreFiles):
+    """``results_*.json`` of LightEval: ``config_general``, and ``results: {"SUITE|TASK|SHOTS": {"acc": ..}}``."""
+
+    name = "lighteval"
+    order = 12
+    by_file_name = True
+    title = "results of LightEval"
+    looks_for = "results*.json with config_general and results"
+
+    def matches(self, value: Any) -> bool:
+        """Say whether it has the package's own two parts."""
+        return isinstance(value, dict) and "config_general" in value and isinstance(value.get("results"), dict)
+
+    def model(self, value: Mapping[str, Any]) -> str:
+        """Return ``config_general.model_name``."""
+        general = value["config_general"] if isinstance(value["config_general"], dict) else {}
+        named = general.get("model_name") or (general.get("model_config") or {}).get("model_name")
+        return str(named or "")
+
+    def scores(self, value: Mapping[str, Any]) -> Iterator[tuple[str, Score]]:
+        """Yield one score per task and metric; averages over tasks are left out, they follow from the others."""
+        tasks = value.get("config_tasks") if isinstance(value.get("config_tasks"), dict) else {}
+        for key, metrics in value["results"].items():
+            if key == "all" or "_average" in key:
+                continue
+            parts = str(key).split("|")
+            name = parts[1] if len(parts) >= 3 else parts[0]
+            config = (tasks or {}).get(key) or (tasks or {}).get("|".join(parts[:-1])) or {}
+            items = config.get("effective_num_docs") if isinstance(config, dict) else None
+            yield from _scores(name, metrics, _positive(items), None)
+
+
+class OlmesResults(ScoreFiles):
+    """``task-*-metrics.json`` of OLMES: ``task_name``, ``num_instances`` and ``metrics`` of one task."""
+
+    name = "olmes"
+    order = 16
+    by_file_name = True
+    title = "metrics of OLMES"
+    looks_for = "*metrics*.json with task_name, metrics and num_instances"
+    patterns = ("*metrics*.json",)
+
+    def matches(self, value: Any) -> bool:
+        """Say whether it has one task's parts."""
+        return isinstance(value, dict) and "task_name" in value and isinstance(value.get("metrics"), dict)
+
+    def model(self, value: Mapping[str, Any]) -> str:
+        """Return the model of ``model_config``."""
+        config = value.get("model_config")
+        return str(config.get("model", "")) if isinstance(config, dict) else ""
+
+    def scores(self, value: Mapping[str, Any]) -> Iterator[tuple[str, Score]]:
+        """Yield the task's metrics, accuracies and bits per byte of the right answers."""
+        metrics = {
+            ("bits_per_byte" if name == "bits_per_byte_corr" else name): score
+            for name, score in value["metrics"].items()
+            if name not in _OLMES
+        }
+        yield from _scores(str(value["task_name"]), metrics, _positive(value.get("num_instances")), None)
+
+
+class LadderTable(Reader):
+    """CSV of a model ladder: a row per model, columns ``downstream/TASK_METRIC`` and ``downstream_bpb/TASK_bpb``."""
+
+    name = "ladder"
+    order = 105
+    title = "table of a model ladder"
+    looks_for = "*.csv with columns downstream/.. or downstream_bpb/.."
+
+    def find(self, source: Path) -> list[Path]:
+        """Return the tables whose header has such columns."""
+        return [path for path in files_below(source, ["*.csv"]) if "downstream/" in _first_line(path)]
+
+    def read(self, found: list[Path], source: Path) -> list[History]:
+        """Read each row as one model."""
+        histories = []
+        for path in found:
+            by_run: dict[str, list[Record]] = defaultdict(list)
+            for row in csv.DictReader(io.StringIO(read_utf8(path).decode("utf-8"), newline="")):
+                run = row.get("run_id") or row.get("run") or row.get("name") or file_run_name(path, source)
+                values = numbers_of({str(name): text for name, text in row.items() if text not in (None, "")})
+                scores = {}
+                for column, value in values.items():
+                    group, _, name = column.partition("/")
+                    if value != value:
+                        continue
+                    if group == "downstream":
+                        scores[name] = Score(value, score_of(name), None)
+                    elif group == "downstream_bpb":
+                        scores[name] = Score(value, BITS_PER_BYTE, None)
+                    elif name == "CrossEntropyLoss":
+                        scores[group.removesuffix("-validation")] = Score(value, "loss", None)
+                by_run[run].append(Record(first_of(values, STEP_NAMES), {}, scores=scores))
+            histories += [History(run, path, tuple(records)) for run, records in by_run.items()]
+        return histories
+
+
+def run_and_step(model: str) -> tuple[str, float | None]:
+    """Return the run and the step that a model's path names.
+
+    Examples
+    --------
+    >>> run_and_step("out/124M-r25/checkpoint-500"), run_and_step("Qwen/Qwen2.5-1.5B")
+    (('124M-r25', 500.0), ('Qwen2.5-1.5B', None))
+    """
+    parts = [part for part in re.split(r"[/\\\\]", model) if part not in ("", ".")]
+    if not parts:
+        return model, None
+    found = _CHECKPOINT.fullmatch(parts[-1])
+    if found is None or len(parts) == 1:
+        return parts[-1], None
+    return parts[-2], float(found[1])
+
+
+def _scores(task: str, metrics: Any, items: float | None, samples: Any) -> Iterator[tuple[str, Score]]:
+    """Yield a task's metrics; scores in several metrics are evals of their own, as the runs table names them."""
+    if not isinstance(metrics, dict):
+        return
+    values = {key: value for key, value in numbers_of(metrics).items() if value == value}
+    seen: dict[str, Score] = {}
+    for key, value in values.items():
+        name = metric_name(key)
+        if "stderr" in key or name in seen or not (is_score(name) or name == BITS_PER_BYTE):
+            continue
+        count = items
+        if count is None and isinstance(samples, list) and samples:
+            count = float(len(samples))
+        if count is None:
+            count = _told_by_error(value, values.get(_error_of(key)))
+        seen[name] = Score(value, name, count)
+    for place, (name, score) in enumerate(seen.items()):
+        yield (task if place == 0 else f"{task}:{name}"), score
+
+
+def _error_of(key: str) -> str:
+    name, comma, rest = key.partition(",")
+    return f"{name}_stderr{comma}{rest}"
+
+
+def _told_by_error(score: float, error: float | None) -> float | None:
+    """Return the number of items that a standard error tells: both packages write sqrt(p (1 - p) / (n - 1))."""
+    if error is None or not error > 0 or not 0 < score < 1:
+        return None
+    count = score * (1.0 - score) / error**2 + 1.0
+    return float(round(count)) if count >= 2 else None
+
+
+def _positive(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
+
+
+def _load(path: Path, quietly: bool = False) -> Any:
+    try:
+        return read_json(path)
+    except DataError:
+        if quietly:  # whether a file is of this kind is all that is asked
+            return None
+        raise
+
+
+def _first_line(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            return file.readline(1_000_000)
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,168 @@
+"""Limits in points: the least score of a benchmark, and the most that it may fall below the base model's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.fitting import load_fit
+from cptlaw.planning.limits import Limit
+from cptlaw.planning.loss import Loss
+from cptlaw.planning.reference import measured_base_loss
+from cptlaw.scores.error_rate import ErrorRate
+
+LEAST = "min "
+DROP = "max-drop "
+
+
+@dataclass(frozen=True)
+class BaseScore:
+    """The score from which a drop counts.
+
+    Parameters
+    ----------
+    loss
+        The error rate of the base model.
+    n_items
+        Questions behind it; infinite where it is no measurement.
+    """
+
+    loss: float
+    n_items: float = math.inf
+
+    def half_width(self, probability: float) -> float:
+        """Return how far, in logs, the error rate may lie below what was measured, by the noise of its items."""
+        deviation = math.sqrt(max(self.loss * (1.0 - self.loss), 0.0) / self.n_items)
+        return float(special.ndtri(0.5 + 0.5 * probability)) * deviation / max(self.loss, 1e-9)
+
+
+@dataclass(frozen=True)
+class Drop:
+    """How an error rate turns into points lost; what `cptlaw.planning.limits.Forgetting` is for losses.
+
+    Parameters
+    ----------
+    reference
+        The score from which points count; of a least score that is zero.
+    """
+
+    reference: BaseScore
+
+    def of(self, loss: Any) -> Any:
+        """Return the points lost at error rates."""
+        return loss - self.reference.loss
+
+    def loss_at(self, value: float) -> float:
+        """Return the error rate at which so many points are lost."""
+        return self.reference.loss + value
+
+
+def score_losses(fits: Any, known: Mapping[str, float]) -> dict[str, Loss]:
+    """Return the fitted scores of a plan as error rates at the planned model, by eval.
+
+    Parameters
+    ----------
+    fits
+        Fitted scores or their files: one, several, or a mapping.
+    known
+        Inputs that the scenario fixes.
+
+    Raises
+    ------
+    UsageError
+        If one of them is no fit of a score, or lacks an input.
+    """
+    if fits is None:
+        return {}
+    several: Iterable[Any] = fits.values() if isinstance(fits, Mapping) else fits
+    several = [fits] if isinstance(fits, str | Path) or hasattr(fits, "predict") else several
+    found = {}
+    for one in several:
+        fit = load_fit(one) if isinstance(one, str | Path) else one
+        if not getattr(fit, "is_score", False):
+            raise UsageError(
+                f"scores (--score): {one!s:.80} is no fit of a score. Expected what `cptlaw fit RUNS --on BENCHMARK` "
+                f"writes for rows with a metric such as accuracy."
+            )
+        found[fit.on] = Loss.build(ErrorRate(fit), fit.on, known)
+    return found
+
+
+def score_limits(given: Any, losses: Mapping[str, Loss], risk: float | None) -> tuple[Limit, ...]:
+    """Return the limits in points that were given.
+
+    Raises
+    ------
+    UsageError
+        If a benchmark has no fit, or no base score is known from which a drop would count.
+    """
+    limits = []
+    for option, values in (
+        ("min_score (--min)", given.min_score or {}),
+        ("max_drop (--max-drop)", given.max_drop or {}),
+    ):
+        for name, value in (values or {}).items():
+            if name not in losses:
+                raise UsageError(
+                    f"{option}: {name!r} has no fit here.{did_you_mean(name, losses)} Fits of scores: "
+                    f"{', '.join(losses) or 'none'}. Give it with scores= (--score {name}.json)."
+                )
+            loss = losses[name]
+            if option.startswith("min"):
+                if not 0 <= value < 1:
+                    raise UsageError(f"{option}: {name}={value:g} is no score. Expected 0% to below 100%, such as 60%.")
+                limits.append(Limit(LEAST + name, "points", -value, loss, Drop(BaseScore(1.0)), risk))  # type: ignore[arg-type]
+            else:
+                limits.append(Limit(DROP + name, "points", value, loss, Drop(_base(given, name, loss)), risk))  # type: ignore[arg-type]
+    return tuple(limits)
+
+
+def _base(given: Any, name: str, loss: Loss) -> BaseScore:
+    if name in (given.base_score or {}):
+        return BaseScore(1.0 - given.base_score[name])
+    try:
+        score = measured_base_loss(loss)
+    except UsageError:
+        raise UsageError(
+            f"max_drop (--max-drop): a drop of {name} counts from the base model's score, and none was measured at "
+            f"this size and budget. Give base_score= (--base-score {name}=43%), or rows with tokens = 0."
+        ) from None
+    return BaseScore(1.0 - score, float(loss.fit.score.n_items))
+
+
+def score_fields(
+    losses: Mapping[str, Loss], limits: Iterable[Limit], replay: float, tokens: float, interval: float | None
+) -> dict[str, dict[str, float | None]]:
+    """Return what to expect of each score at a mix: score, score_lo, score_hi, and base and drop where known."""
+    bases = {limit.name.removeprefix(DROP): limit for limit in limits if limit.name.startswith(DROP)}
+    found: dict[str, dict[str, float | None]] = {}
+    for name, loss in losses.items():
+        ends = loss.forecast(replay, tokens, interval).losses
+        wrong = {end: values[0] for end, values in ends.items()}
+        fields = {
+            f"score{end}": None if wrong[other] is None else float(1.0 - np.float64(wrong[other]))
+            for end, other in (("", ""), ("_lo", "_hi"), ("_hi", "_lo"))
+        }
+        if name in bases and bases[name].forgetting is not None:
+            base = 1.0 - bases[name].forgetting.reference.loss  # type: ignore[union-attr]
+            fields |= {"base": base, "drop": base - (fields["score"] or 0.0)}
+        found[name] = fields
+    return found
+
+
+def reached_names(values: Mapping[str, float]) -> dict[str, float]:
+    """Return values of limits in points as people say them: ``score NAME`` and ``drop NAME``."""
+    found = {}
+    for name, value in values.items():
+        if name.startswith(LEAST):
+            found[f"score {name.removeprefix(LEAST)}"] = -value
+        elif name.startswith(DROP):
+            found[f"drop {name.removeprefix(DROP)}"] = value
+    return found

@@ -1,0 +1,132 @@
+"""From a loss to a score: the link, the measured models, and a forecast with the doubt of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import UsageError
+from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank, translucent
+from cptlaw.runs.points import as_points
+from cptlaw.scores.score_fit import ScoreFit
+from cptlaw.units import format_percent
+
+STEPS = 80
+
+
+def score_link(fit: ScoreFit, at: Any = None, interval: float = 0.9) -> Figure:
+    """Draw a score against the loss that carries it.
+
+    Parameters
+    ----------
+    fit
+        A fitted score.
+    at
+        Points to forecast: rows, or one as text; none where absent.
+    interval
+        Coverage of the band around the link and of the bars of the forecast.
+
+    Returns
+    -------
+    Figure
+        Data: kind (measured, link, forecast), loss, score, lo, hi, loss_lo, loss_hi.
+
+    Raises
+    ------
+    UsageError
+        If no way to the score goes through a loss.
+    """
+    way = next((one for one in fit.ways if one.carrier is not None), None)
+    if way is None or way.carrier is None:
+        raise UsageError(f"no way to {fit.on} goes through a loss: there is no link to draw.")
+    ends = [0.5 - 0.5 * interval, 0.5 + 0.5 * interval]
+    measured = pd.DataFrame({"kind": "measured", "loss": way.losses(fit.data), "score": fit.data["loss"]})
+    asked = None if at is None else as_points(at)
+    forecast = pd.DataFrame()
+    if asked is not None:
+        expected = way.losses(asked)
+        spread = np.exp(way.loss.log_quantiles(asked, ends, measured=False))
+        found = fit.forecast(asked, interval)
+        forecast = pd.DataFrame({"kind": "forecast", "loss": expected, "score": found["loss"].to_numpy()})
+        forecast = forecast.assign(lo=found["lo"].to_numpy(), hi=found["hi"].to_numpy())
+        forecast = forecast.assign(loss_lo=spread[:, 0], loss_hi=spread[:, 1])
+    everything = np.concatenate([measured["loss"], forecast.get("loss_lo", []), forecast.get("loss_hi", [])])
+    grid = np.linspace(float(np.nanmin(everything)), float(np.nanmax(everything)), STEPS)
+    # A typical model stands for the inputs that other ways read: along the link only the loss changes.
+    rows = pd.concat([fit.data.tail(1)] * STEPS, ignore_index=True).assign(**{way.carrier: grid})
+    score, deviation = way.at(rows, grid)
+    half = (fit.scale * deviation) * float(np.abs(_normal(ends[1])))
+    link = pd.DataFrame({"kind": "link", "loss": grid, "score": score})
+    link = link.assign(lo=np.clip(score - half, 0.0, 1.0), hi=np.clip(score + half, 0.0, 1.0))
+    drawing = blank()
+    drawing.add_scatter(
+        x=np.concatenate([grid, grid[::-1]]),
+        y=np.concatenate([link["hi"], link["lo"][::-1]]),
+        fill="toself",
+        fillcolor=translucent(COLOURS[0], 0.18),
+        line={"width": 0},
+        name="doubt about the link",
+        hoverinfo="skip",
+    )
+    drawing.add_scatter(x=grid, y=score, mode="lines", line={"color": COLOURS[0]}, name=way.law.name, hoverinfo="skip")
+    drawing.add_scatter(
+        x=measured["loss"],
+        y=measured["score"],
+        mode="markers",
+        marker={"color": QUIET, "size": 6},
+        name="measured",
+        hovertemplate="loss %{x:.3f}, score %{y:.3f}<extra></extra>",
+    )
+    drawing.add_hline(y=fit.chance, line={"color": QUIET, "dash": "dot", "width": 1})
+    caption = (
+        f"Each dot is a model: its {way.carrier} loss and its score on {fit.on} ({fit.metric}, {fit.n_items:g} "
+        f"questions). The line is {way.law.equation}, the band its doubt at {format_percent(interval)}; dotted: chance."
+    )
+    if len(forecast):
+        _bars(drawing, forecast)
+        first = forecast.iloc[0]
+        caption += (
+            f" The square is the forecast, {format_percent(first['score'])}: its horizontal bar is the doubt about the "
+            f"loss, its vertical bar that about a measured score, {format_percent(first['lo'])} to "
+            f"{format_percent(first['hi'])}, with the loss, the link, the other ways and the questions in it."
+        )
+    drawing.update_layout(
+        xaxis=axis("loss", f"{way.carrier} loss (nats per token)"),
+        yaxis={**axis("loss", f"{fit.on} ({fit.metric})"), "tickformat": ".0%"},
+    )
+    data = pd.concat([measured, link, forecast], ignore_index=True)
+    title = f"{fit.on} follows the {way.carrier} loss"
+    return Figure(f"score-{fit.on}", title, caption, data, drawing)
+
+
+def _bars(drawing: Any, forecast: pd.DataFrame) -> None:
+    """Add forecasts with the doubt of their loss and of their score."""
+
+    def error(name: str, low: str, high: str) -> dict[str, Any]:
+        return {
+            "type": "data",
+            "symmetric": False,
+            "array": forecast[high] - forecast[name],
+            "arrayminus": forecast[name] - forecast[low],
+            "color": translucent(COLOURS[1], 0.7),
+            "thickness": 1.5,
+        }
+
+    drawing.add_scatter(
+        x=forecast["loss"],
+        y=forecast["score"],
+        error_x=error("loss", "loss_lo", "loss_hi"),
+        error_y=error("score", "lo", "hi"),
+        mode="markers",
+        marker={"color": COLOURS[1], "size": 9, "symbol": "square"},
+        name="forecast",
+        hovertemplate="loss %{x:.3f}, score %{y:.3f}<extra></extra>",
+    )
+
+
+def _normal(chance: float) -> float:
+    from scipy import special
+
+    return float(special.ndtri(chance))

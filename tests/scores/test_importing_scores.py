@@ -1,0 +1,129 @@
+"""Scores of evaluation packages become rows of a runs table: files as the packages write them."""
+
+import json
+
+import pytest
+
+from cptlaw.importing import import_logs
+
+HARNESS = {
+    "results": {
+        "gsm8k": {
+            "alias": "gsm8k",
+            "exact_match,strict-match": 0.125,
+            "exact_match_stderr,strict-match": 0.0091,
+            "exact_match,flexible-extract": 0.15,
+            "exact_match_stderr,flexible-extract": 0.0098,
+        },
+        "hellaswag": {
+            "alias": "hellaswag",
+            "acc,none": 0.4,
+            "acc_stderr,none": 0.0049,
+            "acc_norm,none": 0.5,
+            "acc_norm_stderr,none": 0.005,
+        },
+        "wikitext": {"alias": "wikitext", "bits_per_byte,none": 0.81, "bits_per_byte_stderr,none": "N/A"},
+    },
+    "group_subtasks": {"gsm8k": [], "hellaswag": []},
+    "configs": {"gsm8k": {"task": "gsm8k", "num_fewshot": 5}},
+    "versions": {"gsm8k": 3.0},
+    "n-shot": {"gsm8k": 5},
+    "n-samples": {"gsm8k": {"original": 1319, "effective": 1319}, "hellaswag": {"original": 10042, "effective": 1000}},
+    "config": {"model": "hf", "model_args": "pretrained=out/124M-r25/checkpoint-500,dtype=float32", "limit": None},
+    "git_hash": "abc",
+    "date": 1732000000.0,
+    "lm_eval_version": "0.4.5",
+    "model_name": "out/124M-r25/checkpoint-500",
+    "model_name_sanitized": "out__124M-r25__checkpoint-500",
+}
+LIGHT = {
+    "config_general": {"lighteval_sha": "?", "num_fewshot_seeds": 1, "model_name": "org/124M-r25", "model_sha": ""},
+    "results": {
+        "lighteval|gpqa:main|0": {"extractive_match": 0.265625, "extractive_match_stderr": 0.020890058},
+        "leaderboard|gsm8k|5": {"qem": 0.1, "qem_stderr": 0.0083},
+        "all": {"extractive_match": 0.265625, "extractive_match_stderr": 0.020890058},
+    },
+    "versions": {"lighteval|gpqa:main|0": 0},
+    "config_tasks": {"leaderboard|gsm8k": {"name": "gsm8k", "original_num_docs": 1319, "effective_num_docs": 1319}},
+    "summary_tasks": {},
+    "summary_general": {},
+}
+OLMES = {
+    "task_name": "arc_challenge",
+    "task_hash": "0",
+    "model_config": {"model": "olmo-190m", "model_type": "hf"},
+    "task_config": {"primary_metric": "acc_uncond"},
+    "num_instances": 1172,
+    "metrics": {"acc_raw": 0.25, "acc_per_char": 0.3, "bits_per_byte_corr": 1.2, "primary_score": 0.3},
+}
+COLUMNS = ("run_id", "step", "c4_en-validation/CrossEntropyLoss", "downstream_bpb/piqa_val_rc_5shot_bpb")
+LADDER = f"""{",".join(COLUMNS)},downstream/piqa_val_rc_5shot_len_norm
+190M-1xC,7272,3.6,1.27,0.62
+370M-1xC,14000,3.4,1.2,0.66
+"""
+
+
+def by_eval(runs):
+    return {row["eval"]: row for row in runs.frame.to_dict("records")}
+
+
+def test_results_of_the_harness(tmp_path):
+    folder = tmp_path / "out__124M-r25__checkpoint-500"
+    folder.mkdir()
+    (folder / "results_2024-11-19T10-00-00.000000.json").write_text(json.dumps(HARNESS))
+    runs = import_logs(tmp_path, pattern="{n_params}-r{replay%}", batch_tokens="64K")
+    rows = by_eval(runs)
+    assert set(rows) == {"gsm8k", "hellaswag", "hellaswag:accuracy_norm", "wikitext"}
+    assert runs.scores == {"gsm8k": "exact_match", "hellaswag": "accuracy", "hellaswag:accuracy_norm": "accuracy_norm"}
+    assert rows["gsm8k"]["loss"] == 0.125  # of two filters the first
+    assert (rows["gsm8k"]["n_items"], rows["hellaswag"]["n_items"]) == (1319, 1000)
+    assert rows["wikitext"]["metric"] == "bpb"
+    assert rows["gsm8k"]["run"] == "124M-r25"
+    assert (rows["gsm8k"]["n_params"], rows["gsm8k"]["replay"]) == (124e6, 0.25)
+    assert (rows["gsm8k"]["step"], rows["gsm8k"]["tokens"]) == (500, 32e6)
+
+
+def test_samples_of_the_harness_count_the_items(tmp_path):
+    value = {key: item for key, item in HARNESS.items() if key != "n-samples"}
+    value["samples"] = {"gsm8k": [{"doc_id": i} for i in range(40)]}
+    (tmp_path / "results.json").write_text(json.dumps(value))
+    rows = by_eval(import_logs(tmp_path / "results.json"))
+    assert rows["gsm8k"]["n_items"] == 40
+    assert rows["hellaswag"]["n_items"] == pytest.approx(0.24 / 0.0049**2, rel=0.01)  # what the standard error tells
+
+
+def test_results_of_lighteval(tmp_path):
+    (tmp_path / "results_2025-02-05T10-01-31.876443.json").write_text(json.dumps(LIGHT))
+    runs = import_logs(tmp_path)
+    rows = by_eval(runs)
+    assert set(rows) == {"gpqa:main", "gsm8k"}
+    assert runs.scores == dict.fromkeys(rows, "exact_match")
+    assert rows["gpqa:main"]["n_items"] == 448  # gpqa main has so many
+    assert rows["gsm8k"]["n_items"] == 1319
+    assert rows["gsm8k"]["run"] == "124M-r25"
+
+
+def test_metrics_of_olmes(tmp_path):
+    (tmp_path / "task-000-arc_challenge-metrics.json").write_text(json.dumps(OLMES))
+    runs = import_logs(tmp_path)
+    rows = by_eval(runs)
+    assert set(rows) == {"arc_challenge", "arc_challenge:accuracy_norm", "arc_challenge:bpb"}
+    assert rows["arc_challenge:bpb"]["loss"] == 1.2
+    assert rows["arc_challenge"]["n_items"] == 1172
+
+
+def test_a_table_of_a_ladder(tmp_path):
+    path = tmp_path / "ladder.csv"
+    path.write_text(LADDER)
+    runs = import_logs(path, pattern="{n_params}-{any}")
+    assert runs.evals == ("c4_en", "piqa_val_rc_5shot_bpb", "piqa_val_rc_5shot_len_norm")
+    assert runs.scores == {"piqa_val_rc_5shot_len_norm": "accuracy_norm"}
+    assert set(runs.frame["n_params"]) == {190e6, 370e6}
+
+
+def test_a_file_without_scores_is_said(tmp_path):
+    (tmp_path / "results.json").write_text(json.dumps(HARNESS | {"results": {"gsm8k": {"alias": "gsm8k"}}}))
+    from cptlaw.errors import DataError
+
+    with pytest.raises(DataError, match="no score in it"):
+        import_logs(tmp_path)

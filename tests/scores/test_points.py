@@ -1,0 +1,137 @@
+"""Plans and answers in points: limits on scores, kept with a probability, and drops from the base model's score."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.planning.options import points
+from cptlaw.planning.points import BaseScore, Drop
+from cptlaw.scores.error_rate import ErrorRate
+
+ITEMS = 4000
+
+
+def losses(n, tokens, replay):
+    """Source and target loss of an adapted model: more replay keeps the one and holds up the other."""
+    spent = np.log1p(tokens / 1e8)
+    size = 300 / n**0.34
+    return 2.0 + size + 0.09 * spent * (1 - replay) ** 2, 2.6 + size - 0.22 * spent * (1 - 0.6 * replay**2)
+
+
+def mmlu(source):
+    return 0.25 + 0.7 / (1 + np.exp(3.0 * (source - 2.3)))
+
+
+def gsm8k(target):
+    return 0.9 / (1 + np.exp(5.0 * (target - 2.0)))
+
+
+@pytest.fixture(scope="module")
+def runs():
+    random = np.random.default_rng(3)
+    rows = []
+
+    def add(run, n, tokens, replay):
+        known = {"run": run, "n_params": n, "tokens": tokens, "replay": replay, "ptpp": 100.0}
+        source, target = losses(n, tokens, np.nan_to_num(replay))
+        for name, value in (("source", source), ("target", target)):
+            rows.append({**known, "eval": name, "loss": value * np.exp(0.001 * random.standard_normal())})
+        for name, share, chance in (("mmlu", mmlu(source), 0.25), ("gsm8k", gsm8k(target), 0.0)):
+            score = random.binomial(ITEMS, share) / ITEMS
+            rows.append(
+                {**known, "eval": name, "loss": score, "metric": "accuracy", "n_items": ITEMS, "chance": chance}
+            )
+
+    for n in (1e8, 3e8, 1e9):
+        add(f"base-{n:g}", n, 0.0, np.nan)
+        for replay in (0.05, 0.25, 0.5):
+            for tokens in (2e8, 1e9, 5e9):
+                add(f"{n:g}-{replay}", n, tokens, replay)
+    return cl.read_runs(pd.DataFrame(rows))
+
+
+@pytest.fixture(scope="module")
+def answer(runs):
+    asked = {"n_params": 1e9, "ptpp": 100, "tokens": "3B", "min_score": "gsm8k=20%", "max_drop": {"mmlu": "11pt"}}
+    return cl.answer(runs, **asked)
+
+
+def test_points_are_read_as_people_write_them():
+    assert points(("gsm8k=60%", "mmlu=0.5"), "min_score") == {"gsm8k": 0.6, "mmlu": 0.5}
+    assert points({"mmlu": "1pt"}, "max_drop") == {"mmlu": 0.01}
+    assert points("a=1.5 points,b=2pp", "max_drop") == pytest.approx({"a": 0.015, "b": 0.02})
+    with pytest.raises(cl.UsageError, match="60%"):
+        points("gsm8k=60", "min_score")
+    with pytest.raises(cl.UsageError, match="BENCHMARK=SCORE"):
+        points("gsm8k", "min_score")
+
+
+def test_a_drop_counts_from_the_base_score():
+    drop = Drop(BaseScore(0.55, 1000))
+    assert drop.of(0.60) == pytest.approx(0.05)
+    assert drop.loss_at(0.05) == pytest.approx(0.60)
+    assert drop.reference.half_width(0.6827) == pytest.approx(np.sqrt(0.55 * 0.45 / 1000) / 0.55, rel=1e-3)
+    assert BaseScore(0.55).half_width(0.9) == 0.0
+
+
+def test_an_answer_is_a_plan_in_points_with_its_probability(answer, runs):
+    assert answer.feasible
+    assert answer.kind == "trade-off"
+    assert set(answer.scores) == {"gsm8k", "mmlu"}
+    assert set(answer.probabilities) == {"min gsm8k", "max-drop mmlu"}
+    assert all(0.78 <= chance <= 1 for chance in answer.probabilities.values())
+    source, target = losses(1e9, 3e9, answer.replay)
+    for name, real in (("mmlu", mmlu(source)), ("gsm8k", gsm8k(target))):
+        found = answer.scores[name]
+        assert found["score_lo"] < real < found["score_hi"]
+    assert answer.scores["mmlu"]["drop"] == pytest.approx(
+        answer.scores["mmlu"]["base"] - answer.scores["mmlu"]["score"]
+    )
+    shown = dict(answer.lines)
+    assert "points" in shown["mmlu"]
+    assert "gsm8k within its limit" in shown
+    assert any("--min gsm8k=0.2" in step and "--score gsm8k.json" in step for step in answer.steps)
+    assert answer.to_dict()["scores"]["gsm8k"]["score"] == answer.scores["gsm8k"]["score"]
+
+
+def test_the_limit_in_points_moves_the_plan(runs):
+    from cptlaw.scores import fit_all_scores
+
+    fits = {role: cl.fit("ptpp-blind", runs, on=role) for role in ("target", "source")}
+    scores = fit_all_scores(runs, ["mmlu"])
+    asked = {"n_params": 1e9, "ptpp": 100, "tokens": "3B", "scores": scores, "interval": None}
+    loose, tight = (
+        cl.plan.trade_off(fits["target"], fits["source"], max_drop=f"mmlu={most}pt", **asked) for most in (12, 8)
+    )
+    assert loose.feasible
+    assert tight.feasible
+    assert tight.replay > loose.replay + 0.01
+    assert tight.scores["mmlu"]["drop"] == pytest.approx(0.08, abs=1e-3)
+    sure = cl.plan.trade_off(fits["target"], fits["source"], max_drop="mmlu=10pt", risk=0.8, **asked)
+    assert sure.replay > loose.replay
+    never = cl.plan.trade_off(fits["target"], fits["source"], min_score="mmlu=94%", **asked)
+    assert not never.feasible
+    assert never.blocking == "min mmlu"
+    assert 0.3 < never.best_reachable["score mmlu"] < 0.9
+    assert never.feasible_from["min mmlu"] == pytest.approx(never.best_reachable["score mmlu"])
+    with pytest.raises(cl.UsageError, match="--score gsm8k"):
+        cl.plan.trade_off(fits["target"], fits["source"], min_score="gsm8k=10%", **asked)
+    with pytest.raises(cl.UsageError, match="no fit of a score"):
+        cl.plan.trade_off(fits["target"], fits["source"], min_score="target=10%", **asked | {"scores": fits["target"]})
+
+
+def test_an_error_rate_is_what_a_score_lacks(runs):
+    score = cl.fit("score-sigmoid:through=source", runs, on="mmlu")
+    wrong = ErrorRate(score)
+    point = {"n_params": [1e9], "tokens": [3e9], "replay": [0.25], "ptpp": [100.0]}
+    assert wrong.predict(point) == pytest.approx(1 - score.predict(point))
+    high = np.exp(wrong.log_quantiles(point, [0.9]))[0, 0]
+    assert high == pytest.approx(1 - score.quantiles(point, [0.1])[0, 0])
+
+
+def test_limits_in_points_need_scores(runs):
+    with pytest.raises(cl.DataError, match="no score 'gsm9k'"):
+        cl.answer(runs, n_params=1e9, ptpp=100, tokens="3B", min_score={"gsm9k": 0.5})
+    with pytest.raises(cl.UsageError, match="need RUNS"):
+        cl.answer(n_params=1e9, ptpp=100, tokens="3B", shift="language", min_score={"gsm8k": 0.5})
