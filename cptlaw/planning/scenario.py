@@ -121,31 +121,10 @@ class TargetLimit(TypedDict, total=False):
 class ScoreLimits(TypedDict, total=False):
     """Limits on scores of benchmarks, in points."""
 
-    scores: Annotated[
-        Any,
-        Option(as_given, "Fit of a score, to forecast and to limit. May be repeated.", "FIT.json", several="score"),
-    ]
-    min_score: Annotated[
-        Any, Option(points, "Least score of a benchmark, as in gsm8k=60%. May be repeated.", "NAME=X", several="min")
-    ]
-    max_drop: Annotated[
-        Any,
-        Option(
-            points,
-            "Most points that a score may fall below the base model's, as in mmlu=1pt. May be repeated.",
-            "NAME=X",
-            several="max-drop",
-        ),
-    ]
-    base_score: Annotated[
-        Any,
-        Option(
-            points,
-            "Score of the base model where no run measured it, as in mmlu=43%. May be repeated.",
-            "NAME=X",
-            several="base-score",
-        ),
-    ]
+    scores: Annotated[Any, Option(as_given, "Fit of a score. May be repeated.", "FIT.json", several="score")]
+    min_score: Annotated[Any, Option(points, "Least score, as in gsm8k=60%.", "NAME=X", several="min")]
+    max_drop: Annotated[Any, Option(points, "Most points to lose, as in mmlu=1pt.", "NAME=X", several="max-drop")]
+    base_score: Annotated[Any, Option(points, "The base model's score.", "NAME=X", several="base-score")]
 
 
 class LimitedMix(Mix, Limits, ScoreLimits, total=False):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.auto.auto_fit import AutoLaw
+from cptlaw.auto.auto_law import AutoLaw
 from cptlaw.laws.score_law import Array
 
 LEAST = 1e-9
