@@ -87,3 +87,42 @@ def test_the_cost_of_cells_counts_a_trunk_once(example_script):
     runs = 6 * (1e4 * 1e5 + 1e4 * 1e5 + 2e4 * 2e5)
     assert script.cost(cells, paid) == pytest.approx(6 * 1e4**2 * 279 + runs)
     assert script.cost(cells, paid | {(1e4, 31.0), (1e4, 279.0)}) == pytest.approx(runs)
+
+
+def test_planned_mixes_have_been_trained(example_script):
+    script = example_script("plans_trained")
+    plans = pd.read_csv(script.PLANS / "plans.csv")
+    names = ("plans_en_fr.csv", "plans_python.csv")
+    runs = pd.concat([pd.read_csv(script.PLANS / name) for name in names], ignore_index=True)
+    runs["domain"] = runs["domain"].fillna("english")
+    rows = script.scored(plans, runs)
+    total = script.totals(rows).set_index("planner")
+    assert total.loc["answer", "trained"] == plans["feasible"].sum() == 10
+    assert total.loc["rule of thumb", "trained"] == len(plans) == 12
+    held = rows[rows["planner"] == "answer"].dropna(subset=["forgetting"])
+    assert (held["limit held"] == (held["forgetting"] <= held["max_forgetting"])).all()
+    assert total.loc["answer", "limit held"] == pytest.approx(0.8)
+
+
+def test_the_ends_of_curves_are_ordered_as_the_statements_say(example_script):
+    script = example_script("dynamics_measured")
+    frame, schedules = script.load()
+    assert set(frame["run"]) <= set(schedules)
+    ends = script.ends(frame)
+    said = script.statements(ends)
+    assert said["fig. 12: more replay, lower source loss"] == "9 of 9 pairs"
+    falls = ends.assign(target=-ends["target"])  # turned round, what held is broken
+    assert script.statements(falls)["fig. 12: more replay, higher target loss"] == "0 of 9 pairs"
+
+
+def test_the_inflection_lies_where_the_loss_is_flat(example_script):
+    script = example_script("dcpt_real_details")
+    rows = [
+        ("code", 1e4, "source", share, tokens, 2.0 * tokens ** (0.02 * (0.3 - share)))
+        for share in (0.0, 0.2, 0.4, 1.0)
+        for tokens in np.geomspace(2e4, 16e4, 7)
+    ]
+    frame = pd.DataFrame(rows, columns=["domain", "n_params", "eval", "replay", "tokens", "loss"])
+    found = script.inflection(frame).iloc[0]
+    assert found["inflection"] == pytest.approx(0.3)
+    assert found["rise at 0"] > 0 > found["rise at 1"]
