@@ -1,6 +1,6 @@
 """Back-test of forecasts of unfinished runs: look at the first 20, 40 and 60 %, forecast the end.
 
-    python -m benchmarks.unfinished_runs [--only pilot] [--set-by] [--quick] [--data FOLDER]
+    python -m benchmarks.unfinished_runs [--only pilot] [--set-by] [--fold 2] [--most 8] [--data FOLDER]
 
 Beside `cptlaw.forecast_run` stand what people do by hand: the last value, and a straight line of log loss against log
 step through the second half of what was seen. "With others" adds finished runs of the same model under other schedules
@@ -249,13 +249,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="groups whose name holds this text")
     parser.add_argument("--set-by", action="store_true", help="every fifth curve of a group, not the others")
-    parser.add_argument("--quick", action="store_true", help="four curves of each group")
+    parser.add_argument("--fold", type=int, choices=range(1, 5), help="of five, this one alone; 0 is that of --set-by")
+    parser.add_argument("--most", type=int, help="at most so many curves of each group, spread over it")
     parser.add_argument("--data", help="folder of the public data")
     given = parser.parse_args(arguments)
     chosen: list[Case] = []
     for cases in groups(given.data, given.only).values():
         kept = [case for k, case in enumerate(cases) if (k % 5 == 0) == given.set_by]
-        chosen += kept[:: max(1, len(kept) // 4)][:4] if given.quick else kept
+        if given.fold:
+            kept = cases[given.fold :: 5]
+        chosen += kept[:: max(1, len(kept) // given.most)][: given.most] if given.most else kept
     if not chosen:
         return
     clock = Clock()

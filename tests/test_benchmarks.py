@@ -55,7 +55,7 @@ COLUMNS = ["curves", "seen", "others", "n", "ours", "last", "line", "held", "hal
 
 def back_test(*only: str) -> pd.DataFrame:
     """Return the table of the back-test of unfinished runs for four curves of each group."""
-    lines = run("benchmarks.unfinished_runs", "--quick", "--only", *only).splitlines()
+    lines = run("benchmarks.unfinished_runs", "--most", "4", "--only", *only).splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:] if line.startswith("|")]
     return pd.DataFrame(cells, columns=COLUMNS).astype(dict.fromkeys(COLUMNS[3:], float))
 

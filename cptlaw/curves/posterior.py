@@ -84,6 +84,12 @@ class Posterior:
         rows, level = _bound(self.coordinates, frame), len(self.coordinates.priors) + self.runs.index(run)
         return lambda xs: _log_law(self.coordinates, xs, rows) + xs[:, [level]]
 
+    def gain(self, frame: pd.DataFrame, run: str, now: pd.DataFrame) -> Array:
+        """Return what the annealing that is ahead takes off log losses, (n,); parameters as for `spread`."""
+        areas = [name for name in frame.columns if str(name).startswith("s2")]
+        unannealed = frame.assign(**{name: float(now[name].iloc[0]) for name in areas})
+        return self.log_loss(unannealed, run) - self.log_loss(frame, run)
+
     def spread(self, frame: pd.DataFrame, run: str, now: pd.DataFrame, ahead: float) -> Array:
         """Return the sd of measured log losses, (n,).
 
@@ -98,9 +104,7 @@ class Posterior:
         ahead
             Their step over that of the run's last row.
         """
-        areas = [name for name in frame.columns if str(name).startswith("s2")]
-        unannealed = frame.assign(**{name: float(now[name].iloc[0]) for name in areas})
-        gain = self.log_loss(unannealed, run) - self.log_loss(frame, run)
+        gain = self.gain(frame, run, now)
         slopes = _differences(self._log_losses(frame, run), self.mode)
         doubt = np.einsum("np,pq,nq->n", slopes, self.covariance, slopes)
         return np.asarray(

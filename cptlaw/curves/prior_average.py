@@ -14,13 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from cptlaw.curves.by_hand import SHARES, Stack, by_hand
 from cptlaw.curves.posterior import Normal, Posterior, posterior
 from cptlaw.curves.priors import Coordinates
 from cptlaw.laws.calculus import Array
 from cptlaw.solving.student import t_quantile
 
 CUTS = (0.5, 0.75)  # of a run's own steps, from which its last row is forecast
-LEAST = 3  # rows before a cut
+LEAST = 2  # rows before a cut
+PUBLISHED = ("as published", "wider")  # the priors that stand where there are no other runs
 TAIL = 4.0  # degrees of freedom of the density of a miss: one wild miss must not decide
 
 
@@ -36,11 +38,18 @@ class Average:
         Non-negative, with sum 1, (m,).
     widen
         By how much forecasts within the run's own rows miss more than their spread says, at least 1.
+    stack
+        How much the law counts beside what is done by hand.
+    steps, log_losses
+        The run's rows, (n,), steps counted from where it began.
     """
 
     posteriors: tuple[Posterior, ...]
     weights: Array
     widen: float
+    stack: Stack
+    steps: Array
+    log_losses: Array
 
     def forecast(
         self, frame: pd.DataFrame, run: str, now: pd.DataFrame, ahead: float, interval: float
@@ -62,6 +71,11 @@ class Average:
         """
         said = np.array([_moments(one, frame, run, now, ahead) for one in self.posteriors])
         centre, spread = _pooled(self.weights, said)
+        if len(self.steps) >= LEAST:
+            gain = float(self.weights @ [_gain(one, frame, run, now) for one in self.posteriors])
+            hands = by_hand(self.steps, self.log_losses, ahead * float(self.steps[-1])) - gain
+            centre, apart = self.stack.pooled(centre, hands, ahead)
+            spread = math.hypot(spread, apart)
         freedom = float(self.weights @ [one.freedom for one in self.posteriors])
         width = self.widen * spread * t_quantile(interval, freedom)
         return math.exp(centre), math.exp(centre - width), math.exp(centre + width)
@@ -85,20 +99,27 @@ def average(
     at, first
         Steps of the rows, (n,), and the step from which they count.
     """
-    run, last = str(frame["run"].iloc[0]), frame.iloc[[-1]]
+    run, last, with_others = str(frame["run"].iloc[0]), frame.iloc[[-1]], len(priors) > len(PUBLISHED)
     truth = math.log(float(last["loss"].iloc[0]))
     rollouts: list[Array] = []
+    misses: list[Array] = []
+    reach = 0.0
+    step, log_loss = at - first, np.log(frame["loss"].to_numpy(dtype=float))
+    begun = step > 0
+    before = np.array([weight for _, weight in priors]) / sum(weight for _, weight in priors)
     for share in CUTS:
         seen = at <= first + share * (at[-1] - first)
         if seen.sum() < LEAST or seen.all():
             continue
         ahead = (at[-1] - first) / max(at[seen][-1] - first, 1.0)
         head = frame[seen]
-        rollouts.append(
-            np.array(
-                [_moments(posterior(coordinates, head, one), last, run, head.iloc[[-1]], ahead) for one, _ in priors]
-            )
-        )
+        now, found = head.iloc[[-1]], [posterior(coordinates, head, one) for one, _ in priors]
+        rollouts.append(np.array([_moments(one, last, run, now, ahead) for one in found]))
+        if (seen & begun).sum() >= LEAST:
+            gain = float(before @ [_gain(one, last, run, now) for one in found])
+            hands = by_hand(step[seen & begun], log_loss[seen & begun], float(step[-1])) - gain
+            misses.append(np.array([_pooled(before, rollouts[-1])[0], *hands]) - truth)
+            reach = max(reach, math.log(ahead))
     if not rollouts:
         priors = priors[:2]  # the nearest prior and its wider version: nothing speaks for those farther off
     # The misses are of one and the same row, so that together they count once.
@@ -112,11 +133,18 @@ def average(
         centre, spread = _pooled(weights, said)
         squares.append(((truth - centre) / spread) ** 2)
     widen = max(1.0, math.sqrt((1.0 + sum(squares)) / (1.0 + len(squares))))
-    return Average(tuple(posterior(coordinates, frame, one) for one, _ in priors), weights, widen)
+    stack = Stack(SHARES[coordinates.role, with_others], misses, reach)
+    learnt = tuple(posterior(coordinates, frame, one) for one, _ in priors)
+    return Average(learnt, weights, widen, stack, step[begun], log_loss[begun])
 
 
 def _moments(learnt: Posterior, frame: pd.DataFrame, run: str, now: pd.DataFrame, ahead: float) -> tuple[float, float]:
     return float(learnt.log_loss(frame, run)[0]), float(learnt.spread(frame, run, now, ahead)[0])
+
+
+def _gain(learnt: Posterior, frame: pd.DataFrame, run: str, now: pd.DataFrame) -> float:
+    """Return the gain of a decay that is ahead; what a rise of the rate still does, the run's own rows show."""
+    return max(float(learnt.gain(frame, run, now)[0]), 0.0)
 
 
 def _log_density(said: Array, truth: float) -> Array:
