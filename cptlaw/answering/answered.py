@@ -46,6 +46,8 @@ class Answer(Result):
         Eval, law and weight of what was fitted.
     without_risk
         The mix if each limit need hold only as often as not.
+    what_if
+        What would change the answer: mixes near this one, in words, with the losses that they would have.
     blocking, best_reachable
         Where infeasible: the limit that cannot be kept, and the best values in reach.
     next_runs
@@ -80,6 +82,7 @@ class Answer(Result):
     risk: float | None = None
     laws: tuple[Mapping[str, Any], ...] = ()
     without_risk: Mapping[str, Any] | None = None
+    what_if: tuple[Mapping[str, Any], ...] = ()
     blocking: str | None = None
     best_reachable: Mapping[str, float | None] | None = None
     next_runs: tuple[Mapping[str, Any], ...] = ()
@@ -133,6 +136,8 @@ class Answer(Result):
         lines += [(_of(name), likelihood(value)) for name, value in self.probabilities.items()]
         if self.without_risk is not None and self.probabilities:
             lines.append(("price of doubt", self._price()))
+        if self.what_if:
+            lines.append(("what if", "; ".join(self._alternative(mix) for mix in self.what_if)))
         if self.rule_of_thumb is not None:
             lines.append(("rule of thumb", self.rule_of_thumb))
         if self.laws:
@@ -206,6 +211,10 @@ class Answer(Result):
         show = as_percent if percent else "{:.4g}".format
         middle, low, high = ("not bounded" if value is None else show(value) for value in values)
         return f"{middle} ({low} to {high})"
+
+    def _alternative(self, mix: Mapping[str, Any]) -> str:
+        text = f"{mix['change']}: target loss {mix['target_loss']:.4g}"
+        return text if mix.get("forgetting") is None else f"{text}, forgetting {as_percent(mix['forgetting'])}"
 
     def _price(self) -> str:
         other = self.without_risk or {}

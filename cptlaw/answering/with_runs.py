@@ -29,6 +29,8 @@ AUTO = "auto"
 NEXT_RUNS = 2
 INTERVAL = 0.9
 SHARE_FOR_NEXT = 0.05  # of the planned run's compute, that the next small runs may cost
+REPLAYS = (("half", 0.5), ("twice", 2.0))
+MOST_REPLAY = 0.45  # of a mix whose replay can be doubled
 EXPECTED = ("target_loss", "source_loss", "forgetting")
 
 
@@ -66,6 +68,7 @@ def from_runs(
         risk=asked.risk,
         laws=(*(entry for one in fits.values() for entry in _laws(one)), *ways_of(scores)),
         without_risk={name: getattr(plain, name) for name in ("feasible", "replay", "tokens", "flops", *EXPECTED)},
+        what_if=_what_if(asked, fits, sure),
         blocking=sure.blocking,
         best_reachable=sure.best_reachable,
         next_runs=cells,
@@ -187,6 +190,33 @@ def _probabilities(question: Question, fits: Mapping[str, Any], plan: MixPlan) -
         highest = plan.base_source_loss * (1.0 + question.max_forgetting)
         found["max-forgetting"] = probability_below(fits["source"], row, highest)
     return found
+
+
+def _what_if(question: Question, fits: Mapping[str, Any], plan: MixPlan) -> tuple[Mapping[str, Any], ...]:
+    """Return what other mixes would do, the tokens and the replay changed by as much as people would change them."""
+    if not plan.feasible:
+        return ()
+    point = _point(question, plan)
+    changed = []
+    if "tokens" in point and any("tokens" in fit.law.inputs for fit in fits.values()):
+        changed.append(("twice the tokens", {**point, "tokens": 2.0 * point["tokens"]}))
+    if 0 < point.get("replay", 0.0) <= MOST_REPLAY and any("replay" in fit.law.inputs for fit in fits.values()):
+        changed += [(f"{word} the replay", {**point, "replay": factor * point["replay"]}) for word, factor in REPLAYS]
+    if not changed:
+        return ()
+    rows = pd.DataFrame([values for _, values in changed])
+    losses = {f"{role}_loss": fit.predict(rows) for role, fit in fits.items()}
+    found = []
+    for place, (change, values) in enumerate(changed):
+        mix: dict[str, Any] = {
+            "change": change,
+            **values,
+            **{name: float(each[place]) for name, each in losses.items()},
+        }
+        if "source_loss" in mix and plan.base_source_loss is not None:
+            mix["forgetting"] = mix["source_loss"] / plan.base_source_loss - 1.0
+        found.append(mix)
+    return tuple(found)
 
 
 def _point(question: Question, plan: MixPlan) -> dict[str, float]:

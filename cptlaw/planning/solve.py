@@ -146,9 +146,9 @@ def solve(question: Asked, risk: float | None) -> Solution:
     unsettled = Finding(
         "warning",
         "risk-not-settled",
-        f"after {ROUNDS} rounds the doubt at the plan still changes it: its limits may hold with somewhat less than "
-        f"the probability asked for.",
-        "Narrow the range of replay, or add runs near the plan.",
+        f"after {ROUNDS} rounds the doubt at the plan still changes it, as it does far beyond the runs: take the "
+        f"probabilities that stand beside the limits, not the one asked for.",
+        "Runs nearer to the plan settle it; so does a looser limit, or a lower risk.",
     )
     return Solution(question, optimum, certain, (unsettled, *_open_ends(question)))
 

@@ -102,11 +102,11 @@ class Report(Result):
             ends = "" if low is None or high is None else f" to {low:.4g} to {high:.4g} nats per token"
             steps.append(f"Train the {len(self.suggestion.cells)} suggested runs: they narrow the interval{ends}.")
         elif self.suggestion is None:
-            steps.append("Ask which runs would narrow the forecast most for your compute (--suggest-budget).")
+            steps.append("Ask which small runs would narrow this forecast most for their compute.")
         steps += [finding.advice for finding, _ in group(self.doubts) if finding.code == "extrapolation"]
-        steps.append("Keep the forecast before you train (cptlaw register), and score it after (cptlaw score).")
+        steps.append("Seal this forecast before the run is trained, and score it after.")
         if self.plan is not None and self.plan.feasible and self.plan.risk is None:
-            steps.insert(0, "Ask for limits that hold with a probability (--risk 0.8) before you spend the compute.")
+            steps.insert(0, "Ask for limits that hold with a probability, such as 80%, before you spend the compute.")
         return tuple(dict.fromkeys(steps))[:MOST_SHOWN]
 
     def to_html(self) -> str:

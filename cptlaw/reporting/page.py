@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import datetime
 import hashlib
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from cptlaw.reporting.answer import Report
 
 MOST_CSV = 100_000  # bytes of a figure's data that the page carries as a download
+_OPTION = re.compile(r" (?:\w+= )?\(--[^)]*\)")  # as in "name a law (--law)"
 GLOSSARY = (
     ("CPT", "continual pre-training: training a base model on, on a mix of new and old text"),
     ("source, target", "what the base model already knew, and the new domain; a loss is measured on each"),
@@ -63,7 +66,7 @@ def page(report: Report) -> str:
         policy=policy(scripts, [style, ""]),  # Plotly makes an empty style and fills it by script
         scripts=[Markup(script) for script in scripts],
         style=Markup(style),
-        doubts=group(report.doubts),
+        doubts=[(_without_flags(finding), count) for finding, count in group(report.doubts)],
         most=MOST_SHOWN,
         forecasts=forecast_table(report),
         origin=origin_table(report),
@@ -73,6 +76,12 @@ def page(report: Report) -> str:
         glossary=GLOSSARY,
         made=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
+
+
+def _without_flags(finding: Finding) -> Finding:
+    """Return a finding for a reader who runs nothing: options of commands stand in the appendix alone."""
+    kept = [part for part in re.split(r"(?<=\.)\s+", _OPTION.sub("", finding.advice)) if "--" not in part]
+    return replace(finding, message=_OPTION.sub("", finding.message), advice=" ".join(kept))
 
 
 def policy(scripts: Iterable[str], styles: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cptlaw.answering.words import likelihood
 from cptlaw.fitting import Fit
 from cptlaw.planning import MinTokensPlan
 from cptlaw.result import Line
@@ -18,8 +19,7 @@ from cptlaw.units import format_percent, format_quantity, parse_quantity
 LIMITS = ("max_forgetting", "max_target_loss", "max_source_loss")
 # Within the ends of a 90 % interval, so that its profile answers this too.
 PROBABILITIES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-CHANCES = ((0.95, "almost surely"), (0.8, "probably"), (0.65, "more likely than not"), (0.35, "a coin toss"),
-           (0.05, "probably not"), (0.0, "hardly"))  # fmt: skip
+NAMES = {"max_forgetting": "forgetting", "max_target_loss": "target loss", "max_source_loss": "source loss"}
 
 
 def _model_text(here: Mapping[str, Any]) -> str:
@@ -31,9 +31,16 @@ def question(plan: MinTokensPlan | None, here: Mapping[str, Any], limits: Mappin
     """Return what was asked, as a question."""
     if plan is None:
         return f"What losses will {_model_text(here)} reach {_mix_text(here)}?"
-    kept = " and ".join(f"{name.replace('_', '-')} {limits[name]}" for name in LIMITS if name in limits)
+    kept = " and ".join(_limit_text(name, limits[name], plan) for name in LIMITS if name in limits)
     sure = "" if plan.risk is None else f", each with {format_percent(plan.risk)} probability"
     return f"What are the fewest tokens, and the replay, with which {_model_text(here)} keeps {kept}{sure}?"
+
+
+def _limit_text(name: str, given: Any, plan: MinTokensPlan) -> str:
+    """Return a limit as people say it: ``forgetting at most 25%``."""
+    value = parse_quantity(given, name)
+    share = name == "max_forgetting" and plan.forgetting_measure == "relative"
+    return f"{NAMES[name]} at most {format_percent(value) if share else f'{value:.4g}'}"
 
 
 def _mix_text(here: Mapping[str, Any]) -> str:
@@ -102,7 +109,7 @@ def chances(
             most = base * (1 + most) if plan.forgetting_measure == "relative" else base + most
         if fit is not None and fit.n_runs >= MIN_RUNS:
             chance = probability_below(fit, here, most)
-            found.append((f"keeps {name.replace('_', '-')} {limits[name]}", chance_text(chance)))
+            found.append((_limit_text(name, limits[name], plan), chance_text(chance)))
     return tuple(found)
 
 
@@ -114,15 +121,14 @@ def probability_below(fit: Fit, here: Mapping[str, Any], loss: float) -> float:
 
 
 def chance_text(probability: float) -> str:
-    """Return a probability in words and as a number.
+    """Return a probability in the words of `cptlaw.answer`; beyond the outermost ones that are known it says so.
 
     Examples
     --------
     >>> chance_text(0.5), chance_text(0.95)
-    ('a coin toss (50%)', 'almost surely (95% or more)')
+    ('a coin toss (50%)', 'very likely (95% or more)')
     """
-    word = next(word for least, word in CHANCES if probability >= least - 1e-9)
+    text = likelihood(probability)
     if probability <= PROBABILITIES[0] + 1e-9:
-        return f"hardly ({format_percent(PROBABILITIES[0])} or less)"
-    more = " or more" if probability >= PROBABILITIES[-1] - 1e-9 else ""
-    return f"{word} ({format_percent(probability, 2)}{more})"
+        return text.replace(")", " or less)")
+    return text.replace(")", " or more)") if probability >= PROBABILITIES[-1] - 1e-9 else text

@@ -49,6 +49,15 @@ def test_answer_has_the_promised_keys(asked):
     assert {"question", "findings", "next_runs", "blocking", "best_reachable"} <= set(found)
 
 
+def test_answer_says_what_would_change_it(asked, runs):
+    text = dict(asked.lines)["what if"]
+    assert text.startswith("twice the tokens: target loss ")
+    more = {mix["change"]: mix for mix in asked.what_if}
+    assert more["half the replay"]["forgetting"] > asked.forgetting > more["twice the replay"]["forgetting"]
+    assert more["half the replay"]["target_loss"] < asked.target_loss
+    assert more["twice the tokens"]["tokens"] == 2e6
+
+
 def test_answer_is_twelve_lines_at_most(asked):
     text = asked.summary(quiet=True)
     assert len(text.splitlines()) <= 12

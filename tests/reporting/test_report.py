@@ -113,6 +113,14 @@ def test_page_says_question_answer_plan_doubts_data_and_versions(found, runs):
         assert line in text
 
 
+def test_the_first_page_speaks_to_a_reader_who_runs_nothing(found):
+    content = found.to_html()
+    first = " ".join(Page(content[: content.index('id="appendix"')]).text)
+    assert "(--" not in first.partition("Figures")[0]
+    assert "forgetting at most 25%" in first
+    assert "target loss at most 1.7" in first
+
+
 def test_report_is_the_planners_answer(found, files):
     plan = cl.plan.min_tokens(
         files / "target.json", files / "source.json", **MODEL, max_target_loss=1.7, max_forgetting="25%"
