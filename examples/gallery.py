@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 import cptlaw as cl
@@ -55,6 +56,22 @@ class Piece:
     figure: Figure
     call: str
     use: str
+
+
+def scored() -> cl.Runs:
+    """Return the losses that a published law gives twelve models, with simulated answers to 2,000 questions."""
+    epoch = {"E": 1.8172, "A": 477.83, "B": 2143.42, "alpha": 0.34731, "beta": 0.36717}  # arXiv:2404.10102
+    law, random, rows = cl.law("chinchilla"), np.random.default_rng(0), []
+    for size in (3e7, 1e8, 3e8, 1e9):
+        for ratio in (10, 20, 40):
+            model = {"n_params": size, "tokens": ratio * size}
+            loss = float(law.predict(epoch, pd.DataFrame([model]))[0]) * np.exp(0.003 * random.standard_normal())
+            share = 0.25 + 0.7 / (1 + np.exp(3.0 * (loss - 2.3)))
+            known = {"run": f"{size:g}-{ratio}", **model}
+            rows.append({**known, "eval": "validation", "loss": loss})
+            score = {"eval": "benchmark", "metric": "accuracy", "n_items": 2000, "chance": 0.25}
+            rows.append({**known, **score, "loss": random.binomial(2000, share) / 2000})
+    return cl.read_runs(pd.DataFrame(rows))
 
 
 def curves() -> tuple[cl.Runs, dict[str, Schedule]]:
@@ -173,6 +190,19 @@ def plots(runs: cl.Runs, target: cl.Fit, source: cl.Fit) -> Iterator[Piece]:
         "plan = cl.plan.whole_schedule(target, steps=2000, ..)\n"
         "cl.figures.schedule_rates(plan)           # plan.plot()",
         "The learning rate that a plan of a schedule chose, step by step.",
+    )
+    yield from_loss_to_score()
+
+
+def from_loss_to_score() -> Piece:
+    """Return the picture of a score that follows a loss."""
+    score = cl.fit(scored(), on="benchmark")
+    drawn = cl.figures.score_link(score, "n_params=4e9,tokens=80e9")
+    return Piece(
+        replace(drawn, caption=f"Simulated answers. {drawn.caption}"),
+        'score = cl.fit(runs, on="benchmark")      # rows with a metric, such as accuracy\n'
+        'cl.figures.score_link(score, "n_params=4e9,tokens=80e9")',
+        "What a benchmark will say: from the loss to the score, with the doubt of both.",
     )
 
 
