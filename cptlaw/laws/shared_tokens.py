@@ -77,7 +77,7 @@ class SharedTokens(Bent):
         "the curve of the others."
     )
     measured = (
-        "Five example tables: 0.8 to 1.6 % from three budgets, 1.8 to 16 % from two early ones; two sealed "
+        "Five example tables: 0.6 to 1.6 % from three budgets, 1.8 to 12 % from two early ones; two sealed "
         "forecasts, one of which it lost (docs/what_we_found.md)."
     )
     order = 45
