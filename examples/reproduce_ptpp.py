@@ -172,6 +172,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--anchors", type=int, default=20, help="most anchor points")
     parser.add_argument("--max-target-loss", type=float, help="of the planning case")
     parser.add_argument("--max-forgetting", type=float, help="of the planning case, as a fraction")
+    parser.add_argument("--walked", type=int, help="values at which each parameter is held to find equal fits")
     parser.add_argument("-o", "--output", type=Path, help="folder for the figures' data")
     parser.add_argument("--small", action="store_true", help="few intervals and resamplings, no sensitivity: seconds")
     asked = parser.parse_args(arguments)
@@ -181,6 +182,7 @@ def main(arguments: list[str] | None = None) -> None:
     where = asked.where or published_levels + (" and atpp >= 1.9" if pilot else "")
     fit_ptpp = tuple(float(level) for level in asked.fit_ptpp.split(","))
     small = {"resamples": 50, "every": 24, "walked": 0} if asked.small else {}
+    small |= {} if asked.walked is None else {"walked": asked.walked}
     study = Study(runs, where, fit_ptpp, asked.test_ptpp, asked.anchors, **small)
     began = time.monotonic()
 
