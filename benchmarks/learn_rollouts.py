@@ -17,6 +17,7 @@ from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.options import Options
 from cptlaw.laws import law
+from cptlaw.learned import leaving_out, studies
 from cptlaw.runs import read_runs
 from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.objective import Objective
@@ -70,7 +71,13 @@ class Roll:
 
 
 def rolls(series: Series) -> Iterator[Roll]:
-    """Yield every rollout of every law through one series."""
+    """Yield every rollout of every law through one series, under priors learned from the other studies."""
+    known = series.study if series.study in studies() else None
+    with leaving_out(known):
+        yield from list(_rolls(series))
+
+
+def _rolls(series: Series) -> Iterator[Roll]:
     for name in POOLS[series.kind]:
         try:
             training = training_rows(law(name), read_runs(series.frame), str(series.frame["eval"].iloc[0]), None)

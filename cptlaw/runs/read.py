@@ -16,7 +16,7 @@ from cptlaw.runs.json_file import read_json
 from cptlaw.runs.naming import Naming, loss_columns, name_columns
 from cptlaw.runs.parquet_file import read_parquet
 from cptlaw.runs.raw_table import RawTable
-from cptlaw.runs.schema import COLUMNS, N_PARAMS_KINDS, canonical_name
+from cptlaw.runs.schema import N_PARAMS_KINDS, canonical_name, column_of
 from cptlaw.runs.table import Runs
 from cptlaw.runs.validate import check_table
 from cptlaw.runs.wide import stacked
@@ -123,7 +123,7 @@ def _constants(columns: Mapping[str, str] | None) -> tuple[Mapping[str, str] | N
     for name, place in (columns or {}).items():
         canonical = canonical_name(str(name))
         number = None
-        if canonical is not None and COLUMNS[canonical].numeric and canonical != "loss":
+        if canonical is not None and column_of(canonical).numeric and canonical != "loss":
             with contextlib.suppress(CptlawError):
                 number = parse_quantity(place)
         if number is None or canonical is None:
