@@ -201,9 +201,10 @@ def _adaptation(
         columns["mix"] = {name: weight for name, weight in mix["weights"].items() if name is not None}
     extra: Plain = {"kept": block["keep"]} if block["keep"] != "no" else {}
     start = {"state": base.start["weights"]} if block["carried"] else base.start
+    mixed = _mix_of(recipe, block, mix, _seed_of(base.seed, order))
     return recipe.job(
         base.model, name, "adapt", base.needs, columns, rows,
-        start=start, steps=[0, steps], phases=[phase], mix=_mix_of(recipe, block, mix, _seed_of(base.seed, order)), evals=evals,
+        start=start, steps=[0, steps], phases=[phase], mix=mixed, evals=evals,
         measure_at=_measure_at(block, base, steps, lengths), keep=None, **extra,
     )  # fmt: skip
 
