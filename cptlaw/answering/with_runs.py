@@ -103,6 +103,17 @@ def _roles(runs: Runs, question: Question) -> list[str]:
         With all that is missing, so that one more try will do.
     """
     roles = {runs.role(name) for name in runs.evals}
+    missing = _missing(runs, question, roles)
+    needed = [text for text in missing if "source_eval" not in text or question.max_forgetting is not None]
+    if needed:
+        listed = "".join(f"\n  {text}" for text in missing)
+        evals = f"\nEvals found: {', '.join(map(repr, runs.evals))}." if any("eval" in text for text in missing) else ""
+        raise UsageError(f"{runs.label} leaves open what an answer needs. Say:{listed}{evals}")
+    return [role for role in ("target", "source") if role in roles]
+
+
+def _missing(runs: Runs, question: Question, roles: set[Any]) -> list[str]:
+    """Return what the table leaves open, each with the option that says it."""
     frame = runs.frame
     missing = []
     if "target" not in roles:
@@ -120,12 +131,7 @@ def _roles(runs: Runs, question: Question) -> list[str]:
         missing.append(f"your base model's pre-training tokens per parameter (the runs have {low} to {high}): --ptpp P")
     if missing and "n_params" not in frame.columns and (names := _alike(frame, "param")):
         missing.append(f"which column counts the parameters, if sizes differ: --columns n_params={names[0]}")
-    needed = [text for text in missing if "source_eval" not in text or question.max_forgetting is not None]
-    if needed:
-        listed = "".join(f"\n  {text}" for text in missing)
-        evals = f"\nEvals found: {', '.join(map(repr, runs.evals))}." if any("eval" in text for text in missing) else ""
-        raise UsageError(f"{runs.label} leaves open what an answer needs. Say:{listed}{evals}")
-    return [role for role in ("target", "source") if role in roles]
+    return missing
 
 
 def _alike(frame: pd.DataFrame, word: str) -> list[str]:

@@ -84,27 +84,40 @@ def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candid
     frame = rows.frame
     # Laws of mixes know neither replay nor budgets: where a table varies these, its questions are about them.
     if rows.of_mixes and levels(frame, "replay") < 2 and levels(frame, "ptpp") < 2:
-        yield Candidate(law("mix-additive"), (), MIXES)
-        yield Candidate(law("mix-joint"), (), MIXES)
-        if levels(frame, "n_params") < 2 and levels(frame, "tokens") < 2:
-            yield Candidate(law("mix-exponential"), (), MIXES)
+        yield from _of_mixes(frame)
         return
     sizes = levels(frame, "n_params")
     if rows.is_curves:
-        for warmup in ("actual", "peak"):
-            yield Candidate(law("lr-annealing", warmup=warmup, size=sizes > 1))
-        if sizes < 2:
-            yield Candidate(law("multi-power"))
-    if rows.is_curves and (sizes < 2 or "tokens" not in frame.columns):
-        return
-    if not rows.is_cpt:
-        tied = (("alpha", "beta"),)
-        for bend in BENDS:
-            yield Candidate(law("chinchilla", bend=bend), tied, TIED)
-        for bend in BENDS:
-            yield Candidate(law("chinchilla", bend=bend), (), UNTIED)
-        yield Candidate(law("kaplan"), (), KAPLAN)
-        return
+        yield from _of_curves(sizes)
+        if sizes < 2 or "tokens" not in frame.columns:
+            return
+    yield from _of_cpt(frame, role, has_schedules) if rows.is_cpt else _of_pre_training()
+
+
+def _of_mixes(frame: pd.DataFrame) -> Iterator[Candidate]:
+    yield Candidate(law("mix-additive"), (), MIXES)
+    yield Candidate(law("mix-joint"), (), MIXES)
+    if levels(frame, "n_params") < 2 and levels(frame, "tokens") < 2:
+        yield Candidate(law("mix-exponential"), (), MIXES)
+
+
+def _of_curves(sizes: int) -> Iterator[Candidate]:
+    for warmup in ("actual", "peak"):
+        yield Candidate(law("lr-annealing", warmup=warmup, size=sizes > 1))
+    if sizes < 2:
+        yield Candidate(law("multi-power"))
+
+
+def _of_pre_training() -> Iterator[Candidate]:
+    tied = (("alpha", "beta"),)
+    for bend in BENDS:
+        yield Candidate(law("chinchilla", bend=bend), tied, TIED)
+    for bend in BENDS:
+        yield Candidate(law("chinchilla", bend=bend), (), UNTIED)
+    yield Candidate(law("kaplan"), (), KAPLAN)
+
+
+def _of_cpt(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Candidate]:
     if role == "other":  # whose share of the mix it is in is not known
         yield Candidate(law("ptpp-blind"), (), 1.0)
     else:
@@ -118,5 +131,5 @@ def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candid
         for name in ("dcpt-l3", "ptpp-blind"):
             yield Candidate(law(name), (), MIX_ONLY)
     if has_schedules and role != "other":
-        name = "cpt-dynamics-joint" if sizes > 1 else "cpt-dynamics-replay"
+        name = "cpt-dynamics-joint" if levels(frame, "n_params") > 1 else "cpt-dynamics-replay"
         yield Candidate(law(name, normalised=True), (), SCHEDULED)

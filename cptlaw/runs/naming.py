@@ -65,6 +65,17 @@ def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label:
         for canonical, name in given.items()
         if name != canonical and canonical in names and canonical not in given.values()
     ]
+    taken = _taken(names, given, label)
+    renamed = [
+        f"{canonical} from {name!r}" for canonical, name in taken.items() if given.get(canonical, canonical) != name
+    ]
+    if renamed:
+        notes.append(f"columns read under other names: {', '.join(renamed)}")
+    return Naming(taken, _kind_told_by(taken.get("n_params", "")), tuple(notes))
+
+
+def _taken(names: list[str], given: Mapping[str, str], label: str) -> dict[str, str]:
+    """Return canonical name -> name in the file: as given, of that very name, by an alias, and as a last resort."""
     # Whoever says which columns hold the shares means these and no others.
     said = any(corpus_of(name) for name in given)
     of_mixes = [] if said else [str(canonical_name(name)) for name in names if corpus_of(name)]
@@ -83,12 +94,7 @@ def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label:
             taken[canonical] = name
     if "n_params" not in taken and "n_params_non_embedding" in taken:
         taken["n_params"] = taken["n_params_non_embedding"]
-    renamed = [
-        f"{canonical} from {name!r}" for canonical, name in taken.items() if given.get(canonical, canonical) != name
-    ]
-    if renamed:
-        notes.append(f"columns read under other names: {', '.join(renamed)}")
-    return Naming(taken, _kind_told_by(taken.get("n_params", "")), tuple(notes))
+    return taken
 
 
 def _refuse_twice(names: list[str], label: str) -> None:

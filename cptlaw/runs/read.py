@@ -84,11 +84,7 @@ def read_runs(
                 "columns=, losses= and scores= tell how to read a file, and these runs have been read. Leave them out."
             )
         return source.with_roles(source_eval, target_eval, n_params_kind)
-    read_with = [word for name, place in (columns or {}).items() for word in ("--columns", f"{name}={place}")]
-    if losses:
-        read_with += ["--losses", ",".join(f"{name}={place}" for name, place in losses.items())]
-    if scores:
-        read_with += ["--scores", ",".join(f"{name}={place}" for name, place in scores.items())]
+    read_with = _as_flags(columns, losses, scores)
     columns, constants = _constants(columns)
     raw, naming = load_table(source, columns)
     notes: tuple[str, ...] = ()
@@ -115,6 +111,17 @@ def read_runs(
         read_with=tuple(read_with),
     )
     return runs.with_roles(source_eval, target_eval)
+
+
+def _as_flags(
+    columns: Mapping[str, str] | None, losses: Mapping[str, str] | None, scores: Mapping[str, str] | None
+) -> list[str]:
+    """Return what a command line needs to read the table in the same way again."""
+    flags = [word for name, place in (columns or {}).items() for word in ("--columns", f"{name}={place}")]
+    for flag, named in (("--losses", losses), ("--scores", scores)):
+        if named:
+            flags += [flag, ",".join(f"{name}={place}" for name, place in named.items())]
+    return flags
 
 
 def _constants(columns: Mapping[str, str] | None) -> tuple[Mapping[str, str] | None, dict[str, float]]:
