@@ -148,10 +148,14 @@ def test_repeats_need_the_same_missing_step_too():
     assert "(as row 1)" in message_of(table.assign(tokens=[1e6, 2e6, 2e6]))
 
 
-def test_repeats_without_an_eval_point_at_the_column_that_tells_them_apart():
+def test_repeats_without_an_eval_are_told_apart_by_the_domain_alone():
     table = pd.DataFrame({"run": ["a", "a"], "loss": [2.0, 1.9], "tokens": [1e6, 1e6], "domain": ["fr", "en"]})
-    assert "columns={'eval': 'domain'}" in message_of(table)
-    assert len(read_runs(table, columns={"eval": "domain"})) == 2
+    runs = read_runs(table)
+    assert runs.frame["eval"].tolist() == ["fr", "en"]
+    assert any("column 'domain' is read as the name of the eval" in note for note in runs.notes)
+    named = table.rename(columns={"domain": "data_set"})
+    assert "columns={'eval': 'data_set'}" in message_of(named)
+    assert len(read_runs(named, columns={"eval": "data_set"})) == 2
 
 
 def test_repeats_that_differ_in_the_seed_say_so():

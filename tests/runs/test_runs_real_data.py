@@ -120,9 +120,10 @@ def test_chinchilla():
 
 def test_gadre():
     path = public("gadre_overtraining_c4.csv")
-    with pytest.raises(DataError, match=r"columns=\{'eval': 'domain'\}"):
-        read_runs(path)
-    runs = read_runs(path, columns={"eval": "domain"}, target_eval="c4_val")
+    runs = read_runs(path, target_eval="c4_val")
+    assert any("column 'domain' is read as the name of the eval" in note for note in runs.notes)
+    told = read_runs(path, columns={"eval": "domain"}, target_eval="c4_val")
+    assert told.frame["eval"].tolist() == runs.frame["eval"].tolist()
     assert len(runs) == 272
     assert len(runs.on("target")) == 34
     assert len(runs.evals) == 8
@@ -160,6 +161,9 @@ def test_schedule_curves():
     assert len(runs.where("split == 'train' and n_params == 25M").frame["run"].unique()) >= 2
 
 
-def test_a_wide_table_is_refused_with_its_columns():
-    with pytest.raises(DataError, match=r"column 'loss'.*'arxiv_loss' or 'book_loss'"):
-        read_runs(public("dmsl_slimpajama.csv"))
+def test_a_wide_table_is_read_with_an_eval_per_column_of_losses():
+    runs = read_runs(public("dmsl_slimpajama.csv"))
+    assert {"arxiv", "book"} <= set(runs.evals)
+    assert any("one column of losses per eval" in note for note in runs.notes)
+    few = read_runs(public("dmsl_slimpajama.csv"), losses={"source": "book_loss", "target": "arxiv_loss"})
+    assert few.evals == ("source", "target")
