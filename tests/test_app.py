@@ -103,8 +103,10 @@ def test_a_mix_that_keeps_a_limit_too_seldom_says_so(fitted):
 
 
 def test_an_infeasible_question_is_an_answer(fitted):
-    found = move(fitted, changed(FEWEST, max_target_loss=0.9))
-    assert found.plan.feasible is False
+    quick = move(fitted, changed(FEWEST, max_target_loss=0.9))
+    assert quick.plan.feasible is False
+    assert quick.sentence == "No mix keeps forgetting at most 25% and target loss at most 0.9."
+    found = move(fitted, changed(FEWEST, max_target_loss=0.9), doubt=True, draws=False)  # what would do comes with it
     assert found.sentence.startswith("No mix keeps forgetting at most 25% and target loss at most 0.9")
     assert "the lowest target loss in reach is" in found.sentence
     assert (

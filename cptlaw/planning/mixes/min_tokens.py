@@ -161,8 +161,8 @@ def question_of(mix: Mix) -> FewestTokens:
     )
 
 
-def plan_of(mix: Mix) -> MinTokensPlan:
-    """Answer the question for one mix."""
+def plan_of(mix: Mix, explained: bool = True) -> MinTokensPlan:
+    """Answer the question for one mix; unless `explained`, what blocks where nothing will do is not searched for."""
     solution = solve(question_of(mix), mix.risk)
     question, optimum, certain = solution.question, solution.optimum, solution.certain
     fields = fixed_fields(mix) | {"unique_target_tokens": question.unique, "max_tokens": mix.given.max_tokens}
@@ -172,7 +172,7 @@ def plan_of(mix: Mix) -> MinTokensPlan:
     if not optimum.kept:
         if certain is not None and certain.kept:
             found.append(_doubt_decides(certain.value, float(question.mix_at(certain.place[None])[0][0])))
-        why = infeasible_fields(certificate(question, optimum.place))
+        why = infeasible_fields(certificate(question, optimum.place)) if explained else {"feasible": False}
         return MinTokensPlan(findings=by_severity(found), **fields, **why)
     replay, tokens = float(question.mix_at(optimum.place[None])[0][0]), optimum.value
     counted = float(question.counted(tokens, replay))

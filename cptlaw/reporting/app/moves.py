@@ -87,7 +87,7 @@ def move(
     """
     knows = all(fit.n_runs >= MIN_RUNS for fit in fitted.fits)
     sure = doubt and knows
-    plan, mix, notes = _plan(fitted, scenario, sure)
+    plan, mix, notes = _plan(fitted, scenario, sure, doubt)
     chances = _probabilities(fitted, scenario, plan) if sure else {}
     chart = _chart(fitted, scenario, mix, plan, pins, sure) if draws else None
     found = by_severity([*notes, *plan.findings])
@@ -115,7 +115,7 @@ def _too_few(fitted: Fitted) -> Finding:
     )
 
 
-def _plan(fitted: Fitted, scenario: Scenario, sure: bool) -> tuple[MixPlan, Mix, tuple[Finding, ...]]:
+def _plan(fitted: Fitted, scenario: Scenario, sure: bool, explained: bool) -> tuple[MixPlan, Mix, tuple[Finding, ...]]:
     """Return the mix that answers a scenario, and the mix's own scenario as it was built."""
     asked = {
         "n_params": scenario.n_params or 1.0,
@@ -135,7 +135,7 @@ def _plan(fitted: Fitted, scenario: Scenario, sure: bool) -> tuple[MixPlan, Mix,
         asked |= {"min_replay": scenario.replay, "max_replay": scenario.replay}
         asked |= {"risk": scenario.risk} if sure else {}
         mixes, notes = fitted.mixes(MinTokens, asked)
-        return _best([plan_of(mix) for mix in mixes], mixes, "tokens", notes)
+        return _best([plan_of(mix, explained) for mix in mixes], mixes, "tokens", notes)
     tokens = 1.0 if scenario.tokens is None else scenario.tokens
     fixed = scenario.replay is not None or "replay" not in fitted.ranges
     asked |= {"tokens": tokens} | ({"risk": scenario.risk} if sure and limited and not fixed else {})
