@@ -82,7 +82,7 @@ def choose_rows(table: Runs, on: str, where: str | None) -> Chosen:
                     "main-schedule",
                     f"{int((~kept).sum())} rows under other schedules than {main!r}, which most runs have, are left "
                     "out: laws without schedules cannot tell them apart.",
-                    "Choose others with --where; a law of schedules that is named (--law, --schedules F) takes all rows.",
+                    "Choose others with --where; a law of schedules named with --law takes all rows.",
                 )
             )
     run = frame["run"].astype(str)
