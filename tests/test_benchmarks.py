@@ -100,3 +100,8 @@ def test_the_best_mix_of_a_size_that_was_not_fitted() -> None:
     assert len(held[shares].drop_duplicates()) == 40
     assert held["loss"][int(np.argmin(forecast))] - held["loss"].min() <= SEED_NOISE
     assert np.corrcoef(forecast, held["loss"])[0, 1] > 0.995
+
+
+def test_accuracy_says_which_files_are_absent(tmp_path: Path) -> None:
+    printed = run("benchmarks.accuracy", "--data", str(tmp_path))
+    assert printed.count("skipped: ") == 3
