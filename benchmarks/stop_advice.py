@@ -18,10 +18,12 @@ import pandas as pd
 
 import cptlaw as cl
 from benchmarks.harness import Clock, seconds, table
-from benchmarks.unfinished_runs import Case, _until, groups
-from cptlaw.integrations.stopping import MISSED, conformal_margin, doubt_of, score_of
+from benchmarks.unfinished_runs import Case, _case, _until, groups
+from cptlaw.integrations.stopping import FIRST, LEAST, MISSED, conformal_margin, doubt_of, falling_after, score_of
+from cptlaw.schedules import read_schedules
 
-LOOKS = (0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+TABLES = ("docs-to-code", "docs-to-manuals", "code-to-prose", "domains", "en-fr-ladder")
+LOOKS = (FIRST, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 REACHED = (0.1, 0.25, 0.5, 0.75)
 
 
@@ -34,7 +36,7 @@ def replay(case: Case, name: str) -> list[dict[str, object]]:
     seen = 0
     for look in LOOKS:
         head = case.rows[case.rows["step"] <= look * end["step"]]
-        if len(head) == seen or len(head) < 3:
+        if len(head) == seen or (head["step"] > 0).sum() < LEAST:
             continue
         seen = len(head)
         try:
@@ -49,10 +51,24 @@ def replay(case: Case, name: str) -> list[dict[str, object]]:
                 "look": float(head["step"].iloc[-1] / end["step"]),
                 "loss": float(found["loss"]),
                 "lo": float(found["lo"]),
+                "falling": falling_after(plan.lr, int(head["step"].iloc[-1])),
                 "end": float(end["loss"]),
             }
         )
     return rows
+
+
+def curves(folder: str | None) -> dict[str, list[Case]]:
+    """Return all curves by group: the public ones, the pilot, and the example tables with every share of replay."""
+    found = {name: cases for name, cases in groups(folder).items() if not name.startswith("docs to code")}
+    for name in TABLES:
+        frame = cl.examples.load(name).frame
+        frame = frame[frame["tokens"] > 0].astype({"run": str, "eval": str})
+        plans = dict(read_schedules(cl.examples.schedules(name)))
+        for (on, run), part in frame.groupby(["eval", "run"]):
+            case = _case(f"{name}, {on} loss", part, frame.iloc[:0], {str(run): plans[str(run)]})
+            found.setdefault(case.group, []).append(case)
+    return found
 
 
 def study_of(group: str) -> str:
@@ -67,7 +83,7 @@ def scores(looks: pd.DataFrame) -> pd.DataFrame:
             {
                 "study": part["study"].iloc[0],
                 "curve": curve,
-                "score": score_of(part["loss"], part["lo"], part["look"], float(part["end"].iloc[0])),
+                "score": score_of(part["loss"], part["lo"], part["look"], float(part["end"].iloc[0]), part["falling"]),
             }
             for curve, part in looks.groupby("curve", sort=False)
         ]
@@ -82,7 +98,7 @@ def outcomes(looks: pd.DataFrame, margin: float) -> pd.DataFrame:
         for reached in REACHED:
             limit = float(ends.quantile(reached))
             for curve, mine in part.groupby("curve", sort=False):
-                bound = mine["loss"] - margin * doubt_of(mine["loss"], mine["lo"], mine["look"])
+                bound = mine["loss"] - margin * doubt_of(mine["loss"], mine["lo"], mine["look"], mine["falling"])
                 stopped = mine.loc[bound > limit, "look"]
                 trained = float(stopped.iloc[0]) if len(stopped) else 1.0
                 good = bool(mine["end"].iloc[0] <= limit)
@@ -108,7 +124,7 @@ def main(arguments: list[str] | None = None) -> None:
             looks = pd.read_csv(given.load)
         else:
             rows = []
-            for cases in groups(given.data).values():
+            for cases in curves(given.data).values():
                 for case in cases[:: given.every][: given.most]:
                     rows += replay(case, _size_of(case))
             looks = pd.DataFrame(rows)

@@ -1,7 +1,8 @@
 """When to give a run up: its end is forecast as it goes, and advice to stop holds over all looks together.
 
 At a look the forecast of the last loss is ``loss`` with a lower end ``lo`` (`cptlaw.forecast_run`); its doubt is ``loss
-- lo`` and `AHEAD` of the loss for each factor e in steps that is to come, added as squares. The rule says stop once
+- lo``, `AHEAD` of the loss for each factor e in steps that is to come, and `FALL` of the loss for the share of the peak
+rate that is still to fall, added as squares. No advice is given before `FIRST` of the steps. The rule says stop once
 ``loss - MARGIN * doubt`` lies above the limit. The margin is conformal (Vovk et al. 2005; split conformal,
 arXiv:2107.07511): over finished curves, the worst overestimate of the end at any look, in units of the doubt there, is
 ranked, and the margin is the rank that leaves `MISSED` of them above. A run whose end is within its limit is then
@@ -30,18 +31,22 @@ if TYPE_CHECKING:
 MISSED = 0.02
 """Share of good runs that may be stopped, over all looks of a run."""
 
-AHEAD = 0.02
+AHEAD = 0.04
 """Share of the loss that each factor e in steps ahead adds to the doubt."""
 
-MARGIN = 1.70
-"""Times the doubt, as `python -m benchmarks.stop_advice --every 2` measured it over 279 curves of five studies."""
+FALL = 0.05
+"""Share of the loss that a fall of the rate from its peak to 0, all of it ahead, adds to the doubt."""
 
+MARGIN = 1.23
+"""Times the doubt, as measured over 375 curves of nine studies: docs/integrations.md says how."""
+
+FIRST = 0.05  # of the steps, before which nothing is stopped: the margin was measured from there on
 INTERVAL = 0.9
 LEAST = 4  # measurements of a loss before its end is forecast
 COST = 0.01  # share of the training's time that forecasts may take
 
 
-def doubt_of(loss: Any, lo: Any, progress: Any) -> Any:
+def doubt_of(loss: Any, lo: Any, progress: Any, falling: Any = 0.0) -> Any:
     """Return the doubt of forecasts of the end, in nats, (looks,).
 
     Parameters
@@ -50,22 +55,41 @@ def doubt_of(loss: Any, lo: Any, progress: Any) -> Any:
         Forecasts and their lower ends, (looks,).
     progress
         Share of the steps that were done, above 0, (looks,).
+    falling
+        Share of the peak rate that is still to fall until the end, 0 to 1, (looks,) or one number.
     """
-    ahead = AHEAD * np.asarray(loss) * -np.log(np.clip(np.asarray(progress, dtype=float), 1e-9, 1.0))
-    return np.maximum(np.hypot(np.asarray(loss) - np.asarray(lo), ahead), 1e-12)
+    level = np.asarray(loss, dtype=float)
+    ahead = AHEAD * level * -np.log(np.clip(np.asarray(progress, dtype=float), 1e-9, 1.0))
+    # Before the decay begins, what it will gain is known from other models only, and at times forecast too small.
+    annealing = FALL * level * np.clip(np.asarray(falling, dtype=float), 0.0, 1.0)
+    return np.maximum(np.sqrt((level - np.asarray(lo)) ** 2 + ahead**2 + annealing**2), 1e-12)
 
 
-def score_of(loss: Any, lo: Any, progress: Any, end: float) -> float:
+def falling_after(rates: Any, step: int) -> float:
+    """Return the share of the peak rate that is still to fall after a step.
+
+    Parameters
+    ----------
+    rates
+        The rate at each step of the whole run, (steps + 1,).
+    step
+        Where the run stands.
+    """
+    rates = np.asarray(rates, dtype=float)
+    return float(max(rates[step] - rates[-1], 0.0) / rates.max())
+
+
+def score_of(loss: Any, lo: Any, progress: Any, end: float, falling: Any = 0.0) -> float:
     """Return the worst overestimate of the end at any look, in units of the doubt there.
 
     Parameters
     ----------
-    loss, lo, progress
+    loss, lo, progress, falling
         As `doubt_of` takes them.
     end
         The loss at which the run ended.
     """
-    return float(np.max((np.asarray(loss) - end) / doubt_of(loss, lo, progress)))
+    return float(np.max((np.asarray(loss) - end) / doubt_of(loss, lo, progress, falling)))
 
 
 def conformal_margin(scores: Any, missed: float = MISSED) -> float:
@@ -240,9 +264,10 @@ class StopRule:
         points["eval"] = [names.get(str(name), str(name)) for name in points["eval"]]
         limits = self.all_limits()
         points["limit"] = [limits.get(str(name), math.nan) for name in points["eval"]]
-        doubt = doubt_of(points["loss"], points["lo"], last / self.schedule.n_steps)
+        progress = last / self.schedule.n_steps
+        doubt = doubt_of(points["loss"], points["lo"], progress, falling_after(self.schedule.lr, last))
         points["bound"] = points["loss"] - self.margin * doubt
-        stop = any(_is_over(row) for row in points.to_dict("records"))
+        stop = progress >= FIRST and any(_is_over(row) for row in points.to_dict("records"))
         return Advice(last, points[columns].reset_index(drop=True), stop)
 
 

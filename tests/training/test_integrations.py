@@ -10,7 +10,7 @@ import transformers
 
 from cptlaw.errors import UsageError
 from cptlaw.integrations import StopRule
-from cptlaw.integrations.stopping import conformal_margin, look_steps, score_of
+from cptlaw.integrations.stopping import FIRST, conformal_margin, doubt_of, falling_after, look_steps, score_of
 from cptlaw.schedules import Phase, Schedule
 
 pytestmark = pytest.mark.filterwarnings("default")  # the libraries deprecate things of their own
@@ -196,3 +196,15 @@ def test_the_margin_holds_over_all_looks_and_limits():
     fresh = [curve() for _ in range(4000)]
     wrong = np.mean([(loss - margin * doubt > 0).any() for loss, doubt in fresh])
     assert 0.02 < wrong < 0.08
+
+
+def test_nothing_is_stopped_early_and_a_fall_ahead_is_doubted():
+    decaying = Schedule([Phase("cpt", STEPS, "wsd", peak=1e-2, warmup=5, decay=50)]).lr
+    assert (falling_after(decaying, 100), falling_after(decaying, STEPS)) == (1.0, 0.0)
+    assert doubt_of(2.0, 1.9, 0.5, 1.0) > doubt_of(2.0, 1.9, 0.5)
+    rule = StopRule(Schedule([Phase("cpt", 10_000, "constant", peak=1e-3, warmup=10)]), {"target": 1.0})
+    for step in range(60, int(10_000 * FIRST), 60):
+        rule.measured("target", step, 4.0 + step**-0.5)
+    assert not rule.look().stop
+    rule.measured("target", 600, 4.0 + 600**-0.5)
+    assert rule.look().stop
