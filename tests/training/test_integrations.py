@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -169,6 +170,33 @@ def test_the_stopper_of_ray_stops_what_cannot_win():
     assert not stopper.stop_all()
     with pytest.raises(UsageError, match="reports no 'eval_loss'"):
         stopper("good", {"loss": 1.0})
+
+
+def test_ray_tune_ends_a_trial_that_cannot_win(tmp_path, monkeypatch):
+    """A real run of Ray Tune: the first trial sets what the second one cannot reach."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed (extra ray)")
+    tune = pytest.importorskip("ray.tune", reason="Ray Tune is not installed")
+    from cptlaw.integrations import LawStopper
+
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have the folder of the tests
+    ray.init(num_cpus=1, include_dashboard=False, object_store_memory=80_000_000, log_to_driver=False)
+    try:
+        found = tune.Tuner(
+            lambda given: trial(given["rate"], lambda step, loss: tune.report({"eval_loss": loss, "at": step})),
+            param_space={"rate": tune.grid_search([1e-2, 1e-5])},
+            tune_config=tune.TuneConfig(max_concurrent_trials=1),
+            run_config=tune.RunConfig(
+                stop=LawStopper(PLAN, metric="eval_loss", step="at"), storage_path=str(tmp_path), verbose=0
+            ),
+        ).fit()
+    finally:
+        ray.shutdown()
+        ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    assert not found.errors
+    last = {one.config["rate"]: one.metrics["at"] for one in found}
+    assert last[1e-2] == STEPS
+    assert last[1e-5] <= 0.7 * STEPS
 
 
 def test_a_run_that_diverges_or_has_barely_begun_gets_no_advice():
