@@ -18,14 +18,14 @@ SCALE = (
 
 
 def percent(value: float) -> str:
-    """Return a share as a percentage of two digits, whole ones from ten on.
+    """Return a share as a percentage of two digits, whole ones from ten on; no finer than a tenth of a percent.
 
     Examples
     --------
-    >>> percent(0.0312), percent(1.784), percent(-0.002)
-    ('3.1%', '178%', '-0.2%')
+    >>> percent(0.0312), percent(1.784), percent(-0.002), percent(2.2e-5)
+    ('3.1%', '178%', '-0.2%', '0%')
     """
-    return f"{100 * value:.0f}%" if abs(value) >= 0.0995 else format_percent(value, 2)
+    return f"{100 * value:.0f}%" if abs(value) >= 0.0995 else format_percent(round(value, 3), 2)
 
 
 def likelihood(probability: float) -> str:
