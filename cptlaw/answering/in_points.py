@@ -16,6 +16,7 @@ from cptlaw.planning import MixPlan
 from cptlaw.runs import Runs
 from cptlaw.scores import fit_all_scores
 from cptlaw.scores.check_scores import check_scores
+from cptlaw.scores.mean import with_means
 
 
 def fitted_scores(
@@ -33,6 +34,7 @@ def fitted_scores(
     names = question.benchmarks
     if not names:
         return {}, []
+    runs = with_means(runs, names)
     for name in names:
         if name not in runs.scores:
             raise DataError(

@@ -24,6 +24,7 @@ from cptlaw.runs import Runs
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.schedules import Schedule
 from cptlaw.units import format_quantity
+from cptlaw.writing import file_name
 
 AUTO = "auto"
 NEXT_RUNS = 2
@@ -276,16 +277,18 @@ def _steps(
     roles = [word for name, role in runs.roles.items() for word in (f"--{role}-eval", name)]
     chosen = [table, *runs.read_with, *roles, *(["--where", where] if where else [])]
     evals = [*fits, *scores]
-    lines = [command_line(["cptlaw", "fit", *chosen, "--on", name, "-o", f"{name}.json"]) for name in evals]
+    lines = [command_line(["cptlaw", "fit", *chosen, "--on", name, "-o", f"{file_name(name)}.json"]) for name in evals]
     known = f"n_params={format_quantity(question.n_params, 6)}"
     known += f",ptpp={question.ptpp:g}" if question.ptpp is not None else ""
     spend = f",tokens={format_quantity(question.spendable, 6)}" if question.spendable else ",tokens=.."
-    lines.append(f"cptlaw forecast {' '.join(f'{name}.json' for name in evals)} --at {known}{spend},replay=..")
+    lines.append(
+        f"cptlaw forecast {' '.join(f'{file_name(name)}.json' for name in evals)} --at {known}{spend},replay=.."
+    )
     plan = f"cptlaw plan {question.kind} --target target.json"
     plan += " --source source.json" if "source" in fits else ""
     plan += f" --n-params {format_quantity(question.n_params, 6)}"
     plan += f" --ptpp {question.ptpp:g}" if question.ptpp is not None else ""
-    plan += "".join(f" --score {name}.json" for name in scores)
+    plan += "".join(f" --score {file_name(name)}.json" for name in scores)
     for flag, text in question.options:
         plan += f" {flag} {text}"
     lines.append(plan)

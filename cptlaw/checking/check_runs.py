@@ -121,6 +121,9 @@ def check(
     """
     refuse_others(restraint, GivenRestraint.__annotations__, "check")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
+    from cptlaw.scores.mean import with_means
+
+    table = with_means(table, [on])
     if on in table.scores:
         from cptlaw.scores.check_scores import check_scores
 

@@ -86,6 +86,9 @@ def fit(
     if how.get("restraint", "none") not in ("auto", "none"):
         raise UsageError(f"restraint={how['restraint']!r}: expected auto or none.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
+    from cptlaw.scores.mean import with_means
+
+    table = with_means(table, [on])
     if _is_score(law_name, table, on):
         from cptlaw.scores.fit_scores import fit_scores
 

@@ -50,12 +50,23 @@ def points(value: Any, name: str) -> dict[str, float]:
         pairs = [(str(key), item) for key, item in value.items()]
     else:
         for text in [value] if isinstance(value, str) else value:
-            for part in str(text).split(","):
+            for part in _parts(str(text)):
                 key, equals, item = part.partition("=")
                 if not equals or not key.strip():
                     raise UsageError(f"{label(name)}: {part!r}. Expected BENCHMARK=SCORE, as in gsm8k=60% or mmlu=1pt.")
-                pairs.append((key.strip(), item.strip()))
+                pairs.append((",".join(word.strip() for word in key.split(",")), item.strip()))
     return {key: _points(item, f"{label(name)}: {key}") for key, item in pairs}
+
+
+def _parts(text: str) -> list[str]:
+    """Return NAME=X by NAME=X; the name of a mean over tasks, ``mean:a,b``, has commas of its own."""
+    found: list[str] = []
+    for part in text.split(","):
+        if found and found[-1].lstrip().startswith("mean:") and "=" not in found[-1]:
+            found[-1] += f",{part}"
+        else:
+            found.append(part)
+    return found
 
 
 def _points(value: Any, what: str) -> float:

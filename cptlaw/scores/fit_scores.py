@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +14,7 @@ from cptlaw.findings import by_severity
 from cptlaw.laws.score_law import Array, score_law
 from cptlaw.runs import Runs
 from cptlaw.scores.joint import Joint, join, rank_correlation
+from cptlaw.scores.mean import fingerprint_of, with_means
 from cptlaw.scores.rollouts import Fold, carrier_in, folds_of, rolled
 from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.scores.ways import Plan, Way
@@ -69,6 +70,7 @@ def fit_all_scores(
     schedules: Any = None,
 ) -> dict[str, ScoreFit]:
     """Fit several scores of a table at once; see `fit_scores`. All that have enough rows where `names` is absent."""
+    table = with_means(table, names or ())
     rows = table if where is None else table.where(where)
     joint = join(rows)
     wanted = list(joint.tasks) if names is None else list(names)
@@ -92,6 +94,12 @@ def fit_all_scores(
     ready = [plan.in_units_of(joint, losses) for plan in plans]
     pooled = [plan.fitted(joint, losses) for plan in ready]
     doubted = weighed(joint, plans, folds, seen, missed_of_losses(carried))
+    provenance = {
+        "source": str(table.path) if table.path else None,
+        "fingerprint": fingerprint_of(table),
+        "where": where,
+        "n_params_kind": table.n_params_kind,
+    }
     found = {}
     for name in wanted:
         ways = [
@@ -99,7 +107,7 @@ def fit_all_scores(
             for i, (plan, fit) in enumerate(zip(ready, pooled, strict=True))
             if name in plan.tasks
         ]
-        found[name] = _fit_of(rows, joint, name, ways, doubted, folds, skipped, where)
+        found[name] = _fit_of(rows, joint, name, ways, doubted, folds, skipped, provenance)
     return found
 
 
@@ -111,7 +119,7 @@ def _fit_of(
     doubted: Doubted,
     folds: Sequence[Fold],
     skipped: Sequence[str],
-    where: str | None,
+    provenance: Mapping[str, Any],
 ) -> ScoreFit:
     task = joint.tasks[name]
     values = joint.values(name)
@@ -144,12 +152,7 @@ def _fit_of(
         base=base,
         findings=by_severity(own),
         rollouts=tuple(f"{fold.direction} above {fold.highest:.3g}" for fold in folds),
-        provenance={
-            "source": str(table.path) if table.path else None,
-            "fingerprint": table.fingerprint,
-            "where": where,
-            "n_params_kind": table.n_params_kind,
-        },
+        provenance=provenance,
         skipped=tuple(skipped),
     )
 

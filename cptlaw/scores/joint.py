@@ -17,6 +17,7 @@ from cptlaw.scores.known import DEFAULT_ITEMS, chance_of, items_told
 
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", "flops")
 DIGITS = 9  # to which tokens of one model may differ between its evals
+MEAN = "mean:"  # before the names of the tasks of which an eval is the mean
 LEAST_ROWS = 4  # measured scores of a task, below which nothing is fitted to it
 
 
@@ -76,6 +77,8 @@ class Joint:
 
     def answers_of(self, task: str) -> str | None:
         """Return the eval that holds bits per byte of a task's own answers, by its name."""
+        if task.startswith(MEAN):
+            return None
         plain = task.partition(":")[0]
         near = [name for name in self.bits if plain in name or name.partition(":")[0] in task]
         return min(near, key=len) if near else None
@@ -97,9 +100,7 @@ def join(table: Runs) -> Joint:
         If no score was measured at four models or more.
     """
     frame = table.frame
-    where = next((name for name in ("tokens", "step") if name in frame.columns and frame[name].notna().any()), None)
-    place = np.zeros(len(frame)) if where is None else frame[where].fillna(0.0).to_numpy(dtype=float)
-    keys = pd.DataFrame({"run": frame["run"].astype(str).to_numpy(), "place": _rounded(place)}, index=frame.index)
+    keys = keys_of(frame)
     inputs = [name for name in INPUTS if name in frame.columns]
     rows = frame[inputs].assign(run=keys["run"], place=keys["place"])
     whole = (
@@ -114,16 +115,14 @@ def join(table: Runs) -> Joint:
     measured = {}
     for name in table.evals:
         mask = (frame["eval"] == name).to_numpy()
-        own, of_eval = frame[mask], keys[mask]
-        at = pd.MultiIndex.from_frame(of_eval)
-        values = pd.Series(own["loss"].to_numpy(dtype=float), index=at).groupby(level=[0, 1]).mean().reindex(index)
-        measured[column_of(name)] = values.to_numpy(dtype=float)
+        own, at = frame[mask], pd.MultiIndex.from_frame(keys[mask])
+        measured[column_of(name)] = measured_at(own, at, index)
         if name not in table.scores:
             (bits if metric_of(own) == BITS_PER_BYTE else losses).append(name)
             continue
         if int(np.isfinite(measured[column_of(name)]).sum()) < LEAST_ROWS:
             continue
-        tasks[name], notes = _task(name, table.scores[name], own, at, index)
+        tasks[name], notes = task_of(name, table.scores[name], own, at, index)
         findings += notes
     found = pd.concat([whole.drop(columns="place"), pd.DataFrame(measured)], axis=1)
     if {"n_params", "tokens"} <= set(found.columns):
@@ -139,9 +138,24 @@ def join(table: Runs) -> Joint:
     return Joint(found, tasks, tuple(losses), tuple(bits), tuple(findings))
 
 
-def _task(
+def keys_of(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return what tells the model of each row: its run, and its place, which is tokens, or step where none are."""
+    where = next((name for name in ("tokens", "step") if name in frame.columns and frame[name].notna().any()), None)
+    place = np.zeros(len(frame)) if where is None else frame[where].fillna(0.0).to_numpy(dtype=float)
+    return pd.DataFrame({"run": frame["run"].astype(str).to_numpy(), "place": _rounded(place)}, index=frame.index)
+
+
+def measured_at(own: pd.DataFrame, at: pd.MultiIndex, index: pd.MultiIndex) -> Array:
+    """Return what the rows of one eval, at models, measured at the models of an index, (n,); nan where nothing."""
+    values = pd.Series(own["loss"].to_numpy(dtype=float), index=at).groupby(level=[0, 1]).mean().reindex(index)
+    found: Array = values.to_numpy(dtype=float)
+    return found
+
+
+def task_of(
     name: str, metric: str, own: pd.DataFrame, at: pd.MultiIndex, index: pd.MultiIndex
 ) -> tuple[Task, list[Finding]]:
+    """Return one benchmark as its rows, at models, tell it, and what was assumed."""
     notes = []
     chance = own["chance"].dropna() if "chance" in own.columns else pd.Series(dtype=float)
     if len(chance):
@@ -158,13 +172,13 @@ def _task(
                     "Give a column chance, such as 0.25 for four choices.",
                 )
             )
-    values = pd.Series(own["loss"].to_numpy(dtype=float), index=at).groupby(level=[0, 1]).mean().reindex(index)
+    values = measured_at(own, at, index)
     counted = pd.Series(np.nan, index=index)
     if "n_items" in own.columns:
         counted = pd.Series(own["n_items"].to_numpy(dtype=float), index=at).groupby(level=[0, 1]).sum(min_count=1)
         counted = counted.reindex(index)
-    if counted.isna().to_numpy()[values.notna().to_numpy()].any():
-        told = items_told(values.to_numpy(dtype=float))
+    if counted.isna().to_numpy()[np.isfinite(values)].any():
+        told = items_told(values)
         if told is None:
             notes.append(
                 Finding(
@@ -176,7 +190,7 @@ def _task(
                 )
             )
         counted = counted.fillna(DEFAULT_ITEMS if told is None else told)
-    items = np.where(values.notna(), counted, np.nan)
+    items = np.where(np.isfinite(values), counted, np.nan)
     return Task(name, metric, guess, items), notes
 
 

@@ -121,7 +121,9 @@ def compare(
     named = _comma_separated(laws) if isinstance(laws, str) else list(laws)
     if not named:
         raise UsageError("compare needs at least one law, as in --laws ptpp-floor,ptpp-blind.")
-    given = runs if isinstance(runs, Runs) else read_runs(runs)
+    from cptlaw.scores.mean import with_means
+
+    given = with_means(runs if isinstance(runs, Runs) else read_runs(runs), [on])
     seed, schedules = how.get("seed", 0), how.get("schedules")
     if on in given.scores:
         from cptlaw.scores.compare_scores import compare_scores

@@ -61,6 +61,8 @@ def test_points_are_read_as_people_write_them():
     assert points(("gsm8k=60%", "mmlu=0.5"), "min_score") == {"gsm8k": 0.6, "mmlu": 0.5}
     assert points({"mmlu": "1pt"}, "max_drop") == {"mmlu": 0.01}
     assert points("a=1.5 points,b=2pp", "max_drop") == pytest.approx({"a": 0.015, "b": 0.02})
+    assert points("mean:a,b=60%,c=0.5", "min_score") == {"mean:a,b": 0.6, "c": 0.5}
+    assert points("c=50%,mean:a, b,d=1pt", "max_drop") == {"c": 0.5, "mean:a,b,d": 0.01}
     with pytest.raises(cl.UsageError, match="60%"):
         points("gsm8k=60", "min_score")
     with pytest.raises(cl.UsageError, match="BENCHMARK=SCORE"):
@@ -119,6 +121,20 @@ def test_the_limit_in_points_moves_the_plan(runs):
         cl.plan.trade_off(fits["target"], fits["source"], min_score="gsm8k=10%", **asked)
     with pytest.raises(cl.UsageError, match="no fit of a score"):
         cl.plan.trade_off(fits["target"], fits["source"], min_score="target=10%", **asked | {"scores": fits["target"]})
+
+
+def test_a_mean_over_tasks_is_limited_like_a_score(runs):
+    name = "mean:mmlu,gsm8k"
+    asked = {"n_params": 1e9, "ptpp": 100, "tokens": "3B", "min_score": f"{name}=30%", "max_drop": f"{name}=2pt"}
+    found = cl.answer(runs, **asked)
+    assert found.feasible
+    assert set(found.probabilities) == {f"min {name}", f"max-drop {name}"}
+    source, target = losses(1e9, 3e9, found.replay)
+    real = 0.5 * (mmlu(source) + gsm8k(target))
+    assert found.scores[name]["score_lo"] < real < found.scores[name]["score_hi"]
+    base = 0.5 * sum(score(loss) for score, loss in zip((mmlu, gsm8k), losses(1e9, 0.0, 0.0), strict=True))
+    assert found.scores[name]["base"] == pytest.approx(base, abs=0.02)
+    assert any("--score mean-mmlu-gsm8k.json" in step for step in found.steps)
 
 
 def test_an_error_rate_is_what_a_score_lacks(runs):

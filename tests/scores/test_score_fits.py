@@ -10,6 +10,7 @@ from cptlaw.scores import fit_all_scores
 from cptlaw.scores.fisher import Prior, Tasks, maximise
 from cptlaw.scores.joint import join
 from cptlaw.scores.known import chance_of, items_told
+from cptlaw.scores.mean import with_means
 from cptlaw.scores.pooling import effective, fit_pooled
 
 ITEMS = 2000
@@ -207,3 +208,37 @@ def test_the_figure_has_both_doubts(fits):
     assert (np.diff(link["score"]) <= 1e-9).all()  # a higher loss is never better
     assert len(data[data["kind"] == "measured"]) == 12
     assert "chance" in drawn.caption
+
+
+def test_the_mean_over_tasks_has_the_noise_of_all_their_questions():
+    rows = table()
+    rows.loc[rows["eval"] == "written", "n_items"] = 500
+    runs = cl.read_runs(rows[~((rows["eval"] == "hard") & (rows["n_params"] > 2e9))])
+    mean = with_means(runs, ["val", "mean:easy,hard,written"]).on("mean:easy,hard,written").frame
+    assert len(mean) == 12  # where all three were measured
+    measured = {name: runs.on(name).frame.set_index("run")["loss"].astype(float) for name in TASKS}
+    run = str(mean["run"].iloc[5])
+    shares = np.array([measured[name][run] for name in ("easy", "hard", "written")])
+    assert mean["loss"].iloc[5] == pytest.approx(shares.mean())
+    assert mean["chance"].iloc[5] == pytest.approx(0.5 / 3)
+    noise = (shares * (1 - shares) / np.array([2000, 2000, 500])).sum() / 9
+    assert shares.mean() * (1 - shares.mean()) / mean["n_items"].iloc[5] == pytest.approx(noise, rel=1e-3)
+
+
+def test_a_mean_is_fitted_and_forecast_and_compared_like_a_score():
+    runs = cl.read_runs(table())
+    large = runs.on("val").where("n_params > 2e9").frame[["n_params", "tokens"]]
+    fit = cl.fit("score-sigmoid:through=val", runs, on="mean:easy,hard", where="n_params < 2e9")
+    found = fit.forecast(large)
+    loss = 1.7 + 400 / large["n_params"] ** 0.34 + 1600 / large["tokens"] ** 0.34
+    real = (0.5 * (truth("easy", loss) + truth("hard", loss))).to_numpy()
+    assert ((found["lo"] < real) & (real < found["hi"])).all()
+    assert fit.on == "mean:easy,hard"
+    assert fit.provenance["fingerprint"] == runs.fingerprint
+    assert "mean:easy,hard" in {one.name for one in cl.check("auto", runs, on="mean:easy,hard").tasks}
+    compared = cl.compare("score-size", runs, "mean:easy,hard", fit_where="n_params < 2e9", test_where="n_params > 2e9")
+    assert compared["n_test"].tolist() == [3, 3]
+    with pytest.raises(cl.DataError, match=r"no score 'eazy'.*easy"):
+        cl.fit("auto", runs, on="mean:eazy,hard")
+    with pytest.raises(cl.UsageError, match="two scores or more"):
+        cl.fit("auto", runs, on="mean:easy")
