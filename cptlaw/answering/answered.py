@@ -13,6 +13,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.planning.result import score_text
 from cptlaw.result import Line, Result, Table, plain
+from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
 
 LEAST_SHOWN = 0.05  # weight of a law in an average
@@ -112,6 +113,10 @@ class Answer(Result):
         return self._plan.plot(**options)
 
     @property
+    def _unit(self) -> str:
+        return USUAL_UNIT if self._plan is None else str(self._plan.unit)
+
+    @property
     def title(self) -> str:
         """What was asked."""
         return self.question
@@ -122,7 +127,7 @@ class Answer(Result):
         lines = [("answer", self._advice())]
         if self.feasible:
             if self.target_loss is not None:
-                lines.append(("target loss", f"{self._span('target_loss')} nats per token"))
+                lines.append(("target loss", f"{self._span('target_loss')} {self._unit}"))
             elif self.target_gain is not None:
                 low, middle, high = (as_percent(value) for value in self.target_gain)
                 lines.append(("target loss", f"falls by {middle} of the base model's ({low} to {high})"))
@@ -131,7 +136,7 @@ class Answer(Result):
                     ("forgetting", f"{self._span('forgetting', percent=True)} of the base model's source loss")
                 )
             elif self.source_loss is not None:
-                lines.append(("source loss", f"{self._span('source_loss')} nats per token"))
+                lines.append(("source loss", f"{self._span('source_loss')} {self._unit}"))
         lines += [(name, score_text(fields)) for name, fields in self.scores.items()] if self.feasible else []
         lines += [(_of(name), likelihood(value)) for name, value in self.probabilities.items()]
         if self.without_risk is not None and self.probabilities:

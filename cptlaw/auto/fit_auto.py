@@ -25,6 +25,7 @@ from cptlaw.fitting.fit_law import with_source
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.options import Options
+from cptlaw.fitting.origin import provenance_of
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
 from cptlaw.schedules import Schedule
@@ -83,12 +84,7 @@ def fit_auto(
     place = pd.Series(np.arange(len(frame)), index=frame.index)
     fits: list[tuple[Candidate, Fit, Places]] = []
     skipped: dict[str, str] = {}
-    provenance = {
-        "source": str(table.path) if table.path else None,
-        "fingerprint": table.fingerprint,
-        "where": where,
-        "n_params_kind": table.n_params_kind,
-    }
+    provenance = provenance_of(table, name, where)
     base = table.base_losses(name)
     for candidate in candidates(rows, role, schedules is not None):
         try:

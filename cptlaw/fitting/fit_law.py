@@ -11,6 +11,7 @@ from cptlaw.fitting.choose_restraint import choose
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.options import HowToFit, Options
+from cptlaw.fitting.origin import provenance_of
 from cptlaw.laws import Law, law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, read_runs
@@ -139,12 +140,7 @@ def _fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit
         training,
         options,
         base=table.base_losses(training.on),
-        provenance={
-            "source": str(table.path) if table.path else None,
-            "fingerprint": table.fingerprint,
-            "where": where,
-            "n_params_kind": table.n_params_kind,
-        },
+        provenance=provenance_of(table, training.on, where),
     )
 
 

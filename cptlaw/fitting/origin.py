@@ -1,13 +1,16 @@
-"""What the fitted rows of a fit can be known by, without the rows."""
+"""Where the rows of a fit came from, and what they can be known by without the rows."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from cptlaw.runs.metrics import USUAL_UNIT, loss_unit
+
 if TYPE_CHECKING:
     from cptlaw.auto.auto_fit import AutoFit
     from cptlaw.fitting.fitted_law import Fit
+    from cptlaw.runs import Runs
 
 DIGITS = 12  # hexadecimal ones of the digest of a run's name: enough to know it again
 
@@ -23,6 +26,17 @@ def origin(fit: Fit | AutoFit) -> dict[str, Any]:
         # One text: a list would take a line of the forecast's JSON for each run.
         "fitted_runs": " ".join(names),
     }
+
+
+def provenance_of(table: Runs, on: str, where: str | None) -> dict[str, Any]:
+    """Return where the data of a fit of one eval came from, and the unit of its losses where the table says one."""
+    unit = loss_unit(table.on(on).frame)
+    return {
+        "source": str(table.path) if table.path else None,
+        "fingerprint": table.fingerprint,
+        "where": where,
+        "n_params_kind": table.n_params_kind,
+    } | ({} if unit == USUAL_UNIT else {"loss_unit": unit})
 
 
 def digest(name: str) -> str:

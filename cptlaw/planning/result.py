@@ -9,6 +9,7 @@ from typing import Any
 
 from cptlaw.findings import Finding
 from cptlaw.result import Line, Result
+from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
 
 FLOPS_PER_PARAMETER_TOKEN = 6.0
@@ -102,6 +103,11 @@ class MixPlan(Plan):
         """The scenario with its fits, from which `plot` draws; ``None`` for a plan that was put together by hand."""
         return self._mix
 
+    @property
+    def unit(self) -> str:
+        """The unit of the losses, as the tables of the fits have them."""
+        return USUAL_UNIT if self._mix is None else str(self._mix.unit)
+
     def _question(self) -> str:
         raise NotImplementedError
 
@@ -127,7 +133,7 @@ class MixPlan(Plan):
         ]
         for name in ("target_loss", "source_loss"):
             if getattr(self, name) is not None:
-                lines.append((name.replace("_", " "), f"{self._with_interval(name)} nats per token"))
+                lines.append((name.replace("_", " "), f"{self._with_interval(name)} {self.unit}"))
         if self.forgetting is not None:
             base = f" of the base model's {number_text(self.base_source_loss)} ({self.reference})"
             lines.append(("forgetting", self._with_interval("forgetting") + base))
@@ -140,7 +146,7 @@ class MixPlan(Plan):
         return lines
 
     def _price(self, value: float) -> str:
-        return f"{number_text(value)} nats of target loss"
+        return f"{number_text(value)} {self.unit.split()[0]} of target loss"
 
     def _infeasible_lines(self) -> list[tuple[str, str]]:
         lines = [("feasible", "no"), ("blocking", str(self.blocking))]

@@ -16,6 +16,7 @@ from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.repeat import versions
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs
+from cptlaw.runs.metrics import unit_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,7 +100,7 @@ class Report(Result):
         steps = []
         if self.suggestion is not None and self.suggestion.cells:
             low, high = self.suggestion.interval_after
-            ends = "" if low is None or high is None else f" to {low:.4g} to {high:.4g} nats per token"
+            ends = "" if low is None or high is None else f" to {low:.4g} to {high:.4g} {unit_of(self.fits[0])}"
             steps.append(f"Train the {len(self.suggestion.cells)} suggested runs: they narrow the interval{ends}.")
         elif self.suggestion is None:
             steps.append("Ask which small runs would narrow this forecast most for their compute.")

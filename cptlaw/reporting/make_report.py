@@ -23,6 +23,7 @@ from cptlaw.reporting.figures.suggested_cells import suggested_cells
 from cptlaw.reporting.repeat import commands
 from cptlaw.reporting.words import LIMITS
 from cptlaw.runs import Runs, read_runs
+from cptlaw.runs.metrics import unit_of
 from cptlaw.runs.points import point
 
 MOST_CELLS = 12
@@ -143,7 +144,7 @@ def report(
     return Report(
         heading=title or "Continual pre-training: " + ("a plan" if plan else "a forecast"),
         question=words.question(plan, here, limits),
-        answer=words.answer(plan, forecasts),
+        answer=words.answer(plan, forecasts, unit_of(*fits)),
         cost="" if flops is None or (plan is not None and not plan.feasible) else cost_text(flops, gpu, mfu),
         chances=words.chances(plan, {fit.role: fit for fit in fits}, here, limits),
         plan=plan,

@@ -21,6 +21,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import MOST_SHOWN, Finding, group
 from cptlaw.reporting.figures import Figure
 from cptlaw.result import Result, Table
+from cptlaw.runs.metrics import unit_of
 from cptlaw.uncertainty.answers import interval_words
 from cptlaw.units import format_percent, format_quantity
 from cptlaw.writing import csv_text, file_name
@@ -33,7 +34,7 @@ _OPTION = re.compile(r" (?:\w+= )?\(--[^)]*\)")  # as in "name a law (--law)"
 GLOSSARY = (
     ("CPT", "continual pre-training: training a base model on, on a mix of new and old text"),
     ("source, target", "what the base model already knew, and the new domain; a loss is measured on each"),
-    ("loss", "validation cross-entropy, in nats per token where the table says nothing else"),
+    ("loss", "validation cross-entropy, in {unit}"),
     ("replay", "share of the mix drawn from the source corpus"),
     ("forgetting", "by how much the source loss has risen over that of the base model, as a share of it"),
     ("PTPP", "pre-training tokens per parameter of the base model"),
@@ -73,7 +74,7 @@ def page(report: Report) -> str:
         drawings=[_drawing(figure, place, Markup) for place, figure in enumerate(report.figures)],
         findings=findings_table(report.doubts),
         answers=[fit for fit in report.fits if isinstance(fit, Result)],
-        glossary=GLOSSARY,
+        glossary=[(name, text.format(unit=unit_of(*report.fits))) for name, text in GLOSSARY],
         made=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
 
@@ -107,7 +108,7 @@ def forecast_table(report: Report) -> Table:
     for name in frame.columns.drop(["on", "law", "loss", "lo", "hi", "findings"], errors="ignore"):
         show = format_percent if name == "replay" else format_quantity
         shown[name] = [show(float(value)) if isinstance(value, int | float) else str(value) for value in frame[name]]
-    for name, label in (("loss", "loss (nats per token)"), ("lo", "lower end"), ("hi", "upper end")):
+    for name, label in (("loss", f"loss ({unit_of(*report.fits)})"), ("lo", "lower end"), ("hi", "upper end")):
         shown[label] = ["not bounded" if pd.isna(value) else f"{value:.4f}" for value in frame[name]]
     covered = interval_words(report.interval)
     return Table.of(shown, caption=f"Forecasts at the mix that matters; lower to upper end: {covered}")

@@ -13,6 +13,7 @@ from cptlaw.answering.words import likelihood
 from cptlaw.fitting import Fit
 from cptlaw.planning import MinTokensPlan
 from cptlaw.result import Line
+from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.units import format_percent, format_quantity, parse_quantity
 
@@ -48,8 +49,8 @@ def _mix_text(here: Mapping[str, Any]) -> str:
     return text + (f" with {format_percent(float(here['replay']))} replay" if "replay" in here else "")
 
 
-def answer(plan: MinTokensPlan | None, forecasts: pd.DataFrame) -> str:
-    """Return the answer in one sentence."""
+def answer(plan: MinTokensPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT) -> str:
+    """Return the answer in one sentence, losses in `unit`."""
     if plan is not None and not plan.feasible:
         values = plan.feasible_from or {}
         relative = plan.forgetting_measure == "relative"
@@ -66,14 +67,14 @@ def answer(plan: MinTokensPlan | None, forecasts: pd.DataFrame) -> str:
         losses.append(f"{row['on']} loss {row['loss']:.4f}{ends}")
     text = " and ".join(losses)
     if plan is None:
-        return f"{text[:1].upper()}{text[1:]} nats per token."
+        return f"{text[:1].upper()}{text[1:]} {unit}."
     mix = f"{format_quantity(float(plan.tokens or 0), 4)} tokens"
     mix += "" if plan.replay is None else f" with {format_percent(plan.replay)} replay"
     forgotten = ""
     if plan.forgetting is not None:
         relative = plan.forgetting_measure == "relative"
         forgotten = f", forgetting {format_percent(plan.forgetting) if relative else f'{plan.forgetting:.4g} nats'}"
-    expected = f"expect {text} nats per token{forgotten}"
+    expected = f"expect {text} {unit}{forgotten}"
     if plan.risk is None:
         # The optimum lies where a limit binds, so that the measured loss keeps it about every other time.
         return f"At {mix} the forecasts just meet the limits: {expected}."

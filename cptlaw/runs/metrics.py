@@ -14,13 +14,14 @@ import pandas as pd
 
 from cptlaw.runs.problems import Problems
 
-LOSS, BITS_PER_BYTE = "loss", "bpb"
+LOSS, BITS_PER_BYTE, NATS_PER_BYTE = "loss", "bpb", "nats_per_byte"
 SCORES = ("accuracy", "accuracy_norm", "exact_match", "f1", "score")
 PASS_AT = re.compile(r"pass(?:@|_at_|_at|@_)(\d+)")
 
 ALIASES = {
     **dict.fromkeys(("nll", "cross_entropy", "cross_entropy_loss", "crossentropyloss", "ce", "val_loss", "nats"), LOSS),
     **dict.fromkeys(("bits_per_byte", "bits/byte", "byte_bits", "bits_per_char", "bpc"), BITS_PER_BYTE),
+    **dict.fromkeys(("nats/byte", "nats_byte", "loss_per_byte"), NATS_PER_BYTE),
     **dict.fromkeys(("acc", "acc_raw", "mc_acc", "multiple_choice_accuracy", "acc_raw_acc"), "accuracy"),
     **dict.fromkeys(
         ("acc_norm", "len_norm", "acc_per_char", "acc_per_byte", "acc_norm_nospace", "acc_per_token"), "accuracy_norm"
@@ -32,6 +33,10 @@ ALIASES = {
     **dict.fromkeys(("f1_score",), "f1"),
 }
 """Other names of metrics in use, in lower case with underscores."""
+
+UNITS = {BITS_PER_BYTE: "bits per byte", NATS_PER_BYTE: "nats per byte"}
+BYTES = ("byte", "bytes")  # tokenizers of which a token is a byte
+USUAL_UNIT = "nats per token"
 
 # Of several scores of one task the first of these keeps the task's name, the others get their metric's behind it.
 FIRST = ("loss", "accuracy", "exact_match", "accuracy_norm", "pass@1", "f1", "score")
@@ -162,6 +167,38 @@ def metric_of(frame: pd.DataFrame) -> str:
         return LOSS
     known = frame["metric"].dropna()
     return LOSS if known.empty else str(known.iloc[0])
+
+
+def loss_unit(frame: pd.DataFrame) -> str:
+    """Return the unit of the losses of one eval: what its metric or its tokenizer says, else nats per token.
+
+    Parameters
+    ----------
+    frame
+        The rows of one eval, with canonical columns.
+
+    Examples
+    --------
+    >>> loss_unit(pd.DataFrame({"loss": [2.1], "tokenizer": ["bytes"]}))
+    'nats per byte'
+    """
+    unit = UNITS.get(metric_of(frame), USUAL_UNIT)
+    if unit == USUAL_UNIT and "tokenizer" in frame.columns:
+        named = frame["tokenizer"].dropna().astype(str).str.strip().str.lower()
+        return "nats per byte" if len(named) and named.isin(BYTES).all() else unit
+    return unit
+
+
+def unit_of(*fits: object) -> str:
+    """Return the unit of the losses that fits forecast; of fits in several units all are named, of none the usual one.
+
+    Parameters
+    ----------
+    *fits
+        Fits of losses, which keep the unit of their rows; ``None`` counts for nothing.
+    """
+    kept = [getattr(fit, "provenance", None) or {} for fit in fits if fit is not None]
+    return " or ".join(dict.fromkeys(str(one.get("loss_unit") or USUAL_UNIT) for one in kept)) or USUAL_UNIT
 
 
 def score_evals(frame: pd.DataFrame) -> dict[str, str]:

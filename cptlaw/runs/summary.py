@@ -9,7 +9,7 @@ import pandas as pd
 
 from cptlaw.result import Line
 from cptlaw.runs.levels import distinct_levels
-from cptlaw.runs.metrics import score_evals
+from cptlaw.runs.metrics import loss_unit, score_evals
 from cptlaw.runs.schema import COLUMNS, corpus_of, mix_columns
 from cptlaw.units import format_percent, format_quantity
 
@@ -85,7 +85,8 @@ def summary_lines(frame: pd.DataFrame, evals: Iterable[Line], n_params_kind: str
     scores = frame["eval"].astype(str).isin(list(score_evals(frame))).to_numpy()
     if (~scores).any():
         losses = frame.loc[~scores, "loss"]
-        lines.append(("loss", f"{losses.min():.4g} to {losses.max():.4g} nats per token"))
+        units = dict.fromkeys(loss_unit(rows) for _, rows in frame[~scores].groupby("eval", observed=True))
+        lines.append(("loss", f"{losses.min():.4g} to {losses.max():.4g} {' or '.join(units)}"))
     if scores.any():
         shares = frame.loc[scores, "loss"]
         lines.append(("scores", f"{format_percent(shares.min())} to {format_percent(shares.max())}"))

@@ -13,6 +13,7 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.origin import origin
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs.dataframe import to_polars
+from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent, format_quantity
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Forecast(Result):
         what = "score" if self.all_scores else "loss"
         if len(self.frame) > 1:
             ends = f"; lo to hi: {bounds} of a measured {what}" if bounds else ""
-            return f"{len(self.frame)} forecasts, {'percent' if self.all_scores else 'nats per token'}{ends}"
+            return f"{len(self.frame)} forecasts, {'percent' if self.all_scores else unit_of(*self.frame.fits)}{ends}"
         row: dict[str, Any] = dict(self.frame.iloc[0])
         if self.all_scores:
             eval_ = f"{row['on']} {row['metric']}" if "on" in row else str(row["metric"])
@@ -71,7 +72,7 @@ class Forecast(Result):
             return f"{eval_}: {format_percent(row['loss'])}{ends}"
         eval_ = f"{row['on']} loss" if "on" in row else "loss"
         ends = f", {bounds} of a measured loss {_ends(row)}" if bounds else ""
-        return f"{eval_}: {loss_text(row['loss'])} nats per token{ends}"
+        return f"{eval_}: {loss_text(row['loss'])} {unit_of(*self.frame.fits)}{ends}"
 
     @property
     def lines(self) -> list[Line]:

@@ -211,3 +211,15 @@ def test_numbers_in_commands_keep_their_value():
         assert parse_quantity(_number(value)) == pytest.approx(value, rel=1e-9)
     assert _number("25%") == "25%"
     assert re.fullmatch(r"8\.1B", _number(8.1e9))
+
+
+def test_units_are_those_of_the_table(runs, tmp_path):
+    in_bytes = cl.read_runs(runs.frame.assign(tokenizer="bytes"))
+    fits = [cl.fit("ptpp-floor", in_bytes, on=on, where=ROWS, starts=6) for on in ("target", "source")]
+    fits = [cl.load_fit(fit.save(tmp_path / f"{fit.on}.json")) for fit in fits]  # a file keeps the unit
+    made = report(in_bytes, *fits, **MODEL, max_target_loss=1.7, max_forgetting="25%", suggest_budget="1e12")
+    content = made.to_html()
+    assert "nats per token" not in content
+    assert "nats per byte" in " ".join(Page(content).text)
+    assert "nats per byte" in made.answer
+    assert "nats per byte" in str(made.plan)

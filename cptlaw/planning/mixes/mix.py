@@ -16,6 +16,7 @@ from cptlaw.planning.loss import Loss, as_fit, check_pair, laws_of
 from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
 from cptlaw.planning.scenario import options_of
+from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent
 
 PRINTED = (3, 4, 5, 6)  # digits to which sizes and budgets are printed anywhere
@@ -61,6 +62,11 @@ class Mix:
     def losses(self) -> tuple[Loss, ...]:
         """The losses that there are, the target first."""
         return (self.target,) if self.source is None else (self.target, self.source)
+
+    @property
+    def unit(self) -> str:
+        """The unit of the losses, as the tables of the fits have them."""
+        return unit_of(*(loss.fit for loss in self.losses))
 
     @property
     def n_params(self) -> float:

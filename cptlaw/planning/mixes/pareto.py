@@ -17,6 +17,7 @@ from cptlaw.planning.mixes.mix import Mix, build_mixes
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, number_text, quantity_text
 from cptlaw.planning.scenario import Pareto, documented, read_scenario
 from cptlaw.result import Line
+from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
 
 FINE = 2001  # replays that are compared, of which the points are a selection
@@ -57,6 +58,8 @@ class ParetoPlan(Plan):
         Coverage of the losses' intervals.
     findings
         The worst first.
+    unit
+        Of the losses.
     """
 
     n_params: float
@@ -69,6 +72,7 @@ class ParetoPlan(Plan):
     interval: float | None
     findings: tuple[Finding, ...]
     lr_peak: float | None = None
+    unit: str = USUAL_UNIT
 
     def to_frame(self) -> pd.DataFrame:
         """Return the points as a table, one row each."""
@@ -162,6 +166,7 @@ def _front(mix: Mix) -> ParetoPlan:
         interval=mix.interval,
         findings=by_severity(found),
         lr_peak=mix.target.known.get("lr_peak"),
+        unit=mix.unit,
     )
 
 

@@ -14,6 +14,7 @@ from cptlaw.planning.next_runs.doubt import Doubt, doubt, errors
 from cptlaw.planning.next_runs.greedy import Choice, Sample, choose
 from cptlaw.planning.next_runs.suggestion import Cell, Suggestion
 from cptlaw.planning.result import quantity_text
+from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent, format_quantity
 
 MOST_CELLS = 24
@@ -97,6 +98,7 @@ def _answer(asking: OpenForecast, found: list[Candidate], bases: Bases, budget: 
         budget=budget,
         flops=float(sum(cell.flops for cell in cells)),
         findings=by_severity([*before["findings"], *said]),
+        unit=unit_of(fit),
     )
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from cptlaw.findings import Finding
 from cptlaw.planning.result import Plan, number_text, quantity_text
 from cptlaw.result import Line, Table
+from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
 from cptlaw.writing import CELLS, csv_text, write_text
 
@@ -59,7 +60,7 @@ class Suggestion(Plan):
     at
         The forecast that matters: its inputs.
     loss
-        The forecast there, nats per token.
+        The forecast there, in `unit`.
     cells
         The runs to make.
     interval_before
@@ -75,6 +76,8 @@ class Suggestion(Plan):
         FLOPs allowed, and used by the cells.
     findings
         The worst first.
+    unit
+        Of the losses.
     """
 
     law: str
@@ -88,6 +91,7 @@ class Suggestion(Plan):
     budget: float
     flops: float
     findings: tuple[Finding, ...] = ()
+    unit: str = USUAL_UNIT
 
     def table(self) -> pd.DataFrame:
         """Return the cells as a table: run, the cell's inputs, costs, gain."""
@@ -120,7 +124,7 @@ class Suggestion(Plan):
     def lines(self) -> list[Line]:
         """The answer, line by line."""
         return [
-            ("forecast", f"{number_text(self.loss)} nats per token"),
+            ("forecast", f"{number_text(self.loss)} {self.unit}"),
             ("interval before", _interval_text(self.interval_before)),
             ("interval after", f"{_interval_text(self.interval_after)} expected"),
             ("flops", f"{quantity_text(self.flops)} of {quantity_text(self.budget)}"),
@@ -142,7 +146,7 @@ class Suggestion(Plan):
             )
             for cell in self.cells
         )
-        note = "gain: how much narrower the interval becomes, after the lines above, in nats per token"
+        note = "gain: how much narrower the interval becomes, after the lines above, in " + self.unit
         return [Table(("n_params", "ptpp", "replay", "tokens", "flops", "of it base", "gain"), rows, "", note)]
 
 

@@ -69,7 +69,7 @@ def draw_curves(fitted: Fitted, mix: Mix, plan: MixPlan, coverage: float | None)
     _lay_out(drawing, [loss.role for loss in losses], along, at)
     where = "" if along == "replay" else f" at {format_percent(replay, 2)} replay" if mix.reads_replay else ""
     which = "Target and source loss" if len(losses) > 1 else "Target loss"
-    caption = f"{which} along {along}{where}, nats per token"
+    caption = f"{which} along {along}{where}, {mix.unit}"
     return Figure("curves", caption, caption, pd.concat(parts, ignore_index=True), drawing)
 
 

@@ -341,7 +341,7 @@ def _column(scenario: Scenario, found: Move) -> dict[str, str]:
         "limits": scenario.limits_text or "none",
         "certainty": format_percent(scenario.risk),
         "mix": sentences.mix_text(plan) if plan.feasible else "none keeps the limits",
-        **{label: losses.get(label, "-").split(" of the")[0].removesuffix(" nats per token") for label in
+        **{label: losses.get(label, "-").split(" of the")[0].removesuffix(f" {plan.unit}") for label in
            ("target loss", "forgetting")},
         "limits hold": "; ".join(text.partition(": ")[2] for text in found.chances) or "-",
         "compute (FLOP)": format_quantity(plan.flops) if plan.flops and scenario.n_params else "-",

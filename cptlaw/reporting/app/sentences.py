@@ -166,6 +166,10 @@ def asides(scenario: Scenario, plan: MixPlan, sure: bool) -> tuple[str, ...]:
         )
     if sure and plan.price_of_doubt:
         price = plan.price_of_doubt
-        more = f"{format_quantity(price)} tokens" if scenario.tokens is None else f"{price:.2g} nats of target loss"
+        more = (
+            f"{format_quantity(price)} tokens"
+            if scenario.tokens is None
+            else f"{price:.2g} {plan.unit.split()[0]} of target loss"
+        )
         found.append(f"the certainty costs {more}")
     return tuple(found)

@@ -136,7 +136,7 @@ def compared(columns: Sequence[Mapping[str, str]]) -> Any:
 def suggested(found: Any) -> Any:
     """Return suggested runs."""
     parts = [lines(found.lines)]
-    parts += [table(each, "suggested runs, gain in nats per token") for each in found.tables if found.cells]
+    parts += [table(each, f"suggested runs, gain in {found.unit}") for each in found.tables if found.cells]
     return [*parts, findings(advised(finding) for finding in found.findings)]
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 
 from cptlaw.fitting import Fit
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank, translucent
+from cptlaw.runs.metrics import unit_of
 from cptlaw.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.uncertainty.metrics import metrics
 from cptlaw.units import format_percent
@@ -74,8 +75,8 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
         hovertemplate="%{text}<br>forecast %{x:.4f}, measured %{y:.4f}<extra></extra>",
     )
     drawing.update_layout(
-        xaxis=axis("loss", f"forecast {fit.on} loss (nats per token)"),
-        yaxis=axis("loss", f"measured {fit.on} loss (nats per token)"),
+        xaxis=axis("loss", f"forecast {fit.on} loss ({unit_of(fit)})"),
+        yaxis=axis("loss", f"measured {fit.on} loss ({unit_of(fit)})"),
     )
     scores = metrics(data["forecast"].to_numpy(dtype=float), data["measured"].to_numpy(dtype=float))
     caption = (

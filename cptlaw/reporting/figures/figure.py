@@ -35,9 +35,7 @@ AXES = {
     "replay": "replay (share of the source corpus)",
     "ptpp": "pre-training tokens per parameter",
     "flops": "compute (FLOP)",
-    "loss": "loss (nats per token)",
-    "target_loss": "target loss (nats per token)",
-    "source_loss": "source loss (nats per token)",
+    "loss": "loss",
     "step": "optimiser step",
     "lr": "learning rate",
 }

@@ -9,6 +9,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.reporting.figures.figure import COLOURS, SYMBOLS, Figure, axis, blank, level_text
+from cptlaw.runs.metrics import unit_of
 from cptlaw.uncertainty.answers import ForecastFrame, interval_words
 
 INPUTS = ("tokens", "replay", "ptpp", "n_params", "lr_peak", "step")
@@ -52,7 +53,7 @@ def forecast_points(frame: ForecastFrame, along: str | None = None) -> Figure:
     title = f"{' and '.join(on)} loss" if on else "loss"
     drawing.update_layout(
         xaxis=_axis(across, data),
-        yaxis=axis("loss", f"{title} (nats per token)"),
+        yaxis=axis("loss", f"{title} ({unit_of(*getattr(frame, 'fits', ()))})"),
         showlegend=bool(lines),
     )
     bounds = interval_words(frame.interval)

@@ -111,7 +111,7 @@ def draw_map(
         colorscale=list(MAP_COLOURS),
         zsmooth="best",
         colorbar={
-            "title": {"text": "forgetting" if relative else "forgetting (nats)", "side": "right"},
+            "title": {"text": "forgetting" if relative else f"forgetting ({mix.unit.split()[0]})", "side": "right"},
             "tickformat": ".0%" if relative else ".2f",
             "thickness": 12,
             "xpad": 4,
@@ -129,7 +129,7 @@ def draw_map(
         showscale=False,
         showlegend=True,
         ncontours=7,
-        name="target loss (nats per token)",
+        name=f"target loss ({mix.unit})",
         hoverinfo="skip",
     )
     said = _limits(drawing, mix, tokens, replay, edges)
@@ -277,7 +277,7 @@ def _title(mix: Mix, plan: MixPlan | None, data: pd.DataFrame) -> str:
     assert mix.forgetting is not None
     ends = [float(data["forgetting"].min()), float(data["forgetting"].max())]
     relative = mix.forgetting.measure == "relative"
-    least, most = (format_percent(end, 2) if relative else f"{end:.2g} nats" for end in ends)
+    least, most = (format_percent(end, 2) if relative else f"{end:.2g} {mix.unit.split()[0]}" for end in ends)
     return f"The mix moves forgetting between {least} and {most}"
 
 
@@ -288,7 +288,7 @@ def _caption(mix: Mix, plan: MixPlan | None, shown: list[str]) -> str:
         model += f" and ptpp {mix.ptpp:g}"
     text = (
         f"Colour is forgetting of a model of {model} against the base model's {mix.forgetting.reference.loss:.4g} "
-        f"nats per token, thin dotted lines are target loss."
+        f"{mix.unit}, thin dotted lines are target loss."
     )
     if mix.limits:
         text += " Mixes under the white veil break a limit."

@@ -10,6 +10,7 @@ import pandas as pd
 
 from cptlaw.fitting import Fit
 from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, axis, blank, level_text, translucent
+from cptlaw.runs.metrics import unit_of
 from cptlaw.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.units import format_percent, format_quantity
 
@@ -90,7 +91,7 @@ def interval_fan(
         )
         caption += f" Rings are {len(measured)} losses measured there, which the fit has not seen."
     drawing.update_layout(
-        xaxis=axis("tokens", values=data["tokens"].tolist()), yaxis=axis("loss", f"{fit.on} loss (nats per token)")
+        xaxis=axis("tokens", values=data["tokens"].tolist()), yaxis=axis("loss", f"{fit.on} loss ({unit_of(fit)})")
     )
     return Figure(f"interval-fan-{fit.on}", _title(fit, at, data), caption, data, drawing)
 

@@ -12,6 +12,7 @@ from cptlaw.errors import UsageError
 from cptlaw.fitting import Fit
 from cptlaw.reporting.figures.figure import AXES, COLOURS, DASHES, SYMBOLS, Figure, axis, blank
 from cptlaw.runs import Runs
+from cptlaw.runs.metrics import loss_unit
 from cptlaw.schedules import Schedule
 
 MOST_RUNS = 6
@@ -77,7 +78,7 @@ def loss_curves(
     x = axis(along, values=data[along].tolist())
     if along == "step":
         x["type"] = "linear"
-    losses = axis("loss", f"{on} loss (nats per token)") | {"domain": [0.36, 1] if lowest else [0, 1]}
+    losses = axis("loss", f"{on} loss ({loss_unit(rows)})") | {"domain": [0.36, 1] if lowest else [0, 1]}
     drawing.update_layout(xaxis=x, yaxis=losses)
     if lowest:
         drawing.update_layout(

@@ -48,7 +48,7 @@ def losses_by_replay(plan: MixPlan) -> Figure:
     for limit in mix.limits:
         drawing.add_hline(y=limit.threshold, line={"color": INK, "width": 1, "dash": "dot"}, annotation_text=limit.name)
     _mark(drawing, plan)
-    drawing.update_layout(xaxis=axis("replay"), yaxis=axis("loss"))
+    drawing.update_layout(xaxis=axis("replay"), yaxis=axis("loss", f"loss ({plan.unit})"))
     fixed = float(np.ptp(tokens)) == 0.0
     count = f"{format_quantity(float(tokens[0]))} tokens" if fixed else "as many tokens as the target text makes"
     caption = f"Losses that the fits forecast along replay, with {count}."

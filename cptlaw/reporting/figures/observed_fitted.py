@@ -20,6 +20,7 @@ from cptlaw.reporting.figures.figure import (
     level_text,
     translucent,
 )
+from cptlaw.runs.metrics import unit_of
 from cptlaw.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.units import format_percent, format_quantity
 
@@ -69,7 +70,7 @@ def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
                     _add(drawing, part.sort_values(along), along, place, label, len(titles) - 1)
     columns = max(len(across), 1)
     panels = Panels(tuple(titles), columns, narrow_columns=columns if columns <= MOST_NARROW else 2)
-    y = axis("loss", f"{fit.on} loss (nats per token)")
+    y = axis("loss", f"{fit.on} loss ({unit_of(fit)})")
     panels.apply(drawing, axis(along, values=data[along].tolist()), y, top=62)
     _legend_once(drawing)
     error = format_percent(float(np.sqrt(np.mean(fit.residuals() ** 2))), 2)

@@ -9,6 +9,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank, translucent
+from cptlaw.runs.metrics import unit_of
 from cptlaw.runs.points import as_points
 from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.units import format_percent
@@ -93,7 +94,7 @@ def score_link(fit: ScoreFit, at: Any = None, interval: float = 0.9) -> Figure:
             f"{format_percent(first['hi'])}, with the loss, the link, the other ways and the questions in it."
         )
     drawing.update_layout(
-        xaxis=axis("loss", f"{way.carrier} loss (nats per token)"),
+        xaxis=axis("loss", f"{way.carrier} loss ({unit_of(way.loss)})"),
         yaxis={**axis("loss", f"{fit.on} ({fit.metric})"), "tickformat": ".0%"},
     )
     data = pd.concat([measured, link, forecast], ignore_index=True)

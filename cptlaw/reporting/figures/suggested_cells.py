@@ -58,7 +58,8 @@ def suggested_cells(suggestion: Suggestion, fitted: pd.DataFrame | None = None) 
             textposition="middle left",
             cliponaxis=False,
             customdata=part["gain"],
-            hovertemplate="%{x:.3s} parameters, %{y:.3s} tokens<br>%{text}<br>gain %{customdata:.4f} nats"
+            hovertemplate="%{x:.3s} parameters, %{y:.3s} tokens<br>%{text}<br>gain %{customdata:.4f} "
+            f"{suggestion.unit.split()[0]}"
             "<extra></extra>",
         )
     star = suggestion.at
@@ -85,9 +86,10 @@ def suggested_cells(suggestion: Suggestion, fitted: pd.DataFrame | None = None) 
     )
     caption = (
         f"{len(data)} runs for {format_quantity(suggestion.flops)} FLOP, larger marks for larger gain.{shares} They "
-        f"are expected to narrow the interval of the {suggestion.on} loss from {before} to {after} nats per token."
+        f"are expected to narrow the interval of the {suggestion.on} loss from {before} to {after} {suggestion.unit}."
     )
-    title = f"{len(data)} runs for {format_quantity(suggestion.flops)} FLOP narrow the interval to {after} nats"
+    nats = suggestion.unit.split()[0]
+    title = f"{len(data)} runs for {format_quantity(suggestion.flops)} FLOP narrow the interval to {after} {nats}"
     return Figure("suggested-cells", title, caption, data, drawing)
 
 

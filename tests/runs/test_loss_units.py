@@ -1,0 +1,42 @@
+"""The unit of losses: what the table says, and nats per token where it says nothing."""
+
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.runs.metrics import loss_unit, unit_of
+
+
+@pytest.mark.parametrize(
+    ("columns", "unit"),
+    [
+        ({}, "nats per token"),
+        ({"tokenizer": "bytes"}, "nats per byte"),
+        ({"tokenizer": "gpt2"}, "nats per token"),
+        ({"metric": "nats per byte"}, "nats per byte"),
+        ({"metric": "bits_per_byte"}, "bits per byte"),
+        ({"metric": "bits_per_byte", "tokenizer": "bytes"}, "bits per byte"),
+    ],
+)
+def test_the_table_says_the_unit_and_fits_keep_it(columns, unit):
+    shares = [0.05, 0.1, 0.2, 0.35, 0.5]
+    frame = pd.DataFrame(
+        {
+            "run": [f"r{place}" for place in range(5)],
+            "eval": "target",
+            "n_params": 1e6,
+            "replay": shares,
+            "loss": [1.2 + 0.2 * share**1.3 for share in shares],
+        }
+    ).assign(**columns)
+    runs = cl.read_runs(frame)
+    assert loss_unit(runs.on("target").frame) == unit
+    assert unit in str(runs)
+    fit = cl.fit("mixing", runs, on="target", starts=4)
+    assert unit_of(fit) == unit
+    assert unit in str(fit.forecast({"replay": [0.1]}).answer)
+
+
+def test_several_fits_in_one_unit_name_it_once_and_none_the_usual():
+    assert unit_of(None) == "nats per token"
+    assert unit_of(None, None) == unit_of()
