@@ -79,6 +79,7 @@ def parse(query: str) -> Condition:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> table = pd.DataFrame({"ptpp": [15.0, 31.0, 279.0], "run": ["a", "b", "c"]})
     >>> parse('ptpp <= 31 and not run == "a"').mask(table).tolist()
     [False, True, False]

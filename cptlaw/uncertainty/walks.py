@@ -217,8 +217,11 @@ class _Side:
 
 
 def side_by_side(rows: SimpleNamespace) -> bool:
-    """Say whether inputs can be stacked, a row for each problem; whole schedules cannot."""
-    return all(isinstance(column, Positive | np.ndarray) for column in vars(rows).values())
+    """Say whether inputs can be stacked, a row for each problem; whole schedules, and tables of them, cannot."""
+    return all(
+        isinstance(column, Positive) or (isinstance(column, np.ndarray) and column.ndim == 1)
+        for column in vars(rows).values()
+    )
 
 
 def at_rows(rows: SimpleNamespace, of_row: NDArray[np.int_]) -> SimpleNamespace:
