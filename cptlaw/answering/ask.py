@@ -45,7 +45,8 @@ def answer(
         ``n_params`` and, where laws read it, ``ptpp``; what may be spent, one of ``tokens``, ``target_tokens`` and
         ``budget`` (FLOPs); the limits ``max_forgetting`` and ``max_target_loss``, and in points, by benchmark,
         ``min_score`` and ``max_drop`` (``base_score`` where no run measured the base model); ``base_source_loss``
-        where no run measured it. Numbers, or texts such as ``"8B"`` and ``"2%"``.
+        where no run measured it; ``min_replay`` and ``max_replay``, the range of replay to search, by default the one
+        that was run. Numbers, or texts such as ``"8B"`` and ``"2%"``.
 
     Returns
     -------
@@ -72,9 +73,12 @@ def answer(
             raise UsageError(
                 "answer without runs needs the kind of shift: shift= (--shift) language, domain, code or near."
             )
-        for name, value in (("where", where), ("schedules", schedules)):
+        given = {"where": where, "schedules": schedules, "min_replay": asked.min_replay, "max_replay": asked.max_replay}
+        for name, value in given.items():
             if value is not None:
-                raise UsageError(f"{name}= (--{name}) chooses among runs, and none were given.")
+                raise UsageError(
+                    f"{name}= (--{name.replace('_', '-')}) chooses among runs or their replay, and no runs were given."
+                )
         return from_studies(asked, shift)
     if shift is not None:
         raise UsageError("shift= (--shift) is for an answer without runs: your runs say what the shift does.")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cptlaw import planning
-from cptlaw.answering.question import Question
+from cptlaw.answering.question import RANGE, Question
 from cptlaw.errors import UsageError
 from cptlaw.planning import MixPlan
 from cptlaw.planning.mixes.expected import best_of
@@ -51,6 +51,7 @@ def plan(
         given["tokens"] = question.spendable
     limits |= {name: getattr(question, name) for name in ("min_score", "max_drop")}
     given |= limits
+    given |= {name: getattr(question, name) for name in RANGE}
     if scores:
         given |= {"scores": scores, "base_score": question.base_score}
     if any(value is not None for value in limits.values()):

@@ -7,12 +7,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.planning.options import points
+from cptlaw.planning.options import points, share
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN
 from cptlaw.units import format_percent, format_quantity, parse_probability, parse_quantity
 
 RISK = 0.8
 IN_POINTS = ("min_score", "max_drop", "base_score")
+RANGE = ("min_replay", "max_replay")
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Question:
         The base model's source loss where no run measured it.
     min_score, max_drop, base_score
         By benchmark: the least score, the most points that it may lose, the base model's score where no run has it.
+    min_replay, max_replay
+        Range of replay that is searched; by default the one that was run.
     risk
         Probability with which each limit shall hold.
     """
@@ -48,6 +51,8 @@ class Question:
     min_score: Mapping[str, float] | None = None
     max_drop: Mapping[str, float] | None = None
     base_score: Mapping[str, float] | None = None
+    min_replay: float | None = None
+    max_replay: float | None = None
     risk: float = RISK
 
     @classmethod
@@ -66,7 +71,7 @@ class Question:
         read: dict[str, Any] = {
             name: _positive(value, name)
             for name, value in given.items()
-            if value is not None and name not in ("risk", "max_forgetting", *IN_POINTS)
+            if value is not None and name not in ("risk", "max_forgetting", *IN_POINTS, *RANGE)
         }
         if "n_params" not in read:
             raise UsageError("answer needs the size of the model: --n-params 8B (n_params= in the library).")
@@ -79,6 +84,7 @@ class Question:
         for name in IN_POINTS:
             if given.get(name):
                 read[name] = points(given[name], name)
+        read |= {name: share(given[name], name) for name in RANGE if given.get(name) is not None}
         if (risk := given.get("risk")) is not None:
             read["risk"] = parse_probability(risk, "risk (--risk)")
         return cls(**read)
@@ -96,6 +102,8 @@ class Question:
             "max_forgetting": self.max_forgetting,
             "max_target_loss": self.max_target_loss if self.kind == "min-tokens" else None,
             "base_source_loss": self.base_source_loss,
+            "min_replay": self.min_replay,
+            "max_replay": self.max_replay,
             "risk": self.risk,
         }
         found = [(_flag(name), f"{value:.6g}") for name, value in texts.items() if value is not None]

@@ -29,6 +29,8 @@ SHIFTS = ("language", "domain", "code", "near")
     "--base-score", multiple=True, metavar="NAME=X", help="Score of the base model, where no run measured it."
 )
 @click.option("--base-source-loss", metavar="L0", help="Source loss of the base model, where no run measured it.")
+@click.option("--min-replay", metavar="R", help="Smallest replay to consider. [default: the smallest that was run]")
+@click.option("--max-replay", metavar="R", help="Largest replay to consider. [default: the largest that was run]")
 @click.option("--risk", metavar="P", default="0.8", show_default=True, help="Each limit holds with this probability.")
 @click.option(
     "--shift",

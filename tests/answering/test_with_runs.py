@@ -139,3 +139,27 @@ def test_command_line_without_runs(words, code, message, capsys):
         main(["answer", "--n-params", "8B", "--ptpp", "1875", "--target-tokens", "20B", *words])
     assert ended.value.code == code
     assert message in capsys.readouterr().err
+
+
+def test_advice_at_the_edge_of_replay_can_be_followed(runs, tmp_path, capsys):
+    table = tmp_path / "runs.csv"
+    runs.frame[runs.frame["replay"] != 0].to_csv(table, index=False)  # base models have none
+    words = ["answer", str(table), "--n-params", "124672", "--ptpp", "279", "--tokens", "1M", "--json"]
+    found = {}
+    for more in ((), ("--min-replay", "15%")):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, *more])
+        assert ended.value.code == 0
+        found[more] = json.loads(capsys.readouterr().out)
+    at_edge, moved = found.values()
+    advice = {finding["code"]: finding["advice"] for finding in at_edge["findings"]}["replay-at-edge"]
+    assert "--min-replay" in advice  # the least replay that was run has the lowest target loss
+    assert at_edge["replay"] < 0.15
+    assert moved["replay"] == pytest.approx(0.15)
+    assert "replay-at-edge" not in [finding["code"] for finding in moved["findings"]]
+    assert any("--min-replay 0.15" in step for step in moved["steps"])
+
+
+def test_a_range_of_replay_needs_runs():
+    with pytest.raises(UsageError, match="--max-replay"):
+        cl.answer(n_params="8B", ptpp=1875, target_tokens="20B", shift="code", max_replay=0.5)

@@ -1,6 +1,7 @@
 """Best replay at given tokens, with limited target data, and the crossing of measured losses."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from planning_fits import DCPT_SOURCE, DCPT_TARGET, FORM_1, FORM_3, MODEL, SOURC
 from scipy.optimize import brentq
 
 import cptlaw as cl
+from cptlaw.cli import main
 
 MONOTONE = DCPT_TARGET | {"C": 1.0}  # a loss that falls with the share of the own corpus
 
@@ -237,3 +239,32 @@ def test_real_runs():
     assert small.feasible
     assert small.forgetting <= 0.2
     assert "<table>" in small._repr_html_()
+
+
+def test_laws_of_the_mix_alone_have_one_root(tmp_path, capsys):
+    # Public runs at one size and one token count (mixlaws_ct_pythia70m.csv): replay is all that varies.
+    path = Path(__file__).parents[3] / "shared" / "data" / "mixlaws_ct_pythia70m.csv"
+    if not path.exists():
+        pytest.skip(f"needs {path.name} beside the project")
+    rows = pd.read_csv(path).query("role != 'source_subdomain' and step in (0, 10000)")
+    table = rows.rename(columns={"run_id": "run", "replay_ratio": "replay"}).assign(
+        eval=rows["role"].where(rows["role"] == "target", "source"), tokens=rows["step"] * 2.0**20
+    )
+    table[["run", "eval", "loss", "n_params", "tokens", "replay"]].to_csv(tmp_path / "runs.csv", index=False)
+    files = {on: str(tmp_path / f"{on}.json") for on in ("target", "source")}
+    for on, file in files.items():
+        cl.fit("mixing", str(tmp_path / "runs.csv"), on=on).save(file)
+    asked = ["plan", "trade-off", "--target", files["target"], "--source", files["source"], "--n-params", "70426624"]
+    with pytest.raises(SystemExit) as ended:
+        main([*asked, "--tokens", "10B", "--max-forgetting", "0.5%", "--json"])
+    assert ended.value.code == 0
+    found = json.loads(capsys.readouterr().out)
+    source = cl.load_fit(files["source"])
+    base = rows.query("role != 'target' and step == 0")["loss"].item()
+    params = source.params
+    root = np.log((base * 1.005 - params["c"]) / params["k"]) / params["t"]  # of c + k exp(t r)
+    assert found["replay"] == pytest.approx(root, abs=1e-6)
+    assert found["binding"] == ["max-forgetting"]
+    assert "tokens-unread" in [finding["code"] for finding in found["findings"]]
+    # Measured neighbours of the root: replay 0.125 forgets more than half a percent, replay 0.25 less.
+    assert 0.125 < found["replay"] < 0.25

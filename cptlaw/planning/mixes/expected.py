@@ -115,8 +115,8 @@ def at_edge(mix: Mix, replay: float) -> tuple[Finding, ...]:
                     "info",
                     "replay-at-edge",
                     f"the best replay is the {word} fitted one, {format_percent(end)}; a better one may lie beyond.",
-                    "Add runs beyond it, or widen the range with min_replay= or max_replay= at the risk of "
-                    "extrapolating.",
+                    f"Add runs beyond it. To look there at the risk of extrapolating, give {name}= "
+                    f"(--{name.replace('_', '-')}).",
                 )
             )
     return tuple(found)

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from cptlaw.errors import DataError, UsageError
-from cptlaw.findings import by_severity
+from cptlaw.findings import Finding, by_severity
 from cptlaw.planning.mixes.best_replay import lowest_target_loss
 from cptlaw.planning.mixes.expected import at_edge, best_of
 from cptlaw.planning.mixes.mix import Mix, build_mixes
@@ -65,6 +65,15 @@ def trade_off(target: Any, source: Any, **scenario: Unpack[TradeOff]) -> TradeOf
 def plan_at(mix: Mix, tokens: float) -> TradeOffPlan:
     """Answer the question for one mix."""
     fields, found = lowest_target_loss(mix, lambda replay: np.full(len(replay), tokens))
+    if not any(loss.reads("tokens") for loss in mix.losses):
+        found.append(
+            Finding(
+                "info",
+                "tokens-unread",
+                "no law here reads tokens: the losses are those at the runs' own tokens, whatever is asked.",
+                "Train as long as the runs did, or fit runs of several token counts with a law of tokens.",
+            )
+        )
     if fields["feasible"]:
         found += at_edge(mix, fields["replay"])
     return TradeOffPlan(findings=by_severity(found), **({"tokens": tokens} | fields))
