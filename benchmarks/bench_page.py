@@ -1,8 +1,4 @@
-"""Write the table of docs/bench.md from a run of the bench.
-
-python -m benchmarks.bench_page --data ../shared/data            print it
-python -m benchmarks.bench_page --data ../shared/data --write    and put it between the marks of the page
-"""
+"""Write the table of docs/bench.md from a run of the bench: with ``--write`` between the marks of the page."""
 
 from __future__ import annotations
 

@@ -63,29 +63,38 @@ def _setting(app: Any, sessions: Sessions) -> None:
         Output("board", "hidden"),
         Output("pins", "data", allow_duplicate=True),
         Input("fitted", "data"),
+        State("pins", "data"),
+        State("session", "data"),
+        prevent_initial_call=True,
+    )
+    def set_controls(_: int, pins: list[str], key: str) -> Any:
+        """Bring the controls to a new table, or to the link that the page was opened with."""
+        session = session_of(sessions, key)
+        fitted = None if session is None else session.fitted
+        if session is None or fitted is None:
+            return (no_update,) * (len(outputs) + 2)
+        linked, session.linked = session.linked, None
+        kept: Any = no_update if linked is not None or not pins else []  # they were of another table
+        return (*_positions(fitted, linked or controls.first(fitted)), False, kept)
+
+    # Apart from the callback above: the buttons of a link's pins appear while the page opens, and a second call of one
+    # callback makes the browser drop the answer of the first.
+    @app.callback(
+        *(Output(each.component_id, each.component_property, allow_duplicate=True) for each in outputs),
         Input({"type": "take", "index": ALL}, "n_clicks"),
         State("pins", "data"),
         State("session", "data"),
         prevent_initial_call=True,
     )
-    def set_controls(_: int, presses: list[Any], pins: list[str], key: str) -> Any:
-        """Bring the controls to a new table, to the link that the page was opened with, or to a pinned scenario."""
+    def take(_: list[Any], pins: list[str], key: str) -> Any:
+        """Bring the controls to a pinned scenario."""
         session = session_of(sessions, key)
         fitted = None if session is None else session.fitted
-        stay = (no_update,) * (len(outputs) + 2)
-        if session is None or fitted is None:
-            return stay
-        kept: Any = no_update
-        if isinstance(ctx.triggered_id, dict):
-            place = ctx.triggered_id["index"]
-            if not any(presses) or not isinstance(pins, list) or not 0 <= place < len(pins):
-                return stay
-            scenario = Scenario.from_query(pins[place])
-        else:
-            scenario = session.linked or controls.first(fitted)
-            kept = no_update if session.linked is not None or not pins else []  # they were of another table
-            session.linked = None
-        return (*_positions(fitted, scenario), False, kept)
+        pressed = isinstance(ctx.triggered_id, dict) and ctx.triggered[0]["value"]  # not merely drawn anew
+        place = ctx.triggered_id["index"] if pressed else -1
+        if fitted is None or not isinstance(pins, list) or not 0 <= place < len(pins):
+            return (no_update,) * len(outputs)
+        return _positions(fitted, Scenario.from_query(pins[place]))
 
     @app.callback(
         Output("table", "data"),
