@@ -11,8 +11,8 @@ import pandas as pd
 
 from cptlaw.auto.candidates import candidates
 from cptlaw.auto.common_rollouts import directions, rollouts
-from cptlaw.auto.fit_auto import INPUTS, of_design, with_source_rows
-from cptlaw.auto.rows import choose_rows
+from cptlaw.auto.fit_auto import INPUTS, LEAST_ROWS, of_design, reasons_in_words, with_source_rows
+from cptlaw.auto.rows import choose_rows, trained
 from cptlaw.checking.design import check_rows
 from cptlaw.checking.extrapolation import extrapolation
 from cptlaw.errors import CptlawError, FitError, UsageError
@@ -142,7 +142,7 @@ def check_auto(
     adapted = frame[frame["tokens"] > 0] if "tokens" in frame.columns else frame
     laws: list[Readable] = []
     noticed: dict[Finding, None] = {}
-    reasons: list[str] = []
+    skipped: dict[str, str] = {}
     for candidate in candidates(rows, table.role(name), schedules is not None):
         try:
             needed = schedules if candidate.law.needs_schedules else None
@@ -155,12 +155,13 @@ def check_auto(
                 noticed |= dict.fromkeys(far for _, row in asked.iterrows() for far in extrapolation(chosen, read, row))
             noticed |= dict.fromkeys(one for one in check_rows(chosen, read, problem) if one.code in OF_THE_ROWS)
         except (CptlawError, ValueError) as error:
-            reasons.append(f"{candidate.law.spec}: {error}")
+            skipped[candidate.law.spec] = str(error)
     if not laws:
-        raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: {' | '.join(reasons)}")
+        raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: {reasons_in_words(skipped)}")
     folds = rollouts(frame, directions(adapted))
     inputs = adapted[[one for one in INPUTS if one in adapted.columns and adapted[one].notna().any()]].astype(float)
     # Several laws notice the same in other words: the first one's count.
+    few = too_few(int(trained(adapted).sum()) if "tokens" in frame.columns else 0, name)
     first = {(one.code, one.message if one.code == "extrapolation" else ""): one for one in reversed(noticed)}
     return AutoCheck(
         on=name,
@@ -169,8 +170,16 @@ def check_auto(
         laws=tuple(laws),
         along=tuple(dict.fromkeys(fold.direction for fold in folds)),
         levels=pd.DataFrame({"levels": inputs.nunique(), "min": inputs.min(), "max": inputs.max()}),
-        findings=by_severity([*rows.findings, *of_design(rows, adapted, folds), *first.values()]),
+        findings=by_severity([*few, *rows.findings, *of_design(rows, adapted, folds), *first.values()]),
     )
+
+
+def too_few(count: int, name: str) -> list[Finding]:
+    """Return that a fit would refuse so few rows, where it would."""
+    if count >= LEAST_ROWS:
+        return []
+    message = f"too few rows of {name!r} with tokens for law auto: {count}, and it needs {LEAST_ROWS}."
+    return [Finding("error", "few-runs", message, "Add runs, or name a law with its priors (--law LAW).")]
 
 
 def refuse_restraint(restraint: Mapping[str, Any]) -> None:

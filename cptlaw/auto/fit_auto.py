@@ -104,11 +104,22 @@ def fit_auto(
         except (CptlawError, np.linalg.LinAlgError) as error:
             skipped[candidate.law.spec] = str(error)
     if not fits:
-        raise FitError(
-            f"no law can be fitted to the {len(frame)} rows of {name!r}: "
-            + " | ".join(f"{law}: {reason}" for law, reason in skipped.items())
-        )
+        raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: " + reasons_in_words(skipped))
     return _averaged(rows, fits, skipped, table, name, provenance)
+
+
+def reasons_in_words(skipped: Mapping[str, str]) -> str:
+    """Return why laws cannot be fitted, a reason once with the laws that it holds for.
+
+    Parameters
+    ----------
+    skipped
+        The reason of each law.
+    """
+    laws: dict[str, list[str]] = {}
+    for law, reason in skipped.items():
+        laws.setdefault(reason, []).append(law)
+    return " | ".join(f"{', '.join(names)}: {reason}" for reason, names in laws.items())
 
 
 def _averaged(

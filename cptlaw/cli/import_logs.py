@@ -92,12 +92,22 @@ def import_logs(
         return
     click.echo(repr(runs))
     on = "target" if "target" in runs.evals else runs.evals[0]
-    show_next(["cptlaw", "check", output, "--law", _law_for(runs), "--on", on])
+    chosen = _law_for(runs)
+    if chosen is not None and _can_be_checked(runs, on):
+        show_next(["cptlaw", "check", output, "--law", chosen, "--on", on])
 
 
-def _law_for(runs: Runs) -> str:
-    """Return a law that reads no more than the table has."""
+def _can_be_checked(runs: Runs, on: str) -> bool:
+    from cptlaw.runs.metrics import is_score
+    from cptlaw.scores.joint import LEAST_ROWS
+
+    rows = runs.frame[runs.frame["eval"] == on]
+    return "metric" not in rows.columns or not rows["metric"].map(is_score).any() or len(rows) >= LEAST_ROWS
+
+
+def _law_for(runs: Runs) -> str | None:
+    """Return a law that reads no more than the table has, None if the notes must be heeded first."""
     from cptlaw.laws import law
 
     has = {name for name in runs.frame.columns if runs.frame[name].notna().any()}
-    return next((name for name in ("ptpp-gate", "dcpt-l3") if set(law(name).inputs) <= has), "chinchilla")
+    return next((name for name in ("ptpp-gate", "dcpt-l3", "chinchilla") if set(law(name).inputs) <= has), None)

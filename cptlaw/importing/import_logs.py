@@ -13,6 +13,7 @@ from cptlaw.importing.history import History
 from cptlaw.importing.reader import Reader, readers
 from cptlaw.importing.wanted import HowToRead, read_wanted
 from cptlaw.importing.write_runs import check_place, write_runs
+from cptlaw.reading import read_json
 from cptlaw.runs import Runs, read_runs
 
 
@@ -144,5 +145,7 @@ def _recognise(path: Path, log_format: str | None) -> tuple[Reader, list[Path], 
         if found:
             later = (other for other in kinds[place + 1 :] if other.by_file_name and path.is_dir())
             return reader, found, [other.name for other in later if other.find(path)]
+    if path.is_file() and path.suffix.lower() == ".json":
+        read_json(path)  # a file cut short is of no format: what is wrong with it says more than what was looked for
     looked = "\n".join(f"  {reader.name:<12} {reader.looks_for}" for reader in kinds)
     raise DataError(f"{path}: the format is not recognised. Looked for\n{looked}")

@@ -33,7 +33,13 @@ class ScoreFiles(Reader):
     def find(self, source: Path) -> list[Path]:
         """Return the files that look like results of this package."""
         patterns = ["*.json"] if source.is_file() else list(self.patterns)
-        return [path for path in files_below(source, patterns) if self.matches(_load(path, quietly=True))]
+        values = {path: _load(path, quietly=True) for path in files_below(source, patterns)}
+        found = [path for path, value in values.items() if self.matches(value)]
+        if found:
+            for path, value in values.items():
+                if value is None:
+                    _load(path)  # beside others of its kind, a file cut short is a model that would be missed
+        return found
 
     def read(self, found: list[Path], source: Path) -> list[History]:
         """Read each file; what a later file of the same model and step says again counts."""
@@ -44,7 +50,10 @@ class ScoreFiles(Reader):
             run, step = run_and_step(self.model(value) or file_run_name(path, source))
             scores = dict(self.scores(value))
             if not scores:
-                raise DataError(f"{path}: read as {self.title}, and there is no score in it.")
+                raise DataError(
+                    f"{path}: read as {self.title}, and there is no score in it. Expected a "
+                    f"benchmark with a number, such as an accuracy. Evaluate the model again, or leave the file out."
+                )
             records[run].append(Record(step, {}, scores=scores))
             paths.setdefault(run, path)
         return [History(run, paths[run], tuple(of_run)) for run, of_run in records.items()]

@@ -143,6 +143,11 @@ def law(spec: str | Law | type[Law], **options: Any) -> Law:
         return spec
     name, *pairs = spec.split(":")
     name = SYNONYMS.get(name, name)
+    if name == "auto":
+        raise UsageError(
+            "auto is no law but the average of all that the columns of a table allow: `cptlaw check RUNS --on EVAL` "
+            "lists which these are. Name one law here; `cptlaw laws` describes them."
+        )
     if name not in LAWS:
         known = [*LAWS, *SYNONYMS]
         broken = "".join(f" The entry point {entry} cannot be loaded ({why})." for entry, why in LAWS.broken.items())

@@ -10,12 +10,14 @@ from cptlaw.units import format_percent, parse_probability, parse_quantity
 
 Word = TypeVar("Word", bound=str)
 
+SHORTER = {"min_score": "min", "unique_tokens": "unique"}  # arguments whose option on the command line is another word
+
 LEAST_RISK = 0.5  # below, a limit would fail more often than it holds; at one half the forecast itself must keep it
 
 
 def label(name: str) -> str:
     """Name an argument as the library and the command line both write it: ``n_params (--n-params)``."""
-    return f"{name} (--{name.replace('_', '-')})"
+    return f"{name} (--{SHORTER.get(name, name).replace('_', '-')})"
 
 
 def positive(value: Any, name: str, example: str) -> float:
@@ -76,6 +78,8 @@ def _points(value: Any, what: str) -> float:
             return parse_quantity(text.removesuffix(ending).strip(), what) / 100.0
     number = parse_quantity(value, what)
     if number > 1:
+        if text.endswith("%"):
+            raise UsageError(f"{what}={value}: more than 100%. Expected at most 100%, as in 60%.")
         raise UsageError(f"{what}={value}: more than 1. Write {number:g}% for a score, {number:g}pt for points.")
     return number
 

@@ -41,6 +41,8 @@ USUAL_UNIT = "nats per token"
 # Of several scores of one task the first of these keeps the task's name, the others get their metric's behind it.
 FIRST = ("loss", "accuracy", "exact_match", "accuracy_norm", "pass@1", "f1", "score")
 
+FEW_IN_PERCENT = 0.25  # values above 1 for each one in (0, 1]: up to here they are a slip rather than the unit
+
 Mask = npt.NDArray[np.bool_]
 
 
@@ -95,7 +97,8 @@ def as_shares(
     """Return scores from 0 to 1, those in percent divided by 100, and notes that say which these were.
 
     An eval is in percent if any of its values lies above 1; ``43%`` was read as 0.43 already and is left alone. An eval
-    whose values all lie below 1 beside others of the same metric in percent may be either, so it is refused.
+    whose values all lie below 1 beside others of the same metric in percent may be either, so it is refused; so is an
+    eval of which a few values alone lie above 1, since a slip there would divide all others by 100.
 
     Parameters
     ----------
@@ -117,7 +120,16 @@ def as_shares(
         mask = (metric == key[0]) & (names == key[1]) & ~signed & np.isfinite(values)
         if not mask.any():
             continue
-        above = bool((values[mask] > 1).any())
+        high = mask & (values > 1)
+        above = bool(high.any())
+        low = int((mask & (values > 0) & (values <= 1)).sum())  # 0 is the same in both units
+        many = int(high.sum())
+        if 0 < many <= FEW_IN_PERCENT * low:
+            where.add(
+                f"column 'metric': of {key[0]} of eval {key[1]!r}, {many} of {low + many} values lie above 1, such as "
+                f"{values[high][0]:g}. Expected one unit; write percent with its sign, as 55%, or shares everywhere, "
+                f"as 0.55."
+            )
         (percent if above else plain).setdefault(key[0], []).append(key[1])
         if above:
             found[mask] = values[mask] / 100.0

@@ -50,3 +50,17 @@ def test_the_command_needs_no_law(call):
     assert code == 0
     assert out.startswith("auto on target: 24 points of 6 runs allow ")
     assert "next: cptlaw fit" in err
+
+
+def test_rows_too_few_for_a_fit_are_an_error(runs):
+    one = runs.frame[(runs.frame["eval"] == "target") & (runs.frame["tokens"] > 0)].head(1)
+    found = cl.check("auto", cl.read_runs(one), "target")
+    assert [finding.code for finding in found.findings if finding.severity == "error"] == ["few-runs"]
+
+
+def test_a_reason_that_all_laws_share_is_said_once(runs):
+    without = cl.read_runs(runs.frame[["run", "eval", "loss", "tokens", "replay", "ptpp"]])
+    for call in (cl.check, cl.fit):
+        with pytest.raises(cl.CptlawError, match="no law can be fitted") as error:
+            call("auto", without, "target")
+        assert str(error.value).count("Rename the column") == 1

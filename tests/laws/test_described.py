@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cptlaw.errors import UsageError
 from cptlaw.laws import LAWS, describe, law
 
 ROOT = Path(__file__).parents[2]
@@ -19,3 +20,8 @@ def test_a_law_says_when_to_take_it(name):
     assert said["measured"]
     for page in re.findall(r"docs/\w+\.md", said["measured"]):
         assert (ROOT / page).exists(), f"law {name} names {page}"
+
+
+def test_auto_is_described_by_check():
+    with pytest.raises(UsageError, match=r"auto is no law but the average .*cptlaw check RUNS --on EVAL"):
+        law("auto")

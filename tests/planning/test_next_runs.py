@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 import cptlaw as cl
 from cptlaw import examples, simulate
 from cptlaw.cli import main
+from cptlaw.planning.next_runs import open_forecast
 from cptlaw.planning.next_runs.cells import Bases, Candidate, candidates
 from cptlaw.planning.next_runs.doubt import Errors, errors
 from cptlaw.planning.next_runs.greedy import Sample, choose
@@ -336,3 +338,18 @@ def test_the_small_study_runs():
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "anchor grid" in out
     assert "suggested" in out
+
+
+def test_members_whose_loss_is_no_loss_are_left_out_quietly(monkeypatch):
+    losses = np.array([[2.0], [-1.0], [0.0], [2.1]])
+    law = SimpleNamespace(inputs=(), predict_many=lambda members, rows, role: losses)
+    asking = SimpleNamespace(
+        fit=SimpleNamespace(law=law, role="target"),
+        doubt=SimpleNamespace(members=None, scatter=1.0, half_width=2.0),
+        asked=pd.DataFrame({"tokens": [1e9]}),
+    )
+    for name, stand_in in (("rows_of", lambda *given: None), ("errors", lambda fit: None)):
+        monkeypatch.setattr(open_forecast, name, stand_in)
+    monkeypatch.setattr(open_forecast.Sample, "of", lambda forecasts, losses, *rest: losses)
+    kept = open_forecast.OpenForecast.sample(asking, [])
+    np.testing.assert_allclose(kept, np.log([[2.0], [2.1]]))

@@ -84,3 +84,17 @@ def test_a_wide_table_with_scores():
     assert len(runs) == 6
     with pytest.raises(UsageError, match="no column 'ac'"):
         read_runs(wide, scores={"gsm8k": "ac"})
+
+
+@pytest.mark.parametrize("slip", [1.2, 55.0])
+def test_one_score_above_one_does_not_turn_the_others_into_percent(slip):
+    rows = {"run": list("abcdef"), "eval": "gsm8k", "metric": "accuracy", "n_params": 1e9, "tokens": 1e9}
+    with pytest.raises(DataError, match=rf"'gsm8k', 1 of 6 values lie above 1, such as {slip:g}"):
+        read_runs(pd.DataFrame({**rows, "value": [0.5, 0.55, 0.6, slip, 0.62, 0.7]}))
+    percent = read_runs(pd.DataFrame({**rows, "value": [0.0, 0.9, 2.0, 3.0, 5.0, 8.0]}))
+    assert percent.frame["loss"].tolist() == pytest.approx([0.0, 0.009, 0.02, 0.03, 0.05, 0.08])
+
+
+def test_guessing_reaches_less_than_all_questions():
+    with pytest.raises(DataError, match=r"'chance'.*Expected a number from 0 to 0\.99"):
+        read_runs(table(value=[0.0, 0.25, 2.5, 2.4], n_items=1319, chance=1.0))

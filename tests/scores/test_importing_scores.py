@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from cptlaw.cli import main
+from cptlaw.errors import DataError
 from cptlaw.importing import import_logs
 
 HARNESS = {
@@ -123,7 +125,25 @@ def test_a_table_of_a_ladder(tmp_path):
 
 def test_a_file_without_scores_is_said(tmp_path):
     (tmp_path / "results.json").write_text(json.dumps(HARNESS | {"results": {"gsm8k": {"alias": "gsm8k"}}}))
-    from cptlaw.errors import DataError
-
     with pytest.raises(DataError, match="no score in it"):
         import_logs(tmp_path)
+
+
+def test_a_file_cut_short_is_no_model_left_out(tmp_path):
+    whole = tmp_path / "results_a.json"
+    whole.write_text(json.dumps(HARNESS), encoding="utf-8")
+    cut = tmp_path / "results_b.json"
+    cut.write_text(json.dumps(HARNESS)[:60], encoding="utf-8")
+    for source in (tmp_path, cut):
+        with pytest.raises(DataError, match=r"results_b\.json, line 1: truncated or not JSON"):
+            import_logs(source, tmp_path / "runs.csv")
+    assert not (tmp_path / "runs.csv").exists()
+
+
+def test_the_next_command_needs_enough_scores(tmp_path, capsys):
+    source = tmp_path / "results_a.json"
+    source.write_text(json.dumps(HARNESS), encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main(["import", str(source), "-o", str(tmp_path / "runs.csv")])
+    assert not ended.value.code
+    assert "next:" not in capsys.readouterr().err

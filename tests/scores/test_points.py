@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
+from cptlaw.errors import UsageError
 from cptlaw.planning.options import points
 from cptlaw.planning.points import BaseScore, Drop
 from cptlaw.scores.error_rate import ErrorRate
@@ -151,3 +152,10 @@ def test_limits_in_points_need_scores(runs):
         cl.answer(runs, n_params=1e9, ptpp=100, tokens="3B", min_score={"gsm9k": 0.5})
     with pytest.raises(cl.UsageError, match="need RUNS"):
         cl.answer(n_params=1e9, ptpp=100, tokens="3B", shift="language", min_score={"gsm8k": 0.5})
+
+
+def test_a_limit_that_cannot_be_read_names_the_option_of_the_command_line():
+    with pytest.raises(UsageError, match=r"min_score \(--min\): gsm8k=160%: more than 100%"):
+        points("gsm8k=160%", "min_score")
+    with pytest.raises(UsageError, match=r"=60: more than 1\. Write 60% for a score"):
+        points("gsm8k=60", "min_score")

@@ -62,8 +62,9 @@ class OpenForecast:
     def sample(self, found: list[Candidate]) -> Sample:
         """Return the doubt as forecasts and losses of candidates over the sample of laws."""
         fit, members = self.fit, self.doubt.members
-        losses = np.log(fit.law.predict_many(members, rows_of(found, self.asked.iloc[0], fit.law.inputs), fit.role))
-        forecasts = np.log(fit.law.predict_many(members, self.asked, fit.role)[:, 0])
+        with np.errstate(invalid="ignore", divide="ignore"):  # a loss of 0 or less is no law's; its member is left out
+            losses = np.log(fit.law.predict_many(members, rows_of(found, self.asked.iloc[0], fit.law.inputs), fit.role))
+            forecasts = np.log(fit.law.predict_many(members, self.asked, fit.role)[:, 0])
         usable = np.isfinite(losses).all(axis=1) & np.isfinite(forecasts)
         noise = self.doubt.scatter / self.doubt.half_width
         return Sample.of(forecasts[usable], losses[usable], found, errors(fit), noise)
