@@ -51,6 +51,8 @@ class Report(Result):
         Coverage of all intervals.
     versions
         Package -> version.
+    scores
+        Scores at the mix that matters, see `expected_scores`; empty where there are none.
     """
 
     heading: str
@@ -68,6 +70,7 @@ class Report(Result):
     commands: tuple[str, ...]
     interval: float
     versions: Mapping[str, str] = field(default_factory=versions)
+    scores: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def title(self) -> str:
@@ -139,6 +142,7 @@ class Report(Result):
             "plan": None if self.plan is None else self.plan.to_dict(),
             "suggestion": None if self.suggestion is None else self.suggestion.to_dict(),
             "points": self.forecasts.drop(columns="findings").to_dict("records"),
+            "scores": self.scores.to_dict("records"),
             "findings": [finding.to_dict() for finding in self.doubts],
             "figures": [figure.name for figure in self.figures],
             "fingerprint": self.runs.fingerprint,

@@ -20,6 +20,15 @@ from cptlaw.reporting.answer import Report
 from cptlaw.reporting.cost import GPU, MFU, cost_text
 from cptlaw.reporting.drawings import Progress, draw, leading
 from cptlaw.reporting.figures.suggested_cells import suggested_cells
+from cptlaw.reporting.points import (
+    IN_POINTS,
+    LIMITS_IN_POINTS,
+    chances_in_points,
+    expected_scores,
+    fits_of_scores,
+    limits_in_points,
+    links,
+)
 from cptlaw.reporting.repeat import commands
 from cptlaw.reporting.words import LIMITS
 from cptlaw.runs import Runs, read_runs
@@ -52,7 +61,7 @@ def report(
     Parameters
     ----------
     runs
-        The runs table: `Runs`, a DataFrame or a path.
+        The runs table: `Runs`, a DataFrame or a path. Its scores are fitted and shown, unless their fits are given.
     target, source
         Fits of the two losses, or their files.
     at
@@ -76,7 +85,8 @@ def report(
         Called with the name of each part before it is computed.
     limits
         As for `cptlaw.plan.min_tokens`: max_forgetting, max_target_loss, max_source_loss, base_source_loss, reference,
-        base_law, forgetting, min_replay, max_replay, max_tokens, risk. With at least one limit there is a plan.
+        base_law, forgetting, min_replay, max_replay, max_tokens, risk, min_score, max_drop, base_score,
+        scores. With at least one limit there is a plan.
 
     Returns
     -------
@@ -102,35 +112,46 @@ def report(
     target, source = (load_fit(fit) if isinstance(fit, str | Path) else fit for fit in (target, source))
     limits = {name: value for name, value in limits.items() if value is not None}
     fits = tuple(fit for fit in (target, source) if fit is not None)
+    tell("scores")
+    scores, unfitted = fits_of_scores(table, limits, target.provenance.get("where"))
+    losses_limited = {name: value for name, value in limits.items() if name not in IN_POINTS}
     given = {} if at is None else _point(at)
     model: dict[str, Any] = {
         "n_params": given.get("n_params") if n_params is None else n_params,
         "ptpp": given.get("ptpp") if ptpp is None else ptpp,
     }
     plan = None
-    if any(limits.get(name) is not None for name in LIMITS):
+    if any(limits.get(name) for name in (*LIMITS, *LIMITS_IN_POINTS)):
         if model["n_params"] is None:
             raise UsageError(
                 "a plan needs n_params (--n-params), the parameters of the model that is planned for, such as 8.1B."
             )
         tell("plan")
         # Which next runs would pay for themselves is asked for by suggest_budget: it takes longer than all the rest.
+        if limits_in_points(limits):
+            limits["scores"] = scores
         plan = min_tokens(target, source, **model, **limits, interval=interval, savings=False)
-    elif limits:
+    elif losses_limited:
         raise UsageError(
-            f"{', '.join(limits)}: these belong to a plan, and a plan needs a limit: max_forgetting "
-            f"(--max-forgetting), max_target_loss (--max-target-loss) or max_source_loss (--max-source-loss)."
+            f"{', '.join(losses_limited)}: these belong to a plan, and a plan needs a limit: max_forgetting "
+            f"(--max-forgetting), max_target_loss (--max-target-loss), max_source_loss (--max-source-loss), "
+            f"min_score (--min) or max_drop (--max-drop)."
         )
-    here = _where_it_matters(fits, given, model, plan)
+    all_fits: tuple[Any, ...] = (*fits, *scores.values())
+    here = _where_it_matters(all_fits, given, model, plan)
     held_out = {fit.on: _held_out(table, fit, test_where) for fit in fits}
     tell("forecasts")
     forecasts = pd.concat(
         [fit.forecast(pd.DataFrame([here]), interval).assign(on=fit.on, law=fit.law.spec) for fit in fits],
         ignore_index=True,
     )
-    drawn = draw(table, fits, plan, here, limits, held_out, _schedules(schedules), interval, tell)
-    doubts = [finding for row in forecasts["findings"] for finding in row]
-    for fit in fits:
+    expected = expected_scores(scores, plan, here, limits, interval)
+    drawn = draw(table, fits, plan, here, losses_limited, held_out, _schedules(schedules), interval, tell)
+    if scores:
+        tell("scores and losses")
+        drawn += links(scores, here, interval)
+    doubts = [*unfitted, *(finding for row in forecasts["findings"] for finding in row)]
+    for fit in all_fits:
         doubts += [replace(finding, message=f"{fit.on} fit: {finding.message}") for finding in fit.findings]
     doubts += () if plan is None else plan.findings
     doubts += _other_data(table, fits)
@@ -146,7 +167,7 @@ def report(
         question=words.question(plan, here, limits),
         answer=words.answer(plan, forecasts, unit_of(*fits)),
         cost="" if flops is None or (plan is not None and not plan.feasible) else cost_text(flops, gpu, mfu),
-        chances=words.chances(plan, {fit.role: fit for fit in fits}, here, limits),
+        chances=(*words.chances(plan, {fit.role: fit for fit in fits}, here, limits), *chances_in_points(expected)),
         plan=plan,
         suggestion=suggestion,
         forecasts=forecasts,
@@ -158,10 +179,11 @@ def report(
             table,
             fits,
             here if at is not None else None,
-            {**model, **limits, "test_where": test_where, "suggest_budget": suggest_budget},
+            {**model, **limits, "scores": scores, "test_where": test_where, "suggest_budget": suggest_budget},
             interval,
         ),
         interval=interval,
+        scores=expected,
     )
 
 

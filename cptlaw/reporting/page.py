@@ -20,6 +20,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import MOST_SHOWN, Finding, group
 from cptlaw.reporting.figures import Figure
+from cptlaw.reporting.points import score_table
 from cptlaw.result import Result, Table
 from cptlaw.runs.metrics import unit_of
 from cptlaw.uncertainty.answers import interval_words
@@ -70,6 +71,7 @@ def page(report: Report) -> str:
         doubts=[(_without_flags(finding), count) for finding, count in group(report.doubts)],
         most=MOST_SHOWN,
         forecasts=forecast_table(report),
+        scores=score_table(report.scores, report.interval),
         origin=origin_table(report),
         drawings=[_drawing(figure, place, Markup) for place, figure in enumerate(report.figures)],
         findings=findings_table(report.doubts),

@@ -10,9 +10,12 @@ from typing import Any
 import cptlaw
 from cptlaw.commands import command_line
 from cptlaw.fitting import Fit
+from cptlaw.planning.options import points
 from cptlaw.runs import Runs
 from cptlaw.units import format_quantity
+from cptlaw.writing import file_name
 
+FLAGS_IN_POINTS = {"min_score": "--min", "max_drop": "--max-drop", "base_score": "--base-score"}
 PACKAGES = ("numpy", "scipy", "pandas", "plotly")
 
 
@@ -43,15 +46,21 @@ def commands(
         words += ["--source", f"{fits[1].on}.json"]
     if at is not None:
         words += ["--at", ",".join(f"{name}={_number(value)}" for name, value in at.items())]
+    scores = options.get("scores") or {}
+    found += [fit_command(path, reading, fit) for fit in scores.values()]
+    words += [word for name in scores for word in ("--score", f"{file_name(name)}.json")]
+    for name, flag in FLAGS_IN_POINTS.items():
+        given = points(options[name], name) if options.get(name) else {}
+        words += [word for one, value in given.items() for word in (flag, f"{one}={value:.10g}")]
     for name, value in options.items():
-        if value is not None:
+        if value is not None and name not in ("scores", *FLAGS_IN_POINTS):
             words += [f"--{name.replace('_', '-')}", _number(value)]
     if interval != 0.9:
         words += ["--interval", f"{interval:g}"]
     return (*found, command_line([*words, "-o", "report.html"]))
 
 
-def fit_command(path: str, reading: list[str], fit: Fit) -> str:
+def fit_command(path: str, reading: list[str], fit: Any) -> str:
     """Return the command that repeats a fit.
 
     Parameters
@@ -66,8 +75,10 @@ def fit_command(path: str, reading: list[str], fit: Fit) -> str:
     words = ["cptlaw", "fit", path, *reading, "--law", fit.law.spec, "--on", fit.on]
     if fit.provenance.get("where"):
         words += ["--where", str(fit.provenance["where"])]
+    if getattr(fit, "is_score", False):
+        words[words.index("--law") + 1] = fit.law.spec if len(fit.ways) == 1 else "auto"
     if not isinstance(fit, Fit):  # an average of laws chooses all that follows
-        return command_line([*words, "-o", f"{fit.on}.json"])
+        return command_line([*words, "-o", f"{file_name(fit.on)}.json"])
     options = fit.options
     if options.delta != fit.law.delta:
         words += ["--delta", f"{options.delta:g}"]

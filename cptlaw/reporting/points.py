@@ -1,0 +1,131 @@
+"""The scores of a report: their fits, what they come to at the mix that matters, and how likely their limits hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.answering.in_points import probability_above
+from cptlaw.errors import CptlawError
+from cptlaw.findings import Finding
+from cptlaw.fitting import load_fit
+from cptlaw.planning import MinTokensPlan
+from cptlaw.planning.options import points
+from cptlaw.reporting.figures import Figure
+from cptlaw.reporting.figures.score_link import score_link
+from cptlaw.result import Line, Table
+from cptlaw.runs import Runs
+from cptlaw.scores import ScoreFit, fit_all_scores
+from cptlaw.units import format_percent
+
+LIMITS_IN_POINTS = ("min_score", "max_drop")
+IN_POINTS = ("scores", *LIMITS_IN_POINTS, "base_score")
+MOST_LINKS = 4  # figures of scores; the table has all of them
+
+
+def limits_in_points(limits: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Return the limits on scores by option and eval: shares, and shares to lose."""
+    return {name: points(limits[name], name) for name in LIMITS_IN_POINTS if limits.get(name)}
+
+
+def fits_of_scores(
+    table: Runs, limits: Mapping[str, Any], where: str | None
+) -> tuple[dict[str, ScoreFit], list[Finding]]:
+    """Return the fits of scores that a report shows: those that were given, else those of the table.
+
+    Scores that limits name come first and must be fitted; of the others a finding says why they are not.
+
+    Raises
+    ------
+    UsageError, DataError, FitError
+        If a score that a limit names cannot be fitted.
+    """
+    named = list(dict.fromkeys(name for of in limits_in_points(limits).values() for name in of))
+    given = limits.get("scores") or ()
+    if given:
+        several: Iterable[Any] = given.values() if isinstance(given, Mapping) else given
+        several = [given] if isinstance(given, str | Path) or hasattr(given, "predict") else several
+        fits = [load_fit(one) if isinstance(one, str | Path) else one for one in several]
+        return {fit.on: fit for fit in sorted(fits, key=lambda fit: fit.on not in named)}, []
+    if named:
+        return fit_all_scores(table, named, where), []
+    if not table.scores:
+        return {}, []
+    try:
+        return fit_all_scores(table, None, where), []
+    except CptlawError as error:
+        return {}, [Finding("info", "scores-not-fitted", f"The table has scores that were not fitted: {error}")]
+
+
+def expected_scores(
+    fits: Mapping[str, ScoreFit],
+    plan: MinTokensPlan | None,
+    here: Mapping[str, Any],
+    limits: Mapping[str, Any],
+    interval: float,
+) -> pd.DataFrame:
+    """Return one row per score and limit: on, metric, score, lo, hi, limit in words, least, probability that it holds.
+
+    Without a limit the probability is that of a score above chance.
+    """
+    asked, row, rows = limits_in_points(limits), pd.DataFrame([dict(here)]), []
+    for name, fit in fits.items():
+        found = fit.forecast(row, interval).iloc[0]
+        expected = {"on": name, "metric": fit.metric, **{one: float(found[one]) for one in ("loss", "lo", "hi")}}
+        held: list[tuple[str, float]] = []
+        if name in asked.get("min_score", {}):
+            least = asked["min_score"][name]
+            held.append((f"at least {format_percent(least)}", least))
+        base = None if plan is None else plan.scores.get(name, {}).get("base")
+        if name in asked.get("max_drop", {}) and base is not None:
+            drop = asked["max_drop"][name]
+            words = f"down at most {100 * drop:g} points from the base model's {format_percent(base)}"
+            held.append((words, base - drop))
+        rows += [
+            {**expected, "limited": limited, "limit": words, "probability": probability_above(fit, row, least)}
+            for limited, several in ((True, held), (False, [] if held else [("above chance", fit.chance)]))
+            for words, least in several
+        ]
+    return pd.DataFrame(rows).rename(columns={"loss": "score"})
+
+
+def chances_in_points(expected: pd.DataFrame) -> tuple[Line, ...]:
+    """Return, for each limit on a score, how likely a measured score keeps it."""
+    held = expected[expected["limited"]] if len(expected) else expected
+    return tuple((f"{row['on']} {row['limit']}", format_chance(row["probability"])) for row in held.to_dict("records"))
+
+
+def score_table(expected: pd.DataFrame, interval: float) -> Table:
+    """Return the scores as a page shows them."""
+    rows = tuple(
+        (
+            f"{row['on']} ({row['metric']})",
+            *(format_percent(row[name]) for name in ("score", "lo", "hi")),
+            row["limit"],
+            format_chance(row["probability"]),
+        )
+        for row in expected.to_dict("records")
+    )
+    return Table(
+        ("score", "forecast", "lower end", "upper end", "limit", "probability"),
+        rows,
+        f"Scores at the mix that matters; a measured score lies between the ends with {format_percent(interval)} "
+        f"probability",
+    )
+
+
+def links(fits: Mapping[str, ScoreFit], here: Mapping[str, Any], interval: float) -> list[Figure]:
+    """Draw how the first few scores follow their losses, with the forecast at the mix that matters."""
+    through = [fit for fit in fits.values() if any(way.carrier is not None for way in fit.ways)]
+    return [score_link(fit, pd.DataFrame([dict(here)]), interval) for fit in through[:MOST_LINKS]]
+
+
+def format_chance(probability: float) -> str:
+    """Print a probability as far as quantiles tell it: ``above 99%`` rather than 100 %."""
+    if probability > 0.99 or probability < 0.01:
+        return "above 99%" if probability > 0.5 else "below 1%"
+    return format_percent(float(np.round(probability, 2)))
