@@ -7,6 +7,7 @@ from typing import Any
 
 from cptlaw import planning
 from cptlaw.answering.question import RANGE, Question
+from cptlaw.answering.words import as_answer
 from cptlaw.errors import UsageError
 from cptlaw.planning import MixPlan
 from cptlaw.planning.mixes.expected import best_of
@@ -85,5 +86,5 @@ def _reference(question: Question, fits: Mapping[str, Any], given: Mapping[str, 
         if mixes[0].forgetting is not None:
             return {"reference": reference}
     if problem is not None and question.max_forgetting is not None:
-        raise problem
+        raise UsageError(as_answer(str(problem))) from None
     return {}

@@ -13,6 +13,7 @@ from cptlaw.answering.chances import probability_below
 from cptlaw.answering.in_points import fitted_scores, probabilities_in_points, ways_of
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Question
+from cptlaw.answering.words import in_answer
 from cptlaw.commands import command_line
 from cptlaw.errors import CptlawError, UsageError
 from cptlaw.findings import Finding, by_severity
@@ -48,7 +49,7 @@ def from_runs(
     asked, notes = _with_tokens(_with_budget(question, fits), fits["target"])
     sure, plain = (plan(asked, fits, risk, scores) for risk in (asked.risk, None))
     of_fits = (item for one in (*fits.values(), *scores.values()) for item in one.findings)
-    found = [*notes, *about, *sure.findings, *of_fits]
+    found = [*notes, *about, *map(in_answer, sure.findings), *of_fits]
     plan_fields = {
         name + end: getattr(sure, name + end) for name in EXPECTED for end in ("", "_lo", "_hi") if sure.feasible
     }

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from cptlaw.findings import Finding
+from cptlaw.planning.reference import ANOTHER
 from cptlaw.units import format_percent
 
 # Upper end of each range, and what is said of probabilities in it.
@@ -40,3 +44,19 @@ def likelihood(probability: float) -> str:
     if probability > 0.99:
         return f"{words} (above 99%)"
     return f"{words} ({'below 1%' if probability < 0.01 else format_percent(round(probability, 2))})"
+
+
+def in_answer(finding: Finding) -> Finding:
+    """Return a finding of a plan with advice that `cptlaw.answer` takes: it chooses the reference, and names tokens."""
+    return replace(finding, message=as_answer(finding.message), advice=as_answer(finding.advice))
+
+
+def as_answer(text: str) -> str:
+    """Return a message of a plan without the options that `cptlaw.answer` does not take.
+
+    Examples
+    --------
+    >>> as_answer("Give the tokens with max_tokens= (--max-tokens).")
+    'Give the tokens with tokens= (--tokens).'
+    """
+    return text.replace(ANOTHER, "").replace("max_tokens= (--max-tokens)", "tokens= (--tokens)")

@@ -82,7 +82,7 @@ def choose_rows(table: Runs, on: str, where: str | None) -> Chosen:
                     "main-schedule",
                     f"{int((~kept).sum())} rows under other schedules than {main!r}, which most runs have, are left "
                     "out: laws without schedules cannot tell them apart.",
-                    "Choose others with --where; a law of schedules named with --law takes all rows.",
+                    "Choose others with --where; a law of schedules takes all rows (cptlaw fit --law).",
                 )
             )
     run = frame["run"].astype(str)
@@ -96,7 +96,7 @@ def choose_rows(table: Runs, on: str, where: str | None) -> Chosen:
                 "transient",
                 f"{int(early.sum())} points in the first eighth of their runs are left out: the rate is still warming "
                 "up there, or the loss jumps from its raising.",
-                "To forecast so early a point, name a law (--law).",
+                "To forecast so early a point, fit a law by name (cptlaw fit --law).",
             )
         )
     return Chosen(replace(rows, frame=frame[kept]), True, tuple(found))

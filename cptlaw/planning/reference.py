@@ -45,10 +45,8 @@ UNLIKE = 0.01  # relative difference from which a loss that was given contradict
 ENDLESS = 1e30  # tokens, for an average that has no limit in closed form
 LEAST_BASE_MODELS = 6  # for the five parameters of the law of base models
 
-INSTEAD = (
-    "Give base_source_loss= (--base-source-loss), one evaluation of the base model, or another reference= "
-    "(--reference): base-law, asymptote or min-tokens."
-)
+ANOTHER = ", or another reference= (--reference): base-law, asymptote or min-tokens"
+INSTEAD = f"Give base_source_loss= (--base-source-loss), one evaluation of the base model{ANOTHER}."
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The answer from a runs table: one question, one command."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -163,3 +164,14 @@ def test_advice_at_the_edge_of_replay_can_be_followed(runs, tmp_path, capsys):
 def test_a_range_of_replay_needs_runs():
     with pytest.raises(UsageError, match="--max-replay"):
         cl.answer(n_params="8B", ptpp=1875, target_tokens="20B", shift="code", max_replay=0.5)
+
+
+def test_no_advice_names_an_option_that_answer_does_not_take(runs):
+    from cptlaw.cli.answer import answer as command
+
+    taken = {word for option in command.params for word in option.opts}
+    found = cl.answer(runs, **MODEL, tokens="1M", max_forgetting="25%")  # no base model of this budget was measured
+    said = " ".join(f"{finding.message} {finding.advice}" for finding in found.findings)
+    said = re.sub(r"\(cptlaw [^)]*\)", "", said)  # another verb's
+    assert "--base-source-loss" in said
+    assert set(re.findall(r"(?<![\w-])--[a-z-]+", said)) <= taken

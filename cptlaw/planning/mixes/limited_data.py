@@ -108,7 +108,7 @@ def _about_the_answer(mix: Mix, own: float, share: float) -> list[Finding]:
                 "warning",
                 "at-max-replay",
                 f"the target loss still falls at the highest replay searched, {format_percent(mix.high)}.",
-                "Raise max_replay=, and doubt a law that wants so little of the target corpus.",
+                "Raise max_replay= (--max-replay), and doubt a law that wants so little of the target corpus.",
             )
         ]
     return []
