@@ -78,6 +78,8 @@ def _points(value: Any, what: str) -> float:
             return parse_quantity(text.removesuffix(ending).strip(), what) / 100.0
     number = parse_quantity(value, what)
     if number > 1:
+        if number > 100:
+            raise UsageError(f"{what}={value}: more than 1. Expected at most 1, or 100%, as in 60%.")
         if text.endswith("%"):
             raise UsageError(f"{what}={value}: more than 100%. Expected at most 100%, as in 60%.")
         raise UsageError(f"{what}={value}: more than 1. Write {number:g}% for a score, {number:g}pt for points.")

@@ -89,10 +89,13 @@ def read_runs(
     raw, naming = load_table(source, columns)
     notes: tuple[str, ...] = ()
     if constants:
+        notes = tuple(
+            f"{name}: {value:.10g} in all rows, as given{_instead(raw, naming, name)}"
+            for name, value in constants.items()
+        )
         raw = replace(raw, frame=raw.frame.assign(**constants))
         naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
-        notes = tuple(f"{name}: {value:.10g} in all rows, as given" for name, value in constants.items())
-    if losses is None and scores is None and "loss" not in naming.file_columns and "eval" not in naming.file_columns:
+    if losses is None and "loss" not in naming.file_columns and "eval" not in naming.file_columns:
         losses, said = _wide_losses(raw)
         notes += said
     if losses is not None or scores is not None:
@@ -138,6 +141,13 @@ def _constants(columns: Mapping[str, str] | None) -> tuple[Mapping[str, str] | N
         else:
             constants[canonical] = number
     return named or None, constants
+
+
+def _instead(raw: RawTable, naming: Naming, name: str) -> str:
+    """Return which values of the file one value for all rows displaces, if they differ among themselves."""
+    place = naming.file_columns.get(name)
+    count = 0 if place is None else raw.frame[place].nunique()
+    return f", and not the {count} values of the file's column {place!r}" if count > 1 else ""
 
 
 def _wide_losses(raw: RawTable) -> tuple[dict[str, str] | None, tuple[str, ...]]:

@@ -100,6 +100,10 @@ def test_one_value_for_all_rows(tmp_path):
     assert "n_params: 8000000000 in all rows, as given" in runs.notes
     with pytest.raises(UsageError, match="no column 'wrong'"):
         cl.read_runs(path, columns={"n_params": "wrong"})
+    displaced = cl.read_runs(path, columns={"n_params": "8B", "tokens": "1M", "run": "run"})
+    assert (
+        "tokens: 1000000 in all rows, as given, and not the 2 values of the file's column 'tokens'" in displaced.notes
+    )
 
 
 @pytest.fixture(scope="module")

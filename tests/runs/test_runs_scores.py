@@ -98,3 +98,11 @@ def test_one_score_above_one_does_not_turn_the_others_into_percent(slip):
 def test_guessing_reaches_less_than_all_questions():
     with pytest.raises(DataError, match=r"'chance'.*Expected a number from 0 to 0\.99"):
         read_runs(table(value=[0.0, 0.25, 2.5, 2.4], n_items=1319, chance=1.0))
+
+
+def test_columns_of_losses_are_read_beside_named_scores():
+    wide = pd.DataFrame({"run": list("abc"), "n_params": 1e9, "tokens": [1e9, 2e9, 3e9], "gsm": [0.1, 0.2, 0.3]})
+    wide = wide.assign(source_loss=2.0, target_loss=[1.9, 1.8, 1.7])
+    runs = read_runs(wide, scores={"gsm8k": "gsm"})
+    assert set(runs.evals) == {"source", "target", "gsm8k"}
+    assert runs.on("target").frame["loss"].tolist() == [1.9, 1.8, 1.7]
