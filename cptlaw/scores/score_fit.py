@@ -134,13 +134,18 @@ class ScoreFit(Result):
         return {way.carrier: way.loss for way in self.ways if way.carrier is not None and way.loss is not None}
 
     @property
-    def carrying(self) -> Any:
-        """The fit of the loss that carries most of the score; ``None`` where all ways are direct."""
+    def carrier(self) -> str | None:
+        """The eval whose loss carries most of the score; ``None`` where all ways are direct."""
         heavy: dict[str, float] = {}
         for way in self.ways:
             if way.carrier is not None and way.loss is not None:
                 heavy[way.carrier] = heavy.get(way.carrier, 0.0) + way.weight
-        return self.losses[max(heavy, key=lambda name: heavy[name])] if heavy else None
+        return max(heavy, key=lambda name: heavy[name]) if heavy else None
+
+    @property
+    def carrying(self) -> Any:
+        """The fit of that loss; ``None`` where all ways are direct."""
+        return None if self.carrier is None else self.losses[self.carrier]
 
     def completed(self, frame: Any) -> pd.DataFrame:
         """Return rows as laws read them."""

@@ -14,9 +14,11 @@ from cptlaw.fitting import fit as fit_law
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.options import HowToFit
 from cptlaw.laws import Law, law
+from cptlaw.laws.score_law import known_score_laws
 from cptlaw.planning.next_runs.cells import Bases, candidates
 from cptlaw.planning.next_runs.open_forecast import open_forecast
 from cptlaw.planning.next_runs.suggestion import Suggestion
+from cptlaw.planning.next_runs.through_loss import of_the_loss, score_to_sharpen
 from cptlaw.planning.result import Plan
 from cptlaw.planning.scenario import NextRuns, documented, read_scenario
 from cptlaw.runs import Runs, read_runs
@@ -39,7 +41,8 @@ def suggest(
     Parameters
     ----------
     law_name, runs, on, where
-        What is fitted, as for `cptlaw.fit`. Of the laws that ``"auto"`` averages the heaviest one is sharpened.
+        What is fitted, as for `cptlaw.fit`. Of the laws that ``"auto"`` averages the heaviest one is sharpened; for a
+        score that of the loss that carries it.
     **asked
         The forecast that matters and the budget, which are needed; what to choose from; and how to fit. Levels are such
         as ``"241M,517M"``, sensible ones where absent, see `docs/suggest.md`; `at` may also be a mapping, a row, or a
@@ -75,9 +78,16 @@ def suggest(
     how: dict[str, Any] = {name: value for name, value in asked.items() if name in HOW_TO_FIT}
     table, at = runs if isinstance(runs, Runs) else read_runs(runs), _point(given.at)
     asked_law = AUTO if law_name is None else law_name
+    score = score_to_sharpen(table, on, where, asked_law, how)
+    if score is not None:
+        on, asked_law = (
+            str(score.carrier),
+            AUTO if asked_law in (AUTO, *known_score_laws(), score.law.spec) else asked_law,
+        )
     averaged = asked_law == AUTO
     if averaged:
-        members = fit_law(AUTO, table, on, where, seed=how.get("seed", 0)).fits
+        whole = score.carrying if score is not None else fit_law(AUTO, table, on, where, seed=how.get("seed", 0))
+        members = whole.fits
         at = _with_single_levels(at, members[0])
         # The heaviest law comes first; one that reads what the point does not say cannot forecast it.
         fit = next((one for one in members if set(one.law.inputs) <= set(at.columns)), members[0])
@@ -88,7 +98,8 @@ def suggest(
         fit = fit_law(chosen, table, on, where, **how)
     found = candidates(fit, table.frame, at.iloc[0], given.sizes, given.ptpps, given.replays, given.tokens)
     answer = open_forecast(fit, at, given.interval).answer(found, Bases.of(table.frame), given.budget, given.n)
-    return replace(answer, findings=by_severity([*answer.findings, _heaviest(fit)])) if averaged else answer
+    notes = [*([_heaviest(fit)] if averaged else []), *([of_the_loss(score, at)] if score is not None else [])]
+    return replace(answer, findings=by_severity([*answer.findings, *notes])) if notes else answer
 
 
 def _with_single_levels(at: pd.DataFrame, fit: Fit) -> pd.DataFrame:
