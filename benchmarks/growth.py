@@ -30,8 +30,8 @@ ROUNDS = 15
 REPEATS = 3
 
 
-def table(n: int, runs: int, seed: int = 0) -> pd.DataFrame:
-    """Return `n` rows of `runs` runs that follow the Chinchilla law with noise of 0.3 %."""
+def table(n: int, runs: int, seed: int = 0, noise: float = 0.003) -> pd.DataFrame:
+    """Return `n` rows of `runs` runs that follow the Chinchilla law with noise on log losses."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {
@@ -43,7 +43,7 @@ def table(n: int, runs: int, seed: int = 0) -> pd.DataFrame:
         }
     )
     frame["loss"] = 1.7 + 400 * frame["n_params"] ** -0.34 + 410 * frame["tokens"] ** -0.28
-    frame["loss"] *= np.exp(rng.normal(0, 0.003, n))
+    frame["loss"] *= np.exp(rng.normal(0, noise, n))
     return frame
 
 

@@ -43,8 +43,12 @@ class MixAdditive(OfScale):
 
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the terms of size and tokens, and the term of the mix, which has no amplitude."""
+        scale = {"A": lambda: x.N**-p.alpha, "B": lambda: x.D**-p.beta}
+        return 1.0, *(scale[name]() for name in self.amplitudes[1:]), self.of_mix(x, p)
+
+    def of_mix(self, x: Any, p: Any) -> Any:
+        """Return 1 / sum_i C_i h_i^gamma_i, what the mix adds to the loss whatever the scale."""
         worth: Any = 0.0
         for share, c, gamma in zip(self.shares_of(x), self.per_corpus("C"), self.per_corpus("gamma"), strict=True):
             worth = worth + getattr(p, c) * share ** getattr(p, gamma)
-        scale = {"A": lambda: x.N**-p.alpha, "B": lambda: x.D**-p.beta}
-        return 1.0, *(scale[name]() for name in self.amplitudes[1:]), reciprocal(worth)
+        return reciprocal(worth)

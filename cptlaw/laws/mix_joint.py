@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cptlaw.laws.base import EXPONENT, Shape
-from cptlaw.laws.calculus import exp, log, reciprocal
-from cptlaw.laws.corpora import BENT, WORTH, OfScale
+from cptlaw.laws.base import Shape
+from cptlaw.laws.calculus import exp, log
+from cptlaw.laws.mix_additive import MixAdditive
 
 OF_MIX = Shape(-4.0, 4.0, start=(-0.7, 0.7), scale="linear", usual=(0.0, 0.5))
 
 
-class MixJoint(OfScale):
+class MixJoint(MixAdditive):
     """L = E + 1/sum_i C_i h_i^gamma_i + A_h/N^alpha + B_h/D^beta (after Shukor et al. 2025, arXiv:2507.09404).
 
     In the joint law of the paper the amplitudes of size and tokens depend on the mix, so that the best mix changes with
@@ -34,20 +34,10 @@ class MixJoint(OfScale):
     right = "Forty mixes and more of k corpora at several scales, where the best mix may change with scale."
     wrong = "Few mixes: it has four parameters for each corpus."
     measured = "60 mixes of seven corpora from scratch: docs/mixes.md."
-    inputs: tuple[str, ...] = ("n_params", "tokens")
-    amplitudes: tuple[str, ...] = ("E", "A", "B")
-    shapes = {"alpha": EXPONENT, "beta": EXPONENT}
-    decreasing = ("n_params", "tokens")
-    vanishing = {"n_params": ("A",), "tokens": ("B",)}
-    diverges_at_zero = ("n_params", "tokens")
-    power_in_tokens = ("B",)
-    starts = 16
 
     def configure(self) -> None:
         """Give each corpus its worth, its exponent, and what it makes of size and tokens."""
         super().configure()
-        self.shapes = self.shapes | dict.fromkeys(self.per_corpus("C"), WORTH)
-        self.shapes |= dict.fromkeys(self.per_corpus("gamma"), BENT)
         for amplitude, letter in (("A", "a"), ("B", "b")):
             if amplitude in self.amplitudes:
                 self.shapes |= dict.fromkeys(self.per_corpus(letter)[1:], OF_MIX)
@@ -55,16 +45,13 @@ class MixJoint(OfScale):
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the terms of size and tokens, and the term of the mix, which has no amplitude."""
         shares = self.shares_of(x)
-        worth: Any = 0.0
-        for share, c, gamma in zip(shares, self.per_corpus("C"), self.per_corpus("gamma"), strict=True):
-            worth = worth + getattr(p, c) * share ** getattr(p, gamma)
 
-        def of_mix(letter: str) -> Any:
+        def tilt(letter: str) -> Any:
             names = self.per_corpus(letter)[1:]
             return sum((getattr(p, name) * (1.0 * share) for name, share in zip(names, shares[1:], strict=True)), 0.0)
 
         scale = {
-            "A": lambda: exp(of_mix("a") - p.alpha * log(x.N)),
-            "B": lambda: exp(of_mix("b") - p.beta * log(x.D)),
+            "A": lambda: exp(tilt("a") - p.alpha * log(x.N)),
+            "B": lambda: exp(tilt("b") - p.beta * log(x.D)),
         }
-        return 1.0, *(scale[name]() for name in self.amplitudes[1:]), reciprocal(worth)
+        return 1.0, *(scale[name]() for name in self.amplitudes[1:]), self.of_mix(x, p)

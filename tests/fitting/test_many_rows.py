@@ -5,25 +5,10 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
+from benchmarks.growth import table
 from cptlaw.checking import mix_ups, residuals
 from cptlaw.fitting import fit_rows
 from cptlaw.solving.blocks import independent_blocks, run_codes
-
-
-def table(n, runs, seed=0, noise=0.003):
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(
-        {
-            "run": [f"r{place % runs}" for place in range(n)],
-            "eval": "target",
-            "n_params": rng.choice([1e8, 3e8, 1e9, 3e9, 1e10], n),
-            "tokens": 10 ** rng.uniform(9, 11.5, n),
-            "step": np.arange(n),
-        }
-    )
-    frame["loss"] = 1.7 + 400 * frame["n_params"] ** -0.34 + 410 * frame["tokens"] ** -0.28
-    frame["loss"] *= np.exp(rng.normal(0, noise, n))
-    return frame
 
 
 @pytest.mark.parametrize("runs", [40, 17, 5])
