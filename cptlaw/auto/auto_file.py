@@ -15,7 +15,7 @@ from cptlaw.auto.auto_law import Member
 from cptlaw.auto.common_rollouts import Rollout
 from cptlaw.auto.weights import Scores
 from cptlaw.findings import Finding
-from cptlaw.fitting.fit_file import FORMAT, FORMAT_VERSION, columns_of, fit_from, fit_text
+from cptlaw.fitting.fit_file import columns_of, file_text, fit_from, fit_text
 from cptlaw.writing import FIT, write_text
 
 
@@ -32,17 +32,12 @@ def save(fit: AutoFit, path: str | Path, force: bool = False) -> Path:
 
 def text(fit: AutoFit) -> str:
     """Return the content of the file of an average."""
-    import cptlaw
-
     said = fit.to_dict()
     members = [
         {**known, "fit": json.loads(fit_text(member.fit))}
         for known, member in zip(said.pop("members"), fit.members, strict=True)
     ]
     document: dict[str, Any] = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "cptlaw_version": cptlaw.__version__,
         **said,
         "members": members,
         "role": fit.role,
@@ -64,7 +59,7 @@ def text(fit: AutoFit) -> str:
         "data": columns_of(fit.data),
         "base": columns_of(fit.base),
     }
-    return json.dumps(document, indent=None, allow_nan=False)
+    return file_text(document)
 
 
 def auto_from(document: Mapping[str, Any], label: str) -> AutoFit:

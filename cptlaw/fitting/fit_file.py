@@ -39,12 +39,7 @@ def save(fit: Fit, path: str | Path, force: bool = False) -> Path:
 
 def fit_text(fit: Fit) -> str:
     """Return the content of a fit's file."""
-    import cptlaw
-
     document: dict[str, Any] = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "cptlaw_version": cptlaw.__version__,
         **fit.to_dict(),
         "role": fit.role,
         "law_version": fit.law.version,
@@ -60,6 +55,19 @@ def fit_text(fit: Fit) -> str:
     }
     if "draws" in fit._cache:
         document["draws"] = fit._cache["draws"].tolist()
+    return file_text(document)
+
+
+def file_text(content: Mapping[str, Any]) -> str:
+    """Return what any fit's file holds: the format that `load_fit` looks for, then the content, as JSON."""
+    import cptlaw
+
+    document = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "cptlaw_version": cptlaw.__version__,
+        **content,
+    }
     return json.dumps(document, indent=None, allow_nan=False)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from cptlaw.laws.base import EXPONENT
 from cptlaw.laws.calculus import reciprocal
 from cptlaw.laws.corpora import BENT, WORTH, OfScale
+from cptlaw.laws.described import Status
 
 
 class MixAdditive(OfScale):
@@ -22,7 +23,7 @@ class MixAdditive(OfScale):
     order = 82
     equation = "L = E + 1/sum_i C_i h_i^gamma_i + A/N^alpha + B/D^beta"
     source = "Shukor et al. 2025, arXiv:2507.09404"
-    status = "secondary source"
+    status: ClassVar[Status] = "secondary source"
     right = "Twenty mixes and more of k corpora, at one scale or several: which mix is best, and what it reaches."
     wrong = "Where the best mix changes with scale, as with little data of one corpus: it says the same mix everywhere."
     measured = "60 mixes of seven corpora from scratch: docs/mixes.md."

@@ -14,7 +14,7 @@ from cptlaw.auto.auto_file import auto_from
 from cptlaw.auto.auto_file import text as auto_text
 from cptlaw.auto.auto_fit import AutoFit
 from cptlaw.findings import Finding
-from cptlaw.fitting.fit_file import FORMAT, FORMAT_VERSION, columns_of, fit_from, fit_text
+from cptlaw.fitting.fit_file import columns_of, file_text, fit_from, fit_text
 from cptlaw.laws.score_law import score_law
 from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.scores.ways import Way
@@ -34,8 +34,6 @@ def save(fit: ScoreFit, path: str | Path, force: bool = False) -> Path:
 
 def text(fit: ScoreFit) -> str:
     """Return the content of the file of a fitted score."""
-    import cptlaw
-
     said = fit.to_dict()
     ways = [
         {**known, "theta": way.theta.tolist(), "covariance": way.covariance.tolist(), "chance": way.chance}
@@ -46,9 +44,6 @@ def text(fit: ScoreFit) -> str:
         for name, loss in fit.losses.items()
     }
     document: dict[str, Any] = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "cptlaw_version": cptlaw.__version__,
         **said,
         "role": fit.role,
         "ways": ways,
@@ -58,7 +53,7 @@ def text(fit: ScoreFit) -> str:
         "data": columns_of(fit.data),
         "base": columns_of(fit.base),
     }
-    return json.dumps(document, indent=None, allow_nan=False)
+    return file_text(document)
 
 
 def score_from(document: Mapping[str, Any], label: str) -> ScoreFit:
