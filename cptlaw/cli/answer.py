@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cptlaw.cli import options
-from cptlaw.cli.output import show, show_notes
+from cptlaw.cli.output import show, show_notes, wants_json
 from cptlaw.errors import UsageError
 
 SHIFTS = ("language", "domain", "code", "near")
@@ -51,8 +51,6 @@ def answer(
     pilots: str | None,
     output: str | None,
     force: bool,
-    strict: bool,
-    as_json: bool,
     **given: Any,
 ) -> None:
     """Say what to train, what to expect, how sure that is, and what to run next.
@@ -86,6 +84,6 @@ def answer(
         show_notes(f"wrote {path}" for path in cl.write_pilots(found.next_runs, pilots))
     if output is not None:
         show_notes([f"wrote {found.report(output, force=force)}"])
-    if explain and not as_json:
+    if explain and not wants_json():
         click.echo("\n".join(found.steps), err=True)
-    show(found, as_json, found.following, strict)
+    show(found, found.following)

@@ -13,7 +13,7 @@ from cptlaw.cli.output import progress, show
 @click.option("--laws", metavar="A,B,..", help="Laws, also of installed packages. [default: auto and others]")
 @click.option("--splits", metavar="NAME,..", help="Studies, or single splits as study/split. [default: all]")
 @options.as_json
-def bench(data: str | None, laws: str | None, splits: str | None, as_json: bool) -> None:
+def bench(data: str | None, laws: str | None, splits: str | None) -> None:
     """Judge laws on rows of real runs that they were not fitted on.
 
     \b
@@ -26,4 +26,4 @@ def bench(data: str | None, laws: str | None, splits: str | None, as_json: bool)
 
     with progress("bench", len(SPLITS)) as advance:
         found = run(data, laws, splits, progress=advance)
-    show(found, as_json)
+    show(found)

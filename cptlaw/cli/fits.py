@@ -24,7 +24,7 @@ USUAL = {"n_params": "1B", "tokens": "10B", "replay": "25%", "ptpp": "100"}
 @click.option("--note", default="", metavar="TEXT", help="Where they come from, for the record.")
 @options.output("FIT", "FIT.json", "Keep them in a file.", required=True)
 @options.as_json
-def given(law_name: str, params: str, on: str, note: str, output: str, force: bool, as_json: bool) -> None:
+def given(law_name: str, params: str, on: str, note: str, output: str, force: bool) -> None:
     """Keep given parameters, such as a paper's, as a fit to forecast and plan with.
 
     \b
@@ -41,7 +41,7 @@ def given(law_name: str, params: str, on: str, note: str, output: str, force: bo
     found.save(output, force)
     usual = ",".join(f"{name}={USUAL[name]}" for name in found.law.inputs if name in USUAL)
     asked = ["cptlaw", "forecast", output, "--at", usual]
-    show(found, as_json, asked if set(found.law.inputs) <= set(USUAL) else "")
+    show(found, asked if set(found.law.inputs) <= set(USUAL) else "")
 
 
 @click.command()
@@ -53,7 +53,7 @@ def given(law_name: str, params: str, on: str, note: str, output: str, force: bo
 @click.option("--at", metavar="K=V,K=V,..", help="The forecast that matters: how far is it outside the runs?")
 @options.strict
 @options.as_json
-def check(runs: str, law_name: str, on: str, where: str | None, strict: bool, as_json: bool, **rest: Any) -> None:
+def check(runs: str, law_name: str, on: str, where: str | None, **rest: Any) -> None:
     """Look at runs before a fit: levels, confounding, what the design can identify; which scores carry signal.
 
     \b
@@ -67,7 +67,7 @@ def check(runs: str, law_name: str, on: str, where: str | None, strict: bool, as
     # After an error a fit would only say the same.
     usable = all(finding.severity != "error" for finding in found.findings)
     following = ["cptlaw", "fit", *options.same_rows(output=f"{found.on}.json")] if usable else ""
-    show(found, as_json, following, strict)
+    show(found, following)
 
 
 @click.command()
@@ -92,8 +92,6 @@ def fit(
     output: str | None,
     force: bool,
     draws: int,
-    strict: bool,
-    as_json: bool,
     **rest: Any,
 ) -> None:
     """Fit a law, or the average of all that the columns allow, to the losses of one eval.
@@ -117,7 +115,7 @@ def fit(
             fitted.draws(draws)
         fitted.save(output, force)
     following = ["cptlaw", "forecast", output, "--at", _point(fitted)] if output else None
-    show(fitted, as_json, following or options.same_command(output=f"{fitted.on}.json"), strict)
+    show(fitted, following or options.same_command(output=f"{fitted.on}.json"))
 
 
 @click.command()
@@ -143,7 +141,7 @@ def fit(
 @options.schedules
 @options.strict
 @options.as_json
-def compare(runs: str, law_names: str, on: str, strict: bool, as_json: bool, **rest: Any) -> None:
+def compare(runs: str, law_names: str, on: str, **rest: Any) -> None:
     """Fit laws on some runs and score their forecasts of others, best first.
 
     \b
@@ -161,12 +159,7 @@ def compare(runs: str, law_names: str, on: str, strict: bool, as_json: bool, **r
     filters = [text for text in (rest["where"], rest["fit_where"]) if text is not None]
     chosen = f"({filters[0]}) and ({filters[1]})" if len(filters) == 2 else filters[0] if filters else None
     best = found.answer.best
-    show(
-        found.answer,
-        as_json,
-        ["cptlaw", "fit", *options.same_rows(law=best, where=chosen, output=f"{on}.json")],
-        strict,
-    )
+    show(found.answer, ["cptlaw", "fit", *options.same_rows(law=best, where=chosen, output=f"{on}.json")])
 
 
 def _point(fitted: Fit) -> str:

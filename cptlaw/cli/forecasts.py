@@ -36,8 +36,6 @@ def forecast(
     interval: float,
     weights: str | None,
     schedules: str | None,
-    strict: bool,
-    as_json: bool,
     run: str | None,
     **table: Any,
 ) -> None:
@@ -57,7 +55,7 @@ def forecast(
     if run is not None:
         if fits or at is not None or points is not None or weights is not None:
             raise UsageError("forecast --run takes a table of runs and --schedules, no fits and no points.")
-        _forecast_run(run, schedules, interval, strict, as_json, table)
+        _forecast_run(run, schedules, interval, table)
         return
     if not fits:
         raise UsageError("forecast needs FIT.json files, or --run RUNS for a run that is not finished.")
@@ -74,16 +72,14 @@ def forecast(
         asked, notes = read_points(points)
         show_notes(notes)
     found = cl.forecast(list(fits), asked, interval, weights, schedules)
-    show(found.answer, as_json, strict=strict)
+    show(found.answer)
 
 
-def _forecast_run(
-    run: str, schedules: str | None, interval: float, strict: bool, as_json: bool, table: dict[str, Any]
-) -> None:
+def _forecast_run(run: str, schedules: str | None, interval: float, table: dict[str, Any]) -> None:
     """Forecast the ends of the unfinished runs of a table."""
     import cptlaw as cl
 
     if schedules is None:
         raise UsageError("forecast --run needs --schedules F, a file with the whole planned schedule of the run.")
     found = cl.forecast_run(options.read_table(run, table), schedules, interval=interval)
-    show(found, as_json, strict=strict)
+    show(found)

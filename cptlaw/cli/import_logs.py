@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cptlaw.cli import complete, options
-from cptlaw.cli.output import show_json, show_next, show_notes
+from cptlaw.cli.output import show_json, show_next, show_notes, wants_json
 
 if TYPE_CHECKING:
     from cptlaw.runs import Runs
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 def import_logs(
     source: str,
     output: str,
-    as_json: bool,
     mapping: tuple[str, ...],
     constants: tuple[str, ...],
     config: tuple[str, ...],
@@ -86,7 +85,7 @@ def import_logs(
         **rest,
     )
     show_notes(runs.notes)
-    if as_json:
+    if wants_json():
         counted = {"rows": len(runs), "runs": int(runs.frame["run"].nunique()), "evals": list(runs.evals)}
         show_json({"path": output, **counted, "columns": list(runs.frame.columns), "notes": list(runs.notes)})
         return

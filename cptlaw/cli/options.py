@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cptlaw.cli import complete
-from cptlaw.cli.output import VERBOSITY, show_notes
+from cptlaw.cli.output import JSON, STRICT, VERBOSITY, show_notes
 from cptlaw.errors import UsageError
 from cptlaw.units import parse_quantity
 
@@ -40,16 +40,36 @@ def _loudness(context: click.Context, option: click.Parameter, given: bool) -> N
         context.meta[VERBOSITY] = 1 if "-v" in option.opts else -1
 
 
-# Kept in the context, not handed to the verb: how much is said is decided where an answer is printed.
+def _kept(key: str) -> Callable[[click.Context, click.Parameter, bool], None]:
+    def keep(context: click.Context, option: click.Parameter, given: bool) -> None:
+        context.meta[key] = given
+
+    return keep
+
+
+# Kept in the context, not handed to the verb: how an answer is shown is decided where it is printed, so no verb has to
+# carry these four to `show`.
 loudness = several(
     click.option("-v", "--verbose", is_flag=True, expose_value=False, callback=_loudness, help="Every finding."),
     click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_loudness, help="The answer alone."),
 )
 as_json = several(
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout."),
+    click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        callback=_kept(JSON),
+        help="Print one JSON object and nothing else on stdout.",
+    ),
     loudness,
 )
-strict = click.option("--strict", is_flag=True, help="End with exit code 4 if a finding is an error.")
+strict = click.option(
+    "--strict",
+    is_flag=True,
+    expose_value=False,
+    callback=_kept(STRICT),
+    help="End with exit code 4 if a finding is an error.",
+)
 seed = click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed; the same seed repeats the output."
 )
@@ -216,7 +236,8 @@ def _same(names: Collection[str], others: Mapping[str, str | None]) -> list[str]
             continue
         given = context.params.get(name)
         if isinstance(parameter, click.Option) and parameter.is_flag:
-            words += [parameter.opts[0] if given else parameter.secondary_opts[0]]
+            # A flag that is kept in the context has no value here: that it was given says that it is on.
+            words += [parameter.secondary_opts[0] if given is False else parameter.opts[0]]
             continue
         for value in given if isinstance(given, tuple) else () if given is None else (given,):
             words += [str(value)] if isinstance(parameter, click.Argument) else [parameter.opts[0], str(value)]

@@ -18,39 +18,39 @@ if TYPE_CHECKING:
 
 FOUND_ERRORS = 4
 INFEASIBLE = 3
-VERBOSITY = "cptlaw.verbosity"  # where a command keeps -q (-1) and -v (1)
+# Where a command keeps what its options say about showing: -q (-1) and -v (1), --json, --strict.
+VERBOSITY, JSON, STRICT = "cptlaw.verbosity", "cptlaw.json", "cptlaw.strict"
 MORE = "-v shows all"
+
+
+def _kept(key: str) -> int:
+    context = click.get_current_context(silent=True)
+    return 0 if context is None else int(context.meta.get(key, 0))
 
 
 def verbosity() -> int:
     """Return -1 under -q, 1 under -v, else 0."""
-    context = click.get_current_context(silent=True)
-    return 0 if context is None else int(context.meta.get(VERBOSITY, 0))
+    return _kept(VERBOSITY)
 
 
-def show(
-    found: Result,
-    as_json: bool = False,
-    following: str | Iterable[str] = "",
-    strict: bool = False,
-    beside: Mapping[str, Any] | None = None,
-) -> None:
+def wants_json() -> bool:
+    """Whether the verb was asked for one JSON object on stdout."""
+    return bool(_kept(JSON))
+
+
+def show(found: Result, following: str | Iterable[str] = "", beside: Mapping[str, Any] | None = None) -> None:
     """Print an answer, name the next command, and end with the exit code that the answer asks for.
 
     Parameters
     ----------
     found
         The answer.
-    as_json
-        Whether it is printed as one JSON object.
     following
         The next command, as words or as a line.
-    strict
-        Whether a finding of severity error ends with exit code 4.
     beside
         What was written: keys of the JSON object beside those of the answer, and a line each of the text.
     """
-    if as_json:
+    if wants_json():
         show_json({**(beside or {}), **found.to_dict()})
     else:
         show_text(found)
@@ -61,7 +61,7 @@ def show(
             show_next(following)
     if not getattr(found, "feasible", True):
         sys.exit(INFEASIBLE)
-    stop_on_errors(found.findings, strict)
+    stop_on_errors(found.findings)
 
 
 def show_text(found: Result) -> None:
@@ -101,9 +101,9 @@ def show_notes(notes: Iterable[str]) -> None:
         click.echo(f"note: {note}", err=True)
 
 
-def stop_on_errors(findings: Iterable[Finding], strict: bool) -> None:
+def stop_on_errors(findings: Iterable[Finding]) -> None:
     """Under --strict, end with exit code 4 if a finding is an error."""
-    if strict and any(finding.severity == "error" for finding in findings):
+    if _kept(STRICT) and any(finding.severity == "error" for finding in findings):
         sys.exit(FOUND_ERRORS)
 
 

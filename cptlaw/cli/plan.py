@@ -43,11 +43,11 @@ def question(name: str, scenario: Any, sides: tuple[Any, ...]) -> Callable[[Call
     """
 
     def make(described: Callable[[], None]) -> click.Command:
-        def run(as_json: bool, strict: bool, **asked: Any) -> None:
+        def run(**asked: Any) -> None:
             import cptlaw as cl
 
             fits = [asked.pop(side) for side in ("target", "source") if side in asked]
-            show(getattr(cl.plan, name.replace("-", "_"))(*fits, **asked), as_json, strict=strict)
+            show(getattr(cl.plan, name.replace("-", "_"))(*fits, **asked))
 
         run.__doc__ = described.__doc__
         decorated = options.several(*sides, of_scenario(scenario), options.strict, options.as_json)(run)
@@ -124,7 +124,7 @@ def schedule() -> None:
 @options.several(target, source, of_scenario(scenarios.WholeSchedule))
 @options.output("RATES", "LR.csv", "Write the rates, for file: in a schedules file.")
 @options.several(options.strict, options.as_json)
-def whole_schedule(as_json: bool, strict: bool, output: str | None, force: bool, **asked: Any) -> None:
+def whole_schedule(output: str | None, force: bool, **asked: Any) -> None:
     """Find the rate of every CPT step, never rising, and the nearest schedule with a name.
 
     \b
@@ -136,7 +136,7 @@ def whole_schedule(as_json: bool, strict: bool, output: str | None, force: bool,
     found = cl.plan.whole_schedule(asked.pop("target"), asked.pop("source"), **asked)
     if output:
         found.save(output, force)
-    show(found, as_json, "" if output else options.same_command(output="lr.csv"), strict)
+    show(found, "" if output else options.same_command(output="lr.csv"))
 
 
 @question("turning-length", scenarios.TurningLength, (target, needed_source))
@@ -170,9 +170,7 @@ def critical_point() -> None:
     options.strict,
     options.as_json,
 )
-def mix(
-    runs: str | None, fits: tuple[str, ...], law_name: str, where: str | None, as_json: bool, strict: bool, **rest: Any
-) -> None:
+def mix(runs: str | None, fits: tuple[str, ...], law_name: str, where: str | None, **rest: Any) -> None:
     """Find the mix of k corpora with the lowest losses, under limits on each eval.
 
     Give RUNS, a table with a column mix_NAME for each corpus, of which each eval that the question names is fitted; or
@@ -193,4 +191,4 @@ def mix(
         found = cl.plan.mix(list(fits), **asked)
     else:
         found = cl.plan.mix(options.read_table(runs, rest), law=law_name, where=where, **asked)
-    show(found, as_json, strict=strict)
+    show(found)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from cptlaw.cli import complete, options
-from cptlaw.cli.output import show_json, show_next
+from cptlaw.cli.output import show_json, show_next, wants_json
 
 
 @click.command()
 @click.argument("name", required=False, shell_complete=complete.laws)
 @options.as_json
-def laws(name: str | None, as_json: bool) -> None:
+def laws(name: str | None) -> None:
     """List the laws, or describe one: equation, parameters, units, source.
 
     \b
@@ -24,14 +24,14 @@ def laws(name: str | None, as_json: bool) -> None:
 
     if name in known_score_laws():
         of_scores = score_law(str(name))
-        if as_json:
+        if wants_json():
             show_json(describe_score(of_scores))
         else:
             click.echo(score_card(of_scores))
         return
     found = [describe(law(name))] if name else [describe(law(known)) for known in LAWS]
     found += [] if name else [describe_score(score_law(known)) for known in known_score_laws()]
-    if as_json:
+    if wants_json():
         show_json(found[0] if name else {"laws": found})
     elif name:
         click.echo(card(law(name)))
@@ -48,7 +48,7 @@ def laws(name: str | None, as_json: bool) -> None:
 @click.argument("name", required=False, shell_complete=complete.examples)
 @click.option("--schedules", is_flag=True, help="The path of its schedules file, for laws of loss curves.")
 @options.as_json
-def example(name: str | None, schedules: bool, as_json: bool) -> None:
+def example(name: str | None, schedules: bool) -> None:
     """Print the path of example runs that come with the package; without a name, list them.
 
     \b
@@ -59,7 +59,7 @@ def example(name: str | None, schedules: bool, as_json: bool) -> None:
 
     find, all_names = (examples.schedules, examples.SCHEDULES) if schedules else (examples.path, examples.EXAMPLES)
     paths = {known: str(find(known)) for known in ([name] if name else all_names)}
-    if as_json:
+    if wants_json():
         show_json({"examples": paths})
         return
     for known, path in paths.items():

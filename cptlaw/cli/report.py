@@ -40,7 +40,6 @@ def report(
     force: bool,
     png: str | None,
     pdf: str | None,
-    as_json: bool,
     **rest: Any,
 ) -> None:
     """Write one self-contained page: question, answer, plan, doubts, figures, and how to repeat it all.
@@ -73,4 +72,4 @@ def report(
         for path in found.save_figures(folder, ending, force)
     ]
     following = f"open {command_line([str(written)])} in a browser, or send it: it needs no network"
-    show(found, as_json, following, beside={"output": str(written), "images": [str(path) for path in images]})
+    show(found, following, beside={"output": str(written), "images": [str(path) for path in images]})

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cptlaw.cli import options
-from cptlaw.cli.output import show, show_json
+from cptlaw.cli.output import show, show_json, wants_json
 from cptlaw.commands import command_line
 
 
@@ -15,7 +15,7 @@ from cptlaw.commands import command_line
 @click.argument("forecast", metavar="FORECAST.json", type=click.Path())
 @click.option("-o", "--output", required=True, metavar="SEALED.json", type=click.Path(), help="Where the seal goes.")
 @options.as_json
-def register(forecast: str, output: str, as_json: bool) -> None:
+def register(forecast: str, output: str) -> None:
     """Seal a forecast before its runs are trained: inputs, intervals, laws, data, date and their SHA-256.
 
     Keep the SHA-256 where you cannot change it, in a commit or a message: that shows that the forecast came first.
@@ -28,7 +28,7 @@ def register(forecast: str, output: str, as_json: bool) -> None:
     import cptlaw as cl
 
     seal = cl.register(forecast, output)
-    if as_json:
+    if wants_json():
         show_json({"output": output, **seal.to_dict()})
         return
     show(seal, following=f"train the runs, then {command_line(['cptlaw', 'score', output, '--runs', 'RUNS.csv'])}")
@@ -41,7 +41,7 @@ def register(forecast: str, output: str, as_json: bool) -> None:
 @click.option("--where", metavar="Q", help="Keep these rows, as in \"lr_schedule == 'constant'\".")
 @options.strict
 @options.as_json
-def score(sealed: tuple[str, ...], runs: str, where: str | None, strict: bool, as_json: bool, **rest: Any) -> None:
+def score(sealed: tuple[str, ...], runs: str, where: str | None, **rest: Any) -> None:
     """Score sealed forecasts against the runs measured since: errors, and how many intervals held.
 
     \b
@@ -51,4 +51,4 @@ def score(sealed: tuple[str, ...], runs: str, where: str | None, strict: bool, a
     import cptlaw as cl
 
     found = cl.score(list(sealed), options.read_table(runs, rest), where)
-    show(found, as_json, strict=strict)
+    show(found)

@@ -27,8 +27,6 @@ def suggest(
     runs: str,
     output: str | None,
     force: bool,
-    strict: bool,
-    as_json: bool,
     **rest: Any,
 ) -> None:
     """Choose the next runs: those that shrink the interval of a forecast most for a compute budget.
@@ -45,4 +43,4 @@ def suggest(
     if output:
         found.save(output, force)
     add = f"train the runs of {output}, add their losses to {runs}, and fit again"
-    show(found, as_json, add if output else options.same_command(output="cells.csv"), strict)
+    show(found, add if output else options.same_command(output="cells.csv"))

@@ -45,7 +45,6 @@ def sweep(
     dry_run: bool,
     status: bool,
     tune_lr: bool,
-    as_json: bool,
     **how: Any,
 ) -> None:
     """Train the runs of a recipe: pre-training ladders, then continual pre-training with replay.
@@ -69,11 +68,11 @@ def sweep(
     retry_failed = how.pop("retry_failed")
     how["engine_options"] = dict(_pair(text) for text in how.pop("engine_option"))
     if status:
-        show(verb.status(recipe, output), as_json, [*again, *(["-o", output] if output else [])])
+        show(verb.status(recipe, output), [*again, *(["-o", output] if output else [])])
         return
     if tune_lr:
         found = verb.tune_lr(recipe, output, **how)
-        show(found, as_json, f"put the first line under `pretrain` of {recipe}, then {command_line(again)}")
+        show(found, f"put the first line under `pretrain` of {recipe}, then {command_line(again)}")
         return
     if dry_run:
         found = verb.dry_run(recipe, output, engine=how["engine"], workers=how["workers"])
@@ -89,7 +88,7 @@ def sweep(
     else:
         table = f"{found.store}/runs.csv"
         following = ["cptlaw", "fit", table, "--law", "ptpp-gate", "--on", "target", "-o", "target.json"]
-    show(found, as_json, following)
+    show(found, following)
 
 
 def _pair(text: str) -> tuple[str, str]:

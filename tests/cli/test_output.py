@@ -43,7 +43,7 @@ def test_quiet_and_verbose(call):
 
 def test_the_next_command_is_accepted(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    _, _, err = call("fit", CHECK[1], "--law", "dcpt-l3", *CHECK[4:], "--starts", "4")
+    _, _, err = call("fit", CHECK[1], "--law", "dcpt-l3", *CHECK[4:], "--starts", "4", "-v")
     for _ in range(2):  # the same command with -o, then a forecast
         following = next(line for line in err.splitlines() if line.startswith("next: ")).removeprefix("next: ")
         code, _, err = call(*shlex.split(following)[1:])
