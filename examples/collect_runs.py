@@ -22,7 +22,7 @@ from cptlaw.training.table import jobs_table, runs_table, schedules_of
 
 COLUMNS = [
     *("run", "eval", "loss", "n_params", "n_params_non_embedding", "tokens", "replay", "ptpp", "step", "lr"),
-    *("lr_schedule", "lr_peak", "lr_pretrain", "seed", "base", "domain", "pretrain_decay", "phase"),
+    *("lr_schedule", "lr_peak", "lr_pretrain", "seed", "base", "domain", "pretrain_decay", "phase", "tokenizer"),
 ]
 
 

@@ -230,7 +230,7 @@ def story(fan: Figure, plan: Figure) -> Figure:
         (
             "2. Plan the cheapest mix within your limits",
             "star: the plan, unveiled: mixes that keep the limits; red: with 80% and<br>95% probability; "
-            "thin dotted: target loss (nats per token)",
+            "thin dotted: target loss (nats per byte)",
             right[0],
         ),
     ):

@@ -9,6 +9,7 @@ import pandas as pd
 
 from cptlaw.findings import Finding, by_severity
 from cptlaw.result import Result, Table
+from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent
 
 LOSSES = ("last_loss", "loss", "lo", "hi")
@@ -27,11 +28,14 @@ class RunForecast(Result):
         Probability that a loss measured at the end lies between lo and hi.
     of_table
         Findings that concern the table as a whole.
+    unit
+        Of the losses.
     """
 
     points: pd.DataFrame
     interval: float
     of_table: tuple[Finding, ...] = ()
+    unit: str = USUAL_UNIT
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -55,7 +59,7 @@ class RunForecast(Result):
         """How many runs, and what lo and hi are."""
         n = len(self.points)
         bounds = f"lo to hi: {format_percent(self.interval)} interval of a loss measured at the last planned step"
-        return f"{n} forecast{'' if n == 1 else 's'} of unfinished runs, nats per token; {bounds}"
+        return f"{n} forecast{'' if n == 1 else 's'} of unfinished runs, {self.unit}; {bounds}"
 
     @property
     def tables(self) -> list[Table]:

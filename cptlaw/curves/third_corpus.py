@@ -74,8 +74,8 @@ class OutOfDomain(Result):
     def lines(self) -> list[Line]:
         """How well it holds."""
         return [
-            ("largest error", f"{self.max_abs_error:.4f} nats per token"),
-            ("on runs left out", f"{self.left_out_rmse:.4f} nats per token, root mean square"),
+            ("largest error", f"{self.max_abs_error:.4f}"),
+            ("on runs left out", f"{self.left_out_rmse:.4f}, root mean square"),
             ("condition", f"{self.condition:.3g}"),
         ]
 

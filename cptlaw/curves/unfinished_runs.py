@@ -20,6 +20,7 @@ from cptlaw.laws import law
 from cptlaw.laws.curve_law import CurveLaw, global_steps
 from cptlaw.laws.curve_rows import curve_rows, thinned
 from cptlaw.runs import Runs, read_runs
+from cptlaw.runs.metrics import loss_unit
 from cptlaw.schedules import Schedule, areas, read_schedules
 from cptlaw.units import parse_probability
 
@@ -111,7 +112,8 @@ def forecast_run(
         raise DataError(f"{table.label}: nothing can be forecast yet. {_reasons(skipped)}")
     if run is None:
         skipped += _of_no_schedule([name for name in names if name not in plans])
-    return RunForecast(pd.DataFrame(rows), interval, by_severity(skipped))
+    units = dict.fromkeys(loss_unit(part) for _, part in frame.groupby("eval", observed=True))
+    return RunForecast(pd.DataFrame(rows), interval, by_severity(skipped), " or ".join(units))
 
 
 def _of_curves(table: Runs, plans: Mapping[str, Schedule]) -> Runs:

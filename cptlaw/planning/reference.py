@@ -36,6 +36,7 @@ from cptlaw.fitting.options import Options
 from cptlaw.laws import law
 from cptlaw.planning.loss import Loss, as_fit
 from cptlaw.planning.scenario import ReferenceKind
+from cptlaw.runs.metrics import unit_of
 from cptlaw.solving.training_rows import Training
 from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.units import format_quantity
@@ -170,8 +171,8 @@ def _by_own_law(source: Loss, loss: float) -> Reference:
     note = Finding(
         "info",
         "reference-law",
-        f"forgetting counts from the loss of {source.spec} itself without tokens, {loss:.4f} nats per token: no base "
-        f"model of this size and budget was measured.",
+        f"forgetting counts from the loss of {source.spec} itself without tokens, {loss:.4f} {unit_of(source.fit)}: no "
+        f"base model of this size and budget was measured.",
         "One evaluation of the base model, base_source_loss= (--base-source-loss), would be exact.",
     )
     return Reference("law", loss, (note,))
@@ -261,7 +262,7 @@ def _by_shifted_law(source: Loss) -> Reference:
     note = Finding(
         "info",
         "reference-shifted",
-        f"forgetting counts from {source.spec} at replay 1 and no tokens: {loss:.4f} nats per token, not a "
+        f"forgetting counts from {source.spec} at replay 1 and no tokens: {loss:.4f} {unit_of(source.fit)}, not a "
         f"measurement.{_measured_too(source)}",
         INSTEAD,
     )
@@ -313,7 +314,8 @@ def _unlike_the_data(source: Loss, given: float) -> tuple[Finding, ...]:
         Finding(
             "warning",
             "base-loss-differs",
-            f"base_source_loss is {given:.4f}, but the runs measured this base model at {measured:.4f} nats per token.",
+            f"base_source_loss is {given:.4f}, but the runs measured this base model at {measured:.4f} "
+            f"{unit_of(source.fit)}.",
             "Leave base_source_loss out to use the measurement; losses of different validation sets or tokenizers do "
             "not compare.",
         ),

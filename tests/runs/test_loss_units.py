@@ -40,3 +40,17 @@ def test_the_table_says_the_unit_and_fits_keep_it(columns, unit):
 def test_several_fits_in_one_unit_name_it_once_and_none_the_usual():
     assert unit_of(None) == "nats per token"
     assert unit_of(None, None) == unit_of()
+
+
+@pytest.mark.parametrize("name", cl.examples.EXAMPLES)
+def test_the_examples_say_that_a_token_is_a_byte(name):
+    runs = cl.examples.load(name)
+    assert {loss_unit(runs.on(eval).frame) for eval in runs.evals} == {"nats per byte"}
+
+
+def test_a_split_of_compute_names_the_unit():
+    runs = cl.examples.load("en-fr-pilot").where("tokens > 0 and seed == 0")
+    fit = cl.fit("chinchilla", runs, on="target", starts=4)
+    plan = cl.plan.allocate(fit, budget="1e12", interval=None)
+    assert dict(plan.lines)["target loss"].endswith("nats per byte")
+    assert plan.to_dict()["unit"] == "nats per byte"

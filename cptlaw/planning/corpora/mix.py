@@ -25,6 +25,7 @@ from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import MixOfCorpora, documented, options_of, read_scenario
 from cptlaw.planning.solve import Solution, certificate, solve
 from cptlaw.runs import Runs, read_runs
+from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent
 
 ON_LIMIT = 1e-6  # nats per token, or of the base loss: distance from which a limit counts as binding
@@ -171,6 +172,7 @@ def _fixed(given: Any, question: BestMix) -> dict[str, Any]:
         "forgetting_measure": given.forgetting,
         "risk": given.risk,
         "interval": given.interval,
+        "unit": unit_of(*(loss.fit for loss in question.losses.values())),
     }
 
 

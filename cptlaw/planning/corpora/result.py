@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from cptlaw.findings import Finding
 from cptlaw.planning.result import Plan, interval_text, number_text, quantity_text
 from cptlaw.result import Line, Table
+from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
 
 
@@ -49,6 +50,8 @@ class CorporaPlan(Plan):
         As for `cptlaw.planning.result.MixPlan`.
     findings
         The worst first.
+    unit
+        Of the losses.
     """
 
     feasible: bool
@@ -76,6 +79,7 @@ class CorporaPlan(Plan):
     interval: float | None = None
     price_of_doubt: float | None = None
     findings: tuple[Finding, ...] = ()
+    unit: str = USUAL_UNIT
 
     @property
     def title(self) -> str:
@@ -91,7 +95,7 @@ class CorporaPlan(Plan):
         shares = sorted(self.mix.items(), key=lambda item: -item[1])
         lines = [("mix", ", ".join(f"{name} {format_percent(share, 3)}" for name, share in shares))]
         one = next(iter(self.minimise)) if len(self.minimise) == 1 else f"{len(self.minimise)} evals, weighted"
-        lines.append(("minimised", f"{number_text(self.value)} nats per token ({one})"))
+        lines.append(("minimised", f"{number_text(self.value)} {self.unit} ({one})"))
         if self.gain_on_measured is not None:
             lines.append(("gain", f"{self.gain_on_measured:.2g} nats on the best of the measured mixes"))
         if self.expected_regret is not None:

@@ -19,6 +19,7 @@ from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, flops_of, in
 from cptlaw.planning.scenario import Allocate, documented, read_scenario
 from cptlaw.planning.search import minimise
 from cptlaw.result import Line
+from cptlaw.runs.metrics import USUAL_UNIT, unit_of
 from cptlaw.units import format_percent
 
 EXACT = 1e-9  # relative departure from a power law up to which the closed form is taken
@@ -67,6 +68,8 @@ class AllocatePlan(Plan):
         Coverage of the interval.
     findings
         The worst first.
+    unit
+        Of the losses.
     """
 
     budget: float
@@ -85,6 +88,7 @@ class AllocatePlan(Plan):
     G: float | None
     interval: float | None
     findings: tuple[Finding, ...]
+    unit: str = USUAL_UNIT
 
     @property
     def title(self) -> str:
@@ -103,7 +107,7 @@ class AllocatePlan(Plan):
         if self.ptpp is not None:
             lines.append(("at ptpp", f"{self.ptpp:g}"))
         loss = number_text(self.target_loss) + interval_text(self.target_loss_lo, self.target_loss_hi, number_text)
-        lines.append(("target loss", f"{loss} nats per token"))
+        lines.append(("target loss", f"{loss} {self.unit}"))
         if self.a is not None:
             lines.append(("scaling", f"n_params with FLOP^{self.a:.4g}, tokens with FLOP^{self.b:.4g}"))
         return lines
@@ -223,6 +227,7 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
         G=None if best is None else best.G,
         interval=given.interval,
         findings=by_severity(expected.findings),
+        unit=unit_of(loss.fit),
     )
 
 

@@ -16,6 +16,7 @@ from cptlaw.planning.schedules.question import ScheduleQuestion
 from cptlaw.planning.schedules.schedule_plan import NEAR, SchedulePlan
 from cptlaw.planning.schedules.space import MEANING, Space, build_space
 from cptlaw.planning.solve import certificate, solve
+from cptlaw.runs.metrics import unit_of
 
 NEAR_POINTS = 41
 NEAR_STEPS = 0.02  # 2 % more steps are near the fewest
@@ -80,6 +81,7 @@ def schedule(target: Any, source: Any = None, **scenario: Unpack[ScheduleOfRun])
         "forgetting_measure": question.measure,
         "risk": given.risk,
         "interval": given.interval,
+        "unit": unit_of(*(loss.fit for loss in losses.values())),
     }
     if solution.optimum.kept:
         common["price_of_doubt"] = solution.price_of_doubt

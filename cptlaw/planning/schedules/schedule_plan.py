@@ -9,6 +9,7 @@ from typing import Any
 from cptlaw.findings import Finding
 from cptlaw.planning.result import Plan, number_text, quantity_text
 from cptlaw.result import Line
+from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
 
 NEAR = 1e-3  # nats by which a schedule may be worse than the best and still count as near it
@@ -55,6 +56,8 @@ class SchedulePlan(Plan):
         where either is infeasible.
     findings
         The worst first.
+    unit
+        Of the losses.
     """
 
     feasible: bool
@@ -90,6 +93,7 @@ class SchedulePlan(Plan):
     interval: float | None = None
     price_of_doubt: float | None = None
     findings: tuple[Finding, ...] = ()
+    unit: str = USUAL_UNIT
 
     @property
     def title(self) -> str:
@@ -137,7 +141,7 @@ class SchedulePlan(Plan):
                 low, high = getattr(self, f"{name}_lo"), getattr(self, f"{name}_hi")
                 span = "" if low is None else f" ({number_text(low)} to {number_text(high)})"
                 base = getattr(self, f"base_{name}")
-                text = f"{number_text(getattr(self, name))}{span} nats per token, from {number_text(base)}"
+                text = f"{number_text(getattr(self, name))}{span} {self.unit}, from {number_text(base)}"
                 lines.append((name.replace("_", " "), text))
         if self.forgetting is not None:
             lines.append(("forgetting", self._show("forgetting", self.forgetting)))
@@ -149,7 +153,7 @@ class SchedulePlan(Plan):
         if self.risk is not None:
             lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
         if self.price_of_doubt is not None:
-            unit = "steps" if self.goal == "steps" else f"nats of {self.goal} loss"
+            unit = "steps" if self.goal == "steps" else f"{self.unit.split()[0]} of {self.goal} loss"
             lines.append(("price of doubt", f"{number_text(self.price_of_doubt)} {unit} more than without risk"))
         return lines
 

@@ -22,6 +22,7 @@ from cptlaw.planning.scenario import CriticalPoint, TurningLength, documented, r
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.planning.schedules.space import build_space
 from cptlaw.result import Line
+from cptlaw.runs.metrics import USUAL_UNIT, unit_of
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.units import format_percent, format_quantity
 
@@ -51,6 +52,8 @@ class TurningPlan(Plan):
         The weighted loss where CPT starts, the highest one and its step, and that after endless training.
     findings
         The worst first.
+    unit
+        Of the losses.
     """
 
     kind: Kind
@@ -64,6 +67,7 @@ class TurningPlan(Plan):
     highest_at: float
     limit: float
     findings: tuple[Finding, ...] = ()
+    unit: str = USUAL_UNIT
 
     @property
     def title(self) -> str:
@@ -80,7 +84,7 @@ class TurningPlan(Plan):
         return [
             ("turning length", steps),
             ("reason", self.reason),
-            ("start", f"{number_text(self.start)} nats per token"),
+            ("start", f"{number_text(self.start)} {self.unit}"),
             ("highest", f"{number_text(self.highest)} at step {format_quantity(self.highest_at, 4)}"),
             ("limit", number_text(self.limit)),
         ]
@@ -185,7 +189,7 @@ def turning_length(target: Any, source: Any, **scenario: Unpack[TurningLength]) 
             reason = f"endless training tends to {limit:.5g}, which is not below the start {start:.5g}"
     return TurningPlan(
         kind, length, reason, weight, rate, mix, start, float(values[top]), float(steps[top]), limit,
-        by_severity(_weak_shift(losses)),
+        by_severity(_weak_shift(losses)), unit_of(*(loss.fit for loss in losses)),
     )  # fmt: skip
 
 

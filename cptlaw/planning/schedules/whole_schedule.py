@@ -25,6 +25,7 @@ from cptlaw.planning.scenario import WholeSchedule, documented, read_scenario
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.planning.schedules.space import build_space
 from cptlaw.result import Line
+from cptlaw.runs.metrics import USUAL_UNIT, unit_of
 from cptlaw.schedules import Phase, Schedule, areas, effective_lr
 from cptlaw.units import format_percent
 from cptlaw.writing import RATES, write_text
@@ -57,6 +58,8 @@ class WholePlan(Plan):
         Of the descent.
     findings
         The worst first.
+    unit
+        Of the losses.
     """
 
     weight_source: float
@@ -73,6 +76,7 @@ class WholePlan(Plan):
     gap: float
     iterations: int
     findings: tuple[Finding, ...] = ()
+    unit: str = USUAL_UNIT
 
     def save(self, path: str | Path, force: bool = False) -> Path:
         """Write steps and rates as CSV, as ``file:`` takes it. Only `force` overwrites another kind of file."""
@@ -93,7 +97,7 @@ class WholePlan(Plan):
         at = np.unique(np.linspace(0, self.steps - 1, 9).round().astype(int))
         rates = ", ".join(f"{self.lr[k]:.3g}" for k in at)
         lines = [
-            ("weighted loss", f"{self.loss:.5f} nats per token"),
+            ("weighted loss", f"{self.loss:.5f} {self.unit}"),
             *((name.replace("_", " "), f"{getattr(self, name):.5f}") for name in ("target_loss", "source_loss")
               if getattr(self, name) is not None),
             (f"rate at {len(at)} steps", f"{rates} (evenly spaced, first to last)"),
@@ -173,6 +177,7 @@ def whole_schedule(target: Any, source: Any = None, **scenario: Unpack[WholeSche
         gap=simple_loss - value,
         iterations=iterations,
         findings=by_severity(_cliff(lr, top, [part for _, part in parts])),
+        unit=unit_of(*(loss.fit for loss in losses)),
     )
 
 
