@@ -22,10 +22,10 @@ from cptlaw.laws.calculus import Array, Jet
 from cptlaw.laws.parameters import count, number
 from cptlaw.schedules import LAMBDA, Schedule, areas
 
-DECAY = Shape(0.98, 0.9999, start=(0.995, 0.9995), scale="gap")
+DECAY = Shape(0.5, 0.9999, start=(0.9, 0.9995), scale="gap")  # a memory of two steps to ten thousand
 # On curves of 5,000 to 50,000 steps at four peaks and sizes: 0 to .06 (docs/dynamics.md).
 KAPPA = Shape(0.0, 1.0, start=(0.02, 0.3), scale="linear", usual=(0.05, 0.05))
-NODES = 36  # of the Chebyshev interpolation of S2 in lambda: 1e-9 of S2 over the range of DECAY
+NODES = 52  # of the Chebyshev interpolation of S2 in lambda: 1e-9 of S2 over the range of DECAY
 FITTED = "fit"
 WARMUP = Option(
     "peak",
@@ -260,7 +260,7 @@ def _decay_tables(schedule: Schedule, names: Sequence[str], **options: Any) -> d
     middle, half = _axis_of_decay()
     at = chebyshev.chebpts1(NODES)
     found = [areas(schedule, float(DECAY.from_axis(middle + half * u)), **options) for u in at]
-    # Interpolated at Chebyshev points a smooth function loses digits exponentially: 36 of them leave 1e-9 of S2.
+    # Interpolated at Chebyshev points a smooth function loses digits exponentially: 52 of them leave 1e-9 of S2.
     to_coefficients = np.linalg.inv(chebyshev.chebvander(at, NODES - 1)).T
     return {name: np.stack([getattr(one, name) for one in found], axis=1) @ to_coefficients for name in names}
 

@@ -173,7 +173,7 @@ def test_an_open_base_model_has_an_area_of_its_own():
     assert chosen.attach(pd.DataFrame({"run": ["a"], "step": [1]}), {"a": run})["s2_cpt"][0] == pytest.approx(-2e-5)
 
 
-@pytest.mark.parametrize("decay", [0.9801, 0.99, 0.9985, 0.9999])
+@pytest.mark.parametrize("decay", [0.5001, 0.9, 0.9801, 0.99, 0.9985, 0.9999])
 def test_lambda_is_interpolated_to_rounding(decay):
     before = Phase("pretrain", 3000, "wsd", peak=2e-3, warmup=100, decay=800)
     run = Schedule([before, Phase("cpt", 5000, "cosine", peak=1e-3, warmup=60)])
