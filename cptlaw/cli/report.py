@@ -11,7 +11,7 @@ from cptlaw.cli import plan as plans
 from cptlaw.cli.output import progress, show
 from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.commands import command_line
-from cptlaw.planning.scenario import MinTokens
+from cptlaw.planning.scenario import ReportOfRuns, options_of
 
 PARTS = 15  # of a report of two fits with a plan
 
@@ -19,15 +19,7 @@ PARTS = 15  # of a report of two fits with a plan
 @click.command()
 @options.table
 @options.several(plans.target, plans.source)
-@click.option("--at", metavar="K=V,..", help="The forecast that matters, as for forecast --at. [default: the plan]")
-@of_scenario(MinTokens, but=("unique_target_tokens", "repetition", "savings", "interval"), optional=True)
-@options.interval
-@click.option("--gpu", default="h100", show_default=True, metavar="NAME", help="The device to say the cost in.")
-@click.option("--mfu", default="40%", show_default=True, metavar="P", help="Share of its peak that training reaches.")
-@click.option("--test-where", metavar="Q", help="Rows that were held out of the fits, to judge calibration on.")
-@click.option("--schedules", metavar="F", type=click.Path(), help="Schedules file, for the loss curves.")
-@click.option("--suggest-budget", metavar="FLOPS", help="Suggest next runs for this compute, as in 1e20.")
-@click.option("--title", metavar="TEXT", help="Title of the page.")
+@of_scenario(ReportOfRuns, but=("unique_target_tokens", "repetition"))
 @click.option("--png", metavar="DIR", type=click.Path(), help="Write each figure as PNG too.")
 @click.option("--pdf", metavar="DIR", type=click.Path(), help="Write each figure as PDF too.")
 @options.output("REPORT", "REPORT.html", "The page.", required=True)
@@ -57,11 +49,9 @@ def report(
     import cptlaw as cl
 
     table = options.read_table(runs, rest)
-    # What the library has by default is left to it.
-    asked = {name: value for name, value in rest.items() if value is not None}
-    for name, value in (("reference", "measured"), ("forgetting", "relative")):
-        if asked.get(name) == value:
-            del asked[name]
+    # What the library has by default is left to it: a reference alone, say, would ask for a plan without a limit.
+    known = options_of(ReportOfRuns)
+    asked = {name: value for name, value in rest.items() if value not in (None, (), known[name].default)}
     with progress("drawing", PARTS) as advance:
         found = cl.report(table, target, source, progress=advance, **asked)
         written = found.save(output, force)

@@ -79,7 +79,11 @@ class Reference(BaseLoss, total=False):
 
 
 class Mix(Known, Reference, total=False):
-    """What every plan of a mix is told. An option that is added here reaches all of them."""
+    """What every plan of a mix is told. An option that is added here reaches all of them, and the report."""
+
+
+class Sized(TypedDict, total=False):
+    """The model that is planned for."""
 
     n_params: Required[Annotated[Quantity, amount("8.1B", "Parameters of the model, as in 8.1B.", "N", law_input=True)]]
 
@@ -127,18 +131,23 @@ class ScoreLimits(TypedDict, total=False):
     base_score: Annotated[Any, Option(points, "The base model's score.", "NAME=X", several="base-score")]
 
 
-class LimitedMix(Mix, Limits, ScoreLimits, total=False):
+class LimitedMix(Mix, Sized, Limits, ScoreLimits, total=False):
     """A mix under limits."""
 
 
-class MinTokens(LimitedMix, TargetLimit, Range, total=False):
-    """The question of `min_tokens`."""
+class Supply(TypedDict, total=False):
+    """The tokens that there are to train on."""
 
     max_tokens: Annotated[Quantity, amount("100B", "Most adaptation tokens to spend, as in 100B.", "D")]
     unique_target_tokens: Annotated[Quantity, amount("5B", "Target tokens there are.", "U")]
     repetition: Annotated[
         str, word(REPETITION, "Read target tokens once, or repeat them at the discounted worth of Muennighoff et al.")
     ]
+
+
+class MinTokens(LimitedMix, TargetLimit, Range, Supply, total=False):
+    """The question of `min_tokens`."""
+
     savings: Annotated[
         bool, Option(as_given, "With --risk: which next runs would pay for themselves.", default=True, flag=True)
     ]
@@ -156,7 +165,7 @@ class LimitedData(LimitedMix, WideRange, total=False):
     target_tokens: Required[Annotated[Quantity, amount("5B", "Tokens of the target corpus, each read once.", "D")]]
 
 
-class Pareto(Mix, Range, total=False):
+class Pareto(Mix, Sized, Range, total=False):
     """The question of `pareto`."""
 
     budget: Required[Annotated[Quantity, amount("5e19", "Compute, 6 x parameters x tokens, as in 5e19.", "FLOPS")]]
@@ -231,6 +240,28 @@ class NextRuns(Doubt, total=False):
     ptpps: Annotated[Any, Option(as_given, "Pre-training budgets to choose from. [default: seen to asked]", "P,P")]
     replays: Annotated[Any, Option(as_given, "Mixes to choose from. [default: seen ones and the asked one]", "R,R")]
     tokens: Annotated[Any, Option(as_given, "Lengths to choose from. [default: from an eighth of the longest]", "D,D")]
+
+
+class Page(Doubt, total=False):
+    """What is said of a report besides its plan."""
+
+    at: Annotated[
+        Any, Option(as_given, "The forecast that matters, as for forecast --at. [default: the plan]", "K=V,..")
+    ]
+    gpu: Annotated[str, Option(as_given, "The device to say the cost in.", "NAME", default="h100")]
+    mfu: Annotated[Quantity, Option(as_given, "Share of its peak that training reaches.", "P", default="40%")]
+    test_where: Annotated[
+        str | None, Option(as_given, "Rows that were held out of the fits, to judge calibration on.", "Q")
+    ]
+    schedules: Annotated[Any, Option(as_given, "Schedules file, for the loss curves.", "F")]
+    suggest_budget: Annotated[Quantity, Option(as_given, "Suggest next runs for this compute, as in 1e20.", "FLOPS")]
+    title: Annotated[str | None, Option(as_given, "Title of the page.", "TEXT")]
+
+
+class ReportOfRuns(Mix, Limits, ScoreLimits, TargetLimit, Range, Supply, Page, total=False):
+    """The question of `report`: a plan under limits, or without them a forecast."""
+
+    n_params: Annotated[Quantity, amount("8.1B", "Parameters of the model, as in 8.1B.", "N", law_input=True)]
 
 
 class KnownRun(TypedDict, total=False):

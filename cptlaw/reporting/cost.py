@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.planning.scenario import Page, options_of
 from cptlaw.units import format_percent, format_quantity, parse_quantity
 
 # Dense bfloat16 FLOP/s of one device, from the makers' data sheets (float16 for V100, which has no bfloat16).
@@ -23,7 +24,7 @@ PEAKS = {
     "tpu-v5p": 459e12,
     "v100": 125e12,
 }
-GPU, MFU = "h100", 0.4
+GPU, MFU = (options_of(Page)[name].default for name in ("gpu", "mfu"))
 
 
 def cost_text(flops: float, gpu: str = GPU, mfu: Any = MFU) -> str:

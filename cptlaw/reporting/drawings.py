@@ -11,7 +11,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.fitting import Fit
 from cptlaw.laws import Known
-from cptlaw.planning import MinTokensPlan, pareto
+from cptlaw.planning import pareto
 from cptlaw.planning.scenario import Pareto, options_of
 from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.figures.calibration import calibration
@@ -22,66 +22,30 @@ from cptlaw.reporting.figures.loss_curves import loss_curves
 from cptlaw.reporting.figures.observed_fitted import observed_fitted
 from cptlaw.reporting.figures.pareto_front import pareto_front, with_intervals
 from cptlaw.reporting.figures.residuals import residuals
+from cptlaw.reporting.subject import MODEL, Progress, Subject
 from cptlaw.runs import Runs
 
 FRONT_POINTS = 15
-Progress = Callable[[str], None]
 
 
-def draw(
-    table: Runs,
-    fits: tuple[Fit, ...],
-    plan: MinTokensPlan | None,
-    here: Mapping[str, Any],
-    limits: Mapping[str, Any],
-    held_out: Mapping[str, pd.DataFrame | None],
-    schedules: Any,
-    interval: float,
-    tell: Progress,
-) -> list[Figure]:
+def draw(subject: Subject, held_out: Mapping[str, pd.DataFrame | None], schedules: Any, tell: Progress) -> list[Figure]:
     """Draw all figures of a report.
 
     Parameters
     ----------
-    table, fits, plan
-        The runs, the fits (the target first) and the plan, where there is one.
-    here
-        The mix that matters: inputs of the laws.
-    limits
-        The limits of the plan as they were given.
+    subject
+        The runs, their fits, the plan and the mix that matters.
     held_out
         Rows by eval that were held out of the fits.
     schedules
         Schedules by run, for the loss curves.
-    interval
-        Coverage of all intervals.
     tell
         Called with the name of each part before it is drawn.
     """
+    table, fits, here, interval = subject.table, subject.fits, subject.here, subject.interval
     drawn: list[Figure] = []
-    target, source = fits[0], fits[1] if len(fits) > 1 else None
-    model = {name: here[name] for name in ("n_params", "ptpp") if name in here}
-    if source is not None and "n_params" in model and "replay" in here:
-        try:
-            tell("forgetting map")
-            drawn.append(forgetting_map(target, source, plan=plan, **model, **_of_setting(limits)))
-        except UsageError:
-            if plan is not None:
-                raise
-            # Without a reference for forgetting there is no map; the plan would have asked for one.
-        tell("Pareto front")
-        budget = 6.0 * float(here["n_params"]) * float(here["tokens"])
-        single = isinstance(target, Fit) and isinstance(source, Fit)  # else intervals are cheap, and no profile
-        front = pareto(
-            target,
-            source,
-            **model,
-            budget=budget,
-            points=FRONT_POINTS,
-            interval=None if single else interval,
-            **_of_front(limits),
-        )
-        drawn.append(pareto_front(with_intervals(front, target, source, interval) if single else front))
+    if len(fits) > 1 and "n_params" in here and "replay" in here:
+        drawn += _of_mixes(subject, tell)
     for fit in fits:
         if "tokens" in fit.law.inputs:
             tell(f"interval fan, {fit.on}")
@@ -102,18 +66,39 @@ def draw(
     return drawn
 
 
+def _of_mixes(subject: Subject, tell: Progress) -> list[Figure]:
+    """Draw what both losses say of mixes: the map of forgetting, and the front that no mix beats."""
+    drawn: list[Figure] = []
+    target, source = subject.fits
+    plan, here, interval, limits = subject.plan, subject.here, subject.interval, subject.limits_of_losses
+    model = {name: here[name] for name in MODEL if name in here}
+    try:
+        tell("forgetting map")
+        asked = {name: value for name, value in limits.items() if name != "max_tokens"}
+        drawn.append(forgetting_map(target, source, plan=plan, **model, **asked))
+    except UsageError:
+        if plan is not None:
+            raise
+        # Without a reference for forgetting there is no map; the plan would have asked for one.
+    tell("Pareto front")
+    single = isinstance(target, Fit) and isinstance(source, Fit)  # else intervals are cheap, and no profile
+    front = pareto(
+        target,
+        source,
+        **model,
+        budget=subject.flops,
+        points=FRONT_POINTS,
+        interval=None if single else interval,
+        **{name: limits[name] for name in options_of(Pareto) if name in limits},
+    )
+    drawn.append(pareto_front(with_intervals(front, target, source, interval) if single else front))
+    return drawn
+
+
 def leading(fit: Any) -> Fit:
     """Return the fit of one law: the heaviest of an average."""
     found: Fit = fit if isinstance(fit, Fit) else fit.leading
     return found
-
-
-def _of_setting(limits: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in limits.items() if name not in ("max_tokens", "interval")}
-
-
-def _of_front(limits: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: limits[name] for name in options_of(Pareto) if name in limits}
 
 
 def _unfitted(table: Runs, fit: Fit) -> pd.DataFrame:

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import Fit, load_fit
 from cptlaw.laws import Known
-from cptlaw.planning import MinTokensPlan, Suggestion, min_tokens, suggest
+from cptlaw.planning import Suggestion, suggest
+from cptlaw.planning.scenario import ReportOfRuns, documented, read_scenario
 from cptlaw.reporting import words
 from cptlaw.reporting.answer import Report
-from cptlaw.reporting.cost import GPU, MFU, cost_text
-from cptlaw.reporting.drawings import Progress, draw, leading
+from cptlaw.reporting.cost import cost_text
+from cptlaw.reporting.drawings import draw, leading
 from cptlaw.reporting.figures.suggested_cells import suggested_cells
-from cptlaw.reporting.points import (
-    IN_POINTS,
-    LIMITS_IN_POINTS,
-    chances_in_points,
-    expected_scores,
-    fits_of_scores,
-    limits_in_points,
-    links,
-)
+from cptlaw.reporting.points import chances_in_points, expected_scores, fits_of_scores, links
 from cptlaw.reporting.repeat import commands
-from cptlaw.reporting.words import LIMITS
+from cptlaw.reporting.subject import Progress, Subject, limits_of
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
-from cptlaw.runs.points import point
 
 MOST_CELLS = 12
 
@@ -43,18 +34,8 @@ def report(
     target: Any,
     source: Any = None,
     *,
-    at: str | Mapping[str, Any] | None = None,
-    n_params: Any = None,
-    ptpp: Any = None,
-    test_where: str | None = None,
-    schedules: Any = None,
-    suggest_budget: Any = None,
-    title: str | None = None,
-    gpu: str = GPU,
-    mfu: Any = MFU,
-    interval: float = 0.9,
     progress: Progress | None = None,
-    **limits: Any,
+    **asked: Unpack[ReportOfRuns],
 ) -> Report:
     """Make a report on fits of a runs table.
 
@@ -64,29 +45,12 @@ def report(
         The runs table: `Runs`, a DataFrame or a path. Its scores are fitted and shown, unless their fits are given.
     target, source
         Fits of the two losses, or their files.
-    at
-        The forecast that matters, as ``"n_params=8.1B,tokens=72B,replay=34%,ptpp=279"`` or a mapping. Where absent the
-        mix of the plan or, without limits, the largest size, budget and length that were fitted.
-    n_params, ptpp
-        The model that is planned for; those of `at` where absent.
-    test_where
-        Filter of rows that were held out of the fits, on which to judge calibration.
-    schedules
-        A schedules file, or schedules by run, for the loss curves.
-    suggest_budget
-        FLOPs for which to suggest the runs that would narrow the forecast of the target loss most.
-    title
-        Of the page.
-    gpu, mfu
-        The device to say the cost in, such as ``"h100"``, and the share of its peak that training reaches.
-    interval
-        Coverage of all intervals.
     progress
         Called with the name of each part before it is computed.
-    limits
-        As for `cptlaw.plan.min_tokens`: max_forgetting, max_target_loss, max_source_loss, base_source_loss, reference,
-        base_law, forgetting, min_replay, max_replay, max_tokens, risk, min_score, max_drop, base_score,
-        scores. With at least one limit there is a plan.
+    **asked
+        The model and the limits, as for `cptlaw.plan.min_tokens`: with at least one limit there is a plan. Without,
+        the forecast is at ``at``, as ``"n_params=8.1B,tokens=72B,replay=34%,ptpp=279"`` or a mapping, or else at the
+        largest size, budget and length that were fitted.
 
     Returns
     -------
@@ -107,89 +71,53 @@ def report(
     >>> page.save("report.html")  # doctest: +SKIP
     """
     tell = progress or (lambda part: None)
-    cost_text(0.0, gpu, mfu)  # a wrong device is said before minutes of work
+    given = {name: value for name, value in asked.items() if value is not None}
+    page = read_scenario(ReportOfRuns, given, "report")
+    cost_text(0.0, page.gpu, page.mfu)  # a wrong device is said before minutes of work
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    target, source = (load_fit(fit) if isinstance(fit, str | Path) else fit for fit in (target, source))
-    limits = {name: value for name, value in limits.items() if value is not None}
-    fits = tuple(fit for fit in (target, source) if fit is not None)
+    fits = tuple(load_fit(fit) if isinstance(fit, str | Path) else fit for fit in (target, source) if fit is not None)
     tell("scores")
-    scores, unfitted = fits_of_scores(table, limits, target.provenance.get("where"))
-    losses_limited = {name: value for name, value in limits.items() if name not in IN_POINTS}
-    given = {} if at is None else _point(at)
-    model: dict[str, Any] = {
-        "n_params": given.get("n_params") if n_params is None else n_params,
-        "ptpp": given.get("ptpp") if ptpp is None else ptpp,
-    }
-    plan = None
-    if any(limits.get(name) for name in (*LIMITS, *LIMITS_IN_POINTS)):
-        if model["n_params"] is None:
-            raise UsageError(
-                "a plan needs n_params (--n-params), the parameters of the model that is planned for, such as 8.1B."
-            )
-        tell("plan")
-        # Which next runs would pay for themselves is asked for by suggest_budget: it takes longer than all the rest.
-        if limits_in_points(limits):
-            limits["scores"] = scores
-        plan = min_tokens(target, source, **model, **limits, interval=interval, savings=False)
-    elif losses_limited:
-        raise UsageError(
-            f"{', '.join(losses_limited)}: these belong to a plan, and a plan needs a limit: max_forgetting "
-            f"(--max-forgetting), max_target_loss (--max-target-loss), max_source_loss (--max-source-loss), "
-            f"min_score (--min) or max_drop (--max-drop)."
-        )
-    all_fits: tuple[Any, ...] = (*fits, *scores.values())
-    here = _where_it_matters(all_fits, given, model, plan)
-    held_out = {fit.on: _held_out(table, fit, test_where) for fit in fits}
+    scores, unfitted = fits_of_scores(table, limits_of(given), fits[0].provenance.get("where"))
+    tell("plan")
+    subject = Subject.of(table, fits, scores, given, page.interval)
+    held_out = {fit.on: _held_out(table, fit, page.test_where) for fit in fits}
     tell("forecasts")
-    forecasts = pd.concat(
-        [fit.forecast(pd.DataFrame([here]), interval).assign(on=fit.on, law=fit.law.spec) for fit in fits],
-        ignore_index=True,
-    )
-    expected = expected_scores(scores, plan, here, limits, interval)
-    drawn = draw(table, fits, plan, here, losses_limited, held_out, _schedules(schedules), interval, tell)
+    forecasts = _forecasts(subject)
+    expected = expected_scores(scores, subject.plan, subject.here, subject.limits, subject.interval)
+    drawn = draw(subject, held_out, _schedules(page.schedules), tell)
     if scores:
         tell("scores and losses")
-        drawn += links(scores, here, interval)
-    doubts = [*unfitted, *(finding for row in forecasts["findings"] for finding in row)]
-    for fit in all_fits:
-        doubts += [replace(finding, message=f"{fit.on} fit: {finding.message}") for finding in fit.findings]
-    doubts += () if plan is None else plan.findings
-    doubts += _other_data(table, fits)
+        drawn += links(scores, subject.here, subject.interval)
     suggestion = None
-    if suggest_budget is not None:
+    if page.suggest_budget is not None:
         tell("suggested cells")
-        suggestion = _suggestion(table, leading(fits[0]), here, suggest_budget, interval)
+        suggestion = _suggestion(subject, page.suggest_budget)
         drawn.append(suggested_cells(suggestion, fits[0].data))
-        doubts += suggestion.findings
-    flops = 6.0 * float(here["n_params"]) * float(here["tokens"]) if {"n_params", "tokens"} <= set(here) else None
+    again = {**subject.model, **subject.limits, "scores": scores}
+    again |= {name: getattr(page, name) for name in ("test_where", "suggest_budget")}
     return Report(
-        heading=title or "Continual pre-training: " + ("a plan" if plan else "a forecast"),
-        question=words.question(plan, here, limits),
-        answer=words.answer(plan, forecasts, unit_of(*fits)),
-        cost="" if flops is None or (plan is not None and not plan.feasible) else cost_text(flops, gpu, mfu),
-        chances=(*words.chances(plan, {fit.role: fit for fit in fits}, here, limits), *chances_in_points(expected)),
-        plan=plan,
+        heading=page.title or "Continual pre-training: " + ("a plan" if subject.plan else "a forecast"),
+        question=words.question(subject.plan, subject.here, subject.limits),
+        answer=words.answer(subject.plan, forecasts, unit_of(*fits)),
+        cost=_cost(subject, page.gpu, page.mfu),
+        chances=(
+            *words.chances(subject.plan, {fit.role: fit for fit in fits}, subject.here, subject.limits),
+            *chances_in_points(expected),
+        ),
+        plan=subject.plan,
         suggestion=suggestion,
         forecasts=forecasts,
-        doubts=by_severity(doubts),
+        doubts=by_severity([*unfitted, *_doubts(subject, forecasts, suggestion)]),
         figures=tuple(drawn),
         fits=fits,
         runs=table,
-        commands=commands(
-            table,
-            fits,
-            here if at is not None else None,
-            {**model, **limits, "scores": scores, "test_where": test_where, "suggest_budget": suggest_budget},
-            interval,
-        ),
-        interval=interval,
+        commands=commands(table, fits, None if page.at is None else subject.here, again, subject.interval),
+        interval=subject.interval,
         scores=expected,
     )
 
 
-def _point(at: str | Mapping[str, Any]) -> dict[str, Any]:
-    frame = point(at if isinstance(at, str) else ",".join(f"{name}={value}" for name, value in at.items()))
-    return {str(name): value for name, value in frame.iloc[0].items()}
+documented(report, ReportOfRuns)
 
 
 def _schedules(given: Any) -> Any:
@@ -200,43 +128,44 @@ def _schedules(given: Any) -> Any:
     return read_schedules(given)
 
 
-def _where_it_matters(
-    fits: tuple[Fit, ...], given: Mapping[str, Any], model: Mapping[str, Any], plan: MinTokensPlan | None
-) -> dict[str, Any]:
-    """Return the point of the forecasts: what was given, then the plan's mix, then the largest that was fitted."""
-    from cptlaw.units import parse_quantity
-
-    here: dict[str, Any] = {}
-    for name in dict.fromkeys(name for fit in fits for name in fit.law.inputs):
-        planned = None if plan is None else getattr(plan, name, None)
-        asked = model.get(name)
-        seen = pd.concat([fit.data[name] for fit in fits if name in fit.data.columns]).astype(float)
-        if name in given:
-            here[name] = given[name]
-        elif planned is not None:
-            here[name] = planned
-        elif asked is not None:
-            here[name] = parse_quantity(asked, name)
-        else:
-            levels = np.sort(seen.unique())
-            here[name] = float(levels[len(levels) // 2] if name == "replay" else levels[-1])
-    if model.get("ptpp") is not None and "ptpp" not in here:
-        here["ptpp"] = parse_quantity(model["ptpp"], "ptpp")
-    return here
+def _forecasts(subject: Subject) -> pd.DataFrame:
+    """Return the losses at the mix that matters, one row per fit."""
+    row = pd.DataFrame([subject.here])
+    each = [fit.forecast(row, subject.interval).assign(on=fit.on, law=fit.law.spec) for fit in subject.fits]
+    found: pd.DataFrame = pd.concat(each, ignore_index=True)
+    return found
 
 
-def _suggestion(table: Runs, fit: Fit, here: Mapping[str, Any], budget: Any, interval: float) -> Suggestion:
-    """Ask for the next runs as the fit was made: the same rows and restraint."""
+def _cost(subject: Subject, gpu: str, mfu: Any) -> str:
+    """Return what the mix costs; nothing where there is no mix to train."""
+    infeasible = subject.plan is not None and not subject.plan.feasible
+    return "" if subject.flops is None or infeasible else cost_text(subject.flops, gpu, mfu)
+
+
+def _doubts(subject: Subject, forecasts: pd.DataFrame, suggestion: Suggestion | None) -> Iterator[Finding]:
+    """Yield the findings about forecasts, fits, plan, data and suggestion."""
+    yield from (finding for row in forecasts["findings"] for finding in row)
+    for fit in (*subject.fits, *subject.scores.values()):
+        for finding in fit.findings:
+            yield replace(finding, message=f"{fit.on} fit: {finding.message}")
+    yield from () if subject.plan is None else subject.plan.findings
+    yield from _other_data(subject.table, subject.fits)
+    yield from () if suggestion is None else suggestion.findings
+
+
+def _suggestion(subject: Subject, budget: Any) -> Suggestion:
+    """Ask for the next runs as the target was fitted: the same rows and restraint."""
+    fit, here = leading(subject.fits[0]), subject.here
     options = fit.options
     return suggest(
         fit.law,
-        table,
+        subject.table,
         fit.on,
         fit.provenance.get("where"),
         at=",".join(f"{name}={here[name]!r}" for name in here if name in (*fit.law.inputs, "tokens")),
         budget=budget,
         n=MOST_CELLS,
-        interval=interval,
+        interval=subject.interval,
         delta=options.delta,
         starts=options.starts,
         seed=options.seed,

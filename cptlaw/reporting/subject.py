@@ -1,0 +1,162 @@
+"""What a report is about: runs, their fits, the plan, and the mix that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import UsageError
+from cptlaw.planning import MinTokensPlan, min_tokens
+from cptlaw.planning.scenario import Page, options_of
+from cptlaw.reporting.points import IN_POINTS, LIMITS_IN_POINTS, limits_in_points
+from cptlaw.reporting.words import LIMITS
+from cptlaw.runs import Runs
+from cptlaw.runs.points import point
+from cptlaw.scores import ScoreFit
+from cptlaw.units import parse_quantity
+
+MODEL = ("n_params", "ptpp")
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a report is about.
+
+    Attributes
+    ----------
+    table
+        The runs.
+    fits
+        Fits of the losses, the target first.
+    scores
+        Fits of the scores by eval.
+    plan
+        The plan, where limits were given.
+    here
+        The mix that matters: inputs of the laws.
+    model
+        Size and pre-training budget that were asked for; ``None`` where they were not.
+    limits
+        What was asked of the plan, as it was given.
+    interval
+        Coverage of all intervals.
+    """
+
+    table: Runs
+    fits: tuple[Any, ...]
+    scores: Mapping[str, ScoreFit]
+    plan: MinTokensPlan | None
+    here: Mapping[str, Any]
+    model: Mapping[str, Any]
+    limits: Mapping[str, Any]
+    interval: float
+
+    @classmethod
+    def of(
+        cls,
+        table: Runs,
+        fits: tuple[Any, ...],
+        scores: Mapping[str, ScoreFit],
+        given: Mapping[str, Any],
+        interval: float,
+    ) -> Subject:
+        """Plan where there is a limit, and choose the mix that matters.
+
+        Parameters
+        ----------
+        table, fits, scores
+            The runs and their fits.
+        given
+            What was asked, by name; see `cptlaw.planning.scenario.ReportOfRuns`.
+        interval
+            Coverage of all intervals.
+
+        Raises
+        ------
+        UsageError
+            If limits lack the model, or what belongs to a plan lacks a limit.
+        """
+        asked = read_at(given.get("at"))
+        model = {name: given.get(name, asked.get(name)) for name in MODEL}
+        limits = limits_of(given)
+        plan = _plan(fits, scores, model, limits, interval)
+        here = _where_it_matters((*fits, *scores.values()), asked, model, plan)
+        return cls(table, fits, scores, plan, here, model, limits, interval)
+
+    @property
+    def limits_of_losses(self) -> dict[str, Any]:
+        """What was asked of the plan, without what is about scores."""
+        return {name: value for name, value in self.limits.items() if name not in IN_POINTS}
+
+    @property
+    def flops(self) -> float | None:
+        """Compute of the mix that matters, 6 N D, where the laws read both."""
+        known = {"n_params", "tokens"} <= set(self.here)
+        return 6.0 * float(self.here["n_params"]) * float(self.here["tokens"]) if known else None
+
+
+def limits_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of the question of a report is about its plan."""
+    return {name: value for name, value in given.items() if name not in (*MODEL, *options_of(Page))}
+
+
+def read_at(at: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the inputs at a point, read from ``"n_params=8.1B,tokens=72B"`` or a mapping."""
+    if at is None:
+        return {}
+    frame = point(at if isinstance(at, str) else ",".join(f"{name}={value}" for name, value in at.items()))
+    return {str(name): value for name, value in frame.iloc[0].items()}
+
+
+def _plan(
+    fits: tuple[Any, ...],
+    scores: Mapping[str, ScoreFit],
+    model: Mapping[str, Any],
+    limits: Mapping[str, Any],
+    interval: float,
+) -> MinTokensPlan | None:
+    """Return the fewest tokens under the limits; None where there is no limit."""
+    if not any(limits.get(name) for name in (*LIMITS, *LIMITS_IN_POINTS)):
+        homeless = [name for name in limits if name not in IN_POINTS]
+        if homeless:
+            raise UsageError(
+                f"{', '.join(homeless)}: these belong to a plan, and a plan needs a limit: max_forgetting "
+                f"(--max-forgetting), max_target_loss (--max-target-loss), max_source_loss (--max-source-loss), "
+                f"min_score (--min) or max_drop (--max-drop)."
+            )
+        return None
+    if model["n_params"] is None:
+        raise UsageError(
+            "a plan needs n_params (--n-params), the parameters of the model that is planned for, such as 8.1B."
+        )
+    asked = {**model, **limits, **({"scores": scores} if limits_in_points(limits) else {})}
+    # Which next runs would pay for themselves is asked for by suggest_budget: it takes longer than all the rest.
+    return min_tokens(*fits, **asked, interval=interval, savings=False)
+
+
+def _where_it_matters(
+    fits: tuple[Any, ...], given: Mapping[str, Any], model: Mapping[str, Any], plan: MinTokensPlan | None
+) -> dict[str, Any]:
+    """Return the point of the forecasts: what was given, then the plan's mix, then the largest that was fitted."""
+    here: dict[str, Any] = {}
+    for name in dict.fromkeys(name for fit in fits for name in fit.law.inputs):
+        planned = None if plan is None else getattr(plan, name, None)
+        asked = model.get(name)
+        seen = pd.concat([fit.data[name] for fit in fits if name in fit.data.columns]).astype(float)
+        if name in given:
+            here[name] = given[name]
+        elif planned is not None:
+            here[name] = planned
+        elif asked is not None:
+            here[name] = parse_quantity(asked, name)
+        else:
+            levels = np.sort(seen.unique())
+            here[name] = float(levels[len(levels) // 2] if name == "replay" else levels[-1])
+    if model.get("ptpp") is not None and "ptpp" not in here:
+        here["ptpp"] = parse_quantity(model["ptpp"], "ptpp")
+    return here
