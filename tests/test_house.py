@@ -10,13 +10,13 @@ import pytest
 import cptlaw
 
 PACKAGE = Path(cptlaw.__file__).parent
-LINES, PARAMETERS = 400, 9
+LINES, PARAMETERS = 400, 7
 HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 
 # What is still over the limit. A file or a function leaves these lists for good when it is brought below.
 LONG_FILES: set[str] = set()
 WIDE_FUNCTIONS = {
-    "cptlaw.reporting.make_report.report",
+    "cptlaw.integrations.huggingface.TrainerCallback.__init__",
 }
 
 

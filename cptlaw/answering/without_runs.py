@@ -40,17 +40,9 @@ def from_studies(question: Question, shift: str) -> Answer:
     UsageError
         If the shift is unknown, or nothing says how many tokens there are.
     """
-    if shift not in studies.SHIFTS:
-        raise UsageError(f"shift (--shift): {shift!r}. Expected {', '.join(studies.SHIFTS)}.")
-    if question.ptpp is None:
-        raise UsageError("answer without runs needs the base model's tokens per parameter: --ptpp 1875.")
-    if question.kind == "min-tokens":
-        raise UsageError(
-            "answer without runs needs to know what there is to spend: --target-tokens 20B (of the new domain), "
-            "--tokens 20B (in all) or --budget 1e21 (FLOPs)."
-        )
+    ptpp = _checked(question, shift)
     mixes = [(replay, _tokens(question, replay)) for replay in REPLAYS]
-    frame = studies.rows_of(shift, question.n_params, question.ptpp, mixes)
+    frame = studies.rows_of(shift, question.n_params, ptpp, mixes)
     forgetting, gain = studies.expected("forgetting", frame), studies.expected("gain", frame)
     best, feasible = _chosen(question, forgetting, gain, question.risk)
     plain, _ = _chosen(question, forgetting, gain, 0.5)
@@ -61,34 +53,47 @@ def from_studies(question: Question, shift: str) -> Answer:
     limit = question.max_forgetting
     probabilities = {} if limit is None else {"max-forgetting": float(forgetting.probability_below(limit)[best])}
     base = question.base_source_loss
-    # Nothing can be expected of a mix that does not keep the limit, so these stay empty then.
     lost = dict(zip(("_lo", "", "_hi"), (float(end[best]) for end in ends), strict=True))
     expected: dict[str, Any] = {f"forgetting{end}": value for end, value in lost.items()}
     if base is not None:
         expected |= {f"source_loss{end}": base * (1.0 + value) for end, value in lost.items()}
-    low, middle, high = (float(end[best]) for end in _falls(gain))
+    if feasible:
+        expected |= {"replay": replay, "tokens": tokens, "atpp": tokens / question.n_params}
+        expected |= {"flops": flops_of(question.n_params, tokens)}
+        expected |= {"target_gain": tuple(float(end[best]) for end in _falls(gain))}
+    else:
+        # Nothing can be expected of a mix that does not keep the limit.
+        expected = {"blocking": "max-forgetting"}
+        expected |= {"best_reachable": {"target_loss": None, "forgetting": float(ends[1].min())}}
     return Answer(
         question=question.text,
         kind=question.kind,
         feasible=feasible,
-        replay=replay if feasible else None,
-        tokens=tokens if feasible else None,
-        atpp=tokens / question.n_params if feasible else None,
-        flops=flops_of(question.n_params, tokens) if feasible else None,
-        **(expected if feasible else {}),
+        **expected,
         base_source_loss=base,
-        target_gain=(low, middle, high) if feasible else None,
         probabilities=probabilities,
         risk=question.risk,
         without_risk={"replay": mixes[plain][0], "tokens": mixes[plain][1]},
-        blocking=None if feasible else "max-forgetting",
-        best_reachable=None if feasible else {"target_loss": None, "forgetting": float(ends[1].min())},
         next_runs=tuple({str(key): value for key, value in cell.items()} for cell in pilots.to_dict("records")),
         options=_options(frame, forgetting, gain, limit),
         rule_of_thumb=_rule(frame, forgetting, gain, limit),
         findings=_findings(question, frame, pilots),
         evidence=_evidence(),
     )
+
+
+def _checked(question: Question, shift: str) -> float:
+    """Refuse what cannot be answered without runs, and return the base model's tokens per parameter."""
+    if shift not in studies.SHIFTS:
+        raise UsageError(f"shift (--shift): {shift!r}. Expected {', '.join(studies.SHIFTS)}.")
+    if question.ptpp is None:
+        raise UsageError("answer without runs needs the base model's tokens per parameter: --ptpp 1875.")
+    if question.kind == "min-tokens":
+        raise UsageError(
+            "answer without runs needs to know what there is to spend: --target-tokens 20B (of the new domain), "
+            "--tokens 20B (in all) or --budget 1e21 (FLOPs)."
+        )
+    return question.ptpp
 
 
 def next_pilots(asked: pd.DataFrame, shift: str) -> pd.DataFrame:

@@ -41,25 +41,22 @@ def extrapolations(law: Law, data: pd.DataFrame, frame: pd.DataFrame) -> list[tu
     points = frame[known].astype(float)
     directions = tuple(d for d in seen(law, data) if all(name in known for name, _ in d.powers))
     away = outside(data, points, directions)
-    values = {name: points[name].to_numpy() for name in known}
-    ranges = {name: (float(data[name].min()), float(data[name].max())) for name in known}
-    without = {
-        name: np.flatnonzero(~((low - 1e-9 * abs(low) <= values[name]) & (values[name] <= high + 1e-9 * abs(high))))
-        for name, (low, high) in ranges.items()
-    }
     ladder = _Ladder.of(data) if {"n_params", "tokens"} <= {direction.name for direction in directions} else None
     unread = _unread(law, data, frame)
     found: list[list[Finding]] = [[] for _ in range(len(frame))]
-    for name, rows in without.items():
-        for i in rows.tolist():
-            found[i] += _single(law, data, name, float(values[name][i]), ranges[name])
+    for name in known:
+        low, high = float(data[name].min()), float(data[name].max())
+        values = points[name].to_numpy()
+        inside = (low - 1e-9 * abs(low) <= values) & (values <= high + 1e-9 * abs(high))
+        for i in np.flatnonzero(~inside).tolist():
+            found[i] += _single(law, data, name, float(values[i]), (low, high))
     for i in np.flatnonzero(np.abs(away).max(axis=1, initial=0.0) >= math.log(FAR)).tolist():
         beyond = dict(zip([direction.name for direction in directions], away[i], strict=True))
         found[i] += _jointly(data, points.iloc[[i]], directions, beyond)
     for i in range(len(frame)):
         if ladder is not None:
             beyond = dict(zip([direction.name for direction in directions], away[i], strict=True))
-            found[i] += ladder.findings(float(values["n_params"][i]), float(values["tokens"][i]), beyond)
+            found[i] += ladder.findings(float(points["n_params"].iloc[i]), float(points["tokens"].iloc[i]), beyond)
         for name, levels, asked in unread:
             found[i] += _blind(law, name, levels, asked[i])
     return [by_severity(findings) for findings in found]

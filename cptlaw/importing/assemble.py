@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -77,7 +78,7 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
     rows: dict[tuple[str, float | None], dict[str, object]] = {}
     carried: dict[str, float] = {}
     at_step: dict[float, dict[str, float]] = {}
-    repeated = dropped = before = 0
+    left_out: Counter[str] = Counter()
     counted_before = _counted_before(history, wanted, notes)
     for record in history.records:
         known = _columns(record, wanted)
@@ -85,19 +86,18 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
         if record.step is not None:
             known = at_step.setdefault(record.step, {}) | known
             at_step[record.step] = known
-        measured = {name: record.values[metric] for name, metric in losses.items() if metric in record.values}
-        for name, loss in (measured if wanted.losses else {**measured, **record.losses}).items():
+        for name, loss in _measured(record, losses, wanted).items():
             if not math.isfinite(loss) or loss <= 0:
-                dropped += 1
+                left_out["unusable"] += 1
                 continue
             if record.step is not None and record.step < wanted.first_step:
-                before += 1
+                left_out["before"] += 1
                 continue
             row: dict[str, object] = {"run": history.run, "eval": name, "loss": loss}
             row |= _told(step=record.step) | whole | carried | known
             row |= _told(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
             key = (name, record.step if record.step is not None else float(len(rows)))
-            repeated += key in rows and rows[key]["loss"] != loss
+            left_out["repeated"] += key in rows and rows[key]["loss"] != loss
             rows[key] = row
         if record.step is None or record.step >= wanted.first_step:
             at = _told(step=record.step) | whole | carried | known
@@ -105,15 +105,19 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
             for name, score in record.scores.items():
                 told = {"loss": score.value, "metric": score.metric, **_told(n_items=score.n_items)}
                 rows[name, record.step] = {"run": history.run, "eval": name, **told, **at}
-    if dropped:
-        notes.append(f"run {history.run!r}: {dropped} losses that are NaN, infinite or not above 0 are left out")
-    if repeated:
-        notes.append(
-            f"run {history.run!r}: {repeated} steps were logged again, as after a restart; the last value counts"
-        )
-    if before:
-        notes.append(f"run {history.run!r}: {before} losses before step {wanted.first_step:g} are left out")
+    why = {
+        "unusable": "losses that are NaN, infinite or not above 0 are left out",
+        "repeated": "steps were logged again, as after a restart; the last value counts",
+        "before": f"losses before step {wanted.first_step:g} are left out",
+    }
+    notes += [f"run {history.run!r}: {left_out[kind]} {reason}" for kind, reason in why.items() if left_out[kind]]
     return list(rows.values())
+
+
+def _measured(record: Record, losses: Mapping[str, str], wanted: Wanted) -> dict[str, float]:
+    """Return the losses of a record by eval; those that the format itself names count where none were asked for."""
+    found = {name: record.values[metric] for name, metric in losses.items() if metric in record.values}
+    return found if wanted.losses else {**found, **record.losses}
 
 
 def _told(**values: float | None) -> dict[str, object]:

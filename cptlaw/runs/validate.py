@@ -70,16 +70,11 @@ def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None)
     rows = raw.frame.index
     if "loss" not in naming.file_columns:
         raise missing_column("loss", raw.frame.columns, raw.label)
-    data: dict[Hashable, object] = {}
-    for name, column in COLUMNS.items():
-        if name in naming.file_columns:
-            found = raw.frame[naming.file_columns[name]]
-            if name == "loss" and "metric" in naming.file_columns:
-                data[name] = _checked_values(raw.frame, naming, column, problems)
-                continue
-            data[name] = (
-                checked_numbers(found, column, problems) if column.numeric else _checked_text(found, column, problems)
-            )
+    data: dict[Hashable, object] = {
+        name: _checked_column(raw.frame, naming, column, problems)
+        for name, column in COLUMNS.items()
+        if name in naming.file_columns
+    }
     notes = (*add_mix(data, raw.frame, naming, problems), *derived(data, raw.frame))
     assumed, more = _assume_missing(data, rows)
     notes = (*notes, *more)
@@ -100,6 +95,14 @@ def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None)
     _check_tokenizers(frame, problems)
     problems.raise_if_any()
     return CheckedTable(frame, kind, assumed, notes)
+
+
+def _checked_column(frame: pd.DataFrame, naming: Naming, column: Column, problems: Problems) -> object:
+    """Read one column of the schema: losses that may be scores, numbers, or text."""
+    if column.name == "loss" and "metric" in naming.file_columns:
+        return _checked_values(frame, naming, column, problems)
+    found = frame[naming.file_columns[column.name]]
+    return checked_numbers(found, column, problems) if column.numeric else _checked_text(found, column, problems)
 
 
 def _checked_values(frame: pd.DataFrame, naming: Naming, column: Column, problems: Problems) -> Floats:

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import CptlawError, FitError, UsageError
+from cptlaw.errors import CptlawError, FitError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.folds import split
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs import Runs
 from cptlaw.scores.fit_scores import fit_scores
 from cptlaw.uncertainty.answers import AnswerFrame
+from cptlaw.uncertainty.hold_out import HeldOut
 
 BASELINE = "score-flat"  # nothing moves: what every law has to beat
 SHOWN = ("law", "mae_points", "bias_points", "covered", "half_width", "n_fit", "n_test")
@@ -89,9 +90,7 @@ def compare_scores(
     laws: Sequence[str],
     runs: Runs,
     on: str,
-    fit_where: str | None = None,
-    test_where: str | None = None,
-    cv: str | None = None,
+    held_out: HeldOut,
     where: str | None = None,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
@@ -104,8 +103,8 @@ def compare_scores(
         Laws of scores; the baseline of a score that does not move always stands beside them.
     runs, on, where
         As in `cptlaw.compare`.
-    fit_where, test_where, cv
-        What is fitted and what is forecast, or a split.
+    held_out
+        What is fitted and what is forecast: filters of both, or a split.
     seed
         Of the starting points.
     progress
@@ -118,13 +117,11 @@ def compare_scores(
     """
     table = runs if where is None else runs.where(where)
     scored = table.on(on).adapted()
-    if cv is not None:
-        folds, _ = split(scored.frame, cv)
+    if held_out.cv is not None:
+        folds, _ = split(scored.frame, held_out.cv)
         cuts = [(_without(table, scored.frame[fold.test]), scored.frame[fold.test]) for fold in folds]
     else:
-        if fit_where is None or test_where is None:
-            raise UsageError("compare needs either --fit-where and --test-where, or --cv SPLIT.")
-        cuts = [(table.where(fit_where), scored.where(test_where).frame)]
+        cuts = [(table.where(held_out.fit or ""), scored.where(held_out.test or "").frame)]
     rows = []
     for law in dict.fromkeys([*laws, BASELINE]):
         rows.append(_row(law, cuts, on, seed))

@@ -15,10 +15,10 @@ from cptlaw.laws.score_law import Array, score_law
 from cptlaw.runs import Runs
 from cptlaw.scores.joint import Joint, join, rank_correlation
 from cptlaw.scores.mean import fingerprint_of, with_means
-from cptlaw.scores.rollouts import Fold, carrier_in, folds_of, rolled
+from cptlaw.scores.rollouts import carrier_in, folds_of, rolled
 from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.scores.ways import Plan, Way
-from cptlaw.scores.weights import Doubted, missed_of_losses, weighed
+from cptlaw.scores.weights import missed_of_losses, weighed
 
 MOST_CARRIERS = 3
 THROUGH_LOSS = ("score-sigmoid", "score-exponential")
@@ -94,11 +94,17 @@ def fit_all_scores(
     ready = [plan.in_units_of(joint, losses) for plan in plans]
     pooled = [plan.fitted(joint, losses) for plan in ready]
     doubted = weighed(joint, plans, folds, seen, missed_of_losses(carried))
-    provenance = {
-        "source": str(table.path) if table.path else None,
-        "fingerprint": fingerprint_of(table),
-        "where": where,
-        "n_params_kind": table.n_params_kind,
+    common = {
+        "scale": doubted.scale,
+        "loss_scale": doubted.loss_scale,
+        "rollouts": tuple(f"{fold.direction} above {fold.highest:.3g}" for fold in folds),
+        "skipped": tuple(skipped),
+        "provenance": {
+            "source": str(table.path) if table.path else None,
+            "fingerprint": fingerprint_of(table),
+            "where": where,
+            "n_params_kind": table.n_params_kind,
+        },
     }
     found = {}
     for name in wanted:
@@ -107,20 +113,14 @@ def fit_all_scores(
             for i, (plan, fit) in enumerate(zip(ready, pooled, strict=True))
             if name in plan.tasks
         ]
-        found[name] = _fit_of(rows, joint, name, ways, doubted, folds, skipped, provenance)
+        found[name] = _fit_of(rows, joint, name, ways, doubted.growth[name], common)
     return found
 
 
 def _fit_of(
-    table: Runs,
-    joint: Joint,
-    name: str,
-    ways: list[Way],
-    doubted: Doubted,
-    folds: Sequence[Fold],
-    skipped: Sequence[str],
-    provenance: Mapping[str, Any],
+    table: Runs, joint: Joint, name: str, ways: list[Way], growth: float, common: Mapping[str, Any]
 ) -> ScoreFit:
+    """Return the fit of one score; `common` is what the fits of all scores share."""
     task = joint.tasks[name]
     values = joint.values(name)
     good = np.isfinite(values)
@@ -145,15 +145,11 @@ def _fit_of(
         chance=task.chance,
         n_items=float(np.nanmedian(task.items[good])),
         ways=tuple(ways),
-        scale=doubted.scale,
-        loss_scale=doubted.loss_scale,
-        growth=doubted.growth[name],
+        growth=growth,
         data=data,
         base=base,
         findings=by_severity(own),
-        rollouts=tuple(f"{fold.direction} above {fold.highest:.3g}" for fold in folds),
-        provenance=provenance,
-        skipped=tuple(skipped),
+        **common,
     )
 
 
@@ -221,15 +217,20 @@ def _likely(table: Runs, joint: Joint, names: Sequence[str]) -> list[str]:
     return [name for _, _, name in sorted(rated)[:MOST_CARRIERS]]
 
 
+def _only_scale_varies(joint: Joint) -> bool:
+    """Whether size and tokens are known and neither mix nor base model changes, which direct laws cannot see."""
+    mixed = any(one in joint.frame.columns and joint.frame[one].nunique() > 1 for one in MIXED)
+    return {"n_params", "tokens"} <= set(joint.frame.columns) and not mixed
+
+
 def _plans(joint: Joint, fits: dict[str, Any], law_name: str) -> list[Plan]:
     """Return the ways that the columns allow, each with the tasks that it is for."""
     name, _, option = law_name.partition(":")
     through = option.removeprefix("through=")
     tasks = tuple(joint.tasks)
     found: list[Plan] = []
-    mixed = any(one in joint.frame.columns and joint.frame[one].nunique() > 1 for one in MIXED)
-    sized = {"n_params", "tokens"} <= set(joint.frame.columns)
-    found += [Plan(score_law(one), tasks) for one in DIRECT if name == one or (name == "auto" and sized and not mixed)]
+    all_direct = name == "auto" and _only_scale_varies(joint)
+    found += [Plan(score_law(one), tasks) for one in DIRECT if name == one or all_direct]
     answers = {task: one for task in tasks if (one := joint.answers_of(task)) in fits and one is not None}
     nats = [one for one in fits if one not in answers.values() or one == through]
     for one in THROUGH_LOSS:

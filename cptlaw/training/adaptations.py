@@ -100,7 +100,7 @@ def adaptations(recipe: Recipe, block: Plain, bases: list[Base]) -> list[Job]:
     evals = recipe.eval_entries(block["source"], [block["target"]], block["others"])
     # One block of named mixes gives all rows of the table those columns, or they would be half empty.
     named = any("named" in each for entry in recipe.adapt for each in entry["mixes"])
-    block = {**block, "has_columns_of_mix": named}
+    block = {**block, "has_columns_of_mix": named, "evals": evals}
     chosen = [
         base
         for base in bases
@@ -124,7 +124,7 @@ def adaptations(recipe: Recipe, block: Plain, bases: list[Base]) -> list[Job]:
             for phases in planned:
                 for order in block["orders"]:
                     for phase in phases:
-                        jobs.append(_adaptation(recipe, block, base, mix, phase, order, lengths, evals))
+                        jobs.append(_adaptation(recipe, block, base, mix, phase, order, lengths))
     return jobs
 
 
@@ -181,7 +181,6 @@ def _adaptation(
     phase: Plain,
     order: int,
     lengths: list[int],
-    evals: list[Plain],
 ) -> Job:
     rows, steps, schedule, peak = block["rows"], phase["steps"], phase["schedule"], phase["peak"]
     total = base.model.total
@@ -204,7 +203,7 @@ def _adaptation(
     mixed = _mix_of(recipe, block, mix, _seed_of(base.seed, order))
     return recipe.job(
         base.model, name, "adapt", base.needs, columns, rows,
-        start=start, steps=[0, steps], phases=[phase], mix=mixed, evals=evals,
+        start=start, steps=[0, steps], phases=[phase], mix=mixed, evals=block["evals"],
         measure_at=_measure_at(block, base, steps, lengths), keep=None, **extra,
     )  # fmt: skip
 

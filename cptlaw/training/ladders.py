@@ -60,6 +60,7 @@ class _Plan:
     per_doubling: float | None
     first: float
     carried: bool
+    evals: list[Plain]
 
     def measure_at(self, steps: list[int], tokens_per_step: int, n_params: int) -> set[int]:
         """Return the steps at which losses along pre-training are measured: counted down from each budget."""
@@ -142,24 +143,22 @@ def ladders(recipe: Recipe, block: Fields) -> tuple[list[Job], list[Base]]:
         block.take("points_per_doubling", read.positive, None),
         block.take("first_tokens_per_param", read.positive, 0.25),
         any(entry["carried"] for entry in recipe.adapt),
+        recipe.eval_entries(text, list(dict.fromkeys(entry["target"] for entry in recipe.adapt))),
     )
     block.end()
-    evals = recipe.eval_entries(text, list(dict.fromkeys(entry["target"] for entry in recipe.adapt)))
     jobs: list[Job] = []
     bases: list[Base] = []
     make = _falling if plan.schedule in FALLING else _ladder
     for model in (model for model in recipe.models.values() if not model.is_given):
         for seed in model.seeds:
-            for job, base in make(recipe, model, seed, plan, evals):
+            for job, base in make(recipe, model, seed, plan):
                 jobs.append(job)
                 if base is not None:
                     bases.append(base)
     return jobs, bases
 
 
-def _falling(
-    recipe: Recipe, model: Model, seed: int, plan: _Plan, evals: list[Plain]
-) -> Iterator[tuple[Job, Base | None]]:
+def _falling(recipe: Recipe, model: Model, seed: int, plan: _Plan) -> Iterator[tuple[Job, Base | None]]:
     """Yield one run per budget and end rate, each from scratch."""
     lr = rate_of(plan.peak, model.name, model.total, f"{plan.where}: peak")
     for ptpp in plan.budgets:
@@ -169,12 +168,10 @@ def _falling(
                 plan.where, phase="pretrain", peak=lr, warmup=plan.warmup, steps=steps, schedule=plan.schedule, end=end,
             )  # fmt: skip
             at = plan.measure_at([steps], recipe.rows.tokens, model.total) | {steps}
-            yield _base_job(recipe, model, seed, ptpp, plan, phase, evals, at, start={"seed": seed}, steps=[0, steps])
+            yield _base_job(recipe, model, seed, ptpp, plan, phase, at, start={"seed": seed}, steps=[0, steps])
 
 
-def _ladder(
-    recipe: Recipe, model: Model, seed: int, plan: _Plan, evals: list[Plain]
-) -> Iterator[tuple[Job, Base | None]]:
+def _ladder(recipe: Recipe, model: Model, seed: int, plan: _Plan) -> Iterator[tuple[Job, Base | None]]:
     """Yield the stages of one trunk and the decays that branch off it."""
     lr = rate_of(plan.peak, model.name, model.total, f"{plan.where}: peak")
     start: Plain = {"seed": seed}
@@ -200,7 +197,7 @@ def _ladder(
             model, f"trunk-{model.name}-p{ptpp:g}-s{seed}", "trunk", needs, columns,
             start=start, steps=[done, branch],
             phases=[make_phase(plan.where, **phase, steps=branch, schedule="constant")],
-            mix=mix, evals=evals if along else [], measure_at=along, keep="state",
+            mix=mix, evals=plan.evals if along else [], measure_at=along, keep="state",
         )  # fmt: skip
         yield trunk, None
         start, done, needs = {"state": trunk.id}, branch, (trunk.id,)
@@ -213,9 +210,7 @@ def _ladder(
             # Four points within the decay, where the loss falls fastest.
             inside = {branch + round(part * (steps - branch) / 4) for part in (1, 2, 3)} if points else set()
             at = {point for point in inside if branch < point} | {steps}
-            yield _base_job(
-                recipe, model, seed, ptpp, plan, whole, evals, at, start=start, steps=[branch, steps], needs=needs
-            )
+            yield _base_job(recipe, model, seed, ptpp, plan, whole, at, start=start, steps=[branch, steps], needs=needs)
 
 
 def _base_job(
@@ -225,7 +220,6 @@ def _base_job(
     ptpp: float,
     plan: _Plan,
     phase: Plain,
-    evals: list[Plain],
     at: set[int],
     **rest: Any,
 ) -> tuple[Job, Base]:
@@ -247,7 +241,7 @@ def _base_job(
     mix = {"texts": [recipe.text(plan.text)], "share": "1", "seed": seed}
     needs = rest.pop("needs", ())
     job = recipe.job(
-        model, name, "base", needs, columns, phases=[phase], mix=mix, evals=evals, measure_at=sorted(at),
+        model, name, "base", needs, columns, phases=[phase], mix=mix, evals=plan.evals, measure_at=sorted(at),
         keep="weights+state" if plan.carried else "weights", **rest,
     )  # fmt: skip
     return job, Base(model, seed, ptpp, {"weights": job.id}, (job.id,), end)

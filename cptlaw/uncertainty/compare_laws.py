@@ -130,24 +130,10 @@ def compare(
 
         if how.get("anchors_where") is not None:
             raise UsageError("--anchors-where goes with laws of losses, not with scores.")
-        cut: dict[str, Any] = {name: how.get(name) for name in ("fit_where", "test_where", "cv")}
-        return compare_scores([str(one) for one in named], given, on, where=where, seed=seed, progress=progress, **cut)
+        return compare_scores([str(one) for one in named], given, on, held_out, where, seed, progress)
     named = with_all(named, given, on, where, schedules)
     chosen = [law(item) for item in named if item != AUTO]
-
-    def outcome_of(candidate: Law) -> _Outcome | str:
-        try:
-            training = training_rows(candidate, given, on, where, schedules if candidate.needs_schedules else None)
-            usual = Restraint().joined(training.law, training.role)  # a law that is never fitted without its priors
-            options = Options.build(training.law, how.get("delta"), how.get("starts"), seed, usual)
-            folds, notes = held_out.folds(training.frame, given)
-            return _forecast_folds(training, folds, notes, options, progress)
-        except UsageError:
-            raise
-        except CptlawError as error:  # one law that cannot be fitted does not keep the others from being compared
-            return str(error)
-
-    outcomes = {candidate.spec: outcome_of(candidate) for candidate in chosen}
+    outcomes = {one.spec: _outcome_of(one, given, on, where, how, progress) for one in chosen}
     frame = adapted(given, on, where)
     plain = [] if frame is None else held_out.folds(frame, given)[0]
     if AUTO in named and frame is not None:
@@ -161,6 +147,23 @@ def compare(
     table = pd.DataFrame(rows).sort_values("huber_log", kind="stable", na_position="last", ignore_index=True)
     judged = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, _Outcome)}
     return ComparisonFrame(_judged(table, judged, common, seed))
+
+
+def _outcome_of(
+    candidate: Law, given: Runs, on: str, where: str | None, how: HowToCompare, progress: Progress | None
+) -> _Outcome | str:
+    """Return what a law forecasts, or why it cannot: one that fails does not keep the others from being compared."""
+    try:
+        schedules = how.get("schedules") if candidate.needs_schedules else None
+        training = training_rows(candidate, given, on, where, schedules)
+        usual = Restraint().joined(training.law, training.role)  # a law that is never fitted without its priors
+        options = Options.build(training.law, how.get("delta"), how.get("starts"), how.get("seed", 0), usual)
+        folds, notes = HeldOut.of(how).folds(training.frame, given)
+        return _forecast_folds(training, folds, notes, options, progress)
+    except UsageError:
+        raise
+    except CptlawError as error:
+        return str(error)
 
 
 def _common_folds(outcomes: Mapping[str, _Outcome | str]) -> list[str]:

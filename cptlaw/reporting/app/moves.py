@@ -174,6 +174,20 @@ def _probabilities(fitted: Fitted, scenario: Scenario, plan: MixPlan) -> dict[st
     return found
 
 
+def _mark(figure: Figure, pins: Sequence[tuple[float, float]]) -> None:
+    """Mark pinned mixes, tokens and replay, on a map by their numbers."""
+    figure.drawing.add_scatter(
+        x=[tokens for tokens, _ in pins],
+        y=[replay for _, replay in pins],
+        mode="markers+text",
+        text=[str(number) for number in range(1, len(pins) + 1)],
+        textfont={"color": "#ffffff", "size": 11},
+        marker={"size": 18, "color": PIN_COLOUR, "line": {"color": "#ffffff", "width": 1.5}},
+        name="pinned",
+        hoverinfo="skip",
+    )
+
+
 def _chart(
     fitted: Fitted, scenario: Scenario, mix: Mix, plan: MixPlan, pins: Sequence[tuple[float, float]], sure: bool
 ) -> Figure | None:
@@ -201,15 +215,6 @@ def _chart(
     here = None if free or plan.tokens is None or plan.replay is None else (plan.tokens, plan.replay)
     figure = draw_map(board, plan if free else None, tokens, replay, edges, here)
     if pins:
-        figure.drawing.add_scatter(
-            x=[tokens for tokens, _ in pins],
-            y=[replay for _, replay in pins],
-            mode="markers+text",
-            text=[str(number) for number in range(1, len(pins) + 1)],
-            textfont={"color": "#ffffff", "size": 11},
-            marker={"size": 18, "color": PIN_COLOUR, "line": {"color": "#ffffff", "width": 1.5}},
-            name="pinned",
-            hoverinfo="skip",
-        )
+        _mark(figure, pins)
     figure.drawing.update_layout(height=MAP_HEIGHT, uirevision="map")
     return figure

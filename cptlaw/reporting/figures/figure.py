@@ -288,15 +288,10 @@ class Panels:
                 "x": [round(left, 5), round(min(left + width, 1), 5)],
                 "y": [round(max(ceiling - tall, 0), 5), round(ceiling, 5)],
             }
-            own = dict(x if isinstance(x, Mapping) else x[i]) | {"domain": domain["x"], "automargin": False}
-            if "tickvals" in own:
-                # Beside each other on a phone, panels have room for three ticks.
-                step = math.ceil(len(own["tickvals"]) / 3) if tight else 1
-                own |= {"tickangle": 0}
-                own |= {part: own[part][::step] for part in ("tickvals", "ticktext") if part in own}
+            own = _fewer_ticks(x if isinstance(x, Mapping) else x[i], tight)
             if shared:
                 own |= {"title": None, "showticklabels": i + columns >= len(self.titles), "matches": "x" if i else None}
-            layout[f"xaxis{number}"] = own | {"anchor": f"y{number}"}
+            layout[f"xaxis{number}"] = own | {"domain": domain["x"], "automargin": False, "anchor": f"y{number}"}
             layout[f"yaxis{number}"] = {
                 **y,
                 "title": None,
@@ -312,6 +307,16 @@ class Panels:
         if y["title"]["text"]:
             notes.append(_note(y["title"]["text"], 0, 0.5, xshift=-64, textangle=-90, xanchor="left", yanchor="middle"))
         return {**layout, "annotations": notes}
+
+
+def _fewer_ticks(axis: Mapping[str, Any], tight: bool) -> dict[str, Any]:
+    """Return an axis with upright ticks, at most three where panels stand beside each other on a phone."""
+    own = dict(axis)
+    if "tickvals" in own:
+        step = math.ceil(len(own["tickvals"]) / 3) if tight else 1
+        own |= {"tickangle": 0}
+        own |= {part: own[part][::step] for part in ("tickvals", "ticktext") if part in own}
+    return own
 
 
 def _note(text: str, x: float, y: float, **rest: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import re
 import subprocess
 import time
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ LOOKS = 3  # a job must be out of the queue in so many looks: files of the store
 CLUSTERS = ("slurm", "local", "debug")
 
 
+@dataclass(frozen=True)
 class SlurmEngine:
     """Runs jobs on a Slurm cluster.
 
@@ -47,25 +49,28 @@ class SlurmEngine:
         ``"slurm"``, or ``"local"`` and ``"debug"``: submitit's own stand-ins, processes of this machine and this one.
     """
 
-    def __init__(
-        self,
-        workers: int | None = None,
-        partition: str | None = None,
-        account: str | None = None,
-        qos: str | None = None,
-        constraint: str | None = None,
-        minutes: int = 240,
-        timeouts: int = 10,
-        folder: str | None = None,
-        cluster: str = "slurm",
-    ):
-        if cluster not in CLUSTERS:
-            raise UsageError(f"--engine-option cluster={cluster}: expected {', '.join(CLUSTERS)}.")
-        self._workers = workers
-        given = {"partition": partition, "account": account, "qos": qos, "constraint": constraint}
-        self._sbatch = {f"slurm_{name}": value for name, value in given.items() if value is not None}
-        self._minutes, self._timeouts = int(minutes), int(timeouts)
-        self._folder, self._cluster = folder, cluster
+    workers: int | None = None
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    minutes: int | str = 240
+    timeouts: int | str = 10
+    folder: str | None = None
+    cluster: str = "slurm"
+
+    def __post_init__(self) -> None:
+        """Refuse a cluster that is not known before any job is prepared."""
+        if self.cluster not in CLUSTERS:
+            raise UsageError(f"--engine-option cluster={self.cluster}: expected {', '.join(CLUSTERS)}.")
+        for name in ("minutes", "timeouts"):
+            if not str(getattr(self, name)).isdecimal():  # on the command line they are text
+                raise UsageError(f"--engine-option {name}={getattr(self, name)}: expected a whole number.")
+
+    @property
+    def _sbatch(self) -> dict[str, str]:
+        given = {"partition": self.partition, "account": self.account, "qos": self.qos, "constraint": self.constraint}
+        return {f"slurm_{name}": value for name, value in given.items() if value is not None}
 
     def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: Progress) -> None:
         """Run every job that is not finished; see `cptlaw.training.engines.base.Engine`."""
@@ -75,7 +80,7 @@ class SlurmEngine:
         if not queue:
             return
         name = f"cptlaw-{fingerprint_of(store_url)[:10]}"
-        cluster = _Slurm(name) if self._cluster == "slurm" else _StandIn()
+        cluster = _Slurm(name) if self.cluster == "slurm" else _StandIn()
         cluster.cancel_all()
         running: dict[str, tuple[Job, Any]] = {}
         missed: dict[str, int] = defaultdict(int)
@@ -87,7 +92,7 @@ class SlurmEngine:
                 if not running:
                     # Whatever still waits can no longer start; it has been told with the job that it needs.
                     break
-                time.sleep(TICK_SECONDS if self._cluster == "slurm" else 0.2)
+                time.sleep(TICK_SECONDS if self.cluster == "slurm" else 0.2)
                 settled = store.finished_ids() | store.failed_ids()
                 alive = cluster.alive([handle for _, handle in running.values()])
                 for key, (job, handle) in list(running.items()):
@@ -104,7 +109,7 @@ class SlurmEngine:
                 cluster.cancel([handle for _, handle in running.values()])
 
     def _startable(self, queue: Queue, running: int) -> list[Job]:
-        return queue.ready(None if self._workers is None else max(self._workers - running, 0))
+        return queue.ready(None if self.workers is None else max(self.workers - running, 0))
 
     def _submit(self, submitit: Any, jobs: list[Job], store: Store, name: str) -> list[tuple[Job, Any]]:
         """Submit jobs, those that ask for the same as one array, and return each with submitit's handle."""
@@ -123,24 +128,24 @@ class SlurmEngine:
         return submitted
 
     def _executor(self, submitit: Any, store: Store, name: str, gpus: float, memory: int, nodes: int) -> Any:
-        folder = self._folder or (f"{store.url}/slurm" if "://" not in store.url else None)
+        folder = self.folder or (f"{store.url}/slurm" if "://" not in store.url else None)
         if folder is None:
             raise UsageError(
                 f"the store {store.url} is no folder, and Slurm needs one that all nodes reach for the logs of jobs. "
                 f"Give one with --engine-option folder=PATH."
             )
-        limit = {"slurm_max_num_timeout": self._timeouts} if self._cluster == "slurm" else {}
+        limit = {"slurm_max_num_timeout": int(self.timeouts)} if self.cluster == "slurm" else {}
         try:
-            executor = submitit.AutoExecutor(folder=Path(folder).absolute(), cluster=self._cluster, **limit)
+            executor = submitit.AutoExecutor(folder=Path(folder).absolute(), cluster=self.cluster, **limit)
         except RuntimeError as error:
             raise UsageError(f"--engine slurm: {error} Start the sweep where sbatch and srun can be called.") from None
-        asked: dict[str, Any] = {"name": name, "timeout_min": self._minutes, "mem_gb": math.ceil(memory / 1e8) / 10}
+        asked: dict[str, Any] = {"name": name, "timeout_min": int(self.minutes), "mem_gb": math.ceil(memory / 1e8) / 10}
         asked["cpus_per_task"] = max(1, math.ceil(gpus))
         if gpus:
             asked["gpus_per_node"] = math.ceil(gpus)  # Slurm shares no GPU
         if nodes > 1:  # one launcher on each, which starts a process for each GPU
             asked |= {"nodes": nodes, "tasks_per_node": 1}
-        if self._cluster == "slurm":
+        if self.cluster == "slurm":
             asked |= self._sbatch
             # Arrays run as wide as the cluster lets them; --workers is kept by what is submitted.
             asked["slurm_array_parallelism"] = 10_000
