@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from cptlaw.auto.auto_fit import AutoFit
 from cptlaw.auto.auto_law import Member
 from cptlaw.auto.common_rollouts import Rollout
 from cptlaw.auto.weights import Scores
-from cptlaw.findings import Finding
-from cptlaw.fitting.fit_file import columns_of, file_text, fit_from, fit_text
-from cptlaw.writing import FIT, write_text
-
-
-def save(fit: AutoFit, path: str | Path, force: bool = False) -> Path:
-    """Write an average to `path` and return the path.
-
-    Raises
-    ------
-    UsageError
-        If `path` holds anything but a fit, and not `force`; or cannot be written.
-    """
-    return write_text(path, text(fit), FIT, force=force)
+from cptlaw.fitting.fit_file import columns_of, common_of, file_text, fit_from
 
 
 def text(fit: AutoFit) -> str:
     """Return the content of the file of an average."""
     said = fit.to_dict()
     members = [
-        {**known, "fit": json.loads(fit_text(member.fit))}
+        {**known, "fit": json.loads(member.fit.text())}
         for known, member in zip(said.pop("members"), fit.members, strict=True)
     ]
     document: dict[str, Any] = {
@@ -84,8 +69,7 @@ def auto_from(document: Mapping[str, Any], label: str) -> AutoFit:
     count, folds = len(members), len(document["folds"])
     reach = np.array(scores["reach"], dtype=float)
     return AutoFit(
-        on=str(document["on"]),
-        role=document["role"],
+        **common_of(document),
         members=members,
         scores=Scores(
             np.array(scores["share"], dtype=float),
@@ -102,9 +86,5 @@ def auto_from(document: Mapping[str, Any], label: str) -> AutoFit:
             )
             for i, fold in enumerate(document["folds"])
         ),
-        data=pd.DataFrame(document["data"]),
-        base=pd.DataFrame(document["base"]),
-        findings=tuple(Finding(**item) for item in document["findings"]),
-        provenance=document["provenance"],
         skipped=document.get("skipped", {}),
     )

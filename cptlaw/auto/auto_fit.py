@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from cptlaw.auto.auto_law import AutoLaw, Member
+from cptlaw.auto.combined import Combined
 from cptlaw.auto.common_rollouts import Rollout, directions
 from cptlaw.auto.quick_doubt import beyond_the_data, parameter_doubt
 from cptlaw.auto.quick_doubt import scatter as one_measurement
@@ -24,7 +25,7 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
-from cptlaw.result import Line, Result, Table
+from cptlaw.result import Line, Table
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
 from cptlaw.solving.student import t_quantile
@@ -36,7 +37,7 @@ LEAST_WEIGHT = 0.01  # of a law at a point, below which its doubt is not compute
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class AutoFit(Result):
+class AutoFit(Combined):
     """Laws that were fitted on the same rows, averaged by what they forecast in common rollouts.
 
     Attributes
@@ -97,16 +98,6 @@ class AutoFit(Result):
         return self.members[0].fit
 
     @property
-    def n_points(self) -> int:
-        """Rows that all laws were fitted on."""
-        return len(self.data)
-
-    @property
-    def n_runs(self) -> int:
-        """Runs that they belong to."""
-        return int(self.data["run"].nunique())
-
-    @property
     def n_blocks(self) -> int:
         """Groups of rows that err independently."""
         return self.leading.n_blocks
@@ -130,10 +121,6 @@ class AutoFit(Result):
             for member in self.members
         )
         return replace(self, members=members, _cache={})
-
-    def completed(self, frame: Any) -> pd.DataFrame:
-        """Return rows as laws read them."""
-        return as_points(frame)
 
     # -- forecasts -------------------------------------------------------------------------------------------------
 
@@ -378,11 +365,11 @@ class AutoFit(Result):
             "findings": [finding.to_dict() for finding in self.findings],
         }
 
-    def save(self, path: str | Path, force: bool = False) -> Path:
-        """Write the average to one JSON file for `load_fit`, whole or not at all."""
-        from cptlaw.auto.auto_file import save
+    def text(self) -> str:
+        """Return the content of its file."""
+        from cptlaw.auto.auto_file import text
 
-        return save(self, path, force)
+        return text(self)
 
 
 def _called(fit: Fit) -> str:

@@ -17,24 +17,12 @@ from cptlaw.findings import SEVERITIES, Finding
 from cptlaw.laws import LAWS, Known, Law, law
 from cptlaw.laws.curve_rows import schedules_from_json, schedules_to_json
 from cptlaw.reading import read_json
-from cptlaw.writing import FIT, write_text
 
 if TYPE_CHECKING:
     from cptlaw.fitting.fitted_law import Fit
 
 FORMAT = "cptlaw-fit"
 FORMAT_VERSION = 1
-
-
-def save(fit: Fit, path: str | Path, force: bool = False) -> Path:
-    """Write a fit to `path` and return the path. An existing fit is replaced in one step or not at all.
-
-    Raises
-    ------
-    UsageError
-        If `path` holds anything but a fit, and not `force`; or cannot be written.
-    """
-    return write_text(path, fit_text(fit), FIT, force=force)
 
 
 def fit_text(fit: Fit) -> str:
@@ -120,15 +108,11 @@ def fit_from(document: Mapping[str, Any], label: str) -> Fit:
         restraint = settings["restraint"]
         fit = Fit(
             law=chosen,
-            on=document["on"],
-            role=document["role"],
+            **common_of(document),
             params=_finite(chosen.check_params(document["params"])),
             **{key: document[key] for key in ("objective", "n_points", "n_runs", "status", "n_starts", "n_agree")},
             rank=document["rank"],
             n_free=document["n_free"],
-            findings=tuple(Finding(**item) for item in document["findings"]),
-            data=pd.DataFrame(document["data"]),
-            base=pd.DataFrame(document["base"]),
             options=Options(
                 settings["delta"],
                 settings["starts"],
@@ -136,7 +120,6 @@ def fit_from(document: Mapping[str, Any], label: str) -> Fit:
                 Restraint.build(chosen, *(restraint.get(key) for key in ("fix", "tie", "bound", "prior"))),
                 settings.get("rollout"),
             ),
-            provenance=document["provenance"],
             optima=np.array(document["optima"], dtype=float),
             schedules=schedules_from_json(document.get("schedules", {})),
             prior_weight=float(document.get("prior_weight", 0.0)),
@@ -247,6 +230,18 @@ def _known_law(document: Mapping[str, Any], path: Path) -> None:
         f"{path}: law {shown(name)} is not defined here. It is the class {cls} of {module}, no law of cptlaw. {where}, "
         f"then load the fit again."
     )
+
+
+def common_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that all kinds of fits keep alike."""
+    return {
+        "on": str(document["on"]),
+        "role": document["role"],
+        "data": pd.DataFrame(document["data"]),
+        "base": pd.DataFrame(document["base"]),
+        "findings": tuple(Finding(**item) for item in document["findings"]),
+        "provenance": document["provenance"],
+    }
 
 
 def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:

@@ -264,11 +264,17 @@ class Fit(Result):
             "findings": [finding.to_dict() for finding in self.findings],
         }
 
+    def text(self) -> str:
+        """Return the content of the fit's file."""
+        from cptlaw.fitting.fit_file import fit_text
+
+        return fit_text(self)
+
     def save(self, path: str | Path, force: bool = False) -> Path:
         """Write the fit to a JSON file for `load_fit`, whole or not at all; only `force` overwrites what is no fit."""
-        from cptlaw.fitting.fit_file import save
+        from cptlaw.writing import FIT, write_text
 
-        return save(self, path, force)
+        return write_text(path, self.text(), FIT, force=force)
 
     @property
     def title(self) -> str:

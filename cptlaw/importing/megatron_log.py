@@ -25,11 +25,8 @@ class MegatronLog(TextLog):
     order = 70
     sign = re.compile(r"validation loss at [^|]*+\| .*value: |iteration\s+\d+/\s*\d+ \| consumed samples:")
 
-    def read(self, found: list[Path], source: Path) -> list[History]:
-        """Read each log; a final validation without a number belongs to the last iteration."""
-        return [self._read(path, source) for path in found]
-
-    def _read(self, path: Path, source: Path) -> History:
+    def read_one(self, path: Path, source: Path) -> History:
+        """Read a log; a final validation without a number belongs to the last iteration."""
         records: list[Record] = []
         config: dict[str, object] = {}
         step: float | None = None

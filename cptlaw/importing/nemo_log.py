@@ -27,11 +27,8 @@ class NemoLog(TextLog):
         r"global_step(?:: |=).*reduced_train_loss(?:: |=)|reduced_train_loss(?:: |=).*global_step(?:: |=)"
     )
 
-    def read(self, found: list[Path], source: Path) -> list[History]:
-        """Read each log."""
-        return [self._read(path, source) for path in found]
-
-    def _read(self, path: Path, source: Path) -> History:
+    def read_one(self, path: Path, source: Path) -> History:
+        """Read a log."""
         records: list[Record] = []
         shown: dict[str, float] = {}
         before: Record | None = None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cptlaw.errors import DataError
+from cptlaw.importing.history import History
 from cptlaw.importing.reader import Reader, file_run_name, files_below, text_of
 
 ENDINGS = ("*.log", "*.out", "*.txt", "*.err", "*.log.gz")
@@ -26,6 +27,14 @@ class TextLog(Reader):
         """Return the logs that hold such lines."""
         files = [source] if source.is_file() else files_below(source, ENDINGS)
         return [path for path in files if _is_text(path) and any(self.sign.search(line) for line in _lines(path))]
+
+    def read(self, found: list[Path], source: Path) -> list[History]:
+        """Read each log."""
+        return [self.read_one(path, source) for path in found]
+
+    def read_one(self, path: Path, source: Path) -> History:
+        """Read one log."""
+        raise NotImplementedError
 
     def lines(self, path: Path) -> Iterator[str]:
         """Yield the lines; what a progress bar has overwritten counts as lines too."""

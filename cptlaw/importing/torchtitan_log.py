@@ -22,11 +22,8 @@ class TorchtitanLog(TextLog):
     order = 90
     sign = re.compile(rf"step:\s*\d+\s+loss:\s*(?:{NUMBER})\s.*tps:")
 
-    def read(self, found: list[Path], source: Path) -> list[History]:
-        """Read each log."""
-        return [self._read(path, source) for path in found]
-
-    def _read(self, path: Path, source: Path) -> History:
+    def read_one(self, path: Path, source: Path) -> History:
+        """Read a log."""
         records: list[Record] = []
         config: dict[str, object] = {}
         for line in self.lines(path):

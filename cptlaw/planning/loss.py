@@ -32,8 +32,30 @@ class Expected:
     findings: tuple[Finding, ...]
 
 
+class OneLoss:
+    """What every loss of a plan says of its fit."""
+
+    fit: Any
+
+    @property
+    def spec(self) -> str:
+        """The law with its options, as ``--law`` takes it."""
+        return str(self.fit.law.spec)
+
+    @cached_property
+    def n_runs(self) -> int:
+        """Number of fitted runs."""
+        data = self.fit.data
+        return int(data["run"].nunique()) if "run" in data.columns else 0
+
+    @property
+    def knows_doubt(self) -> bool:
+        """Whether there are enough runs to say how runs differ."""
+        return self.n_runs >= MIN_RUNS
+
+
 @dataclass(frozen=True, eq=False)
-class Loss:
+class Loss(OneLoss):
     """The target or the source loss of a plan.
 
     Parameters
@@ -99,11 +121,6 @@ class Loss:
         return tuple(dict.fromkeys(name for one in self.laws for name in one.inputs))
 
     @property
-    def spec(self) -> str:
-        """The law with its options, as ``--law`` takes it."""
-        return str(self.fit.law.spec)
-
-    @property
     def n_params(self) -> float:
         """Parameters of the model."""
         return self.known["n_params"]
@@ -146,17 +163,6 @@ class Loss:
         """Return the measured levels of an input, sorted, base models' included."""
         found = [frame[name].dropna() for frame in (self.fit.data, self.fit.base) if name in frame.columns]
         return np.unique(np.concatenate(found).astype(float)) if found else np.array([])
-
-    @cached_property
-    def n_runs(self) -> int:
-        """Number of fitted runs."""
-        data = self.fit.data
-        return int(data["run"].nunique()) if "run" in data.columns else 0
-
-    @property
-    def knows_doubt(self) -> bool:
-        """Whether there are enough runs to say how runs differ."""
-        return self.n_runs >= MIN_RUNS
 
     # -- what it says --------------------------------------------------------------------------------------------------
 

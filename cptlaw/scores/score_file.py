@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from cptlaw.auto.auto_file import auto_from
-from cptlaw.auto.auto_file import text as auto_text
-from cptlaw.auto.auto_fit import AutoFit
-from cptlaw.findings import Finding
-from cptlaw.fitting.fit_file import columns_of, file_text, fit_from, fit_text
+from cptlaw.fitting.fit_file import columns_of, common_of, file_text, fit_from
 from cptlaw.laws.score_law import score_law
 from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.scores.ways import Way
-from cptlaw.writing import FIT, write_text
-
-
-def save(fit: ScoreFit, path: str | Path, force: bool = False) -> Path:
-    """Write a fitted score to `path` and return the path.
-
-    Raises
-    ------
-    UsageError
-        If `path` holds anything but a fit, and not `force`; or cannot be written.
-    """
-    return write_text(path, text(fit), FIT, force=force)
 
 
 def text(fit: ScoreFit) -> str:
@@ -39,10 +22,7 @@ def text(fit: ScoreFit) -> str:
         {**known, "theta": way.theta.tolist(), "covariance": way.covariance.tolist(), "chance": way.chance}
         for known, way in zip(said.pop("ways"), fit.ways, strict=True)
     ]
-    losses = {
-        name: json.loads(auto_text(loss) if isinstance(loss, AutoFit) else fit_text(loss))
-        for name, loss in fit.losses.items()
-    }
+    losses = {name: json.loads(loss.text()) for name, loss in fit.losses.items()}
     document: dict[str, Any] = {
         **said,
         "role": fit.role,
@@ -96,19 +76,14 @@ def score_from(document: Mapping[str, Any], label: str) -> ScoreFit:
     if not ways:
         raise ValueError("there is no way in it")
     return ScoreFit(
-        on=str(document["on"]),
+        **common_of(document),
         metric=str(document["metric"]),
-        role=document["role"],
         ways=tuple(ways),
         scale=float(document["scale"]),
         loss_scale=float(document["loss_scale"]),
         growth=float(document["growth"]),
         chance=float(document["chance"]),
         n_items=float(document["n_items"]),
-        data=pd.DataFrame(document["data"]),
-        base=pd.DataFrame(document["base"]),
-        findings=tuple(Finding(**item) for item in document["findings"]),
         rollouts=tuple(document["rollouts"]),
-        provenance=document["provenance"],
         skipped=tuple(document["skipped"]),
     )

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.auto.auto_law import AutoLaw
+from cptlaw.auto.combined import Combined
 from cptlaw.checking.distance import directions_of, outside
 from cptlaw.checking.extrapolation import extrapolation
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.base import Role
 from cptlaw.laws.score_law import Array
-from cptlaw.result import Line, Result, Table
+from cptlaw.result import Line, Table
 from cptlaw.runs.points import as_points
 from cptlaw.scores.ways import Way
 from cptlaw.scores.weights import arcsine
@@ -33,7 +33,7 @@ ALONG = ("n_params", "tokens", "ptpp")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class ScoreFit(Result):
+class ScoreFit(Combined):
     """A fitted score: one way to it, or the average of several.
 
     Attributes
@@ -109,16 +109,6 @@ class ScoreFit(Result):
         return True
 
     @property
-    def n_points(self) -> int:
-        """Measured scores."""
-        return len(self.data)
-
-    @property
-    def n_runs(self) -> int:
-        """Runs that they belong to."""
-        return int(self.data["run"].nunique())
-
-    @property
     def n_blocks(self) -> int:
         """Runs, which err independently."""
         return self.n_runs
@@ -146,10 +136,6 @@ class ScoreFit(Result):
     def carrying(self) -> Any:
         """The fit of that loss; ``None`` where all ways are direct."""
         return None if self.carrier is None else self.losses[self.carrier]
-
-    def completed(self, frame: Any) -> pd.DataFrame:
-        """Return rows as laws read them."""
-        return as_points(frame)
 
     # -- forecasts -------------------------------------------------------------------------------------------------
 
@@ -383,8 +369,8 @@ class ScoreFit(Result):
             "findings": [finding.to_dict() for finding in self.findings],
         }
 
-    def save(self, path: str | Path, force: bool = False) -> Path:
-        """Write the fit, with those of its losses, to one JSON file for `load_fit`, whole or not at all."""
-        from cptlaw.scores.score_file import save
+    def text(self) -> str:
+        """Return the content of its file."""
+        from cptlaw.scores.score_file import text
 
-        return save(self, path, force)
+        return text(self)

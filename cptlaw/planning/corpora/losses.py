@@ -14,17 +14,16 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.loss import Expected, as_fit, laws_of
+from cptlaw.planning.loss import Expected, OneLoss, as_fit, laws_of
 from cptlaw.planning.reference import Reference
 from cptlaw.runs.schema import MIX, corpus_of
-from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.units import format_quantity
 
 SAME = 1e-6  # relative difference up to which two sizes are one
 
 
 @dataclass(frozen=True, eq=False)
-class EvalLoss:
+class EvalLoss(OneLoss):
     """The loss of one eval.
 
     Parameters
@@ -44,26 +43,10 @@ class EvalLoss:
     corpora: tuple[str, ...]
     known: Mapping[str, float]
 
-    @property
-    def spec(self) -> str:
-        """The law with its options, as ``--law`` takes it."""
-        return str(self.fit.law.spec)
-
     @cached_property
     def inputs(self) -> tuple[str, ...]:
         """Columns that the laws read."""
         return tuple(dict.fromkeys(name for one in laws_of(self.fit) for name in one.inputs))
-
-    @cached_property
-    def n_runs(self) -> int:
-        """Number of fitted runs."""
-        data = self.fit.data
-        return int(data["run"].nunique()) if "run" in data.columns else 0
-
-    @property
-    def knows_doubt(self) -> bool:
-        """Whether there are enough runs to say how runs differ."""
-        return self.n_runs >= MIN_RUNS
 
     def check(self) -> EvalLoss:
         """Return this loss, if the plan has all that its laws read.

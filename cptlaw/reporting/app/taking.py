@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cptlaw.auto import auto_file
 from cptlaw.checking import check
 from cptlaw.errors import CptlawError
-from cptlaw.fitting import Fit
-from cptlaw.fitting.fit_file import fit_text
 from cptlaw.reporting.app import jobs, shown
 from cptlaw.reporting.app.layout import AUTO, ROLES
 from cptlaw.reporting.app.moving import places, scenario_of
@@ -141,8 +138,7 @@ def _downloads(app: Any, sessions: Sessions) -> None:
         fit = getattr(session.fitted, role)
         if fit is None:
             return no_update, "No source loss was fitted: this table has none."
-        content = fit_text(fit) if isinstance(fit, Fit) else auto_file.text(fit)
-        return dcc.send_string(content, f"{role}.json"), None
+        return dcc.send_string(fit.text(), f"{role}.json"), None
 
     @app.callback(
         Output("download", "data", allow_duplicate=True),
