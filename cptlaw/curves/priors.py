@@ -87,6 +87,8 @@ class Coordinates:
     def priors(self) -> dict[str, LogNormal]:
         """Prior of each parameter, in shares and rates."""
         found = {"L0": learned("floor"), "A": learned("forward"), "alpha": learned("alpha")}
+        # What annealing from the peak to 0 gains, as published: 2 to 3.9 % of the loss (Wang et al.), 2.9 % (Tissue et
+        # al.), 6.6 % (Luo et al., 400M).
         anneal = learned("anneal")
         if self.law.name == "lr-annealing":
             return found | {"C": anneal}

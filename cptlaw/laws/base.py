@@ -239,6 +239,8 @@ class Law(Described, Inputs):
 
     def with_signs(self, params: Mapping[str, float], role: Role) -> dict[str, float]:
         """Return the parameters of a fit with the signs that the paper gives them: see `signed`."""
+        # Searched as a magnitude: amplitudes are not negative. The sign is that of the role wherever a row has one;
+        # published coefficients on a table without evals keep the sign that they were given.
         sign = -1.0 if role == "target" else 1.0
         return {name: sign * abs(value) if name in self.signed else value for name, value in params.items()}
 

@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 LOG_OF_ZERO = -1e30
 
 
+# Why not a complex step: it costs one complex evaluation of all terms per parameter, and gives no second derivatives,
+# which the polish and the curvature of intervals need.
 class Jet:
     """A value, its slopes by parameter, and its curvatures by pair of parameters.
 

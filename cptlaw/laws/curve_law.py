@@ -182,6 +182,8 @@ class CurveLaw(Law):
 
     def rows(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
         """Return the rows without those of the first `skip_steps` steps of their schedules."""
+        # Nothing is left out unless asked for. Choosing the number by rollout was tried: it halved the errors of
+        # rollouts within three curves, and on longer runs made two forecasts worse and one better (docs/dynamics.md).
         schedules = known.schedules or {}
         if not self.skip_steps or not {"run", "step"} <= set(frame.columns):
             return frame

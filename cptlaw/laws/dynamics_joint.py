@@ -59,6 +59,8 @@ class CptDynamicsJoint(CptDynamicsReplay):
         "+ F N^-g3,  f as in cpt-dynamics-replay; B may grow with rates and budget"
     )
     source = "Wang et al. 2025, eqs. 7 and 8 joined, arXiv:2505.07796"
+    # Eq. 7 has N in the annealing terms too. The sizes of the example runs do not determine these exponents, so they
+    # are left out here; cpt-dynamics-size has them.
     units = {"n_params": 1e6, "tokens": 1.0}
     inputs = (*CptDynamicsReplay.inputs, "n_params")
     amplitudes = (*CptDynamicsReplay.amplitudes, Amplitude("F", usual=(0.1, 1.0, "share")))

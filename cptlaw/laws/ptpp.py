@@ -52,9 +52,13 @@ class _PTPP(Bent):
     diverges_at_zero: tuple[str, ...] = ("n_params", "tokens")
     power_in_tokens: tuple[str, ...] = ("B",)
     choices = Bent.choices | {
+        # Read as replay for both losses, as published; as the share of the own corpus the target loss has the sign that
+        # it should have once the barrier C dominates.
         "ratio_of": Option(
             "source", ("source", "own"), "source as published; own is the share of the eval's own corpus."
         ),
+        # In the gated forms the exponent of D varies with P, so that the unit of D cannot be taken up by B: it belongs
+        # to the model and is kept in the fit's file.
         "unit_tokens": Option(
             1e9,
             "a positive number of tokens, such as 1e9",

@@ -134,6 +134,8 @@ def solve(question: Asked, risk: float | None) -> Solution:
     optimum = question.optimum()
     if not any(limit.doubtful for limit in question.limits):
         return Solution(question, optimum, optimum if risk is not None else None, ())
+    # A search by cutting planes: the profile at each answer joins what is known of the limit, so that a plan rests on
+    # the same intervals as `forecast` gives, noise and distance from the data included.
     certain, places = optimum, question.around(optimum.place)
     for _ in range(ROUNDS):
         limits = tuple(question.learned(limit, places) for limit in question.limits)

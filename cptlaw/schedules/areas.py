@@ -186,6 +186,7 @@ def effective_lr(schedule: Schedule, warmup: Warmup = "peak") -> Array:
     if warmup == "actual" or first.phase != "pretrain" or not first.warmup:
         return schedule.lr
     lr = schedule.lr.copy()
+    # The laws have nothing for a model whose weights are still at random; a warm-up of CPT counts as it ran.
     lr[: first.warmup] = lr[first.warmup]
     return lr
 
@@ -254,6 +255,8 @@ def _ratio(schedule: Schedule, k: int, decay_unit: DecayUnit) -> float:
     """Return how many steps of the first phase one step of phase k is worth."""
     if decay_unit == "step":
         return 1.0
+    # lambda is per optimiser step in the papers. Rescaled to tokens, a batch twice as large forgets twice as fast; that
+    # is our choice, and no paper's.
     tokens = [phase.tokens_per_step for phase in schedule.phases]
     here, first = tokens[k], tokens[0]
     if here is None or first is None:

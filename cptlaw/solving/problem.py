@@ -133,6 +133,8 @@ class Problem:
         columns: list[Any] = [None] * self.k
         names = self.law.amplitudes
         for t, term in enumerate(self.law.terms(self.x, shape)):
+            # The last term of a law may have no amplitude, and a fixed amplitude is no coordinate: both are part of the
+            # offset.
             k = self._column_of.get(names[t]) if t < len(names) else None
             if k is not None:
                 columns[k] = term if columns[k] is None else columns[k] + term

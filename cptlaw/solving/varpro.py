@@ -74,6 +74,8 @@ def _search(problem: Problem, z: Array, iterations: int, tolerance: float) -> tu
         z[took] = trial_z[better]
         for key, value in trial.items():
             state[key][took] = value[better]
+        # The search only has to come near: its factors are coarser than those of the polish, and a start that needs
+        # heavy damping is given up below.
         damping[active] = np.clip(np.where(better, damping[active] * 0.2, damping[active] * 5.0), 1e-9, 1e9)
         done = (better & (old - new <= tolerance * old)) | (~better & (damping[active] > 1e5))
         active = active[~done]

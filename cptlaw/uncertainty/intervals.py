@@ -64,6 +64,8 @@ def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
         means = penalty.means + penalty.sds * rng.standard_normal((count, len(penalty.sds)))
         penalty = replace(penalty, means=means)
     goal = Objective(problem, fit.options.delta, weights=weights[:, run_of_row], penalty=penalty)
+    # Draws are for looking at parameters, so that 60 steps and a coarse end will do. Intervals and plans do not use
+    # them: where the data is silent they are too narrow.
     descent = newton.descend(goal, starts[:, : problem.k], starts[:, problem.k :], iterations=60, tolerance=1e-7)
     return problem.parameters(descent.c, descent.z)
 

@@ -90,6 +90,8 @@ def profile(fit: Fit, frame: pd.DataFrame, probability: float, most: int | None 
 
 def profiles(fit: Fit, frame: pd.DataFrame, probabilities: Sequence[float], most: int | None = None) -> Array:
     """Return `profile` for several probabilities, shape (probabilities, n, 2)."""
+    # A bootstrap that starts at the fit misses flat valleys: with budgets 15 and 31 of the pilot its 90 % interval at
+    # 279 left the truth out, and the profile's holds it.
     x, centre = fit.law.bind(frame, fit.role), np.log(fit.predict(frame))
     problem, k, best = fit.problem(), fit.problem().k, fit.optima[0]
     effects, freedom = units_along(fit, problem, jacobian(problem, best[:k], best[k:], at=x))

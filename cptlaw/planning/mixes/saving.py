@@ -77,6 +77,7 @@ def saving(
     budget = flops_of(size, price)
     losses = {limit.loss.role: limit.loss for limit in doubtful}
     asked = {role: open_forecast(loss.fit, loss.frame(replay, tokens), coverage) for role, loss in losses.items()}
+    # What is saved is expected, not promised: the new losses are taken to come out as the fits forecast them.
     bought: list[Saving] = []
     for role, loss in losses.items():
         frame = pd.concat([loss.fit.data, loss.fit.base], ignore_index=True)

@@ -12,6 +12,7 @@ from cptlaw.laws.calculus import Array
 
 SCAN = 6  # log2 of the points that are scanned per variable beyond the first, at most 2**10
 DESCENTS = 4
+# Steps of a schedule are whole numbers: with finer differences their rounding would be taken for a slope.
 STEP = 2e-3  # of the central differences
 POLISH = (0.02, 0.005, 1e-3, 2e-4)
 KEPT = 1e-9  # excess over a limit that counts as keeping it
@@ -126,6 +127,8 @@ def _descend(at: Callable[[Array], Best], start: Array, spread: float) -> Array:
         jac=lambda u: slopes(u, value),
         bounds=[(0.0, 1.0)] * len(start),
         constraints=limits,
+        # It takes limits with slopes, and a candidate costs one to three milliseconds: no second derivatives are
+        # needed.
         method="SLSQP",
         options={"maxiter": 60, "ftol": 1e-10},
     )

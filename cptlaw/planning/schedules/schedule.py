@@ -144,6 +144,7 @@ def _answer(
         feasible=True,
         **common,
         vary=dict(chosen.values),
+        # Optima of schedules are flat: a peak without its width would promise more than the laws know.
         near_best=question.near(best, NEAR_STEPS if question.goal == "steps" else NEAR, NEAR_POINTS),
         phases=tuple(whole.to_list()),
         peak=cpt.peak,

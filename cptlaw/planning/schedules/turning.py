@@ -215,6 +215,8 @@ def critical_point(source: Any, **scenario: Unpack[CriticalPoint]) -> CriticalPl
     given = read_scenario(CriticalPoint, scenario, "critical-point")
     (loss,) = _losses(None, source, given.n_params)
     base, rate, mix = _known((loss,), given)
+    # At a constant rate S1 grows linearly and S2 settles, so that the limit is in closed form: losses at 1e15 steps
+    # cost nothing, and "never" is read off it.
     endless = _Endless(loss, base, rate, None, mix)
     shift = endless.shift_limit
     before = _Endless(loss, base, rate, None, mix, scratch=True)

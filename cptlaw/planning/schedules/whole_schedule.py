@@ -216,6 +216,8 @@ def _descend(
         loss, slopes = goal(rates(x))
         return loss, np.cumsum(slopes)
 
+    # The coordinates are the drops from step to step: never rising means that they are not negative, and their sum is
+    # top - low, a simplex. Under laws that are linear in the rates the optimum is one of its corners.
     x = _onto_simplex(-np.diff(start, append=low), budget)
     loss, slope = at(x)
     history, best = [loss], (loss, x)
