@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Severity = Literal["info", "warning", "error"]
@@ -25,16 +25,19 @@ class Finding:
         What was found, with the numbers.
     advice
         What the user can do about it.
+    degree
+        How far it goes: of many of one kind the one that goes furthest is shown. No part of what is said.
     """
 
     severity: Severity
     code: str
     message: str
     advice: str = ""
+    degree: float = field(default=0.0, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, str]:
         """Return the finding as plain text fields, ready for JSON."""
-        return asdict(self)
+        return {"severity": self.severity, "code": self.code, "message": self.message, "advice": self.advice}
 
     def __str__(self) -> str:
         tail = f"\n    -> {self.advice}" if self.advice else ""
@@ -55,7 +58,7 @@ def group(findings: Iterable[Finding], by_code: bool = True) -> list[tuple[Findi
     findings
         What was noticed; repeats count once.
     by_code
-        Whether findings of one severity and code are of a kind, of which the first is returned.
+        Whether findings of one severity and code are of a kind, of which the one that goes furthest is returned.
 
     Examples
     --------
@@ -65,4 +68,4 @@ def group(findings: Iterable[Finding], by_code: bool = True) -> list[tuple[Findi
     kinds: dict[Any, list[Finding]] = {}
     for finding in by_severity(findings):
         kinds.setdefault((finding.severity, finding.code) if by_code else finding, []).append(finding)
-    return [(found[0], len(found)) for found in kinds.values()]
+    return [(max(found, key=lambda finding: finding.degree), len(found)) for found in kinds.values()]

@@ -184,7 +184,7 @@ class Result:
 def plain(value: Any) -> Any:
     """Return what JSON can hold: answers and tables as objects and lists, numbers without a value as null."""
     if is_dataclass(value) and not isinstance(value, type):
-        shown = (field.name for field in fields(value) if not field.name.startswith("_"))
+        shown = (field.name for field in fields(value) if field.repr and not field.name.startswith("_"))
         return {name: plain(getattr(value, name)) for name in shown}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}

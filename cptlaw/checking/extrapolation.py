@@ -101,18 +101,20 @@ def _single(law: Law, data: pd.DataFrame, name: str, value: float, ends: tuple[f
         edge = Direction(name, ((name, 1.0),), name)
         distance = outside(data, pd.DataFrame({name: [value]}), (edge,))[0, 0]
         far, times = not above or distance >= math.log(FAR), ""
+        factor = math.exp(min(distance, 700.0))
     elif name in law.signed_inputs:  # zero lies inside: there is no factor to tell
-        far, times = False, ""
+        far, times, factor = False, "", 1.0
     else:
         factor = value / high if above else low / max(value, 1e-300)
-        far, times = factor >= FAR, f"{factor:.2g} times " if factor >= 1.05 else "just "
+        far, times = factor >= FAR, f"{_factor(factor)} times " if factor >= 1.05 else "just "
     return [
         Finding(
             "warning" if far else "info",
             "extrapolation",
             f"the forecast goes {times}{how} your {INPUT_WORDS.get(name, name)}: {name} {here}, and the runs have "
             f"{shown[0]} to {shown[1]}.",
-            f"A run at or beyond {name} {here} would turn this into interpolation.",
+            f"A run at or {how} {name} {here} would turn this into interpolation.",
+            factor,
         )
     ]
 
@@ -126,10 +128,16 @@ def _joint(data: pd.DataFrame, point: pd.DataFrame, direction: Direction, distan
     return Finding(
         "warning",
         "extrapolation",
-        f"asked at {value} {direction.words}, fitted {limit}: {math.exp(abs(distance)):.2g} times "
+        f"asked at {value} {direction.words}, fitted {limit}: {_factor(math.exp(abs(distance)))} times "
         f"{'beyond' if distance > 0 else 'below'}{f', though {parts} lie within their ranges' if inside else ''}.",
         f"A run at {value} {direction.words} would turn this into interpolation.",
+        math.exp(abs(distance)),
     )
+
+
+def _factor(times: float) -> str:
+    """Return a factor to two digits, with commas: 65,000 rather than 6.5e+04."""
+    return f"{float(f'{times:.2g}'):,.10g}"
 
 
 @dataclass(frozen=True)

@@ -158,8 +158,9 @@ def compare(runs: str, law_names: str, on: str, **rest: Any) -> None:
         found = cl.compare(names, table, on, progress=advance, **rest)
     filters = [text for text in (rest["where"], rest["fit_where"]) if text is not None]
     chosen = f"({filters[0]}) and ({filters[1]})" if len(filters) == 2 else filters[0] if filters else None
-    best = found.answer.best
-    show(found.answer, ["cptlaw", "fit", *options.same_rows(law=best, where=chosen, output=f"{on}.json")])
+    best = found.answer.best_law
+    following = ["cptlaw", "fit", *options.same_rows(law=best, where=chosen, output=f"{on}.json")] if best else ""
+    show(found.answer, following)
 
 
 def _point(fitted: Fit) -> str:

@@ -24,6 +24,7 @@ HALF = 512  # samples on either side of the best point of a bracket, each round:
 FINER = 1e9  # times finer than the grid is the answer
 ROUNDS = 5  # of a look into a dip
 CLOSE = 1e-13
+SAME = 1e-10  # relative gap to the minimum within which an end of the range is as good
 DIP = 33  # samples with which a local minimum is looked into for a root
 ITERATIONS = 60
 
@@ -73,6 +74,10 @@ def minimise(
         return float(grid[0]), float("inf")
     argument, least = _zoom(objective, half, left, middle, right)
     best = int(np.argmin(least))
+    # An end of the range is a plain answer; a billionth beside it, where a law clips its inputs, is not.
+    for end in (0, -1):
+        if np.isfinite(value[end]) and value[end] - least[best] <= SAME * abs(least[best]):
+            return float(grid[end]), float(value[end])
     return float(argument[best]), float(least[best])
 
 

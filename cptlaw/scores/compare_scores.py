@@ -49,6 +49,11 @@ class ScoreComparison(Result):
         return str(self.frame["law"].iloc[0])
 
     @property
+    def best_law(self) -> str:
+        """The same: no other forecasts stand beside the laws of scores."""
+        return self.best
+
+    @property
     def title(self) -> str:
         """Which law forecasts best, and by how much it is off."""
         row = self.frame.iloc[0]

@@ -14,6 +14,7 @@ from cptlaw.fitting.origin import origin
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs.dataframe import to_polars
 from cptlaw.runs.metrics import unit_of
+from cptlaw.uncertainty.baselines import BASELINES
 from cptlaw.units import format_percent, format_quantity
 
 if TYPE_CHECKING:
@@ -167,6 +168,12 @@ class Comparison(Result):
         """The law that forecasts best: the first that is no bound."""
         names = [str(name) for name in self.frame["law"]]
         return next((name for name in names if name != ORACLE), names[0])
+
+    @property
+    def best_law(self) -> str | None:
+        """The best that can be fitted: no bound, and no forecast without a law; None where none could be scored."""
+        scored = self.frame[self.frame["mae_rel"].notna()]
+        return next((str(name) for name in scored["law"] if name not in (ORACLE, *BASELINES)), None)
 
     @property
     def title(self) -> str:

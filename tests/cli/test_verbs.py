@@ -115,6 +115,23 @@ def test_compare_text_by_split(call):
     assert "next: cptlaw fit" in err
 
 
+def test_next_after_compare_fits_a_law_where_no_law_is_best(call):
+    """The nearest budget forecasts best here; it is no law that `fit` knows."""
+    code, out, err = call("compare", PILOT, "--laws", "chinchilla", "--on", "target", "--starts", "4",
+                          "--where", "atpp >= 1.9", "--cv", "leave-one-out:ptpp")  # fmt: skip
+    assert code == 0
+    assert out.startswith("nearest-")
+    assert "--law chinchilla" in err
+
+
+def test_the_furthest_of_many_points_is_the_one_that_is_told(call, fits, tmp_path):
+    points = tmp_path / "points.csv"
+    points.write_text("n_params,tokens,replay,ptpp\n125K,2M,.25,279\n8.1B,1.9M,.25,124\n", encoding="utf-8")
+    code, out, _ = call("forecast", str(fits / "target.json"), "--points", str(points))
+    assert code == 0
+    assert "goes 65,000 times beyond your model size: n_params 8.1B" in out
+
+
 def test_forecast_at_and_from_file(call, fits, tmp_path):
     code, out, _ = call("forecast", str(fits / "target.json"), "--at", "N=125K,D=2M,r=25%,P=279", "--json")
     point = json.loads(out)["points"][0]

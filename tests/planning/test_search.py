@@ -56,3 +56,9 @@ def test_sliver_between_grid_points():
 def test_nothing_allowed():
     _, value = minimise(lambda x: np.full(len(x), np.inf), 0.0, 1.0, lambda x: 1.0 + x)
     assert value == np.inf
+
+
+def test_an_end_that_is_as_good_is_the_answer():
+    """A law that clips its ratio at 1e-9 is flat below: the plan says replay 0, not a billionth."""
+    argument, _ = minimise(lambda x: 1.5 + np.maximum(x, 1e-9) - 1e-3 * np.minimum(x, 1e-9), 0.0, 0.95)
+    assert argument == 0.0
