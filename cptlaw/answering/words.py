@@ -33,17 +33,20 @@ def percent(value: float) -> str:
 
 
 def likelihood(probability: float) -> str:
-    """Return a probability in words, with the number behind them.
+    """Return a probability in words, with the number behind them; the words are those of the number that is shown.
 
     Examples
     --------
     >>> likelihood(0.5), likelihood(0.8), likelihood(0.999)
     ('a coin toss (50%)', 'likely (80%)', 'almost certain (above 99%)')
+    >>> likelihood(0.9000001), likelihood(0.906)
+    ('likely (90%)', 'very likely (91%)')
     """
-    words = next(words for top, words in SCALE if probability <= top)
+    shown = round(probability, 2)
+    words = next(words for top, words in SCALE if shown <= top)
     if probability > 0.99:
         return f"{words} (above 99%)"
-    return f"{words} ({'below 1%' if probability < 0.01 else format_percent(round(probability, 2))})"
+    return f"{words} ({'below 1%' if probability < 0.01 else format_percent(shown)})"
 
 
 def in_answer(finding: Finding) -> Finding:

@@ -68,7 +68,7 @@ def test_each_line_costs_what_it_says_and_each_base_is_counted_once(suggested):
         for cell in found.cells:
             assert cell.run_flops == pytest.approx(6 * cell.n_params * cell.tokens, rel=1e-12)
             assert cell.flops == pytest.approx(cell.run_flops + cell.base_flops, rel=1e-12)
-            known = cell.ptpp in (15.0, 31.0)
+            known = cell.ptpp in (15.0, 31.0) and cell.n_params >= 241e6  # half of the smallest size has no base yet
             more = 0 if known else max(cell.ptpp - paid.get(cell.n_params, 0), 0)
             assert cell.base_flops == pytest.approx(6 * cell.n_params**2 * more, rel=1e-12)
             if more:
@@ -97,7 +97,7 @@ def test_a_base_in_the_table_is_free(two_budgets):
 
 def test_two_budgets_call_for_the_asked_one(suggested):
     for found in suggested.values():
-        assert found.cells[0].ptpp > 31
+        assert max(found.cells, key=lambda cell: cell.gain).ptpp > 31
         assert sum(cell.ptpp == 279 for cell in found.cells) >= 0.4 * len(found.cells)
         assert max(cell.n_params for cell in found.cells) <= 8.1e9
         low, high = found.interval_before
@@ -116,7 +116,6 @@ def test_gains_are_what_the_width_loses(suggested):
         assert min(gains) >= 0
         before, after = found.interval_before, found.interval_after
         assert sum(gains) == pytest.approx((before[1] - before[0]) - (after[1] - after[0]), rel=1e-6)
-        assert gains[0] == max(gains)
 
 
 def test_interval_before_is_the_forecasts(two_budgets, suggested):
@@ -214,6 +213,40 @@ def test_the_split_of_the_noise_is_found():
     found = errors(cl.fit("ptpp-gated-floor", table, "target", starts=16))
     assert found.within == pytest.approx(0.0014**2, rel=0.25)
     assert found.between == pytest.approx(0.0014**2, rel=0.6)
+
+
+def test_cells_are_listed_by_gain_per_flop():
+    """The longer run tells more, the shorter one more per FLOP."""
+    one, other = np.random.default_rng(4).standard_normal((2, 400))
+    long, short = (Candidate(1e8, 10.0, None, tokens, (tokens,)) for tokens in (4e9, 1e9))
+    sample = Sample.of(1.2 * one + other, np.column_stack([one, other]), [long, short], Errors(0.0, 0.01), 0.0)
+    alone = sample.reductions(np.arange(2))
+    assert alone[0] > alone[1]
+    order = [step.candidate for step in choose(sample, [long, short], Bases([(1e8, 10.0)]), 1e20, 5)]
+    assert set(order) == {0, 1}
+    assert order[0] == 1
+
+
+def test_what_is_equal_but_for_its_last_digits_is_taken_in_the_order_of_the_candidates():
+    """Another build of the linear algebra rounds otherwise, and must not suggest other runs."""
+    forecast = np.random.default_rng(5).standard_normal(400)
+    cells = [Candidate(1e8, 10.0, replay, 1e9, (1e9,)) for replay in (0.1, 0.2, 0.3)]
+    for digits in ((0, 0, 1e-9), (0, 1e-9, 0), (-1e-9, 0, 0)):
+        losses = np.column_stack([forecast * (1 + digit) for digit in digits])
+        sample = Sample.of(forecast, losses, cells, Errors(0.0, 0.1), 0.0)
+        chosen = choose(sample, cells, Bases([(1e8, 10.0)]), 1e20, 3)
+        assert [step.candidate for step in chosen] == [0, 0, 1]
+
+
+def test_of_plans_as_cheap_the_narrowest_is_taken():
+    """A new base that saves half a per cent of the cost is not worth a wider interval."""
+    forecast, other = np.random.default_rng(6).standard_normal((2, 400))
+    near, far = Candidate(1e8, 99.5, None, 1e9, (1e9,)), Candidate(1e8, 100.0, None, 1e9, (1e9,))
+    losses = np.column_stack([forecast + 0.15 * other, forecast + 0.05 * other])
+    sample = Sample.of(forecast, losses, [near, far], Errors(0.0, 1e-4), 0.2)
+    widths = [float(sample.width(sample.measured(place).variance)) for place in (0, 1)]
+    assert widths[1] < widths[0]
+    assert [step.candidate for step in choose(sample, [near, far], Bases([(1e8, 10.0)]), 1e20, 1)] == [1]
 
 
 def test_a_base_that_tells_nothing_is_not_bought():

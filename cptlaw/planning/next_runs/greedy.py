@@ -21,6 +21,8 @@ from cptlaw.planning.next_runs.doubt import Errors
 
 POWERS = (1.0, 0.5, 0.0)  # of the cost by which a gain is divided: per FLOP, between, and regardless of cost
 CLOSE = 1.01  # times the width that the best plan leaves: the cheapest plan that comes so far is chosen
+AS_CHEAP = 1.02  # times the cost of that plan: what costs so little more counts as cheap, and the narrowest is taken
+AS_GOOD = 1.0 - 1e-6  # of the largest gain: so close, the last digits would choose; the first of the cells is taken
 LEAST = 2e-3  # of the width: cells that gain less are not worth a line
 DIRECTIONS = 40
 REPEATS = 2  # of one cell: more would average its noise, but not the error of the law's form there
@@ -151,7 +153,8 @@ def choose(sample: Sample, cells: Sequence[Candidate], bases: Bases, budget: flo
 
     A base model costs much at once and pays off over several runs, so that greed alone would never buy one. The search
     is therefore repeated, each time beginning with a cell on another new base, and with gains divided by more or less
-    of the cost; the cheapest of the plans that come close to the best one is returned.
+    of the cost; the cheapest of the plans that come close to the best one is returned, and of those as cheap the one
+    that narrows most.
 
     Parameters
     ----------
@@ -181,11 +184,13 @@ def choose(sample: Sample, cells: Sequence[Candidate], bases: Bases, budget: flo
         opening = np.array([_base(cell) == base for cell in cells])
         for power in POWERS:
             # The base is bought for several runs, so its price does not count in choosing the first of them.
-            first = None if base is None else int(np.where(opening, alone / runs**power, -1.0).argmax())
+            first = None if base is None else _foremost(np.where(opening, alone / runs**power, -1.0))
             plans.append(_greedy(sample, cells, _Budget(budget, bases), most, power, first))
     widths = [float(sample.width(plan[-1].variance if plan else sample.variance)) for plan in plans]
     enough = CLOSE * min(widths)
-    best = min((plan for plan, width in zip(plans, widths, strict=True) if width <= enough), key=_cost)
+    close = [(width, _cost(plan), plan) for plan, width in zip(plans, widths, strict=True) if width <= enough]
+    cheap = AS_CHEAP * min(cost for _, cost, _ in close)
+    best = min((found for found in close if found[1] <= cheap), key=lambda found: found[:2])[2]
     best = _without_idle_bases(sample, cells, _Budget(budget, bases), best, enough)
     best = _in_order(sample, cells, _Budget(budget, bases), best)
     return [replace(step, candidate=int(within[step.candidate])) for step in best]
@@ -193,6 +198,11 @@ def choose(sample: Sample, cells: Sequence[Candidate], bases: Bases, budget: flo
 
 def _base(cell: Candidate) -> tuple[float, float]:
     return cell.n_params, cell.ptpp or 0.0
+
+
+def _foremost(values: Array) -> int:
+    """Return the place of the largest value; of those equal but for their last digits, the first."""
+    return int((values >= AS_GOOD * values.max()).argmax())
 
 
 def _cost(plan: Sequence[Choice]) -> float:
@@ -222,7 +232,7 @@ def _in_order(sample: Sample, cells: Sequence[Candidate], remaining: _Budget, pl
     while left:
         costs = np.array([cells[i].run_flops + remaining.bases.price(cells[i], remaining.trunks) for i in left])
         gains = sample.width(sample.variance) - sample.width(sample.variance - sample.reductions(np.array(left)))
-        place = left.pop(int((gains / costs).argmax()))
+        place = left.pop(_foremost(gains / costs))
         sample = sample.measured(place)
         run_flops, base_flops = remaining.pay(cells[place])
         found.append(Choice(place, run_flops, base_flops, sample.variance))
@@ -259,7 +269,7 @@ def _greedy(
             worth = gains >= LEAST * sample.width(variance)
             if not worth.any():
                 break
-            best = int(rows[np.where(worth, gains / costs[rows] ** power, -1.0).argmax()])
+            best = int(rows[_foremost(np.where(worth, gains / costs[rows] ** power, -1.0))])
         taken[best] += 1
         sample = sample.measured(best)
         run_flops, base_flops = remaining.pay(cells[best])
