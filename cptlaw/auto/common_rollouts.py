@@ -69,7 +69,7 @@ def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]
         level = scaled(frame[adapted], frame, direction)
         if direction.name not in WITHIN_RUNS:  # whole runs: the level of a run is its highest
             level = pd.Series(level).groupby(run).transform("max").to_numpy(dtype=float)
-        edges = _apart(np.unique(level[adapted]))
+        edges = distinct(np.unique(level[adapted]))
         code = np.searchsorted(edges, level + 1e-9, side="right") - 1
         lowest = 1 if direction.name in NEEDS_TWO_LEVELS else 0
         lasts = range(lowest, len(edges) - 1)
@@ -85,7 +85,7 @@ def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]
     return found
 
 
-def _apart(levels: Array) -> Array:
+def distinct(levels: Array) -> Array:
     """Return the first of each group of sorted levels that are one: the points of a curve are groups of their own."""
     kept = [float(levels[0])]
     for level in levels.tolist():

@@ -18,6 +18,7 @@ from cptlaw.auto.candidates import Candidate, candidates
 from cptlaw.auto.common_rollouts import Rollout, directions, rolled, rollouts
 from cptlaw.auto.curve_tables import AREA, as_curves
 from cptlaw.auto.rows import Chosen, choose_rows, levels, trained
+from cptlaw.auto.under_trained import without_under_trained
 from cptlaw.auto.weights import Scores
 from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
@@ -66,8 +67,10 @@ def fit_auto(
     """
     rows = choose_rows(table, on, where)
     rows = as_curves(rows, schedules) or rows
+    name = str(rows.frame["eval"].iloc[0])
+    role = table.role(name)
+    rows = without_under_trained(rows, role)
     frame = rows.frame
-    name = str(frame["eval"].iloc[0])
     count = int(trained(frame).sum()) if rows.is_curves or "tokens" in frame.columns else 0
     if not rows.is_curves and "tokens" not in frame.columns and "step" in frame.columns:
         raise FitError(
@@ -79,7 +82,6 @@ def fit_auto(
             f"{count} rows of {name!r} with tokens are too few for law auto, which needs {LEAST_ROWS}: add runs, or "
             f"name a law with its priors (--law LAW --prior ..)."
         )
-    role = table.role(name)
     paired = with_source_rows(table, rows, where)
     place = pd.Series(np.arange(len(frame)), index=frame.index)
     fits: list[tuple[Candidate, Fit, Places]] = []
@@ -149,7 +151,7 @@ def _averaged(
         common = np.isfinite(errors).all(axis=0)
     folds, errors = [fold for fold, stays in zip(folds, common, strict=True) if stays], errors[:, common]
     reach = np.array([fold.reach for fold in folds]).reshape(len(folds), len(along))
-    scores = Scores(np.array([candidate.share for candidate, _, _ in fits]), errors, reach)
+    scores = Scores(np.array([candidate.share_of(fit) for candidate, fit, _ in fits]), errors, reach)
     weight = scores.weights(np.zeros((1, len(along))))[0]
     order = np.argsort(-weight, kind="stable")
     scores = Scores(scores.share[order], scores.error[order], scores.reach)

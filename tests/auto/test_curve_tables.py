@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.auto.common_rollouts import _apart
+from cptlaw.auto.common_rollouts import distinct
 from cptlaw.laws import law
 from cptlaw.schedules import Phase, Schedule
 
@@ -60,6 +60,6 @@ def test_curves_of_several_sizes_have_a_size_term(tmp_path) -> None:
 
 def test_points_of_a_curve_are_levels_of_their_own() -> None:
     dense = np.log(np.arange(1000, 4001, 10))
-    kept = _apart(dense)
+    kept = distinct(dense)
     assert len(kept) == pytest.approx((dense[-1] - dense[0]) / 0.05, rel=0.2)
     assert np.all(np.diff(kept) > 0.05)
