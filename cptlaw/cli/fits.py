@@ -66,7 +66,9 @@ def check(runs: str, law_name: str, on: str, where: str | None, **rest: Any) -> 
     found = cl.check(law_name, table, on, where, **rest)
     # After an error a fit would only say the same.
     usable = all(finding.severity != "error" for finding in found.findings)
-    following = ["cptlaw", "fit", *options.same_rows(output=f"{found.on}.json")] if usable else ""
+    # A score without signal is not worth a fit; the loss beside it is.
+    fitted = getattr(found, "fittable", found.on) if usable else None
+    following = ["cptlaw", "fit", *options.same_rows(on=fitted, output=f"{fitted}.json")] if fitted else ""
     show(found, following)
 
 

@@ -75,14 +75,21 @@ def _points(value: Any, what: str) -> float:
     text = value.strip().lower() if isinstance(value, str) else ""
     for ending in ("points", "point", "pts", "pt", "pp"):
         if text.endswith(ending):
-            return parse_quantity(text.removesuffix(ending).strip(), what) / 100.0
-    number = parse_quantity(value, what)
+            number = parse_quantity(text.removesuffix(ending).strip(), what) / 100.0
+            break
+    else:
+        number = parse_quantity(value, what)
+        if 1 < number <= 100 and not text.endswith("%"):
+            raise UsageError(f"{what}={value}: more than 1. Write {number:g}% for a score, {number:g}pt for points.")
     if number > 1:
-        if number > 100:
-            raise UsageError(f"{what}={value}: more than 1. Expected at most 1, or 100%, as in 60%.")
-        if text.endswith("%"):
-            raise UsageError(f"{what}={value}: more than 100%. Expected at most 100%, as in 60%.")
-        raise UsageError(f"{what}={value}: more than 1. Write {number:g}% for a score, {number:g}pt for points.")
+        raise UsageError(
+            f"{what}={value}: more than {'100%' if '%' in text else 1}. Expected at most 1, or 100%, as in 60%."
+        )
+    if number < 0:
+        raise UsageError(
+            f"{what}={value}: less than 0. Expected 0 or more; a gain over the base model is asked for as a least "
+            f"score (--min)."
+        )
     return number
 
 

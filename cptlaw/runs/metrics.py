@@ -16,10 +16,11 @@ from cptlaw.runs.problems import Problems
 
 LOSS, BITS_PER_BYTE, NATS_PER_BYTE = "loss", "bpb", "nats_per_byte"
 SCORES = ("accuracy", "accuracy_norm", "exact_match", "f1", "score")
-PASS_AT = re.compile(r"pass(?:@|_at_|_at|@_)(\d+)")
+PASS_AT = re.compile(r"pass(?:@|_at_|_at|@_)0*([1-9]\d*)")
+SOME_LOSS = re.compile(r"(?:.*[_/.])?(?:cross_?entropy_?)?loss")  # eval_loss, c4_en-validation/CrossEntropyLoss
 
 ALIASES = {
-    **dict.fromkeys(("nll", "cross_entropy", "cross_entropy_loss", "crossentropyloss", "ce", "val_loss", "nats"), LOSS),
+    **dict.fromkeys(("nll", "cross_entropy", "crossentropy", "ce", "nats", "nats_per_token", "nats/token"), LOSS),
     **dict.fromkeys(("bits_per_byte", "bits/byte", "byte_bits", "bits_per_char", "bpc"), BITS_PER_BYTE),
     **dict.fromkeys(("nats/byte", "nats_byte", "loss_per_byte"), NATS_PER_BYTE),
     **dict.fromkeys(("acc", "acc_raw", "mc_acc", "multiple_choice_accuracy", "acc_raw_acc"), "accuracy"),
@@ -58,7 +59,9 @@ def metric_name(word: str) -> str:
     if not name:
         return LOSS
     found = PASS_AT.fullmatch(name)
-    return f"pass@{int(found[1])}" if found else ALIASES.get(name, name)
+    if found:
+        return f"pass@{int(found[1])}"
+    return ALIASES.get(name, LOSS if SOME_LOSS.fullmatch(name) else name)
 
 
 def is_score(metric: str) -> bool:
@@ -70,6 +73,30 @@ def is_score(metric: str) -> bool:
     (True, True, False)
     """
     return metric in SCORES or PASS_AT.fullmatch(metric) is not None
+
+
+def is_known(metric: str) -> bool:
+    """Say whether it is known what a metric counts: a loss and its unit, or a share of items.
+
+    Examples
+    --------
+    >>> is_known("loss"), is_known("pass@8"), is_known("perplexity")
+    (True, True, False)
+    """
+    return metric in (LOSS, BITS_PER_BYTE, NATS_PER_BYTE) or is_score(metric)
+
+
+KNOWN = f"{LOSS}, {BITS_PER_BYTE}, {NATS_PER_BYTE}, {', '.join(SCORES)}, pass@K such as pass@10"
+INSTEAD = {
+    "perplexity": "Write its logarithm as a loss.",
+    "ppl": "Write its logarithm as a loss.",
+    "word_perplexity": "Write bits per byte, or its logarithm as a loss.",
+    "byte_perplexity": "Write its logarithm to base 2 as bpb.",
+    "pass@k": "Say of how many tries, as in pass@10.",
+    "error": "Write 1 - error as accuracy.",
+    "error_rate": "Write 1 - error_rate as accuracy.",
+}
+"""What to write for metrics that are no loss and no share of items."""
 
 
 def metrics_of(words: pd.Series) -> tuple[npt.NDArray[np.object_], Mask]:

@@ -31,6 +31,8 @@ class Column:
         Whether zero is excluded from that range.
     raw_count
         Whether it counts single parameters or tokens, so that small positive numbers are a slip of units.
+    whole
+        Whether its numbers have no fractions.
     required
         Whether a row that lacks it is unusable for every law.
     aliases
@@ -46,6 +48,7 @@ class Column:
     highest: float = math.inf
     positive: bool = False
     raw_count: bool = False
+    whole: bool = False
     required: bool = False
     aliases: tuple[str, ...] = ()
     last_resort: str | None = None
@@ -160,6 +163,7 @@ COLUMNS: dict[str, Column] = {
             "n_items",
             "questions of the benchmark that a score counts",
             positive=True,
+            whole=True,
             aliases=("n_samples", "num_samples", "n_questions", "num_instances", "n_examples"),
         ),
         Column(

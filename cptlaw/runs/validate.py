@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 from cptlaw.runs.convert import to_numbers, to_text
 from cptlaw.runs.corpora import add_mix
 from cptlaw.runs.derive import derived
-from cptlaw.runs.metrics import LOSS, as_shares, metrics_of, named_apart
+from cptlaw.runs.metrics import INSTEAD, KNOWN, LOSS, as_shares, is_known, metrics_of, named_apart
 from cptlaw.runs.naming import Naming, missing_column
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import ROW, RawTable
@@ -123,6 +124,7 @@ def _scores_in(data: dict[Hashable, object], found: pd.Series, problems: Problem
     evals = pd.Series(data["eval"])
     # A loss is what a row holds where nothing is said: a table of losses alone is the same with the column and without.
     data["metric"] = to_text(pd.Series([None if name == LOSS else name for name in metric], dtype=object))
+    _check_metrics(metric, found.index, problems)
     if not scores.any():
         return ()
     evals, notes = named_apart(evals, metric)
@@ -131,6 +133,18 @@ def _scores_in(data: dict[Hashable, object], found: pd.Series, problems: Problem
     values[scores], more = as_shares(values[scores], metric[scores], evals[scores], found[scores], problems)
     data["loss"] = values
     return (*notes, *more)
+
+
+def _check_metrics(metric: npt.NDArray[np.object_], rows: pd.Index, problems: Problems) -> None:
+    """Refuse rows of which nothing is known: fitted like a loss, what rises with quality would be forecast to fall."""
+    strange = [name for name in dict.fromkeys(metric) if not is_known(name)]
+    for name in strange:
+        remedy = INSTEAD.get(name, "Name the one that it is, or leave these rows out.")
+        problems.add_rows("column 'metric'", rows, metric == name, partial(_quoted, name), f"one of {KNOWN}", remedy)
+
+
+def _quoted(name: str, _: int) -> str:
+    return repr(name)
 
 
 def checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Floats:
@@ -159,6 +173,11 @@ def checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Flo
     problems.add_rows(where, found.index, beyond, number, f"0, or a size from {SMALLEST:g} to {LARGEST:g}", repair)
     if column.required:
         outside |= missing & ~unreadable
+    if column.whole:
+        part = (values != np.round(values)) & np.isfinite(values) & ~outside
+        problems.add_rows(
+            where, found.index, part, number, f"a whole number ({column.meaning})", _remedy(column, values)
+        )
     problems.add_rows(where, found.index, outside, number, column.expected, _remedy(column, values[outside]))
     if column.raw_count:
         small = (values > 0) & (values < SMALLEST_RAW_COUNT)
@@ -184,7 +203,7 @@ def _where(found: pd.Series, column: Column) -> str:
 
 
 def _remedy(column: Column, bad: Floats) -> str:
-    if column.highest == 1 and bad.size and 1 < bad[0] <= 100:
+    if 0.9 < column.highest <= 1 and bad.size and 1 < bad[0] <= 100:
         return f"If {bad[0]:g} percent is meant write {bad[0]:g}% or {bad[0] / 100:g}."
     if column.required:
         return "Repair the value, or remove the row."

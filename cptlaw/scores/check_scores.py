@@ -11,7 +11,7 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.score_law import Array
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs
-from cptlaw.scores.joint import LEAST_ROWS, Joint, join, rank_correlation
+from cptlaw.scores.joint import BELOW, LEAST_ROWS, Joint, join, rank_correlation
 from cptlaw.units import format_percent
 
 MONOTONE = 0.6  # rank correlation of a score with its loss, below which it does not follow the loss
@@ -68,7 +68,7 @@ class Judged:
             return "carries signal"
         reasons = []
         if self.above_chance < ABOVE:
-            reasons.append("at chance")
+            reasons.append("at chance" if self.above_chance > -BELOW else "below chance")
         if self.monotone < MONOTONE:
             reasons.append("does not follow the loss")
         if self.signal < SIGNAL:
@@ -99,6 +99,12 @@ class ScoreCheck(Result):
         """How many benchmarks carry signal."""
         good = sum(one.carries for one in self.tasks)
         return f"{good} of {len(self.tasks)} scores carry signal at these scales"
+
+    @property
+    def fittable(self) -> str | None:
+        """What to fit: the score that was asked for, or the loss beside it where it carries no signal."""
+        asked = next((one for one in self.tasks if one.name == self.on), None)
+        return self.on if asked is None or asked.carries else asked.loss
 
     @property
     def lines(self) -> list[Line]:

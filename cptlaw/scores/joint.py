@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,12 @@ from cptlaw.laws.score_law import Array
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import BITS_PER_BYTE, metric_of
 from cptlaw.scores.known import DEFAULT_ITEMS, chance_of, items_told
+from cptlaw.units import format_percent
 
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", "flops")
 DIGITS = 9  # to which tokens of one model may differ between its evals
 MEAN = "mean:"  # before the names of the tasks of which an eval is the mean
+BELOW = 4.0  # standard errors below chance that are no accident
 LEAST_ROWS = 4  # measured scores of a task, below which nothing is fitted to it
 
 
@@ -191,7 +194,25 @@ def task_of(
             )
         counted = counted.fillna(DEFAULT_ITEMS if told is None else told)
     items = np.where(np.isfinite(values), counted, np.nan)
+    notes += _below_chance(name, values, items, guess)
     return Task(name, metric, guess, items), notes
+
+
+def _below_chance(name: str, values: Array, items: Array, guess: float) -> list[Finding]:
+    """Return what is to be said where even the best model lies below chance by more than its questions explain."""
+    best = int(np.nanargmax(values))
+    error = math.sqrt(guess * (1.0 - guess) / items[best])
+    if values[best] >= guess - BELOW * error:
+        return []
+    return [
+        Finding(
+            "error",
+            "below-chance",
+            f"{name}: all scores lie below the chance of {format_percent(guess)}, the best at "
+            f"{format_percent(float(values[best]))}.",
+            "Correct the column chance: 0 where answers are written out, 0.25 for four choices.",
+        )
+    ]
 
 
 def rank_correlation(x: Array, y: Array) -> float:

@@ -21,6 +21,8 @@ from cptlaw.runs.metrics import is_score, metric_name
         ("pass_at_16,create_test", "pass@16"),
         ("bits_per_byte", "bpb"),
         ("nll", "loss"),
+        ("eval_loss", "loss"),
+        ("c4_en-validation/CrossEntropyLoss", "loss"),
         ("word_perplexity", "word_perplexity"),
     ],
 )
@@ -106,3 +108,30 @@ def test_columns_of_losses_are_read_beside_named_scores():
     runs = read_runs(wide, scores={"gsm8k": "gsm"})
     assert set(runs.evals) == {"source", "target", "gsm8k"}
     assert runs.on("target").frame["loss"].tolist() == [1.9, 1.8, 1.7]
+
+
+@pytest.mark.parametrize(
+    ("metric", "advice"),
+    [
+        ("perplexity", "logarithm as a loss"),
+        ("pass@k", "pass@10"),
+        ("pass@0", "leave these rows out"),
+        ("bleu", "pass@K"),
+    ],
+)
+def test_a_metric_that_is_not_known_is_refused(metric, advice):
+    with pytest.raises(DataError, match=f"2 rows: row 0 has '{metric}'.*exact_match") as caught:
+        read_runs(table(loss=[0.1, 0.2, 2.5, 2.4], metric=[metric, metric, None, None]))
+    assert advice in str(caught.value)
+
+
+@pytest.mark.parametrize("items", [0, -3, 1319.5, "many"])
+def test_items_are_whole_and_more_than_none(items):
+    with pytest.raises(DataError, match="column 'n_items'"):
+        read_runs(table(loss=[0.1, 0.2, 2.5, 2.4], n_items=items))
+
+
+def test_a_chance_in_percent_is_refused_with_advice():
+    with pytest.raises(DataError, match=r"write 25% or 0\.25"):
+        read_runs(table(loss=[0.3, 0.4, 2.5, 2.4], chance=25))
+    assert read_runs(table(loss=[0.3, 0.4, 2.5, 2.4], chance="25%")).on("gsm8k").frame["chance"].tolist() == [0.25] * 2

@@ -68,6 +68,11 @@ def test_points_are_read_as_people_write_them():
         points("gsm8k=60", "min_score")
     with pytest.raises(cl.UsageError, match="BENCHMARK=SCORE"):
         points("gsm8k", "min_score")
+    for lower in ("mmlu=-1pt", {"mmlu": -0.01}, "mmlu=-1%"):
+        with pytest.raises(cl.UsageError, match="less than 0"):
+            points(lower, "max_drop")
+    with pytest.raises(cl.UsageError, match="more than 1"):
+        points("mmlu=150pt", "max_drop")
 
 
 def test_a_drop_counts_from_the_base_score():

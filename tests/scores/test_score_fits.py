@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
+from cptlaw.cli import main
 from cptlaw.laws.score_law import known_score_laws, score_law
 from cptlaw.scores import fit_all_scores
 from cptlaw.scores.fisher import Prior, Tasks, maximise
@@ -164,6 +165,25 @@ def test_check_says_which_scores_carry_signal():
     assert "at chance" in verdicts["guessed"]
     assert [finding.code for finding in found.findings] == ["no-signal"]
     assert "3 of 4 scores" in found.title
+
+
+def test_a_score_without_signal_is_no_next_fit(tmp_path, capsys):
+    rows = table()
+    assert cl.check("auto", cl.read_runs(rows), "easy").fittable == "easy"
+    assert cl.check("auto", cl.read_runs(rows), "guessed").fittable == "val"
+    rows.to_csv(tmp_path / "runs.csv", index=False)
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(tmp_path / "runs.csv"), "--on", "guessed"])
+    assert not ended.value.code
+    assert f"next: cptlaw fit {tmp_path / 'runs.csv'} --law auto --on val -o val.json" in capsys.readouterr().err
+
+
+def test_scores_below_chance_are_an_error_of_the_chance():
+    rows = table()
+    rows.loc[rows["eval"] == "written", "chance"] = 0.99
+    found = cl.check("auto", cl.read_runs(rows), "written")
+    assert [one.code for one in found.findings if one.severity == "error"] == ["below-chance"]
+    assert next(one for one in found.tasks if one.name == "written").verdict == "below chance"
 
 
 def test_laws_of_losses_and_scores_are_not_mixed_up():
