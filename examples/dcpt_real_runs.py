@@ -25,10 +25,10 @@ from dcpt_cross_domain import FORMS
 from dcpt_published_design import EVALS, LAWS, PUBLISHED
 
 import cptlaw as cl
+from cptlaw.checking.requirements import requirements
 
 PLANNED_FROM = (0.0, 0.2, 0.5, 0.8, 1.0)
 LIMITS = (0.05, 0.10, 0.20)
-STEPS = (0.05, 0.02)  # of the differences that slopes are read off: relative ones, and of the share of the corpus
 
 
 def held(frame: pd.DataFrame) -> dict[str, float]:
@@ -72,37 +72,6 @@ def scores(runs: cl.Runs, laws: tuple[str, ...], starts: int, kind: str) -> pd.D
     middle = table.groupby(["law", "loss"])[["rmse", "R2"]].median().unstack("loss")
     middle.columns = [f"{name} {letter}" for name, letter in middle.columns]
     return middle.loc[list(laws), ["rmse G", "rmse D", "R2 G", "R2 D"]]
-
-
-def requirements(fit: cl.Fit) -> dict[str, float]:
-    """Hold a fit against the paper's four requirements, at the points that it was fitted to.
-
-    Returns
-    -------
-    dict
-        ``adaptability`` (R2 of the losses); the shares of points at which the loss falls with ``size``, with
-        ``tokens``, with the ``own corpus`` (explicit trends), and at which it falls faster with tokens where there is
-        more of the own corpus (``implicit trend``). Consistency is to look at both losses' rows.
-    """
-    points = fit.data.copy()
-    points = points[points["replay"].between(0.05, 0.95)]
-    own = 1.0 if fit.role == "source" else -1.0
-    factor, shift = 1 + STEPS[0], own * STEPS[1]
-
-    def change(rows: pd.DataFrame, **changed: pd.Series) -> np.ndarray:
-        return np.asarray(fit.predict(rows.assign(**changed)) - fit.predict(rows))
-
-    more = points.assign(replay=(points["replay"] + shift).clip(0, 1))
-    falls = change(points, tokens=points["tokens"] * factor)
-    falls_with_more = change(more, tokens=more["tokens"] * factor)
-    observed, fitted = np.log(fit.data["loss"]), np.log(fit.predict(fit.data))
-    return {
-        "adaptability": 1 - float(((observed - fitted) ** 2).sum() / ((observed - observed.mean()) ** 2).sum()),
-        "size": float(np.mean(change(points, n_params=points["n_params"] * factor) <= 0)),
-        "tokens": float(np.mean(falls <= 0)),
-        "own corpus": float(np.mean(change(points, replay=more["replay"]) <= 0)),
-        "implicit trend": float(np.mean(falls_with_more < falls - 1e-9)),  # equal where a law has no such term
-    }
 
 
 def requirements_table(runs: cl.Runs, laws: tuple[str, ...], starts: int) -> pd.DataFrame:

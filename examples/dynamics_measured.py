@@ -43,11 +43,12 @@ ROLES = ("source", "target")
 SIZE = 45936
 
 
-def load() -> tuple[pd.DataFrame, dict[str, object]]:
-    """Return the rows of curves after the warm-ups, with what their runs are, and the schedules."""
+def load(warm: bool = True) -> tuple[pd.DataFrame, dict[str, object]]:
+    """Return the rows of curves, after the warm-ups unless told otherwise, and the schedules."""
     frame = pd.read_csv(HERE / "dynamics.csv")
     schedules = read_schedules(HERE / "dynamics_schedules.json")
-    frame = frame[frame["run"].isin(schedules) & (frame["step"] >= frame["phase"].map(WARM))].reset_index(drop=True)
+    kept = frame["run"].isin(schedules) & (frame["step"] >= frame["phase"].map(WARM) * warm)
+    frame = frame[kept].reset_index(drop=True)
     end = frame["base"].astype(str).str.extract(r"-e([\d.]+)$")[0].astype(float).fillna(0.0)
     return frame.assign(potential=end.where(frame["phase"] == "cpt")), schedules
 

@@ -253,14 +253,19 @@ def forecast_error(study: Study, law: str, on: str, anchored: bool) -> float:
 
 
 def by_unit(study: Study, splits: list[tuple[float, ...]]) -> pd.DataFrame:
-    """Return errors in percent of the gated forms with D in other units, no anchors: a free choice that they hide."""
+    """Return errors in percent of the gated forms with D in other units: a free choice that they hide.
+
+    Every split of budgets without anchors, and the study's own with them.
+    """
     rows = []
     gated = [law for law in FORMS if "gate" in law]
-    for on, split, law in itertools.product(("target", "source"), splits, gated):
-        row = {"loss": on, "fitted on": ", ".join(f"{budget:g}" for budget in split), "law": name_of(law)}
+    settings = [*((split, False) for split in splits), (study.fit_ptpp, True)]
+    for on, (split, anchored), law in itertools.product(("target", "source"), settings, gated):
+        row = {"loss": on, "fitted on": ", ".join(f"{budget:g}" for budget in split) + " and anchors" * anchored}
+        row["law"] = name_of(law)
         for unit in UNITS:
             asked = replace(study, fit_ptpp=split)
-            error = forecast_error(asked, f"{law}:unit_tokens={unit:g}", on, False)
+            error = forecast_error(asked, f"{law}:unit_tokens={unit:g}", on, anchored)
             row[f"D per {unit:g} tokens"] = f"{100 * error:.2f}"
         rows.append(row)
     return pd.DataFrame(rows)

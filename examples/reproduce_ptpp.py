@@ -174,6 +174,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--max-forgetting", type=float, help="of the planning case, as a fraction")
     parser.add_argument("--walked", type=int, help="values at which each parameter is held to find equal fits")
     parser.add_argument("-o", "--output", type=Path, help="folder for the figures' data")
+    parser.add_argument("--protocol", action="store_true", help="the unit of D and the published search alone")
     parser.add_argument("--small", action="store_true", help="few intervals and resamplings, no sensitivity: seconds")
     asked = parser.parse_args(arguments)
     pilot = asked.runs is None
@@ -196,6 +197,21 @@ def main(arguments: list[str] | None = None) -> None:
     print(seed_noise(study))
     tested = study.rows.where(f"ptpp == {study.test_ptpp}").frame
     print(f"{base_models(tested).nunique()} base models at {study.test_ptpp:g}: what is resampled")
+    budgets = sorted(level for level in frame["ptpp"].unique() if level < study.test_ptpp)
+    pairs = [tuple(budgets[start : start + 2]) for start in range(len(budgets) - 1)]
+    splits = dict.fromkeys([study.fit_ptpp, *pairs, *(tuple(budgets[-top:]) for top in range(3, len(budgets) + 1))])
+
+    def how_it_was_fitted() -> None:
+        say("units")
+        print("\n## The unit of D: error in percent\n")
+        print(markdown(by_unit(study, list(splits))), flush=True)
+        say("the published protocol")
+        print("\n## L-BFGS-B from single starts, as published (starts, bounds and units are ours)\n")
+        print(markdown(protocol_table(study)))
+
+    if asked.protocol:
+        how_it_was_fitted()
+        return
     anchor_runs = study.anchor_runs()
     found: dict[tuple[str, bool, str], Forecasts] = {}
     for number, on in enumerate(("target", "source"), start=1):
@@ -215,17 +231,9 @@ def main(arguments: list[str] | None = None) -> None:
     print(markdown(claims(found, study)))
     if not asked.small:
         say("sensitivity")
-        budgets = sorted(level for level in frame["ptpp"].unique() if level < study.test_ptpp)
-        pairs = [tuple(budgets[start : start + 2]) for start in range(len(budgets) - 1)]
-        splits = dict.fromkeys([study.fit_ptpp, *pairs, *(tuple(budgets[-top:]) for top in range(3, len(budgets) + 1))])
         print("\n## What it depends on: error in percent at the held-out budget\n")
         print(markdown(sensitivity(study, list(splits), published_levels if where != published_levels else None)))
-        say("units")
-        print("\n## The unit of D: error in percent, no anchors\n")
-        print(markdown(by_unit(study, list(splits))))
-        say("the published protocol")
-        print("\n## L-BFGS-B from single starts, as published (starts, bounds and units are ours)\n")
-        print(markdown(protocol_table(study)))
+        how_it_was_fitted()
     say("planning")
     limits = (
         asked.max_target_loss or (1.70 if pilot else PLAN["max_target_loss"]),

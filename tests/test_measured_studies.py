@@ -7,28 +7,6 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw import simulate
-
-
-def test_the_four_requirements_are_those_of_the_formula(example_script):
-    script = example_script("dcpt_real_runs")
-    runs = cl.read_runs(simulate.dcpt_runs(("code",), 9, noise=0.0))
-    for on in ("source", "target"):
-        fit = cl.fit("dcpt-l1", runs, on, "tokens > 0", starts=8)
-        found = script.requirements(fit)
-        assert found["size"] == found["tokens"] == found["own corpus"] == 1.0  # no ratio beside tokens: all terms fall
-        fit = cl.fit("dcpt-l3", runs, on, "tokens > 0", starts=8)
-        found = script.requirements(fit)
-        assert found["adaptability"] > 0.999
-        assert found["size"] == found["tokens"] == 1.0
-        # B r^eta / D^beta rises with the share r, which is where L3 can say that more of a corpus harms its loss.
-        points = fit.data[fit.data["replay"].between(0.05, 0.95)]
-        r = points["replay"] if on == "source" else 1 - points["replay"]
-        p, tokens = fit.params, points["tokens"] / fit.law.units["tokens"]
-        eps = p.get("eps", 0.0)
-        slope = p["B"] * p["eta"] * r ** (p["eta"] - 1) / tokens ** p["beta"]
-        slope = slope - p["C"] * p["gamma"] * (r + eps) ** (-p["gamma"] - 1)
-        assert found["own corpus"] == pytest.approx(float(np.mean(slope <= 0)), abs=0.1)
 
 
 def test_the_best_measured_mix_is_found(example_script):
@@ -126,3 +104,12 @@ def test_the_inflection_lies_where_the_loss_is_flat(example_script):
     found = script.inflection(frame).iloc[0]
     assert found["inflection"] == pytest.approx(0.3)
     assert found["rise at 0"] > 0 > found["rise at 1"]
+
+
+def test_a_turning_length_is_where_a_loss_is_back(example_script):
+    turning = example_script("dynamics_details").turning
+    steps = np.arange(1.0, 9.0)
+    assert turning(steps, 2.0 - 0.1 * steps, 2.0) == 0.0
+    assert turning(steps, 2.0 + 0.1 * steps, 2.0) == np.inf
+    assert turning(steps, 2.0 + 0.1 * (4.5 - steps), 2.0) == pytest.approx(4.5)
+    assert turning(steps, np.array([1.9, 2.1, 2.3, 2.2, 2.1, 1.9, 1.8, 1.7]), 2.0) == pytest.approx(5.5)
