@@ -1,6 +1,6 @@
 """Figures 9, 13, 17 and 18 of the learning-dynamics paper (Wang et al. 2025, arXiv:2505.07796) on measured curves.
 
-Curves of `examples/measured/dynamics.csv` (46K parameters, `dynamics.yaml` and `dynamics_batches.yaml`):
+Curves of `examples/measured/dynamics.csv` and `dynamics_batches.csv` (46K parameters; the recipes have these names):
 
 - turning length (fig. 13): after how many steps at a constant rate the weighted loss is back where CPT began, measured,
   and forecast by Eq. 4 from the other runs;
@@ -18,13 +18,13 @@ import argparse
 
 import numpy as np
 import pandas as pd
-from dynamics_measured import LAW, ROLES, SIZE, WARM, errors, fitted, load, show
+from dynamics_measured import LAW, ROLES, SIZE, errors, fitted, load, show
 
 import cptlaw as cl
 
-WEIGHTS = (0.0, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+WEIGHTS = (0.0, 0.5, 0.52, 0.54, 0.56, 0.58, 0.6, 0.8, 1.0)
 """Of the source loss."""
-BATCH, CONTEXT = 8, 128
+CONTEXT = 128
 PROXY = "manuals"
 """A public corpus near the source: what stands for it where a base model's own corpus is not known."""
 
@@ -48,32 +48,27 @@ def turning(steps: np.ndarray, losses: np.ndarray, start: float) -> float:
 
 
 def turning_lengths(
-    measured: pd.DataFrame, frame: pd.DataFrame, schedules: dict[str, object], starts: int
+    frame: pd.DataFrame, more: pd.DataFrame, bases: pd.Series, schedules: dict[str, object], starts: int
 ) -> pd.DataFrame:
-    """Return turning lengths of the longest run at a constant rate without replay, by weight of the source loss.
+    """Return turning lengths of the longest run without replay at a constant rate, by weight of the source loss.
 
-    Where CPT starts is the base model's own loss. ``law``: Eq. 4 fitted to all other runs of that size without replay,
-    at the steps measured; a run that is not back within its length is ``inf``.
+    Where CPT starts is the base model's own loss. ``law``: Eq. 4 fitted to ``frame``, the other runs without replay, at
+    the steps measured; a run that is not back within its length is ``inf``.
     """
-    runs = measured[(measured["phase"] == "cpt") & (measured["lr_schedule"] == "constant") & (measured["replay"] == 0)]
-    longest = runs.loc[runs["tokens"].idxmax(), "run"]
-    run = measured[measured["run"] == longest]
-    bases = measured[(measured["tokens"] == 0) & measured["eval"].isin(ROLES) & (measured["ptpp"] == 62)]
-    start = bases[bases["base"] == run["base"].iloc[0]].groupby("eval")["loss"].mean()
-    others = frame[(frame["run"] != longest) & ((frame["phase"] == "pretrain") | (frame["replay"] == 0))]
-    asked = run[run["step"] >= WARM["cpt"]]
+    run = more[(more["replay"] == 0) & (more["tokens"].groupby(more["run"]).transform("max") > 50 * SIZE)]
     said = []
     for on in ROLES:
-        fit = fitted(LAW, others, on, schedules, starts)
-        mine = asked[asked["eval"] == on]
+        fit = fitted(LAW, frame[(frame["phase"] == "pretrain") | (frame["replay"] == 0)], on, schedules, starts)
+        mine = run[run["eval"] == on]
         said.append(mine.assign(loss=mine["loss"] * np.exp(errors(fit, mine, schedules))))
     rows = []
     for weight in WEIGHTS:
-        began = float(weight * start["source"] + (1 - weight) * start["target"])
-        row: dict[str, object] = {"weight of the source": weight, "steps run": int(run["step"].max())}
-        for name, part in (("measured", asked), ("law", pd.concat(said))):
+        began = float(weight * bases["source"] + (1 - weight) * bases["target"])
+        row: dict[str, object] = {"weight of the source": weight}
+        for name, part in (("measured", run), ("law", pd.concat(said))):
             path = composite(part, weight)
             row[f"{name}, steps"] = turning(path.index.to_numpy(dtype=float), path.to_numpy(), began)
+            row[f"{name}, most over start, %"] = 100 * (path.max() / began - 1)
             row[f"{name}, end over start, %"] = 100 * (path.iloc[-1] / began - 1)
         rows.append(row)
     return pd.DataFrame(rows)
@@ -88,7 +83,8 @@ def batches(frame: pd.DataFrame, schedules: dict[str, object], starts: int) -> p
     rows = []
     cpt = frame["phase"] == "cpt"
     sequences = (frame["tokens"] / frame["step"].where(frame["step"] > 0) / CONTEXT).where(cpt).round()
-    plain = frame[(~cpt | (frame["replay"] == 0)) & ((frame["ptpp"] == 62) | ~cpt)]
+    short = frame["tokens"] < 20 * SIZE
+    plain = frame[~cpt | ((frame["replay"] == 0) & (frame["ptpp"] == 62) & short)]
     for on in ROLES:
         together = fitted(LAW, plain, on, schedules, starts)
         for size in sorted(sequences.dropna().unique()):
@@ -113,6 +109,7 @@ def open_bases(frame: pd.DataFrame, schedules: dict[str, object], starts: int) -
     rows = []
     one = frame[(frame["ptpp"] == 62) & (frame["potential"] == 0) & (frame["replay"] == 0) & (frame["phase"] == "cpt")]
     first = frame["phase"] == "pretrain"
+    known_area = float(cl.law(LAW).attach(one, schedules)["s1_pretrain"].iloc[0])
     for on, role in (("target", "target"), ("source", "source"), (PROXY, "source")):
         mine = one[one["eval"] == on].assign(eval=role)
         asked = mine["lr_schedule"] == "cosine"
@@ -124,11 +121,9 @@ def open_bases(frame: pd.DataFrame, schedules: dict[str, object], starts: int) -
             row["in sample, %"] = 100 * np.abs(errors(fit, mine[~asked], schedules)).mean()
             row["cosine, %"] = 100 * np.abs(errors(fit, mine[asked], schedules)).mean()
             row["S1pt fitted"] = fit.params.get("S1pt", np.nan)
-            row["S1pt true"] = float(fit.law.attach(mine, schedules)["s1_pretrain"].iloc[0]) if "S1pt" not in row else 0
+            row["S1pt true"] = known_area
             rows.append(row | {name: fit.params[name] for name in ("B", "E", "beta")})
-    table = pd.DataFrame(rows)
-    table["S1pt true"] = table["S1pt true"].max()
-    return table
+    return pd.DataFrame(rows)
 
 
 def main() -> None:
@@ -138,13 +133,16 @@ def main() -> None:
     asked = parser.parse_args()
     starts = 2 if asked.small else 4
     frame, schedules = load()
+    more, others = load("dynamics_batches")
+    bases = load("dynamics_batches", warm=False)[0]
+    bases = bases[(bases["run"] == "base-46k-p62-s0") & (bases["tokens"] == 0)].set_index("eval")["loss"]
+    schedules = others | schedules
+    more = more[more["phase"] == "cpt"].assign(potential=0.0)
     frame = frame[frame["n_params"] == SIZE].reset_index(drop=True)
-    measured = load(warm=False)[0]
-    measured = measured[measured["n_params"] == SIZE]
-    usual = frame[(frame["phase"] == "pretrain") | np.isclose(frame["tokens"] / frame["step"], BATCH * CONTEXT)]
-    show("Turning length (fig. 13)", turning_lengths(measured, usual.reset_index(drop=True), schedules, starts))
-    show("Batches of CPT (fig. 17)", batches(frame, schedules, starts))
-    show("Open base models (fig. 18)", open_bases(usual.reset_index(drop=True), schedules, starts))
+    together = pd.concat([frame, more], ignore_index=True)
+    show("Turning length (fig. 13)", turning_lengths(frame, more, bases, schedules, starts))
+    show("Batches of CPT (fig. 17)", batches(together, schedules, starts))
+    show("Open base models (fig. 18)", open_bases(frame, schedules, starts))
 
 
 if __name__ == "__main__":

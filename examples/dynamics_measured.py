@@ -43,10 +43,10 @@ ROLES = ("source", "target")
 SIZE = 45936
 
 
-def load(warm: bool = True) -> tuple[pd.DataFrame, dict[str, object]]:
+def load(name: str = "dynamics", warm: bool = True) -> tuple[pd.DataFrame, dict[str, object]]:
     """Return the rows of curves, after the warm-ups unless told otherwise, and the schedules."""
-    frame = pd.read_csv(HERE / "dynamics.csv")
-    schedules = read_schedules(HERE / "dynamics_schedules.json")
+    frame = pd.read_csv(HERE / f"{name}.csv")
+    schedules = read_schedules(HERE / f"{name}_schedules.json")
     kept = frame["run"].isin(schedules) & (frame["step"] >= frame["phase"].map(WARM) * warm)
     frame = frame[kept].reset_index(drop=True)
     end = frame["base"].astype(str).str.extract(r"-e([\d.]+)$")[0].astype(float).fillna(0.0)
