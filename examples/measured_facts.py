@@ -79,8 +79,9 @@ def facts(name: str) -> list[str]:
         & (runs["pretrain_decay"] > 0)
         & (runs["lr_peak"] != runs["n_params"].map(best))
     ]
-    if len(other):
-        lines.append(_gain(other, plain, "- The other rate takes"))
+    for size, rows in other.groupby("n_params"):
+        times = float(rows["lr_peak"].iloc[0] / best[size])
+        lines.append(_gain(rows, plain, f"- {times:g} times the usual rate, {size:,.6g} parameters, takes"))
     lines += _noise(plain)
     return lines
 
@@ -133,15 +134,16 @@ def _noise(plain: pd.DataFrame) -> list[str]:
     logs = np.log(plain.set_index([*keys, "seed"])["loss"]).unstack("seed")
     logs = logs.dropna() if logs.shape[1] > 1 else logs.iloc[:0]
     lines = []
-    for on, cells in logs.groupby(level="eval"):
+    for (size, on), cells in logs.groupby(level=["n_params", "eval"]):
         apart = cells.sub(cells.mean(axis=1), axis=0)
         count = cells.shape[1]
         total = float((apart**2).sum(axis=1).mean() / (count - 1))
         shared = apart.groupby(level=["n_params", "ptpp"]).mean()
         between = float((shared**2).sum(axis=1).mean() / (count - 1))
         lines.append(
-            f"- Seeds of the base model: the {on} loss differs by {100 * total**0.5:.1f} % (one standard deviation, "
-            f"{count} seeds), {100 * between / total:.0f} % of that variance shared by all runs of a base model."
+            f"- Seeds of the base model, {size:,.6g} parameters: the {on} loss differs by {100 * total**0.5:.1f} % "
+            f"(one standard deviation, {count} seeds), {100 * between / total:.0f} % of that variance shared by all runs "
+            f"of a base model."
         )
     return lines
 

@@ -9,6 +9,18 @@ import pytest
 import cptlaw as cl
 
 
+def test_table_four_holds_out_every_pair_of_ratios(example_script):
+    script = example_script("dcpt_real_runs")
+    runs = cl.examples.load("domains").where('domain == "french" and n_params < 31000')
+    cell = runs.frame[(runs.frame["tokens"] > 0) & (runs.frame["eval"] == "target")]
+    pairs = {tuple(sorted(cell.loc[scored, "replay"].unique())) for _, scored in script.splits(cell, "ratios")}
+    assert len(pairs) == 36
+    held_out = script.scores(runs, ("dcpt-l3",), 1, "ratios").loc["dcpt-l3"]
+    inside = script.scores(runs, ("dcpt-l3",), 1, "all").loc["dcpt-l3"]
+    assert held_out["rmse D"] > 2 * inside["rmse D"]  # nothing bounds L3 at a corpus of which no run saw anything
+    assert held_out["rmse G"] < 2 * inside["rmse G"]
+
+
 def test_the_best_measured_mix_is_found(example_script):
     script = example_script("plan_backtest")
     replay, tokens = np.array([0.1, 0.5]), np.array([1e5, 4e5])
