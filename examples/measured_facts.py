@@ -142,8 +142,8 @@ def _noise(plain: pd.DataFrame) -> list[str]:
         between = float((shared**2).sum(axis=1).mean() / (count - 1))
         lines.append(
             f"- Seeds of the base model, {size:,.6g} parameters: the {on} loss differs by {100 * total**0.5:.1f} % "
-            f"(one standard deviation, {count} seeds), {100 * between / total:.0f} % of that variance shared by all runs "
-            f"of a base model."
+            f"(one standard deviation, {count} seeds), {100 * between / total:.0f} % of that variance shared by all "
+            f"runs of a base model."
         )
     return lines
 
