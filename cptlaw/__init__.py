@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cptlaw import examples
     from cptlaw import planning as plan
     from cptlaw.answering import Answer, answer, write_pilots
+    from cptlaw.benching import bench
     from cptlaw.checking import Check, check
     from cptlaw.curves import fit_out_of_domain, fit_shift, forecast_run, shift_of_runs
     from cptlaw.errors import CptlawError, DataError, FitError, UsageError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from cptlaw.reporting.app import app
     from cptlaw.runs import Runs, read_runs
     from cptlaw.sealing import Scores, Seal, load_seal, register, score
+    from cptlaw.training.sweep import sweep
     from cptlaw.uncertainty import compare, forecast
 
 # Public name -> where it lives. Loaded on first use, so that the command line answers --help at once.
@@ -72,6 +74,7 @@ _HOMES = {
     "score": "cptlaw.sealing",
     "shift_of_runs": "cptlaw.curves",
     "suggest": "cptlaw.planning",
+    "sweep": "cptlaw.training.sweep",
 }
 _MODULES = {"examples", "figures", "plan"}
 
@@ -91,6 +94,7 @@ __all__ = [
     "UsageError",
     "answer",
     "app",
+    "bench",
     "check",
     "compare",
     "examples",
@@ -112,6 +116,7 @@ __all__ = [
     "score",
     "shift_of_runs",
     "suggest",
+    "sweep",
     "write_pilots",
 ]
 

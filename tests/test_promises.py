@@ -267,3 +267,13 @@ def test_a_loss_that_no_model_has_is_an_error(call, tmp_path):
     assert "[absurd-loss]" in out
     assert "1.2e+14" in out
     assert call("forecast", str(path), "--at", f"{at}34%", "--strict")[0] == 0
+
+
+def test_every_verb_is_one_function_of_the_library():
+    """Verbs that are words of Python or modules have another name; `plan` and `laws` hold one function a question."""
+    from cptlaw.cli import commands
+
+    names = {"import": "import_logs", "given": "given_fit", "example": "examples", "laws": "law"}
+    verbs = {names.get(str(command.name), str(command.name)) for command in commands()}
+    assert verbs <= set(dir(cl))
+    assert [name for name in sorted(verbs) if getattr(cl, name, None) is None] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ from cptlaw.answering.question import RISK, Question
 from cptlaw.answering.with_runs import from_runs
 from cptlaw.answering.without_runs import from_studies
 from cptlaw.errors import UsageError
+from cptlaw.findings import Finding, by_severity
 from cptlaw.runs import Runs, read_runs
 from cptlaw.schedules import Schedule
+
+UNREAD = Finding("info", "shift-unread", "shift= (--shift) is not read: your runs say what the shift does.")
 
 
 def answer(
@@ -32,7 +36,8 @@ def answer(
     runs
         A runs table: `Runs`, a DataFrame or a path. Without one the studies of others speak.
     shift
-        Without runs: what kind of new domain it is, ``"language"``, ``"domain"``, ``"code"`` or ``"near"``.
+        Without runs: what kind of new domain it is, ``"language"``, ``"domain"``, ``"code"`` or ``"near"``; by default
+        one unlike the old.
     where
         Filter of rows.
     schedules
@@ -69,10 +74,6 @@ def answer(
     if runs is None and asked.benchmarks:
         raise UsageError("limits in points (--min, --max-drop) need RUNS with scores: the studies of others have none.")
     if runs is None:
-        if shift is None:
-            raise UsageError(
-                "answer without runs needs the kind of shift: shift= (--shift) language, domain, code or near."
-            )
         given = {"where": where, "schedules": schedules, "min_replay": asked.min_replay, "max_replay": asked.max_replay}
         for name, value in given.items():
             if value is not None:
@@ -80,7 +81,6 @@ def answer(
                     f"{name}= (--{name.replace('_', '-')}) chooses among runs or their replay, and no runs were given."
                 )
         return from_studies(asked, shift)
-    if shift is not None:
-        raise UsageError("shift= (--shift) is for an answer without runs: your runs say what the shift does.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    return from_runs(table, asked, where, schedules, seed)
+    found = from_runs(table, asked, where, schedules, seed)
+    return found if shift is None else replace(found, findings=by_severity([*found.findings, UNREAD]))

@@ -30,16 +30,24 @@ PILOT_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8)  # of the tokens that are asked a
 PILOT_REPLAYS = (0.0, 0.05, 0.1, 0.25, 0.5)
 PILOTS = 3
 INTERVAL = 0.9
+UNLIKE = "domain"  # a shift that is not near: the studies tell these two kinds apart
+ASSUMED = Finding(
+    "info",
+    "shift-assumed",
+    "no kind of shift was given: the new domain is taken as unlike the old one.",
+    "Say --shift near (shift=) where it is like the old one; such models forget less.",
+)
 
 
-def from_studies(question: Question, shift: str) -> Answer:
-    """Answer a question from the studies alone.
+def from_studies(question: Question, shift: str | None) -> Answer:
+    """Answer a question from the studies alone; of a shift that is not told, that it is none of the near ones.
 
     Raises
     ------
     UsageError
         If the shift is unknown, or nothing says how many tokens there are.
     """
+    assumed, shift = shift is None, shift or UNLIKE
     ptpp = _checked(question, shift)
     mixes = [(replay, _tokens(question, replay)) for replay in REPLAYS]
     frame = studies.rows_of(shift, question.n_params, ptpp, mixes)
@@ -77,7 +85,7 @@ def from_studies(question: Question, shift: str) -> Answer:
         next_runs=tuple({str(key): value for key, value in cell.items()} for cell in pilots.to_dict("records")),
         options=_options(frame, forgetting, gain, limit),
         rule_of_thumb=_rule(frame, forgetting, gain, limit),
-        findings=_findings(question, frame, pilots),
+        findings=_findings(question, frame, pilots) + (ASSUMED,) * assumed,
         evidence=_evidence(),
     )
 
@@ -86,13 +94,16 @@ def _checked(question: Question, shift: str) -> float:
     """Refuse what cannot be answered without runs, and return the base model's tokens per parameter."""
     if shift not in studies.SHIFTS:
         raise UsageError(f"shift (--shift): {shift!r}. Expected {', '.join(studies.SHIFTS)}.")
+    missing = []
     if question.ptpp is None:
-        raise UsageError("answer without runs needs the base model's tokens per parameter: --ptpp 1875.")
+        missing.append("the base model's tokens per parameter: --ptpp 1875")
     if question.kind == "min-tokens":
-        raise UsageError(
-            "answer without runs needs to know what there is to spend: --target-tokens 20B (of the new domain), "
-            "--tokens 20B (in all) or --budget 1e21 (FLOPs)."
+        missing.append(
+            "what there is to spend: --target-tokens 20B (of the new domain), --tokens 20B (in all) or --budget 1e21 "
+            "(FLOPs)"
         )
+    if question.ptpp is None or missing:
+        raise UsageError(f"answer without runs needs to know {'; and '.join(missing)}.")
     return question.ptpp
 
 

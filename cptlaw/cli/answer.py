@@ -72,12 +72,10 @@ def answer(
         if foreign or any(table.values()) or output is not None:
             name = [*foreign, *(name for name, value in table.items() if value), "output"][0]
             raise UsageError(f"answer: --{name.replace('_', '-')} goes with RUNS, a table of runs.")
-        if given["shift"] is None:
-            raise UsageError(f"answer without RUNS needs --shift: one of {', '.join(SHIFTS)}.")
         source = None
     else:
-        if pilots is not None or given["shift"] is not None:
-            raise UsageError("answer: --shift and --pilots are for an answer without RUNS.")
+        if pilots is not None:
+            raise UsageError("answer: --pilots is for an answer without RUNS.")
         source = options.read_table(runs, table)
     found = cl.answer(source, **given)
     if pilots is not None:

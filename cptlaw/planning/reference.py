@@ -198,6 +198,10 @@ def measured_base_loss(source: Loss) -> float:
         found = same_size[np.isclose(same_size["ptpp"].to_numpy(), budget_of(source), rtol=SAME, atol=0)]
     else:
         found = same_size
+        # A law that does not read the budget is fitted at one: the base models of the others are none of its.
+        budgets = source.fit.data["ptpp"].dropna().unique() if "ptpp" in source.fit.data.columns else ()
+        if len(budgets) == 1:
+            found = same_size[np.isclose(same_size["ptpp"].to_numpy(), budgets[0], rtol=SAME, atol=0)]
         if found["ptpp"].nunique(dropna=False) > 1:
             raise UsageError(
                 f"reference='measured': base models of n_params {format_quantity(source.n_params)} were measured at "

@@ -108,7 +108,10 @@ COLUMNS: dict[str, Column] = {
             "tokens",
             "adaptation tokens, replay included",
             raw_count=True,
-            aliases=("D", "cpt_tokens", "adaptation_tokens", "n_tokens", "num_tokens", "tokens_seen"),
+            aliases=(
+                *("D", "cpt_tokens", "adaptation_tokens", "n_tokens", "num_tokens", "tokens_seen", "train_tokens"),
+                *("training_tokens", "trained_tokens"),
+            ),
         ),
         Column(
             "replay",

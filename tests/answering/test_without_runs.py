@@ -114,6 +114,7 @@ def test_pilots_beat_the_same_run_thrice():
     [
         ({"target_tokens": None}, "code", "--target-tokens 20B"),
         ({"ptpp": None}, "code", "--ptpp 1875"),
+        ({"ptpp": None, "target_tokens": None}, "code", "--ptpp 1875; and what there is to spend: --target-tokens 20B"),
         ({}, "langage", "shift .*'langage'"),
         ({"tokens": "1B"}, "code", "Give one of them"),
         ({"n_params": "-8B"}, "code", "above 0"),
@@ -135,3 +136,11 @@ def test_shipped_numbers_are_what_the_command_learns():
         # An example table that grows makes this fail: the command with --write learns from the new rows too.
         assert anew["coefficients"] == pytest.approx(shipped[outcome]["coefficients"], abs=2e-3)
         assert anew["between_studies"] == pytest.approx(shipped[outcome]["between_studies"], rel=2e-2)
+
+
+def test_the_kind_of_shift_need_not_be_told():
+    """The interface has --shift in brackets: without it the domain is taken as unlike the old one, and this is said."""
+    assumed, told = answer(None), answer("domain")
+    assert assumed.forgetting == told.forgetting
+    assert "shift-assumed" in {finding.code for finding in assumed.findings}
+    assert "shift-assumed" not in {finding.code for finding in told.findings}

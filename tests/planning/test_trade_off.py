@@ -268,3 +268,15 @@ def test_laws_of_the_mix_alone_have_one_root(tmp_path, capsys):
     assert "tokens-unread" in [finding["code"] for finding in found["findings"]]
     # Measured neighbours of the root: replay 0.125 forgets more than half a percent, replay 0.25 less.
     assert 0.125 < found["replay"] < 0.25
+
+
+def test_the_budget_of_the_fitted_rows_says_which_base_model_is_meant():
+    """A law that does not read ptpp, fitted at one budget: the base models measured at others are none of its."""
+    rows = "replay in (0.1, 0.25, 0.5) and ptpp == 279"
+    source, target = (
+        cl.fit("dcpt-l3", cl.examples.load("en-fr-pilot"), on=on, where=rows, starts=4) for on in ("source", "target")
+    )
+    limits = {"n_params": "124672", "tokens": "2M", "max_forgetting": "30%", "interval": None}
+    said, silent = (cl.plan.trade_off(target, source, **limits, **more) for more in ({"ptpp": 279}, {}))
+    assert silent.base_source_loss == said.base_source_loss
+    assert silent.replay == said.replay

@@ -87,3 +87,8 @@ def test_a_wide_table_is_read_as_one_where_it_plainly_is():
 def test_name_is_a_run_only_where_nothing_else_is():
     table = pd.DataFrame({"Name": ["x"], "run": ["a"], "loss": [2.0]})
     assert read_runs(table).frame["run"].tolist() == ["a"]
+
+
+def test_tokens_of_training_are_those_of_cpt():
+    table = pd.DataFrame({"run": ["a", "a"], "train_tokens": ["0.2B", "1B"], "loss": [2.0, 1.9]})
+    assert read_runs(table).frame["tokens"].tolist() == [2e8, 1e9]
