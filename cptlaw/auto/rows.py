@@ -12,7 +12,6 @@ from cptlaw.findings import Finding
 from cptlaw.runs import Runs
 from cptlaw.runs.order import in_order
 from cptlaw.runs.schema import MIX, mix_columns
-from cptlaw.units import format_quantity
 
 # Warm-up of the rate, and the jump of losses that it brings, are no part of any law without schedules: the points in
 # the first eighth of a run are left out. A little less than an eighth, for tokens are rounded to whole batches.
@@ -116,8 +115,3 @@ def levels(frame: pd.DataFrame, name: str) -> int:
         return 0
     values = frame.loc[frame["tokens"] != 0, name] if "tokens" in frame.columns else frame[name]
     return int(values.nunique())
-
-
-def show_range(frame: pd.DataFrame, name: str) -> str:
-    """Return the range of a column in words."""
-    return f"{format_quantity(float(frame[name].min()))} to {format_quantity(float(frame[name].max()))}"

@@ -43,6 +43,13 @@ class PublicTable:
     convert: Callable[[pd.DataFrame], pd.DataFrame]
 
 
+def _cpt(rows: pd.DataFrame, evals: pd.Series, columns: dict[str, str]) -> pd.DataFrame:
+    """Return CPT runs, one row per measured loss; `columns` maps names of the runs table to names in the file."""
+    found = pd.DataFrame({"run": rows["run_id"].astype(str), "eval": evals.astype(str)})
+    shared = {"n_params": "n_params", "replay": "replay_ratio"}
+    return found.assign(**{name: rows[column].astype(float) for name, column in (shared | columns).items()})
+
+
 def _static(frame: pd.DataFrame, run: str = "run_id", evals: str | None = "domain") -> pd.DataFrame:
     """Return models from scratch: a run's last loss on each eval, seeds averaged."""
     table = pd.DataFrame(
@@ -91,19 +98,11 @@ def dmsl(frame: pd.DataFrame) -> pd.DataFrame:
 def watts(frame: pd.DataFrame) -> pd.DataFrame:
     """Return CPT runs of both optimisers, one pair of evals each, with the base models' losses where they are known."""
     parts = []
+    columns = {"tokens": "cpt_tokens", "ptpp": "ptpp", "lr_peak": "cpt_peak_lr", "lr_pretrain": "pretrain_lr"}
     for optimiser, rows in frame.groupby("optimizer"):
-        shared = {
-            "run": rows["run_id"].astype(str),
-            "n_params": rows["n_params"].astype(float),
-            "tokens": rows["cpt_tokens"].astype(float),
-            "replay": rows["replay_ratio"].astype(float),
-            "ptpp": rows["ptpp"].astype(float),
-            "lr_peak": rows["cpt_peak_lr"].astype(float),
-            "lr_pretrain": rows["pretrain_lr"].astype(float),
-            "domain": str(optimiser),
-        }
         for role in ("source", "target"):
-            parts.append(pd.DataFrame({**shared, "eval": role, "loss": rows[f"{role}_loss"].astype(float)}))
+            evals = pd.Series(role, rows.index)
+            parts.append(_cpt(rows, evals, {**columns, "loss": f"{role}_loss"}).assign(domain=str(optimiser)))
     bases = [
         {"run": f"base-{ptpp:g}", "eval": "source", "n_params": 6e7, "tokens": 0.0, "ptpp": ptpp, "loss": loss}
         for ptpp, loss in WATTS_BASE.items()
@@ -114,36 +113,16 @@ def watts(frame: pd.DataFrame) -> pd.DataFrame:
 def delphi(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the ladder of CPT runs, in tokens proportional to pre-training and constant; target losses by name."""
     rows = frame[frame["series"].isin(("k0p20", "isotoken_1B"))]
-    return pd.DataFrame(
-        {
-            "run": rows["run_id"].astype(str),
-            "eval": rows["domain"].astype(str),
-            "n_params": rows["n_params"].astype(float),
-            "tokens": rows["cpt_tokens"].astype(float),
-            "replay": rows["replay_ratio"].astype(float),
-            "ptpp": rows["ptpp"].astype(float),
-            "lr_peak": rows["lr_factor"].astype(float),
-            "loss": rows["loss"].astype(float),
-        }
-    )
+    return _cpt(rows, rows["domain"], {"tokens": "cpt_tokens", "ptpp": "ptpp", "lr_peak": "lr_factor", "loss": "loss"})
 
 
 def mixlaws_ct(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the runs of Pythia-70M on Pile and Python: Python is the target, the rest of the Pile the source."""
     rows = frame[frame["domain"].isin(("python", "PILE_weighted"))]
-    tokens = rows["pt_tokens"].astype(float) / rows["pt_steps"].astype(float)
-    return pd.DataFrame(
-        {
-            "run": rows["run_id"].astype(str),
-            "eval": rows["domain"].map({"python": "target", "PILE_weighted": "source"}),
-            "n_params": rows["n_params"].astype(float),
-            "tokens": tokens * rows["step"].astype(float),
-            "replay": rows["replay_ratio"].astype(float),
-            "ptpp": rows["pt_tokens"].astype(float) / rows["n_params"].astype(float),
-            "step": rows["step"].astype(float),
-            "loss": rows["loss"].astype(float),
-        }
-    )
+    roles = rows["domain"].map({"python": "target", "PILE_weighted": "source"})
+    found = _cpt(rows, roles, {"step": "step", "loss": "loss"})
+    pretrained, per_step = rows["pt_tokens"].astype(float), rows["pt_tokens"] / rows["pt_steps"]
+    return found.assign(tokens=per_step * found["step"], ptpp=pretrained / found["n_params"])
 
 
 TABLES = {

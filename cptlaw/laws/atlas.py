@@ -10,7 +10,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.laws.base import EXPONENT, Amplitude, Option, Shape
 from cptlaw.laws.calculus import expm1, maximum, minimum
-from cptlaw.laws.corpora import OfCorpora, own_corpus
+from cptlaw.laws.corpora import OWN, OfCorpora, own_corpus
 from cptlaw.runs.schema import MIX
 
 POOL = "unique_"
@@ -49,12 +49,7 @@ class Atlas(OfCorpora):
     diverges_at_zero = ("n_params", "tokens")
     starts = 32
     choices = OfCorpora.choices | {
-        "own": Option(
-            "",
-            "the name of a corpus",
-            "The corpus that the eval measures. A fit takes the one that is called as the eval is.",
-            str,
-        ),
+        "own": OWN,
         "pools": Option(
             (),
             "names of corpora joined by +",

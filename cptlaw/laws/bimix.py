@@ -9,8 +9,8 @@ from typing import Any, Self
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.laws.base import EXPONENT, Option
-from cptlaw.laws.corpora import OfCorpora, own_corpus
+from cptlaw.laws.base import EXPONENT
+from cptlaw.laws.corpora import OWN, OfCorpora, own_corpus
 from cptlaw.runs.schema import MIX
 
 
@@ -40,14 +40,7 @@ class BiMix(OfCorpora):
     power_in_tokens = ("B",)
     starts = 32
 
-    choices = OfCorpora.choices | {
-        "own": Option(
-            "",
-            "the name of a corpus",
-            "The corpus that the eval measures. A fit takes the one that is called as the eval is.",
-            str,
-        )
-    }
+    choices = OfCorpora.choices | {"own": OWN}
     own: str
 
     def configure(self) -> None:

@@ -37,6 +37,12 @@ CORPORA = Option(
     "there are none, they are source and target, and replay gives their shares.",
     corpora_of,
 )
+OWN = Option(
+    "",
+    "the name of a corpus",
+    "The corpus that the eval measures. A fit takes the one that is called as the eval is.",
+    str,
+)
 
 
 class OfCorpora(Law):

@@ -99,6 +99,10 @@ class Amplitude(str):
         return made
 
 
+# E, A and B of E + A/N^alpha + B/D^beta where N and D are raw counts.
+IN_RAW_COUNTS = ("E", Amplitude("A", plausible=(100.0, 1000.0)), Amplitude("B", plausible=(500.0, 5000.0)))
+
+
 @dataclass(frozen=True)
 class Option:
     """One option of a law, declared on its class: ``choices = {"normalised": Option(False, "true or false")}``.

@@ -9,6 +9,7 @@ import pandas as pd
 
 from cptlaw.laws.base import EXPONENT, Amplitude, Law, Option, Shape
 from cptlaw.laws.calculus import exp, expm1, log
+from cptlaw.laws.parameters import IN_RAW_COUNTS
 
 TRAINED = {"bits_weights": "gamma_w", "bits_activations": "gamma_a", "bits_kv": "gamma_kv"}
 POST = ("gamma_D", "gamma_N", "gamma_post")
@@ -44,12 +45,7 @@ class Precision(Law):
     measured = "465 runs by its authors; here on no data of its own."
     inputs: tuple[str, ...] = ("n_params", "tokens", *TRAINED, "bits_post")
     units = {"n_params": 1.0, "tokens": 1.0}
-    amplitudes: tuple[str, ...] = (
-        "E",
-        Amplitude("A", plausible=(100.0, 1000.0)),
-        Amplitude("B", plausible=(500.0, 5000.0)),
-        Amplitude("C_T", plausible=(0.005, 0.05)),
-    )
+    amplitudes: tuple[str, ...] = (*IN_RAW_COUNTS, Amplitude("C_T", plausible=(0.005, 0.05)))
     shapes = {
         "alpha": EXPONENT,
         "beta": EXPONENT,

@@ -8,7 +8,7 @@ from typing import Any
 
 from cptlaw.laws.base import EXPONENT, Amplitude, Law, Option, Shape
 from cptlaw.laws.calculus import exp, expm1, log, maximum, minimum
-from cptlaw.laws.parameters import positive
+from cptlaw.laws.parameters import IN_RAW_COUNTS, positive
 
 # Parameters for which a unique token is enough at best, as the published coefficients have it: (A/B)^(1/alpha).
 PER_TOKEN = math.exp((6.255414 - 7.3049974) / 0.3526596)
@@ -51,7 +51,7 @@ class Repeated(_OfUnique):
     right = "Training from scratch on fewer unique tokens than are read, up to some tens of repetitions."
     wrong = "Large models on small pools: in this law repeating never does harm, whatever the size."
     measured = "182 runs by its authors; here on no data of its own."
-    amplitudes = ("E", Amplitude("A", plausible=(100.0, 1000.0)), Amplitude("B", plausible=(500.0, 5000.0)))
+    amplitudes = IN_RAW_COUNTS
     shapes = {
         "alpha": EXPONENT,
         "beta": EXPONENT,
@@ -89,12 +89,7 @@ class Overfitting(_OfUnique):
     right = "Runs of several sizes that repeat pools of several sizes: from when on repeating does harm."
     wrong = "Tables without repetition, which say nothing of P, delta and kappa."
     measured = "About 300 runs of 15M to 1B parameters by its authors; here on no data of its own."
-    amplitudes = (
-        "E",
-        Amplitude("A", plausible=(100.0, 1000.0)),
-        Amplitude("B", plausible=(500.0, 5000.0)),
-        Amplitude("P", plausible=(0.001, 0.1)),
-    )
+    amplitudes = (*IN_RAW_COUNTS, Amplitude("P", plausible=(0.001, 0.1)))
     shapes = {
         "alpha": EXPONENT,
         "beta": EXPONENT,

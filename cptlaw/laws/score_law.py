@@ -141,14 +141,6 @@ class ScoreLaw:
         kept: Array = np.clip(np.broadcast_to(value, shape), LEAST, 1.0 - LEAST)
         return kept, np.stack([np.broadcast_to(one, shape) for one in slopes], axis=-1)
 
-    def slope_in_loss(self, theta: Array, x: Mapping[str, Any], chance: Any) -> Array:
-        """Return d score / d log carrier, (s, n); 0 for laws that read no loss."""
-        if "carrier" not in self.inputs:
-            return np.zeros((len(theta), 1))
-        moved = {**x, "carrier": x["carrier"] * (1.0 + 1j * STEP)}
-        found: Array = self.score(theta.astype(complex), moved, chance).imag / STEP
-        return found
-
     def params(self, theta: Array) -> dict[str, float]:
         """Return the parameters of one task by name, (k,)."""
         return {name: float(value[0, 0]) for name, value in self.natural(theta[None]).items()}

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError
-from cptlaw.laws.base import EXPONENT, Amplitude, Known, Law, Shape
+from cptlaw.laws.base import EXPONENT, Known, Law, Shape
 from cptlaw.laws.calculus import log, maximum
+from cptlaw.laws.parameters import IN_RAW_COUNTS
 
 MIN_EXPONENT = 1e-6  # beyond ln D1 = alpha2 / alpha3 the exponent of D2 would change its sign
 
@@ -66,7 +67,7 @@ class Transfer(Law):
     status = "reconstructed"
     inputs = ("n_params", "tokens")
     units = {"n_params": 1.0, "tokens": 1.0}
-    amplitudes = ("E", Amplitude("A", plausible=(100.0, 1000.0)), Amplitude("B", plausible=(500.0, 5000.0)))
+    amplitudes = IN_RAW_COUNTS
     shapes = {
         "alpha": EXPONENT,
         "beta": Shape(0.01, 5.0, start=(0.2, 0.8)),

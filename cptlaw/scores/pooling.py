@@ -89,12 +89,6 @@ def fit_pooled(law: ScoreLaw, tasks: Tasks, seed: int = 0) -> Pooled:
     return Pooled(law, found, prior, rho, rows)
 
 
-def refitted(pooled: Pooled, tasks: Tasks) -> Found:
-    """Return the fit to other rows of the same tasks, prior and scatter as they were."""
-    counted = Tasks(tasks.x, tasks.y, effective(tasks.items, pooled.rho), tasks.chance)
-    return maximise(pooled.law, counted, pooled.prior, pooled.found.theta)
-
-
 def effective(items: Array, rho: Array) -> Array:
     """Return items as they count where the items of a run err together, (tasks, n)."""
     found: Array = items / (1.0 + np.maximum(items - 1.0, 0.0) * rho[:, None])

@@ -42,8 +42,6 @@ AXES = {
 LOGARITHMIC = frozenset({"n_params", "tokens", "ptpp", "flops"})
 LEVELS = frozenset({"n_params", "ptpp"})  # chosen once per run: ticks stand at them where they are few
 
-IMAGE_WIDTH = 1000
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Figure:

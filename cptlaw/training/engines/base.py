@@ -163,12 +163,6 @@ class Queue:
                     self._progress.failed(child, f"needs {cause.name}, which failed")
                     lost.append(child)
 
-    def put_back(self, job: Job) -> None:
-        """Let a job start again whose worker was lost through no fault of the job, such as a node that went away."""
-        self.running.pop(job.id, None)
-        self.waiting[job.id] = job
-        self._push(job.id)
-
     def _push(self, key: str) -> None:
         heapq.heappush(self._ready, (self._place[key], key))
 
