@@ -93,6 +93,7 @@ bench: $(VENV)/.dev  ## timings; the peers are described in docs/benchmarks.md
 	$(RUN) -m benchmarks.app_moves
 	$(RUN) -m benchmarks.curve_fits
 	$(RUN) -m benchmarks.growth
+	$(RUN) -m benchmarks.start
 
 guard: $(VENV)/.dev  ## fails where the point fit costs twice what it did, beside a fixed reference in the same process
 	$(RUN) -m benchmarks.growth --guard

@@ -2,8 +2,8 @@
 
     python -m benchmarks.start [--before REVISION]
 
-With a revision the same is timed in a checkout of it, in turns with this one, since only times taken side by side can be
-compared on a machine that others use. Each figure is the least of several runs: start-up has no luck to gain from.
+With a revision the same is timed in a checkout of it, in turns with this one: only times taken side by side can be
+compared on a machine that others use. Each figure is the least of several runs, as others can only add to it.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ API = {
     "Tables": ("read_runs", "Runs", "import_logs"),
     "Loss curves": ("forecast_run", "shift_of_runs", "fit_shift", "fit_out_of_domain"),
     "Sealed forecasts": ("register", "load_seal", "score", "Seal", "Scores"),
+    "Training, and laws on real runs": ("sweep", "bench"),
     "Answers": ("Answer", "Check", "Fit", "Report", "Finding", "Law", "law"),
     "Errors and the rest": ("CptlawError", "DataError", "FitError", "UsageError"),
 }

@@ -11,7 +11,8 @@ from cptlaw.cli import plan as plans
 from cptlaw.cli.output import progress, show
 from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.commands import command_line
-from cptlaw.planning.scenario import ReportOfRuns, options_of
+from cptlaw.planning.report_scenario import ReportOfRuns
+from cptlaw.planning.scenario import options_of
 
 PARTS = 15  # of a report of two fits with a plan
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.runs import Runs, read_runs
+
+if TYPE_CHECKING:
+    from cptlaw.runs import Runs
 
 __all__ = ["EXAMPLES", "load", "path", "schedules"]
 
@@ -64,6 +67,9 @@ def load(name: str) -> Runs:
     UsageError
         If there is no such example.
     """
+    # Not at the top: `cptlaw example` prints a path, and reading tables is what loads pandas.
+    from cptlaw.runs import read_runs
+
     return read_runs(path(name), n_params_kind="total")
 
 

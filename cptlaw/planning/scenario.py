@@ -242,28 +242,6 @@ class NextRuns(Doubt, total=False):
     tokens: Annotated[Any, Option(as_given, "Lengths to choose from. [default: from an eighth of the longest]", "D,D")]
 
 
-class Page(Doubt, total=False):
-    """What is said of a report besides its plan."""
-
-    at: Annotated[
-        Any, Option(as_given, "The forecast that matters, as for forecast --at. [default: the plan]", "K=V,..")
-    ]
-    gpu: Annotated[str, Option(as_given, "The device to say the cost in.", "NAME", default="h100")]
-    mfu: Annotated[Quantity, Option(as_given, "Share of its peak that training reaches.", "P", default="40%")]
-    test_where: Annotated[
-        str | None, Option(as_given, "Rows that were held out of the fits, to judge calibration on.", "Q")
-    ]
-    schedules: Annotated[Any, Option(as_given, "Schedules file, for the loss curves.", "F")]
-    suggest_budget: Annotated[Quantity, Option(as_given, "Suggest next runs for this compute, as in 1e20.", "FLOPS")]
-    title: Annotated[str | None, Option(as_given, "Title of the page.", "TEXT")]
-
-
-class ReportOfRuns(Mix, Limits, ScoreLimits, TargetLimit, Range, Supply, Page, total=False):
-    """The question of `report`: a plan under limits, or without them a forecast."""
-
-    n_params: Annotated[Quantity, amount("8.1B", "Parameters of the model, as in 8.1B.", "N", law_input=True)]
-
-
 class KnownRun(TypedDict, total=False):
     """What is known of a run with a schedule."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.planning.scenario import Page, options_of
+from cptlaw.planning.report_scenario import Page
+from cptlaw.planning.scenario import options_of
 from cptlaw.units import format_percent, format_quantity, parse_quantity
 
 # Dense bfloat16 FLOP/s of one device, from the makers' data sheets (float16 for V100, which has no bfloat16).

@@ -14,7 +14,8 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import Fit, load_fit
 from cptlaw.laws import Known
 from cptlaw.planning import Suggestion, suggest
-from cptlaw.planning.scenario import ReportOfRuns, documented, read_scenario
+from cptlaw.planning.report_scenario import ReportOfRuns
+from cptlaw.planning.scenario import documented, read_scenario
 from cptlaw.reporting import words
 from cptlaw.reporting.answer import Report
 from cptlaw.reporting.cost import cost_text

@@ -11,7 +11,8 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.planning import MinTokensPlan, min_tokens
-from cptlaw.planning.scenario import Page, options_of
+from cptlaw.planning.report_scenario import Page
+from cptlaw.planning.scenario import options_of
 from cptlaw.reporting.points import IN_POINTS, LIMITS_IN_POINTS, limits_in_points
 from cptlaw.reporting.words import LIMITS
 from cptlaw.runs import Runs
@@ -72,7 +73,7 @@ class Subject:
         table, fits, scores
             The runs and their fits.
         given
-            What was asked, by name; see `cptlaw.planning.scenario.ReportOfRuns`.
+            What was asked, by name; see `cptlaw.planning.report_scenario.ReportOfRuns`.
         interval
             Coverage of all intervals.
 

@@ -1,0 +1,28 @@
+"""What a report is asked: a plan of a mix or a forecast, and how its page is made."""
+
+from typing import Annotated, Any
+
+from cptlaw.planning.options import Option, amount, as_given
+from cptlaw.planning.scenario import Doubt, Limits, Mix, Quantity, Range, ScoreLimits, Supply, TargetLimit
+
+
+class Page(Doubt, total=False):
+    """What is said of a report besides its plan."""
+
+    at: Annotated[
+        Any, Option(as_given, "The forecast that matters, as for forecast --at. [default: the plan]", "K=V,..")
+    ]
+    gpu: Annotated[str, Option(as_given, "The device to say the cost in.", "NAME", default="h100")]
+    mfu: Annotated[Quantity, Option(as_given, "Share of its peak that training reaches.", "P", default="40%")]
+    test_where: Annotated[
+        str | None, Option(as_given, "Rows that were held out of the fits, to judge calibration on.", "Q")
+    ]
+    schedules: Annotated[Any, Option(as_given, "Schedules file, for the loss curves.", "F")]
+    suggest_budget: Annotated[Quantity, Option(as_given, "Suggest next runs for this compute, as in 1e20.", "FLOPS")]
+    title: Annotated[str | None, Option(as_given, "Title of the page.", "TEXT")]
+
+
+class ReportOfRuns(Mix, Limits, ScoreLimits, TargetLimit, Range, Supply, Page, total=False):
+    """The question of `report`: a plan under limits, or without them a forecast."""
+
+    n_params: Annotated[Quantity, amount("8.1B", "Parameters of the model, as in 8.1B.", "N", law_input=True)]
