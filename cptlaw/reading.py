@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 STDIN = Path("/dev/stdin")
 UTF8_MARK = b"\xef\xbb\xbf"
 
+# Lists and mappings within each other.
 DEEPEST = 50
-"""Lists and mappings within each other."""
 
+# Bytes of a YAML file. It is for what people write; a log or a table is read as JSON Lines or CSV.
 LARGEST_YAML = 20_000_000
-"""Bytes of a YAML file. It is for what people write; a log or a table is read as JSON Lines or CSV."""
 
+# Values of a YAML document, those that aliases repeat counted each time.
 MOST_ITEMS = 1_000_000
-"""Values of a YAML document, those that aliases repeat counted each time."""
 
+# Bytes that a compressed file may hold.
 LARGEST_UNPACKED = 4_000_000_000
-"""Bytes that a compressed file may hold."""
 
 # The longer mark first: UTF-32 begins with the mark of UTF-16.
 _SIGNATURES = (

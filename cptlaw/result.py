@@ -20,8 +20,8 @@ from cptlaw.findings import MOST_SHOWN, Finding, group
 if TYPE_CHECKING:
     import pandas as pd
 
+# A label, which may be empty, and what there is to say.
 Line = tuple[str, str]
-"""A label, which may be empty, and what there is to say."""
 
 _NUMBER = re.compile(r"[-+<>]?[0-9.]+(e[-+]?[0-9]+)?[KMBT%]?|-|")
 _COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}

@@ -221,6 +221,8 @@ class OrderedGroupSplit(BaseCrossValidator):  # type: ignore[misc, unused-ignore
 _COLUMNS = "feeds tables of any number of columns; a law reads its own inputs, and refuses others"
 _NUMBERS = "feeds sizes and tokens of 0; a law reads counts above 0"
 
+# Checks of scikit-learn that a law cannot pass as they stand, with the reason. What they ask for is tested on inputs
+# that a law has: tests/test_sklearn.py.
 EXPECTED_FAILED_CHECKS: dict[str, str] = {
     **dict.fromkeys(
         (
@@ -242,7 +244,3 @@ EXPECTED_FAILED_CHECKS: dict[str, str] = {
         _NUMBERS,
     ),
 }
-"""Checks of scikit-learn that a law cannot pass as they stand, with the reason.
-
-What they ask for is tested on inputs that a law has: tests/test_sklearn.py.
-"""

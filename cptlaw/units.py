@@ -22,13 +22,13 @@ SUFFIXES = {
     )
 }
 
+# A number without a unit. Its repetitions never give back what they took: text that is none is refused at once.
 NUMBER = r"[+-]?(?:[0-9]++(?:_[0-9]++)*+(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
-"""A number without a unit. Its repetitions never give back what they took: text that is none is refused at once."""
 
 UNIT = "[KkMmGgBbTt%]"
 
+# Characters of a quantity; a float64 in full has up to 26, in a spreadsheet's digits perhaps 50.
 LONGEST_QUANTITY = 200
-"""Characters of a quantity; a float64 in full has up to 26, in a spreadsheet's digits perhaps 50."""
 
 _QUANTITY = re.compile(rf"\s*+(?P<number>{NUMBER})\s*+(?P<suffix>{UNIT}?)\s*+")
 
@@ -127,6 +127,7 @@ def format_percent(fraction: float, digits: int = 3) -> str:
     return f"{100 * fraction:.{digits}g}%" if math.isfinite(fraction) else str(fraction)
 
 
+# What a column of a runs table is, in words.
 INPUT_WORDS = {
     "n_params": "model size",
     "tokens": "adaptation tokens",
@@ -135,7 +136,6 @@ INPUT_WORDS = {
     "lr_peak": "peak learning rate",
     "step": "optimiser step",
 }
-"""What a column of a runs table is, in words."""
 
 
 def input_text(name: str, value: float) -> str:

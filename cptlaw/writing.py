@@ -30,8 +30,8 @@ except ImportError:  # Windows has no such locks: half-written files are then le
     fcntl = None  # type: ignore[assignment]
 
 HEAD = 65536  # bytes that tell the kind of a file
+# What a spreadsheet takes for the start of a formula (OWASP, "CSV injection").
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for the start of a formula (OWASP, "CSV injection")."""
 
 _LONGEST_STEM = 64  # bytes of the name that a hidden file bears: names may have 255 in all
 
@@ -97,12 +97,12 @@ REPORT = Kind("a report of cptlaw", _is_report)
 RUNS = Kind("a runs table", _is_runs)
 CELLS = csv_kind("a table of suggested runs", ("n_params", "tokens", "flops", "gain"))
 RATES = csv_kind("a table of step, lr", ("step", "lr"))
+# Ending of an image -> its kind.
 IMAGES = {
     "png": bytes_kind("a PNG image", b"\x89PNG"),
     "pdf": bytes_kind("a PDF file", b"%PDF"),
     "svg": bytes_kind("an SVG image", b"<svg", b"<?xml"),
 }
-"""Ending of an image -> its kind."""
 
 
 def check_output(path: str | Path, kind: Kind, *, inputs: Iterable[str | Path] = (), force: bool = False) -> Path:

@@ -32,6 +32,8 @@ def probability_below(fitted: Any, row: pd.DataFrame, limit: float) -> float:
     known = np.isfinite(quantiles)  # a loss that the data does not bound has none at the ends
     if not known.any():
         return float("nan")
+    # Each quantile comes from its own profile, so that two of them may cross by rounding; the normal scale makes the
+    # steps between them nearly straight.
     quantiles, deviates = np.maximum.accumulate(quantiles[known]), special.ndtri(CHANCES)[known]
     asked = float(np.log(limit))
     if known.all() and not quantiles[0] <= asked <= quantiles[-1]:

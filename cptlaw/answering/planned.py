@@ -45,6 +45,7 @@ def plan(
     limits: dict[str, Any] = {"max_forgetting": question.max_forgetting}
     if question.kind == "min-tokens":
         limits["max_target_loss"] = question.max_target_loss
+        # An answer names next runs of its own, for the loss whose limit is the more doubtful.
         given["savings"] = False
     elif question.kind == "limited-data":
         given["target_tokens"] = question.target_tokens
@@ -55,6 +56,7 @@ def plan(
     given |= {name: getattr(question, name) for name in RANGE}
     if scores:
         given |= {"scores": scores, "base_score": question.base_score}
+    # A risk without a limit is refused by the plans: there would be nothing to keep with that probability.
     if any(value is not None for value in limits.values()):
         given["risk"] = risk
     if source is not None:

@@ -30,6 +30,7 @@ from cptlaw.writing import file_name
 AUTO = "auto"
 NEXT_RUNS = 2
 INTERVAL = 0.9
+# Small runs must stay small beside what they are for.
 SHARE_FOR_NEXT = 0.05  # of the planned run's compute, that the next small runs may cost
 REPLAYS = (("half", 0.5), ("twice", 2.0))
 MOST_REPLAY = 0.45  # of a mix whose replay can be doubled
@@ -47,6 +48,7 @@ def from_runs(
     fits = {role: _fitted(runs, role, where, schedules, seed) for role in _roles(runs, question)}
     scores, about = fitted_scores(runs, question, where, seed, schedules)
     asked, notes = _with_tokens(_with_budget(question, fits), fits["target"])
+    # Twice: the plan that is given, and the one that an even chance would allow, which is the price of doubt.
     sure, plain = (plan(asked, fits, risk, scores) for risk in (asked.risk, None))
     of_fits = (item for one in (*fits.values(), *scores.values()) for item in one.findings)
     found = [*notes, *about, *map(in_answer, sure.findings), *of_fits]
@@ -89,6 +91,7 @@ def _page(runs: Runs, question: Question, fits: Mapping[str, Any], plan: MixPlan
     limits = {name: getattr(question, name) for name in ("max_forgetting", "base_source_loss", "risk")}
     limits["max_target_loss"] = question.max_target_loss if question.kind == "min-tokens" else None
     given = {name: value for name, value in limits.items() if value is not None}
+    # The page plans the fewest tokens where it has limits; for other questions it is drawn at the mix of the answer.
     if question.kind != "min-tokens":
         given = {}
     at = _point(question, plan) if plan.feasible else None
@@ -106,6 +109,7 @@ def _roles(runs: Runs, question: Question) -> list[str]:
     """
     roles = {runs.role(name) for name in runs.evals}
     missing = _missing(runs, question, roles)
+    # What is missing of the source does no harm where nothing limits forgetting, but is said with the rest.
     needed = [text for text in missing if "source_eval" not in text or question.max_forgetting is not None]
     if needed:
         listed = "".join(f"\n  {text}" for text in missing)
@@ -159,6 +163,7 @@ def _with_tokens(question: Question, target: Any) -> tuple[Question, list[Findin
     if question.kind != "min-tokens" or question.max_target_loss is not None or question.min_score:
         return question, _no_limit(question)
     data = target.data
+    # As far as anything was measured: beyond it the answer would rest on the law alone.
     per_parameter = float((data["tokens"] / data["n_params"]).max())
     tokens = per_parameter * question.n_params
     return question.replaced(tokens=tokens), [
@@ -206,6 +211,7 @@ def _what_if(question: Question, fits: Mapping[str, Any], plan: MixPlan) -> tupl
         return ()
     point = _point(question, plan)
     changed = []
+    # A change that no law reads would show the same losses twice.
     if "tokens" in point and any("tokens" in fit.law.inputs for fit in fits.values()):
         changed.append(("twice the tokens", {**point, "tokens": 2.0 * point["tokens"]}))
     if 0 < point.get("replay", 0.0) <= MOST_REPLAY and any("replay" in fit.law.inputs for fit in fits.values()):
@@ -239,6 +245,7 @@ def _next_runs(
     """Return the runs worth buying next for the loss whose limit is the more doubtful, and why there are none."""
     if not plan.feasible or plan.flops is None:
         return (), []
+    # A limit on forgetting is what small runs inform most: the source loss moves with replay at every scale.
     on = "source" if "source" in fits and question.max_forgetting is not None else "target"
     # The doubt of an average is mostly that of the law which counts most.
     leading = fits[on].members[0].fit

@@ -49,6 +49,7 @@ def from_studies(question: Question, shift: str | None) -> Answer:
     """
     assumed, shift = shift is None, shift or UNLIKE
     ptpp = _checked(question, shift)
+    # A grid, for the answer of studies is no sharper: one replay more or less within a step cannot be told apart.
     mixes = [(replay, _tokens(question, replay)) for replay in REPLAYS]
     frame = studies.rows_of(shift, question.n_params, ptpp, mixes)
     forgetting, gain = studies.expected("forgetting", frame), studies.expected("gain", frame)

@@ -94,6 +94,7 @@ def main(arguments: list[str] | None = None) -> Any:
 
     A user's mistake ends with one message and exit code 2, an interrupt with exit code 130; neither with a traceback.
     """
+    # Added here and not at import, so that a test or the documentation can ask for the verbs without the group.
     for command in commands():
         cli.add_command(command)
     for stream in (sys.stdout, sys.stderr):
@@ -113,6 +114,7 @@ def main(arguments: list[str] | None = None) -> Any:
     except BrokenPipeError:  # the reader of our output, such as head, has gone
         _drop_output()
         code = 0
+    # What the library does not turn into a message of its own: a full disk, a folder without permission.
     except OSError as error:
         _drop_output()
         where = f"{error.filename}: " if error.filename else ""

@@ -31,12 +31,14 @@ def of_scenario(scenario: Any, but: tuple[str, ...] = (), optional: bool = False
 
 
 def _option(name: str, option: Option, required: bool) -> Any:
+    # One letter is one dash, as in -n 24.
     flag = f"-{name}" if len(name) == 1 else f"--{option.several or name.replace('_', '-')}"
     if option.several:
         return click.option(flag, name, multiple=True, metavar=option.metavar, help=option.help)
     if option.flag:
         return click.option(f"{flag}/--no-{flag[2:]}", name, default=option.default, help=option.help)
     kind: Any = click.Choice(list(option.words)) if option.words else None
+    # A whole number by default is one for good; all other quantities are texts, so that 8.1B and 2% can be written.
     if isinstance(option.default, int):
         kind = int
     return click.option(
@@ -44,6 +46,7 @@ def _option(name: str, option: Option, required: bool) -> Any:
         name,
         required=required,
         type=kind,
+        # Shown as people write it: 0.9, not the float that stands for it.
         default=option.default if kind is not None or option.default is None else str(option.default),
         show_default=option.default is not None,
         metavar=option.metavar or None,

@@ -16,8 +16,8 @@ from cptlaw.importing.history import LR_NAMES, SAMPLES_NAMES, TOKENS_NAMES, Hist
 from cptlaw.importing.wanted import Wanted, eval_of, is_eval_loss
 from cptlaw.runs.schema import COLUMNS, canonical_name
 
+# Columns that hold until they change; all others count only at the step at which they were logged.
 _CARRIED = ("lr",)
-"""Columns that hold until they change; all others count only at the step at which they were logged."""
 
 
 def assemble(histories: Sequence[History], wanted: Wanted) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -84,6 +84,8 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
         known = _columns(record, wanted)
         carried |= {name: known[name] for name in _CARRIED if name in known}
         if record.step is not None:
+            # Trainers log losses of one step in several lines, one for each eval and one for the rate: what is known of
+            # the step is known to each.
             known = at_step.setdefault(record.step, {}) | known
             at_step[record.step] = known
         for name, loss in _measured(record, losses, wanted).items():
@@ -96,6 +98,7 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
             row: dict[str, object] = {"run": history.run, "eval": name, "loss": loss}
             row |= _told(step=record.step) | whole | carried | known
             row |= _told(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
+            # Without a step every record counts by itself.
             key = (name, record.step if record.step is not None else float(len(rows)))
             left_out["repeated"] += key in rows and rows[key]["loss"] != loss
             rows[key] = row
@@ -117,6 +120,7 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
 def _measured(record: Record, losses: Mapping[str, str], wanted: Wanted) -> dict[str, float]:
     """Return the losses of a record by eval; those that the format itself names count where none were asked for."""
     found = {name: record.values[metric] for name, metric in losses.items() if metric in record.values}
+    # Formats that name their losses themselves are believed, unless the user has said which metrics are losses.
     return found if wanted.losses else {**found, **record.losses}
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from cptlaw.importing.history import numbers_of
 
+# The words of the trainers that are in use, by their last part: torchtitan nests settings under training., NeMo under
+# data.
 LENGTHS = ("seq_length", "max_seq_length", "sequence_length", "seq_len", "block_size", "cutoff_len", "context_length")
 WHOLE_BATCH = ("global_batch_size", "total_batch_size")
 ONE_DEVICE = ("per_device_train_batch_size", "micro_batch_size")
@@ -27,6 +29,7 @@ def batch_factors(config: Mapping[str, object]) -> dict[str, float] | None:
     True
     """
     numbers = {key: value for key, value in numbers_of(config).items() if value > 0}
+    # A batch of all devices is taken before one of a single device: it needs no count of processes.
     length, whole = _named(numbers, LENGTHS), _named(numbers, WHOLE_BATCH)
     if length is None:
         return None
@@ -42,4 +45,5 @@ def batch_factors(config: Mapping[str, object]) -> dict[str, float] | None:
 def _named(numbers: Mapping[str, float], words: Iterable[str]) -> tuple[str, float] | None:
     """Return the one setting whose last word, nested ones joined by dots, is among some; ``None`` if they differ."""
     known = {key: value for key, value in numbers.items() if key.replace("/", ".").rpartition(".")[2] in words}
+    # Two settings of one name and different values, one of evaluation say, leave it open which one trained.
     return next(iter(known.items())) if len(set(known.values())) == 1 else None

@@ -17,6 +17,7 @@ def config_beside(*folders: Path) -> dict[str, object]:
         for name in NAMES:
             path = folder / name
             if path.is_file():
+                # What stood there already wins: an earlier folder is nearer to the run than a later one.
                 found = load_config(path) | found
     return found
 

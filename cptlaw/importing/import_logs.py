@@ -90,6 +90,7 @@ def import_logs(
     refuse_others(options, HowToRead.__annotations__, "import_logs")
     wanted = read_wanted(**options)
     if output is not None:
+        # Before anything is read: logs can take minutes.
         check_place(Path(output), [source], force)
     histories, notes = _histories(str(source), log_format)
     frame, more = assemble(histories, wanted)
@@ -143,6 +144,8 @@ def _recognise(path: Path, log_format: str | None) -> tuple[Reader, list[Path], 
     for place, reader in enumerate(kinds):
         found = reader.find(path)
         if found:
+            # Tables and text logs beside a tracker's folder are mostly its own parts; only formats known by their file
+            # names are named.
             later = (other for other in kinds[place + 1 :] if other.by_file_name and path.is_dir())
             return reader, found, [other.name for other in later if other.find(path)]
     if path.is_file() and path.suffix.lower() == ".json":

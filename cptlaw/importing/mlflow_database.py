@@ -45,6 +45,7 @@ def _is_mlflow(path: Path) -> bool:
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    # Read only: a tracking server may be writing to the same file.
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
 
 

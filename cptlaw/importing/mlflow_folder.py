@@ -32,6 +32,7 @@ class MLflowFolder(Reader):
         given = list(names.values())
         histories = []
         for folder, name in names.items():
+            # MLflow makes up names and lets them repeat; the folder is named after the run's id.
             unique = name if given.count(name) == 1 else run_name(folder, source)
             histories.append(History(unique, folder, _records(folder), _params(folder)))
         return histories

@@ -26,6 +26,7 @@ class PlainTable(Reader):
     name = "table"
     title = "table of metrics"
     looks_for = "*.csv, *.tsv, *.jsonl or *.ndjson with a row per step"
+    # Last in turn: any log can be a table, so that whatever says more of itself is asked first.
     order = 110
 
     def find(self, source: Path) -> list[Path]:
@@ -92,6 +93,7 @@ def _record(row: dict[str, Any]) -> Record:
         if name not in values and isinstance(value, str):
             with contextlib.suppress(UsageError):  # text that is no quantity
                 values[name] = parse_quantity(value)
+    # A long table names the eval in a column and has its loss beside it; wide ones have a column for each eval.
     losses = {str(row["eval"]): values["loss"]} if row.get("eval") and "loss" in values else {}
     return Record(first_of(values, STEP_NAMES), values, losses)
 

@@ -77,6 +77,7 @@ def files_below(source: Path, patterns: Iterable[str]) -> list[Path]:
     """Return the files in a folder, at any depth, whose names match a pattern; or the source itself if it matches."""
     if source.is_file():
         return [source] if any(source.match(pattern) for pattern in patterns) else []
+    # A set: a file may match two patterns, and must be read once.
     found = {path for pattern in patterns for path in source.rglob(pattern) if path.is_file()}
     return sorted(path for path in found if not _hidden(path.relative_to(source)))
 

@@ -52,12 +52,15 @@ def _records(path: Path) -> list[Record]:
         raise UsageError(
             "TensorBoard event files need the package tensorboard. Install it with pip install 'cptlaw[tensorboard]'."
         ) from None
+    # Size 0 keeps all points; by default the package thins each curve to 10,000.
     accumulator = EventAccumulator(str(path), size_guidance={"scalars": 0, "tensors": 0})
     try:
         accumulator.Reload()
     except Exception as error:  # noqa: BLE001 - the package raises errors of its own kinds for damaged files
         raise DataError(f"{path}: the event file cannot be read ({error}). Copy it again, or move it away.") from None
     tags = accumulator.Tags()
+    # Restarts log a step again under the same number; the value that was written last is that of the weights that went
+    # on.
     by_step: dict[int, dict[str, float]] = defaultdict(dict)
     for tag in tags["scalars"]:
         for event in accumulator.Scalars(tag):

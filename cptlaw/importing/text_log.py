@@ -12,8 +12,8 @@ from cptlaw.importing.reader import Reader, file_run_name, files_below, text_of
 
 ENDINGS = ("*.log", "*.out", "*.txt", "*.err", "*.log.gz")
 NUMBER = r"[+-]?(?:[0-9][0-9,]*+(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?|[nN]a[nN]|[+-]?inf"
+# Characters; a line of measurements has some hundred, and the patterns look at no more.
 LONGEST_LINE = 4000
-"""Characters; a line of measurements has some hundred, and the patterns look at no more."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 

@@ -32,6 +32,7 @@ class TrainerState(Reader):
         """Read the longest state of each run: every checkpoint repeats what came before it."""
         states: dict[Path, tuple[float, Path, dict[str, Any]]] = {}
         for path in found:
+            # A killed run has left checkpoints and no state of its own.
             folder = path.parent.parent if _CHECKPOINT.fullmatch(path.parent.name) else path.parent
             state = _load(path)
             reached = numbers_of(state).get("global_step", 0.0)
@@ -39,6 +40,7 @@ class TrainerState(Reader):
                 states[folder] = (reached, path, state)
         histories = []
         for folder, (_, path, state) in sorted(states.items()):
+            # A source that is itself a checkpoint belongs to the run above it, which lies outside the source.
             inside = folder if folder.is_relative_to(source) or source.is_file() else source
             records = tuple(_record(entry, number, path) for number, entry in enumerate(state["log_history"]))
             name = folder.resolve().name if source.is_file() else run_name(inside, source)

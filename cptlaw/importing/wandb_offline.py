@@ -78,6 +78,7 @@ def _history(path: Path) -> tuple[History, str]:
                 f"{path}: a record cannot be read ({error}). Was it written by a newer wandb? Update the package."
             ) from None
         kind = entry.WhichOneof("record_type")
+        # The settings come in several records: those of the start, and what was changed while training.
         if kind == "run":
             name, run_id = entry.run.display_name or name, entry.run.run_id or run_id
             config |= _values(entry.run.config.update)
@@ -85,6 +86,7 @@ def _history(path: Path) -> tuple[History, str]:
             config |= _values(entry.config.update)
         elif kind == "history":
             values = numbers_of(flatten(_values(entry.history.item), joint="/"))
+            # Older clients keep the step among the values.
             step = float(entry.history.step.num) if entry.history.HasField("step") else first_of(values, STEP_NAMES)
             records.append(Record(step, values))
     config = {key: value for key, value in flatten(config).items() if not key.startswith("_wandb")}

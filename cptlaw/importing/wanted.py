@@ -109,6 +109,7 @@ def read_wanted(**options: Unpack[HowToRead]) -> Wanted:
                 _column(name, "--pattern")
         if len(set(names)) < len(names):
             raise UsageError(f"--pattern {pattern!r} names a column twice. Write {{any1}}, {{any2}} for other parts.")
+    # Both would say what a step holds, and they seldom agree.
     if batch_tokens is not None and seq_length is not None:
         raise UsageError("give --batch-tokens (tokens = step x batch) or --seq-length (tokens = samples x length).")
     return Wanted(
@@ -126,8 +127,10 @@ def read_wanted(**options: Unpack[HowToRead]) -> Wanted:
     )
 
 
+# What validation losses are called by the trainers that are read; what is left of a name is the eval.
 _EVAL_WORDS = ("eval", "evaluation", "val", "valid", "validation", "dev", "test", "heldout")
 _LOSS_WORDS = ("loss", "nll", "lm", "ce", "cross", "entropy", "set", "data", "metrics", "value", "avg", "mean")
+# A name with one of these is another quantity, however much of a loss it has in it.
 _NOT_A_LOSS = ("train", "ppl", "perplexity", "best", "min", "max", "samples", "aux", "balancing", "std", "bpb", "bits")
 _WORD = re.compile(r"[A-Za-z0-9]+")
 

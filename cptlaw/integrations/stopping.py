@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
     from cptlaw.schedules import Schedule
 
+# Share of good runs that may be stopped, over all looks of a run.
 MISSED = 0.02
-"""Share of good runs that may be stopped, over all looks of a run."""
 
+# Share of the loss that each factor e in steps ahead adds to the doubt.
 AHEAD = 0.04
-"""Share of the loss that each factor e in steps ahead adds to the doubt."""
 
+# Share of the loss that a fall of the rate from its peak to 0, all of it ahead, adds to the doubt.
 FALL = 0.05
-"""Share of the loss that a fall of the rate from its peak to 0, all of it ahead, adds to the doubt."""
 
+# Times the doubt, as measured over 375 curves of nine studies: docs/integrations.md says how.
 MARGIN = 1.23
-"""Times the doubt, as measured over 375 curves of nine studies: docs/integrations.md says how."""
 
 FIRST = 0.05  # of the steps, before which nothing is stopped: the margin was measured from there on
 INTERVAL = 0.9

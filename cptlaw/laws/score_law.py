@@ -27,8 +27,8 @@ LEAST = 1e-6  # of a score and of its distance to 1
 OFFSET = "offset"  # log of chance' / chance: the worst and the luckiest guessers differ by a few tenths
 LETTERS = {"n_params": "N", "tokens": "D", "flops": "C", "carrier": "L"}
 
+# All laws of scores by name; a class with a name registers itself.
 SCORE_LAWS: dict[str, type[ScoreLaw]] = {}
-"""All laws of scores by name; a class with a name registers itself."""
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from cptlaw.planning.options import (
     word,
 )
 
+# A number, or text such as `"8.1B"`, `"2%"`, `"1e20"`; `None` as if it had not been given.
 Quantity: TypeAlias = float | str | None
-"""A number, or text such as ``"8.1B"``, ``"2%"``, ``"1e20"``; ``None`` as if it had not been given."""
 
 Measure = Literal["relative", "absolute"]
 MEASURES: tuple[Measure, ...] = ("relative", "absolute")

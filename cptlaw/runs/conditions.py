@@ -17,8 +17,8 @@ from cptlaw.runs.schema import canonical_name
 
 Mask = npt.NDArray[np.bool_]
 
+# Columns that are computed from others where a table does not hold them.
 DERIVED = {"atpp": ("tokens", "n_params"), "flops": ("n_params", "tokens")}
-"""Columns that are computed from others where a table does not hold them."""
 
 
 class Condition(ABC):

@@ -14,10 +14,10 @@ from cptlaw.errors import UsageError, visible
 from cptlaw.units import parse_quantity
 from cptlaw.writing import without_apostrophe
 
+# Words that stand for a missing number, in lower case.
 MISSING_WORDS = frozenset(
     {"", "na", "n/a", "nan", "-nan", "null", "none", "nil", "<na>", "#n/a", "#na", "-", "--"},
 )
-"""Words that stand for a missing number, in lower case."""
 
 
 def to_numbers(column: pd.Series) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:

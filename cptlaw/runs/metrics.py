@@ -19,6 +19,7 @@ SCORES = ("accuracy", "accuracy_norm", "exact_match", "f1", "score")
 PASS_AT = re.compile(r"pass(?:@|_at_|_at|@_)0*([1-9]\d*)")
 SOME_LOSS = re.compile(r"(?:.*[_/.])?(?:cross_?entropy_?)?loss")  # eval_loss, c4_en-validation/CrossEntropyLoss
 
+# Other names of metrics in use, in lower case with underscores.
 ALIASES = {
     **dict.fromkeys(("nll", "cross_entropy", "crossentropy", "ce", "nats", "nats_per_token", "nats/token"), LOSS),
     **dict.fromkeys(("bits_per_byte", "bits/byte", "byte_bits", "bits_per_char", "bpc"), BITS_PER_BYTE),
@@ -33,7 +34,6 @@ ALIASES = {
     ),
     **dict.fromkeys(("f1_score",), "f1"),
 }
-"""Other names of metrics in use, in lower case with underscores."""
 
 UNITS = {BITS_PER_BYTE: "bits per byte", NATS_PER_BYTE: "nats per byte"}
 BYTES = ("byte", "bytes")  # tokenizers of which a token is a byte
@@ -87,6 +87,7 @@ def is_known(metric: str) -> bool:
 
 
 KNOWN = f"{LOSS}, {BITS_PER_BYTE}, {NATS_PER_BYTE}, {', '.join(SCORES)}, pass@K such as pass@10"
+# What to write for metrics that are no loss and no share of items.
 INSTEAD = {
     "perplexity": "Write its logarithm as a loss.",
     "ppl": "Write its logarithm as a loss.",
@@ -96,7 +97,6 @@ INSTEAD = {
     "error": "Write 1 - error as accuracy.",
     "error_rate": "Write 1 - error_rate as accuracy.",
 }
-"""What to write for metrics that are no loss and no share of items."""
 
 
 def metrics_of(words: pd.Series) -> tuple[npt.NDArray[np.object_], Mask]:

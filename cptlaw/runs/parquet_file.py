@@ -12,8 +12,8 @@ from cptlaw.runs.dataframe import from_dataframe
 from cptlaw.runs.raw_table import RawTable
 
 MOST_ROWS = 20_000_000
+# Columns of a table with the most rows; fewer rows may have more.
 MOST_COLUMNS = 50
-"""Columns of a table with the most rows; fewer rows may have more."""
 
 
 def read_parquet(path: Path, label: str) -> RawTable:

@@ -10,8 +10,8 @@ import pandas as pd
 
 from cptlaw.errors import DataError
 
+# How many bad rows a message shows; all are counted.
 SHOWN = 5
-"""How many bad rows a message shows; all are counted."""
 
 
 class Problems:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
+# Name of the index that holds the row numbers.
 ROW = "row"
-"""Name of the index that holds the row numbers."""
 
 
 @dataclass(frozen=True)

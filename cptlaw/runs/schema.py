@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+# Positive counts of parameters or tokens below this were almost surely meant in millions or billions.
 SMALLEST_RAW_COUNT = 1000.0
-"""Positive counts of parameters or tokens below this were almost surely meant in millions or billions."""
 
 N_PARAMS_KINDS = ("non_embedding", "total")
 
@@ -180,8 +180,8 @@ COLUMNS: dict[str, Column] = {
     )
 }
 
+# What the columns of a mix of k corpora begin with; the rest is the name of the corpus.
 MIX = "mix_"
-"""What the columns of a mix of k corpora begin with; the rest is the name of the corpus."""
 # Columns that say which mix it is, and hold no share.
 NAMES_OF_MIXES = frozenset(("id", "ids", "name", "set", "index", "label", "number", "type", "kind", "hash"))
 

@@ -24,8 +24,8 @@ from cptlaw.runs.schema import COLUMNS, N_PARAMS_KINDS, SMALLEST_RAW_COUNT, Colu
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
+# Sizes of numbers that are read, apart from 0.
 SMALLEST, LARGEST = 1e-50, 1e50
-"""Sizes of numbers that are read, apart from 0."""
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,11 @@ from cptlaw.units import NUMBER, UNIT, parse_quantity
 
 Mask = npt.NDArray[np.bool_]
 
+# Parentheses and `not` within each other, so that no query can exhaust the stack.
 DEEPEST_NESTING = 50
-"""Parentheses and ``not`` within each other, so that no query can exhaust the stack."""
 
+# Characters of a query: room for some thousand names of runs.
 LONGEST_FILTER = 100_000
-"""Characters of a query: room for some thousand names of runs."""
 
 _TOKEN = re.compile(
     rf"""

@@ -21,8 +21,8 @@ from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.schedules.schedule import Schedule
 from cptlaw.schedules.shapes import Array
 
+# The decay of the momentum m per optimiser step, fixed by the papers.
 LAMBDA = 0.999
-"""The decay of the momentum m per optimiser step, fixed by the papers."""
 
 Warmup = Literal["peak", "actual"]
 Boundary = Literal["origin", "carry", "reset_jump", "reset"]
@@ -32,8 +32,8 @@ BOUNDARIES: tuple[Boundary, ...] = ("origin", "carry", "reset_jump", "reset")
 DECAY_UNITS: tuple[DecayUnit, ...] = ("step", "tokens")
 
 # Blocks from 2^15 to 2^22 steps take the same time; larger ones only cost memory.
+# Steps worked on at once: the arrays of a chunk then stay in the processor's cache.
 CHUNK_STEPS = 2**17
-"""Steps worked on at once: the arrays of a chunk then stay in the processor's cache."""
 
 
 @dataclass(frozen=True)

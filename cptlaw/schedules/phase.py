@@ -16,8 +16,8 @@ PhaseName = Literal["pretrain", "cpt"]
 PHASES: tuple[PhaseName, ...] = ("pretrain", "cpt")
 FILE = "file"
 
+# Steps of a phase: each has a rate in memory. The longest runs that were published have some millions.
 MOST_STEPS = 20_000_000
-"""Steps of a phase: each has a rate in memory. The longest runs that were published have some millions."""
 
 
 @dataclass(frozen=True)

@@ -77,10 +77,12 @@ def _phase(item: Any, where: str, folder: Path) -> Phase:
             raise DataError(
                 f"{where}: unknown key {shown(key)}.{did_you_mean(key, _KEYS)} Known are {', '.join(_KEYS)}."
             )
+    # A key without a value is how people leave one out in YAML.
     values = {key: value for key, value in values.items() if value is not None}
     if "file" in values:
         values["points"] = _points(folder / str(values["file"]), where)
         values.setdefault("schedule", FILE)
+        # The file says how long its phase is, unless only a part of it was run.
         values.setdefault("steps", values["points"][0][-1])
     missing = [key for key in ("phase", "steps", "schedule") if key not in values]
     if missing:

@@ -61,6 +61,8 @@ class Schedule:
         for phase in found:
             if not isinstance(phase, Phase):
                 raise UsageError(f"a schedule is made of Phase objects; found {type(phase).__name__}.")
+        # The areas of the laws keep one momentum for each phase, so that a model that went back to pre-training has no
+        # place.
         order = [PHASES.index(phase.phase) for phase in found]
         if order != sorted(order):
             raise UsageError("phases: pretrain stands after cpt. Expected the phases in the order in which they ran.")
@@ -104,6 +106,7 @@ class Schedule:
         """
         at, rates = np.asarray(step, dtype=float), np.asarray(lr, dtype=float)
         kept = np.isfinite(at) & np.isfinite(rates)
+        # Logs repeat a step after a restart, and for each eval; the same pair counts once.
         pairs = np.unique(np.stack([at[kept], rates[kept]], axis=1), axis=0)
         if not len(pairs):
             raise UsageError(f"{label}: no row has both a step and a learning rate.")
@@ -119,6 +122,8 @@ class Schedule:
         """Learning rate at each step, (n_steps + 1,)."""
         first = self.phases[0]
         parts = [first.rates()]
+        # Entry 0 is the state before the first step: the rate at which the base model ended, and none was used for a
+        # training from scratch.
         if first.phase == "cpt" and not first.warmup and first.points is None:
             parts[0][0] = first.start or 0.0
         for phase in self.phases[1:]:

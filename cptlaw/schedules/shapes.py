@@ -81,6 +81,7 @@ def _inverse_sqrt(t: Array, of: Stretch) -> Array:
     return np.where(done > 0, from_here + (of.end - from_here) * done, falling)
 
 
+# Name in a schedules file -> shape. `wsd`, `wsd-exp` and `wsd-1-sqrt` differ in how the last part falls.
 SHAPES: dict[str, Callable[[Array, Stretch], Array]] = {
     "constant": _constant,
     "linear": _linear,
@@ -91,7 +92,6 @@ SHAPES: dict[str, Callable[[Array, Stretch], Array]] = {
     "two-stage": _two_stage,
     "inverse-sqrt": _inverse_sqrt,
 }
-"""Name in a schedules file -> shape. ``wsd``, ``wsd-exp`` and ``wsd-1-sqrt`` differ in how the last part falls."""
 
 WITH_DECAY = frozenset({"wsd", "wsd-exp", "wsd-1-sqrt", "two-stage", "inverse-sqrt"})
 NEEDS_DECAY = WITH_DECAY - {"inverse-sqrt"}

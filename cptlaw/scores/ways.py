@@ -15,8 +15,8 @@ from cptlaw.scores.fisher import Tasks
 from cptlaw.scores.joint import Joint
 from cptlaw.scores.pooling import Pooled, fit_pooled
 
+# Losses at the rows of a table, (n,), by eval.
 Losses = Mapping[str, Array]
-"""Losses at the rows of a table, (n,), by eval."""
 
 
 @dataclass(frozen=True)

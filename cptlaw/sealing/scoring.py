@@ -18,8 +18,8 @@ from cptlaw.runs import Runs, read_runs
 from cptlaw.sealing.seal import NOT_INPUTS, Seal, load_seal
 from cptlaw.units import format_quantity
 
+# How far, relatively, a run may be from what was forecast: runs end with a whole step, and sizes are named roundly.
 TOLERANCE = {"tokens": 0.02, "n_params": 0.005, "ptpp": 0.005, "lr_peak": 0.005}
-"""How far, relatively, a run may be from what was forecast: runs end with a whole step, and sizes are named roundly."""
 ABSOLUTE = {"replay": 1e-4, "ratio": 1e-4, "step": 0.5}
 
 
@@ -135,6 +135,7 @@ def _score_one(seal: Seal, table: Runs) -> tuple[list[dict[str, Any]], list[Find
             )
         matches = _matching(point, table.frame[table.frame["eval"] == on], f"{seal.label}: point", table)
         fitted = known.get((point.get("law"), on)) or of_eval.get(on, set())
+        # Names of runs are kept as digests: a seal may be shown to those who must not see the table.
         fresh = [row for row in matches if digest(str(row["run"])) not in fitted]
         seen.update({str(row["run"]): None for row in matches if digest(str(row["run"])) in fitted})
         if not matches:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 FORMAT = "cptlaw-sealed-forecast"
 FORMAT_VERSION = 1
 HOW = "A forecast is written by `cptlaw forecast FIT.json .. --at .. --json > FORECAST.json`."
+# All else of a point is an input, by which the measured run is found.
 NOT_INPUTS = frozenset({"loss", "lo", "hi", "law", "on", "findings"})
 
 
@@ -124,10 +125,12 @@ def register(forecast: Mapping[str, Any] | str | Path, output: str | Path | None
         raise DataError(f"{label}: `intervals` is not a list of laws. {HOW}")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     seal = Seal(points, interval, tuple(laws), now, cptlaw.__version__, "")
+    # The hash is of the content as the file has it, so that anyone can compute it again without this package.
     seal = Seal(points, interval, tuple(laws), now, cptlaw.__version__, _sha256(seal._content()))
     if output is None:
         return seal
     path = check_output(output, SEALED)
+    # With --force a forecast could be replaced after its run; a new name costs nothing.
     if path.exists():
         raise DataError(f"{path}: exists, and a sealed forecast is never written over. Give -o another name.")
     write_text(path, json.dumps(seal.to_dict(), indent=1, allow_nan=False) + "\n", SEALED)
@@ -182,6 +185,7 @@ def _points(label: str, document: Mapping[str, Any]) -> tuple[Mapping[str, Any],
     """Return the forecast losses without their findings, each checked."""
     if document.get("format") == "cptlaw-fit":
         raise DataError(f"{label}: this is a fit, not yet a forecast. {HOW}")
+    # Sealing a seal would give old forecasts a new date.
     if document.get("format") == FORMAT and "sha256" in document:
         raise DataError(f"{label}: is sealed already. Score it with `cptlaw score {label} --runs RUNS`.")
     points = document.get("points")
@@ -222,5 +226,6 @@ def _positive(value: Any) -> bool:
 
 def _sha256(document: Mapping[str, Any]) -> str:
     """Return the SHA-256 of plain data, whatever the order of its keys and the layout of its file."""
+    # Sorted keys, no spaces, ASCII alone: one text for one content, whatever wrote the file.
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -47,8 +47,8 @@ class Truth:
         return loss
 
 
+# By eval: one truth, or one by domain.
 Truths = Mapping[str, Truth | Mapping[str, Truth]]
-"""By eval: one truth, or one by domain."""
 
 
 def measure(

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 
+# Losses measured along a run of a given model, unless the recipe asks for others.
 GIVEN_POINTS = 8
-"""Losses measured along a run of a given model, unless the recipe asks for others."""
 
 PARTS = 1_000_000  # weights of a mix are whole parts of this, so that rows are counted without rounding
 
@@ -141,6 +141,7 @@ def _phases(block: Plain, base: Base, schedule: Plain, lengths: list[int]) -> li
 @lru_cache(maxsize=1024)
 def _seed_of(seed: int, order: int) -> int:
     """Return the seed of a mix, which must be another for each base model and order."""
+    # Of a fingerprint and not of a sum: seed 1 with order 0 must not be seed 0 with order 1.
     return int(fingerprint_of(["adapt", seed, order])[:12], 16)
 
 
@@ -224,6 +225,7 @@ def _mix_of(recipe: Recipe, block: Plain, mix: Plain, seed: int) -> Plain:
         found = {"texts": texts, "share": read.exact_share(mix["replay"]), "seed": seed}
     else:
         parts = [round(weight * PARTS) for weight in weights.values()]
+        # Rounded shares need not add up to one; the last corpus takes what is missing.
         parts[-1] += PARTS - sum(parts)
         found = {"texts": texts, "weights": [str(Fraction(part, PARTS)) for part in parts], "seed": seed}
     pools = {recipe.text(name): tokens for name, tokens in block["pools"].items() if name in weights}

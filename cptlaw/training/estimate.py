@@ -17,8 +17,8 @@ from cptlaw.units import format_quantity
 if TYPE_CHECKING:
     import pandas as pd
 
+# Models above this are not timed here: their speed follows from that of the largest one that was.
 LARGEST_MEASURED = 50_000_000
-"""Models above this are not timed here: their speed follows from that of the largest one that was."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,6 +144,7 @@ def _speeds(sweep: Sweep) -> tuple[dict[str, float], str]:
     guessed = []
     for name, job in sorted(by_model.items(), key=lambda item: item[1].columns["n_params"]):
         size = float(job.columns["n_params"])
+        # A given model would have to be downloaded to be timed.
         if timed and size <= LARGEST_MEASURED and job.definition["model"]["kind"] != "pretrained":
             speeds[name] = timed(job)
             largest = (size, speeds[name])
@@ -170,6 +171,7 @@ def _largest(sweep: Sweep) -> str:
 
 def disk_of(job: Job) -> int:
     """Return the bytes that a finished job keeps: weights, or these and both moments of the optimiser; and rows."""
+    # Float32 numbers for each parameter: weights, two moments of AdamW, and a copy of the weights where both are kept.
     floats: Mapping[Any, int] = {"state": 3, "weights": 1, "weights+state": 4, None: 0}
     rows = len(job.definition["measure_at"]) * len(job.definition["evals"]) * 160 + 4000
     models = {"all": len(job.definition["measure_at"]), "last": 1, "best": 1}.get(job.definition.get("kept", "no"), 0)

@@ -14,8 +14,8 @@ from accelerate import Accelerator
 from cptlaw.training.prepare import Windows, fixed_sample
 from cptlaw.training.store import Store
 
+# Rows at a time: so many, where they are not more than so many tokens; else the rows of a micro-batch.
 ROWS, TOKENS = 32, 2**15
-"""Rows at a time: so many, where they are not more than so many tokens; else the rows of a micro-batch."""
 
 
 class Eval:

@@ -20,8 +20,8 @@ TOKENIZER_FILES = (
     *("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt"),
     *("added_tokens.json", "special_tokens_map.json", "tokenizer_config.json"),
 )
+# Settings that a library writes for itself and that change no loss.
 _NOT_CONTENT = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "use_cache", "architectures")
-"""Settings that a library writes for itself and that change no loss."""
 
 
 def find_folder(name: str, start: Path) -> Path | None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+# Raised when the same definition would train to other losses, so that old results are not taken for new ones.
 IDENTITY_VERSION = 1
-"""Raised when the same definition would train to other losses, so that old results are not taken for new ones."""
 
 
 def fingerprint_of(value: Any) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 
+# They fall from the first step on, so that no stage of one budget is a stage of another.
 FALLING = ("cosine", "linear")
 
 
@@ -108,6 +109,7 @@ def given_bases(recipe: Recipe) -> tuple[list[Job], list[Base]]:
             mix = {"texts": [recipe.text(text)], "share": "1", "seed": 0}
             evals = recipe.eval_entries(block["source"], [block["target"]], block["others"])
             columns = {"ptpp": model.ptpp, "seed": 0, "base": base.name, "domain": None}
+            # The base model is measured before any adapter is put on.
             untrained = dict(model.spec)
             untrained.pop("lora", None)
             measured = recipe.job(
@@ -225,6 +227,7 @@ def _base_job(
 ) -> tuple[Job, Base]:
     """Return the job that ends in a base model, and that model."""
     last = rest["steps"][1]
+    # How far the rate fell before the base model was kept changes how CPT takes off, so that it is part of the name.
     share = float(phase.get("end") or 0.0) / phase["peak"] if phase["schedule"] != "constant" else None
     several = len(plan.ends) > 1 or (share is not None and share > 0)
     end = share if several and share is not None else None

@@ -51,6 +51,7 @@ def shuffled(position: Ints, size: int, key: Words) -> Ints:
     >>> sorted(shuffled(np.arange(10), 10, key).tolist()) == list(range(10))
     True
     """
+    # Both halves of a word must be of one width for a Feistel round, hence an even number of bits.
     half = np.uint64(max(1, ((size - 1).bit_length() + 1) // 2))
     mask = np.uint64((1 << int(half)) - 1)
     words = position.astype(np.uint64)
@@ -121,6 +122,8 @@ class Mix:
         ]
         if "weights" in definition:
             weights = [Fraction(weight) for weight in definition["weights"]]
+            # What is left for a corpus is what those before it did not take, so that its share is of the remaining
+            # weights.
             shares = [weight / sum(weights[place:]) for place, weight in enumerate(weights[:-1])]
         else:
             shares = [Fraction(definition["share"])][: len(parts) - 1]
@@ -132,6 +135,8 @@ class Mix:
     def _drawn_before(self, level: int, row: Ints) -> Ints:
         """Return how many of the rows before each row, of those left to it, a corpus takes, exactly."""
         p, q = self.shares[level].numerator, self.shares[level].denominator
+        # Without an offset every run would begin with the target, and mixes of one share would draw at the same rows
+        # whatever the seed.
         offset = self._key("mix", "offset" if level == 0 else f"offset-{level}") % q
         return (row * p + offset) // q
 
@@ -155,6 +160,7 @@ class Mix:
             mine = part == index
             if mine.any():
                 epoch, position = np.divmod(nth[mine], corpus.size)
+                # A new shuffle each time the corpus is read through.
                 key = _scatter(epoch.astype(np.uint64) + np.uint64(self._key(corpus.text, "order")))
                 window[mine] = self._of_pool(corpus, shuffled(position, corpus.size, key))
         return part, window
@@ -163,6 +169,7 @@ class Mix:
         """Return the windows at places of a corpus's pool: a fixed draw from all of it, the same in every run."""
         if corpus.size == corpus.windows:
             return place
+        # Not of the seed: runs that are compared must read the same pool.
         key = np.full(len(place), int(fingerprint_of([corpus.text, "pool"])[:16], 16), dtype=np.uint64)
         return shuffled(place, corpus.windows, key)
 

@@ -11,8 +11,8 @@ from cptlaw.training import fields as read
 
 Plain = dict[str, Any]
 
+# A learning rate is kept per step, and no run of today comes near so many.
 MOST_STEPS = 100_000_000
-"""A learning rate is kept per step, and no run of today comes near so many."""
 
 
 def make_phase(where: str, **values: Any) -> Plain:

@@ -29,6 +29,7 @@ def text_fingerprint(source: Mapping[str, Any], tokenizer: Mapping[str, Any]) ->
 
 def is_validation(group: str, share: float) -> bool:
     """Whether documents of a group belong to the validation text; the same on every machine and for ever."""
+    # By a hash of the group, not by its place: a text that grows keeps its validation documents.
     draw = int.from_bytes(hashlib.sha256(group.encode("utf-8", "surrogatepass")).digest()[:8], "big")
     return draw < share * 2.0**64
 
@@ -78,6 +79,7 @@ def _write_shards(source: Mapping[str, Any], tokenizer: Tokenizer, folder: Path,
             left -= len(ids)
         writers["validation" if is_validation(group, source["validation"]) else "train"].add(ids)
         n_bytes += size
+        # What is not needed is not read: a source may be far larger than its share.
         if left == 0:
             break
     index: dict[str, Any] = {"dtype": tokenizer.dtype.name, "vocabulary": tokenizer.vocabulary, "bytes": n_bytes}
@@ -118,6 +120,7 @@ def _given_ids(source: Mapping[str, Any], tokenizer: Tokenizer, name: str) -> It
                 f"text {name!r}: document {row} holds token id {int(ids.max())}, and the tokenizer has "
                 f"{tokenizer.vocabulary}. Give the tokenizer that these ids were made with."
             )
+        # Packed ids mostly hold their separators already.
         ended = ids if len(ids) and ids[-1] == tokenizer.separator else np.append(ids, tokenizer.separator)
         yield group, ended.astype(tokenizer.dtype), ids.nbytes
 
@@ -142,6 +145,7 @@ class _ShardWriter:
         name = f"{self._split}-{len(self._shards):05d}.bin"
         content = np.concatenate(self._waiting).astype(self._dtype.newbyteorder("<")).tobytes()
         (self._folder / name).write_bytes(content)
+        # Little-endian on every machine, so that stores and hashes can be shared between them.
         digest = hashlib.sha256(content).hexdigest()
         self._shards.append({"file": name, "tokens": self._held, "sha256": digest})
         self._waiting, self._held = [], 0
@@ -185,6 +189,7 @@ class Windows:
                     )
                 # A plain view: slices of a memmap are ten times slower to make.
                 self._shards.append(np.asarray(np.memmap(path, dtype=dtype, mode="r")))
+                # Windows overlap by the token that is predicted from the one before, and never reach across shards.
                 counts.append((shard["tokens"] - 1) // context)
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         if len(self) == 0:
@@ -206,6 +211,8 @@ class Windows:
 def fixed_sample(windows: Windows, sequences: int) -> npt.NDArray[np.int64]:
     """Return evenly spaced windows, the same ones each time, as a fixed validation set: (sequences,)."""
     n = min(sequences, len(windows))
+    # Evenly spaced rather than drawn: the same windows at every step of every run, so that losses differ by the model
+    # alone.
     return (np.arange(n, dtype=np.int64) * len(windows)) // n
 
 

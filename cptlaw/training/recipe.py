@@ -28,8 +28,8 @@ from cptlaw.training.sources import identity, read_source, with_files
 
 Plain = dict[str, Any]
 
+# Memory of a process before it holds any model: Python, torch, transformers.
 PROCESS_BYTES = 700_000_000
-"""Memory of a process before it holds any model: Python, torch, transformers."""
 
 KEEP = ("last", "best", "all")
 

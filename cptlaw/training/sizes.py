@@ -14,11 +14,11 @@ from typing import Any
 
 from cptlaw.errors import DataError
 
+# Families whose feed-forward layer has a gate beside its input: three matrices instead of two.
 GATED = ("llama", "mistral", "qwen2", "qwen3", "olmo", "olmo2", "smollm3", "gemma", "gemma2", "gemma3_text")
-"""Families whose feed-forward layer has a gate beside its input: three matrices instead of two."""
 
+# Logits held at a time. Above it the cross-entropy goes through the tokens in pieces.
 LOGITS = 2**26
-"""Logits held at a time. Above it the cross-entropy goes through the tokens in pieces."""
 
 _EMBEDDINGS = re.compile(
     r"(^|\.)(wte|wpe|embed_tokens|embed_positions|embed_in|embed_out|word_embeddings|lm_head)\.weight$"

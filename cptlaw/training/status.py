@@ -19,8 +19,8 @@ from cptlaw.units import format_percent, format_quantity
 if TYPE_CHECKING:
     import pandas as pd
 
+# A run that has told nothing for so long is taken for stopped.
 SILENT_SECONDS = 300.0
-"""A run that has told nothing for so long is taken for stopped."""
 
 MOST_SHOWN = 30
 

@@ -36,6 +36,7 @@ class Tokenizer:
 
     def __init__(self, encode: Callable[[list[str]], Sequence[Any]], vocabulary: int, separator: int):
         self._encode, self.vocabulary, self.separator = encode, vocabulary, separator
+        # The narrowest type that holds all ids: prepared texts are read from disk at every step.
         self.dtype = np.dtype(np.uint8 if vocabulary <= 2**8 else np.uint16 if vocabulary <= 2**16 else np.uint32)
 
     def documents(self, contents: list[str]) -> list[Ids]:
@@ -73,6 +74,7 @@ def read_tokenizer(value: Any, where: str, folder: Path) -> tuple[dict[str, Any]
         return {"kind": "pretrained", "name": name, "revision": revision}, None
     spec: dict[str, Any] = {"kind": "trained", "text": fields.take("train_on", text)}
     spec["vocabulary"] = fields.take("vocabulary", count)
+    # Each byte has a symbol, and documents need an end.
     if int(spec["vocabulary"]) < 257:
         raise DataError(f"{where}: a vocabulary of {spec['vocabulary']} is too small. Expected 257 or more, or bytes.")
     fields.end()
@@ -139,6 +141,7 @@ def load_tokenizer(
         trainer = tokenizers.trainers.BpeTrainer(
             vocab_size=int(spec["vocabulary"]),
             special_tokens=[END_OF_TEXT],
+            # All bytes from the start, or validation text could hold what the training text lacks.
             initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
@@ -157,6 +160,7 @@ def _pretrained(spec: Mapping[str, Any], place: str | None) -> Tokenizer:
     found = load_pretrained(spec, place)
     if found.eos_token_id is None:
         raise DataError(f"tokenizer {name_of(spec)!r} has no end-of-text token to put between documents.")
+    # Fast tokenizers encode on all cores and without the warnings about length that those of transformers print.
     backend = getattr(found, "backend_tokenizer", None)
     if backend is not None:
         return Tokenizer(_batch(backend), len(found), found.eos_token_id)

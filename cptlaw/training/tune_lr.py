@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 SIZES = 3
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 MOST_ROUNDS = 3
+# Tokens per parameter of a trial; the best rate of longer runs is a little lower.
 MOST_PTPP = 20.0
-"""Tokens per parameter of a trial; the best rate of longer runs is a little lower."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -151,8 +151,8 @@ def _meeting_place(job: Job, nodes: int) -> list[str]:
     return [f"--nnodes={nodes}", f"--node-rank={_node()}", f"--master-addr={host}", f"--master-port={port}"]
 
 
+# The process that had this one started, where it is one of several.
 _asker: int | None = None
-"""The process that had this one started, where it is one of several."""
 
 
 def _is_alive(process: int) -> bool:

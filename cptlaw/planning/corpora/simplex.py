@@ -16,8 +16,8 @@ STEP = 1e-6  # of a share, for slopes
 KEPT = 1e-9  # excess over a limit that counts as keeping it
 PRECISION = 1e-11
 
+# Maps mixes, (n, k), to what is minimised in the first column and the excess over each limit, (n, 1 + limits).
 Values = Callable[[Array], Array]
-"""Maps mixes, (n, k), to what is minimised in the first column and the excess over each limit, (n, 1 + limits)."""
 
 
 @dataclass(frozen=True, eq=False)

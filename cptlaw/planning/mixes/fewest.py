@@ -30,8 +30,8 @@ from cptlaw.planning.solve import Optimum
 SCAN = 97  # tokens at which a loss that may rise is looked at, at each replay
 COARSE, FINE = (65, 193), (17, 33)  # grids of surfaces, replay and tokens: over all mixes, and about the best
 
+# Ends of replay and of log tokens.
 Window: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
-"""Ends of replay and of log tokens."""
 
 
 @dataclass(frozen=True)

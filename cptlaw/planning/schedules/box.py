@@ -17,8 +17,8 @@ STEP = 2e-3  # of the central differences
 POLISH = (0.02, 0.005, 1e-3, 2e-4)
 KEPT = 1e-9  # excess over a limit that counts as keeping it
 
+# Maps a point of the unit box, (d,), to the value and the excess over each limit, (limits,); kept where <= 0.
 Evaluate = Callable[[Array], tuple[float, Array]]
-"""Maps a point of the unit box, (d,), to the value and the excess over each limit, (limits,); kept where <= 0."""
 
 
 @dataclass(frozen=True)

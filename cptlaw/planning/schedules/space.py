@@ -54,6 +54,7 @@ class Variable:
         return f"{value:.4g}" if self.name == "peak" else format_percent(value, 3)
 
 
+# What `--vary` may name.
 MEANING = {
     "peak": "the highest learning rate of CPT",
     "decay": "the share of CPT steps over which the rate decays",
@@ -63,7 +64,6 @@ MEANING = {
     "steps": "optimiser steps of CPT",
     "loss-potential": "the base model's last learning rate, as a share of its peak",
 }
-"""What ``--vary`` may name."""
 
 
 @dataclass(frozen=True)

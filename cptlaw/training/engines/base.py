@@ -74,6 +74,8 @@ class Queue:
         self._ready: list[tuple[int, str]] = []
         self._pruned = _Pruning(sweep, store)
         for job in sweep.jobs:
+            # Counted down as needs finish: looking at all waiting jobs after each one would be quadratic, and sweeps
+            # have 100,000.
             self._lacks[job.id] = len(set(job.needs))
             for need in set(job.needs):
                 self._children.setdefault(need, []).append(job.id)

@@ -79,6 +79,7 @@ class SlurmEngine:
         queue = Queue(sweep, store, retry_failed=retry_failed, progress=progress)
         if not queue:
             return
+        # The same store has the same name in every session: what an earlier one left in the queue is found by it.
         name = f"cptlaw-{fingerprint_of(store_url)[:10]}"
         cluster = _Slurm(name) if self.cluster == "slurm" else _StandIn()
         cluster.cancel_all()
@@ -134,12 +135,14 @@ class SlurmEngine:
                 f"the store {store.url} is no folder, and Slurm needs one that all nodes reach for the logs of jobs. "
                 f"Give one with --engine-option folder=PATH."
             )
+        # submitit's stand-ins do not know the option.
         limit = {"slurm_max_num_timeout": int(self.timeouts)} if self.cluster == "slurm" else {}
         try:
             executor = submitit.AutoExecutor(folder=Path(folder).absolute(), cluster=self.cluster, **limit)
         except RuntimeError as error:
             raise UsageError(f"--engine slurm: {error} Start the sweep where sbatch and srun can be called.") from None
         asked: dict[str, Any] = {"name": name, "timeout_min": int(self.minutes), "mem_gb": math.ceil(memory / 1e8) / 10}
+        # One core feeds one device: preparing rows is far cheaper than a step.
         asked["cpus_per_task"] = max(1, math.ceil(gpus))
         if gpus:
             asked["gpus_per_node"] = math.ceil(gpus)  # Slurm shares no GPU
