@@ -32,7 +32,7 @@ PLANS = HERE / "measured"
 SIZE, LIMIT, ATPP, DOMAIN_ATPP, FITTED_ATPP = 45936, 0.10, 16.0, 4.0, 2.0
 DOMAINS = ("c", "french", "german", "python")
 SHARES = np.linspace(0.25, 1.0, 301)  # of the domain; less would be longer than any measured run
-BUDGETS = (2e10, 4e10, 8e10)  # FLOPs of usage 3: within the runs of 30K to 75K parameters
+BUDGETS = (4e10, 8e10, 1.6e11)  # FLOPs of usage 3: within the runs of three or four sizes
 
 HEAD = """# The mixes of usages 1 and 2 of examples/dcpt_usages.py, trained for themselves.
 name: domains-planned
@@ -175,11 +175,12 @@ def usage_three(runs: cl.Runs) -> pd.DataFrame:
                 measured.append(np.interp(np.log(at), np.log(run["tokens"]), run["loss"]) if inside else np.nan)
             wide = np.geomspace(sizes[0] / 10, sizes[-1] * 10, 400)
             free = pd.DataFrame({"n_params": wide, "tokens": flops / (6 * wide), "replay": 0.5})
+            said = np.where(np.isfinite(measured), fit.predict(ask), np.inf)
             rows.append(
                 {
                     "domain": domain,
                     "FLOPs": flops,
-                    "best of the sizes, law": sizes[int(np.argmin(fit.predict(ask)))],
+                    "best of the sizes, law": sizes[int(np.argmin(said))],
                     "measured": sizes[int(np.nanargmin(measured))] if np.isfinite(measured).any() else np.nan,
                     "sizes measured": int(np.isfinite(measured).sum()),
                     "best of all, law": wide[int(np.argmin(fit.predict(free)))],

@@ -181,15 +181,18 @@ def published_protocol(study: Study, law: str, on: str, starts: int = 16) -> pd.
     fitted, test = fitted[fitted["eval"] == on], test[test["eval"] == on]
     known = cl.law(law)
     observed = np.log(fitted["loss"].to_numpy())
+    bound = known.bind(fitted, on)
+    steps = 1e-8 * np.vstack([np.zeros(len(known.parameters)), np.eye(len(known.parameters))])
 
-    def predicted(place: Array, frame: pd.DataFrame) -> Array:
-        return known.predict(dict(zip(known.parameters, place, strict=True)), frame, on)
-
-    def objective(place: Array) -> float:
+    def objective(place: Array) -> tuple[float, Array]:
+        """Return the objective and its forward differences, as L-BFGS-B takes them where it is given none."""
+        places = place + steps
+        params = {name: places[:, i : i + 1] for i, name in enumerate(known.parameters)}
         with np.errstate(all="ignore"):
-            apart = np.abs(np.log(predicted(place, fitted)) - observed)
-            value = float(np.where(apart <= 0.02, 0.5 * apart**2, 0.02 * (apart - 0.01)).sum())
-        return value if np.isfinite(value) else 1e6
+            apart = np.abs(np.log(known.evaluate(known.fitted(params), bound)) - observed)
+            values = np.where(apart <= 0.02, 0.5 * apart**2, 0.02 * (apart - 0.01)).sum(axis=1)
+        values = np.where(np.isfinite(values), values, 1e6)
+        return float(values[0]), (values[1:] - values[0]) / 1e-8
 
     rng = np.random.default_rng(0)
     size = len(known.parameters)
@@ -197,8 +200,9 @@ def published_protocol(study: Study, law: str, on: str, starts: int = 16) -> pd.
     beginnings = [np.ones(size), *np.exp(rng.standard_normal((starts - 1, size)))]
     found = []
     for beginning in beginnings:
-        end = optimize.minimize(objective, beginning, method="L-BFGS-B", bounds=bounds)
-        errors = np.abs(predicted(end.x, test) / test["loss"].to_numpy() - 1.0)
+        end = optimize.minimize(objective, beginning, jac=True, method="L-BFGS-B", bounds=bounds)
+        forecasts = known.predict(dict(zip(known.parameters, map(float, end.x), strict=True)), test, on)
+        errors = np.abs(forecasts / test["loss"].to_numpy() - 1.0)
         found.append({"objective": float(end.fun), "mae_rel": float(errors.mean())})
     return pd.DataFrame(found).sort_values("objective", ignore_index=True)
 
