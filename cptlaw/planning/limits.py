@@ -80,6 +80,7 @@ class Margin:
         # Nearer places count more: the surface is to be right where the plan is.
         near = 1.0 / (0.1 + np.linalg.norm(self.places - newest, axis=1))
         held = _terms(np.zeros_like(newest), degree)
+        # Through the newest place exactly: a plan that settles there must keep the margin that the fit reports for it.
         slopes = np.linalg.lstsq((terms - held) * near[:, None], (self.law - self.law[-1]) * near, rcond=1e-6)[0]
         fitted = self.law[-1] + (_terms(place - newest, degree) - held) @ slopes
         # No farther than what was seen, and a factor of two beyond it.
@@ -170,8 +171,11 @@ class Limit:
         law, measured = (
             np.minimum(np.nan_to_num(part, nan=UNBOUNDED, posinf=UNBOUNDED), UNBOUNDED) for part in (law, measured)
         )
+        # The part that the law does not explain hardly depends on the place; the least of it cannot overstate what next
+        # runs leave.
         noise = float(np.sqrt(np.maximum(measured**2 - law**2, 0.0)).min())
         if self.forgetting is not None and self.risk is not None:
+            # A reference that was not measured may itself lie elsewhere, and forgetting counts from it.
             noise = math.hypot(noise, self.forgetting.reference.half_width(2.0 * self.risk - 1.0))
         logs = np.log(np.maximum(law, 1e-12))
         if self.margin is None:
@@ -217,6 +221,7 @@ def build_limits(
         value = getattr(given, name)
         if not option.limit or value is None:
             continue
+        # Forgetting is a limit on the source loss in other words.
         role = "target" if option.limit == "target_loss" else "source"
         if role not in losses:
             raise UsageError(

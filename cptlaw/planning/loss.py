@@ -91,12 +91,7 @@ class Loss(OneLoss):
         UsageError
             If this is no fit, its eval has the other role, or its law reads what the plan does not have.
         """
-        fit = as_fit(fit, role)
-        if fit.role not in (role, "other"):
-            raise UsageError(
-                f"{role}: this fit is of the eval {fit.on!r}, whose role is {fit.role}. Expected a fit of the {role} "
-                f"loss; are --target and --source exchanged?"
-            )
+        fit = fit_of(fit, role)
         loss = cls(fit if fit.role == role else replace(fit, role=role), role, known)
         if not loss.laws:
             raise UsageError(
@@ -278,6 +273,23 @@ def as_fit(fit: Any, name: str) -> Any:
     if not all(hasattr(fit, needed) for needed in ("predict", "forecast", "role", "on", "data")):
         raise UsageError(f"{name}={fit!r}: expected a fit, as cl.fit(...) or cl.load_fit(...) returns, or its file.")
     return fit
+
+
+def fit_of(fit: Any, role: LossRole) -> Any:
+    """Return a fitted loss for one side of a plan.
+
+    Raises
+    ------
+    DataError, UsageError
+        As for `as_fit`, or if its eval has the other role.
+    """
+    found = as_fit(fit, role)
+    if found.role not in (role, "other"):
+        raise UsageError(
+            f"{role}: this fit is of the eval {found.on!r}, whose role is {found.role}. Expected a fit of the {role} "
+            f"loss; are --target and --source exchanged?"
+        )
+    return found
 
 
 def check_pair(losses: Any) -> None:

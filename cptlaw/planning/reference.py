@@ -133,6 +133,7 @@ def find_reference(
         return _by_shifted_law(source)
     severity: Severity
     if kind == "asymptote":
+        # Endless replay is the source corpus alone: what is left there is the law's floor for this model.
         curve = source.curve(np.ones(1))
         limit = curve.limit if curve is not None else source.at(1.0, ENDLESS)
         severity, text = (
@@ -162,6 +163,7 @@ def _own_base_loss(source: Loss) -> float | None:
     if not source.reads("tokens") or all("tokens" in law.diverges_at_zero for law in source.laws):
         return None
     with np.errstate(all="ignore"):
+        # Without tokens the mix cannot have done anything yet; a law that differs there has no base model in it.
         losses = source.at(np.array([0.0, 0.5, 1.0]), 0.0)
     same = np.isfinite(losses).all() and losses.min() > 0 and np.ptp(losses) <= SAME * losses[0]
     return float(losses[0]) if same else None
@@ -199,7 +201,8 @@ def measured_base_loss(source: Loss) -> float:
     else:
         found = same_size
         # A law that does not read the budget is fitted at one: the base models of the others are none of its.
-        budgets = source.fit.data["ptpp"].dropna().unique() if "ptpp" in source.fit.data.columns else ()
+        known = source.fit.data.get("ptpp", pd.Series(dtype=float))
+        budgets = known.dropna().unique()
         if len(budgets) == 1:
             found = same_size[np.isclose(same_size["ptpp"].to_numpy(), budgets[0], rtol=SAME, atol=0)]
         if found["ptpp"].nunique(dropna=False) > 1:

@@ -335,6 +335,7 @@ SCENARIOS: dict[str, Any] = {
 def options_of(scenario: Any) -> dict[str, Option]:
     """Return the options that a scenario declares, by name: what must be given first."""
     hints = get_type_hints(scenario, include_extras=True)
+    # What `Annotated` carries may be more than one thing; the declaration is the one of them that is an Option.
     found = {name: next(item for item in _metadata(hint) if isinstance(item, Option)) for name, hint in hints.items()}
     return {name: found[name] for name in sorted(found, key=lambda name: name not in scenario.__required_keys__)}
 

@@ -34,6 +34,7 @@ def derived(data: MutableMapping[Hashable, object], frame: pd.DataFrame) -> tupl
         if "batch_tokens" not in data and (batch := _product(frame)) is not None:
             data["batch_tokens"] = batch
             notes.append("batch_tokens: batch size x sequence length")
+        # Each row by its own batch: runs of a table may differ in it.
         if _filled(data, "tokens", "step", "batch_tokens", np.multiply):
             notes.append("tokens: step x tokens of a step, as the table does not count them")
     if _filled(data, "ptpp", "pt_tokens", "n_params", np.divide):
@@ -61,6 +62,7 @@ def _filled(data: MutableMapping[Hashable, object], name: str, first: str, secon
     own = np.asarray(data.get(name, np.full(left.shape, np.nan)), dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = rule(left, right)
+    # A base model of no tokens per parameter was never trained; zero adaptation tokens are a base model.
     fill = np.isnan(own) & np.isfinite(value) & (value > 0 if name == "ptpp" else value >= 0)
     if not fill.any():
         return False

@@ -44,6 +44,7 @@ def among_levels(values: npt.ArrayLike, levels: npt.ArrayLike) -> npt.NDArray[np
     [True, True, False, False]
     """
     array, known = np.asarray(values, dtype=np.float64), np.unique(np.asarray(levels, dtype=np.float64))
+    # 0.1 + 0.2 is not 0.3, and spreadsheets round: levels are compared up to a relative tolerance.
     above = np.searchsorted(known, array)
     # The level that a value equals is the next one above or below it.
     near = (known[np.minimum(above, len(known) - 1)], known[np.maximum(above - 1, 0)])

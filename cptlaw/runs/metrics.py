@@ -55,6 +55,7 @@ def metric_name(word: str) -> str:
     >>> metric_name("acc,none"), metric_name("Pass_at_8"), metric_name("bits_per_byte"), metric_name("")
     ('accuracy', 'pass@8', 'bpb', 'loss')
     """
+    # lm-evaluation-harness puts the filter behind a comma, as in acc,none.
     name = re.sub(r"[\s-]+", "_", word.partition(",")[0].strip()).lower()
     if not name:
         return LOSS

@@ -59,6 +59,7 @@ def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label:
     """
     names = list(found)
     _refuse_twice(names, label)
+    # What the user says comes before what a name looks like; the rest is said in notes, so that a wrong guess is seen.
     given = _given_names(names, columns or {}, label)
     notes = [
         f"column {canonical!r} of the file is set aside: columns= reads {canonical!r} from {name!r}"
@@ -92,6 +93,7 @@ def _taken(names: list[str], given: Mapping[str, str], label: str) -> dict[str, 
         canonical = LAST_RESORTS.get(name, "")
         if canonical and canonical not in taken and name not in taken.values():
             taken[canonical] = name
+    # A table that counts both has them under their full names; laws of loss follow the parameters without embeddings.
     if "n_params" not in taken and "n_params_non_embedding" in taken:
         taken["n_params"] = taken["n_params_non_embedding"]
     return taken
@@ -127,6 +129,7 @@ def missing_column(column: str, found: Iterable[str], label: str) -> DataError:
     alike = [repr(name) for name in free if column in normal_name(name)]
     hint = f" Did you mean {' or '.join(alike[:3])}?" if alike else did_you_mean(column, free)
     meaning = f" ({COLUMNS[column].meaning})" if column in COLUMNS else ""
+    # A file without a header has numbers for names.
     headless = sum(_is_number(name) for name in names) > 0
     return DataError(
         f"{label}: column {column!r}{meaning} is missing.{hint} Columns found: {', '.join(map(repr, names))}. "
@@ -147,6 +150,7 @@ def loss_columns(names: Iterable[str]) -> dict[str, str]:
     """Return the columns that look like the losses of one eval each: eval -> column."""
     endings = ("_loss", "/loss", "-loss", ".loss", " loss")
     pairs = {name[: -len(end)]: name for name in names for end in endings if name.lower().endswith(end)}
+    # Trackers put the eval behind a slash; what is named after training is no eval.
     return {key.rpartition("/")[2] or key: column for key, column in pairs.items() if "train" not in key.lower()}
 
 

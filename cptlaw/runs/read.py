@@ -84,6 +84,7 @@ def read_runs(
                 "columns=, losses= and scores= tell how to read a file, and these runs have been read. Leave them out."
             )
         return source.with_roles(source_eval, target_eval, n_params_kind)
+    # Kept with the table, so that answers can name commands that read it in the same way.
     read_with = _as_flags(columns, losses, scores)
     columns, constants = _constants(columns)
     raw, naming = load_table(source, columns)
@@ -136,6 +137,7 @@ def _constants(columns: Mapping[str, str] | None) -> tuple[Mapping[str, str] | N
         if canonical is not None and column_of(canonical).numeric and canonical != "loss":
             with contextlib.suppress(CptlawError):
                 number = parse_quantity(place)
+        # A column may well be called 8B; only a name that reads as a number of a numeric column is taken for a value.
         if number is None or canonical is None:
             named[name] = place
         else:
@@ -165,6 +167,7 @@ def _names_evals(raw: RawTable, naming: Naming) -> str | None:
     if "eval" in taken or not {"run", "domain"} <= set(taken):
         return None
     point = [taken[name] for name in ("run", "step", "tokens") if name in taken]
+    # Only where rows of one run and step would otherwise repeat each other: a table with one eval keeps its domains.
     if not raw.frame.duplicated(point).any() or raw.frame.duplicated([*point, taken["domain"]]).any():
         return None
     return taken["domain"]
@@ -178,6 +181,7 @@ def load_table(source: Any, columns: Mapping[str, str] | None) -> tuple[RawTable
     piped = str(source) == "-"
     path = existing_file(STDIN if piped else Path(source))
     label = "stdin" if piped else str(path)
+    # Two, for .csv.gz.
     endings = [ending.lower() for ending in path.suffixes[-2:]]
     ending = endings[-2] if len(endings) == 2 and endings[-1] == ".gz" else endings[-1] if endings else ""
     if ending in (".csv", ".tsv") or (not ending and (piped or path.is_fifo())):

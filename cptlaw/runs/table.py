@@ -247,6 +247,7 @@ class Runs:
             Naming the column that is not there, or the rows without a value.
         """
         problems = Problems(self.label)
+        # Base models were trained at no replay and under no schedule of CPT.
         exempt = np.zeros(len(self), dtype=np.bool_)
         if skip_base and "tokens" in self.frame.columns:
             exempt = (self.frame["tokens"] == 0).to_numpy(dtype=np.bool_)
@@ -275,6 +276,7 @@ class Runs:
         Names of runs that were made up from row numbers and ``n_params_kind``, which may be given apart from the
         table, do not count.
         """
+        # Else the same table would be another one because of how its rows were numbered.
         skipped = {"n_params_kind", *(name for name in self.assumed if name == "run")}
         columns = (*(name for name in COLUMNS if name not in skipped), *mix_columns(self.frame.columns))
         return fingerprint(self.frame, columns)

@@ -83,6 +83,7 @@ def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None)
         notes = (*notes, *_scores_in(data, raw.frame[naming.file_columns["loss"]], problems))
     used = set(naming.file_columns.values())
     data |= {name: raw.frame[name].array for name in raw.frame.columns if name not in used and name not in data}
+    # Known columns first and in one order, so that tables print alike wherever they came from.
     order = [*(name for name in COLUMNS if name in data), *(name for name in data if name not in COLUMNS)]
     # Else pandas would look for a type of its own for text of any kind, and fail on halves of characters.
     index = pd.Index(rows, name=ROW)

@@ -62,6 +62,7 @@ def stacked(
                 )
     if twice := sorted(set(losses) & set(scores)):
         raise UsageError(f"losses= and scores= both name the eval {twice[0]!r}. Give each a name of its own.")
+    # Several evals may be read from one column, which then goes once.
     rest = raw.frame.drop(columns=list(dict.fromkeys([*losses.values(), *scores.values()])))
     taken = name_columns(map(str, rest.columns), columns, raw.label).file_columns
     for name in ("eval", "loss", *(["metric"] if scores else [])):
@@ -79,6 +80,7 @@ def stacked(
         of_eval = rest.assign(eval=name, loss=values)
         parts.append((of_eval.assign(metric=_loss_of(place)) if scores else of_eval)[~np.isnan(values)])
     for name, place in scores.items():
+        # Text stays as it is: whether scores are in percent is decided over the whole column, later.
         measured = raw.frame[place].notna().to_numpy() & (raw.frame[place].astype(str).str.strip() != "").to_numpy()
         of_eval = rest.assign(eval=name, loss=raw.frame[place].to_numpy(dtype=object), metric=score_of(place))
         parts.append(of_eval[measured])

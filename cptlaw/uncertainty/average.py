@@ -162,6 +162,7 @@ def forecast_average(
         "the data does not bound this loss under a law that has weight here.",
         "Add runs nearer to this point, or leave that law out.",
     )
+    # Each law says of each point how far it is beyond its own data; the same words count once.
     own = zip(*(table["findings"] for table in tables), strict=True)
     out["findings"] = pd.Series(
         [

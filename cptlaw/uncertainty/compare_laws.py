@@ -133,6 +133,7 @@ def compare(
         return compare_scores([str(one) for one in named], given, on, held_out, where, seed, progress)
     named = with_all(named, given, on, where, schedules)
     chosen = [law(item) for item in named if item != AUTO]
+    # By spec and not by name: one law may be compared with itself under other options.
     outcomes = {one.spec: _outcome_of(one, given, on, where, how, progress) for one in chosen}
     frame = adapted(given, on, where)
     plain = [] if frame is None else held_out.folds(frame, given)[0]
@@ -227,6 +228,7 @@ def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str
     base = tests["base_model"].reindex(errors.index).astype(str)
     forecasts = [name for name in table["law"] if name in outcomes and outcomes[name].law.forecasts]
     scores = pd.DataFrame(huber(errors.to_numpy(), METRIC_DELTA), errors.index, errors.columns)
+    # Fewer than three levels cannot be resampled; runs then stand for what errs together.
     weights = stacking_weights(errors[forecasts].to_numpy(), levels if levels.nunique() >= 3 else run, seed)
     weight = dict(zip(forecasts, weights.tolist(), strict=True))
     difference, error, words = [], [], []

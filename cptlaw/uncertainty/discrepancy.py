@@ -83,7 +83,9 @@ class Scale:
         log_share = -0.5 * ((np.log(RATES) - median) / self.rate_sd) ** 2
         if len(inner.error):
             beyond = self.reach(inner.distance, inner.names)
+            # What a rollout misses is part noise, whatever its distance.
             scale = np.hypot(self.noise * spread, beyond[:, None] * RATES)
+            # Rows of one rollout err together: it counts once, however many it forecasts.
             weight = 1.0 / np.bincount(inner.group)[inner.group]
             log_share += self.inside * np.sum(
                 weight[:, None] * (_log_density(inner.error[:, None] / scale, self.freedom) - np.log(scale)), axis=0
@@ -126,6 +128,7 @@ def discrepancy(fit: Fit, frame: pd.DataFrame, coverages: list[float]) -> Array:
     blind = _blind(fit, frame)
     half = np.array([_half_width(fit, scale, coverage) for coverage in coverages])
     of_blind = special.stdtrit(scale.freedom, 0.5 + 0.5 * np.asarray(coverages))
+    # Two causes that know nothing of each other: the form along what the law reads, and what it does not read at all.
     return np.hypot(half[:, None] * reach, of_blind[:, None] * blind)
 
 

@@ -67,6 +67,7 @@ class HeldOut:
             return found
 
         fit, test = mask(self.fit or ""), mask(self.test or "")
+        # A row that is fitted anyway is no anchor.
         anchors = mask(self.anchors) & ~fit if self.anchors else np.zeros(len(frame), dtype=bool)
         test &= ~anchors
         if not test.any():

@@ -64,6 +64,8 @@ def cuts(frame: pd.DataFrame, directions: tuple[Direction, ...]) -> list[tuple[s
         level = scaled(frame, frame, direction)
         if not np.isfinite(level).all():
             continue
+        # A run that was cut in two would be forecast from its own first half, which is far easier than a run that
+        # nobody has seen.
         if direction.name not in WITHIN_RUNS:  # whole runs: the level of a run is its highest
             level = pd.Series(level).groupby(run).transform("max").to_numpy(dtype=float)
         edges = np.unique(level)
@@ -72,6 +74,7 @@ def cuts(frame: pd.DataFrame, directions: tuple[Direction, ...]) -> list[tuple[s
             continue
         code = np.searchsorted(edges, level + 1e-9, side="right") - 1
         below = np.array([np.mean(code <= i) for i in range(len(edges) - 1)])
+        # Cuts that leave nearly the same rows would count one rollout twice.
         for last in dict.fromkeys(int(np.abs(below - share).argmin()) for share in SHARES):
             fit = np.asarray(code <= last)
             if not any(np.array_equal(fit, other) for _, other in found):
@@ -86,6 +89,8 @@ def inner_rollouts(fit: Fit) -> InnerRollouts:
     nothing = InnerRollouts(np.zeros(0, int), np.zeros(0, str), np.zeros((0, len(names))), np.zeros(0), names)
     frame, problem = fit.data, fit.problem()
     if problem.n > MOST_ROWS:
+        # The scale of errors needs no million rows; the normalised amplitudes are brought to the means of the rows that
+        # are left.
         rows = np.unique(np.linspace(0, problem.n - 1, MOST_ROWS).round().astype(int))
         whole, frame, problem = problem, frame.iloc[rows].reset_index(drop=True), problem.taking(rows)
         scale = problem.scales(fit.optima[:, problem.k :]) / whole.scales(fit.optima[:, problem.k :])
@@ -94,6 +99,7 @@ def inner_rollouts(fit: Fit) -> InnerRollouts:
     else:
         optima = fit.optima
     free = problem.size - len([name for name in problem.free if name in fit.options.restraint.priors])
+    # A few rows more than parameters, or the rollout would err for want of data, not for the form of the law.
     folds = [(name, mask) for name, mask in cuts(frame, directions) if mask.sum() >= free + SPARE]
     if not folds:
         return nothing
@@ -114,6 +120,8 @@ def _forecast(fit: Fit, problem: Problem, optima: Array, masks: Array) -> Array:
     """Return the loss at every row for each rollout, (rollouts, n)."""
     count, starts = len(masks), len(optima)
     goal = Objective(problem, fit.options.delta, weights=np.repeat(masks, starts, axis=0), penalty=fit.penalty(problem))
+    # From the optima of the whole fit, which a fit of fewer rows is seldom far from: a new search for each rollout
+    # would cost as much as the fit.
     at = np.tile(optima, (count, 1))
     found = newton.descend(goal, at[:, : problem.k], at[:, problem.k :], STEPS, TOLERANCE)
     best = found.total.reshape(count, starts).argmin(axis=1) + starts * np.arange(count)

@@ -66,6 +66,7 @@ def mean_and_error(values: Array, *groupings: Any) -> tuple[float, float]:
     for labels in groupings:
         _, label = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
         count = int(label.max()) + 1
+        # Two groups have one difference, of which no spread can be told.
         if count < 3:
             continue
         sums = np.bincount(label, weights=values - values.mean())

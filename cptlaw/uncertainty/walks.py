@@ -126,6 +126,7 @@ class Walker:
             far = AFAR[near[-1] < AFAR]
             asked.append(np.concatenate([-far[::-1], -near[::-1], near, far]))
         states = [{-1: _Side(), 1: _Side()} for _ in walks]
+        # Along the linear profile, on which most walks stay: the first guess then needs a step or two.
         ahead = moves / variance[:, None]  # how far the coordinates move for a unit of log loss
         first = True
         for _ in range(ROUNDS):
@@ -178,6 +179,7 @@ class Walker:
         goal = self._drawn_to(rows, np.tile(of_row, 2), np.tile(wanted, 2))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             total = goal.evaluate(both)["total"].reshape(2, -1)
+        # A guess of the linear profile can lie across a bend, and what was met before it need not.
         return np.where((total[1] < total[0])[:, None], guess, start)
 
     def _drawn_to(self, rows: SimpleNamespace, of_row: NDArray[np.int_], wanted: Array) -> Objective:

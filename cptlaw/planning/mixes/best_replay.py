@@ -30,6 +30,7 @@ def lowest_target_loss(mix: Mix, tokens: Callable[[Array], Array]) -> tuple[dict
     solution = solve(BestReplay.of(mix, tokens=tokens), mix.risk)
     question, optimum = solution.question, solution.optimum
     fields, found = fixed_fields(mix), [*mix.findings, *solution.findings]
+    # Nothing can block without a limit, so that it is the law that has no loss here.
     if not optimum.kept and not question.limits:
         raise UsageError(
             f"law {mix.target.spec} has no finite target loss at any replay of this model. Check n_params, ptpp and "

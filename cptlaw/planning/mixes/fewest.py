@@ -86,6 +86,8 @@ class FewestTokens(MixQuestion):
         """Return the tokens that one limit needs whose loss falls with them, (n,)."""
         curve = limit.loss.curve(replay)
         tokens: Array
+        # In closed form where the law has one and no margin bends the limit; else the root is bracketed from the closed
+        # one, which the margin only moves to more tokens.
         if curve is not None and limit.margin is None:
             tokens = curve.tokens(limit.threshold)
         else:
@@ -100,6 +102,8 @@ class FewestTokens(MixQuestion):
                 shares = np.broadcast_to(replay, log_tokens.shape)
                 tokens = np.exp(log_tokens)
                 loss = limit.loss.at(shares, tokens) if curve is None else curve.loss(tokens)
+                # The margin was learned where tokens were fitted; farther out it is taken as at the last of them, the
+                # forecast itself is not.
                 seen = np.minimum(tokens, NEARLY_ALL * limit.loss.fitted_tokens[1])
                 return limit.upper(loss, self.place(shares, seen)) - limit.threshold
 
@@ -127,6 +131,7 @@ class FewestTokens(MixQuestion):
             window, shape = ((low, high), (np.log(least), np.log(max(far, 2.0 * least)))), COARSE
         else:
             shape = FINE
+        # Kept with the loss: rounds of a plan under risk, and its point plan, ask for the same grid.
         if (window, shape) not in loss.surfaces:
             loss.surfaces[window, shape] = Surface(loss, *window, shape)
         found: Surface = loss.surfaces[window, shape]
@@ -168,6 +173,7 @@ class FewestTokens(MixQuestion):
         if self.unique is None or self.repetition == "discount":
             return np.full(len(replay), self.ceiling)
         with np.errstate(divide="ignore"):
+            # At replay r a mix of D tokens reads (1 - r) D target tokens.
             return np.minimum(self.unique / (1.0 - replay), self.ceiling)
 
     def best(self, limit: Limit, replay: Array) -> Array:
@@ -207,6 +213,8 @@ class FewestTokens(MixQuestion):
         elif self.scans and np.isfinite(tokens):
             replay, tokens = self._refined(replay, tokens)
         spent = tokens
+        # Nothing keeps the limits: the place that comes nearest, at as many tokens as were fitted, is what the
+        # certificate speaks of.
         if not np.isfinite(tokens):
             replay, _ = minimise(self.violation, self.low, self.high)
             spent = min(float(self.most(np.array([replay]))[0]), NEARLY_ALL * self.mix.largest_fitted_tokens)

@@ -135,6 +135,7 @@ def _front(mix: Mix) -> ParetoPlan:
         raise UsageError("pareto asks for mixes, but neither law reads replay. Fit laws that do, such as dcpt-l3.")
     tokens = given.budget / FLOPS_PER_PARAMETER_TOKEN / mix.n_params
     shares = np.linspace(mix.low, mix.high, FINE)
+    # Both losses at the whole budget: what leaves some of it unspent is beaten by the same mix that spends it.
     front = shares[_undominated(*(loss.at(shares, tokens) for loss in mix.losses))]
     chosen = front[np.unique(np.linspace(0, len(front) - 1, given.points).round().astype(int))]
     found = [*mix.findings, *below_fitted_tokens(mix, tokens)]

@@ -41,6 +41,7 @@ class Surface:
         shares = np.array(replay[:1]) if single else np.linspace(*replay, shape[0])
         logs = np.linspace(*log_tokens, shape[1])
         with np.errstate(all="ignore"):
+            # Logs, so that a loss that falls by powers is nearly a plane, and a cubic through few points enough.
             values = np.log(loss.at(shares[:, None], np.exp(logs)[None, :]))
         values = np.clip(np.nan_to_num(values, nan=MOST, posinf=MOST, neginf=-MOST), -MOST, MOST)
         self._spline: Any = CubicSpline(logs, values[0]) if single else RectBivariateSpline(shares, logs, values, s=0)

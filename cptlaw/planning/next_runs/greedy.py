@@ -75,6 +75,7 @@ class Sample:
         """
         scale = 1.0 / np.sqrt(max(len(forecasts) - 1, 1))
         anomalies = np.column_stack([forecasts, losses])
+        # Scaled so that products of columns are covariances.
         anomalies = (anomalies - anomalies.mean(axis=0)) * scale
         counts = [len(cell.checkpoints) for cell in cells]
         widest = max(counts)
@@ -109,6 +110,7 @@ class Sample:
         """Return by how much each of some candidates would reduce the variance, alone, (rows,)."""
         cells = self.cells[rows]
         shared = np.einsum("cdm,d->cm", cells, self.forecast)
+        # In units of their noise measurements have the identity as their own covariance.
         inner = cells.transpose(0, 2, 1) @ cells + np.eye(cells.shape[2])
         solved = np.linalg.solve(inner, shared[:, :, None])[:, :, 0]
         found: Array = np.maximum(np.sum(shared * solved, axis=1), 0.0)
@@ -117,6 +119,8 @@ class Sample:
     def measured(self, candidate: int) -> Sample:
         """Return the sample after one candidate was measured."""
         left, singular, _ = np.linalg.svd(self.cells[candidate], full_matrices=False)
+        # The square root of the update of a covariance (ensemble transform): the sample stays a sample, and is measured
+        # again.
         shrink = 1.0 / np.sqrt(1.0 + singular**2) - 1.0
         forecast = self.forecast + left @ (shrink * (left.T @ self.forecast))
         along = np.einsum("dm,cdk->cmk", left, self.cells) * shrink[None, :, None]
@@ -144,6 +148,7 @@ class _Budget:
         base = self.bases.price(cell, self.trunks)
         self.left -= cell.run_flops + base
         if base > 0 and cell.ptpp is not None:
+            # A trunk that was paid for to a budget serves all smaller ones: they are stages on its way.
             self.trunks[cell.n_params] = max(self.trunks.get(cell.n_params, 0.0), cell.ptpp)
         return cell.run_flops, base
 

@@ -16,7 +16,7 @@ from cptlaw.fitting import Fit
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
-from cptlaw.planning.loss import as_fit
+from cptlaw.planning.loss import fit_of
 from cptlaw.schedules import Schedule
 from cptlaw.uncertainty.intervals import MIN_RUNS
 
@@ -48,12 +48,7 @@ class CurveLoss:
         UsageError
             If this is no fit of a curve law, its eval has the other role, or its law reads what the plan does not have.
         """
-        found = as_fit(fit, role)
-        if found.role not in (role, "other"):
-            raise UsageError(
-                f"{role}: this fit is of the eval {found.on!r}, whose role is {found.role}. Expected a fit of the "
-                f"{role} loss; are --target and --source exchanged?"
-            )
+        found = fit_of(fit, role)
         if not isinstance(found.law, CurveLaw):
             raise UsageError(
                 f"{role}: law {found.law.name} knows no learning rates. A plan of schedules needs a law of whole loss "
@@ -70,6 +65,7 @@ class CurveLoss:
         assert isinstance(own, CurveLaw)
         if own.decay != "fit":
             return own
+        # Planning asks for thousands of schedules; at a fixed lambda their areas are sums, at a free one tables.
         held = own.with_options(decay=self.fit.params["lambda"])
         assert isinstance(held, CurveLaw)
         return held

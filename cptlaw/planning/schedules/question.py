@@ -61,6 +61,7 @@ class ScheduleQuestion:
             found[f"base_{loss.role}_loss"], found[f"{loss.role}_loss"] = float(start), float(end)
         if self.source is not None:
             if self.base_loss is not None:
+                # A measured loss of the base model is better than the law's own where CPT starts.
                 found["base_source_loss"] = self.base_loss
             found["forgetting"] = forgetting(found["source_loss"], found["base_source_loss"], self.measure)
         return found
@@ -118,6 +119,7 @@ class ScheduleQuestion:
             return limit
         chosen = self.space.at(places[-1])
         margins = limit.loss.margins(chosen.schedule, chosen.replay, limit.risk)
+        # Only the newest place: margins of whole curves vary slowly, and each look costs a profile.
         return replace(limit, margin=None).learned(places[-1:], *margins)
 
     def lifted(self) -> dict[str, Any]:

@@ -116,11 +116,14 @@ class Space:
             "warmup": values.get("rewarmup", self.cpt.warmup / self.cpt.steps),
             "decay": values.get("decay", self.cpt.decay / self.cpt.steps),
         }
+        # Warm-up and decay keep their shares of the run when its length changes, as people rescale schedules.
         counts = {name: min(steps, round(share * steps)) for name, share in shares.items()}
         shape = self.cpt.schedule
         if "decay" in values:
+            # A decay can only be chosen of a shape that has one; wsd is that of most trainers.
             shape = shape if shape in WITH_DECAY else "wsd"
             counts["decay"] = max(1, counts["decay"])
+        # Rounding must not let the two overlap.
         counts["warmup"] = min(counts["warmup"], steps - counts["decay"])
         peak = values.get("peak", self.cpt.peak)
         if peak is None:
@@ -206,6 +209,7 @@ def _known_phases(
             raise UsageError(f"run={run!r} has no schedule.{did_you_mean(run, found)} Known: {', '.join(found)}.")
         found = {run: found[run]}
     bases = {tuple(phase for phase in one.phases if phase.phase == "pretrain") for one in found.values()}
+    # Schedules of runs from several base models leave open which of them is continued.
     if len(bases) > 1:
         raise UsageError(
             f"the schedules have {len(bases)} different base models. Say for which the plan is: run= (--run), one of "
@@ -258,6 +262,7 @@ def _with_overrides(cpt: Phase | None, base: Sequence[Phase], overrides: Mapping
         for name in ("warmup", "decay"):
             if name in kept:
                 kept[name] = max(1, round(kept[name] * ratio))
+    # The end was said as a rate; with another peak it keeps its share of it.
     if "peak" in values and "end" in kept and cpt.peak:
         kept["end"] = kept["end"] / cpt.peak * parse_quantity(values["peak"], "peak")
     shape = values.get("schedule", cpt.schedule)
