@@ -22,6 +22,8 @@ UNTIED, KAPLAN = 0.3, 0.05
 PLAUSIBLE = 0.2  # share of the learned priors on exponents that weighs a form: a tie carries one exponent to the other
 MIXES = 1.0  # laws of mixes of k corpora, whose rollouts decide
 BENDS = {1: 1.0, 1.5: 1.0, 2: 0.5, 3: 0.25}  # by the bend
+# What each form counts before any rollout is seen, by how often it was the best on frozen splits of other studies
+# (docs/bench.md).
 SHARED = {1: 1.0, 2: 0.15}  # by the bend
 PTPP_FORMS, MIX_ONLY, SCHEDULED = 0.15, 0.1, 1.0
 FLOOR, SHARE, EXPONENT = Prior(0.65, 0.3, "share"), Prior(0.1, 1.2, "share"), Prior(0.3, 0.5, "log")
@@ -58,6 +60,7 @@ class Candidate:
             for name, prior in all_priors(reading, training.role, training.frame).items()
             if name not in followers and name not in fixed and name not in reading.derived
         }
+        # A value that is given to the average is held in the laws that have the parameter, and in no other.
         known = {name: value for name, value in fixed.items() if name in reading.parameters}
         return Restraint(fixed=known, tied=self.tied, priors=priors)
 
@@ -66,6 +69,7 @@ class Candidate:
 
         The prior of a parameter that is tied to another has no part in the fit, and counts here.
         """
+        # The level of the loss does not matter here: only exponents are judged.
         priors = learned_priors(fit.law, 1.0, fit.role)
         away = [math.log(fit.params[name] / priors[name].mean) / priors[name].sd for name in self.judged]
         return self.share * math.exp(-0.5 * PLAUSIBLE * sum(one**2 for one in away))

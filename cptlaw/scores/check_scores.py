@@ -199,9 +199,12 @@ def _judge(joint: Joint, name: str) -> Judged:
     monotone = rank_correlation(x, y)
     best = max(int(np.ceil(BEST * count)), 2)
     p = float(np.clip(y[-best:].mean(), 1e-4, 1 - 1e-4))
+    # Around the smooth curve, so that a score that moves is not taken for one that scatters.
     scatter = _scatter(x, y)
+    # The larger of the two: questions that are asked of all models err together, and models differ beyond them.
     error = np.sqrt(max(p * (1 - p) / items[-best:].sum(), scatter**2 / best))
     above = (float(y[-best:].mean()) - task.chance) / error
+    # A parabola where there are points for it: scores leave chance late and flatten early.
     smooth = np.polyval(np.polyfit(x, y, 2 if count > 5 else 1), x)
     signal = float(np.ptp(smooth) / max(scatter, np.sqrt(p * (1 - p) / float(np.median(items)))))
     carries = count >= FEW and monotone >= MONOTONE and above >= ABOVE and signal >= SIGNAL

@@ -20,6 +20,7 @@ from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.scores.ways import Plan, Way
 from cptlaw.scores.weights import missed_of_losses, weighed
 
+# Each is fitted anew in every rollout, and the fourth best loss seldom says what the first three do not.
 MOST_CARRIERS = 3
 THROUGH_LOSS = ("score-sigmoid", "score-exponential")
 DIRECT = ("score-size", "score-compute")
@@ -89,6 +90,7 @@ def fit_all_scores(
         )
     losses = _all_losses(joint, carriers)
     folds = folds_of(joint)
+    # Once for each rollout, not once for each way: several ways read one loss.
     carried = [{one: carrier_in(fit, joint, fold) for one, fit in carriers.items()} for fold in folds]
     seen = [list(rolled(plans, joint, fold, losses_in)) for fold, losses_in in zip(folds, carried, strict=True)]
     ready = [plan.in_units_of(joint, losses) for plan in plans]

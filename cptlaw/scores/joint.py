@@ -83,6 +83,7 @@ class Joint:
         if task.startswith(MEAN):
             return None
         plain = task.partition(":")[0]
+        # Named after the task in one way or another: harnesses put the metric before it or behind it.
         near = [name for name in self.bits if plain in name or name.partition(":")[0] in task]
         return min(near, key=len) if near else None
 
@@ -150,6 +151,7 @@ def keys_of(frame: pd.DataFrame) -> pd.DataFrame:
 
 def measured_at(own: pd.DataFrame, at: pd.MultiIndex, index: pd.MultiIndex) -> Array:
     """Return what the rows of one eval, at models, measured at the models of an index, (n,); nan where nothing."""
+    # Several seeds of one model are one model; their mean has the noise of all their questions.
     values = pd.Series(own["loss"].to_numpy(dtype=float), index=at).groupby(level=[0, 1]).mean().reindex(index)
     found: Array = values.to_numpy(dtype=float)
     return found
@@ -178,6 +180,7 @@ def task_of(
     values = measured_at(own, at, index)
     counted = pd.Series(np.nan, index=index)
     if "n_items" in own.columns:
+        # Summed where scores are averaged: three seeds of 100 questions are 300 answers.
         counted = pd.Series(own["n_items"].to_numpy(dtype=float), index=at).groupby(level=[0, 1]).sum(min_count=1)
         counted = counted.reindex(index)
     if counted.isna().to_numpy()[np.isfinite(values)].any():
@@ -201,6 +204,7 @@ def task_of(
 def _below_chance(name: str, values: Array, items: Array, guess: float) -> list[Finding]:
     """Return what is to be said where even the best model lies below chance by more than its questions explain."""
     best = int(np.nanargmax(values))
+    # Of guessing itself: far below it no number of questions explains the best model.
     error = math.sqrt(guess * (1.0 - guess) / items[best])
     if values[best] >= guess - BELOW * error:
         return []

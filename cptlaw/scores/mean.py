@@ -68,6 +68,7 @@ def _with_mean(table: Runs, name: str) -> Runs:
         counts.append(task.items)
         chances.append(task.chance)
     share, items = np.array(shares), np.array(counts)
+    # A mean over other tasks for each model would be another score for each.
     whole = np.isfinite(share).all(axis=0)
     if not whole.any():
         raise DataError(f"{name!r}: no model of {table.label} was scored on all of {', '.join(members)}.")
@@ -81,6 +82,8 @@ def _with_mean(table: Runs, name: str) -> Runs:
         eval=name,
         metric=metrics.pop() if len(metrics) == 1 else "accuracy",
         loss=share.mean(axis=0),
+        # As many questions as would give one score of this height the noise of the mean: so it is fitted like any
+        # other.
         n_items=np.round(middle * (1.0 - middle) / noise),
         chance=float(np.mean(chances)),
     )

@@ -78,6 +78,7 @@ def folds_of(joint: Joint) -> list[Fold]:
         level = product(joint.frame, columns)
         edges = np.unique(level[np.isfinite(level) & (level > 0)])
         for share in SHARES:
+            # Two levels leave nothing to see a slope in.
             if len(edges) < 3:
                 break
             highest = float(np.quantile(level[np.isfinite(level)], share))
@@ -144,6 +145,7 @@ def rolled(
         for name in needed:
             values, guessed = joint.values(name), carried[name].losses
             known[name] = np.where(fold.fit & np.isfinite(values), values, guessed)
+        # The units of a law are taken from the lower models alone: those of all would let the higher ones in.
         own = {name: np.where(fold.fit, values, np.nan) for name, values in known.items()}
         again = plan.in_units_of(joint.keeping(fold.fit), {name: values[fold.fit] for name, values in own.items()})
         pooled = again.fitted(joint, known, fold.fit)
@@ -193,6 +195,7 @@ def carrier_in(fit: Any, joint: Joint, fold: Fold) -> Carried | None:
         if not len(test):
             return Carried(found, np.zeros(0))
         asked = again.completed(joint.frame.iloc[test])
+        # Without the noise of one measurement, which is the carrier's own and not a matter of distance.
         stated = np.hypot(parameter_doubt(again, asked), beyond_the_data(again, asked, ONE_DEVIATION))
         missed = np.log(found[test] / joint.values(lead.on)[test])
         return Carried(found, np.abs(missed) / np.maximum(stated, 1e-4))

@@ -24,6 +24,7 @@ from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.figures.forgetting_map import draw_map, edges_at, map_grid
 from cptlaw.uncertainty.intervals import MIN_RUNS
 
+# Fine enough for contours at this size of the map, and a move stays below a tenth of a second.
 MAP_SHAPE = (33, 49)
 COVERAGE = 0.9
 MAP_HEIGHT = 430  # pixels
@@ -132,10 +133,12 @@ def _plan(fitted: Fitted, scenario: Scenario, sure: bool, explained: bool) -> tu
                 "As few tokens as will do: for what? Tick the limit on the target loss, or give the tokens."
             )
         asked |= {"max_target_loss": scenario.max_target_loss, "savings": False}
+        # A replay that the user has chosen is a range of one value.
         asked |= {"min_replay": scenario.replay, "max_replay": scenario.replay}
         asked |= {"risk": scenario.risk} if sure else {}
         mixes, notes = fitted.mixes(MinTokens, asked)
         return _best([plan_of(mix, explained) for mix in mixes], mixes, "tokens", notes)
+    # Laws that read no tokens still need a number to be planned with.
     tokens = 1.0 if scenario.tokens is None else scenario.tokens
     fixed = scenario.replay is not None or "replay" not in fitted.ranges
     asked |= {"tokens": tokens} | ({"risk": scenario.risk} if sure and limited and not fixed else {})
@@ -204,6 +207,8 @@ def _chart(
         "risk": scenario.risk if sure and limited else None,
         **limits,
     }
+    # The map shows all mixes that keep the limits, whatever the plan minimises: the question with the fewest tokens has
+    # both limits.
     board = fitted.mixes(MinTokens, asked)[0][0]
     if board.forgetting is None:
         return None

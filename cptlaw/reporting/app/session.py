@@ -84,6 +84,7 @@ class Shelf:
     def table(self, name: str) -> Loaded | None:
         """Return the table whose fingerprint begins with a name."""
         with self._lock:
+            # A short beginning could be guessed, and tables are only for those who have the link.
             found = [loaded for key, loaded in self._tables.items() if len(name) >= LEAST_NAME and key.startswith(name)]
         return found[-1] if found else None
 
@@ -160,6 +161,8 @@ class Session:
     def take(self, loaded: Loaded) -> None:
         """Show a table and its fits, all at once; what was computed for the last ones goes."""
         with self.lock:
+            # At once and under the lock: a move must never answer with the fits of one table and the scenario of
+            # another.
             self.loaded, self.incoming, self.suggestion, self.asked, self.pinned = loaded, None, None, None, {}
             self.version += 1
             self.jobs = {place: job for place, job in self.jobs.items() if place in FITS}
@@ -186,6 +189,7 @@ class Session:
             finally:
                 job.done = True
 
+        # A daemon, so that the server ends when it is told to, whatever is being computed.
         threading.Thread(target=run, name=f"cptlaw-{place}", daemon=True).start()
         return job
 
@@ -228,6 +232,7 @@ class Sessions:
         CptlawError
             If the token is wrong, or very many pages are in use.
         """
+        # Compared in constant time, as every secret.
         if not isinstance(token, str) or not secrets.compare_digest(
             token.encode(errors="replace"), self.token.encode()
         ):
@@ -236,6 +241,7 @@ class Sessions:
         with self._lock:
             now = self._clock()
             for other in list(self._open):  # the longest unheard of first
+                # Only pages that said nothing for long: somebody who thinks for a while must find the page as it was.
                 if len(self._open) >= MOST_SESSIONS and self._open[other].is_idle(now):
                     del self._open[other]
             if len(self._open) >= MOST_PAGES:

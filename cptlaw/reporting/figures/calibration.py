@@ -37,6 +37,7 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
     unseen = held_out is not None
     rows = (fit.data if held_out is None else held_out).reset_index(drop=True)
     rows = rows.rename(columns={"loss": "measured"})
+    # Intervals of rows that were fitted would be of the fit, and the share inside them says nothing of forecasts.
     bars = fit.n_runs >= MIN_RUNS and unseen and len(rows) <= MOST_ROWS
     data = fit.forecast(rows, None).drop(columns="findings").rename(columns={"loss": "forecast"})
     if bars:
@@ -87,6 +88,7 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
         caption += f", slope {scores['slope']:.3f}, intercept {scores['intercept']:.3f} on logarithms (ideally 1 and 0)"
     caption += "."
     if bars:
+        # An open interval holds every loss: it is no success.
         known = data["lo"].notna() & data["hi"].notna()
         inside = (data["measured"] >= data["lo"]) & (data["measured"] <= data["hi"])
         caption += (

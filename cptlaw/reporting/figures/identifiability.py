@@ -80,6 +80,7 @@ def identifiability(fit: Fit, interval: float = 0.9) -> Figure:
             showlegend=False,
             **panels.ids(0),
         )
+    # A direction has no sign: bars to both sides say which parameters must move against each other.
     drawing.add_bar(
         x=data["share_of_weakest"],
         y=labels,

@@ -96,6 +96,7 @@ def _levels(data: pd.DataFrame, name: str, most: int) -> tuple[str | None, list[
     if name not in data.columns or data[name].nunique() < 2:
         return None, [None]
     levels = np.sort(data[name].dropna().unique())
+    # Spread over all levels, the ends among them: what a law gets wrong shows there first.
     chosen = np.unique(np.linspace(0, len(levels) - 1, min(len(levels), most)).round().astype(int))
     return name, [float(levels[i]) for i in chosen]
 
@@ -159,5 +160,6 @@ def _legend_once(drawing: Any) -> None:
     seen: set[str] = set()
     for trace in drawing.data:
         if trace.mode == "markers":
+            # All panels draw the same levels, and the legend names each once.
             trace.showlegend = trace.name not in seen
             seen.add(trace.name)
