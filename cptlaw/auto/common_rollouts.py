@@ -71,6 +71,7 @@ def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]
             level = pd.Series(level).groupby(run).transform("max").to_numpy(dtype=float)
         edges = distinct(np.unique(level[adapted]))
         code = np.searchsorted(edges, level + 1e-9, side="right") - 1
+        # A rollout that fits one level would reward the law that is blind to it.
         lowest = 1 if direction.name in NEEDS_TWO_LEVELS else 0
         lasts = range(lowest, len(edges) - 1)
         below = {last: float(np.mean(code[adapted] <= last)) for last in lasts}
@@ -121,6 +122,7 @@ def rolled(fit: Fit, place: NDArray[np.int_], folds: list[Rollout]) -> Array:
     errors = np.full(len(folds), np.nan)
     if not usable.any():
         return errors
+    # All rollouts at once, as weights of 0 and 1 on the same rows: one descent instead of one for each.
     goal = Objective(problem, fit.options.delta, weights=masks[usable], penalty=fit.penalty(problem))
     start = np.repeat(optimum, int(usable.sum()), axis=0)
     found = newton.descend(goal, start[:, : problem.k], start[:, problem.k :], STEPS, TOLERANCE)
@@ -132,5 +134,6 @@ def rolled(fit: Fit, place: NDArray[np.int_], folds: list[Rollout]) -> Array:
     for i, row in zip(np.flatnonzero(usable), log_error, strict=True):
         test = folds[i].test[place]
         if test.any() and np.isfinite(row[test]).all():
+            # Bounded, or one forecast below zero would outweigh all that a law gets right.
             errors[i] = float(np.sqrt(np.mean(np.minimum(row[test] ** 2, USELESS**2))))
     return errors

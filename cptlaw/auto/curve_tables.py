@@ -44,6 +44,7 @@ def as_curves(rows: Chosen, schedules: Mapping[str, Schedule] | str | Path | Non
         at = np.flatnonzero(run == one)
         step = global_steps(frame.iloc[at], known[one], f"run {one!r}")
         area[at] = areas(known[one]).s1[step]
+        # Until the peak of the rate the areas say nothing of the loss: weights come from random ones.
         settled[at] = step > int(np.argmax(known[one].lr))
     if not settled.any():
         return None

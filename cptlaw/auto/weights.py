@@ -44,15 +44,18 @@ class Scores:
         count = len(outside)
         if not self.error.shape[1]:
             return np.tile(self.share / self.share.sum(), (count, 1))
+        # Below the noise no law is better than another.
         score = np.log(np.hypot(self.error, NOISE))
         length = np.linalg.norm(self.reach, axis=1)
         away = np.linalg.norm(outside, axis=1)
+        # How far a rollout went the way that the point lies: one along tokens says little of a larger model.
         cosine = outside @ self.reach.T / np.maximum(away[:, None] * length, 1e-12)
         far = (away / (away + NEAR))[:, None]
         counts = length * (far * np.maximum(cosine, 0.0) ** POWER + (1.0 - far) + ANYWAY) + 1e-12
         total = counts.sum(axis=1)
         seen = total / counts.max(axis=1)  # rollouts that count as much as the one that counts most
         mean = counts @ score.T / total[:, None]
+        # Few rollouts must not decide as firmly as many.
         sharpness = SHARPNESS * seen / (seen + EVIDENCE)
         log_weight = np.log(self.share) - sharpness[:, None] * (mean - mean.min(axis=1, keepdims=True))
         weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))

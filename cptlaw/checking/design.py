@@ -83,6 +83,7 @@ def _confounded(law: Law, frame: pd.DataFrame) -> list[Finding]:
     correlation = float(np.corrcoef(size, tokens)[0, 1])
     if not abs(correlation) > CONFOUNDED:
         return []
+    # By how much the variance of either effect is larger than if they were varied apart.
     inflation = 1.0 / max(1.0 - correlation**2, 1e-12)
     return [
         Finding(
@@ -98,6 +99,7 @@ def _confounded(law: Law, frame: pd.DataFrame) -> list[Finding]:
 def _few_runs(law: Law, frame: pd.DataFrame, problem: Problem) -> list[Finding]:
     """Say where there are fewer runs than parameters; points of curves are counted after the fit, by correlation."""
     runs = frame["run"].nunique()
+    # Rows of one run err together, so that runs are what is counted against parameters.
     if runs >= problem.size or law.correlated_along is not None:
         return []
     return [

@@ -87,6 +87,7 @@ def _strange_runs(law: Law, frame: pd.DataFrame) -> list[Finding]:
         values = frame[name].to_numpy(dtype=float)
         if not np.all(np.isfinite(values)) or np.ptp(values) == 0:
             continue
+        # Effects of sizes and tokens are powers; a replay of zero has no logarithm.
         place = values if name == "replay" else np.log(np.maximum(values, 1e-300))
         place = (place - place.mean()) / place.std()
         columns += [place, place**2] if len(np.unique(values)) > 2 else [place]
@@ -129,6 +130,7 @@ def _robust_residuals(design: Array, values: Array) -> Array:
         weighted = scaled.T * weight
         solved = np.linalg.lstsq(weighted @ scaled, weighted @ values, rcond=1e-12)[0]
         residual = values - scaled @ solved
+        # Least absolute deviations: a run that was mixed up must not bend the curve that shows it.
         weight = 1.0 / np.maximum(np.abs(residual), 1e-4)
     return residual
 

@@ -65,6 +65,7 @@ def candidates(law: Law, own: Restraint, lowest_loss: float, role: Role = "targe
     role
         Of the eval.
     """
+    # What the user says of a parameter is not to be bettered by a choice.
     taken = {*own.fixed, *own.bounds, *own.priors, *(name for group in own.tied for name in group)}
     if law.needs_schedules:
         return _curve_candidates(law, own, taken)
@@ -85,6 +86,7 @@ def candidates(law: Law, own: Restraint, lowest_loss: float, role: Role = "targe
         found.append(add("tied exponents", True))
     if priors:
         found.append(add("weak priors", False, weak=True))
+    # The freest comes last: of candidates that forecast alike the most restrained is kept.
     return [*found, add("none", False)]
 
 
@@ -140,6 +142,7 @@ def _curve_rollouts(frame: pd.DataFrame, least: int) -> list[Rollout]:
         return []
     run, step = frame["run"].astype(str).to_numpy(), frame["step"].to_numpy(dtype=float)
     names = list(dict.fromkeys(run))
+    # With two curves, leaving one out leaves a schedule to extrapolate from, and none to compare with.
     cuts = [("run", f"run {name}", run != name) for name in names if len(names) > 2]
     # Steps count from the start of their phase; all of pre-training lies before CPT.
     later = (frame["phase"].astype(str) == "cpt").to_numpy() if "phase" in frame.columns else np.ones(len(frame), bool)
