@@ -21,6 +21,7 @@ def fingerprint_of(value: Any) -> str:
     >>> fingerprint_of({"a": 1, "b": 2}) == fingerprint_of({"b": 2, "a": 1})
     True
     """
+    # Sorted, so that the order in which a recipe is written does not matter.
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
@@ -115,6 +116,7 @@ class Sweep:
 
     def __post_init__(self) -> None:
         """Check that the order can be run and that no two jobs are one."""
+        # Dependencies first is what lets engines, estimates and pruning go through the jobs once.
         seen: set[str] = set()
         for job in self.jobs:
             missing = [need for need in job.needs if need not in seen]

@@ -290,6 +290,7 @@ class Recipe:
         }
         if self.resources.shard:
             shared["shard"] = True
+        # Adapters have columns of their own only where there are some, or every table would carry them empty.
         adapters = {"n_trainable": trainable, "lora_rank": base.spec["lora"]["rank"]} if "lora" in base.spec else {}
         places = {"model": base.place} if base.place else {}
         if self._tokenizer_place:
@@ -365,5 +366,6 @@ def _read_evaluate(value: Any, where: str) -> Plain:
 
 def _with_distinct_names(jobs: list[Job]) -> list[Job]:
     """Tell runs apart that differ only in what a name does not say, such as their warm-up."""
+    # Only where names clash: names without a hash are what people read and filter by.
     names = Counter(job.name for job in jobs)
     return [replace(job, name=f"{job.name}-{job.id[:6]}") if names[job.name] > 1 else job for job in jobs]

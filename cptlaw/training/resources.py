@@ -78,6 +78,7 @@ class Resources:
             raise DataError(f"{where}: batch {found.batch} cannot be shared evenly by {self.processes} processes.")
         own = found.batch // self.processes
         if found.micro_batch and own % found.micro_batch:
+            # The nearest choices below, so that nobody has to divide.
             usable = [str(n) for n in range(1, min(own, 4096) + 1) if own % n == 0]
             raise DataError(
                 f"{where}: micro_batch {found.micro_batch} does not divide the {own} rows of "
@@ -97,6 +98,7 @@ def read_resources(value: Any, where: str) -> Resources:
         fields.take("shard", read.flag, False),
     )
     fields.end()
+    # Ray and Slurm give whole devices beyond one.
     if found.gpus > 1 and found.gpus != int(found.gpus):
         raise DataError(f"{where}: gpus {found.gpus:g}: expected whole GPUs, or a share of one.")
     if found.gpus and found.on_cpu:

@@ -44,6 +44,7 @@ class Store:
             self._fs, root = url_to_fs(self.url)
         except (ImportError, ValueError) as error:
             raise UsageError(f"the store {self.url!r} cannot be opened ({error}).") from None
+        # fsspec makes local paths absolute, so that a worker may stand anywhere.
         self._root: str = root.rstrip("/")
         protocols = (self._fs.protocol,) if isinstance(self._fs.protocol, str) else self._fs.protocol
         self._is_local = "file" in protocols
@@ -84,6 +85,7 @@ class Store:
             self._fs.pipe_file(path, content)
             return
         Path(path).parent.mkdir(parents=True, exist_ok=True)
+        # A name of its own for each writer: two workers may write the same file after a restart.
         half = f"{path}.{uuid.uuid4().hex[:8]}.part"
         try:
             with open(half, "wb") as file:
@@ -135,6 +137,8 @@ class Store:
                     with path.open("rb") as file:
                         os.fsync(file.fileno())
             if target.exists():
+                # A folder that is there already is what a stopped process had moved; it is as whole as this one, but
+                # nothing pointed at it.
                 shutil.rmtree(target)
             shutil.move(local, target)
         else:
@@ -172,6 +176,7 @@ class Store:
         if self._is_local:
             for folder in Path(self.path("scratch")).glob("*"):
                 with contextlib.suppress(OSError):
+                    # A young folder may be that of a worker that is still writing.
                     if time.time() - folder.stat().st_mtime > older_than:
                         shutil.rmtree(folder)
 
@@ -209,6 +214,7 @@ class Store:
             How the job went: seconds, tokens per second, versions.
         """
         lines = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
+        # The rows first: a job is finished once the second file is there, and then has all of them.
         self.write(f"results/{job_id}.jsonl", lines.encode())
         self.write_json(f"done/{job_id}.json", report)
         self.remove(f"failed/{job_id}.json")

@@ -38,6 +38,7 @@ def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
         evaluate(job, store)
         return
     processes = int(job.run.get("processes") or max(1, int(job.gpus)))
+    # The launcher sets WORLD_SIZE: a process of it must train, not launch again.
     if processes * int(job.run.get("nodes") or 1) > 1 and "WORLD_SIZE" not in os.environ:
         run_in_processes(job, store, processes)
         return
@@ -75,6 +76,7 @@ def reason_of(error: BaseException) -> str:
     """Return one line that says why a run failed."""
     kind = type(error).__name__
     text = " ".join(str(error).split())
+    # What a user can do something about comes first, whatever library raised it.
     if isinstance(error, OSError) and error.errno == 28:
         return f"the disk is full ({text})"
     if kind in ("TrainingError", "DataError", "UsageError"):
@@ -119,6 +121,7 @@ def run_in_processes(job: Job, store: Store, processes: int) -> None:
     """
     nodes = int(job.run.get("nodes") or 1)
     where = ["--standalone"] if nodes == 1 else _meeting_place(job, nodes)
+    # Handed over through the store, since the processes may start on other nodes.
     store.write_json(f"jobs/{job.id}.json", job.to_dict())
     command = [sys.executable, "-m", "torch.distributed.run", *where, f"--nproc-per-node={processes}"]
     asked = ["-m", "cptlaw.training.worker", store.url, job.id, str(os.getpid())]
@@ -142,6 +145,7 @@ def _meeting_place(job: Job, nodes: int) -> list[str]:
             text=True,
             check=True,
         ).stdout.split()
+        # Another port for each job: several may have their first node in common.
         head = f"{names[0]}:{20_000 + int(job.id[:4], 16) % 20_000}"
     if head is None:
         raise UsageError(
