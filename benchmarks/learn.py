@@ -1,10 +1,10 @@
 """Learn from other studies what forecasts need, and write it to cptlaw/learned/learned.json.
 
-    python -m benchmarks.learn [--data FOLDER] [--only priors|discrepancy] [-o FILE]
+    python -m benchmarks.learn [--data FOLDER] [--only priors|discrepancy|averages] [-o FILE]
 
 Priors of parameters and how fast laws err with the distance from their data, each also without any one study, and a
-table of how often intervals learned without a study hold that study's points. The same files give the same numbers.
-About half an hour of one core.
+table of how often intervals learned without a study hold that study's points, of single laws and of law auto. The same
+files give the same numbers. About half an hour of one core.
 """
 
 from __future__ import annotations
@@ -17,28 +17,45 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import learn_averages
 from benchmarks.harness import progress, table
 from benchmarks.learn_curves import curves
-from benchmarks.learn_discrepancy import START, STEPS, STEPS_WITHOUT, Points, half_widths, learn, rounded, scale_of
+from benchmarks.learn_discrepancy import (
+    SPREAD,
+    START,
+    STEPS,
+    STEPS_WITHOUT,
+    Points,
+    half_widths,
+    learn,
+    rounded,
+    scale_of,
+)
 from benchmarks.learn_priors import PUBLISHED, SOURCES, parameters, statistics
 from benchmarks.learn_rollouts import Roll, rolls
 from benchmarks.studies import STUDIES, Series, all_series
 from cptlaw.checking.distance import REPLAY_OFFSET
+from cptlaw.learned import numbers
+from cptlaw.uncertainty.discrepancy import Scale
 
 TARGET = Path(__file__).resolve().parent.parent / "cptlaw" / "learned" / "learned.json"
 BLIND = ("n_params", "tokens", "ptpp", "replay", "lr_peak")
 Row = tuple[str, ...]
+PARTS = ("priors", "discrepancy", "averages")
+HEADERS = ("study", "rollouts", "points", "50% holds", "90% holds", "half-width of 90%", "error", "residuals")
 
 
-def discrepancy(every: list[Roll], start: Any = START, steps: int = STEPS) -> tuple[dict[str, Any], list[Row]]:
+def discrepancy(
+    every: list[Roll], belief: tuple[Any, Any] = (START, SPREAD), steps: int = STEPS
+) -> tuple[dict[str, Any], list[Row]]:
     """Return the learned numbers with and without each study, and a row of the table for each study left out."""
-    best = learn(Points(every), start, steps)
+    best = learn(Points(every), belief[0], steps, belief)
     found: dict[str, Any] = {"all": rounded(scale_of(best)), "without": {}}
     rows = []
     for study in sorted({roll.study for roll in every}):
         progress(f"learning without {study}")
         others = [roll for roll in every if roll.study != study]
-        scale = scale_of(learn(Points(others), best, STEPS_WITHOUT))
+        scale = scale_of(learn(Points(others), best, STEPS_WITHOUT, belief))
         found["without"][study] = rounded(scale)
         points = Points([roll for roll in every if roll.study == study])
         weight = points.weight / points.weight.sum()
@@ -75,7 +92,7 @@ def main() -> None:
     """Learn, write the file and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="folder of the public tables")
-    parser.add_argument("--only", choices=("priors", "discrepancy"), help="learn this part, keep the rest of the file")
+    parser.add_argument("--only", choices=PARTS, help="this part; averages are judged, and not written")
     parser.add_argument("-o", "--output", type=Path, default=TARGET)
     options = parser.parse_args()
     series = list(all_series(options.data))
@@ -87,22 +104,32 @@ def main() -> None:
         for name in names
     }
     document["published"] = {name: SOURCES[name] for name in PUBLISHED}
-    if options.only != "discrepancy":
+    if options.only in (None, "priors"):
         values: dict[str, list[dict[str, float]]] = {}
         for one in series:
             progress(f"priors: {one.study}, {one.name}")
             values.setdefault(one.study, []).extend(parameters(one))
         document["priors"] = statistics(values) | curves(options.data)
         document["blind"] = blind(series)
-    if options.only != "priors":
+    if options.only in (None, "discrepancy"):
         every: list[Roll] = []
         for one in series:
             progress(f"rollouts: {one.study}, {one.name}")
             every += list(rolls(one))
         document["discrepancy"], rows = discrepancy(every)
-        headers = ("study", "rollouts", "points", "50% holds", "90% holds", "half-width of 90%", "error", "residuals")
-        print(table(headers, rows))
-    options.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        print(table(HEADERS, rows))
+    if options.only != "averages":
+        options.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if options.only in (None, "averages"):
+        numbers.cache_clear()  # law auto takes what was just written
+        of_one = Scale(**document["discrepancy"]["all"])
+        of_averages: list[Roll] = []
+        for roll in learn_averages.averages(series):
+            progress(f"law auto: {roll.study}, {roll.series}, {roll.direction}")
+            of_averages.append(roll)
+        found, rows = discrepancy(of_averages, (learn_averages.start_of(of_one), learn_averages.SPREAD))
+        print(table(HEADERS, rows))
+        print(f"law auto errs by {found['all']['rate'] / of_one.rate:.2f} of what one law errs by per e-fold")
 
 
 if __name__ == "__main__":

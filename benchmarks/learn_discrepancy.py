@@ -104,21 +104,32 @@ def _log_density(z: Array, freedom: float) -> Array:
     return found
 
 
-def surprise(points: Points, at: Array) -> float:
-    """Return minus the weighted log predictive density of the held-out errors, with the weak priors of the search."""
+def surprise(points: Points, at: Array, belief: tuple[Array, Array] = (START, SPREAD)) -> float:
+    """Return minus the weighted log predictive density of the held-out errors, with the priors of the search.
+
+    Parameters
+    ----------
+    points, at
+        The rollouts, and a place of the search.
+    belief
+        Where the search is held, and the standard deviations around it.
+    """
+    centre, sd = belief
     scale = scale_of(at)
     own = np.hypot((scale.noise * points.spread)[points.of], points.doubt)
     size = np.hypot(own[:, None], scale.reach(points.distance, NAMES)[:, None] * RATES)
     density = np.exp(_log_density(points.error[:, None] / size, scale.freedom)) / size
     held = np.sum(shares(points, scale)[points.of] * density, axis=1)
-    found = -points.weight @ np.log(np.maximum(held, 1e-300)) + 0.5 * np.sum(((at - START) / SPREAD) ** 2)
+    found = -points.weight @ np.log(np.maximum(held, 1e-300)) + 0.5 * np.sum(((at - centre) / sd) ** 2)
     return float(found)
 
 
-def learn(points: Points, start: Array = START, steps: int = STEPS) -> Array:
-    """Search for the numbers that forecast held-out errors best."""
+def learn(
+    points: Points, start: Array = START, steps: int = STEPS, belief: tuple[Array, Array] = (START, SPREAD)
+) -> Array:
+    """Search for the numbers that forecast held-out errors best; `belief` as for `surprise`."""
     found = optimize.minimize(
-        lambda at: surprise(points, at), start, method="L-BFGS-B", options={"maxiter": steps, "ftol": 1e-7}
+        lambda at: surprise(points, at, belief), start, method="L-BFGS-B", options={"maxiter": steps, "ftol": 1e-7}
     )
     return np.asarray(found.x)
 
