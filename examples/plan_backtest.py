@@ -131,6 +131,8 @@ def backtest(
         for n_params in sorted(held_out.loc[held_out["tokens"] > 0, "n_params"].unique()):
             measured = measured_at(held_out, n_params)
             for replay, atpp in questions:
+                if not measured.replay[0] <= replay <= measured.replay[-1]:
+                    continue  # what it costs there was not measured
                 tokens = min(atpp * n_params, measured.tokens[-1])
                 limit = measured.at("source", replay, tokens)
                 row = {"table": name, "n_params": n_params, "asked": f"{replay:g} at {atpp:g}", "planner": label}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -125,3 +127,13 @@ def test_a_turning_length_is_where_a_loss_is_back(example_script):
     assert turning(steps, 2.0 + 0.1 * steps, 2.0) == np.inf
     assert turning(steps, 2.0 + 0.1 * (4.5 - steps), 2.0) == pytest.approx(4.5)
     assert turning(steps, np.array([1.9, 2.1, 2.3, 2.2, 2.1, 1.9, 1.8, 1.7]), 2.0) == pytest.approx(5.5)
+
+
+def test_sealed_forecasts_find_the_runs_that_were_trained_later():
+    folder = Path(__file__).parents[1] / "examples" / "sealed"
+    runs = cl.examples.load("en-fr-ladder")
+    for name, count, most in (("en_fr_204k_target_auto", 16, 0.01), ("en_fr_371k_target_auto", 8, 0.01)):
+        found = cl.score([cl.load_seal(folder / f"{name}.json")], runs, where="lr_schedule == 'constant'").to_dict()
+        (total,) = found["totals"]
+        assert total["measured"] == count
+        assert total["mean_absolute_error"] < most  # as docs/what_we_found.md says
