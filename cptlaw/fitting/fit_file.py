@@ -228,7 +228,8 @@ def _known_law(document: Mapping[str, Any], path: Path) -> None:
     )
     raise DataError(
         f"{path}: law {shown(name)} is not defined here. It is the class {cls} of {module}, no law of cptlaw. {where}, "
-        f"then load the fit again."
+        f"then load the fit again. The command line knows it where an installed package names it as an entry point of "
+        f"the group cptlaw.laws (CONTRIBUTING.md)."
     )
 
 

@@ -52,10 +52,11 @@ class Law(Described, Inputs):
     inputs
         Columns that the law reads, out of n_params, tokens, replay, ptpp and what `inputs_of` adds.
     ratio_of
-        Of which corpus the law's ratio is the share; ``None`` for laws without a ratio.
+        Of which corpus the law's ratio is the share. ``None`` for laws without a ratio; they read
+        replay as it stands.
     units
-        Parameters and tokens per unit of N and D. For laws whose exponents vary with an input the unit is part of
-        the model.
+        Parameters and tokens per unit of N and D, raw where a law does not say. For laws whose exponents vary
+        with an input the unit is part of the model.
     amplitudes
         Names of the non-negative linear coefficients, in the order of the terms; `Amplitude` where more is to be said.
     shapes
@@ -103,8 +104,8 @@ class Law(Described, Inputs):
     """
 
     version: ClassVar[int] = 1
-    amplitudes: tuple[str, ...]
-    shapes: dict[str, Shape]
+    amplitudes: tuple[str, ...] = ()
+    shapes: dict[str, Shape] = {}
     delta: ClassVar[float] = 1e-3
     decreasing: tuple[str, ...] = ()
     vanishing: Mapping[str, tuple[str, ...]] = {}

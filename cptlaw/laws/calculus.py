@@ -10,6 +10,8 @@ to it; parameters come as (s, 1).
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,7 +41,10 @@ class Jet:
     """
 
     __slots__ = ("curves", "slopes", "value")
-    __array_ufunc__ = None  # so that array * Jet asks Jet, not NumPy's element loop
+
+    def __array_ufunc__(self, function: Any, method: str, *given: Any, **options: Any) -> Any:
+        """Let NumPy's own arithmetic and functions take this, as in ``np.exp(-p.k * x.r)``."""
+        return _as_numpy(function, method, given, options)
 
     def __init__(self, value: Any, slopes: dict[int, Any], curves: dict[tuple[int, int], Any] | None) -> None:
         self.value = value
@@ -125,7 +130,10 @@ class Positive:
     """
 
     __slots__ = ("log", "value")
-    __array_ufunc__ = None
+
+    def __array_ufunc__(self, function: Any, method: str, *given: Any, **options: Any) -> Any:
+        """Let NumPy's own arithmetic and functions take this."""
+        return _as_numpy(function, method, given, options)
 
     def __init__(self, value: Array) -> None:
         self.value = value
@@ -136,6 +144,9 @@ class Positive:
         taken = Positive.__new__(Positive)
         taken.value, taken.log = self.value[rows], self.log[rows]
         return taken
+
+    def __neg__(self) -> Any:
+        return -self.value
 
     def __pow__(self, exponent: Any) -> Any:
         return exp(exponent * self.log)
@@ -222,7 +233,12 @@ def expit(u: Any) -> Any:
 
 
 def maximum(u: Any, floor: Any) -> Any:
-    """Clip from below; where the clip binds, the derivatives are zero."""
+    """Clip from below; where the clip binds, the derivatives are those of the floor: zero for a number."""
+    if isinstance(floor, Jet):
+        if not isinstance(u, Jet):
+            return maximum(floor, u)
+        above = np.asarray(u.value > floor.value, dtype=float)
+        return u * above + floor * (1.0 - above)
     if isinstance(u, Jet):
         free = np.asarray(u.value > floor, dtype=float)
         return u.chain(np.maximum(u.value, floor), free, None)
@@ -232,3 +248,43 @@ def maximum(u: Any, floor: Any) -> Any:
 def minimum(u: Any, ceiling: Any) -> Any:
     """Clip from above; where the clip binds, the derivatives are zero."""
     return -1.0 * maximum(-1.0 * u, -1.0 * ceiling)
+
+
+def _reflected(forward: Callable[[Any, Any], Any], backward: str) -> Callable[[Any, Any], Any]:
+    def apply(first: Any, second: Any) -> Any:
+        # An array on the left would ask NumPy again: the right operand answers for it.
+        return forward(first, second) if isinstance(first, (Jet, Positive)) else getattr(second, backward)(first)
+
+    return apply
+
+
+# What a law may write with NumPy as it stands. Anything else is refused by NumPy, by the name of the function.
+_ARITHMETIC: dict[Any, Callable[..., Any]] = {
+    np.add: _reflected(operator.add, "__radd__"),
+    np.subtract: _reflected(operator.sub, "__rsub__"),
+    np.multiply: _reflected(operator.mul, "__rmul__"),
+    np.true_divide: _reflected(operator.truediv, "__rtruediv__"),
+    np.power: _reflected(operator.pow, "__rpow__"),
+    np.negative: operator.neg,
+    np.sqrt: lambda u: u**0.5,
+    np.log: log,
+}
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.reciprocal: reciprocal,
+    np.square: lambda u: u * u,
+    np.exp: exp,
+    np.expm1: expm1,
+    np.log1p: log1p,
+    np.maximum: maximum,
+    np.minimum: minimum,
+    special.expit: expit,
+}
+
+
+def _as_numpy(function: Any, method: str, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    if method == "__call__" and not options:
+        if function in _ARITHMETIC:
+            return _ARITHMETIC[function](*given)
+        if function in _FUNCTIONS:
+            return _FUNCTIONS[function](*(one.value if isinstance(one, Positive) else one for one in given))
+    return NotImplemented

@@ -51,7 +51,7 @@ class Inputs:
     name: ClassVar[str]
     inputs: tuple[str, ...]
     ratio_of: RatioOf | None = None
-    units: Mapping[str, float]
+    units: Mapping[str, float] = {"n_params": 1.0, "tokens": 1.0}
     ratio_margin: ClassVar[float] = 0.0
     signed_inputs: tuple[str, ...] = ()
     steady_inputs: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ class Inputs:
     def _replay_is_the_share(self, frame: pd.DataFrame, role: Role | None) -> NDArray[np.bool_]:
         """Say for each row whether the law's ratio is replay itself (the source share) or 1 - replay."""
         if self.ratio_of != "own":
-            return np.full(len(frame), self.ratio_of == "source")
+            return np.full(len(frame), self.ratio_of != "target")
         if role is None and "eval" in frame.columns:
             roles = frame["eval"].astype(str).to_numpy()
         else:

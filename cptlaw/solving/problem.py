@@ -133,6 +133,8 @@ class Problem:
         columns: list[Any] = [None] * self.k
         names = self.law.amplitudes
         for t, term in enumerate(self.law.terms(self.x, shape)):
+            if isinstance(term, Positive):  # an input as it stands, as the term of C r
+                term = term.value
             # The last term of a law may have no amplitude, and a fixed amplitude is no coordinate: both are part of the
             # offset.
             k = self._column_of.get(names[t]) if t < len(names) else None

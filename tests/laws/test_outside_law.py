@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 
 import cptlaw as cl
 from cptlaw.errors import DataError, UsageError
-from cptlaw.laws import EXPONENT, LAWS, Law, Option, card, law
+from cptlaw.laws import EXPONENT, LAWS, Law, Option, Shape, card, law
+from cptlaw.laws.calculus import Jet, Positive
 from cptlaw.testing import check_law
 
 
@@ -102,6 +104,45 @@ def test_it_is_reported(runs, fits, tmp_path):
     files = {on: fit.save(tmp_path / f"{on}.json") for on, fit in fits.items()}
     found = cl.report(runs, files["target"], files["source"], n_params="1B", max_source_loss=2.4)
     assert "test-halves" in found.save(tmp_path / "report.html").read_text()
+
+
+def test_a_law_may_say_no_more_than_its_terms_and_write_them_with_numpy(runs, tmp_path):
+    class Bare(Law):
+        name = "test-bare"
+        inputs = ("tokens", "replay")
+        amplitudes = ("E", "B", "C", "G")
+        shapes = {"beta": Shape(0.05, 1.0), "k": Shape(0.5, 20.0)}
+
+        def terms(self, x, p):
+            return 1.0, np.sqrt(x.D) ** -p.beta, x.r, np.exp(-p.k * x.r)
+
+    rows = runs.frame[(runs.frame["eval"] == "target") & (runs.frame["tokens"] > 0)]
+    rows = rows.assign(replay=rows["run"].astype(str).astype(int) / 9)  # nine levels tell the four terms apart
+    replay, tokens = rows["replay"].to_numpy(), rows["tokens"].to_numpy()
+    loss = 1.4 + 400.0 * tokens**-0.3 + 0.3 * replay + 0.2 * np.exp(-6.0 * replay)
+    fit = cl.fit(Bare(), cl.read_runs(rows.assign(loss=loss)), on="target", restraint="none", starts=8)
+    assert fit.params["C"] == pytest.approx(0.3, rel=0.05)
+    np.testing.assert_allclose(fit.predict(rows), loss, rtol=1e-4)
+    assert cl.load_fit(fit.save(tmp_path / "bare.json")).params == fit.params
+    assert "not written out" in card(fit.law)
+
+
+def test_numpy_functions_carry_derivatives():
+    one, rows = Jet(np.array([[0.4]]), {0: np.array([[1.0]])}, {}), np.array([0.0, 0.5, 2.0])
+    r = Positive(rows)
+    step = 1e-6
+    for function in (np.exp, np.expm1, np.log, np.log1p, np.sqrt, np.square, np.reciprocal, np.negative, expit):
+        jet = function(one)
+        slope = (function(0.4 + step) - function(0.4 - step)) / (2 * step)
+        np.testing.assert_allclose(jet.value, function(0.4))
+        np.testing.assert_allclose(jet.slopes[0], slope, rtol=1e-6)
+        if function not in (np.log, np.reciprocal):
+            np.testing.assert_allclose(function(r), function(rows), atol=1e-15)
+    for both in (np.maximum, np.minimum):
+        np.testing.assert_allclose(both(rows, one).value, [both(rows, 0.4)])
+        np.testing.assert_allclose(both(one, one * 2.0).slopes[0], 1.0 + (both is np.maximum))
+    with pytest.raises(TypeError, match="sin"):
+        np.sin(one)
 
 
 def test_a_saved_fit_says_what_to_import(fits, tmp_path):
