@@ -59,6 +59,7 @@ class Bent(Law):
         if self.bend == 1:
             return
         tokens = self.joined[1]
+        self.equation = self._bent_equation()
         self.plain_amplitudes = self.amplitudes
         self.amplitudes = tuple(name for name in self.amplitudes if name != tokens)
         self.shapes = {**self.shapes, tokens: RATIO}
@@ -70,6 +71,24 @@ class Bent(Law):
             for name, terms in self.vanishing.items()
             if (kept := tuple(term for term in terms if term not in self.joined))
         }
+
+    def _bent_equation(self) -> str:
+        terms, depth = [""], 0
+        for word in self.equation.split(" "):
+            if depth == 0 and word in ("+", "+/-"):
+                terms.append("")
+            terms[-1] += f" {word}"
+            depth += word.count("(") - word.count(")")
+        size, tokens = (
+            next((term for term in terms if term.startswith((f" + {name}/", f" + {name} "))), None)
+            for name in self.joined
+        )
+        if size is None or tokens is None:  # a law of another package may write its equation as it likes
+            return f"{self.equation}, the terms of {' and '.join(self.joined)} joined with q = {self.bend:g}"
+        joint = " + ".join(f"({term.removeprefix(' + ')})^{self.bend:g}" for term in (size, tokens))
+        terms[terms.index(size)] = f" + ({joint})^(1/{self.bend:g})"
+        terms.remove(tokens)
+        return "".join(terms).strip()
 
     def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the terms of the plain sum, one per amplitude of the plain law."""

@@ -23,7 +23,7 @@ class Described:
         On which data this project measured it, and what came out. A law that was not measured here says so.
     """
 
-    equation: ClassVar[str] = "not written out"
+    equation: str = "not written out"
     source: ClassVar[str] = "not given"
     status: ClassVar[Status] = "published"
     right: ClassVar[str] = ""

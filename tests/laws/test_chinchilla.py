@@ -57,3 +57,16 @@ def test_bend_recovers_its_parameters():
 def test_bend_is_not_fitted():
     with pytest.raises(UsageError, match="q is not fitted"):
         law("chinchilla:bend=1.7")
+
+
+@pytest.mark.parametrize(
+    ("spec", "joint"),
+    [
+        ("chinchilla:bend=2", "L = E + ((A/N^alpha)^2 + (B/D^beta)^2)^(1/2)"),
+        ("chinchilla", "L = E + A/N^alpha + B/D^beta"),
+        ("dcpt-l3:bend=1.5", "L = E + ((A/N^alpha)^1.5 + (B r^eta/D^beta)^1.5)^(1/1.5) + C/(r+eps)^gamma"),
+        ("shared-tokens:bend=3", "L = E + ((F/N^g)^3 + (A/(k P N + D)^a)^3)^(1/3) +/- B"),
+    ],
+)
+def test_the_equation_shows_the_bend(spec, joint):
+    assert law(spec).equation.startswith(joint)
