@@ -13,6 +13,7 @@ from scipy import special
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.fitting import load_fit
+from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import Limit
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.reference import measured_base_loss
@@ -154,6 +155,27 @@ def score_fields(
             base = 1.0 - bases[name].forgetting.reference.loss  # type: ignore[union-attr]
             fields |= {"base": base, "drop": base - (fields["score"] or 0.0)}
         found[name] = fields
+    return found
+
+
+def keeps(limits: Iterable[Limit], replay: Any, tokens: float) -> dict[str, Array]:
+    """Return by name of each limit in points whether it is kept at mixes, (n,), with the probability asked for.
+
+    Parameters
+    ----------
+    limits
+        As `score_limits` returns them.
+    replay, tokens
+        The mixes: replay, (n,), and their tokens.
+    """
+    found = {}
+    for limit in limits:
+        upper = limit.loss.at(replay, tokens)
+        if limit.doubtful and limit.risk is not None and limit.forgetting is not None:
+            _, whole = limit.loss.margins(np.atleast_1d(replay), np.full(np.size(replay), tokens), limit.risk)
+            base = limit.forgetting.reference.half_width(2.0 * limit.risk - 1.0)
+            upper = upper * np.exp(np.hypot(whole, base))
+        found[limit.name] = upper <= limit.threshold * (1.0 + 1e-9)
     return found
 
 

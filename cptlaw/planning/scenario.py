@@ -102,15 +102,20 @@ class WideRange(TypedDict, total=False):
     max_replay: Annotated[Quantity, Option(share, "Largest replay to consider.", "R", default=0.95)]
 
 
-class Limits(TypedDict, total=False):
+class Risk(TypedDict, total=False):
+    """How sure limits are to hold."""
+
+    risk: Annotated[
+        Quantity, Option(risk, "Each limit holds with this probability, 0.5 to below 1, under the fits' doubt.", "P")
+    ]
+
+
+class Limits(Risk, total=False):
     """Limits on the source, and the probability with which all limits hold."""
 
     max_forgetting: Annotated[Quantity, Option(quantity, "Most forgetting, as in 2%.", "X", limit="forgetting")]
     max_source_loss: Annotated[
         Quantity, amount("2.1", "Highest source loss, nats per token.", "L", limit="source_loss")
-    ]
-    risk: Annotated[
-        Quantity, Option(risk, "Each limit holds with this probability, 0.5 to below 1, under the fits' doubt.", "P")
     ]
 
 
@@ -165,7 +170,7 @@ class LimitedData(LimitedMix, WideRange, total=False):
     target_tokens: Required[Annotated[Quantity, amount("5B", "Tokens of the target corpus, each read once.", "D")]]
 
 
-class Pareto(Mix, Sized, Range, total=False):
+class Pareto(Mix, Sized, Range, ScoreLimits, Risk, total=False):
     """The question of `pareto`."""
 
     budget: Required[Annotated[Quantity, amount("5e19", "Compute, 6 x parameters x tokens, as in 5e19.", "FLOPS")]]
@@ -177,7 +182,7 @@ def _named(read: Callable[..., float], help: str, metavar: str, flag: str) -> Op
     return Option(partial(by_name, read=read), help, f"NAME={metavar}", several=flag)
 
 
-class MixOfCorpora(Doubt, total=False):
+class MixOfCorpora(Doubt, Risk, total=False):
     """The question of `mix`."""
 
     tokens: Required[Annotated[Quantity, amount("20B", "Tokens of the run, as in 20B.", "D")]]
@@ -216,12 +221,9 @@ class MixOfCorpora(Doubt, total=False):
     ]
     min_share: Annotated[Any, _named(share, "Smallest share of a corpus. [default: the fitted one]", "R", "min-share")]
     max_share: Annotated[Any, _named(share, "Largest share of a corpus. [default: the fitted one]", "R", "max-share")]
-    risk: Annotated[
-        Quantity, Option(risk, "Each limit holds with this probability, 0.5 to below 1, under the fits' doubt.", "P")
-    ]
 
 
-class Allocate(Known, total=False):
+class Allocate(Known, ScoreLimits, Risk, total=False):
     """The question of `allocate`."""
 
     budget: Required[Annotated[Quantity, amount("5e19", "Compute, 6 x parameters x tokens, as in 5e19.", "FLOPS")]]

@@ -129,6 +129,35 @@ def test_the_limit_in_points_moves_the_plan(runs):
         cl.plan.trade_off(fits["target"], fits["source"], min_score="target=10%", **asked | {"scores": fits["target"]})
 
 
+def test_limits_in_points_cut_the_front_and_judge_the_split(runs):
+    fits = {role: cl.fit("ptpp-blind", runs, on=role) for role in ("target", "source")}
+    scores = [cl.fit("score-sigmoid:through=source", runs, on="mmlu")]
+    asked = {"n_params": 1e9, "ptpp": 100, "budget": 1.8e19, "interval": None, "points": 9, "scores": scores}
+    whole = cl.plan.pareto(*fits.values(), **asked)
+    points = np.array([point.scores["mmlu"]["score"] for point in whole.points])
+    assert np.all(np.diff(points) > 0)  # more replay, better source loss
+    least = float(points[4])
+    cut = cl.plan.pareto(*fits.values(), min_score={"mmlu": least}, **asked)
+    assert cut.points[0].replay == pytest.approx(whole.points[4].replay, abs=1e-3)
+    assert min(point.scores["mmlu"]["score"] for point in cut.points) >= least - 1e-9
+    sure = cl.plan.pareto(*fits.values(), min_score={"mmlu": float(points[2])}, risk=0.8, **asked)
+    assert sure.points[0].replay > whole.points[2].replay
+    assert set(sure.to_frame()) >= {"target_loss", "mmlu_score"}
+    never = cl.plan.pareto(*fits.values(), min_score="mmlu=94%", **asked)
+    assert not never.feasible
+    assert never.blocking == ("min mmlu",)
+    assert "keeps the limits" in never.title
+    split = {"budget": 1e20, "ptpp": 100, "replay": 0.25, "scores": scores}
+    kept = cl.plan.allocate(fits["target"], min_score="mmlu=30%", **split)
+    assert kept.feasible
+    assert kept.scores["mmlu"]["score_lo"] < kept.scores["mmlu"]["score"] < kept.scores["mmlu"]["score_hi"]
+    broken = cl.plan.allocate(fits["target"], min_score="mmlu=94%", risk=0.9, **split)
+    assert broken.blocking == ("min mmlu",)
+    assert broken.n_params == kept.n_params
+    with pytest.raises(cl.UsageError, match="no limit was given"):
+        cl.plan.allocate(fits["target"], risk=0.9, **split)
+
+
 def test_a_mean_over_tasks_is_limited_like_a_score(runs):
     name = "mean:mmlu,gsm8k"
     asked = {"n_params": 1e9, "ptpp": 100, "tokens": "3B", "min_score": f"{name}=30%", "max_drop": f"{name}=2pt"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -15,7 +15,16 @@ from cptlaw.laws.calculus import Array
 from cptlaw.laws.inverse import PowerCurve
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.options import positive
-from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, flops_of, interval_text, number_text, quantity_text
+from cptlaw.planning.points import keeps, score_fields, score_limits, score_losses
+from cptlaw.planning.result import (
+    FLOPS_PER_PARAMETER_TOKEN,
+    Plan,
+    flops_of,
+    interval_text,
+    number_text,
+    quantity_text,
+    score_text,
+)
 from cptlaw.planning.scenario import Allocate, documented, read_scenario
 from cptlaw.planning.search import minimise
 from cptlaw.result import Line
@@ -70,6 +79,10 @@ class AllocatePlan(Plan):
         The worst first.
     unit
         Of the losses.
+    scores
+        By eval, what to expect of fitted scores there: ``score`` (0 to 1), ``score_lo``, ``score_hi``.
+    blocking
+        Limits in points that are not kept there; the budget has one best split, so that no other would be the answer.
     """
 
     budget: float
@@ -89,6 +102,13 @@ class AllocatePlan(Plan):
     interval: float | None
     findings: tuple[Finding, ...]
     unit: str = USUAL_UNIT
+    scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    blocking: tuple[str, ...] = ()
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the limits in points are kept."""
+        return not self.blocking
 
     @property
     def title(self) -> str:
@@ -110,6 +130,9 @@ class AllocatePlan(Plan):
         lines.append(("target loss", f"{loss} {self.unit}"))
         if self.a is not None:
             lines.append(("scaling", f"n_params with FLOP^{self.a:.4g}, tokens with FLOP^{self.b:.4g}"))
+        lines += [(name, score_text(fields)) for name, fields in self.scores.items()]
+        if self.blocking:
+            lines.append(("not kept", ", ".join(self.blocking)))
         return lines
 
 
@@ -173,14 +196,14 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
 
     Minimises L(N, D) subject to 6 N D = budget at fixed replay and ptpp: in closed form where the law is there
     E + A/N^alpha + B/D^beta, else by a search over log N. The budget is spent whatever the losses turn out to be, so
-    doubt means the interval of the loss; there is no limit that could hold with a probability.
+    doubt means the interval of the loss. Limits in points move nothing, but whether they are kept is said.
 
     Parameters
     ----------
     target
         Fit of the target loss, or its file.
     **scenario
-        The budget, and replay and ptpp where the law reads them.
+        The budget, and replay and ptpp where the law reads them; fits of scores and limits in points.
 
     Raises
     ------
@@ -210,6 +233,12 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
     tokens = flops / FLOPS_PER_PARAMETER_TOKEN / n_params
     at = at_size(loss, n_params)
     expected = at.forecast(share, tokens, given.interval)
+    scores = score_losses(given.scores, known | {"n_params": n_params})
+    if given.replay is None and any(one.reads("replay") for one in scores.values()):
+        raise UsageError("allocate: the scores depend on replay. Give replay= (--replay), such as 50%.")
+    limits = score_limits(given, scores, given.risk)
+    if given.risk is not None and not limits:
+        raise UsageError("risk (--risk) is the probability with which limits hold, but no limit was given.")
     return AllocatePlan(
         budget=flops,
         replay=given.replay if loss.reads("replay") else None,
@@ -228,6 +257,8 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
         interval=given.interval,
         findings=by_severity(expected.findings),
         unit=unit_of(loss.fit),
+        scores=score_fields(scores, limits, share, tokens, given.interval),
+        blocking=tuple(name for name, kept in keeps(limits, share, tokens).items() if not kept.all()),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -14,6 +15,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.mixes.expected import below_fitted_tokens
 from cptlaw.planning.mixes.mix import Mix, build_mixes
+from cptlaw.planning.points import keeps, score_fields
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, number_text, quantity_text
 from cptlaw.planning.scenario import Pareto, documented, read_scenario
 from cptlaw.result import Line
@@ -40,6 +42,7 @@ class ParetoPoint:
     source_loss_lo: float | None
     source_loss_hi: float | None
     forgetting: float | None
+    scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +54,7 @@ class ParetoPlan(Plan):
     n_params, ptpp, lr_peak, budget
         The model, the peak rate where a law reads it, and the FLOPs.
     points
-        The compromises, by rising replay.
+        The compromises, by rising replay; none where no mix within the budget keeps the limits in points.
     forgetting_measure, base_source_loss, reference
         How forgetting counts; ``None`` where there is no reference.
     interval
@@ -60,6 +63,10 @@ class ParetoPlan(Plan):
         The worst first.
     unit
         Of the losses.
+    blocking
+        Where no mix keeps the limits in points: those that no compromise keeps, or all where none alone blocks.
+    risk
+        Probability with which each of them holds; ``None`` for the forecast itself.
     """
 
     n_params: float
@@ -73,10 +80,22 @@ class ParetoPlan(Plan):
     findings: tuple[Finding, ...]
     lr_peak: float | None = None
     unit: str = USUAL_UNIT
+    blocking: tuple[str, ...] = ()
+    risk: float | None = None
+
+    @property
+    def feasible(self) -> bool:
+        """Whether any mix within the budget keeps the limits."""
+        return bool(self.points)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the points as a table, one row each."""
-        return pd.DataFrame([asdict(point) for point in self.points])
+        """Return the points as a table, one row each; scores in columns of their own, such as ``gsm8k_score_lo``."""
+        rows = []
+        for point in self.points:
+            row = asdict(point)
+            scores = row.pop("scores")
+            rows.append(row | {f"{name}_{key}": value for name, of in scores.items() for key, value in of.items()})
+        return pd.DataFrame(rows)
 
     @property
     def title(self) -> str:
@@ -84,12 +103,16 @@ class ParetoPlan(Plan):
         model = f"n_params {format_quantity(self.n_params, 4)}"
         if self.ptpp is not None:
             model += f", ptpp {self.ptpp:g}"
+        if not self.points:
+            return f"No mix within {quantity_text(self.budget)} FLOP keeps the limits for {model}"
         tokens = f"{quantity_text(self.points[0].tokens)} tokens"
         return f"{len(self.points)} best compromises within {quantity_text(self.budget)} FLOP ({tokens}) for {model}"
 
     @property
     def lines(self) -> list[Line]:
         """The answer, line by line."""
+        if not self.points:
+            return [("feasible", "no"), ("blocking", ", ".join(self.blocking))]
         chosen = np.unique(np.linspace(0, len(self.points) - 1, SHOWN).round().astype(int))
         lines = []
         for point in (self.points[i] for i in chosen):
@@ -97,7 +120,10 @@ class ParetoPlan(Plan):
             if point.forgetting is not None:
                 relative = self.forgetting_measure == "relative"
                 text += f", forgetting {(format_percent if relative else number_text)(point.forgetting)}"
+            text += "".join(f", {name} {format_percent(of['score'] or 0.0)}" for name, of in point.scores.items())
             lines.append((f"replay {format_percent(point.replay)}", text))
+        if self.risk is not None:
+            lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
         return lines
 
 
@@ -114,7 +140,8 @@ def pareto(target: Any, source: Any, **scenario: Unpack[Pareto]) -> ParetoPlan:
     target, source
         Fits of the two losses, or their files.
     **scenario
-        The model and the budget. Forgetting is left out where its reference cannot be had and none was asked for.
+        The model and the budget; limits in points (``scores``, ``min_score``, ``max_drop``, ``risk``), which leave out
+        what breaks them. Forgetting is left out where its reference cannot be had and none was asked for.
 
     Raises
     ------
@@ -126,7 +153,7 @@ def pareto(target: Any, source: Any, **scenario: Unpack[Pareto]) -> ParetoPlan:
         raise UsageError("pareto weighs the target loss against the source loss: give source= (--source), a fit.")
     fronts = [_front(mix) for mix in build_mixes(Pareto, given, target, source)]
     # Of several measured rates the one whose front reaches the lowest target loss.
-    return min(fronts, key=lambda front: min(point.target_loss for point in front.points))
+    return min(fronts, key=lambda front: min((point.target_loss for point in front.points), default=np.inf))
 
 
 def _front(mix: Mix) -> ParetoPlan:
@@ -137,6 +164,13 @@ def _front(mix: Mix) -> ParetoPlan:
     shares = np.linspace(mix.low, mix.high, FINE)
     # Both losses at the whole budget: what leaves some of it unspent is beaten by the same mix that spends it.
     front = shares[_undominated(*(loss.at(shares, tokens) for loss in mix.losses))]
+    if mix.limits:
+        kept = keeps(mix.limits, front, tokens)
+        within = front[np.logical_and.reduce(list(kept.values()))]
+        if not len(within):
+            never = tuple(name for name, good in kept.items() if not good.any())
+            return replace(_plan(mix, (), list(mix.findings)), blocking=never or tuple(kept))
+        front = within
     chosen = front[np.unique(np.linspace(0, len(front) - 1, given.points).round().astype(int))]
     found = [*mix.findings, *below_fitted_tokens(mix, tokens)]
     columns: dict[str, Any] = {"replay": [float(share) for share in chosen]}
@@ -154,13 +188,20 @@ def _front(mix: Mix) -> ParetoPlan:
             )
         )
     columns["forgetting"] = [None if how is None else how.of(loss) for loss in columns["source_loss"]]
+    if mix.scores:
+        columns["scores"] = [score_fields(mix.scores, mix.limits, share, tokens, mix.interval) for share in chosen]
     fixed: dict[str, Any] = {"tokens": tokens, "atpp": tokens / mix.n_params, "flops": given.budget}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return _plan(mix, tuple(ParetoPoint(**fixed, **row) for row in rows), found)
+
+
+def _plan(mix: Mix, points: tuple[ParetoPoint, ...], found: list[Finding]) -> ParetoPlan:
+    given, how = mix.given, mix.forgetting
     return ParetoPlan(
         n_params=mix.n_params,
         ptpp=mix.ptpp,
         budget=given.budget,
-        points=tuple(ParetoPoint(**fixed, **row) for row in rows),
+        points=points,
         forgetting_measure="relative" if how is None else how.measure,
         base_source_loss=None if how is None else how.reference.loss,
         reference=None if how is None else how.reference.kind,
@@ -168,6 +209,7 @@ def _front(mix: Mix) -> ParetoPlan:
         findings=by_severity(found),
         lr_peak=mix.target.known.get("lr_peak"),
         unit=mix.unit,
+        risk=mix.risk,
     )
 
 
