@@ -9,7 +9,8 @@ class ScoreThroughAnswers(ScoreSigmoidInLoss):
     """score = a / (1 + exp(s (L - L0))) + b, L in bits per byte of the right answers (Bhagia et al. 2024).
 
     The model ladder's two steps as published (arXiv:2412.04403): size and tokens give the loss on the task's own
-    answers, that loss gives the score. L counts in units of its geometric mean over the fitted rows.
+    answers, that loss gives the score. L counts in units of its geometric mean over the fitted rows. Checked as
+    `ScoreSigmoidInLoss` is; their first step is E + A / N^alpha + B / D^beta in the same file.
     """
 
     name = "score-answers"

@@ -8,9 +8,12 @@ from cptlaw.laws.score_law import Axis, ScoreLaw, exp
 
 
 class ScoreOfCompute(ScoreLaw):
-    """-ln Q = A C^-alpha (Krajewski et al. 2025, arXiv:2512.08894).
+    """-ln Q = A C^-alpha (Krajewski et al. 2025, eq. 2, arXiv:2512.08894).
 
     C is compute, 6 N D. Published for one ratio of tokens to parameters; runs of several ratios scatter around it.
+    Checked against the paper's abstract and the list of equations in its repository. Of pass@k, Schaeffer et al. 2025
+    (arXiv:2509.24012) have E0(k) + C0(k) C^-alpha(k), the parameters of each k its own, as each eval has here; E0,
+    which falls to nothing as k grows, is left out.
     """
 
     name = "score-compute"

@@ -12,7 +12,8 @@ class ScoreSigmoidInLoss(ScoreLaw):
 
     With b = chance' and a = (1 - chance') top. Published is the form with a and b free, in the task's own loss; that b
     is tied to chance, a to the ceiling, and that L may be any validation loss, is ours. L counts in units of its
-    geometric mean over the fitted rows.
+    geometric mean over the fitted rows. Checked against the authors' code (allenai/OLMo,
+    olmo/scaling/scaling_laws/fitting_functions.py, ``sigmoid``: a / (1 + exp(-k (x - x0))) + b, k below 0).
     """
 
     name = "score-sigmoid"

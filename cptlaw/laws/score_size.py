@@ -8,9 +8,10 @@ from cptlaw.laws.score_law import Axis, ScoreLaw, exp
 
 
 class ScoreOfSize(ScoreLaw):
-    """-ln Q = A N^-alpha + B D^-beta (Krajewski et al. 2025, arXiv:2512.08894).
+    """-ln Q = A N^-alpha + B D^-beta (Krajewski et al. 2025, eq. 4, arXiv:2512.08894).
 
-    Q is the score on the scale from guessing (0) to one; the paper normalises by chance in the same way.
+    Q is the score on the scale from guessing (0) to one; the paper normalises by chance in the same way. What
+    was checked, and what is published of pass@k, stands in `ScoreOfCompute`.
     """
 
     name = "score-size"

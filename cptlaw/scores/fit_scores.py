@@ -15,10 +15,10 @@ from cptlaw.laws.score_law import Array, score_law
 from cptlaw.runs import Runs
 from cptlaw.scores.joint import Joint, join, rank_correlation
 from cptlaw.scores.mean import fingerprint_of, with_means
-from cptlaw.scores.rollouts import carrier_in, folds_of, rolled
+from cptlaw.scores.rollouts import Fold, carrier_in, folds_of, rolled
 from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.scores.ways import Plan, Way
-from cptlaw.scores.weights import missed_of_losses, weighed
+from cptlaw.scores.weights import Doubted, missed_of_losses, weighed
 
 # Each is fitted anew in every rollout, and the fourth best loss seldom says what the first three do not.
 MOST_CARRIERS = 3
@@ -69,8 +69,12 @@ def fit_all_scores(
     law_name: str = "auto",
     seed: int = 0,
     schedules: Any = None,
+    losses: Mapping[str, Any] | None = None,
 ) -> dict[str, ScoreFit]:
-    """Fit several scores of a table at once; see `fit_scores`. All that have enough rows where `names` is absent."""
+    """Fit several scores of a table at once; see `fit_scores`. All that have enough rows where `names` is absent.
+
+    Fits of losses that are there already, by eval, are given as `losses`.
+    """
     table = with_means(table, names or ())
     rows = table if where is None else table.where(where)
     joint = join(rows)
@@ -82,23 +86,24 @@ def fit_all_scores(
                 f"{table.label}: {name!r} is no score that was measured at four models or more.{near} "
                 f"Scores found: {', '.join(joint.tasks)}."
             )
-    carriers, skipped = _carriers(rows, joint, law_name, seed, schedules)
+    wanted_losses = _wanted_losses(rows, joint, law_name)
+    carriers = {one: fit for one, fit in (losses or {}).items() if one in wanted_losses}
+    more, skipped = _fitted_losses(rows, [one for one in wanted_losses if one not in carriers], seed, schedules)
+    carriers |= more
     plans = _plans(joint, carriers, law_name)
     if not plans:
         raise FitError(
             f"{table.label}: no way to the scores: " + (" | ".join(skipped) or "no column that a law of scores reads.")
         )
-    losses = _all_losses(joint, carriers)
+    at_models = _all_losses(joint, carriers)
+    ready = [plan.in_units_of(joint, at_models) for plan in plans]
+    pooled = [plan.fitted(joint, at_models) for plan in ready]
     folds = folds_of(joint)
-    # Once for each rollout, not once for each way: several ways read one loss.
-    carried = [{one: carrier_in(fit, joint, fold) for one, fit in carriers.items()} for fold in folds]
-    seen = [list(rolled(plans, joint, fold, losses_in)) for fold, losses_in in zip(folds, carried, strict=True)]
-    ready = [plan.in_units_of(joint, losses) for plan in plans]
-    pooled = [plan.fitted(joint, losses) for plan in ready]
-    doubted = weighed(joint, plans, folds, seen, missed_of_losses(carried))
+    doubted = rollouts_of(joint, plans, carriers, folds)
     common = {
         "scale": doubted.scale,
         "loss_scale": doubted.loss_scale,
+        "freedom": doubted.freedom,
         "rollouts": tuple(f"{fold.direction} above {fold.highest:.3g}" for fold in folds),
         "skipped": tuple(skipped),
         "provenance": {
@@ -117,6 +122,14 @@ def fit_all_scores(
         ]
         found[name] = _fit_of(rows, joint, name, ways, doubted.growth[name], common)
     return found
+
+
+def rollouts_of(joint: Joint, plans: Sequence[Plan], carriers: Mapping[str, Any], folds: Sequence[Fold]) -> Doubted:
+    """Return what rollouts say of ways and their doubt, the carrying losses forecast in them too."""
+    # Once for each rollout, not once for each way: several ways read one loss.
+    carried = [{one: carrier_in(fit, joint, fold) for one, fit in carriers.items()} for fold in folds]
+    seen = [list(rolled(plans, joint, fold, losses_in)) for fold, losses_in in zip(folds, carried, strict=True)]
+    return weighed(joint, plans, folds, seen, missed_of_losses(carried))
 
 
 def _fit_of(
@@ -168,8 +181,8 @@ def _all_losses(joint: Joint, fits: dict[str, Any]) -> dict[str, Array]:
     return found
 
 
-def _carriers(table: Runs, joint: Joint, law_name: str, seed: int, schedules: Any) -> tuple[dict[str, Any], list[str]]:
-    """Fit the losses that may carry scores: those in nats that go best with the scores, and the tasks' own answers."""
+def _wanted_losses(table: Runs, joint: Joint, law_name: str) -> list[str]:
+    """Return the losses that may carry scores: those in nats that go best with them, and the tasks' own answers."""
     name, _, option = law_name.partition(":")
     reads = None if name == "auto" else score_law(name).reads
     through = option.removeprefix("through=") if option else ""
@@ -190,11 +203,16 @@ def _carriers(table: Runs, joint: Joint, law_name: str, seed: int, schedules: An
             wanted += _likely(table, joint, [*joint.losses, *(one for one in joint.bits if one not in own)])
         if reads in (None, "answers"):
             wanted += [one for task in joint.tasks if (one := joint.answers_of(task))]
+    return list(dict.fromkeys(wanted))
+
+
+def _fitted_losses(table: Runs, names: Sequence[str], seed: int, schedules: Any) -> tuple[dict[str, Any], list[str]]:
+    """Return the fits of losses by eval, and why others could not be fitted."""
     from cptlaw.fitting import fit
 
     found: dict[str, Any] = {}
     skipped = []
-    for eval_name in dict.fromkeys(wanted):
+    for eval_name in names:
         try:
             found[eval_name] = fit("auto", table, on=eval_name, seed=seed, schedules=schedules)
         except CptlawError as error:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cptlaw.laws.score_law import Array, ScoreLaw
+from cptlaw.learned.links import link_prior
 from cptlaw.scores.fisher import Found, Prior, Tasks, best_of_starts, maximise
 
 ROUNDS = 8
@@ -60,7 +61,16 @@ def own_prior(law: ScoreLaw) -> Prior:
     return Prior(np.array([axis.mean for axis in axes]), np.array([axis.sd for axis in axes]))
 
 
-def fit_pooled(law: ScoreLaw, tasks: Tasks, seed: int = 0) -> Pooled:
+def learned_prior(law: ScoreLaw) -> Prior:
+    """Return what other studies say of the parameters, (k,) each; where none does, what the law's class says."""
+    own = own_prior(law)
+    told = [link_prior(law.name, name) for name in law.all_axes]
+    mean = [usual if one is None else one[0] for one, usual in zip(told, own.mean, strict=True)]
+    sd = [usual if one is None else one[1] for one, usual in zip(told, own.sd, strict=True)]
+    return Prior(np.array(mean), np.array(sd))
+
+
+def fit_pooled(law: ScoreLaw, tasks: Tasks, seed: int = 0, first: Prior | None = None) -> Pooled:
     """Fit a law to several tasks at once.
 
     Parameters
@@ -71,8 +81,10 @@ def fit_pooled(law: ScoreLaw, tasks: Tasks, seed: int = 0) -> Pooled:
         Scores with their items as counted, not yet reduced by rho.
     seed
         Of the starting points.
+    first
+        What is known of the parameters beforehand; what other studies say where absent.
     """
-    first = own_prior(law)
+    first = learned_prior(law) if first is None else first
     prior = first
     pooled = np.array([axis.pooled for axis in law.all_axes.values()])
     rows = (tasks.items > 0).sum(axis=1).astype(float)

@@ -81,6 +81,7 @@ def score_from(document: Mapping[str, Any], label: str) -> ScoreFit:
         ways=tuple(ways),
         scale=float(document["scale"]),
         loss_scale=float(document["loss_scale"]),
+        freedom=float(document["freedom"]),
         growth=float(document["growth"]),
         chance=float(document["chance"]),
         n_items=float(document["n_items"]),

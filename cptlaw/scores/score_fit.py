@@ -48,6 +48,8 @@ class ScoreFit(Combined):
         By what factor forecasts miss more than links and forms say, by the rollouts of all tasks.
     loss_scale
         The same for the carrying losses.
+    freedom
+        Degrees of freedom of these doubts: the cuts and the scores that they were seen in.
     growth
         What forecasts miss beyond that per e-fold beyond the fitted models, on the arcsine scale, by rollouts.
     data
@@ -72,6 +74,7 @@ class ScoreFit(Combined):
     ways: tuple[Way, ...]
     scale: float
     loss_scale: float
+    freedom: float
     growth: float
     data: pd.DataFrame
     base: pd.DataFrame
@@ -200,9 +203,8 @@ class ScoreFit(Combined):
         return {name: np.sqrt(value) for name, value in zip(PARTS, (loss, link, form, distance, items), strict=True)}
 
     def _deviations(self, coverage: float) -> float:
-        """Return how many standard deviations an interval reaches: where rollouts set these, they know their tails."""
-        freedom = 1000 if self.rollouts else max(self.n_runs - 2, 3)
-        return float(t_quantile(coverage, freedom))
+        """Return how many standard deviations an interval reaches."""
+        return float(t_quantile(coverage, self.freedom))
 
     def _by_loss(self, frame: pd.DataFrame, scores: Array, losses: list[Array | None], chance: float) -> Array:
         """Return by how much the score moves, on the arcsine scale, where the losses lie at a quantile, (n,)."""
@@ -361,6 +363,7 @@ class ScoreFit(Combined):
             ],
             "scale": self.scale,
             "loss_scale": self.loss_scale,
+            "freedom": self.freedom,
             "growth": self.growth,
             "rollouts": list(self.rollouts),
             "n_points": self.n_points,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cptlaw.laws.score_law import Array
+from cptlaw.learned.links import usual_growth
 from cptlaw.scores.joint import Joint
 from cptlaw.scores.rollouts import Carried, Fold, Rolled
 from cptlaw.scores.ways import Plan
@@ -22,10 +23,10 @@ SHARPNESS = 4.0  # weights go as this power of the error
 COMMON = 6.0  # rollouts that the errors of all tasks count as beside a task's own ..
 MANY = 10  # .. where there are so many others; of fewer in proportion, for each may follow another loss
 HEAVY = 0.05  # weight of a way from which its scatter counts
-USUAL_GROWTH = 0.03  # of a score, on the arcsine scale and per e-fold of compute, where no rollout tells
 OWN_WORD = 6.0  # cuts that the doubt as the fits say it counts as
-SPREAD = 4.0  # rollouts without surplus that a task's own growth is averaged with
+SPREAD = 4.0  # rollouts that the growth of other studies counts as beside a task's own
 MOST_SCALE = 3.0
+LEAST_FREEDOM = 3.0
 LEAST_REACH = 0.3  # e-folds
 NINTH = 1.645  # ninth decile of the size of a standard normal error
 
@@ -44,12 +45,18 @@ class Doubted:
         By what factor forecasts of the carrying losses miss more than these say.
     growth
         Task -> standard deviation of a score beyond that, on the arcsine scale, per e-fold.
+    freedom
+        Degrees of freedom of the doubt: few cuts of few tasks do not know its size well.
+    surplus
+        Its square by the rollouts of all tasks alone, which may be below zero.
     """
 
     weights: Mapping[str, Sequence[tuple[float, float]]]
     scale: float
     loss_scale: float
     growth: Mapping[str, float]
+    freedom: float = LEAST_FREEDOM
+    surplus: float = 0.0
 
 
 def arcsine(score: Array) -> Array:
@@ -105,7 +112,7 @@ def weighed(
         share > 0, share * np.exp(-0.5 * SHARPNESS * (joined - np.where(np.isfinite(best), best, 0.0))), 0.0
     )
     weight = weight / np.maximum(weight.sum(axis=0), 1e-300)
-    scale, growth = _beyond(plans, folds, seen, error, weight, noise)
+    scale, growth, surplus = _beyond(plans, folds, seen, error, weight, noise)
     root = np.where(counts > 0, np.sqrt(np.exp(own)), np.nan)
     return Doubted(
         weights={
@@ -114,6 +121,8 @@ def weighed(
         scale=scale,
         loss_scale=loss_scale,
         growth={name: float(growth[t]) for t, name in enumerate(names)},
+        freedom=max(len(folds) + len(names) - 2.0, LEAST_FREEDOM),
+        surplus=surplus,
     )
 
 
@@ -137,11 +146,12 @@ def _beyond(
     error: Array,
     weight: Array,
     noise: Array,
-) -> tuple[float, Array]:
+) -> tuple[float, Array, float]:
     """Return by what factor the averages miss more than links and forms say, and by how much per e-fold on top.
 
     The factor is that of all tasks together, at the ninth decile of what was missed, so that a few benchmarks that
-    jump do not set it; what these miss beyond it is their own growth, (tasks,).
+    jump do not set it; what these miss beyond it is their own growth, (tasks,), drawn to that of other studies. The
+    last is the mean square of what is missed beyond it by all tasks.
     """
     tasks = weight.shape[1]
     missed, doubt = (np.full((len(folds), tasks, noise.shape[1]), np.nan) for _ in range(2))
@@ -166,7 +176,7 @@ def _beyond(
         missed[f], doubt[f] = np.where(good, mean, np.nan), np.where(good, explained, np.nan)
     known = np.isfinite(missed)
     if not known.any():
-        return 1.0, np.full(tasks, USUAL_GROWTH)
+        return 1.0, np.full(tasks, usual_growth()), 0.0
     standard = np.abs(missed) / np.sqrt(doubt + noise)
     cuts = float(known.any(axis=2).sum())
     decile = float(np.nanquantile(standard, 0.9)) / NINTH
@@ -176,9 +186,10 @@ def _beyond(
     # The rows of a rollout err together, so that each rollout counts once.
     rows = np.maximum(known.sum(axis=2), 1)
     own = (surplus.sum(axis=2) / rows).sum(axis=0)
-    growth = own / (known.any(axis=2).sum(axis=0) + SPREAD)
+    told = known.any(axis=2).sum(axis=0)
+    growth = (own + SPREAD * usual_growth() ** 2) / (told + SPREAD)
     found_growth: Array = np.sqrt(np.maximum(growth, 0.0))
-    return scale, found_growth
+    return scale, found_growth, float(own.sum() / told.sum())
 
 
 def missed_of_losses(carried: Sequence[Mapping[str, Carried | None]]) -> float:

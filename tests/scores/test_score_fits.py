@@ -1,5 +1,7 @@
 """Scores: what is known of benchmarks, the links, their fits and forecasts, files, checks and comparisons."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,12 +9,14 @@ import pytest
 import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.laws.score_law import known_score_laws, score_law
+from cptlaw.learned import leaving_out
+from cptlaw.learned.links import link_prior, links
 from cptlaw.scores import fit_all_scores
 from cptlaw.scores.fisher import Prior, Tasks, maximise
 from cptlaw.scores.joint import join
 from cptlaw.scores.known import chance_of, items_told
 from cptlaw.scores.mean import with_means
-from cptlaw.scores.pooling import effective, fit_pooled
+from cptlaw.scores.pooling import effective, fit_pooled, learned_prior, own_prior
 
 ITEMS = 2000
 TASKS = {"easy": (0.25, 5.0, 1.05), "hard": (0.25, 7.0, 0.9), "written": (0.0, 6.0, 0.95)}  # chance, s, L0
@@ -262,3 +266,33 @@ def test_a_mean_is_fitted_and_forecast_and_compared_like_a_score():
         cl.fit("auto", runs, on="mean:eazy,hard")
     with pytest.raises(cl.UsageError, match="two scores or more"):
         cl.fit("auto", runs, on="mean:easy")
+
+
+def test_what_other_studies_say_leaves_the_study_out():
+    sigmoid = learned_prior(score_law("score-sigmoid"))
+    steep = list(score_law("score-sigmoid").all_axes).index("s")
+    own = own_prior(score_law("score-sigmoid"))
+    assert sigmoid.sd[steep] < own.sd[steep]
+    with leaving_out("delphi"):
+        others = link_prior("score-sigmoid", "s")
+    assert others is not None
+    assert others != link_prior("score-sigmoid", "s")
+    told = links()["links"]["score-sigmoid"]["s"]
+    lowest, highest = (pick(one["mean"] for one in told.values()) for pick in (min, max))
+    assert lowest < sigmoid.mean[steep] < highest
+    assert link_prior("score-flat", "q") is None
+    assert learned_prior(score_law("score-flat")).mean.tolist() == own_prior(score_law("score-flat")).mean.tolist()
+
+
+def test_losses_that_are_fitted_already_are_taken(fits):
+    runs = cl.read_runs(table()).where("n_params < 2e9")
+    found = fit_all_scores(runs, ["easy"], law_name="score-sigmoid", losses=fits["easy"].losses)["easy"]
+    assert found.losses["val"] is fits["easy"].losses["val"]
+
+
+def test_few_rollouts_of_few_scores_leave_wide_tails(fits):
+    few, many = (replace(fits["easy"], freedom=freedom) for freedom in (3.0, 50.0))
+    asked = pd.DataFrame({"n_params": [1e10], "tokens": [2e11]})
+    width = [np.ptp(one.quantiles(asked, [0.05, 0.95])) for one in (few, many)]
+    assert width[0] > 1.2 * width[1]
+    assert fits["easy"].freedom == len(fits["easy"].rollouts) + 4 - 2
