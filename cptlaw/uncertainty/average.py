@@ -136,26 +136,8 @@ def forecast_average(
     out["loss"] = np.exp(mean)
     silent = np.zeros(len(out), dtype=bool)
     if interval is not None:
-        parts = [doubt_parts(fit, fit.completed(frame), interval) for fit in fits]
-        normal = float(special.ndtri(0.5 + 0.5 * interval))
-        below, above, form = (np.stack([part[side] for part in parts]) / normal for side in (0, 1, 2))  # (laws, n)
-        low, high = np.hypot(below, form), np.hypot(above, form)
-        noise = np.array([part[3] for part in parts])[:, None] / normal
-        used = share > 0
-        ends = [
-            _quantile(share[used], centres[used], np.hypot(low, noise)[used], np.hypot(high, noise)[used], probability)
-            for probability in (0.5 - 0.5 * interval, 0.5 + 0.5 * interval)
-        ]
-        out["lo"], out["hi"] = (np.exp(end) for end in ends)
+        out = out.assign(**_doubt(fits, frame, interval, share, centres))
         silent = ~np.isfinite(out[["lo", "hi"]].to_numpy(dtype=float)).all(axis=1)
-        parts_of_variance = {
-            "doubt_form": share @ (centres - mean) ** 2 + share[used] @ (form**2)[used],
-            "doubt_parameters": share[used] @ (0.25 * (below + above) ** 2)[used],
-            "doubt_noise": np.broadcast_to(share[used] @ (noise**2)[used], len(out)),
-        }
-        whole = sum(parts_of_variance.values())
-        for name, part in parts_of_variance.items():
-            out[name] = np.where(np.isfinite(whole), part / np.where(whole > 0, whole, 1.0), np.nan)
     open_end = Finding(
         "warning",
         "unbounded",
@@ -173,6 +155,29 @@ def forecast_average(
         dtype=object,
     )
     return out
+
+
+def _doubt(fits: Sequence[Fit], frame: pd.DataFrame, interval: float, share: Array, centres: Array) -> dict[str, Array]:
+    """Return the ends of the interval and the shares of the doubt, (n,) each, from the laws' log losses, (laws, n)."""
+    parts = [doubt_parts(fit, fit.completed(frame), interval) for fit in fits]
+    normal = float(special.ndtri(0.5 + 0.5 * interval))
+    below, above, form = (np.stack([part[side] for part in parts]) / normal for side in (0, 1, 2))  # (laws, n)
+    noise = np.array([part[3] for part in parts])[:, None] / normal
+    low, high = (np.hypot(np.hypot(side, form), noise) for side in (below, above))
+    used = share > 0  # a law without weight may be unbounded, and infinity times nothing is no number
+    found: dict[str, Array] = {
+        name: np.exp(_quantile(share[used], centres[used], low[used], high[used], probability))
+        for name, probability in (("lo", 0.5 - 0.5 * interval), ("hi", 0.5 + 0.5 * interval))
+    }
+    variance = {
+        "doubt_form": share @ (centres - share @ centres) ** 2 + share[used] @ (form**2)[used],
+        "doubt_parameters": share[used] @ (0.25 * (below + above) ** 2)[used],
+        "doubt_noise": np.broadcast_to(share[used] @ (noise**2)[used], centres.shape[1]),
+    }
+    whole = sum(variance.values())
+    for name, part in variance.items():
+        found[name] = np.where(np.isfinite(whole), part / np.where(whole > 0, whole, 1.0), np.nan)
+    return found
 
 
 def rollout_weights(fits: Sequence[Fit]) -> Array:

@@ -118,19 +118,13 @@ def compare(
     """
     refuse_others(how, HowToCompare.__annotations__, "compare")
     held_out = HeldOut.of(how)
-    named = _comma_separated(laws) if isinstance(laws, str) else list(laws)
-    if not named:
-        raise UsageError("compare needs at least one law, as in --laws ptpp-floor,ptpp-blind.")
+    named = _listed(laws)
     from cptlaw.scores.mean import with_means
 
     given = with_means(runs if isinstance(runs, Runs) else read_runs(runs), [on])
     seed, schedules = how.get("seed", 0), how.get("schedules")
     if on in given.scores:
-        from cptlaw.scores.compare_scores import compare_scores
-
-        if how.get("anchors_where") is not None:
-            raise UsageError("--anchors-where goes with laws of losses, not with scores.")
-        return compare_scores([str(one) for one in named], given, on, held_out, where, seed, progress)
+        return _of_scores([str(one) for one in named], given, on, where, how, progress)
     named = with_all(named, given, on, where, schedules)
     chosen = [law(item) for item in named if item != AUTO]
     # By spec and not by name: one law may be compared with itself under other options.
@@ -148,6 +142,17 @@ def compare(
     table = pd.DataFrame(rows).sort_values("huber_log", kind="stable", na_position="last", ignore_index=True)
     judged = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, _Outcome)}
     return ComparisonFrame(_judged(table, judged, common, seed))
+
+
+def _of_scores(
+    laws: list[str], given: Runs, on: str, where: str | None, how: HowToCompare, progress: Progress | None
+) -> Any:
+    """Compare laws of scores."""
+    from cptlaw.scores.compare_scores import compare_scores
+
+    if how.get("anchors_where") is not None:
+        raise UsageError("--anchors-where goes with laws of losses, not with scores.")
+    return compare_scores(laws, given, on, HeldOut.of(how), where, how.get("seed", 0), progress)
 
 
 def _outcome_of(
@@ -357,5 +362,9 @@ def _mean(values: list[float]) -> float:
     return float(np.mean(known)) if known else float("nan")
 
 
-def _comma_separated(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
+def _listed(laws: str | Iterable[str | Law]) -> list[str | Law]:
+    """Return the laws that were named."""
+    named = [one.strip() for one in laws.split(",") if one.strip()] if isinstance(laws, str) else list(laws)
+    if not named:
+        raise UsageError("compare needs at least one law, as in --laws ptpp-floor,ptpp-blind.")
+    return list(named)
