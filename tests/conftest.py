@@ -5,8 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from cptlaw.cli import main
+
+# On a busy machine inputs are slow to draw and examples slow to run, which says nothing of the code.
+settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-machine")
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

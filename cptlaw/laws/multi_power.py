@@ -15,7 +15,7 @@ from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT
 from cptlaw.laws.base import Amplitude, Role, Shape
 from cptlaw.laws.calculus import Jet, exp, log
 from cptlaw.laws.curve_law import SKIP_STEPS, WARMUP, CurveLaw
-from cptlaw.laws.decrements import Nodes, nodes_of
+from cptlaw.laws.lr_drops import Drops, drops_of
 from cptlaw.schedules import LAMBDA, Schedule, effective_lr
 
 # Where the authors' protocol starts, and near which its early stop leaves the three that may be held.
@@ -62,31 +62,31 @@ class MultiPower(CurveLaw):
 
     def configure(self) -> None:
         """Read the changes of the learning rate beside the area."""
-        self.objects = ("decrements",)
+        self.objects = ("lr_drops",)
 
     def read(self, schedule: Schedule, at: Any) -> dict[str, Any]:
         """Return S1 and the nodes of the sum at steps counted across the phases."""
         lr = effective_lr(schedule, self.warmup)
         rows = np.empty(len(at), dtype=object)
-        rows[:] = nodes_of(lr, at)
-        return {"s1": np.cumsum(lr)[at], "decrements": rows}
+        rows[:] = drops_of(lr, at)
+        return {"s1": np.cumsum(lr)[at], "lr_drops": rows}
 
     def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
         """Turn rows into the law's inputs."""
         x = super(CurveLaw, self).bind(frame, role)
-        if "decrements" not in frame.columns:
+        if "lr_drops" not in frame.columns:
             raise DataError(
                 f"law {self.name} reads each change of the learning rate: rows get them by law.attach(rows, schedules)."
             )
-        x.decrements = Nodes.of_rows(list(frame["decrements"]))
+        x.lr_drops = Drops.of_rows(list(frame["lr_drops"]))
         return x
 
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the forward term and the sum over all changes."""
-        return 1.0, x.S1**-p.alpha, effect(x.decrements, p.C, p.beta, p.gamma)
+        return 1.0, x.S1**-p.alpha, effect(x.lr_drops, p.C, p.beta, p.gamma)
 
 
-def effect(nodes: Nodes, factor: Any, bend: Any, power: Any) -> Any:
+def effect(nodes: Drops, factor: Any, bend: Any, power: Any) -> Any:
     """Return the sum of (eta_k - eta_{k-1}) (1 - (1 + C eta_k^-gamma S_k)^-beta) by row, (s, n) or (n,).
 
     Parameters
@@ -109,7 +109,7 @@ def effect(nodes: Nodes, factor: Any, bend: Any, power: Any) -> Any:
     return Jet(np.stack([one.value for one in sums]), slopes, curves)
 
 
-def _effect_of_one(nodes: Nodes, factor: Any, bend: Any, power: Any) -> Any:
+def _effect_of_one(nodes: Drops, factor: Any, bend: Any, power: Any) -> Any:
     u = log(factor) - power * nodes.log_rate + nodes.log_area
     effect = 1.0 - exp(-bend * _softplus(u))
     if not isinstance(effect, Jet):

@@ -1,7 +1,7 @@
 """Functions of one number: their global minimum, and the first argument at which they are no longer positive.
 
 Plans are minima of kinked functions that are infinite where a limit fails: the larger of two branches, inside a
-feasible stretch whose ends are themselves kinks. Sampling copes with all of that, needs no derivative and no list of
+feasible range whose ends are themselves kinks. Sampling copes with all of that, needs no derivative and no list of
 crossings, and evaluates whole arrays, so it is also fast. Axes: ``n`` = points, ``m`` = brackets.
 """
 
@@ -46,7 +46,7 @@ def minimise(
     low, high
         Ends of the range, both included.
     violation
-        Maps (n,) to (n,); at most zero exactly where `objective` is allowed. With it, allowed stretches narrower than
+        Maps (n,) to (n,); at most zero exactly where `objective` is allowed. With it, allowed ranges narrower than
         the grid are found too.
     points, half
         Size of the grid, and samples on either side of the best point of a bracket, each round.
@@ -107,7 +107,7 @@ def _zoom(
     toward = np.linspace(0.0, 1.0, half + 1)
     value = np.full(len(middle), np.inf)
     for _ in range(math.ceil(math.log(FINER) / math.log(half))):
-        # The best point so far stays a sample, so that a stretch too narrow to be hit again is not lost.
+        # The best point so far stays a sample, so that a range too narrow to be hit again is not lost.
         below = left[:, None] + (middle - left)[:, None] * toward[:-1]
         above = middle[:, None] + (right - middle)[:, None] * toward
         samples = np.concatenate([below, above], axis=1)

@@ -208,7 +208,7 @@ def _areas(
     decay_unit: DecayUnit,
     lr_power: float,
 ) -> Areas:
-    """Return the areas of schedules side by side: rates (b, n), first decrements of CPT (b,)."""
+    """Return the areas of schedules side by side: rates (b, n), first drops of CPT (b,)."""
     end = like.n_pretrain
     decays = [(decay ** _ratio(like, k, decay_unit), low, high) for k, (_, low, high) in enumerate(like.segments)]
     momentum = np.empty_like(lr)
@@ -243,11 +243,11 @@ def _areas(
     return Areas(s1_pretrain, s1_cpt, s2_pretrain, s2_cpt)
 
 
-def _recursion(decrements: Array, decay: float, state: Array) -> Array:
+def _recursion(drops: Array, decay: float, state: Array) -> Array:
     """Return m_i = lambda m_{i-1} + d_i along the steps, (b, n), from lambda m_0 = state, (b, 1)."""
     from scipy.signal import lfilter  # late: a third of the start of every command
 
-    momentum: Array = lfilter([1.0], [1.0, -decay], decrements, axis=1, zi=state)[0]
+    momentum: Array = lfilter([1.0], [1.0, -decay], drops, axis=1, zi=state)[0]
     return momentum
 
 

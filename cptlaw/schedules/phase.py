@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cptlaw.errors import UsageError, did_you_mean, shown
-from cptlaw.schedules.shapes import NEEDS_DECAY, SHAPES, WITH_DECAY, WITH_END, Array, Stretch
+from cptlaw.schedules.shapes import NEEDS_DECAY, SHAPES, WITH_DECAY, WITH_END, Array, Span
 from cptlaw.units import parse_quantity
 
 PhaseName = Literal["pretrain", "cpt"]
@@ -22,7 +22,7 @@ MOST_STEPS = 20_000_000
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of optimiser steps under one learning-rate schedule.
+    """Optimiser steps under one learning-rate schedule.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class Phase:
         first = self.start or 0.0
         lr[: self.warmup] = first + (peak - first) * (np.arange(self.warmup) / max(self.warmup, 1))
         length = self.steps - self.warmup
-        of = Stretch(length, peak, self.end, self.decay, self.warmup)
+        of = Span(length, peak, self.end, self.decay, self.warmup)
         lr[self.warmup :] = SHAPES[self.schedule](np.arange(length + 1, dtype=float), of)
         return lr
 

@@ -1,6 +1,6 @@
 """The named shapes of a learning-rate schedule, between the warm-up and the end of a phase.
 
-Each takes the step counted from the end of the warm-up, ``t`` (n,), and the length of that stretch, and gives the
+Each takes the step counted from the end of the warm-up, ``t`` (n,), and the length of that part, and gives the
 learning rate, (n,). They are what trainers run: the value at ``t = 0`` is the peak, that at the last step the end.
 """
 
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Span:
     """What a shape needs to know of its phase.
 
     Parameters
@@ -42,36 +42,36 @@ class Stretch:
         return np.clip((t - (self.length - self.decay)) / max(self.decay, 1), 0.0, 1.0)
 
 
-def _constant(t: Array, of: Stretch) -> Array:
+def _constant(t: Array, of: Span) -> Array:
     return np.full_like(t, of.peak)
 
 
-def _linear(t: Array, of: Stretch) -> Array:
+def _linear(t: Array, of: Span) -> Array:
     return of.peak + (of.end - of.peak) * (t / max(of.length, 1))
 
 
-def _cosine(t: Array, of: Stretch) -> Array:
+def _cosine(t: Array, of: Span) -> Array:
     return of.end + 0.5 * (of.peak - of.end) * (1.0 + np.cos(np.pi * (t / max(of.length, 1))))
 
 
-def _wsd(t: Array, of: Stretch) -> Array:
+def _wsd(t: Array, of: Span) -> Array:
     return of.peak + (of.end - of.peak) * of.decayed(t)
 
 
-def _wsd_exp(t: Array, of: Stretch) -> Array:
+def _wsd_exp(t: Array, of: Span) -> Array:
     return np.asarray(of.peak * (of.end / of.peak) ** of.decayed(t), dtype=np.float64)
 
 
-def _wsd_sqrt(t: Array, of: Stretch) -> Array:
+def _wsd_sqrt(t: Array, of: Span) -> Array:
     return of.peak + (of.end - of.peak) * np.sqrt(of.decayed(t))
 
 
-def _two_stage(t: Array, of: Stretch) -> Array:
+def _two_stage(t: Array, of: Span) -> Array:
     # From step `steps - decay` on, as in the public curves of Luo et al. (arXiv:2503.12811).
     return np.where(t >= of.length - of.decay, of.end, of.peak)
 
 
-def _inverse_sqrt(t: Array, of: Stretch) -> Array:
+def _inverse_sqrt(t: Array, of: Span) -> Array:
     origin = max(of.warmup, 1)
     falling: Array = of.peak * np.sqrt(origin / (origin + t))
     if not of.decay:
@@ -82,7 +82,7 @@ def _inverse_sqrt(t: Array, of: Stretch) -> Array:
 
 
 # Name in a schedules file -> shape. `wsd`, `wsd-exp` and `wsd-1-sqrt` differ in how the last part falls.
-SHAPES: dict[str, Callable[[Array, Stretch], Array]] = {
+SHAPES: dict[str, Callable[[Array, Span], Array]] = {
     "constant": _constant,
     "linear": _linear,
     "cosine": _cosine,

@@ -28,7 +28,7 @@ def fingerprint_of(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Job:
-    """One stretch of training: from a start, over a mix of texts, along a schedule, with its measurements.
+    """One piece of training: from a start, over a mix of texts, along a schedule, with its measurements.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from cptlaw.laws import law
-from cptlaw.laws.decrements import Nodes, nodes_of
+from cptlaw.laws.lr_drops import Drops, drops_of
 from cptlaw.laws.multi_power import effect
 from cptlaw.schedules import Phase, Schedule
 
@@ -43,7 +43,7 @@ def test_few_nodes_sum_all_changes(shape):
         end = 1e-4 if shape != "wsd" else 0.0
         lr = Schedule([Phase("pretrain", steps, shape, peak=1e-3, warmup=500, end=end, **extra)]).lr
     at = np.unique(np.linspace(1, len(lr) - 1, 25).astype(int))
-    nodes = Nodes.of_rows(nodes_of(lr, at))
+    nodes = Drops.of_rows(drops_of(lr, at))
     exact = [plain_sum(lr, t, 2.0, 0.6, 0.65) for t in at]
     assert effect(nodes, 2.0, 0.6, 0.65) == pytest.approx(exact, abs=5e-8 * np.abs(np.diff(lr)).sum())
     if shape in ("cosine", "wsd", "wsd-exp"):

@@ -269,7 +269,7 @@ def test_range_of_replay_blocks(forms):
 
 
 def test_a_sliver_of_feasible_replay_is_found(forms):
-    """A feasible stretch a thousand times narrower than the grid of replay."""
+    """A feasible range a thousand times narrower than the grid of replay."""
     target, source = (
         made_fit("dcpt-l3", DCPT_TARGET | {"C": 0.5}, "target"),
         made_fit("dcpt-l3", DCPT_SOURCE | {"C": 0.5}, "source"),

@@ -28,7 +28,7 @@ LOG_OF_ZERO_RATE = -690.0  # the logarithm of a learning rate of zero: F is then
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class Drops:
     """The nodes of rows, one row after the other.
 
     Parameters
@@ -49,7 +49,7 @@ class Nodes:
     first: Any
 
     @classmethod
-    def of_rows(cls, rows: Any) -> Nodes:
+    def of_rows(cls, rows: Any) -> Drops:
         """Join the nodes of rows, each of shape (nodes, 3): weight, log rate, log area."""
         lengths = [len(row) for row in rows]
         joined = np.concatenate([*rows, np.zeros((0, 3))])
@@ -59,12 +59,12 @@ class Nodes:
     def __len__(self) -> int:
         return len(self.first) - 1
 
-    def __getitem__(self, rows: Any) -> Nodes:
+    def __getitem__(self, rows: Any) -> Drops:
         chosen = np.arange(len(self))[rows]
         parts = [np.arange(self.first[i], self.first[i + 1]) for i in chosen]
         nodes = np.concatenate([*parts, np.zeros(0, dtype=int)]).astype(int)
         first = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(int)
-        return Nodes(self.weight[nodes], self.log_rate[nodes], self.log_area[nodes], first)
+        return Drops(self.weight[nodes], self.log_rate[nodes], self.log_area[nodes], first)
 
     def sum(self, values: Any) -> Array:
         """Return the sum of weight x value by row, (n,)."""
@@ -75,7 +75,7 @@ class Nodes:
         return found
 
 
-def nodes_of(lr: Array, at: Any) -> list[Array]:
+def drops_of(lr: Array, at: Any) -> list[Array]:
     """Return the nodes of some steps of a schedule, each of shape (nodes, 3): weight, log rate, log area.
 
     Parameters
