@@ -15,11 +15,11 @@ EXPECTED = [["124M-r25", 0.0, 3.0], ["124M-r25", 10.0, 2.9], ["124M-r50", 0.0, 3
 SETTINGS = {"n_params": 124_000_000, "trainer": {"global_batch_size": 64, "seq_length": 1000}}
 
 
-def written_by(package, script, folder):
+def written_by(package, script, folder, runs=RUNS, settings=SETTINGS):
     """Run a script of a tracker in a process of its own: trackers leave threads, signals and settings behind."""
     pytest.importorskip(package)
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script, json.dumps(RUNS), json.dumps(SETTINGS)],
+        [sys.executable, "-W", "ignore", "-c", script, json.dumps(runs), json.dumps(settings)],
         cwd=folder,
         capture_output=True,
         text=True,

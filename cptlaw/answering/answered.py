@@ -17,6 +17,11 @@ from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
 
 LEAST_SHOWN = 0.05  # weight of a law in an average
+LIMITS = {
+    "max-forgetting": "the limit on forgetting",
+    "max-target-loss": "the limit on the target loss",
+    "max-tokens": "the limits within the budget",
+}
 WORDS = {"max-forgetting": "forgetting within its limit", "max-target-loss": "target loss within its limit"}
 
 
@@ -49,6 +54,8 @@ class Answer(Result):
         The mix if each limit need hold only as often as not.
     what_if
         What would change the answer: mixes near this one, in words, with the losses that they would have.
+    other_sizes
+        Where a budget of compute is given: the best mixes of the models of other sizes that were run.
     blocking, best_reachable
         Where infeasible: the limit that cannot be kept, and the best values in reach.
     next_runs
@@ -84,6 +91,7 @@ class Answer(Result):
     laws: tuple[Mapping[str, Any], ...] = ()
     without_risk: Mapping[str, Any] | None = None
     what_if: tuple[Mapping[str, Any], ...] = ()
+    other_sizes: tuple[Mapping[str, Any], ...] = ()
     blocking: str | None = None
     best_reachable: Mapping[str, float | None] | None = None
     next_runs: tuple[Mapping[str, Any], ...] = ()
@@ -139,10 +147,12 @@ class Answer(Result):
                 lines.append(("source loss", f"{self._span('source_loss')} {self._unit}"))
         lines += [(name, score_text(fields)) for name, fields in self.scores.items()] if self.feasible else []
         lines += [(_of(name), likelihood(value)) for name, value in self.probabilities.items()]
-        if self.without_risk is not None and self.probabilities:
+        if self.without_risk is not None and (self.probabilities or not self.feasible):
             lines.append(("price of doubt", self._price()))
         if self.what_if:
             lines.append(("what if", "; ".join(self._alternative(mix) for mix in self.what_if)))
+        if self.other_sizes:
+            lines.append(("same compute", "; ".join(self._alternative(mix) for mix in self.other_sizes)))
         if self.rule_of_thumb is not None:
             lines.append(("rule of thumb", self.rule_of_thumb))
         if self.laws:
@@ -180,15 +190,14 @@ class Answer(Result):
     @property
     def following(self) -> str:
         """The command to run next."""
-        if not self.steps:
-            return "cptlaw answer with --pilots FOLDER writes these pilots as a recipe for cptlaw sweep"
         return self.steps[0]  # the first of them: the others read what it writes
 
     def _advice(self) -> str:
         if not self.feasible:
             best = (self.best_reachable or {}).get(self._quantity)
-            reach = "" if best is None else f"; the best in reach is {self._value(self.blocking or '', best)}"
-            return f"no mix keeps {self.blocking} with {format_percent(self.risk or 0.5)} probability{reach}"
+            reach = "" if best is None else f"; {self._value(self.blocking or '', best)} can be promised"
+            limits = " and ".join(LIMITS.get(name, name) for name in (self.blocking or "").split(" and "))
+            return f"no mix keeps {limits} with {format_percent(self.risk or 0.5)} probability{reach}"
         mix = f"train on {format_quantity(self.tokens or 0, 3)} tokens"
         if self.replay is not None:
             mix += f", {format_percent(self.replay, 3)} of them replay"
@@ -224,7 +233,7 @@ class Answer(Result):
     def _price(self) -> str:
         other = self.without_risk or {}
         if other.get("tokens") is None:
-            return "without risk there is no mix either"
+            return "none: the forecasts themselves allow no mix"
         mix = f"{format_quantity(other['tokens'], 3)} tokens"
         if other.get("replay") is not None:
             mix += f", {format_percent(other['replay'], 3)} replay"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cptlaw import planning
-from cptlaw.answering.question import RANGE, Question
+from cptlaw.answering.question import RANGE, WITHIN, Question
 from cptlaw.answering.words import as_answer
 from cptlaw.errors import UsageError
 from cptlaw.planning import MixPlan
@@ -15,8 +15,16 @@ from cptlaw.planning.mixes.mix import build_mixes
 from cptlaw.planning.mixes.trade_off import plan_at
 from cptlaw.planning.scenario import LimitedData, MinTokens, ReferenceKind, TradeOff, read_scenario
 
+LIMITS = ("max_forgetting", "max_target_loss", "min_score", "max_drop")
 REFERENCES: tuple[ReferenceKind, ...] = ("measured", "base-law", "asymptote")  # the first that can be had
-KINDS: Mapping[str, Any] = {"limited-data": LimitedData, "trade-off": TradeOff, "min-tokens": MinTokens}
+# The mix of a pareto question without limits is the end of the front with the lowest target loss.
+KINDS: Mapping[str, Any] = {
+    "limited-data": LimitedData,
+    "trade-off": TradeOff,
+    "min-tokens": MinTokens,
+    "pareto": TradeOff,
+}
+SHORTER = (0.5, 0.25, 0.125)  # of the tokens that a budget pays for, where all of them break a limit
 
 
 def plan(
@@ -42,16 +50,14 @@ def plan(
     """
     source = fits.get("source")
     given: dict[str, Any] = {"n_params": question.n_params, "ptpp": question.ptpp}
-    limits: dict[str, Any] = {"max_forgetting": question.max_forgetting}
     if question.kind == "min-tokens":
-        limits["max_target_loss"] = question.max_target_loss
         # An answer names next runs of its own, for the loss whose limit is the more doubtful.
-        given["savings"] = False
+        given |= {"savings": False, "max_tokens": question.spendable}
     elif question.kind == "limited-data":
-        given["target_tokens"] = question.target_tokens
+        given |= {"target_tokens": question.target_tokens, "within": WITHIN}
     else:
         given["tokens"] = question.spendable
-    limits |= {name: getattr(question, name) for name in ("min_score", "max_drop")}
+    limits = {name: getattr(question, name) for name in LIMITS}
     given |= limits
     given |= {name: getattr(question, name) for name in RANGE}
     if scores:
@@ -65,13 +71,33 @@ def plan(
     if source is not None and question.base_source_loss is None:
         given |= _reference(question, fits, given)
     if question.kind == "limited-data":
-        return planning.limited_data(fits["target"], source, **given)
+        return planning.limited_data(fits["target"], source, **(_run_range(given, fits) | given))
     if question.kind == "min-tokens":
         return planning.min_tokens(fits["target"], source, **given)
-    # Unlike `trade_off` an answer is given without a limit too, and without a source.
-    mixes = build_mixes(TradeOff, read_scenario(TradeOff, given, "trade-off"), fits["target"], source)
-    found: MixPlan = best_of([plan_at(mix, given["tokens"]) for mix in mixes], "target_loss")
+    whole = _at_tokens(given, fits, given["tokens"])
+    if whole.feasible or question.budget is None:
+        return whole
+    # A budget is the most that may be spent: a shorter run forgets less.
+    for share in SHORTER:
+        less = _at_tokens(given, fits, share * given["tokens"])
+        if less.feasible:
+            return less
+    return whole
+
+
+def _at_tokens(given: Mapping[str, Any], fits: Mapping[str, Any], tokens: float) -> MixPlan:
+    """Return the best mix of some tokens. Unlike `trade_off` it is given without a limit too, and without a source."""
+    scenario = read_scenario(TradeOff, {**given, "tokens": tokens}, "trade-off")
+    mixes = build_mixes(TradeOff, scenario, fits["target"], fits.get("source"))
+    found: MixPlan = best_of([plan_at(mix, tokens) for mix in mixes], "target_loss")
     return found
+
+
+def _run_range(given: Mapping[str, Any], fits: Mapping[str, Any]) -> dict[str, float]:
+    """Return the range of replay that was run, which limited-data alone would leave."""
+    scenario = read_scenario(LimitedData, given, "limited-data")
+    mix = build_mixes(LimitedData, scenario, fits["target"], fits.get("source"))[0]
+    return {"min_replay": mix.fitted_low, "max_replay": mix.fitted_high} if mix.reads_replay else {}
 
 
 def _reference(question: Question, fits: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN
 from cptlaw.units import format_percent, format_quantity, parse_probability, parse_quantity
 
 RISK = 0.8
+WITHIN = 0.003  # of the target loss: the least by which two seeds of one run differ in any of our tables
 IN_POINTS = ("min_score", "max_drop", "base_score")
 RANGE = ("min_replay", "max_replay")
 
@@ -25,7 +26,7 @@ class Question:
     n_params, ptpp
         The model, and the pre-training tokens per parameter of its base model.
     tokens, target_tokens, budget
-        What may be spent: adaptation tokens in all, unique tokens of the target corpus, or FLOPs. At most one.
+        What may be spent: adaptation tokens in all, unique tokens of the target corpus, or the most FLOPs. At most one.
     max_forgetting
         Highest relative rise of the source loss above the base model's.
     max_target_loss
@@ -96,15 +97,19 @@ class Question:
     @property
     def options(self) -> list[tuple[str, str]]:
         """What was given besides the model, as the command line takes it."""
+        limited = self.limited
         texts = {
             "tokens": self.spendable if self.kind == "trade-off" else None,
+            "max_tokens": self.spendable if self.kind == "min-tokens" else None,
+            "budget": self.budget if self.kind == "pareto" else None,
             "target_tokens": self.target_tokens,
+            "within": WITHIN if self.kind == "limited-data" else None,
             "max_forgetting": self.max_forgetting,
-            "max_target_loss": self.max_target_loss if self.kind == "min-tokens" else None,
+            "max_target_loss": self.max_target_loss,
             "base_source_loss": self.base_source_loss,
             "min_replay": self.min_replay,
             "max_replay": self.max_replay,
-            "risk": self.risk,
+            "risk": self.risk if limited else None,
         }
         found = [(_flag(name), f"{value:.6g}") for name, value in texts.items() if value is not None]
         flags = (("--min", self.min_score), ("--max-drop", self.max_drop), ("--base-score", self.base_score))
@@ -116,11 +121,25 @@ class Question:
         return tuple(dict.fromkeys([*(self.min_score or {}), *(self.max_drop or {})]))
 
     @property
+    def limited(self) -> bool:
+        """Whether there is a limit to keep."""
+        return self.max_forgetting is not None or self.max_target_loss is not None or bool(self.benchmarks)
+
+    @property
     def kind(self) -> str:
-        """The plan that answers it: limited-data, trade-off or min-tokens."""
+        """The plan that answers it, by what is given.
+
+        target_tokens: limited-data. tokens: trade-off, the best mix of so many. budget: min-tokens, the cheapest mix
+        within it, where the target is limited; trade-off, the best mix for it, where something else is; pareto, all
+        compromises, where nothing is. None of these: min-tokens.
+        """
         if self.target_tokens is not None:
             return "limited-data"
-        return "min-tokens" if self.tokens is None and self.budget is None else "trade-off"
+        if self.tokens is not None:
+            return "trade-off"
+        if self.budget is None or self.max_target_loss is not None or self.min_score:
+            return "min-tokens"
+        return "trade-off" if self.limited else "pareto"
 
     @property
     def spendable(self) -> float | None:
@@ -138,7 +157,12 @@ class Question:
             "limited-data": f"with {format_quantity(self.target_tokens or 0, 4)} tokens of the new domain",
             "trade-off": f"on {format_quantity(self.spendable or 0, 4)} tokens",
             "min-tokens": "on as few tokens as will do",
-        }[self.kind]
+        }.get(self.kind, "")
+        if self.budget is not None:
+            within = (
+                f"within {format_quantity(self.budget, 4)} FLOPs ({format_quantity(self.spendable or 0, 4)} tokens)"
+            )
+            what = f"{what}, {within}" if self.kind == "min-tokens" else within
         limits = []
         if self.max_forgetting is not None:
             limits.append(f"forgetting at most {format_percent(self.max_forgetting)}")

@@ -13,8 +13,9 @@ from cptlaw.answering.chances import probability_below
 from cptlaw.answering.in_points import fitted_scores, probabilities_in_points, ways_of
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Question
+from cptlaw.answering.steps import SHARES_FOR_NEXT, steps
+from cptlaw.answering.what_if import other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
-from cptlaw.commands import command_line
 from cptlaw.errors import CptlawError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import fit
@@ -24,16 +25,11 @@ from cptlaw.planning.next_runs.open_forecast import open_forecast
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.schedules import Schedule
-from cptlaw.units import format_quantity
-from cptlaw.writing import file_name
+from cptlaw.units import format_percent, format_quantity
 
 AUTO = "auto"
 NEXT_RUNS = 2
 INTERVAL = 0.9
-# Small runs must stay small beside what they are for.
-SHARE_FOR_NEXT = 0.05  # of the planned run's compute, that the next small runs may cost
-REPLAYS = (("half", 0.5), ("twice", 2.0))
-MOST_REPLAY = 0.45  # of a mix whose replay can be doubled
 EXPECTED = ("target_loss", "source_loss", "forgetting")
 
 
@@ -55,7 +51,8 @@ def from_runs(
     plan_fields = {
         name + end: getattr(sure, name + end) for name in EXPECTED for end in ("", "_lo", "_hi") if sure.feasible
     }
-    cells, trouble = _next_runs(runs, asked, fits, sure, where)
+    # Where doubt leaves no mix, the runs that would lessen it are those for the mix of even odds.
+    cells, trouble = _next_runs(runs, asked, fits, sure if sure.feasible else plain)
     return Answer(
         question=asked.text,
         kind=asked.kind,
@@ -67,36 +64,34 @@ def from_runs(
         lr_peak=getattr(sure, "lr_peak", None),
         **plan_fields,
         base_source_loss=sure.base_source_loss,
-        probabilities=_probabilities(asked, fits, sure) | probabilities_in_points(asked, scores, sure, _point),
+        probabilities=_probabilities(asked, fits, sure) | probabilities_in_points(asked, scores, sure, point_of),
         scores=sure.scores,
         risk=asked.risk,
         laws=(*(entry for one in fits.values() for entry in _laws(one)), *ways_of(scores)),
         without_risk={name: getattr(plain, name) for name in ("feasible", "replay", "tokens", "flops", *EXPECTED)},
-        what_if=_what_if(asked, fits, sure),
+        what_if=what_if(asked, fits, sure),
+        other_sizes=other_sizes(asked, fits, asked.risk, scores) if sure.feasible else (),
         blocking=sure.blocking,
         best_reachable=sure.best_reachable,
         next_runs=cells,
         findings=by_severity(dict.fromkeys([*found, *trouble])),
         evidence=_evidence(runs, fits),
-        steps=_steps(runs, asked, where, fits, tuple(scores)),
-        _page=lambda: _page(runs, asked, fits, sure),
+        steps=steps(runs, asked, where, fits, tuple(scores), sure),
+        _page=lambda: _page(runs, asked, fits, sure, scores),
         _plan=sure,
     )
 
 
-def _page(runs: Runs, question: Question, fits: Mapping[str, Any], plan: MixPlan) -> Any:
+def _page(runs: Runs, question: Question, fits: Mapping[str, Any], plan: MixPlan, scores: Mapping[str, Any]) -> Any:
     """Return the report of an answer; what draws is loaded only then."""
     from cptlaw.reporting import report
 
-    limits = {name: getattr(question, name) for name in ("max_forgetting", "base_source_loss", "risk")}
-    limits["max_target_loss"] = question.max_target_loss if question.kind == "min-tokens" else None
-    given = {name: value for name, value in limits.items() if value is not None}
-    # The page plans the fewest tokens where it has limits; for other questions it is drawn at the mix of the answer.
-    if question.kind != "min-tokens":
-        given = {}
-    at = _point(question, plan) if plan.feasible else None
+    names = ("max_forgetting", "max_target_loss", "base_source_loss", "min_score", "max_drop", "base_score")
+    given: dict[str, Any] = {name: getattr(question, name) for name in names}
+    given |= {"risk": question.risk if question.limited else None, "scores": scores or None}
+    at = point_of(question, plan) if plan.feasible else None
     known: dict[str, Any] = {"n_params": question.n_params, "ptpp": question.ptpp, "at": at, "title": question.text}
-    return report(runs, fits["target"], fits.get("source"), **known, **given)
+    return report(runs, fits["target"], fits.get("source"), **known, **given, plan=plan)
 
 
 def _roles(runs: Runs, question: Question) -> list[str]:
@@ -195,7 +190,7 @@ def _probabilities(question: Question, fits: Mapping[str, Any], plan: MixPlan) -
     """Return with what probability a measured loss keeps each limit under the planned mix."""
     if not plan.feasible:
         return {}
-    row = pd.DataFrame([_point(question, plan)])
+    row = pd.DataFrame([point_of(question, plan)])
     found = {}
     if question.max_target_loss is not None:
         found["max-target-loss"] = probability_below(fits["target"], row, question.max_target_loss)
@@ -205,42 +200,8 @@ def _probabilities(question: Question, fits: Mapping[str, Any], plan: MixPlan) -
     return found
 
 
-def _what_if(question: Question, fits: Mapping[str, Any], plan: MixPlan) -> tuple[Mapping[str, Any], ...]:
-    """Return what other mixes would do, the tokens and the replay changed by as much as people would change them."""
-    if not plan.feasible:
-        return ()
-    point = _point(question, plan)
-    changed = []
-    # A change that no law reads would show the same losses twice.
-    if "tokens" in point and any("tokens" in fit.law.inputs for fit in fits.values()):
-        changed.append(("twice the tokens", {**point, "tokens": 2.0 * point["tokens"]}))
-    if 0 < point.get("replay", 0.0) <= MOST_REPLAY and any("replay" in fit.law.inputs for fit in fits.values()):
-        changed += [(f"{word} the replay", {**point, "replay": factor * point["replay"]}) for word, factor in REPLAYS]
-    if not changed:
-        return ()
-    rows = pd.DataFrame([values for _, values in changed])
-    losses = {f"{role}_loss": fit.predict(rows) for role, fit in fits.items()}
-    found = []
-    for place, (change, values) in enumerate(changed):
-        mix: dict[str, Any] = {
-            "change": change,
-            **values,
-            **{name: float(each[place]) for name, each in losses.items()},
-        }
-        if "source_loss" in mix and plan.base_source_loss is not None:
-            mix["forgetting"] = mix["source_loss"] / plan.base_source_loss - 1.0
-        found.append(mix)
-    return tuple(found)
-
-
-def _point(question: Question, plan: MixPlan) -> dict[str, float]:
-    point = {"n_params": question.n_params, "tokens": plan.tokens, "replay": plan.replay, "ptpp": question.ptpp}
-    rate = getattr(plan, "lr_peak", None)
-    return {name: float(value) for name, value in {**point, "lr_peak": rate}.items() if value is not None}
-
-
 def _next_runs(
-    runs: Runs, question: Question, fits: Mapping[str, Any], plan: MixPlan, where: str | None
+    runs: Runs, question: Question, fits: Mapping[str, Any], plan: MixPlan
 ) -> tuple[tuple[Mapping[str, Any], ...], list[Finding]]:
     """Return the runs worth buying next for the loss whose limit is the more doubtful, and why there are none."""
     if not plan.feasible or plan.flops is None:
@@ -249,14 +210,19 @@ def _next_runs(
     on = "source" if "source" in fits and question.max_forgetting is not None else "target"
     # The doubt of an average is mostly that of the law which counts most.
     leading = fits[on].members[0].fit
-    row = pd.DataFrame([_point(question, plan)])
+    row = pd.DataFrame([point_of(question, plan)])
     try:
         cells = candidates(leading, runs.frame, row.iloc[0], None, None, None, None)
-        bases, budget = Bases.of(runs.frame), SHARE_FOR_NEXT * plan.flops
-        suggestion = open_forecast(leading, row, INTERVAL).answer(cells, bases, budget, NEXT_RUNS)
+        bases, forecast = Bases.of(runs.frame), open_forecast(leading, row, INTERVAL)
+        for share in SHARES_FOR_NEXT:
+            suggestion = forecast.answer(cells, bases, share * plan.flops, NEXT_RUNS)
+            if suggestion.cells:
+                return tuple(suggestion.to_dict()["cells"]), []
     except CptlawError as error:
         return (), [Finding("info", "no-suggestion", f"which runs to buy next cannot be said: {error}")]
-    return tuple(suggestion.to_dict()["cells"]), []
+    most = format_percent(SHARES_FOR_NEXT[-1])
+    none = f"no run for up to {most} of the plan's compute would narrow the interval of the {on} loss."
+    return (), [Finding("info", "no-suggestion", none)]
 
 
 def _laws(fitted: Any) -> Iterable[Mapping[str, Any]]:
@@ -275,31 +241,3 @@ def _evidence(runs: Runs, fits: Mapping[str, Any]) -> tuple[Mapping[str, Any], .
         }
         for role, one in fits.items()
     )
-
-
-def _steps(
-    runs: Runs, question: Question, where: str | None, fits: Mapping[str, Any], scores: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Return the commands that repeat each step."""
-    table = runs.label if runs.path is not None else "RUNS.csv"
-    roles = [word for name, role in runs.roles.items() for word in (f"--{role}-eval", name)]
-    chosen = [table, *runs.read_with, *roles, *(["--where", where] if where else [])]
-    evals = [*fits, *scores]
-    lines = [command_line(["cptlaw", "fit", *chosen, "--on", name, "-o", f"{file_name(name)}.json"]) for name in evals]
-    known = f"n_params={format_quantity(question.n_params, 6)}"
-    known += f",ptpp={question.ptpp:g}" if question.ptpp is not None else ""
-    spend = f",tokens={format_quantity(question.spendable, 6)}" if question.spendable else ",tokens=.."
-    lines.append(
-        f"cptlaw forecast {' '.join(f'{file_name(name)}.json' for name in evals)} --at {known}{spend},replay=.."
-    )
-    plan = f"cptlaw plan {question.kind} --target target.json"
-    plan += " --source source.json" if "source" in fits else ""
-    plan += f" --n-params {format_quantity(question.n_params, 6)}"
-    plan += f" --ptpp {question.ptpp:g}" if question.ptpp is not None else ""
-    plan += "".join(f" --score {file_name(name)}.json" for name in scores)
-    for flag, text in question.options:
-        plan += f" {flag} {text}"
-    lines.append(plan)
-    asked = ["--on", "target", "--at", f"{known}{spend},replay=..", "--budget", ".."]
-    lines.append(command_line(["cptlaw", "suggest", *chosen, *asked]))
-    return tuple(lines)

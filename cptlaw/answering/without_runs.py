@@ -14,8 +14,9 @@ import pandas as pd
 
 from cptlaw.answering import studies
 from cptlaw.answering.answered import Answer
-from cptlaw.answering.question import Question
+from cptlaw.answering.question import RISK, Question
 from cptlaw.answering.words import likelihood, percent
+from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
@@ -88,6 +89,7 @@ def from_studies(question: Question, shift: str | None) -> Answer:
         rule_of_thumb=_rule(frame, forgetting, gain, limit),
         findings=_findings(question, frame, pilots) + (ASSUMED,) * assumed,
         evidence=_evidence(),
+        steps=(_pilots_command(question, shift),),
     )
 
 
@@ -146,6 +148,17 @@ def next_pilots(asked: pd.DataFrame, shift: str) -> pd.DataFrame:
         gains.append(1.0 - spread / before)
     chosen = cells.iloc[taken].reset_index(drop=True)
     return chosen[["n_params", "ptpp", "replay", "tokens", "flops"]].assign(gain=gains)
+
+
+def _pilots_command(question: Question, shift: str) -> str:
+    """Return the command that writes the pilots of this question."""
+    words = ["cptlaw", "answer", "--n-params", format_quantity(question.n_params, 6), "--ptpp", f"{question.ptpp:g}"]
+    for name in ("tokens", "target_tokens", "budget", "max_forgetting", "base_source_loss"):
+        value = getattr(question, name)
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", f"{value:.6g}"]
+    words += ["--risk", f"{question.risk:g}"] if question.risk != RISK else []
+    return command_line([*words, "--shift", shift, "--pilots", "pilots"])
 
 
 def _tokens(question: Question, replay: float) -> float:

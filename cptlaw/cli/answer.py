@@ -20,7 +20,7 @@ SHIFTS = ("language", "domain", "code", "near")
 @click.option("--ptpp", metavar="P", help="Pre-training tokens per parameter of its base model, as in 1875.")
 @click.option("--tokens", metavar="D", help="Adaptation tokens there are to spend, replay included.")
 @click.option("--target-tokens", metavar="D", help="Unique tokens of the new domain there are.")
-@click.option("--budget", metavar="FLOPS", help="Compute there is to spend, 6 x parameters x tokens, as in 1e22.")
+@click.option("--budget", metavar="FLOPS", help="Most compute to spend, 6 x parameters x tokens, as in 1e22.")
 @click.option("--max-forgetting", metavar="X", help="Most forgetting, as in 2%.")
 @click.option("--max-target-loss", metavar="L", help="Highest target loss, nats per token.")
 @click.option("--min", "min_score", multiple=True, metavar="NAME=X", help="Least score, as in gsm8k=60%.")
@@ -79,9 +79,12 @@ def answer(
         source = options.read_table(runs, table)
     found = cl.answer(source, **given)
     if pilots is not None:
-        show_notes(f"wrote {path}" for path in cl.write_pilots(found.next_runs, pilots))
+        written = cl.write_pilots(found.next_runs, pilots)
+        show_notes(f"wrote {path}" for path in written)
+        show_notes([f"put your model and text where {written[0]} has capitals, then: cptlaw sweep {written[0]}"])
     if output is not None:
         show_notes([f"wrote {found.report(output, force=force)}"])
     if explain and not wants_json():
         click.echo("\n".join(found.steps), err=True)
-    show(found, found.following)
+    # Pilots that were written have capitals to be filled in first, so that no command can follow at once.
+    show(found, found.following if pilots is None else "")

@@ -16,6 +16,8 @@ from cptlaw.importing.history import LR_NAMES, SAMPLES_NAMES, TOKENS_NAMES, Hist
 from cptlaw.importing.wanted import Wanted, eval_of, is_eval_loss
 from cptlaw.runs.schema import COLUMNS, canonical_name
 
+# Columns that a run's settings tell under exactly these names, without being asked for.
+_OF_SETTINGS = ("n_params", "ptpp", "pt_tokens", "replay", "lr_peak", "seed")
 # Columns that hold until they change; all others count only at the step at which they were logged.
 _CARRIED = ("lr",)
 
@@ -34,6 +36,9 @@ def assemble(histories: Sequence[History], wanted: Wanted) -> tuple[pd.DataFrame
     losses, recognised = _losses(histories, wanted)
     notes += recognised
     rows: list[dict[str, object]] = []
+    told = {name for history in histories for name in _OF_SETTINGS if name in history.config}
+    if told := told - {*wanted.config, *wanted.constants, *wanted.metrics}:
+        notes.append(f"{', '.join(sorted(told))} from the settings of the runs, which name them so")
     for history in histories:
         rows += _rows(history, losses, _with_batch(history, wanted, notes), notes)
     if not rows:
@@ -131,7 +136,9 @@ def _told(**values: float | None) -> dict[str, object]:
 
 def _of_run(history: History, wanted: Wanted) -> dict[str, object]:
     """Return what holds for all rows of a run: its own constants, its settings, its name, what was given."""
-    whole = dict(history.constants)
+    asked = {*wanted.config, *wanted.constants, *wanted.metrics}
+    whole = {name: history.config[name] for name in _OF_SETTINGS if name in history.config and name not in asked}
+    whole |= history.constants
     for column, key in wanted.config.items():
         if key not in history.config:
             raise UsageError(

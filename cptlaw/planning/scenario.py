@@ -158,16 +158,17 @@ class MinTokens(LimitedMix, TargetLimit, Range, Supply, total=False):
     ]
 
 
-class TradeOff(LimitedMix, Range, total=False):
+class TradeOff(LimitedMix, TargetLimit, Range, total=False):
     """The question of `trade_off`."""
 
     tokens: Required[Annotated[Quantity, amount("10B", "Adaptation tokens, replay included.", "D")]]
 
 
-class LimitedData(LimitedMix, WideRange, total=False):
+class LimitedData(LimitedMix, TargetLimit, WideRange, total=False):
     """The question of `limited_data`."""
 
     target_tokens: Required[Annotated[Quantity, amount("5B", "Tokens of the target corpus, each read once.", "D")]]
+    within: Annotated[Quantity, Option(share, "Fewest tokens so near the lowest loss, as in 0.3%.", "X", default=0.0)]
 
 
 class Pareto(Mix, Sized, Range, ScoreLimits, Risk, total=False):

@@ -13,7 +13,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting import Fit, load_fit
 from cptlaw.laws import Known
-from cptlaw.planning import Suggestion, suggest
+from cptlaw.planning import MixPlan, Suggestion, suggest
 from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.planning.scenario import documented, read_scenario
 from cptlaw.reporting import words
@@ -35,6 +35,7 @@ def report(
     target: Any,
     source: Any = None,
     *,
+    plan: MixPlan | None = None,
     progress: Progress | None = None,
     **asked: Unpack[ReportOfRuns],
 ) -> Report:
@@ -46,6 +47,9 @@ def report(
         The runs table: `Runs`, a DataFrame or a path. Its scores are fitted and shown, unless their fits are given.
     target, source
         Fits of the two losses, or their files.
+    plan
+        A plan that was made before under the limits that are given, for the fewest tokens that keep them; ``title`` is
+        then what was asked of it.
     progress
         Called with the name of each part before it is computed.
     **asked
@@ -80,7 +84,7 @@ def report(
     tell("scores")
     scores, unfitted = fits_of_scores(table, limits_of(given), fits[0].provenance.get("where"))
     tell("plan")
-    subject = Subject.of(table, fits, scores, given, page.interval)
+    subject = Subject.of(table, fits, scores, given, page.interval, plan)
     held_out = {fit.on: _held_out(table, fit, page.test_where) for fit in fits}
     tell("forecasts")
     forecasts = _forecasts(subject)
@@ -97,8 +101,9 @@ def report(
     again = {**subject.model, **subject.limits, "scores": scores}
     again |= {name: getattr(page, name) for name in ("test_where", "suggest_budget")}
     return Report(
-        heading=page.title or "Continual pre-training: " + ("a plan" if subject.plan else "a forecast"),
-        question=words.question(subject.plan, subject.here, subject.limits),
+        heading=(page.title if plan is None else None) or f"Continual pre-training: {subject.kind}",
+        question=(page.title if plan is not None else None)
+        or words.question(subject.plan, subject.here, subject.limits),
         answer=words.answer(subject.plan, forecasts, unit_of(*fits)),
         cost=_cost(subject, page.gpu, page.mfu),
         chances=(

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.planning import MinTokensPlan, min_tokens
+from cptlaw.planning import MinTokensPlan, MixPlan, min_tokens
 from cptlaw.planning.report_scenario import Page
 from cptlaw.planning.scenario import options_of
 from cptlaw.reporting.points import IN_POINTS, LIMITS_IN_POINTS, limits_in_points
@@ -51,7 +51,7 @@ class Subject:
     table: Runs
     fits: tuple[Any, ...]
     scores: Mapping[str, ScoreFit]
-    plan: MinTokensPlan | None
+    plan: MixPlan | None
     here: Mapping[str, Any]
     model: Mapping[str, Any]
     limits: Mapping[str, Any]
@@ -65,6 +65,7 @@ class Subject:
         scores: Mapping[str, ScoreFit],
         given: Mapping[str, Any],
         interval: float,
+        plan: MixPlan | None = None,
     ) -> Subject:
         """Plan where there is a limit, and choose the mix that matters.
 
@@ -76,6 +77,8 @@ class Subject:
             What was asked, by name; see `cptlaw.planning.report_scenario.ReportOfRuns`.
         interval
             Coverage of all intervals.
+        plan
+            One that was made before.
 
         Raises
         ------
@@ -85,9 +88,14 @@ class Subject:
         asked = read_at(given.get("at"))
         model = {name: given.get(name, asked.get(name)) for name in MODEL}
         limits = limits_of(given)
-        plan = _plan(fits, scores, model, limits, interval)
+        plan = plan or _plan(fits, scores, model, limits, interval)
         here = _where_it_matters((*fits, *scores.values()), asked, model, plan)
         return cls(table, fits, scores, plan, here, model, limits, interval)
+
+    @property
+    def kind(self) -> str:
+        """What the page has: a plan, or a forecast."""
+        return "a plan" if self.plan is not None else "a forecast"
 
     @property
     def limits_of_losses(self) -> dict[str, Any]:
@@ -141,7 +149,7 @@ def _plan(
 
 
 def _where_it_matters(
-    fits: tuple[Any, ...], given: Mapping[str, Any], model: Mapping[str, Any], plan: MinTokensPlan | None
+    fits: tuple[Any, ...], given: Mapping[str, Any], model: Mapping[str, Any], plan: MixPlan | None
 ) -> dict[str, Any]:
     """Return the point of the forecasts: what was given, then the plan's mix, then the largest that was fitted."""
     here: dict[str, Any] = {}

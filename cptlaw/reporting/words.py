@@ -80,7 +80,7 @@ def answer(plan: MinTokensPlan | None, forecasts: pd.DataFrame, unit: str = USUA
         relative = plan.forgetting_measure == "relative"
         forgotten = f", forgetting {format_percent(plan.forgetting) if relative else f'{plan.forgetting:.4g} nats'}"
     expected = f"expect {text} {unit}{forgotten}"
-    if plan.risk is None:
+    if plan.risk is None and plan.binding:
         # The optimum lies where a limit binds, so that the measured loss keeps it about every other time.
         return f"At {mix} the forecasts just meet the limits: {expected}."
     return f"Train on {mix}: {expected}."

@@ -141,3 +141,30 @@ def test_six_runs_say_what_another_rate_would_do(six_runs):
     said = fitted.predict(at)
     assert (said[:-1] > said[1:]).all()
     assert said == pytest.approx(at["loss"], rel=0.02)
+
+
+@pytest.fixture(scope="module")
+def six_rates():
+    """Six runs of one 60M base model at six peak rates, without replay, both losses measured."""
+    rows = pd.read_csv(table("watts_musicpile_60m.csv")).query(
+        "optimizer == 'adamw' and ptpp == 800 and cpt_peak_lr < 6.5e-4"
+    )
+    assert len(rows) == 6
+    names = {"run_id": "run", "cpt_tokens": "tokens", "replay_ratio": "replay", "cpt_peak_lr": "lr_peak"}
+    kept = rows.rename(columns=names)[["run", "n_params", "tokens", "replay", "ptpp", "lr_peak"]]
+    return pd.concat([kept.assign(eval=role, loss=rows[f"{role}_loss"]) for role in ("source", "target")])
+
+
+def test_a_limit_on_forgetting_chooses_among_six_rates(six_rates):
+    base = 3.4466  # measured by the authors
+    found = cl.answer(six_rates, n_params="60M", ptpp=800, tokens="20M", max_forgetting="26%", base_source_loss=base)
+    assert found.feasible
+    assert found.lr_peak in set(six_rates["lr_peak"])
+    measured = six_rates[six_rates["lr_peak"] == found.lr_peak].set_index("eval")["loss"]
+    assert measured["source"] / base - 1 <= 0.26
+    assert found.forgetting_lo < measured["source"] / base - 1 < found.forgetting_hi
+    assert found.target_loss_lo < measured["target"] < found.target_loss_hi
+    assert found.probabilities["max-forgetting"] >= 0.78
+    # A lower rate forgets less and learns less: the one that was chosen learns most of those that are sure enough.
+    lower = six_rates[(six_rates["lr_peak"] < found.lr_peak) & (six_rates["eval"] == "target")]["loss"]
+    assert (lower > measured["target"]).all()

@@ -59,7 +59,7 @@ def test_a_limit_that_nothing_keeps_is_said():
     assert got.blocking == "max-forgetting"
     assert got.replay is None
     assert got.best_reachable["forgetting"] > 0
-    assert "no mix keeps max-forgetting with 80% probability" in str(got)
+    assert "no mix keeps the limit on forgetting with 80% probability" in str(got)
 
 
 def test_risk_buys_replay():

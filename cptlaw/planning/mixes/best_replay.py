@@ -6,18 +6,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.mixes.expected import expected_at, fixed_fields, infeasible_fields
 from cptlaw.planning.mixes.mix import Mix
 from cptlaw.planning.mixes.question import BestReplay
-from cptlaw.planning.solve import certificate, solve
+from cptlaw.planning.solve import Solution, certificate, solve
+from cptlaw.units import format_percent
 
+MORE = 1.02  # times the tokens, from which a mix with more replay is worth a word
 ON_LIMIT = 1e-6  # nats per token, or of the base loss: distance from which a limit counts as binding
 
 
-def lowest_target_loss(mix: Mix, tokens: Callable[[Array], Array]) -> tuple[dict[str, Any], list[Finding]]:
+def lowest_target_loss(
+    mix: Mix, tokens: Callable[[Array], Array], within: float = 0.0
+) -> tuple[dict[str, Any], list[Finding]]:
     """Return the fields of a plan that minimises the target loss over replay, and its findings.
 
     Parameters
@@ -26,8 +32,10 @@ def lowest_target_loss(mix: Mix, tokens: Callable[[Array], Array]) -> tuple[dict
         The scenario.
     tokens
         Tokens of the whole mix at each replay, (n,) to (n,).
+    within
+        Share of the lowest target loss by which the fewest tokens may miss it.
     """
-    solution = solve(BestReplay.of(mix, tokens=tokens), mix.risk)
+    solution = solve(BestReplay.of(mix, tokens=tokens, within=within), mix.risk)
     question, optimum = solution.question, solution.optimum
     fields, found = fixed_fields(mix), [*mix.findings, *solution.findings]
     # Nothing can block without a limit, so that it is the law that has no loss here.
@@ -45,5 +53,30 @@ def lowest_target_loss(mix: Mix, tokens: Callable[[Array], Array]) -> tuple[dict
     at = question.mix_at(optimum.place[None])[0]
     values, noticed = expected_at(mix, float(at[0]), float(tokens(at)[0]))
     binding = [limit.name for limit in question.limits if question.best(limit, at)[0] >= limit.value - ON_LIMIT]
-    fields |= {"feasible": True, "binding": tuple(binding), "price_of_doubt": solution.price_of_doubt}
+    fields |= {"feasible": True, "binding": tuple(binding), "price_of_doubt": _price(solution, within)}
+    if within > 0:
+        found += _more_replay(question, float(at[0]), float(values["target_loss"]))
     return fields | values, [*found, *noticed]
+
+
+def _price(solution: Solution, within: float) -> float | None:
+    """Return the price of doubt; a mix that a risk moves towards the lowest loss has none."""
+    price = solution.price_of_doubt
+    return price if price is None or not within else max(price, 0.0)
+
+
+def _more_replay(question: BestReplay, replay: float, loss: float) -> list[Finding]:
+    """Say what the lowest target loss would take, where fewer tokens come close to it."""
+    lowest, _, value = replace(question, within=0.0).search()
+    few, many = (float(question.tokens(np.array([share]))[0]) for share in (replay, lowest))
+    if many <= MORE * few:
+        return []
+    return [
+        Finding(
+            "info",
+            "more-replay-gains-little",
+            f"replay {format_percent(lowest)} would have the lowest target loss, {100 * (1 - value / loss):.2g}% below "
+            f"this plan's, for {many / few:.2g} times the tokens.",
+            "Fewer tokens were preferred where two runs could hardly tell the losses apart.",
+        )
+    ]

@@ -28,7 +28,8 @@ def limited_data(target: Any, source: Any = None, **scenario: Unpack[LimitedData
     """Find the replay with the lowest target loss where each target token is read once.
 
     All target tokens are used; replay adds source tokens to them, D = target_tokens / (1 - replay). Their cost does
-    not count, only the target loss (usage 2 of Que et al. 2024, eq. 11, arXiv:2406.01375). The range of replay is wider
+    not count, only the target loss (usage 2 of Que et al. 2024, eq. 11, arXiv:2406.01375), unless ``within`` is given:
+    then the fewest tokens whose target loss is so near the lowest. The range of replay is wider
     than what the fits have seen: a finding says where the answer lies outside. With a risk the target loss that is
     minimised stays the point forecast; the plan says what the risk adds to it (`price_of_doubt`).
 
@@ -67,7 +68,7 @@ def _from(mix: Mix, own: float) -> LimitedDataPlan:
             f"limited-data asks for the best replay, which law {mix.target.spec} does not read. Fit a law that does, "
             f"such as dcpt-l3."
         )
-    fields, found = lowest_target_loss(mix, lambda replay: own / (1.0 - replay))
+    fields, found = lowest_target_loss(mix, lambda replay: own / (1.0 - replay), mix.given.within)
     if fields["feasible"]:
         found += _about_the_answer(mix, own, fields["replay"])
     return LimitedDataPlan(findings=by_severity(found), **fields)

@@ -160,9 +160,12 @@ class BestReplay(MixQuestion):
     ----------
     tokens
         Tokens of the whole mix at each replay, (n,) to (n,).
+    within
+        Share of the lowest target loss by which the fewest tokens may miss it.
     """
 
     tokens: Callable[[Array], Array]
+    within: float = 0.0
 
     def search(self) -> tuple[float, float, float]:
         """Return the best replay, its tokens and its target loss."""
@@ -173,7 +176,24 @@ class BestReplay(MixQuestion):
         replay, value = minimise(loss, self.low, self.high, self.violation if self.limits else None)
         if not np.isfinite(value):
             replay, _ = minimise(self.violation, self.low, self.high)
+        elif self.within > 0:
+            replay, value = self._fewest_near((1.0 + self.within) * value)
         return replay, float(self.tokens(np.array([replay]))[0]), value
+
+    def _fewest_near(self, highest: float) -> tuple[float, float]:
+        """Return the replay of the fewest tokens whose target loss is at most `highest`, and that loss."""
+
+        def loss(replay: Array) -> Array:
+            return self.mix.target.at(replay, self.tokens(replay))
+
+        def excess(replay: Array) -> Array:
+            return np.maximum(self.violation(replay), loss(replay) / highest - 1.0)
+
+        def tokens(replay: Array) -> Array:
+            return np.where(excess(replay) <= 0, self.tokens(replay), np.inf)
+
+        replay, _ = minimise(tokens, self.low, self.high, excess)
+        return replay, float(loss(np.array([replay]))[0])
 
     def best(self, limit: Limit, replay: Array) -> Array:
         """Return a limited quantity at each replay, (n,)."""

@@ -52,9 +52,11 @@ def trade_off(target: Any, source: Any, **scenario: Unpack[TradeOff]) -> TradeOf
     given = read_scenario(TradeOff, scenario, "trade-off")
     if source is None:
         raise UsageError("trade-off needs source= (--source), a fit of the source loss.")
-    if not ({"max_forgetting", "max_source_loss"} & given.given or given.min_score or given.max_drop):
+    if not (
+        {"max_forgetting", "max_source_loss", "max_target_loss"} & given.given or given.min_score or given.max_drop
+    ):
         raise UsageError(
-            "trade-off needs a limit: max_forgetting (--max-forgetting), max_source_loss, min_score (--min) or "
+            "trade-off needs a limit: max_forgetting (--max-forgetting), a highest loss, min_score (--min) or "
             "max_drop (--max-drop)."
         )
     plans = [plan_at(mix, given.tokens) for mix in build_mixes(TradeOff, given, target, source)]

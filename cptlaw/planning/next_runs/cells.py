@@ -167,6 +167,7 @@ class _Spans:
 
 
 def _spans(data: pd.DataFrame) -> _Spans:
+    data = data[data["tokens"] > 0]  # a log may measure the base model in every run
     ratio = data["tokens"] / data["n_params"] if "n_params" in data.columns else data["tokens"]
     by_run = ratio.groupby(data["run"].astype(str))
     first, last = float(by_run.min().median()), float(by_run.max().max())

@@ -14,7 +14,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.laws.calculus import Array
-from cptlaw.planning import MixPlan
+from cptlaw.planning import MinTokensPlan, MixPlan
 from cptlaw.planning.mixes.fewest import FewestTokens
 from cptlaw.planning.mixes.min_tokens import question_of
 from cptlaw.planning.mixes.mix import Mix, build_mixes
@@ -273,7 +273,9 @@ def _title(mix: Mix, plan: MixPlan | None, data: pd.DataFrame) -> str:
         return f"No mix keeps all limits: {plan.blocking} blocks"
     if plan is not None and plan.tokens is not None:
         share = "" if plan.replay is None else f" at {format_percent(plan.replay)} replay"
-        return f"{format_quantity(plan.tokens)} tokens{share} are the fewest that keep the limits"
+        kept = " and keep the limits" if mix.limits else ""
+        how = "are the fewest that keep the limits" if isinstance(plan, MinTokensPlan) else f"are the plan{kept}"
+        return f"{format_quantity(plan.tokens)} tokens{share} {how}"
     assert mix.forgetting is not None
     ends = [float(data["forgetting"].min()), float(data["forgetting"].max())]
     relative = mix.forgetting.measure == "relative"

@@ -1,0 +1,74 @@
+"""The commands that repeat an answer step by step. Each of them can be pasted: what an answer found stands in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cptlaw.answering.question import Question
+from cptlaw.answering.what_if import point_of
+from cptlaw.commands import command_line
+from cptlaw.planning import MixPlan
+from cptlaw.planning.result import flops_of
+from cptlaw.runs import Runs
+from cptlaw.units import format_quantity
+from cptlaw.writing import file_name
+
+SHARES_FOR_NEXT = (0.05, 0.2, 0.5)  # of the plan's compute: the first for which a run is worth its cost
+
+
+def steps(
+    runs: Runs,
+    question: Question,
+    where: str | None,
+    fits: Mapping[str, Any],
+    scores: tuple[str, ...],
+    planned: MixPlan,
+) -> tuple[str, ...]:
+    """Return the commands: the fits, the forecast, the plan and the next runs.
+
+    Parameters
+    ----------
+    runs, where
+        The table, and the filter of its rows.
+    question, planned
+        What was asked, and the plan.
+    fits, scores
+        The fitted losses by role, and the scores that limits name.
+    """
+    table = runs.label if runs.path is not None else "RUNS.csv"
+    roles = [word for name, role in runs.roles.items() for word in (f"--{role}-eval", name)]
+    chosen = [table, *runs.read_with, *roles, *(["--where", where] if where else [])]
+    evals = [*fits, *scores]
+    files = {name: f"{file_name(name)}.json" for name in evals}
+    lines = [command_line(["cptlaw", "fit", *chosen, "--on", name, "-o", files[name]]) for name in evals]
+    if planned.feasible and planned.tokens is not None:
+        at = ",".join(f"{name}={value:.6g}" for name, value in point_of(question, planned).items())
+        lines.append(command_line(["cptlaw", "forecast", *files.values(), "--at", at]))
+    if (words := _plan(question, fits, planned)) is not None:
+        words += [word for name in scores for word in ("--score", files[name])]
+        lines.append(command_line(words))
+    if planned.feasible and planned.flops is not None:
+        on = "source" if "source" in fits and question.max_forgetting is not None else "target"
+        budget = f"{SHARES_FOR_NEXT[1] * planned.flops:.3g}"
+        lines.append(command_line(["cptlaw", "suggest", *chosen, "--on", on, "--at", at, "--budget", budget]))
+    return tuple(lines)
+
+
+def _plan(question: Question, fits: Mapping[str, Any], planned: MixPlan) -> list[str] | None:
+    """Return the words of the plan; a question without limits has one only where there is a source loss to weigh."""
+    asked, kind = question, question.kind
+    if kind == "trade-off" and planned.tokens is not None:
+        asked = question.replaced(tokens=planned.tokens, budget=None)  # a budget need not be spent
+    if kind == "trade-off" and not question.limited:
+        kind = "pareto"
+        asked = question.replaced(tokens=None, budget=flops_of(question.n_params, float(asked.tokens or 0)))
+    if kind in ("trade-off", "pareto") and "source" not in fits:
+        return None
+    words = ["cptlaw", "plan", kind, "--target", "target.json"]
+    words += ["--source", "source.json"] if "source" in fits else []
+    words += ["--n-params", format_quantity(question.n_params, 6)]
+    words += ["--ptpp", f"{question.ptpp:g}"] if question.ptpp is not None else []
+    if planned.reference not in (None, "measured"):
+        words += ["--reference", str(planned.reference)]
+    return words + [word for pair in asked.options for word in pair]

@@ -1,0 +1,112 @@
+"""What would change an answer: mixes near the planned one, and other models for the same compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.answering.planned import plan
+from cptlaw.answering.question import Question
+from cptlaw.errors import CptlawError
+from cptlaw.planning import MixPlan
+from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN
+from cptlaw.units import format_percent, format_quantity
+
+REPLAYS = (("half", 0.5), ("twice", 2.0))
+MOST_REPLAY = 0.45  # of a mix whose replay can be doubled
+NEXT_SIZES = 2  # the nearest that the runs have, one on either side where there are
+
+
+def point_of(question: Question, plan: MixPlan) -> dict[str, float]:
+    """Return the inputs of laws at a planned mix."""
+    point = {"n_params": question.n_params, "tokens": plan.tokens, "replay": plan.replay, "ptpp": question.ptpp}
+    rate = getattr(plan, "lr_peak", None)
+    return {name: float(value) for name, value in {**point, "lr_peak": rate}.items() if value is not None}
+
+
+def what_if(question: Question, fits: Mapping[str, Any], planned: MixPlan) -> tuple[Mapping[str, Any], ...]:
+    """Return what other mixes would do, the tokens and the replay changed by as much as people would change them."""
+    if not planned.feasible:
+        return ()
+    changed = _near(question, fits, point_of(question, planned))
+    if not changed:
+        return ()
+    rows = pd.DataFrame([values for _, values in changed])
+    losses = {f"{role}_loss": fit.predict(rows) for role, fit in fits.items()}
+    found = []
+    for place, (change, values) in enumerate(changed):
+        mix: dict[str, Any] = {
+            "change": change,
+            **values,
+            **{name: float(each[place]) for name, each in losses.items()},
+        }
+        if "source_loss" in mix and planned.base_source_loss is not None:
+            mix["forgetting"] = mix["source_loss"] / planned.base_source_loss - 1.0
+        found.append(mix)
+    return tuple(found)
+
+
+def _near(
+    question: Question, fits: Mapping[str, Any], point: Mapping[str, float]
+) -> list[tuple[str, dict[str, float]]]:
+    read = {name for fit in fits.values() for name in fit.law.inputs}
+    limited_data = question.kind == "limited-data"
+    changed = []
+    # A change that no law reads would show the same losses twice.
+    if "tokens" in point and "tokens" in read:
+        words = "twice the tokens of the new domain" if limited_data else "twice the tokens"
+        changed.append((words, {**point, "tokens": 2.0 * point["tokens"]}))
+    replay = point.get("replay", 0.0)
+    if 0 < replay <= MOST_REPLAY and "replay" in read:
+        for word, factor in REPLAYS:
+            other = {**point, "replay": factor * replay}
+            if limited_data:  # as many tokens of the new domain
+                other["tokens"] = point["tokens"] * (1.0 - replay) / (1.0 - factor * replay)
+            changed.append((f"{word} the replay", other))
+    return changed
+
+
+def other_sizes(
+    question: Question, fits: Mapping[str, Any], risk: float | None, scores: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], ...]:
+    """Return the best mixes of the models of other sizes that were run, where compute is what is given.
+
+    Parameters
+    ----------
+    question
+        What is asked; sizes are compared only under a budget of compute.
+    fits, risk, scores
+        As for `cptlaw.answering.planned.plan`.
+    """
+    if question.budget is None or not all("n_params" in fit.law.inputs for fit in fits.values()):
+        return ()
+    run = np.unique(np.concatenate([fit.data["n_params"].to_numpy(dtype=float) for fit in fits.values()]))
+    others = run[np.abs(np.log(run / question.n_params)) > 0.05]
+    smaller, larger = others[others < question.n_params], others[others > question.n_params]
+    nearest = [*smaller[-1:], *larger[:1]] or list(others[:NEXT_SIZES])
+    found = []
+    for size in nearest:
+        # A measured loss of the asked base model is none of another's.
+        asked = question.replaced(n_params=float(size), base_source_loss=None)
+        try:
+            best = plan(asked, fits, risk, scores)
+        except CptlawError:
+            continue
+        if best.feasible and best.tokens is not None:
+            found.append(_size(asked, best))
+    return tuple(found)
+
+
+def _size(asked: Question, best: MixPlan) -> dict[str, Any]:
+    mix = f"{format_quantity(asked.n_params, 3)} parameters on {format_quantity(best.tokens or 0, 3)} tokens"
+    mix += "" if best.replay is None else f", {format_percent(best.replay, 3)} replay"
+    losses = {name: getattr(best, name) for name in ("target_loss", "source_loss", "forgetting")}
+    return {
+        "change": mix,
+        **point_of(asked, best),
+        **{name: value for name, value in losses.items() if value is not None},
+        "flops": FLOPS_PER_PARAMETER_TOKEN * asked.n_params * (best.tokens or 0),
+    }
