@@ -11,7 +11,7 @@ import pandas as pd
 
 from cptlaw.findings import MOST_SHOWN, Finding, group
 from cptlaw.fitting import Fit
-from cptlaw.planning import MinTokensPlan, Suggestion
+from cptlaw.planning import MixPlan, Suggestion
 from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.repeat import versions
 from cptlaw.result import Line, Result, Table
@@ -60,7 +60,7 @@ class Report(Result):
     answer: str
     cost: str
     chances: tuple[Line, ...]
-    plan: MinTokensPlan | None
+    plan: MixPlan | None
     suggestion: Suggestion | None
     forecasts: pd.DataFrame
     doubts: tuple[Finding, ...]

@@ -13,7 +13,7 @@ from cptlaw.answering.in_points import probability_above
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
 from cptlaw.fitting import load_fit
-from cptlaw.planning import MinTokensPlan
+from cptlaw.planning import MixPlan
 from cptlaw.planning.options import points
 from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.figures.score_link import score_link
@@ -63,7 +63,7 @@ def fits_of_scores(
 
 def expected_scores(
     fits: Mapping[str, ScoreFit],
-    plan: MinTokensPlan | None,
+    plan: MixPlan | None,
     here: Mapping[str, Any],
     limits: Mapping[str, Any],
     interval: float,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from cptlaw.answering.words import likelihood
 from cptlaw.fitting import Fit
-from cptlaw.planning import MinTokensPlan
+from cptlaw.planning import MixPlan
 from cptlaw.planning.options import points
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT
@@ -29,7 +29,7 @@ def _model_text(here: Mapping[str, Any]) -> str:
     return text + (f" pre-trained on {float(here['ptpp']):g} tokens per parameter" if "ptpp" in here else "")
 
 
-def question(plan: MinTokensPlan | None, here: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
+def question(plan: MixPlan | None, here: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
     """Return what was asked, as a question."""
     if plan is None:
         return f"What losses will {_model_text(here)} reach {_mix_text(here)}?"
@@ -42,7 +42,7 @@ def question(plan: MinTokensPlan | None, here: Mapping[str, Any], limits: Mappin
     return f"What are the fewest tokens, and the replay, with which {_model_text(here)} keeps {kept}{sure}?"
 
 
-def _limit_text(name: str, given: Any, plan: MinTokensPlan) -> str:
+def _limit_text(name: str, given: Any, plan: MixPlan) -> str:
     """Return a limit as people say it: ``forgetting at most 25%``."""
     value = parse_quantity(given, name)
     share = name == "max_forgetting" and plan.forgetting_measure == "relative"
@@ -54,7 +54,7 @@ def _mix_text(here: Mapping[str, Any]) -> str:
     return text + (f" with {format_percent(float(here['replay']))} replay" if "replay" in here else "")
 
 
-def answer(plan: MinTokensPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT) -> str:
+def answer(plan: MixPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT) -> str:
     """Return the answer in one sentence, losses in `unit`."""
     if plan is not None and not plan.feasible:
         values = plan.feasible_from or {}
@@ -87,7 +87,7 @@ def answer(plan: MinTokensPlan | None, forecasts: pd.DataFrame, unit: str = USUA
 
 
 def chances(
-    plan: MinTokensPlan | None, fits: Mapping[str, Fit], here: Mapping[str, Any], limits: Mapping[str, Any]
+    plan: MixPlan | None, fits: Mapping[str, Fit], here: Mapping[str, Any], limits: Mapping[str, Any]
 ) -> tuple[Line, ...]:
     """Return, for each limit of a plan, how likely the measured loss will keep it.
 
