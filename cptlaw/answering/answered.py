@@ -259,7 +259,8 @@ class Answer(Result):
             mix += "" if cell.get("replay") is None else f" at {format_percent(cell['replay'], 3)} replay"
             size = cell.get("n_params")
             shown.append(f"on {mix}" if size is None else f"{format_quantity(size, 3)} on {mix}")
-        return "; ".join(shown)
+        seeds = {text: shown.count(text) for text in shown}
+        return "; ".join(text if n == 1 else f"{text}, {n} seeds" for text, n in seeds.items())
 
 
 def _of(name: str) -> str:

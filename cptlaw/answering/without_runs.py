@@ -156,7 +156,8 @@ def _pilots_command(question: Question, shift: str) -> str:
     for name in ("tokens", "target_tokens", "budget", "max_forgetting", "base_source_loss"):
         value = getattr(question, name)
         if value is not None:
-            words += [f"--{name.replace('_', '-')}", f"{value:.6g}"]
+            show = format_quantity if "tokens" in name else "{:.6g}".format
+            words += [f"--{name.replace('_', '-')}", format_percent(value) if "forgetting" in name else show(value)]
     words += ["--risk", f"{question.risk:g}"] if question.risk != RISK else []
     return command_line([*words, "--shift", shift, "--pilots", "pilots"])
 
