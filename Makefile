@@ -71,6 +71,7 @@ oldest: $(VENV)/bin/python  ## the suite with the oldest version of every depend
 	$(PYTHON) tests/oldest_versions.py parquet report app > $(VENV)/oldest.txt
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/pip install --quiet --disable-pip-version-check -r $(VENV)/oldest.txt pytest hypothesis pytest-xdist
+	$(VENV)-oldest/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	PYTHONPATH=$(CURDIR) $(VENV)-oldest/bin/python -m pytest -n auto
 
 # For another Python: make test PYTHON=python3.13 VENV=.venv-3.13

@@ -13,7 +13,7 @@ WARMUP, PEAK, END, DROP, DECAY_FROM = 2160, 3e-4, 3e-5, 8000, 20_000
 def mpl_schedules(table: pd.DataFrame) -> dict[str, Schedule]:
     """Return the schedule of each run of ``mpl_lr_curves.csv``, as the authors' 0-based arrays have it."""
     shapes = table.groupby("run").agg(schedule=("schedule", "first"), last=("step", "max"))
-    return {str(run): schedule(row.schedule, int(row.last)) for run, row in shapes.iterrows()}
+    return {str(run): schedule(row.schedule, int(row["last"])) for run, row in shapes.iterrows()}
 
 
 def schedule(name: str, last: int) -> Schedule:

@@ -67,7 +67,7 @@ def _alike(rows: float) -> float:
 def rows_per_base_model(fit: Fit) -> float:
     """Return how many fitted rows share a base model on average; a run where budgets are not known."""
     keys = [name for name in ("n_params", "ptpp") if name in fit.data.columns]
-    groups = fit.data.groupby(keys).ngroups if "ptpp" in keys else int(fit.data["run"].nunique())
+    groups = fit.data.groupby(keys, observed=True).ngroups if "ptpp" in keys else int(fit.data["run"].nunique())
     return max(1.0, fit.n_points / max(groups, 1))
 
 

@@ -71,7 +71,7 @@ def choose_rows(table: Runs, on: str, where: str | None) -> Chosen:
     adapted = (frame["tokens"] > 0).to_numpy()
     kept = np.ones(len(frame), dtype=bool)
     if "lr_schedule" in frame.columns:
-        runs_of = frame[adapted].groupby("lr_schedule")["run"].nunique().sort_values(kind="stable")
+        runs_of = frame[adapted].groupby("lr_schedule", observed=True)["run"].nunique().sort_values(kind="stable")
         if len(runs_of) > 1:
             main = runs_of.index[-1]
             kept &= ~adapted | (frame["lr_schedule"] == main).to_numpy()

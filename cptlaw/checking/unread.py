@@ -57,7 +57,7 @@ def _moves(law: Law, frame: pd.DataFrame, residual: Array, cell: NDArray[Any], n
     if rows.empty:
         return None
     rows["error"] -= rows.groupby("cell")["error"].transform("mean")
-    of_run = rows.groupby(["level", "run"])["error"].mean()  # a run errs as a whole
+    of_run = rows.groupby(["level", "run"], observed=True)["error"].mean()  # a run errs as a whole
     of_level = of_run.groupby("level").agg(["mean", "std", "count"])
     moved = float(of_level["mean"].max() - of_level["mean"].min())
     freedom = int(of_level["count"].sum() - len(of_level))

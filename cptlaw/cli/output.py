@@ -110,6 +110,8 @@ def stop_on_errors(findings: Iterable[Finding]) -> None:
 @contextmanager
 def progress(label: str, length: int) -> Iterator[Any]:
     """Show a bar on a terminal, nothing in a pipe; yield a function that advances it by one."""
-    hidden = not sys.stderr.isatty()
-    with click.progressbar(length=length, label=label, file=sys.stderr, hidden=hidden) as bar:
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
         yield lambda *_: bar.update(1)

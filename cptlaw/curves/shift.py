@@ -85,7 +85,7 @@ def shift_of_runs(
         raise UsageError(f"control: {control!r}. Expected the id of a run, or a fit of a law of loss curves.")
     found = pd.DataFrame({"run": frame["run"].astype(str), "step": frame["step"].astype(int)}).reset_index(drop=True)
     area = np.empty(len(found))
-    for name, rows in found.groupby("run", sort=False):
+    for name, rows in found.groupby("run", sort=False, observed=True):
         if name not in known:
             raise DataError(f"run {name!r} has no learning-rate schedule.{did_you_mean(str(name), known)}")
         at = global_steps(rows.assign(phase="cpt"), known[str(name)], f"run {name!r}")

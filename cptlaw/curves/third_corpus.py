@@ -125,7 +125,7 @@ def fit_out_of_domain(runs: Any, on: str, where: str | None = None) -> OutOfDoma
     keys = [name for name in KEYS if all(name in part.columns and part[name].notna().all() for part in parts.values())]
     joined: pd.DataFrame | None = None
     for name, part in parts.items():
-        means = part.groupby(keys, sort=False)["loss"].mean().rename(name if name != on else "other")
+        means = part.groupby(keys, sort=False, observed=True)["loss"].mean().rename(name if name != on else "other")
         joined = means.to_frame() if joined is None else joined.join(means, how="inner")
     assert joined is not None  # three parts
     if len(joined) < 3:

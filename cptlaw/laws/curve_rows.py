@@ -176,7 +176,7 @@ def thinned(frame: pd.DataFrame, most: int = MOST_POINTS) -> tuple[pd.DataFrame,
         keys.append(frame["phase"].astype(object).fillna("").astype(str).rename("phase"))
     kept: list[pd.DataFrame] = []
     before = after = runs = 0
-    for _, rows in frame.groupby(keys, sort=False):
+    for _, rows in frame.groupby(keys, sort=False, observed=True):
         if len(rows) <= most:
             kept.append(rows)
             continue

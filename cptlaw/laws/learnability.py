@@ -131,7 +131,7 @@ def _loss_at(rows: pd.DataFrame, base: pd.DataFrame, point: float) -> float | No
     """Return the loss of a run at some tokens, linear in log tokens between measurements, or None."""
     if point == 0.0:
         return _base_loss(rows.iloc[0], base)
-    curve = rows.groupby("tokens")["loss"].mean()
+    curve = rows.groupby("tokens", observed=True)["loss"].mean()
     tokens = curve.index.to_numpy(dtype=float)
     if not tokens[0] * (1 - NEAR_ENOUGH) <= point <= tokens[-1] * (1 + NEAR_ENOUGH):
         return None

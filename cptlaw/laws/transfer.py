@@ -120,7 +120,7 @@ class Forgetting(Law):
         ]
         if measured is None or not keys or "base_loss" not in measured.columns:
             raise DataError(f"law {self.name} needs the column 'n_params' and the base models' losses: {_BASE_ADVICE}")
-        losses = measured.groupby(keys)["base_loss"].mean().rename("base_loss").reset_index()
+        losses = measured.groupby(keys, observed=True)["base_loss"].mean().rename("base_loss").reset_index()
         found = frame[keys].merge(losses, on=keys, how="left")["base_loss"].to_numpy(dtype=float)
         if np.isnan(found).any():
             row = frame.iloc[int(np.flatnonzero(np.isnan(found))[0])]

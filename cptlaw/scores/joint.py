@@ -108,7 +108,7 @@ def join(table: Runs) -> Joint:
     inputs = [name for name in INPUTS if name in frame.columns]
     rows = frame[inputs].assign(run=keys["run"], place=keys["place"])
     whole = (
-        rows.groupby(["run", "place"], sort=False, as_index=False)[inputs].first()
+        rows.groupby(["run", "place"], sort=False, as_index=False, observed=True)[inputs].first()
         if inputs
         else rows[["run", "place"]].drop_duplicates()
     )

@@ -36,7 +36,7 @@ def base_models(data: pd.DataFrame) -> Labels | None:
     if not {"n_params", "ptpp", "run"} <= set(data.columns) or data["ptpp"].isna().any() or data.empty:
         return None
     names = [name for name in ("n_params", "ptpp", "seed") if name in data.columns]
-    labels: Labels = np.asarray(data.groupby(names, dropna=False, sort=True).ngroup(), dtype=int)
+    labels: Labels = np.asarray(data.groupby(names, dropna=False, sort=True, observed=True).ngroup(), dtype=int)
     return _several(labels, data)
 
 

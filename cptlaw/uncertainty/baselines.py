@@ -100,7 +100,9 @@ def regret(rows: pd.DataFrame, predicted: Array) -> float:
             groups = frame.assign(compute=np.round(compute / SAME_FLOPS))
             others = [*(name for name in others if name != "tokens"), "compute"]
         repeats = groups.groupby([*others, decision], dropna=False, observed=True)[["loss", "predicted"]].mean()
-        for _, options in repeats.groupby(level=list(range(len(others))), dropna=False) if others else [("", repeats)]:
+        for _, options in (
+            repeats.groupby(level=list(range(len(others))), dropna=False, observed=True) if others else [("", repeats)]
+        ):
             if len(options) > 1:
                 chosen = options["loss"].to_numpy()[int(options["predicted"].to_numpy().argmin())]
                 lost.append(float(chosen / options["loss"].min() - 1.0))

@@ -45,7 +45,7 @@ def forecast_points(frame: ForecastFrame, along: str | None = None) -> Figure:
     drawing = blank()
     lines = [name for name in ("law", "on") if name in data]
     lines += [name for name in INPUTS if name in data and name != across and data[name].nunique() > 1]
-    groups = data.groupby(lines, sort=False, dropna=False) if lines else [((), data)]
+    groups = data.groupby(lines, sort=False, dropna=False, observed=True) if lines else [((), data)]
     for place, (level, part) in enumerate(groups):
         names = dict(zip(lines, level if isinstance(level, tuple) else (level,), strict=True))
         _add(drawing, part.sort_values(across), across, _label(names), place)

@@ -85,5 +85,5 @@ def _medians(data: pd.DataFrame, name: str) -> pd.DataFrame:
     if values.nunique() > BINS:
         scaled = np.log(values) if name in LOGARITHMIC and (values > 0).all() else values
         group = pd.cut(scaled, BINS, labels=False)
-        return data.groupby(group)[[name, "residual"]].median()
-    return data.groupby(name, as_index=False)[["residual"]].median()
+        return data.groupby(group, observed=True)[[name, "residual"]].median()
+    return data.groupby(name, as_index=False, observed=True)[["residual"]].median()
