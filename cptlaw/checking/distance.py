@@ -6,8 +6,10 @@ parameter and asked at 320, with sizes and tokens both inside. Every direction i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -52,6 +54,27 @@ DIRECTIONS = (
 )
 
 
+Fact = TypeVar("Fact")
+_FACTS: dict[int, tuple[weakref.ref[pd.DataFrame], dict[Any, Any]]] = {}
+
+
+def fact(rows: pd.DataFrame, key: Any, read: Callable[[], Fact]) -> Fact:
+    """Return what is asked of the same fitted rows at every forecast: read once, and kept while the rows live."""
+    place = id(rows)
+    kept = _FACTS.get(place)
+    if kept is None or kept[0]() is not rows:
+        kept = _FACTS[place] = weakref.ref(rows, lambda _: _FACTS.pop(place, None)), {}
+    if key not in kept[1]:
+        kept[1][key] = read()
+    found: Fact = kept[1][key]
+    return found
+
+
+def levels(rows: pd.DataFrame, name: str) -> Array:
+    """Return the levels of a column, sorted, missing ones left out."""
+    return fact(rows, ("levels", name), lambda: np.unique(rows[name].dropna().to_numpy(dtype=float)))
+
+
 def directions_of(columns: Iterable[str]) -> tuple[Direction, ...]:
     """Return the directions that a set of inputs spans."""
     known = set(columns)
@@ -78,41 +101,61 @@ def unseen(law: Law, data: pd.DataFrame) -> tuple[Direction, ...]:
         and direction.name not in law.inputs
         and direction.name not in AREAS
         and direction.name not in through
-        and bool(data[direction.name].notna().any())
+        and len(levels(data, direction.name)) > 0
     )
 
 
-def scaled(fitted: pd.DataFrame, frame: pd.DataFrame, direction: Direction) -> Array:
-    """Return where the rows of `frame` lie along a direction, in e-folds, (n,); nan where a value is missing."""
-    total = np.zeros(len(frame))
+def scaled(fitted: pd.DataFrame, rows: pd.DataFrame | Mapping[str, Array], direction: Direction) -> Array:
+    """Return where rows, or columns of numbers, lie along a direction, in e-folds, (n,); nan where one is missing."""
+    total: Array = np.zeros(1)
     for name, power in direction.powers:
-        values = frame[name].to_numpy(dtype=float)
+        values = np.asarray(rows[name], dtype=float)
         if name == "replay":
-            total += power * np.log(values + REPLAY_OFFSET)
+            total = total + power * np.log(values + REPLAY_OFFSET)
             continue
-        own = fitted[name].to_numpy(dtype=float)
-        own = own[own > 0]
-        lowest = float(own.min(initial=np.inf)) if len(own) else 1.0
-        total += power * np.log(np.maximum(values, lowest * np.exp(-NOTHING)))
+        total = total + power * np.log(np.maximum(values, _lowest(fitted, name) * np.exp(-NOTHING)))
     return total
 
 
-def outside(fitted: pd.DataFrame, frame: pd.DataFrame, directions: Iterable[Direction]) -> Array:
-    """Return how many e-folds rows lie outside the fitted range along each direction, shape (n, directions).
+def _lowest(fitted: pd.DataFrame, name: str) -> float:
+    """Return the lowest positive value of a column; 1 where there is none."""
+
+    def read() -> float:
+        own = fitted[name].to_numpy(dtype=float)
+        return float(own[own > 0].min(initial=np.inf)) if (own > 0).any() else 1.0
+
+    return fact(fitted, ("lowest", name), read)
+
+
+def reach(fitted: pd.DataFrame, direction: Direction) -> tuple[float, float] | None:
+    """Return the lowest and highest place of fitted rows along a direction, in e-folds; None where none is known."""
+
+    def read() -> tuple[float, float] | None:
+        known = scaled(fitted, fitted, direction)
+        known = known[np.isfinite(known)]
+        return (float(known.min()), float(known.max())) if len(known) else None
+
+    return fact(fitted, ("reach", direction), read)
+
+
+def outside(fitted: pd.DataFrame, rows: pd.DataFrame | Mapping[str, Array], directions: Iterable[Direction]) -> Array:
+    """Return how many e-folds rows, or columns of numbers, lie outside the fitted range, shape (n, directions).
 
     Negative below the range, positive above it, zero within; a value that is missing counts as within.
     """
-    found = []
+    found, directions = [], tuple(directions)
+    n = len(rows) if isinstance(rows, pd.DataFrame) else len(next(iter(rows.values()), ()))
+    names = {name for direction in directions for name, _ in direction.powers if name in rows}
+    columns = {name: np.asarray(rows[name], dtype=float) for name in names}
     for direction in directions:
-        known = scaled(fitted, fitted, direction)
-        known = known[np.isfinite(known)]
-        if not len(known) or any(name not in frame.columns for name, _ in direction.powers):
-            found.append(np.zeros(len(frame)))
+        ends = reach(fitted, direction)
+        if ends is None or any(name not in columns for name, _ in direction.powers):
+            found.append(np.zeros(n))
             continue
-        at = scaled(fitted, frame, direction)
-        beyond = np.maximum(at - known.max(), 0.0) - np.maximum(known.min() - at, 0.0)
+        at = scaled(fitted, columns, direction)
+        beyond = np.maximum(at - ends[1], 0.0) - np.maximum(ends[0] - at, 0.0)
         found.append(np.where(np.isfinite(beyond) & (np.abs(beyond) > 1e-6), beyond, 0.0))
-    return np.column_stack(found) if found else np.zeros((len(frame), 0))
+    return np.column_stack(found) if found else np.zeros((n, 0))
 
 
 def worst(fitted: pd.DataFrame, frame: pd.DataFrame, directions: Iterable[Direction]) -> Array:

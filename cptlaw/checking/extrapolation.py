@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.checking.distance import Direction, outside, scaled, seen, unseen
+from cptlaw.checking.distance import Direction, fact, levels, outside, reach, scaled, seen, unseen
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
@@ -38,32 +38,37 @@ def extrapolation(law: Law, data: pd.DataFrame, row: pd.Series) -> tuple[Finding
 def extrapolations(law: Law, data: pd.DataFrame, frame: pd.DataFrame) -> list[tuple[Finding, ...]]:
     """Say the same of each of many points, (n,)."""
     known = [name for name in law.inputs if name in data.columns and name in frame.columns]
-    points = frame[known].astype(float)
+    points = {name: frame[name].to_numpy(dtype=float) for name in known}
     directions = tuple(d for d in seen(law, data) if all(name in known for name, _ in d.powers))
-    away = outside(data, points, directions)
-    ladder = _Ladder.of(data) if {"n_params", "tokens"} <= {direction.name for direction in directions} else None
+    away = outside(data, points, directions) if known else np.zeros((len(frame), 0))
+    both = {"n_params", "tokens"} <= {direction.name for direction in directions}
+    ladder = fact(data, "ladder", lambda: _Ladder.of(data)) if both else None
     unread = _unread(law, data, frame)
     found: list[list[Finding]] = [[] for _ in range(len(frame))]
     for name in known:
-        low, high = float(data[name].min()), float(data[name].max())
-        values = points[name].to_numpy()
+        low, high = _ends(data, name)
+        values = points[name]
         inside = (low - 1e-9 * abs(low) <= values) & (values <= high + 1e-9 * abs(high))
         for i in np.flatnonzero(~inside).tolist():
             found[i] += _single(law, data, name, float(values[i]), (low, high))
     for i in np.flatnonzero(np.abs(away).max(axis=1, initial=0.0) >= math.log(FAR)).tolist():
         beyond = dict(zip([direction.name for direction in directions], away[i], strict=True))
-        found[i] += _jointly(data, points.iloc[[i]], directions, beyond)
+        found[i] += _jointly(data, {name: values[[i]] for name, values in points.items()}, directions, beyond)
     for i in range(len(frame)):
         if ladder is not None:
             beyond = dict(zip([direction.name for direction in directions], away[i], strict=True))
-            found[i] += ladder.findings(float(points["n_params"].iloc[i]), float(points["tokens"].iloc[i]), beyond)
-        for name, levels, asked in unread:
-            found[i] += _blind(law, name, levels, asked[i])
+            found[i] += ladder.findings(float(points["n_params"][i]), float(points["tokens"][i]), beyond)
+        for name, measured, asked in unread:
+            found[i] += _blind(law, name, measured, asked[i])
     return [by_severity(findings) for findings in found]
 
 
+def _ends(data: pd.DataFrame, name: str) -> tuple[float, float]:
+    return fact(data, ("ends", name), lambda: (float(data[name].min()), float(data[name].max())))
+
+
 def _jointly(
-    data: pd.DataFrame, point: pd.DataFrame, directions: tuple[Direction, ...], beyond: dict[str, float]
+    data: pd.DataFrame, point: dict[str, Array], directions: tuple[Direction, ...], beyond: dict[str, float]
 ) -> list[Finding]:
     """Say in which products of inputs a point lies far outside."""
     found = []
@@ -99,7 +104,7 @@ def _single(law: Law, data: pd.DataFrame, name: str, value: float, ends: tuple[f
     how = "beyond" if above else "below"
     if name == "replay":
         edge = Direction(name, ((name, 1.0),), name)
-        distance = outside(data, pd.DataFrame({name: [value]}), (edge,))[0, 0]
+        distance = outside(data, {name: np.array([value])}, (edge,))[0, 0]
         far, times = not above or distance >= math.log(FAR), ""
         factor = math.exp(min(distance, 700.0))
     elif name in law.signed_inputs:  # zero lies inside: there is no factor to tell
@@ -119,10 +124,10 @@ def _single(law: Law, data: pd.DataFrame, name: str, value: float, ends: tuple[f
     ]
 
 
-def _joint(data: pd.DataFrame, point: pd.DataFrame, direction: Direction, distance: float, inside: bool) -> Finding:
-    fitted, asked = scaled(data, data, direction), float(scaled(data, point, direction)[0])
-    fitted = fitted[np.isfinite(fitted)]
-    value, low, high = (format_quantity(float(f"{math.exp(end):.3g}")) for end in (asked, fitted.min(), fitted.max()))
+def _joint(data: pd.DataFrame, point: dict[str, Array], direction: Direction, distance: float, inside: bool) -> Finding:
+    ends = reach(data, direction) or (math.nan, math.nan)
+    asked = float(scaled(data, point, direction)[0])
+    value, low, high = (format_quantity(float(f"{math.exp(end):.3g}")) for end in (asked, *ends))
     limit = f"up to {high}" if distance > 0 else f"from {low}"
     parts = " and ".join(name for name, _ in direction.powers)
     return Finding(
@@ -192,7 +197,7 @@ class _Ladder:
 def _unread(law: Law, data: pd.DataFrame, frame: pd.DataFrame) -> list[tuple[str, Array, list[Any]]]:
     """Return the known inputs that the law does not read: name, fitted levels, and the values asked for."""
     return [
-        (one.name, np.unique(data[one.name].dropna().to_numpy(dtype=float)), frame[one.name].tolist())
+        (one.name, levels(data, one.name), frame[one.name].tolist())
         for one in unseen(law, data)
         if one.name in frame.columns
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,13 +11,15 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from cptlaw.checking.distance import fact
+from cptlaw.checking.distance import levels as levels_of
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting import Fit, load_fit
 from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.inverse import TokenCurve
-from cptlaw.uncertainty.intervals import MIN_RUNS
+from cptlaw.uncertainty.intervals import MIN_RUNS, expected
 
 LossRole = Literal["source", "target"]
 GIVEN_ATPP = (1e-3, 1e4)  # tokens per parameter between which plans look where parameters were given, not fitted
@@ -46,7 +48,7 @@ class OneLoss:
     def n_runs(self) -> int:
         """Number of fitted runs."""
         data = self.fit.data
-        return int(data["run"].nunique()) if "run" in data.columns else 0
+        return fact(data, "n_runs", lambda: int(data["run"].nunique())) if "run" in data.columns else 0
 
     @property
     def knows_doubt(self) -> bool:
@@ -142,9 +144,9 @@ class Loss(OneLoss):
         data = self.fit.data
         if data.empty or "tokens" not in data.columns:
             return GIVEN_ATPP[0] * self.n_params, GIVEN_ATPP[1] * self.n_params
-        values = data["tokens"].to_numpy(dtype=float)
-        trained = values[values > 0]
-        return (float(trained.min()), float(trained.max())) if len(trained) else (0.0, 0.0)
+        trained = levels_of(data, "tokens")
+        trained = trained[trained > 0]
+        return (float(trained[0]), float(trained[-1])) if len(trained) else (0.0, 0.0)
 
     @cached_property
     def fitted_replay(self) -> Array:
@@ -152,12 +154,11 @@ class Loss(OneLoss):
         if not self.reads("replay"):
             return np.array([])
         data = self.fit.data
-        return np.array([0.0, 1.0]) if data.empty else np.unique(data["replay"].dropna().to_numpy(dtype=float))
+        return np.array([0.0, 1.0]) if data.empty else levels_of(data, "replay")
 
     def levels(self, name: str) -> Array:
         """Return the measured levels of an input, sorted, base models' included."""
-        found = [frame[name].dropna() for frame in (self.fit.data, self.fit.base) if name in frame.columns]
-        return np.unique(np.concatenate(found).astype(float)) if found else np.array([])
+        return measured_levels([self.fit], name)
 
     # -- what it says --------------------------------------------------------------------------------------------------
 
@@ -216,15 +217,23 @@ class Loss(OneLoss):
         interval
             Coverage of the intervals; ``None`` for none.
         """
-        table = self.fit.forecast(self.frame(replay, tokens), interval)
+        rows = self.frame(replay, tokens)
+        if isinstance(self.fit, Fit):  # without a table around one row: plans ask for it at every move
+            known = expected(self.fit, self.fit.completed(rows), interval)
+            ends, noticed = known.ends or (None, None), known.findings
+            columns = dict(zip(("", "_lo", "_hi"), (known.loss, *ends), strict=True))
+        else:
+            table = self.fit.forecast(rows, interval)
+            columns = {end: table.get(column) for column, end in (("loss", ""), ("lo", "_lo"), ("hi", "_hi"))}
+            noticed = list(table["findings"])
         losses: dict[str, list[float | None]] = {}
-        for column, end in (("loss", ""), ("lo", "_lo"), ("hi", "_hi")):
-            values = table[column].to_numpy(dtype=float) if column in table else np.full(len(table), np.nan)
-            losses[end] = [float(value) if np.isfinite(value) else None for value in values]
+        for end, values in columns.items():
+            numbers = np.full(len(rows), np.nan) if values is None else np.asarray(values, dtype=float)
+            losses[end] = [float(value) if np.isfinite(value) else None for value in numbers]
         found: list[Finding] = []
-        for i, findings in enumerate(table["findings"]):
+        for i, findings in enumerate(noticed):
             # Of many points along a line, the ends say how far all of them lie outside the data.
-            found += [item for item in findings if item.code != "extrapolation" or i in (0, len(table) - 1)]
+            found += [item for item in findings if item.code != "extrapolation" or i in (0, len(noticed) - 1)]
         return Expected(losses, (*dict.fromkeys(found), *self._weakness()))
 
     def slope_in_replay(self, replay: float, tokens: float) -> float:
@@ -250,6 +259,12 @@ class Loss(OneLoss):
                 "See the findings of the fit; hold parameters with --fix or --prior, or choose a smaller law.",
             ),
         )
+
+
+def measured_levels(fits: Iterable[Any], name: str) -> Array:
+    """Return the levels of an input that fits have seen, base models' included, sorted."""
+    found = [levels_of(frame, name) for fit in fits for frame in (fit.data, fit.base) if name in frame.columns]
+    return np.unique(np.concatenate(found)) if found else np.array([])
 
 
 def laws_of(fit: Any) -> tuple[Law, ...]:

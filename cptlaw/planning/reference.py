@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cptlaw.checking.distance import fact
 from cptlaw.checking.extrapolation import extrapolation
 from cptlaw.errors import FitError, UsageError
 from cptlaw.findings import Finding, Severity
@@ -305,8 +306,8 @@ def fit_base_law(source_fit: Any) -> Fit:
 
 def _base_models(source_fit: Any) -> pd.DataFrame:
     """Return n_params, ptpp and loss of the base models; a table of several domains lists them once per domain."""
-    found: pd.DataFrame = source_fit.base.reindex(columns=["n_params", "ptpp", "loss"]).astype(float)
-    return found
+    base: pd.DataFrame = source_fit.base
+    return fact(base, "base models", lambda: base.reindex(columns=["n_params", "ptpp", "loss"]).astype(float))
 
 
 def _unlike_the_data(source: Loss, given: float) -> tuple[Finding, ...]:

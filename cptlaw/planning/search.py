@@ -20,11 +20,12 @@ Objective = Callable[[Array], Array]
 
 GRID = 257
 MOST_MINIMA = 12
-HALF = 512  # samples on either side of the best point of a bracket, each round: a call costs more than its length
+HALF = 1024  # samples on either side of the best point of a bracket, each round: a call costs more than its length
 FINER = 1e9  # times finer than the grid is the answer
 ROUNDS = 5  # of a look into a dip
 CLOSE = 1e-13
 SAME = 1e-10  # relative gap to the minimum within which an end of the range is as good
+STEEP = 4.0  # times what a dip rises to its neighbours: one that lies higher than that above a root has none
 DIP = 33  # samples with which a local minimum is looked into for a root
 ITERATIONS = 60
 
@@ -36,6 +37,7 @@ def minimise(
     violation: Objective | None = None,
     points: int = GRID,
     half: int = HALF,
+    finer: float = FINER,
 ) -> tuple[float, float]:
     """Return the argument and the value of the least `objective` on [low, high].
 
@@ -50,6 +52,8 @@ def minimise(
         the grid are found too.
     points, half
         Size of the grid, and samples on either side of the best point of a bracket, each round.
+    finer
+        How many times finer than the grid the answer is.
 
     Returns
     -------
@@ -62,7 +66,10 @@ def minimise(
     left, middle, right = _neighbours(grid, starts)
     if violation is not None and not np.isfinite(value).all():
         excess = violation(grid)
-        hidden = np.array([i for i in _local_minima(excess) if excess[i] > 0], dtype=np.intp)
+        with np.errstate(invalid="ignore"):  # between two infinities
+            rise = np.abs(np.diff(excess, prepend=excess[:1], append=excess[-1:]))
+        near = excess <= STEEP * np.nan_to_num(np.maximum(rise[:-1], rise[1:]), nan=np.inf)
+        hidden = np.array([i for i in _local_minima(excess) if excess[i] > 0 and near[i]], dtype=np.intp)
         if len(hidden):
             found, reached = _zoom(violation, half, *_neighbours(grid, hidden), enough=0.0)
             allowed = reached <= 0
@@ -72,7 +79,7 @@ def minimise(
             right = np.concatenate([right, outer_right])
     if not len(middle):
         return float(grid[0]), float("inf")
-    argument, least = _zoom(objective, half, left, middle, right)
+    argument, least = _zoom(objective, half, left, middle, right, finer=finer)
     best = int(np.argmin(least))
     # An end of the range is a plain answer; a billionth beside it, where a law clips its inputs, is not.
     for end in (0, -1):
@@ -94,19 +101,25 @@ def _neighbours(grid: Array, index: NDArray[np.intp]) -> tuple[Array, Array, Arr
 
 
 def _zoom(
-    function: Objective, half: int, left: Array, middle: Array, right: Array, enough: float | None = None
+    function: Objective,
+    half: int,
+    left: Array,
+    middle: Array,
+    right: Array,
+    enough: float | None = None,
+    finer: float = FINER,
 ) -> tuple[Array, Array]:
     """Sample each bracket, narrow it to the neighbours of its best point, and repeat.
 
     Returns
     -------
     tuple of arrays (m,)
-        Arguments and values. Brackets whose value is at most `enough` may stop early.
+        Arguments and values. Brackets whose value is at most `enough`, or can no longer fall to it, may stop early.
     """
     rows = np.arange(len(middle))
     toward = np.linspace(0.0, 1.0, half + 1)
     value = np.full(len(middle), np.inf)
-    for _ in range(math.ceil(math.log(FINER) / math.log(half))):
+    for _ in range(math.ceil(math.log(finer) / math.log(half))):
         # The best point so far stays a sample, so that a range too narrow to be hit again is not lost.
         below = left[:, None] + (middle - left)[:, None] * toward[:-1]
         above = middle[:, None] + (right - middle)[:, None] * toward
@@ -116,12 +129,18 @@ def _zoom(
         middle, value = samples[rows, best], values[rows, best]
         # By value, not by index: at an end of the range many samples are one point.
         chosen = middle[:, None]
-        left = np.where(samples < chosen, samples, -np.inf).max(axis=1)
-        right = np.where(samples > chosen, samples, np.inf).min(axis=1)
+        before, after = np.where(samples < chosen, samples, -np.inf), np.where(samples > chosen, samples, np.inf)
+        at_left, at_right = before.argmax(axis=1), after.argmin(axis=1)
+        left, right = before[rows, at_left], after[rows, at_right]
+        with np.errstate(invalid="ignore"):
+            rise = np.maximum(
+                np.where(np.isfinite(left), values[rows, at_left] - value, 0.0),
+                np.where(np.isfinite(right), values[rows, at_right] - value, 0.0),
+            )
         left, right = np.where(np.isfinite(left), left, middle), np.where(np.isfinite(right), right, middle)
         if np.all(right - left <= CLOSE * np.maximum(np.abs(middle), 1e-3)):
             break
-        if enough is not None and np.all(value <= enough):
+        if enough is not None and np.all((value <= enough) | (value - enough > STEEP * rise)):
             break
     return middle, value
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 # Positive counts of parameters or tokens below this were almost surely meant in millions or billions.
 SMALLEST_RAW_COUNT = 1000.0
@@ -194,6 +195,7 @@ def normal_name(name: str) -> str:
     return re.sub(r"[\s.-]+", "_", name.strip()).lower()
 
 
+@lru_cache(maxsize=1024)
 def canonical_name(name: str) -> str | None:
     """Return the canonical column that a name stands for, or ``None``.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,13 +76,32 @@ def forecast(fit: Fit, rows: Any, interval: float | str | None) -> ForecastFrame
         interval = parse_probability(interval, "interval (--interval)")
     asked = as_points(rows)
     frame = fit.completed(asked)
-    _forecastable(fit, frame)
+    found = expected(fit, frame, interval)
     out = asked.copy() if fit.law.needs_schedules else frame.copy()
-    out["loss"] = fit.predict(frame)
-    findings = extrapolations(fit.law, fit.data, frame)
+    out["loss"] = found.loss
+    if found.ends is not None:
+        out["lo"], out["hi"] = found.ends
+    out["findings"] = pd.Series(found.findings, index=out.index, dtype=object)
+    return ForecastFrame.of(out, interval, [fit])
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedLoss:
+    """What is expected of points: losses and ends of intervals, nats per token, (n,), and findings on each."""
+
+    loss: Array
+    ends: tuple[Array, Array] | None
+    findings: list[tuple[Finding, ...]]
+
+
+def expected(fit: Fit, frame: pd.DataFrame, interval: float | None) -> ExpectedLoss:
+    """Return what is expected of completed rows; `forecast` gives the same as a table."""
+    _forecastable(fit, frame)
+    loss = fit.law.predict(fit.params, frame, fit.role)
+    findings, ends = extrapolations(fit.law, fit.data, frame), None
     if interval is not None:
         if fit.n_blocks < MIN_RUNS:
-            out["lo"], out["hi"] = np.nan, np.nan
+            ends = np.full(len(loss), np.nan), np.full(len(loss), np.nan)
             silent = Finding(
                 "warning",
                 "no-interval",
@@ -93,7 +112,8 @@ def forecast(fit: Fit, rows: Any, interval: float | str | None) -> ForecastFrame
             )
             findings = [(*found, silent) for found in findings]
         else:
-            out["lo"], out["hi"], silent_rows = _interval(fit, frame, out["loss"].to_numpy(dtype=float), interval)
+            *low_high, silent_rows = _interval(fit, frame, loss, interval)
+            ends = low_high[0], low_high[1]
             silent = Finding(
                 "warning",
                 "unbounded",
@@ -102,11 +122,9 @@ def forecast(fit: Fit, rows: Any, interval: float | str | None) -> ForecastFrame
             )
             findings = [(*found, silent) if mute else found for found, mute in zip(findings, silent_rows, strict=True)]
     findings = [
-        (absurd(loss), *found) if loss > ABSURD else found
-        for loss, found in zip(out["loss"].to_numpy(dtype=float), findings, strict=True)
+        (absurd(value), *found) if value > ABSURD else found for value, found in zip(loss, findings, strict=True)
     ]
-    out["findings"] = pd.Series(findings, index=out.index, dtype=object)
-    return ForecastFrame.of(out, interval, [fit])
+    return ExpectedLoss(loss, ends, findings)
 
 
 def absurd(loss: float) -> Finding:

@@ -24,11 +24,12 @@ from cptlaw.planning.mixes.question import (
 )
 from cptlaw.planning.mixes.repetition import effective_tokens, tokens_for_effective
 from cptlaw.planning.mixes.surface import Surface
-from cptlaw.planning.search import GRID, HALF, first_kept, minimise
+from cptlaw.planning.search import FINER, GRID, HALF, first_kept, minimise
 from cptlaw.planning.solve import Optimum
 
 SCAN = 97  # tokens at which a loss that may rise is looked at, at each replay
 COARSE, FINE = (65, 193), (17, 33)  # grids of surfaces, replay and tokens: over all mixes, and about the best
+ROUGHLY = 1e3  # times finer than the coarse grid: the best mix is looked for once more off a fine surface about it
 
 # Ends of replay and of log tokens.
 Window: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
@@ -146,9 +147,9 @@ class FewestTokens(MixQuestion):
     def _upper(self, limit: Limit, log_tokens: Array, replay: Array, window: Window | None = None) -> Array:
         """Return the loss that must keep a limit at tokens, (m, n), off its surface."""
         shares = np.broadcast_to(replay, log_tokens.shape)
-        counted = self.counted(np.exp(log_tokens), shares)
-        loss = self._surface(limit.loss, window).at(shares, np.log(counted))
-        return limit.upper(loss, self.place(shares, counted))
+        logs = np.log(self.counted(np.exp(log_tokens), shares)) if self.discounts else log_tokens
+        loss = self._surface(limit.loss, window).at(shares, logs)
+        return loss if limit.margin is None else limit.upper(loss, self.place(shares, np.exp(logs)))
 
     def _refined(self, replay: float, tokens: float) -> tuple[float, float]:
         """Return the best replay and its tokens once more, off surfaces that are fine about them."""
@@ -205,8 +206,8 @@ class FewestTokens(MixQuestion):
     def search(self) -> tuple[float, float, float]:
         """Return the best replay, the tokens that count, and its tokens."""
         # A scan costs as much as its points, a closed form as much as its calls.
-        points, half = (COARSE[0], 32) if self.scans else (GRID, HALF)
-        replay, tokens = minimise(self.needed, self.low, self.high, self.violation, points, half)
+        points, half, finer = (COARSE[0], 32, ROUGHLY) if self.scans else (GRID, HALF, FINER)
+        replay, tokens = minimise(self.needed, self.low, self.high, self.violation, points, half, finer)
         if tokens <= self.least * (1.0 + ROUNDING) and self.high > self.low:
             # Several mixes do with the least tokens: take the one whose limits leave most room.
             replay, _ = minimise(self._room, self.low, self.high)
@@ -216,7 +217,7 @@ class FewestTokens(MixQuestion):
         # Nothing keeps the limits: the place that comes nearest, at as many tokens as were fitted, is what the
         # certificate speaks of.
         if not np.isfinite(tokens):
-            replay, _ = minimise(self.violation, self.low, self.high)
+            replay, _ = minimise(self.violation, self.low, self.high, None, points, half, finer)
             spent = min(float(self.most(np.array([replay]))[0]), NEARLY_ALL * self.mix.largest_fitted_tokens)
         return replay, float(self.counted(spent, replay)), tokens
 

@@ -12,7 +12,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import Forgetting, Limit, build_limits
-from cptlaw.planning.loss import Loss, as_fit, check_pair, laws_of
+from cptlaw.planning.loss import Loss, as_fit, check_pair, laws_of, measured_levels
 from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
 from cptlaw.planning.scenario import options_of
@@ -217,8 +217,7 @@ def _measured(value: float, name: str, fits: Any) -> float:
     """
     if name not in ("n_params", "ptpp"):
         return value
-    columns = [frame[name].dropna() for fit in fits for frame in (fit.data, fit.base) if name in frame.columns]
-    levels = np.unique(np.concatenate(columns).astype(float)) if columns else np.array([])
+    levels = measured_levels(fits, name)
     if np.any(np.isclose(levels, value, rtol=1e-9, atol=0)):
         return value
     stands_for = [level for level in levels if any(float(f"{level:.{digits}g}") == value for digits in PRINTED)]

@@ -52,5 +52,12 @@ class Surface:
         logs = np.clip(log_tokens, *self.log_tokens)
         if self._single:
             return np.asarray(np.exp(self._spline(logs)), dtype=float)
-        found: Array = np.exp(self._spline.ev(np.clip(replay, *self.replay).ravel(), logs.ravel()))
+        shares = np.clip(replay, *self.replay)
+        if np.ndim(logs) == 2 and logs.shape[1] > 1 and (logs == logs[:, :1]).all() and (shares == shares[:1]).all():
+            # A scan asks for the same tokens at every replay: a grid, which costs a tenth of as many single points.
+            rows, back = np.unique(shares[0], return_inverse=True)
+            columns, place = np.unique(logs[:, 0], return_inverse=True)
+            on_grid: Array = np.exp(self._spline(rows, columns))
+            return np.asarray(on_grid[np.ix_(back, place)].T, dtype=float)
+        found: Array = np.exp(self._spline.ev(shares.ravel(), logs.ravel()))
         return found.reshape(np.shape(logs))

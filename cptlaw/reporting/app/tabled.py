@@ -24,6 +24,7 @@ ABOUT = 100.0  # times the most fitted tokens up to which the grid is fine
 BEYOND = 0.002  # of replay, on either side of what plans search: slopes are taken there
 WORST = 50.0  # in log loss, for what is not finite
 MOST_TABLES = 32
+LEAST_GRID = 256  # points from which it is worth looking whether they are a grid
 
 
 class Tabled:
@@ -91,7 +92,16 @@ class Tabled:
             line = make_interp_spline(logs, values)
             return lambda _, at: np.asarray(line(at), dtype=float)
         surface: Any = RectBivariateSpline(replay, logs, values.reshape(len(replay), len(logs)))
-        return lambda share, at: np.asarray(surface.ev(share, at), dtype=float)
+        return lambda share, at: _read_off(surface, share, at)
+
+
+def _read_off(surface: Any, replay: Array, logs: Array) -> Array:
+    """Return a spline at points, (n,); where they are all mixes of a few levels as a grid, at a tenth of the cost."""
+    if len(replay) > LEAST_GRID:
+        (shares, row), (tokens, column) = (np.unique(values, return_inverse=True) for values in (replay, logs))
+        if len(shares) * len(tokens) <= 2 * len(replay):
+            return np.asarray(surface(shares, tokens)[row, column], dtype=float)
+    return np.asarray(surface.ev(replay, logs), dtype=float)
 
 
 def tabled(fit: Any, replay: tuple[float, float], tokens: tuple[float, float]) -> Any:
