@@ -12,7 +12,7 @@ from cptlaw.auto.auto_fit import AutoFit
 from cptlaw.auto.auto_law import Member
 from cptlaw.auto.common_rollouts import Rollout
 from cptlaw.auto.weights import Scores
-from cptlaw.fitting.fit_file import columns_of, common_of, file_text, fit_from
+from cptlaw.fitting.fit_file import common_of, file_text, fit_from
 
 
 def text(fit: AutoFit) -> str:
@@ -25,7 +25,6 @@ def text(fit: AutoFit) -> str:
     document: dict[str, Any] = {
         **said,
         "members": members,
-        "role": fit.role,
         "scores": {
             "share": fit.scores.share.tolist(),
             "error": fit.scores.error.tolist(),
@@ -40,11 +39,8 @@ def text(fit: AutoFit) -> str:
             }
             for fold in fit.folds
         ],
-        "provenance": dict(fit.provenance),
-        "data": columns_of(fit.data),
-        "base": columns_of(fit.base),
     }
-    return file_text(document)
+    return file_text(fit, document)
 
 
 def auto_from(document: Mapping[str, Any], label: str) -> AutoFit:

@@ -29,25 +29,20 @@ def fit_text(fit: Fit) -> str:
     """Return the content of a fit's file."""
     document: dict[str, Any] = {
         **fit.to_dict(),
-        "role": fit.role,
         "law_version": fit.law.version,
         **law_home(fit.law),
         "settings": fit.options.to_dict(),
-        "provenance": dict(fit.provenance),
         "optima": fit.optima.tolist(),
         "prior_weight": fit.prior_weight,
-        # What a curve law reads off schedules is computed again from these when the fit is loaded.
-        "data": columns_of(fit.data.drop(columns=list(fit.law.objects), errors="ignore")),
         **({"schedules": schedules_to_json(fit.schedules)} if fit.schedules else {}),
-        "base": columns_of(fit.base),
     }
     if "draws" in fit._cache:
         document["draws"] = fit._cache["draws"].tolist()
-    return file_text(document)
+    return file_text(fit, document)
 
 
-def file_text(content: Mapping[str, Any]) -> str:
-    """Return what any fit's file holds: the format that `load_fit` looks for, then the content, as JSON."""
+def file_text(fit: Any, content: Mapping[str, Any]) -> str:
+    """Return what any fit's file holds, as JSON: the format that `load_fit` looks for, content, and rows."""
     import cptlaw
 
     document = {
@@ -55,6 +50,11 @@ def file_text(content: Mapping[str, Any]) -> str:
         "format_version": FORMAT_VERSION,
         "cptlaw_version": cptlaw.__version__,
         **content,
+        "role": fit.role,
+        "provenance": dict(fit.provenance),
+        # What a curve law reads off schedules is computed again from these when the fit is loaded.
+        "data": columns_of(fit.data.drop(columns=list(getattr(fit.law, "objects", ())), errors="ignore")),
+        "base": columns_of(fit.base),
     }
     return json.dumps(document, indent=None, allow_nan=False)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cptlaw.auto.auto_file import auto_from
-from cptlaw.fitting.fit_file import columns_of, common_of, file_text, fit_from
+from cptlaw.fitting.fit_file import common_of, file_text, fit_from
 from cptlaw.laws.score_law import score_law
 from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.scores.ways import Way
@@ -25,15 +25,11 @@ def text(fit: ScoreFit) -> str:
     losses = {name: json.loads(loss.text()) for name, loss in fit.losses.items()}
     document: dict[str, Any] = {
         **said,
-        "role": fit.role,
         "ways": ways,
         "losses": losses,
-        "provenance": dict(fit.provenance),
         "skipped": list(fit.skipped),
-        "data": columns_of(fit.data),
-        "base": columns_of(fit.base),
     }
-    return file_text(document)
+    return file_text(fit, document)
 
 
 def score_from(document: Mapping[str, Any], label: str) -> ScoreFit:
