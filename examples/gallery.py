@@ -183,6 +183,20 @@ def plots(runs: cl.Runs, target: cl.Fit, source: cl.Fit) -> Iterator[Piece]:
         "cl.figures.losses_by_replay(plan)         # plan.plot()",
         "What more replay costs the target and brings the source, and where the plan lies.",
     )
+    split = cl.plan.allocate(target, replay="25%", ptpp=124, budget="1e13")
+    yield Piece(
+        cl.figures.budget_split(split),
+        'plan = cl.plan.allocate(target, replay="25%", ptpp=124, budget="1e13")\n'
+        "cl.figures.budget_split(plan)             # plan.plot()",
+        "Which model size a budget is best spent on, and how much another size would cost.",
+    )
+    sealed = [DOCS.parent / "examples" / "sealed" / f"en_fr_204k_{on}_auto.json" for on in ("source", "target")]
+    yield Piece(
+        cl.figures.sealed_scores(cl.score(sealed, cl.examples.load("en-fr-ladder"))),
+        'scores = cl.score([..], cl.examples.load("en-fr-ladder"))\n'
+        "cl.figures.sealed_scores(scores)          # scores.plot()",
+        "Whether forecasts that were sealed before their runs were trained came true.",
+    )
     law = cl.given_fit("cpt-dynamics", PUBLISHED, "target", note="Wang et al. 2025, fig. 3")
     whole = cl.plan.whole_schedule(law, steps=2000, highest=PEAK, schedules=curves()[1], run="constant")
     yield Piece(

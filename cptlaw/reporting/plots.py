@@ -12,7 +12,8 @@ from typing import Any
 from cptlaw.auto.auto_fit import AutoFit
 from cptlaw.errors import UsageError
 from cptlaw.fitting import Fit
-from cptlaw.planning import MinTokensPlan, MixPlan, ParetoPlan, SchedulePlan, Suggestion, WholePlan
+from cptlaw.planning import AllocatePlan, MinTokensPlan, MixPlan, ParetoPlan, SchedulePlan, Suggestion, WholePlan
+from cptlaw.reporting.figures.budget_split import budget_split
 from cptlaw.reporting.figures.figure import Figure
 from cptlaw.reporting.figures.forecast_points import forecast_points
 from cptlaw.reporting.figures.forgetting_map import draw_map, edges_at, map_grid
@@ -21,8 +22,10 @@ from cptlaw.reporting.figures.losses_by_replay import losses_by_replay
 from cptlaw.reporting.figures.observed_fitted import observed_fitted
 from cptlaw.reporting.figures.pareto_front import pareto_front
 from cptlaw.reporting.figures.schedule_rates import schedule_rates
+from cptlaw.reporting.figures.sealed_scores import sealed_scores
 from cptlaw.reporting.figures.suggested_cells import suggested_cells
 from cptlaw.result import Result
+from cptlaw.sealing import Scores
 from cptlaw.uncertainty.answers import Comparison, Forecast
 
 ROOM = 40  # pixels that the title takes
@@ -34,7 +37,7 @@ def plot(answer: Result, **options: Any) -> Any:
     Parameters
     ----------
     answer
-        A fit, a forecast, a comparison, a plan or a suggestion.
+        A fit, a forecast, a comparison, a plan, a suggestion or scores of sealed forecasts.
     **options
         Those of the figure that is drawn.
 
@@ -62,8 +65,8 @@ def plot(answer: Result, **options: Any) -> Any:
 def figure_of(answer: Any, **options: Any) -> Figure:
     """Return the figure that shows an answer best."""
     raise UsageError(
-        f"there is no figure of a {type(answer).__name__}. Fits, forecasts, comparisons, plans and suggestions have "
-        f"one; cl.figures draws others."
+        f"there is no figure of a {type(answer).__name__}. Fits, forecasts, comparisons, plans, suggestions and "
+        f"scores of sealed forecasts have one; cl.figures draws others."
     )
 
 
@@ -119,3 +122,13 @@ def _(answer: SchedulePlan, **options: Any) -> Figure:
 @figure_of.register
 def _(answer: WholePlan, **options: Any) -> Figure:
     return schedule_rates(answer, **options)
+
+
+@figure_of.register
+def _(answer: AllocatePlan, **options: Any) -> Figure:
+    return budget_split(answer, **options)
+
+
+@figure_of.register
+def _(answer: Scores, **options: Any) -> Figure:
+    return sealed_scores(answer, **options)

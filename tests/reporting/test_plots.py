@@ -161,3 +161,38 @@ def test_an_answer_from_a_frame(runs):
     assert found.feasible
     assert title(found.plot())
     assert not [name for name in found.to_dict() if name.startswith("_")]
+
+
+def test_a_split_of_a_budget_draws_itself(target):
+    plan = cl.plan.allocate(target, replay="25%", ptpp=124, budget="1e13")
+    curve, star = plan.plot().data
+    sizes, losses = list(curve.x), list(curve.y)
+    best = min(range(len(losses)), key=losses.__getitem__)
+    assert sizes[best] == pytest.approx(plan.n_params)
+    assert losses[best] == pytest.approx(plan.target_loss)
+    assert (star.x[0], star.y[0]) == (plan.n_params, plan.target_loss)
+    data = cl.figures.budget_split(plan).data
+    assert (6 * data["n_params"] * data["tokens"]).tolist() == pytest.approx([1e13] * len(data))
+    assert not {"_loss", "loss"} & set(plan.to_dict())
+
+
+def test_scores_of_sealed_forecasts_draw_themselves(runs, target, source):
+    measured = runs.where("ptpp == 279 and replay in (0.1, 0.25) and lr_schedule == 'constant' and n_params > 1e5")
+    ends = measured.frame.sort_values("tokens").drop_duplicates("run", keep="last")
+    rows = ends[["n_params", "ptpp", "replay", "tokens"]].drop_duplicates()
+    assert len(rows) == 2
+    both = cl.forecast([target, source], rows)
+    scores = cl.score(cl.register(both.answer.to_dict()), measured)
+    figure = scores.plot()
+    assert {trace.name for trace in figure.data} == {"ptpp-floor, target", "ptpp-floor, source"}
+    drawn = sum(len(trace.x) for trace in figure.data)
+    assert drawn == len(scores.frame)
+    first = figure.data[0]
+    chosen = scores.frame[scores.frame["on"] == first.name.split(", ")[1]]
+    assert list(first.x) == pytest.approx(chosen["error"].tolist())
+    held = [
+        x - low <= 0 <= x + up
+        for x, low, up in zip(first.x, first.error_x.arrayminus, first.error_x.array, strict=True)
+    ]
+    assert held == chosen["inside"].tolist()  # an interval that holds crosses zero
+    assert sorted(figure.layout.yaxis.ticktext) == ["10% replay", "25% replay"]

@@ -104,11 +104,17 @@ class AllocatePlan(Plan):
     unit: str = USUAL_UNIT
     scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     blocking: tuple[str, ...] = ()
+    _loss: Loss | None = field(default=None, compare=False)
 
     @property
     def feasible(self) -> bool:
         """Whether the limits in points are kept."""
         return not self.blocking
+
+    @property
+    def loss(self) -> Loss | None:
+        """The loss that was planned with, for drawing; ``None`` of a plan read from a file."""
+        return self._loss
 
     @property
     def title(self) -> str:
@@ -259,6 +265,7 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
         unit=unit_of(loss.fit),
         scores=score_fields(scores, limits, share, tokens, given.interval),
         blocking=tuple(name for name, kept in keeps(limits, share, tokens).items() if not kept.all()),
+        _loss=loss,
     )
 
 
