@@ -178,6 +178,9 @@ class Pareto(Mix, Sized, Range, ScoreLimits, Risk, total=False):
     points: Annotated[int, Option(partial(count, least=2), "Most points of the front.", "K", default=20)]
 
 
+_POSITIVE = partial(positive, example="2.1")
+
+
 def _named(read: Callable[..., float], help: str, metavar: str, flag: str) -> Option:
     """Declare numbers by the name of a corpus or an eval; the flag is repeated for each."""
     return Option(partial(by_name, read=read), help, f"NAME={metavar}", several=flag)
@@ -192,30 +195,18 @@ class MixOfCorpora(Doubt, Risk, total=False):
     ]
     minimise: Annotated[
         Any,
-        _named(
-            partial(positive, example="2.1"),
-            "Weight of an eval's loss in what is minimised. [default: all alike]",
-            "W",
-            "minimise",
-        ),
+        _named(_POSITIVE, "Weight of an eval's loss in what is minimised. [default: all alike]", "W", "minimise"),
     ]
     max_forgetting: Annotated[Any, _named(quantity, "Most forgetting of an eval, as in web=2%.", "X", "max-forgetting")]
-    max_loss: Annotated[
-        Any, _named(partial(positive, example="2.1"), "Highest loss of an eval, nats per token.", "L", "max-loss")
-    ]
+    max_loss: Annotated[Any, _named(_POSITIVE, "Highest loss of an eval, nats per token.", "L", "max-loss")]
     base_loss: Annotated[
         Any,
-        _named(
-            partial(positive, example="2.1"),
-            "Base model's loss on an eval, from which forgetting counts.",
-            "L0",
-            "base-loss",
-        ),
+        _named(_POSITIVE, "Base model's loss on an eval, from which forgetting counts.", "L0", "base-loss"),
     ]
     forgetting: Annotated[str, word(MEASURES, "Forgetting as a share of the base model's loss, or in nats.")]
     unique_tokens: Annotated[
         Any,
-        _named(partial(positive, example="2.1"), "Tokens that there are of a corpus, as in math=5B.", "U", "unique"),
+        _named(_POSITIVE, "Tokens that there are of a corpus, as in math=5B.", "U", "unique"),
     ]
     repetition: Annotated[
         str, word(REPETITION, "Read a pool once, or repeat it at the discounted worth of Muennighoff et al.")
