@@ -175,15 +175,12 @@ class Answer(Result):
         return {name: plain(getattr(self, name)) for name in shown}
 
     def report(self, path: str | Path, force: bool = False) -> Path:
-        """Write the page to send: the answer with its figures. Needs the extra ``report``.
-
-        Raises
-        ------
-        UsageError
-            If the answer is without runs: there is nothing to draw.
-        """
+        """Write the page to send: the answer with its figures, which need the extra ``report``; without runs, none."""
         if self._page is None:
-            raise UsageError("an answer without runs has no page: there is nothing of yours to draw.")
+            from cptlaw.reporting.plain_page import plain_page
+            from cptlaw.writing import REPORT, write_text
+
+            return write_text(path, plain_page(self), REPORT, force=force)
         written: Path = self._page().save(path, force=force)
         return written
 

@@ -33,6 +33,7 @@ from cptlaw.uncertainty.answers import ForecastFrame
 from cptlaw.uncertainty.intervals import ABSURD, absurd
 from cptlaw.units import parse_probability
 
+ONE_SEARCH = ("objective", "n_starts", "n_agree", "rank", "n_free")  # what the search of one law tells
 LEAST_WEIGHT = 0.01  # of a law at a point, below which its doubt is not computed
 
 
@@ -346,6 +347,8 @@ class AutoFit(Combined):
         return {
             "law": "auto",
             "on": self.on,
+            # Each member has its own: an average has no parameters and no search that they could stand for.
+            **dict.fromkeys(("params", "units", *ONE_SEARCH)),
             "members": [
                 {
                     "law": member.fit.law.spec,
@@ -354,6 +357,7 @@ class AutoFit(Combined):
                     "error": member.error if np.isfinite(member.error) else None,
                     "params": member.fit.params,
                     "units": member.fit.units,
+                    **{name: getattr(member.fit, name) for name in ONE_SEARCH},
                 }
                 for member in self.members
             ],

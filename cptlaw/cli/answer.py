@@ -41,7 +41,7 @@ SHIFTS = ("language", "domain", "code", "near")
 @options.schedules
 @click.option("--explain", is_flag=True, help="Show each step as the command that repeats it.")
 @click.option("--pilots", metavar="FOLDER", type=click.Path(), help="Without RUNS: write the three pilots here.")
-@options.output("REPORT", "report.html", "Write a page to send (extra `report`).")
+@options.output("REPORT", "report.html", "Write a page to send (with RUNS: extra `report`).")
 @options.seed
 @options.strict
 @options.as_json
@@ -69,8 +69,8 @@ def answer(
     table = {name: given.pop(name) for name in ("columns", "losses", "scores", *options.TABLE_OPTIONS)}
     if runs is None:
         foreign = [name for name in ("where", "schedules") if given[name] is not None]
-        if foreign or any(table.values()) or output is not None:
-            name = [*foreign, *(name for name, value in table.items() if value), "output"][0]
+        if foreign or any(table.values()):
+            name = [*foreign, *(name for name, value in table.items() if value)][0]
             raise UsageError(f"answer: --{name.replace('_', '-')} goes with RUNS, a table of runs.")
         source = None
     else:

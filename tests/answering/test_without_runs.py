@@ -144,3 +144,16 @@ def test_the_kind_of_shift_need_not_be_told():
     assert assumed.forgetting == told.forgetting
     assert "shift-assumed" in {finding.code for finding in assumed.findings}
     assert "shift-assumed" not in {finding.code for finding in told.findings}
+
+
+def test_a_page_needs_no_runs(call, tmp_path):
+    page = tmp_path / "report.html"
+    asked = ["answer", "--n-params", "8B", "--ptpp", "1875", "--target-tokens", "20B", "--shift", "code"]
+    code, _, noted = call(*asked, "-o", str(page))
+    assert code == 0, noted
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+    found = answer("code", ptpp=1875, target_tokens="20B", max_forgetting=None)
+    assert all(study["source"] in text for study in found.evidence)
+    assert "<script" not in text
+    assert call(*asked, "-o", str(page))[0] == 0  # its own kind is written over

@@ -86,6 +86,10 @@ def test_one_file_keeps_it(pilot, tmp_path: Path) -> None:
     document = json.loads(path.read_text())
     assert document["law"] == "auto"
     assert {"law", "weight"} <= set(document["members"][0])
+    # The keys that every fit promises: of one search each, so that the average has them by member.
+    for key in ("objective", "n_starts", "n_agree", "rank", "n_free", "params", "units"):
+        assert document[key] is None
+        assert document["members"][0][key] is not None
     again = cl.load_fit(path)
     rows = held_out(runs, "target").head(3)
     assert again.predict(rows) == pytest.approx(target.predict(rows), rel=1e-12)
