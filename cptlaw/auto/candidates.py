@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -25,6 +25,7 @@ BENDS = {1: 1.0, 1.5: 1.0, 2: 0.5, 3: 0.25}  # by the bend
 # What each form counts before any rollout is seen, by how often it was the best on frozen splits of other studies
 # (docs/bench.md).
 SHARED = {1: 1.0, 2: 0.15}  # by the bend
+RATES = 3  # peak rates of CPT from which a table can tell how the rate acts; see docs/bench.md
 PTPP_FORMS, MIX_ONLY, SCHEDULED = 0.15, 0.1, 1.0
 FLOOR, SHARE, EXPONENT = Prior(0.65, 0.3, "share"), Prior(0.1, 1.2, "share"), Prior(0.3, 0.5, "log")
 EXPONENTS = ("alpha", "beta", "eta", "gamma", "g3", "alpha_N", "alpha_D")
@@ -51,18 +52,18 @@ class Candidate:
     share: float = 1.0
     judged: tuple[str, ...] = ()
 
-    def restraint(self, training: Training, fixed: Mapping[str, float]) -> Restraint:
-        """Return ties, pinned values and weak priors on the rest, for the form of the law that reads the rows."""
+    def restraint(self, training: Training, known: Restraint | None = None) -> Restraint:
+        """Return ties, what the source loss tells and weak priors on the rest, for the law that reads the rows."""
         reading = training.law
         followers = {name for group in self.tied for name in group[1:]}
         priors = {
             name: prior
             for name, prior in all_priors(reading, training.role, training.frame).items()
-            if name not in followers and name not in fixed and name not in reading.derived
+            if name not in followers and name not in reading.derived
         }
-        # A value that is given to the average is held in the laws that have the parameter, and in no other.
-        known = {name: value for name, value in fixed.items() if name in reading.parameters}
-        return Restraint(fixed=known, tied=self.tied, priors=priors)
+        told = Restraint() if known is None else Restraint().with_known(reading, known)
+        weak = {name: prior for name, prior in priors.items() if name not in told.named}
+        return replace(told, tied=self.tied, priors={**told.priors, **weak})
 
     def share_of(self, fit: Fit) -> float:
         """Return what the law counts before rollouts are seen, its fitted exponents once known.
@@ -145,8 +146,9 @@ def _of_cpt(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Ca
     if role == "other":  # whose share of the mix it is in is not known
         yield Candidate(law("ptpp-blind"), (), 1.0)
     else:
+        rate = "progress" if levels(frame, "lr_peak") >= RATES else "amplitude"
         for bend, share in SHARED.items():
-            yield Candidate(law("shared-tokens", bend=bend), (), share)
+            yield Candidate(law("shared-tokens", bend=bend, rate=rate), (), share)
     mixes = levels(frame, "replay")
     if levels(frame, "ptpp") > 1 and mixes > 1:
         for name in ("ptpp-gated-floor", "ptpp-gate", "ptpp-floor"):

@@ -6,7 +6,8 @@ All rollouts of a fit are descended side by side, as one problem with rows weigh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -95,7 +96,7 @@ def distinct(levels: Array) -> Array:
     return np.array(kept)
 
 
-def rolled(fit: Fit, place: NDArray[np.int_], folds: list[Rollout]) -> Array:
+def rolled(fit: Fit, place: NDArray[np.int_], folds: list[Rollout], source: Rolling | None = None) -> Array:
     """Return the root mean square log error of a law in each rollout, (folds,); nan where it cannot be fitted.
 
     Parameters
@@ -106,34 +107,103 @@ def rolled(fit: Fit, place: NDArray[np.int_], folds: list[Rollout]) -> Array:
         Where each fitted row stands in the common rows, (n_points,).
     folds
         The rollouts, in terms of the common rows.
+    source
+        The fit to the source loss from which the law takes parameters over: in a rollout, only its rows are used.
     """
     if not folds:
         return np.zeros(0)
-    problem, optimum = fit.problem(), fit.optima[:1]
-    if problem.n > MOST_ROWS:
-        rows = np.unique(np.linspace(0, problem.n - 1, MOST_ROWS).round().astype(int))
-        whole, problem, place = problem, problem.taking(rows), place[rows]
-        optimum = optimum.copy()
-        shapes = optimum[:, problem.k :]
-        optimum[:, : problem.k] *= problem.scales(shapes) / whole.scales(shapes)
-    masks = np.array([fold.fit[place] for fold in folds], dtype=float)
-    free = problem.size - len([name for name in problem.free if name in fit.options.restraint.priors])
-    usable = masks.sum(axis=1) >= max(free + 1, LEAST_ROWS)
+    rolling = Rolling(fit, np.array([fold.fit[place] for fold in folds]))
+    usable = rolling.usable
     errors = np.full(len(folds), np.nan)
+    if source is not None:
+        usable = usable & source.usable
     if not usable.any():
         return errors
-    # All rollouts at once, as weights of 0 and 1 on the same rows: one descent instead of one for each.
-    goal = Objective(problem, fit.options.delta, weights=masks[usable], penalty=fit.penalty(problem))
-    start = np.repeat(optimum, int(usable.sum()), axis=0)
-    found = newton.descend(goal, start[:, : problem.k], start[:, problem.k :], STEPS, TOLERANCE)
-    params = problem.parameters(found.c, found.z)
-    named = {name: params[:, [i]] for i, name in enumerate(problem.law.parameters)}
+    taken_over = {} if source is None else fit.law.shift_of_source(source.parameters(usable))
+    params = rolling.parameters(usable, taken_over)
+    problem = rolling.problem
+    named = {name: value[:, None] for name, value in params.items()}
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         losses = problem.law.evaluate(problem.law.fitted(named), problem.x)
-    log_error = np.log(np.maximum(np.broadcast_to(losses, (len(params), problem.n)), 1e-300)) - problem.log_loss
+    log_error = np.log(np.maximum(np.broadcast_to(losses, (int(usable.sum()), problem.n)), 1e-300)) - problem.log_loss
     for i, row in zip(np.flatnonzero(usable), log_error, strict=True):
-        test = folds[i].test[place]
+        test = folds[i].test[place][rolling.rows]
         if test.any() and np.isfinite(row[test]).all():
             # Bounded, or one forecast below zero would outweigh all that a law gets right.
             errors[i] = float(np.sqrt(np.mean(np.minimum(row[test] ** 2, USELESS**2))))
     return errors
+
+
+class Rolling:
+    """A fit that is repeated on parts of its rows, side by side and from where it ended on all of them.
+
+    Parameters
+    ----------
+    fit
+        The law fitted to all its rows.
+    parts
+        Which rows each part has, (parts, n_points).
+    """
+
+    def __init__(self, fit: Fit, parts: NDArray[np.bool_]) -> None:
+        self.fit, self.problem, self.optimum = fit, fit.problem(), fit.optima[:1]
+        self.rows = np.arange(self.problem.n)
+        if self.problem.n > MOST_ROWS:
+            self.rows = np.unique(np.linspace(0, self.problem.n - 1, MOST_ROWS).round().astype(int))
+            whole, self.problem = self.problem, self.problem.taking(self.rows)
+            self.optimum = self.optimum.copy()
+            shapes = self.optimum[:, whole.k :]
+            self.optimum[:, : whole.k] *= self.problem.scales(shapes) / whole.scales(shapes)
+        self.parts = parts[:, self.rows].astype(float)
+        free = self.problem.size - len([name for name in self.problem.free if name in fit.options.restraint.priors])
+        self.usable = self.parts.sum(axis=1) >= max(free + 1, LEAST_ROWS)
+
+    def parameters(self, usable: NDArray[np.bool_], taken_over: Mapping[str, Array] | None = None) -> dict[str, Array]:
+        """Return the parameters by name, (usable parts,) each.
+
+        Parameters
+        ----------
+        usable
+            Of which parts, (parts,).
+        taken_over
+            Means of priors that another fit gives to each of them, on the parameters' own scale.
+        """
+        problem, count = self.problem, int(usable.sum())
+        penalty = self.fit.penalty(problem)
+        start = np.repeat(self.optimum, count, axis=0)
+        if taken_over and penalty is not None:
+            means = np.repeat(penalty.means[None], count, axis=0)
+            for j, (index, scale) in enumerate(zip(penalty.coordinates, penalty.scales, strict=True)):
+                name = problem.free[index]
+                if name in taken_over:
+                    means[:, j] = np.log(taken_over[name]) if scale == "log" else taken_over[name]
+            penalty = replace(penalty, means=means)
+        # All parts at once, as weights of 0 and 1 on the same rows: one descent instead of one for each.
+        goal = Objective(problem, self.fit.options.delta, weights=self.parts[usable], penalty=penalty)
+        found = newton.descend(goal, start[:, : problem.k], start[:, problem.k :], STEPS, TOLERANCE)
+        params = problem.parameters(found.c, found.z)
+        return {name: params[:, i] for i, name in enumerate(problem.law.parameters)}
+
+
+def rolling_source(source: Fit, frame: pd.DataFrame, folds: list[Rollout]) -> Rolling:
+    """Return the fit to the source loss on the rows that belong to those which each rollout fits.
+
+    Rows of CPT belong together by run and tokens, those of base models by size and budget.
+
+    Parameters
+    ----------
+    source
+        The fit.
+    frame
+        The common rows of the target loss.
+    folds
+        The rollouts, in terms of these.
+    """
+    keys = ["run", "tokens"], [name for name in ("n_params", "ptpp") if name in frame.columns]
+    of_base = (source.data["tokens"] == 0).to_numpy()
+    parts = np.zeros((len(folds), len(source.data)), dtype=bool)
+    for i, fold in enumerate(folds):
+        for rows, key in zip((~of_base, of_base), keys, strict=True):
+            fitted = pd.MultiIndex.from_frame(frame.loc[fold.fit, key])
+            parts[i] |= rows & pd.MultiIndex.from_frame(source.data[key]).isin(fitted)
+    return Rolling(source, parts)

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from cptlaw.auto.auto_fit import AutoFit
 from cptlaw.auto.auto_law import Member
 from cptlaw.auto.candidates import Candidate, candidates
-from cptlaw.auto.common_rollouts import Rollout, directions, rolled, rollouts
+from cptlaw.auto.common_rollouts import Rollout, directions, rolled, rolling_source, rollouts
 from cptlaw.auto.curve_tables import AREA, as_curves
 from cptlaw.auto.rows import Chosen, choose_rows, levels, trained
 from cptlaw.auto.under_trained import without_under_trained
 from cptlaw.auto.weights import Scores
 from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.fit_law import with_source
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.from_source import with_source
 from cptlaw.fitting.options import Options
 from cptlaw.fitting.origin import provenance_of
 from cptlaw.runs import Runs
@@ -85,29 +85,35 @@ def fit_auto(
     paired = with_source_rows(table, rows, where)
     place = pd.Series(np.arange(len(frame)), index=frame.index)
     fits: list[tuple[Candidate, Fit, Places]] = []
+    sources: dict[str, Fit] = {}
     skipped: dict[str, str] = {}
     provenance = provenance_of(table, name, where)
     base = table.base_losses(name)
     for candidate in candidates(rows, role, schedules is not None):
         try:
             needed = schedules if candidate.law.needs_schedules else None
-            training, shift = with_source(training_rows(candidate.law, paired, name, None, needed), paired, None, seed)
+            starts = STARTS if len(frame) <= MANY_ROWS else STARTS // 2
+            training = training_rows(candidate.law, paired, name, None, needed)
+            told = with_source(training, paired, None, seed, starts, candidate.restraint)
+            training = told.training
             at = place.reindex(training.frame.index)
             if at.isna().any():
                 raise FitError("it reads rows that the others do not.")
             options = Options.build(
                 training.law,
-                starts=STARTS if len(frame) <= MANY_ROWS else STARTS // 2,
+                starts=starts,
                 seed=seed,
-                restraint=candidate.restraint(training, shift),
+                restraint=candidate.restraint(training, told.known),
             )
             fitted = fit_rows(training, options, base=base, provenance=provenance)
             fits.append((candidate, fitted, at.to_numpy(dtype=int)))
+            if told.fit is not None:
+                sources[fitted.law.spec] = told.fit
         except (CptlawError, np.linalg.LinAlgError) as error:
             skipped[candidate.law.spec] = str(error)
     if not fits:
         raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: " + reasons_in_words(skipped))
-    return _averaged(rows, fits, skipped, table, name, provenance)
+    return _averaged(rows, fits, sources, skipped, table, name, provenance)
 
 
 def reasons_in_words(skipped: Mapping[str, str]) -> str:
@@ -127,6 +133,7 @@ def reasons_in_words(skipped: Mapping[str, str]) -> str:
 def _averaged(
     rows: Chosen,
     fits: list[tuple[Candidate, Fit, Places]],
+    sources: Mapping[str, Fit],
     skipped: dict[str, str],
     table: Runs,
     name: str,
@@ -136,7 +143,9 @@ def _averaged(
     adapted = frame[trained(frame)]
     along = directions(adapted)
     folds = rollouts(frame, along)
-    errors = np.array([rolled(fit, place, folds) for _, fit, place in fits]).reshape(len(fits), len(folds))
+    paid = {spec: rolling_source(source, frame, folds) for spec, source in sources.items()}
+    errors = np.array([rolled(fit, place, folds, paid.get(fit.law.spec)) for _, fit, place in fits])
+    errors = errors.reshape(len(fits), len(folds))
     # A rollout says which law is ahead only where all were in it; one that few can join is left out, not they.
     joined = np.isfinite(errors)
     common = joined.all(axis=0)

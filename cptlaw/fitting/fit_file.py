@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FORMAT = "cptlaw-fit"
 FORMAT_VERSION = 1
+RESTRAINT = ("fix", "tie", "bound", "prior", "correlation")  # in the order of `Restraint.build`
 
 
 def fit_text(fit: Fit) -> str:
@@ -117,7 +118,9 @@ def fit_from(document: Mapping[str, Any], label: str) -> Fit:
                 settings["delta"],
                 settings["starts"],
                 settings["seed"],
-                Restraint.build(chosen, *(restraint.get(key) for key in ("fix", "tie", "bound", "prior"))),
+                Restraint.build(
+                    chosen, *(restraint.get(key) for key in ("fix", "tie", "bound", "prior", "correlation"))
+                ),
                 settings.get("rollout"),
             ),
             optima=np.array(document["optima"], dtype=float),

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Unpack
 
-from cptlaw.errors import CptlawError, UsageError, refuse_others
+from cptlaw.errors import UsageError, refuse_others
 from cptlaw.fitting.choose_restraint import choose
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.from_source import with_source
 from cptlaw.fitting.options import HowToFit, Options
 from cptlaw.fitting.origin import provenance_of
 from cptlaw.laws import Law, law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, read_runs
 from cptlaw.solving.restraint import Restraint
-from cptlaw.solving.training_rows import Training, training_rows
+from cptlaw.solving.training_rows import training_rows
 
 
 def fit(
@@ -127,10 +127,10 @@ def _is_score(law_name: Any, table: Runs, on: str) -> bool:
 def _fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit) -> Fit:
     seed = how.get("seed", 0)
     training = training_rows(chosen, table, on, where, how.get("schedules"))
-    training, shift = with_source(training, table, where, seed)
-    chosen = training.law
+    from_source = with_source(training, table, where, seed)
+    training, chosen = from_source.training, from_source.training.law
     given = Restraint.build(chosen, how.get("fix"), how.get("tie"), how.get("bound"), how.get("prior"))
-    restraint = given.joined(chosen, training.role, shift)
+    restraint = given.joined(chosen, training.role, from_source.known)
     options = Options.build(chosen, how.get("delta"), how.get("starts"), seed, restraint)
     training = training.chosen()
     if how.get("restraint") == "auto":
@@ -142,28 +142,3 @@ def _fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit
         base=table.base_losses(training.on),
         provenance=provenance_of(table, training.on, where),
     )
-
-
-def with_source(
-    training: Training, table: Runs, where: str | None, seed: int = 0
-) -> tuple[Training, Mapping[str, float]]:
-    """Give a law of the target loss what the source loss tells: its form that reads it, and the values.
-
-    Where the law says what a fit to the source loss gives (`Law.shift_of_source`) and the table has a source eval, it
-    is fitted there first. Elsewhere nothing changes.
-    """
-    chosen = training.law
-    paying = chosen.reading(training.frame, pays=True)
-    if training.role != "target" or paying.spec == chosen.spec or not _measures_source(table):
-        return training, {}
-    try:
-        of_source = training_rows(chosen, table, "source", where)
-        restraint = Restraint().joined(of_source.law, "source")
-        fitted = fit_rows(of_source, Options.build(of_source.law, seed=seed, restraint=restraint))
-    except CptlawError:  # too little of the source was measured
-        return training, {}
-    return replace(training, law=paying), paying.shift_of_source(fitted.params)
-
-
-def _measures_source(table: Runs) -> bool:
-    return any(table.role(name) == "source" for name in table.evals)

@@ -78,7 +78,7 @@ class Atlas(OfCorpora):
         """The corpus that the eval measures."""
         return self.own or self.names[-1]
 
-    def reading(self, frame: pd.DataFrame, pays: bool = False) -> Self:
+    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Self:
         """Return the law of these corpora and pools, with the corpus that the eval measures."""
         chosen = super().reading(frame, pays)
         pools = tuple(name for name in chosen.names if POOL + name in frame and frame[POOL + name].notna().any())

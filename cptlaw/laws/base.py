@@ -94,6 +94,8 @@ class Law(Described, Inputs):
         Place in listings of laws; the built-in families come first.
     derived
         Parameters that a constraint mode computes from others, so that restraint cannot name them.
+    from_source, in_doubt
+        Parameters that a fit to the source loss gives, and those of them that come with the doubt about them.
     power_in_tokens
         Amplitudes whose terms are a pure power of tokens; where they hold all the dependence on tokens, the law
         is inverted for tokens in closed form.
@@ -122,6 +124,8 @@ class Law(Described, Inputs):
     choices: ClassVar[Mapping[str, Option]] = {}
     derived: tuple[str, ...] = ()
     constants: Mapping[str, float] = {}
+    from_source: tuple[str, ...] = ()
+    in_doubt: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -154,7 +158,7 @@ class Law(Described, Inputs):
     def configure(self) -> None:
         """Adapt what the class declares to the options that were chosen. Most laws have nothing to adapt."""
 
-    def reading(self, frame: pd.DataFrame, pays: bool = False) -> Law:
+    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Law:
         """Return the form of this law that reads what these rows have. Most laws have one form.
 
         Parameters
@@ -162,7 +166,7 @@ class Law(Described, Inputs):
         frame
             All rows of one eval, base models included.
         pays
-            Whether the shift of the source loss is known, for what the target loss pays for it.
+            Whether the target loss pays for the shift of the source loss; as the options say where absent.
         """
         return self
 
@@ -210,8 +214,6 @@ class Law(Described, Inputs):
     def shift_of_source(self, params: Mapping[str, float]) -> dict[str, float]:
         """Return the parameters of this law for the target loss that a fit to the source loss gives. Mostly none."""
         return {}
-
-    # -- what follows ----------------------------------------------------------------------------------------------
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ class BiMix(OfCorpora):
         if self.corpora and self.own and self.own not in self.corpora:
             raise UsageError(f"own={self.own}: expected one of {', '.join(self.corpora)}.")
 
-    def reading(self, frame: pd.DataFrame, pays: bool = False) -> Self:
+    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Self:
         """Return the law of these corpora, with the one that the eval measures."""
         chosen = super().reading(frame, pays)
         return chosen if chosen.own else chosen.with_options(own=own_corpus(chosen, frame))

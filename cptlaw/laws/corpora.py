@@ -69,7 +69,7 @@ class OfCorpora(Law):
         """Return the names of a parameter that each corpus has, such as ``C_code``."""
         return tuple(f"{prefix}_{name}" for name in self.names)
 
-    def reading(self, frame: pd.DataFrame, pays: bool = False) -> Self:
+    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Self:
         """Return the law of the corpora that these rows have."""
         found = tuple(str(corpus_of(name)) for name in mix_columns(frame.columns) if frame[name].notna().any())
         return self if self.corpora or not found else self.with_options(corpora=found)
@@ -126,7 +126,7 @@ class OfScale(OfCorpora):
         self.vanishing = {name: gone for name, gone in self.vanishing.items() if name not in self.without}
         self.power_in_tokens = () if "tokens" in self.without else self.power_in_tokens
 
-    def reading(self, frame: pd.DataFrame, pays: bool = False) -> Self:
+    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Self:
         """Return the law of the corpora that these rows have, without what they have in one level alone."""
         adapted = frame[frame["tokens"] != 0] if "tokens" in frame.columns else frame
         one = [name for name in SCALES if name not in adapted.columns or adapted[name].nunique() < 2]

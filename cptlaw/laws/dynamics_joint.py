@@ -105,7 +105,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
 
     # -- what a schedule tells -------------------------------------------------------------------------------------
 
-    def reading(self, frame: pd.DataFrame, pays: bool = False) -> CptDynamicsJoint:
+    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> CptDynamicsJoint:
         """Return the law whose shift grows with what varies in these rows."""
         if self.growth != MEASURED:
             return self

@@ -52,7 +52,7 @@ class LossToLoss(Law):
         top = BELOW * self.lowest
         self.shapes = self.shapes | {"E0": Shape(0.0, top, start=(0.0, 0.9 * top), scale="linear")}
 
-    def reading(self, frame: pd.DataFrame, pays: bool = False) -> Self:
+    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Self:
         """Return the law whose E0 lies below the losses of these rows."""
         return self.with_options(lowest=float(frame["from_loss"].min())) if "from_loss" in frame.columns else self
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -36,6 +36,7 @@ SHIFT_OF_MIX = Shape(1e-2, 30.0, start=(0.5, 7.0), usual=(3.0, 0.8, "log"))
 OF_RATE = Shape(-0.5, 3.0, start=(0.2, 1.0), scale="linear", usual=(0.6, 0.3))
 OF_PRETRAINING_RATE = Shape(-2.0, 1.0, start=(-0.4, 0.0), scale="linear", usual=(-0.2, 0.2))
 OF_BUDGET = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.1))
+OF_PROGRESS = (0.75, 0.3)  # rate times steps, a little less than in proportion
 # What the target loss gains grows with the rate of CPT alone.
 OF_TARGET: dict[str, tuple[float, float]] = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1)}
 SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
@@ -61,7 +62,8 @@ class SharedTokens(Bent):
     At D = 0 it is the base model's loss, whose measured rows are fitted with the others; replay 0 and 1 are finite. U
     is what every loss gains when the rate is raised again after pre-training had annealed it. k is what a token of
     pre-training is worth in tokens of CPT; d0 the tokens per parameter by which the shift bends; h, w and b how it
-    grows with the rates and with the budget: b above 0 says that over-trained models forget more.
+    grows with the rates and with the budget: b above 0 says that over-trained models forget more. With rate=progress
+    the rate of CPT says how fast the shift is run through, x = (D/(d0 N)) (lr/1e-3)^h, and no longer how large it gets.
 
     B is the shift without replay after many tokens, at rates of 1e-3 and 100 tokens of pre-training per parameter. A
     fit leaves out what its table has no column for.
@@ -114,14 +116,22 @@ class SharedTokens(Bent):
     diverges_at_zero = ("n_params",)
     reads_base_rows = True
     always_priors: bool | tuple[str, ...] = True
+    in_doubt = ("B_source", "h_source", "w_source", "b_source")
+    learned: Mapping[str, str] = {}
 
     choices = Bent.choices | {
         "damage": Option(
             False,
             "true or false",
             "For the target loss: what CPT breaks of the source it pays for too, K S_source^2, with the shift of the "
-            "source loss as fitted to the source eval (parameters ending in _source). A fit sets it where both are "
-            "measured.",
+            "source loss (parameters ending in _source). A fit sets it where both are measured: it fits the source "
+            "loss first, and takes the shift over with its doubt, as a prior on how large it is.",
+        ),
+        "rate": Option(
+            "amplitude",
+            ("amplitude", "progress"),
+            "Where the peak rate of CPT acts: on how large the shift gets, or on how fast it is run through, for rate "
+            "times steps is how far weights can go. Law auto takes progress from three rates on.",
         ),
         "without": Option(
             (),
@@ -131,6 +141,7 @@ class SharedTokens(Bent):
         ),
     }
     damage: bool
+    rate: Literal["amplitude", "progress"]
     without: tuple[str, ...]
 
     def configure(self) -> None:
@@ -141,27 +152,32 @@ class SharedTokens(Bent):
         self.shapes = {name: shape for name, shape in self.shapes.items() if name not in gone}
         if "replay" in self.without:
             self.ratio_of = None
+        if self.rate == "progress" and "h" in self.shapes:
+            self.shapes |= {"h": replace(OF_RATE, usual=OF_PROGRESS)}
+            self.learned = {"h": "shared_progress"}
         if self.damage:
             self.amplitudes = (*self.amplitudes, Amplitude("K", usual=(0.01, 1.5, "share")))
             self.shapes = self.shapes | {"B_source": SHIFT_AMPLITUDE}
             # The shift of the source loss comes from its own fit, never from the usual values.
             of_source = {f"{name}_source": self.shapes[name] for name in SHIFT if name in self.shapes}
             self.shapes |= {name: replace(shape, usual=None) for name, shape in of_source.items()}
+            self.from_source = ("B_source", *of_source)
         super().configure()
 
     def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
         """Return the usual priors: what the target loss gains grows with neither the budget nor pre-training's rate."""
         known = super().usual_of(role, frame)
-        return known if role != "target" else {name: OF_TARGET.get(name, known[name]) for name in known}
+        of_target = {name: one for name, one in OF_TARGET.items() if name != "h" or self.rate == "amplitude"}
+        return known if role != "target" else {name: of_target.get(name, known[name]) for name in known}
 
-    def reading(self, frame: pd.DataFrame, pays: bool = False) -> SharedTokens:
+    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> SharedTokens:
         """Return the law that reads what these rows have: the optional columns, base models, and the source's shift."""
         # A column that is missing or empty carries no information: the parameters that read it are left out, not
         # guessed.
         lacks = [name for name in USUAL if name not in frame.columns or frame[name].isna().all()]
         if "tokens" not in frame.columns or not (frame["tokens"] == 0).any():
             lacks.append("base")
-        return self.with_options(damage=self.damage or pays, without={*self.without, *lacks})
+        return self.with_options(damage=self.damage if pays is None else pays, without={*self.without, *lacks})
 
     def shift_of_source(self, params: Mapping[str, float]) -> dict[str, float]:
         """Return the values of the parameters ending in ``_source``, given a fit of this law to the source loss."""
@@ -214,8 +230,11 @@ class SharedTokens(Bent):
     # -- the terms, one by one -------------------------------------------------------------------------------------
 
     def saturation(self, x: Any, p: Any) -> Any:
-        """Return 1 - (1 + D/(d0 N))^-beta."""
-        return -expm1(-p.beta * log1p((x.D * 1.0) * (x.N**-1.0) / p.d0))
+        """Return 1 - (1 + x)^-beta with x = D/(d0 N), times (lr/1e-3)^h where the rate acts on the progress."""
+        way = (x.D * 1.0) * (x.N**-1.0) / p.d0
+        if self.rate == "progress" and "h" in self.shapes:
+            way = way * exp(p.h * (log(x.lr_peak) - math.log(RATE)))
+        return -expm1(-p.beta * log1p(way))
 
     def of_mix(self, x: Any, p: Any, of_source: Array) -> Any:
         """Return f: 1 without replay, 0 with replay alone; convex for the source loss, concave for the target loss."""
@@ -230,7 +249,8 @@ class SharedTokens(Bent):
     def shift(self, x: Any, p: Any, of_source: Array) -> Any:
         """Return the shift without its amplitude and sign."""
         growth: Any = 0.0
-        for name, column, usual in (("h", x.lr_peak, RATE), ("w", x.lr_pretrain, RATE), ("b", x.P, BUDGET)):
+        factors = (("h", x.lr_peak, RATE), ("w", x.lr_pretrain, RATE), ("b", x.P, BUDGET))
+        for name, column, usual in factors[self.rate == "progress" :]:
             if name in self.shapes:
                 growth = growth + getattr(p, name) * (log(column) - math.log(usual))
         return self.saturation(x, p) * exp(growth) * self.of_mix(x, p, of_source)
@@ -245,5 +265,6 @@ class SharedTokens(Bent):
         if self.damage:
             names = [name for name in SHIFT if name in self.shapes]
             of_source = SimpleNamespace(**{name: getattr(p, f"{name}_source") for name in names})
-            terms.append((p.B_source * self.shift(x, of_source, np.ones_like(x.of_source))) ** 2.0)
+            damage = p.B_source * self.shift(x, of_source, np.ones_like(x.of_source))
+            terms.append(damage * damage)  # no power: the damage of a base model is 0, and has no logarithm
         return terms

@@ -178,7 +178,7 @@ def _suggestion(subject: Subject, budget: Any) -> Suggestion:
         fix=options.restraint.fixed,
         tie=options.restraint.tied,
         bound=options.restraint.bounds,
-        prior={name: (prior.mean, prior.sd) for name, prior in options.restraint.priors.items()},
+        prior=options.restraint.priors,
     )
 
 

@@ -36,6 +36,8 @@ class Penalty:
     scales
         What `means` and `sds` speak of: the parameter's ``"value"``, its ``"log"``, or the log of the ``"share"`` that
         its term has in the mean loss.
+    root
+        Lower triangular root of the priors' correlations, (priors, priors), where some are correlated.
     """
 
     coordinates: tuple[int, ...]
@@ -43,6 +45,13 @@ class Penalty:
     sds: Array
     weight: float
     scales: tuple[str, ...]
+    root: Array | None = None
+
+    def drawn(self, rng: np.random.Generator, count: int) -> Penalty:
+        """Return the priors around means that are drawn from them, one set for each of `count` problems."""
+        scores = rng.standard_normal((count, len(self.sds)))
+        scores = scores if self.root is None else scores @ self.root.T
+        return replace(self, means=self.means + self.sds * scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,12 +190,18 @@ def priors_on(problem: Problem, weight: float) -> Penalty | None:
     names = [name for name in problem.free if name in priors]
     if not names:
         return None
+    correlation = np.eye(len(names))
+    for (one, other), value in problem.restraint.correlations.items():
+        if one in names and other in names:
+            i, j = names.index(one), names.index(other)
+            correlation[i, j] = correlation[j, i] = value
     return Penalty(
         coordinates=tuple(problem.free.index(name) for name in names),
         means=np.array([priors[name].centre for name in names]),
         sds=np.array([priors[name].sd for name in names]),
         weight=weight,
         scales=tuple(priors[name].scale for name in names),
+        root=np.linalg.cholesky(correlation) if problem.restraint.correlations else None,
     )
 
 
@@ -231,8 +246,8 @@ def _add_curvature(hessian: Array, parts: list[Any], lever: Array, k: int) -> No
 
 
 def _scores(problem: Problem, v: Array, scales: list[Any], penalty: Penalty) -> list[Jet]:
-    """Return the standard score of each prior as a Jet (s, 1)."""
-    found = []
+    """Return the standard score of each prior as a Jet (s, 1); of correlated ones, what each adds to those before."""
+    found: list[Jet] = []
     for i, (index, sd, scale) in enumerate(zip(penalty.coordinates, penalty.sds, penalty.scales, strict=True)):
         mean = penalty.means[..., i]
         if scale != "value" and index < problem.k:  # an amplitude may come down to 0, its logarithm not
@@ -243,13 +258,18 @@ def _scores(problem: Problem, v: Array, scales: list[Any], penalty: Penalty) -> 
             share: Jet = Jet(coordinate, {index: np.ones_like(coordinate)}, {})
             value = log(share) - float(np.log(problem.loss.mean()))
         else:
-            value = _natural(problem, v, index, scales)
+            value = natural(problem, v, index, scales)
             value = log(value) if scale == "log" else value
-        found.append((value - (mean[:, None] if np.ndim(mean) else mean)) * (1.0 / sd))
+        score = (value - (mean[:, None] if np.ndim(mean) else mean)) * (1.0 / sd)
+        if penalty.root is not None:
+            for j in np.flatnonzero(penalty.root[i, :i]):
+                score = score - found[j] * float(penalty.root[i, j])
+            score = score * float(1.0 / penalty.root[i, i])
+        found.append(score)
     return found
 
 
-def _natural(problem: Problem, v: Array, index: int, scales: list[Any]) -> Jet:
+def natural(problem: Problem, v: Array, index: int, scales: list[Any]) -> Jet:
     """Return the natural value of one coordinate as a Jet over all coordinates, shape (s, 1)."""
     if index >= problem.k:
         name = problem.shape_groups[index - problem.k][0]
@@ -265,7 +285,7 @@ def _loss(problem: Problem, v: Array, scales: list[Any]) -> Jet:
     offset, columns = problem.columns(v[:, problem.k :], order=2)
     total: Any = offset
     for k, column in enumerate(columns):
-        total = total + _natural(problem, v, k, scales) * column
+        total = total + natural(problem, v, k, scales) * column
     return total if isinstance(total, Jet) else Jet(total, {}, {})
 
 

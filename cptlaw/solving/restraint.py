@@ -71,12 +71,15 @@ class Restraint:
         Normal priors. A prior counts like one more observation of the parameter: its penalty is scaled by the
         variance of the log residuals, which is estimated from a fit without it and has a floor where residuals say
         nothing (`cptlaw.solving.huber.NOISE_FLOOR`).
+    correlations
+        Of two priors by their names, where they come from one fit; 0 elsewhere.
     """
 
     fixed: Mapping[str, float] = field(default_factory=dict)
     tied: tuple[tuple[str, ...], ...] = ()
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     priors: Mapping[str, Prior] = field(default_factory=dict)
+    correlations: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @classmethod
     def build(
@@ -86,6 +89,7 @@ class Restraint:
         tie: Iterable[Any] | None = None,
         bound: Mapping[str, Any] | Iterable[str] | None = None,
         prior: Mapping[str, Any] | Iterable[str] | None = None,
+        correlation: Iterable[tuple[str, str, float]] | None = None,
     ) -> Restraint:
         """Read restraint from mappings or from the texts of the command line, and check it against the law.
 
@@ -103,6 +107,8 @@ class Restraint:
             ``{"E": (1.8, 0.1)}`` or ``["E=1.8:0.1"]``: mean and standard deviation. ``["alpha=0.3:0.5:log"]``: the
             second is the standard deviation of the logarithm; ``["A=0.1:0.8:share"]``: of the logarithm of the share
             that the term has in the mean loss.
+        correlation
+            Of two priors: their names and its value.
 
         Raises
         ------
@@ -118,20 +124,38 @@ class Restraint:
         }
         priors = {name: _prior(name, value) for name, value in _pairs(prior, "--prior", "E=1.8:0.1").items()}
         tied = tuple(tuple(_names(group)) for group in (tie or ()))
-        restraint = cls(fixed, tied, bounds, priors)
+        correlations = {(str(one), str(other)): float(value) for one, other, value in correlation or ()}
+        restraint = cls(fixed, tied, bounds, priors, correlations)
         restraint._check(law)
         return restraint
 
-    def joined(self, law: Law, role: Role, fixed: Mapping[str, float] | None = None) -> Restraint:
-        """Add pinned values, and the usual priors of a law that is never fitted without; what is named here stays."""
-        named = {*self.fixed, *self.bounds, *self.priors, *(name for group in self.tied for name in group)}
-        more = {name: value for name, value in (fixed or {}).items() if name in law.parameters and name not in named}
+    @property
+    def named(self) -> set[str]:
+        """The parameters of which something is said."""
+        return {*self.fixed, *self.bounds, *self.priors, *(name for group in self.tied for name in group)}
+
+    def with_known(self, law: Law, known: Restraint) -> Restraint:
+        """Add pinned values and priors of the law's parameters; what is named here stays."""
+        free = set(law.parameters) - self.named
+        fixed = {name: value for name, value in known.fixed.items() if name in free}
+        priors = {name: prior for name, prior in known.priors.items() if name in free}
+        both = {pair: value for pair, value in known.correlations.items() if set(pair) <= set(priors)}
+        return replace(
+            self,
+            fixed={**self.fixed, **fixed},
+            priors={**self.priors, **priors},
+            correlations={**self.correlations, **both},
+        )
+
+    def joined(self, law: Law, role: Role, known: Restraint | None = None) -> Restraint:
+        """Add what is known, and the usual priors of a law that is never fitted without; what is named here stays."""
+        told = self if known is None else self.with_known(law, known)
         usual = law.usual_of(role) if law.always_priors else {}
         never = usual if law.always_priors is True else law.always_priors or ()
-        known = [name for name in never if name in law.parameters and name not in named and name not in more]
         # Under a bend an amplitude is searched as a ratio to another one, of which its own prior says nothing.
-        priors = {name: Prior(*usual[name]) for name in known if name not in law.derived}
-        return replace(self, fixed={**self.fixed, **more}, priors={**self.priors, **priors})
+        return told.with_known(
+            law, Restraint(priors={name: Prior(*usual[name]) for name in never if name not in law.derived})
+        )
 
     def groups(self, law: Law) -> list[tuple[str, ...]]:
         """Return the free parameters of the law in order, tied ones together."""
@@ -164,6 +188,7 @@ class Restraint:
             "tie": [list(group) for group in self.tied],
             "bound": {name: list(pair) for name, pair in self.bounds.items()},
             "prior": {name: prior.to_list() for name, prior in self.priors.items()},
+            "correlation": [[*pair, value] for pair, value in self.correlations.items()],
         }
         return {name: part for name, part in parts.items() if part}
 
@@ -222,6 +247,11 @@ class Restraint:
             raise UsageError("--tie: a parameter stands in two groups; join them into one.")
 
     def _check_priors(self, law: Law) -> None:
+        for pair, value in self.correlations.items():
+            if not set(pair) <= set(self.priors) or len(set(pair)) < 2 or not -1.0 < value < 1.0:
+                raise UsageError(
+                    f"correlation {value:g} of {' and '.join(pair)}: expected two priors and a value between -1 and 1."
+                )
         for name, prior in self.priors.items():
             if not prior.sd > 0:
                 raise UsageError(

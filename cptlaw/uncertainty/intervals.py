@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,8 +61,7 @@ def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
     # What the priors say is uncertain by their own spread, so each refit has other means.
     penalty = fit.penalty(problem)
     if penalty is not None:
-        means = penalty.means + penalty.sds * rng.standard_normal((count, len(penalty.sds)))
-        penalty = replace(penalty, means=means)
+        penalty = penalty.drawn(rng, count)
     goal = Objective(problem, fit.options.delta, weights=weights[:, run_of_row], penalty=penalty)
     # Draws are for looking at parameters, so that 60 steps and a coarse end will do. Intervals and plans do not use
     # them: where the data is silent they are too narrow.

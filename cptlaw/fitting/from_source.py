@@ -1,0 +1,91 @@
+"""What the source loss tells a law of the target loss: both are measured on the same runs.
+
+The source loss is fitted first. How large its shift is goes into the fit of the target loss as a prior: the source
+fit's estimate, with its doubt and the correlations of its parameters. So the target's rows have a say in the shift, and
+what two budgets cannot tell of it stays open in what the target loss pays for it. How the shift goes on along tokens
+and mix is taken over as it was fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cptlaw.errors import CptlawError
+from cptlaw.fitting.curvature import as_priors
+from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.options import Options
+from cptlaw.runs import Runs
+from cptlaw.solving.restraint import Restraint
+from cptlaw.solving.training_rows import Training, training_rows
+
+SUFFIX = "_source"
+
+
+@dataclass(frozen=True)
+class FromSource:
+    """The rows of the target loss with a law that reads what the source loss tells.
+
+    Parameters
+    ----------
+    training
+        Rows and law; as given where the source loss tells nothing.
+    known
+        The shift of the source loss: pinned parameters, and priors with their correlations.
+    fit
+        The fit to the source loss.
+    """
+
+    training: Training
+    known: Restraint
+    fit: Fit | None = None
+
+
+def usual(training: Training) -> Restraint:
+    """Return the law's usual priors."""
+    return Restraint().joined(training.law, training.role)
+
+
+def with_source(
+    training: Training,
+    table: Runs,
+    where: str | None,
+    seed: int = 0,
+    starts: int | None = None,
+    restrain: Callable[[Training], Restraint] = usual,
+) -> FromSource:
+    """Give a law of the target loss what the source loss tells, where the law can read it and it was measured.
+
+    Parameters
+    ----------
+    training
+        The rows of the target loss.
+    table, where
+        The runs, and the filter of rows.
+    seed, starts
+        Of the search of the fit to the source loss; the law's own number of starts where absent.
+    restrain
+        The restraint of that fit.
+    """
+    chosen = training.law
+    paying = chosen.reading(training.frame, pays=True)
+    if training.role != "target" or not paying.from_source or not _measures_source(table):
+        return FromSource(training, Restraint())
+    try:
+        of_source = training_rows(chosen.reading(training.frame, pays=False), table, "source", where)
+        options = Options.build(of_source.law, starts=starts, seed=seed, restraint=restrain(of_source))
+        fitted = fit_rows(of_source, options)
+        in_doubt = [name.removesuffix(SUFFIX) for name in paying.in_doubt if name in paying.from_source]
+        known = as_priors(fitted, in_doubt, SUFFIX)
+    except (CptlawError, np.linalg.LinAlgError):  # too little of the source was measured
+        return FromSource(training, Restraint())
+    told = paying.shift_of_source(fitted.params)
+    pinned = {name: value for name, value in told.items() if name not in known.priors}
+    return FromSource(replace(training, law=paying), replace(known, fixed=pinned), fitted)
+
+
+def _measures_source(table: Runs) -> bool:
+    return any(table.role(name) == "source" for name in table.evals)
