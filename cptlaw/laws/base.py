@@ -97,8 +97,7 @@ class Law(Described, Inputs):
     from_source, in_doubt
         Parameters that a fit to the source loss gives, and those of them that come with the doubt about them.
     power_in_tokens
-        Amplitudes whose terms are a pure power of tokens; where they hold all the dependence on tokens, the law
-        is inverted for tokens in closed form.
+        Amplitudes whose terms are a pure power of tokens; where tokens stand nowhere else, its inverse is exact.
     steady_inputs
         Inputs that may have one level: what counts is their ratio to another one.
     signed_inputs
