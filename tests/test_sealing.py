@@ -180,6 +180,10 @@ def test_from_the_command_line(fit, tmp_path):
     out = CliRunner().invoke(cli, ["score", seal, "--runs", example, *where])
     assert "mean absolute error" in out.stdout
     assert "46k-p279-r0.25-const-s0" in out.stdout
+    assert "  25%  " in out.stdout  # replay as everywhere else
+    one = [*where[:1], f"{where[1]} and run == '46k-p279-r0.25-const-s0'"]
+    out = CliRunner().invoke(cli, ["score", seal, "--runs", example, *one])
+    assert out.stdout.startswith("1 score of 1 sealed forecast\n")
 
 
 def main_commands(arguments: list[str]) -> None:

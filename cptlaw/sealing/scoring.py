@@ -16,7 +16,7 @@ from cptlaw.fitting.origin import digest
 from cptlaw.result import Result, Table, plain
 from cptlaw.runs import Runs, read_runs
 from cptlaw.sealing.seal import NOT_INPUTS, Seal, load_seal
-from cptlaw.units import format_quantity
+from cptlaw.units import format_percent, format_quantity
 
 # How far, relatively, a run may be from what was forecast: runs end with a whole step, and sizes are named roundly.
 TOLERANCE = {"tokens": 0.02, "n_params": 0.005, "ptpp": 0.005, "lr_peak": 0.005}
@@ -45,8 +45,8 @@ class Scores(Result):
     @property
     def title(self) -> str:
         """What was scored."""
-        seals = self.frame["seal"].nunique()
-        return f"{len(self.frame)} scores of {seals} sealed {'forecast' if seals == 1 else 'forecasts'}"
+        seals, scores = self.frame["seal"].nunique(), len(self.frame)
+        return f"{scores} score{'s' * (scores != 1)} of {seals} sealed forecast{'s' * (seals != 1)}"
 
     @property
     def tables(self) -> list[Table]:
@@ -54,7 +54,7 @@ class Scores(Result):
         totals = {"mean_absolute_error": _percent, "mean_error": _signed, "inside": _share, "asked": _share}
         rows: dict[str, Callable[[Any], str]] = dict.fromkeys(("n_params", "tokens", "ptpp"), format_quantity)
         rows |= dict.fromkeys(("loss", "lo", "hi", "measured"), "{:.4f}".format)
-        rows |= {"error": _signed, "inside": lambda held: "yes" if held else "no"}
+        rows |= {"replay": format_percent, "error": _signed, "inside": lambda held: "yes" if held else "no"}
         named = self.totals.rename(columns=lambda name: name.replace("_", " "))
         return [
             Table.of(named, {name.replace("_", " "): show for name, show in totals.items()}),

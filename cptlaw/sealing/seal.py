@@ -85,7 +85,8 @@ class Seal(Result):
         """What was sealed, and when."""
         evals = dict.fromkeys(str(point["on"]) for point in self.points)
         interval = "without intervals" if self.interval is None else f"{format_percent(self.interval)} intervals"
-        return f"sealed {self.sealed}: {len(self.points)} forecast losses on {', '.join(evals)}, {interval}"
+        losses = "1 forecast loss" if len(self.points) == 1 else f"{len(self.points)} forecast losses"
+        return f"sealed {self.sealed}: {losses} on {', '.join(evals)}, {interval}"
 
     @property
     def lines(self) -> list[Line]:
