@@ -36,9 +36,7 @@ def steps(
     fits, scores
         The fitted losses by role, and the scores that limits name.
     """
-    table = runs.label if runs.path is not None else "RUNS.csv"
-    roles = [word for name, role in runs.roles.items() for word in (f"--{role}-eval", name)]
-    chosen = [table, *runs.read_with, *roles, *(["--where", where] if where else [])]
+    chosen = _chosen(runs, where)
     evals = [*fits, *scores]
     files = {name: f"{file_name(name)}.json" for name in evals}
     lines = [command_line(["cptlaw", "fit", *chosen, "--on", name, "-o", files[name]]) for name in evals]
@@ -53,6 +51,24 @@ def steps(
         budget = f"{SHARES_FOR_NEXT[1] * planned.flops:.3g}"
         lines.append(command_line(["cptlaw", "suggest", *chosen, "--on", on, "--at", at, "--budget", budget]))
     return tuple(lines)
+
+
+def answer_command(runs: Runs, question: Question, where: str | None) -> str:
+    """Return the command that asks the question again and writes its page."""
+    words = ["cptlaw", "answer", *_chosen(runs, where), "--n-params", format_quantity(question.n_params, 6)]
+    for name in ("ptpp", "tokens", "target_tokens", "budget", "max_forgetting", "max_target_loss"):
+        if (value := getattr(question, name)) is not None:
+            words += [f"--{name.replace('_', '-')}", f"{value:.6g}"]
+    told = ("--tokens", "--max-tokens", "--budget", "--target-tokens", "--within", "--max-forgetting")
+    more = [pair for pair in question.options if pair[0] not in (*told, "--max-target-loss")]
+    return command_line([*words, *(word for pair in more for word in pair), "-o", "report.html"])
+
+
+def _chosen(runs: Runs, where: str | None) -> list[str]:
+    """Return the words that name the table, how it is read, and its rows."""
+    table = runs.label if runs.path is not None else "RUNS.csv"
+    roles = [word for name, role in runs.roles.items() for word in (f"--{role}-eval", name)]
+    return [table, *runs.read_with, *roles, *(["--where", where] if where else [])]
 
 
 def _plan(question: Question, fits: Mapping[str, Any], planned: MixPlan) -> list[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from cptlaw.answering.chances import probability_below
 from cptlaw.answering.in_points import fitted_scores, probabilities_in_points, ways_of
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Question
-from cptlaw.answering.steps import SHARES_FOR_NEXT, steps
+from cptlaw.answering.steps import SHARES_FOR_NEXT, answer_command, steps
 from cptlaw.answering.what_if import other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
 from cptlaw.errors import CptlawError, UsageError
@@ -77,12 +78,14 @@ def from_runs(
         findings=by_severity(dict.fromkeys([*found, *trouble])),
         evidence=_evidence(runs, fits),
         steps=steps(runs, asked, where, fits, tuple(scores), sure),
-        _page=lambda: _page(runs, asked, fits, sure, scores),
+        _page=lambda: _page(runs, asked, fits, sure, scores, where),
         _plan=sure,
     )
 
 
-def _page(runs: Runs, question: Question, fits: Mapping[str, Any], plan: MixPlan, scores: Mapping[str, Any]) -> Any:
+def _page(
+    runs: Runs, question: Question, fits: Mapping[str, Any], plan: MixPlan, scores: Mapping[str, Any], where: str | None
+) -> Any:
     """Return the report of an answer; what draws is loaded only then."""
     from cptlaw.reporting import report
 
@@ -91,7 +94,8 @@ def _page(runs: Runs, question: Question, fits: Mapping[str, Any], plan: MixPlan
     given |= {"risk": question.risk if question.limited else None, "scores": scores or None}
     at = point_of(question, plan) if plan.feasible else None
     known: dict[str, Any] = {"n_params": question.n_params, "ptpp": question.ptpp, "at": at, "title": question.text}
-    return report(runs, fits["target"], fits.get("source"), **known, **given, plan=plan)
+    page = report(runs, fits["target"], fits.get("source"), **known, **given, plan=plan)
+    return replace(page, commands=(answer_command(runs, question, where),))
 
 
 def _roles(runs: Runs, question: Question) -> list[str]:

@@ -1,5 +1,6 @@
 """The kind of plan follows from what is given: tokens, tokens of the new domain, compute, limits."""
 
+import shlex
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import cptlaw as cl
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import WITHIN, Question
-from cptlaw.answering.steps import steps
+from cptlaw.answering.steps import answer_command, steps
 from cptlaw.answering.what_if import other_sizes, what_if
 from cptlaw.cli import main
 
@@ -136,3 +137,23 @@ def test_the_commands_of_explain_run_as_they_stand(given, runs, fits, tmp_path, 
     with pytest.raises(SystemExit) as ended:
         main([*command.split()[1:], "-q"])
     assert ended.value.code == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"tokens": "1M", "max_forgetting": "25%", "min_replay": "10%"},
+        {"target_tokens": "500K", "max_target_loss": 2, "base_source_loss": 1.9},
+        {"budget": BUDGET, "max_forgetting": "25%", "max_drop": {"gsm8k": "1pt"}, "risk": 0.9},
+        {"budget": BUDGET},
+    ],
+)
+def test_the_command_of_a_page_asks_the_same_question(given, runs):
+    from cptlaw.cli.answer import answer as command
+
+    question = asked(**given)
+    words = shlex.split(answer_command(runs, question, "seed == 0"))
+    read = command.make_context("answer", words[2:]).params
+    assert (read["where"], read["output"]) == ("seed == 0", "report.html")
+    again = Question.read({name: read[name] for name in vars(question)})
+    assert again == question
