@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -147,7 +148,7 @@ class Rolling:
 
     def __init__(self, fit: Fit, parts: NDArray[np.bool_]) -> None:
         self.fit, self.problem, self.optimum = fit, fit.problem(), fit.optima[:1]
-        self.rows = np.arange(self.problem.n)
+        self.rows: Any = np.arange(self.problem.n)
         if self.problem.n > MOST_ROWS:
             self.rows = np.unique(np.linspace(0, self.problem.n - 1, MOST_ROWS).round().astype(int))
             whole, self.problem = self.problem, self.problem.taking(self.rows)

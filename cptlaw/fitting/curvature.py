@@ -19,6 +19,7 @@ from cptlaw.solving.restraint import Prior, Restraint
 # Share of the residual variance that all CPT runs of one base model have in common: .45 to .68 on the example sets.
 SHARED_ERROR = 0.55
 FLAT = 1e-9  # of the largest curvature, below which a direction counts as this flat
+SILENT = 1e-30  # of the largest curvature, below which nothing is said of a coordinate at all
 SURE = 1e-6  # least standard deviation of a parameter, or of its logarithm
 ALIKE = 0.999  # largest correlation
 
@@ -44,7 +45,8 @@ def inverse_curvature(fit: Fit) -> Array:
         # Rows of one base model err together, so that the data count as fewer; what priors say stays as it is.
         curvature = of_data / _alike(rows_per_base_model(fit)) + (of_both - of_data)
         # Coordinates differ in size by orders of magnitude; the inverse is taken of the scaled matrix.
-        scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(curvature)), 1e-300))
+        diagonal = np.abs(np.diag(curvature))
+        scale = 1.0 / np.sqrt(np.maximum(diagonal, SILENT * diagonal.max() + 1e-200))
         values, vectors = np.linalg.eigh(curvature * scale[:, None] * scale[None, :])
         values = np.maximum(np.abs(values), FLAT * np.abs(values).max())
         fit._cache["inverse curvature"] = (vectors / values) @ vectors.T * scale[:, None] * scale[None, :]

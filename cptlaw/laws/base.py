@@ -210,7 +210,7 @@ class Law(Described, Inputs):
         of_amplitudes = {str(a): a.usual for a in self.amplitudes if isinstance(a, Amplitude) and a.usual}
         return {**of_amplitudes, **self.usual}
 
-    def shift_of_source(self, params: Mapping[str, float]) -> dict[str, float]:
+    def shift_of_source(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of this law for the target loss that a fit to the source loss gives. Mostly none."""
         return {}
 

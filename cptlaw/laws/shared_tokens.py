@@ -180,7 +180,7 @@ class SharedTokens(Bent):
             lacks.append("base")
         return self.with_options(damage=self.damage if pays is None else pays, without={*self.without, *lacks})
 
-    def shift_of_source(self, params: Mapping[str, float]) -> dict[str, float]:
+    def shift_of_source(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of the parameters ending in ``_source``, given a fit of this law to the source loss."""
         return {f"{name}_source": params[name] for name in ("B", *SHIFT) if name in params}
 

@@ -201,7 +201,7 @@ def priors_on(problem: Problem, weight: float) -> Penalty | None:
         sds=np.array([priors[name].sd for name in names]),
         weight=weight,
         scales=tuple(priors[name].scale for name in names),
-        root=np.linalg.cholesky(correlation) if problem.restraint.correlations else None,
+        root=np.asarray(np.linalg.cholesky(correlation), dtype=float) if problem.restraint.correlations else None,
     )
 
 
