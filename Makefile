@@ -74,7 +74,7 @@ oldest: $(VENV)/bin/python  ## the suite with the oldest version of every depend
 	$(VENV)-oldest/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	PYTHONPATH=$(CURDIR) $(VENV)-oldest/bin/python -m pytest -n auto
 
-# For another Python: make test PYTHON=python3.13 VENV=.venv-3.13
+# For another Python: make test PYTHON=python3.13 VENV=.venv-3.13 (3.12 likewise)
 
 studies: $(VENV)/.dev  ## the published studies on simulated data, in full
 	$(RUN) examples/dcpt_published_design.py

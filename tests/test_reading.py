@@ -182,6 +182,10 @@ def saved(tmp_path_factory):
         {"findings": [{"severity": "x", "code": "y", "message": "z"}]},
         {"settings": []},
         {"settings": {"restraint": [1], "delta": 1e-3, "starts": 1, "seed": 0}},
+        {"settings": {"restraint": {}, "delta": "\0", "starts": 1, "seed": 0}},
+        {"settings": {"restraint": {}, "delta": 1e-3, "starts": 1, "seed": "x"}},
+        {"data": {"loss": [1.0], "lr_peak": ["\0"]}},
+        {"base": {"n_params": ["x"], "ptpp": [1.0], "loss": [1.0]}},
         {"data": {"loss": [1.0], "tokens": [1.0, 2.0]}},
         {"data": {"loss": ["x"]}},
         {"data": 5},
@@ -199,6 +203,16 @@ def test_a_tampered_fit_is_one_message_that_names_the_file(saved, tmp_path, chan
     path.write_text(json.dumps({**saved, **changes}))
     with pytest.raises(DataError, match=r"t.json"):
         cl.load_fit(path)
+
+
+def test_a_tampered_average_is_one_message_that_names_the_file(tmp_path):
+    path = tmp_path / "auto.json"
+    fit = cl.fit("auto", examples.load("en-fr-pilot"), on="target", where="ptpp == 31 and lr_schedule == 'constant'")
+    good = json.loads(fit.save(path).read_text())
+    for name, value in (("share", [[[]]]), ("error", [[1.0]]), ("reach", "x")):
+        path.write_text(json.dumps({**good, "scores": {**good["scores"], name: value}}))
+        with pytest.raises(DataError, match=r"auto.json"):
+            cl.load_fit(path)
 
 
 def test_a_nested_fit_is_refused(tmp_path):

@@ -68,7 +68,7 @@ def auto_from(document: Mapping[str, Any], label: str) -> AutoFit:
         **common_of(document),
         members=members,
         scores=Scores(
-            np.array(scores["share"], dtype=float),
+            np.array(scores["share"], dtype=float).reshape(count),
             np.array(scores["error"], dtype=float).reshape(count, folds),
             reach.reshape(folds, -1) if folds else np.zeros((0, 0)),
         ),

@@ -17,6 +17,7 @@ from cptlaw.findings import SEVERITIES, Finding
 from cptlaw.laws import LAWS, Known, Law, law
 from cptlaw.laws.curve_rows import schedules_from_json, schedules_to_json
 from cptlaw.reading import read_json
+from cptlaw.runs.schema import COLUMNS
 
 if TYPE_CHECKING:
     from cptlaw.fitting.fitted_law import Fit
@@ -162,7 +163,12 @@ def _check(document: Mapping[str, Any]) -> None:
     for name, kind in (("law", str), ("on", str), ("role", str), ("status", str), ("findings", list)):
         if not isinstance(document[name], kind):
             raise ValueError(f"{name} is {shown(document[name])}")
-    restraint = document["settings"]["restraint"]
+    restraint, delta = document["settings"]["restraint"], document["settings"]["delta"]
+    if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < math.inf:
+        raise ValueError(f"settings: delta is {shown(delta)}, no number above 0")
+    for name in ("starts", "seed"):
+        if not isinstance(document["settings"][name], int):
+            raise ValueError(f"settings: {name} is {shown(document['settings'][name])}, no whole number")
     for name, value in (
         ("params", document["params"]),
         ("restraint", restraint),
@@ -236,13 +242,21 @@ def _known_law(document: Mapping[str, Any], path: Path) -> None:
     )
 
 
+def _numbers(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return fitted rows whose columns of numbers hold numbers, or raise a ValueError or TypeError."""
+    for name in rows.columns:
+        if name in COLUMNS and COLUMNS[name].numeric:
+            rows[name].to_numpy(dtype=float)
+    return rows
+
+
 def common_of(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes that all kinds of fits keep alike."""
     return {
         "on": str(document["on"]),
         "role": document["role"],
-        "data": pd.DataFrame(document["data"]),
-        "base": pd.DataFrame(document["base"]),
+        "data": _numbers(pd.DataFrame(document["data"])),
+        "base": _numbers(pd.DataFrame(document["base"])),
         "findings": tuple(Finding(**item) for item in document["findings"]),
         "provenance": document["provenance"],
     }
