@@ -89,7 +89,8 @@ def _of_mixes(subject: Subject, tell: Progress) -> list[Figure]:
         budget=subject.flops,
         points=FRONT_POINTS,
         interval=None if single else interval,
-        **{name: limits[name] for name in options_of(Pareto) if name in limits},
+        # The front has no limit here that could hold with a probability.
+        **{name: limits[name] for name in options_of(Pareto) if name in limits and name != "risk"},
     )
     drawn.append(pareto_front(with_intervals(front, target, source, interval) if single else front))
     return drawn
