@@ -231,6 +231,16 @@ def _findings(question: Question, frame: pd.DataFrame, pilots: pd.DataFrame) -> 
             f"Three short runs narrow the interval of forgetting by {format_percent(pilots['gain'].iloc[-1], 2)}.",
         )
     ]
+    if question.max_target_loss is not None:
+        found.append(
+            Finding(
+                "warning",
+                "limit-unread",
+                "the limit on the target loss is not judged: studies tell by how much a target loss falls, not where "
+                "yours begins.",
+                "Compare it with your base model's target loss less the fall; three short runs tell it.",
+            )
+        )
     largest = max(study["n_params"][1] for study in studies.learned("forgetting").studies)
     if question.n_params > 1.5 * largest:
         found.append(

@@ -33,6 +33,7 @@ STEPS = 60  # of each descent
 TOLERANCE = 2e-4  # of each descent, in shares of the rise that is allowed
 STIFFNESS = 30.0  # of the penalty, in rows of data
 FLAT = 1e-10  # of the largest curvature, below which a direction counts as this flat
+LEAST_CURVATURE = 1e-200  # of a coordinate that the rows do not see at all: its inverse must still be a number
 
 
 @dataclass(eq=False)
@@ -239,7 +240,7 @@ def _one(rows: SimpleNamespace, i: int) -> SimpleNamespace:
 
 def _inverse(curvature: Array) -> Array:
     """Return the inverse of a curvature; negative directions are mirrored, flat ones bounded."""
-    scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(curvature)), 1e-300))
+    scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(curvature)), LEAST_CURVATURE))
     values, vectors = np.linalg.eigh(curvature * scale[:, None] * scale[None, :])
     values = np.maximum(np.abs(values), FLAT * np.abs(values).max())
     found: Array = (vectors / values) @ vectors.T * scale[:, None] * scale[None, :]

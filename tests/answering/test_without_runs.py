@@ -157,3 +157,8 @@ def test_a_page_needs_no_runs(call, tmp_path):
     assert all(study["source"] in text for study in found.evidence)
     assert "<script" not in text
     assert call(*asked, "-o", str(page))[0] == 0  # its own kind is written over
+
+
+def test_a_limit_on_the_target_loss_is_said_to_be_unjudged():
+    assert "limit-unread" in {finding.code for finding in answer(max_target_loss=1.8).findings}
+    assert "limit-unread" not in {finding.code for finding in answer(max_forgetting="30%").findings}
