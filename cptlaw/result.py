@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # A label, which may be empty, and what there is to say.
 Line = tuple[str, str]
 
+LEFT = ' style="text-align:left"'
+"""What cells of text ask of a notebook, whose own style puts them at the right."""
+
 _NUMBER = re.compile(r"[-+<>]?[0-9.]+(e[-+]?[0-9]+)?[KMBT%]?|-|")
 _COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
@@ -209,9 +212,8 @@ def as_html(
     title: str, lines: Iterable[Line] = (), tables: Iterable[Table] = (), findings: Iterable[Finding] = ()
 ) -> str:
     """Return an answer for a notebook, with everything escaped; all but the worst findings are folded."""
-    left = 'style="text-align:left"'
     rows = "".join(
-        f"<tr><th {left}>{html.escape(label)}</th><td {left}>{html.escape(text)}</td></tr>" for label, text in lines
+        f"<tr><th{LEFT}>{html.escape(label)}</th><td{LEFT}>{html.escape(text)}</td></tr>" for label, text in lines
     )
     parts = [f"<p><b>{html.escape(title)}</b></p>", f"<table><tbody>{rows}</tbody></table>" if rows else ""]
     parts += [table.to_html() for table in tables if table.rows]

@@ -95,7 +95,7 @@ def policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
         "img-src": "data: blob:",
         "font-src": "data:",
     }
-    return "; ".join(["default-src 'none'", *(f"{name} {value}" for name, value in allowed.items())])
+    return "; ".join(["default-src 'none'", *(f"{name} {value}" for name, value in allowed.items() if value)])
 
 
 def asset(name: str) -> str:

@@ -7,24 +7,26 @@ import html
 import pandas as pd
 
 from cptlaw.answering.answered import Answer
-from cptlaw.reporting.page import asset
-from cptlaw.result import Line, Table, as_html
+from cptlaw.reporting.page import asset, policy
+from cptlaw.result import LEFT, Line, Table, as_html
 from cptlaw.units import format_percent, format_quantity
 
 
 def plain_page(answer: Answer) -> str:
     """Return the document: question, answer, the pilots to run next and the studies that it rests on."""
     steps: list[Line] = [("next", step) for step in answer.steps]
-    title = html.escape(answer.title)
+    title, style = html.escape(answer.title), asset("page.css")
     body = as_html("The answer", [*answer.lines, *steps], [*answer.tables, _pilots(answer), _studies(answer)])
     doubts = as_html("What is doubtful", findings=answer.findings)
+    # The page's style puts text at the left; its policy would refuse the attributes that do so in a notebook.
+    main = (body + doubts).replace(LEFT, "")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="cptlaw">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        # No script at all; the only styles are the page's own.
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{title}</title>\n<style>{asset('page.css')}</style>\n</head>\n"
-        f"<body>\n<header><h1>{title}</h1></header>\n<main>{body}{doubts}</main>\n</body>\n</html>\n"
+        # No script at all; the only style is the page's own, known by its SHA-256.
+        f'<meta http-equiv="Content-Security-Policy" content="{policy([], [style])}">\n'
+        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n"
+        f"<body>\n<header><h1>{title}</h1></header>\n<main>{main}</main>\n</body>\n</html>\n"
     )
 
 
