@@ -68,7 +68,8 @@ def check(runs: str, law_name: str, on: str, where: str | None, **rest: Any) -> 
     usable = all(finding.severity != "error" for finding in found.findings)
     # A score without signal is not worth a fit; the loss beside it is.
     fitted = getattr(found, "fittable", found.on) if usable else None
-    following = ["cptlaw", "fit", *options.same_rows(on=fitted, output=f"{fitted}.json")] if fitted else ""
+    other = {} if fitted == on else {"on": fitted}  # what was given stays in its place
+    following = ["cptlaw", "fit", *options.same_rows(**other, output=f"{fitted}.json")] if fitted else ""
     show(found, following)
 
 

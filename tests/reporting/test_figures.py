@@ -87,7 +87,7 @@ def test_every_figure_has_words_data_and_a_title_with_its_unit_on_every_axis(dra
     assert all(titles) or notes
     said = " ".join([*filter(None, titles), *notes])
     assert "(" in said
-    assert any(unit in said for unit in ("nats per token", "factor", "adaptation tokens"))
+    assert any(unit in said for unit in ("nats per byte", "factor", "adaptation tokens"))
 
 
 @pytest.mark.parametrize("name", ["observed", "residuals", "identifiability"])
