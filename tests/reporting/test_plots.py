@@ -196,3 +196,18 @@ def test_scores_of_sealed_forecasts_draw_themselves(runs, target, source):
     ]
     assert held == chosen["inside"].tolist()  # an interval that holds crosses zero
     assert sorted(figure.layout.yaxis.ticktext) == ["10% replay", "25% replay"]
+
+
+def test_seals_that_name_other_inputs_are_drawn_together(runs, target):
+    measured = runs.where("ptpp == 279 and replay in (0.1, 0.25) and lr_schedule == 'constant' and n_params > 1e5")
+    ends = measured.frame.sort_values("tokens").drop_duplicates("run", keep="last")
+    rows = ends[["n_params", "ptpp", "replay", "tokens"]].drop_duplicates()
+    forecasts = [cl.forecast([target], rows[rows["replay"] == share]).answer.to_dict() for share in (0.1, 0.25)]
+    for point in forecasts[1]["points"]:
+        del point["ptpp"]  # its run is found by the inputs that are left
+    scores = cl.score([cl.register(forecast) for forecast in forecasts], measured)
+    assert scores.frame["ptpp"].isna().any()
+    figure = cl.figures.sealed_scores(scores)
+    assert figure.data["point"].nunique() == 2
+    assert sum(len(trace.x) for trace in figure.drawing.data) == len(scores.frame)
+    assert not any("nan" in text for text in figure.drawing.layout.yaxis.ticktext)

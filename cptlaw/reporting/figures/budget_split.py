@@ -54,8 +54,8 @@ def budget_split(plan: AllocatePlan) -> Figure:
     )
     bars = None
     if plan.target_loss_lo is not None and plan.target_loss_hi is not None:
-        ends = [plan.target_loss_hi - plan.target_loss], [plan.target_loss - plan.target_loss_lo]
-        bars = {"type": "data", "symmetric": False, "array": ends[0], "arrayminus": ends[1], "thickness": 1.5}
+        above, below = plan.target_loss_hi - plan.target_loss, plan.target_loss - plan.target_loss_lo
+        bars = {"type": "data", "symmetric": False, "array": [above], "arrayminus": [below], "thickness": 1.5}
     drawing.add_scatter(
         x=[plan.n_params],
         y=[plan.target_loss],

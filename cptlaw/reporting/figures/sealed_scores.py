@@ -28,23 +28,26 @@ def sealed_scores(scores: Scores) -> Figure:
     """
     data = scores.frame.reset_index(drop=True)
     known = [name for name in INPUTS if name in data]
-    points = (data[known] if known else data[["run"]]).apply(tuple, axis=1)
-    # Small models first, then small budgets: what was furthest from the fitted runs stands at the bottom.
-    order = {inputs: place for place, inputs in enumerate(sorted(set(points)), 1)}
-    data = data.assign(point=points.map(order))
+    # Small models first, then small budgets: what was furthest from the fitted runs stands at the bottom. Seals need
+    # not name the same inputs; one that is missing is a level like the others.
+    data = data.assign(point=data.groupby(known or ["run"], dropna=False).ngroup() + 1)
+    count = data["point"].nunique()
     lines = [name for name in ("law", "on") if name in data]
     groups = list(data.groupby(lines, sort=False, dropna=False))
-    drawing = blank(height=130 + ROW * len(order) * (1 + len(groups) // 3))
+    drawing = blank(height=130 + ROW * count * (1 + len(groups) // 3))
     drawing.add_vline(x=0, line={"color": QUIET, "width": 1})
     for place, (level, part) in enumerate(groups):
         # One below the other, so that the bars of several laws at one point can be told apart.
         shift = 0.6 * ((place + 0.5) / len(groups) - 0.5)
         _add(drawing, part, ", ".join(map(str, level)), shift, place)
     named = _telling(data, known)
-    names = {row["point"]: ", ".join(level_text(name, row[name]) for name in named) for row in data.to_dict("records")}
+    names = {
+        row["point"]: ", ".join(level_text(name, row[name]) for name in named if pd.notna(row[name]))
+        for row in data.to_dict("records")
+    }
     ticks = {"tickvals": list(names), "ticktext": list(names.values())} if named and len(names) <= MOST_NAMES else {}
     drawing.update_layout(
-        yaxis=axis("point", "" if ticks else "forecast") | {"range": [len(order) + 0.6, 0.4]} | ticks,
+        yaxis=axis("point", "" if ticks else "forecast") | {"range": [count + 0.6, 0.4]} | ticks,
         xaxis=axis("error", "forecast against measurement") | {"tickformat": "+.0%"},
         showlegend=len(groups) > 1,
     )
