@@ -363,10 +363,7 @@ class AutoFit(Combined):
             ],
             "rollouts": [{"direction": fold.direction, "label": fold.label} for fold in self.folds],
             "skipped": dict(self.skipped),
-            "n_points": self.n_points,
-            "n_runs": self.n_runs,
-            "status": self.status,
-            "findings": [finding.to_dict() for finding in self.findings],
+            **self.rests_on,
         }
 
     def text(self) -> str:

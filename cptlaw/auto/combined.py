@@ -26,6 +26,21 @@ class Combined(Result):
         """Runs that they belong to."""
         return int(self.data["run"].nunique())
 
+    @property
+    def status(self) -> str:
+        """How the searches ended."""
+        raise NotImplementedError
+
+    @property
+    def rests_on(self) -> dict[str, Any]:
+        """The last keys of its JSON: rows, searches and findings."""
+        return {
+            "n_points": self.n_points,
+            "n_runs": self.n_runs,
+            "status": self.status,
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
     def completed(self, frame: Any) -> pd.DataFrame:
         """Return rows as laws read them."""
         return as_points(frame)

@@ -366,10 +366,7 @@ class ScoreFit(Combined):
             "freedom": self.freedom,
             "growth": self.growth,
             "rollouts": list(self.rollouts),
-            "n_points": self.n_points,
-            "n_runs": self.n_runs,
-            "status": self.status,
-            "findings": [finding.to_dict() for finding in self.findings],
+            **self.rests_on,
         }
 
     def text(self) -> str:

@@ -13,16 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cptlaw.errors import DataError
 from cptlaw.findings import Finding
 from cptlaw.result import Line, Result
 from cptlaw.units import format_percent
 from cptlaw.writing import SEALED, check_output, write_text
-
-if TYPE_CHECKING:
-    pass
 
 FORMAT = "cptlaw-sealed-forecast"
 FORMAT_VERSION = 1
