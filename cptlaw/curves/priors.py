@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from cptlaw.errors import UsageError
@@ -83,7 +84,8 @@ class Coordinates:
                 f"{self.law.spec} has no priors."
             )
 
-    @property
+    # A descent asks for them at each of its thousand losses: made anew each time they were three fifths of its cost.
+    @cached_property
     def priors(self) -> dict[str, LogNormal]:
         """Prior of each parameter, in shares and rates."""
         found = {"L0": learned("floor"), "A": learned("forward"), "alpha": learned("alpha")}
