@@ -20,7 +20,7 @@ import pandas as pd
 import cptlaw as cl
 from benchmarks.harness import RECIPES, Array, Beside, Clock, PowerSum, Recipe, machine, seconds, table, times
 from cptlaw.fitting.fit_rows import minimise
-from cptlaw.fitting.options import Options
+from cptlaw.solving.options import Options
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.restraint import Restraint
 

@@ -21,7 +21,6 @@ import pandas as pd
 import cptlaw as cl
 from benchmarks.accuracy import ROOT, gadre, math500, olmo
 from benchmarks.harness import progress
-from cptlaw.fitting import fit
 from cptlaw.laws.score_law import SCORE_LAWS, known_score_laws, score_law
 from cptlaw.learned import leaving_out
 from cptlaw.learned.links import links
@@ -31,6 +30,7 @@ from cptlaw.scores.joint import join
 from cptlaw.scores.pooling import fit_pooled, own_prior
 from cptlaw.scores.rollouts import folds_of
 from cptlaw.scores.ways import Plan
+from cptlaw.verbs import fit
 
 TARGET = ROOT / "cptlaw" / "learned" / "links.json"
 SOURCES = {

@@ -11,11 +11,11 @@ import numpy as np
 from benchmarks.studies import Series
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.fit_rows import fit_rows
-from cptlaw.fitting.options import Options
 from cptlaw.laws import law
 from cptlaw.laws.base import Law, Role
 from cptlaw.learned.priors import KINDS
 from cptlaw.runs import read_runs
+from cptlaw.solving.options import Options
 from cptlaw.solving.restraint import Prior, Restraint
 from cptlaw.solving.training_rows import training_rows
 

@@ -15,12 +15,12 @@ from cptlaw.errors import CptlawError
 from cptlaw.fitting.choose_restraint import candidates
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
-from cptlaw.fitting.options import Options
 from cptlaw.laws import law
 from cptlaw.learned import leaving_out, studies
 from cptlaw.runs import read_runs
 from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.objective import Objective
+from cptlaw.solving.options import Options
 from cptlaw.solving.restraint import Restraint
 from cptlaw.solving.training_rows import Training, training_rows
 from cptlaw.uncertainty.inner_rollouts import InnerRollouts, cuts, inner_rollouts

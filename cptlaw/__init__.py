@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from cptlaw import planning as plan
     from cptlaw.answering import Answer, answer, write_pilots
     from cptlaw.benching import bench
-    from cptlaw.checking import Check, check
+    from cptlaw.comparing import compare
     from cptlaw.curves import fit_out_of_domain, fit_shift, forecast_run, shift_of_runs
     from cptlaw.errors import CptlawError, DataError, FitError, UsageError
     from cptlaw.findings import Finding
-    from cptlaw.fitting import Fit, fit, given_fit, load_fit
+    from cptlaw.fitting import Fit, given_fit
     from cptlaw.importing.import_logs import import_logs
     from cptlaw.laws import Law, law
     from cptlaw.planning import suggest
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cptlaw.runs import Runs, read_runs
     from cptlaw.sealing import Scores, Seal, load_seal, register, score
     from cptlaw.training.sweep import sweep
-    from cptlaw.uncertainty import compare, forecast
+    from cptlaw.verbs import Check, check, fit, forecast, load_fit
 
 # Public name -> where it lives. Loaded on first use, so that the command line answers --help at once.
 _HOMES = {
@@ -50,22 +50,22 @@ _HOMES = {
     "Scores": "cptlaw.sealing",
     "Seal": "cptlaw.sealing",
     "UsageError": "cptlaw.errors",
-    "Check": "cptlaw.checking",
+    "Check": "cptlaw.verbs",
     "app": "cptlaw.reporting.app",
     "bench": "cptlaw.benching",
-    "check": "cptlaw.checking",
-    "compare": "cptlaw.uncertainty",
+    "check": "cptlaw.verbs",
+    "compare": "cptlaw.comparing",
     "examples": "cptlaw.examples",
     "figures": "cptlaw.reporting.figures",
-    "fit": "cptlaw.fitting",
+    "fit": "cptlaw.verbs",
     "fit_out_of_domain": "cptlaw.curves",
     "fit_shift": "cptlaw.curves",
-    "forecast": "cptlaw.uncertainty",
+    "forecast": "cptlaw.verbs",
     "forecast_run": "cptlaw.curves",
     "given_fit": "cptlaw.fitting",
     "import_logs": "cptlaw.importing",
     "law": "cptlaw.laws",
-    "load_fit": "cptlaw.fitting",
+    "load_fit": "cptlaw.verbs",
     "load_seal": "cptlaw.sealing",
     "plan": "cptlaw.planning",
     "read_runs": "cptlaw.runs",

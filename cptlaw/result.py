@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cptlaw.findings import MOST_SHOWN, Finding, group
@@ -167,9 +168,8 @@ class Result:
         UsageError
             If there is no figure of this kind of answer, or Plotly is not installed.
         """
-        from cptlaw.reporting.plots import plot  # the one door from answers to what draws them
-
-        return plot(self, **options)
+        # Drawing stands above all answers: it is found by name and when it is asked for, as pandas finds its backends.
+        return import_module("cptlaw.reporting.plots").plot(self, **options)
 
     def __repr__(self) -> str:
         return self.summary()

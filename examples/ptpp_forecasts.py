@@ -11,8 +11,8 @@ from ptpp_published import FORMS, ORACLE, TRANSFER
 from scipy import optimize
 
 import cptlaw as cl
+from cptlaw.comparing.metrics import metrics
 from cptlaw.laws.calculus import Array
-from cptlaw.uncertainty.metrics import metrics
 
 NEAREST = "ptpp-nearest"
 LAWS = (*FORMS, TRANSFER, NEAREST, ORACLE)

@@ -48,8 +48,8 @@ from ptpp_planning import curves, in_sample, markdown, planning
 from ptpp_published import CLAIMS, FORMS, PLAN, PUBLISHED
 
 import cptlaw as cl
+from cptlaw.comparing.metrics import METRICS
 from cptlaw.laws.calculus import Array
-from cptlaw.uncertainty.metrics import METRICS
 
 SIX = METRICS[:6]
 

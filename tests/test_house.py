@@ -1,6 +1,7 @@
-"""What keeps the house small: files that can be read in one go, few parameters, and a start without heavy imports."""
+"""What keeps the house small: short files, few parameters, imports that point one way, and a light start."""
 
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,16 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 LONG_FILES: set[str] = set()
 WIDE_FUNCTIONS = {
     "cptlaw.integrations.huggingface.TrainerCallback.__init__",
+}
+IMPORT_BY_NAME = {
+    "cptlaw",
+    "cptlaw.importing.reader",
+    "cptlaw.integrations",
+    "cptlaw.laws.registry",
+    "cptlaw.planning",
+    "cptlaw.reporting.figures",
+    "cptlaw.result",
+    "cptlaw.training.sweep",
 }
 
 
@@ -41,11 +52,45 @@ def test_files_can_be_read_in_one_go():
     assert long <= LONG_FILES
 
 
+def module_of(path):
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def imported(node):
+    """What is imported when the program runs, in functions too, and not what only type checkers read."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            continue
+        if isinstance(child, ast.Import):
+            yield from (name.name for name in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, "imports name the whole path, so that this test can follow them"
+            yield from (f"{child.module}.{name.name}" for name in child.names)
+        yield from imported(child)
+
+
+def test_no_circle_of_imports_is_hidden_in_functions():
+    """Whoever reads a module can read it with those below it, and never has to know one that imports it."""
+    modules = {module_of(path): ast.parse(text) for path, text in sources()}
+    below = {
+        name: {known if known in modules else known.rpartition(".")[0] for known in imported(tree)} & modules.keys()
+        for name, tree in modules.items()
+    }
+    for name in below:
+        below[name] -= {name}
+    graphlib.TopologicalSorter(below).prepare()  # raises CycleError, with the circle
+
+
+def test_few_places_import_by_name():
+    """What no reader of imports can follow: doors that load on first use, and folders whose every file counts."""
+    by_name = {module_of(path) for path, text in sources() if "import_module(" in text}
+    assert by_name <= IMPORT_BY_NAME
+
+
 def test_functions_take_few_parameters():
     wide = set()
     for path, text in sources():
-        module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        wide |= {name for name, count in functions(ast.parse(text), module) if count > PARAMETERS}
+        wide |= {name for name, count in functions(ast.parse(text), module_of(path)) if count > PARAMETERS}
     assert wide <= WIDE_FUNCTIONS
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import cptlaw as cl
 from cptlaw.cli import cli, main
-from cptlaw.fitting.origin import origin
+from cptlaw.solving.origin import origin
 
 ROWS = "replay in (0.1, 0.25, 0.5) and atpp >= 1.9 and lr_schedule == 'constant' and n_params < 100000"
 

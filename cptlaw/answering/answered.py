@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from cptlaw.answering.words import likelihood
 from cptlaw.answering.words import percent as as_percent
 from cptlaw.errors import UsageError
@@ -15,6 +17,7 @@ from cptlaw.planning.result import score_text
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
+from cptlaw.writing import REPORT, write_text
 
 LEAST_SHOWN = 0.05  # weight of a law in an average
 LIMITS = {
@@ -178,9 +181,9 @@ class Answer(Result):
         """Write the page to send: the answer with its figures, which need the extra ``report``; without runs, none."""
         if self._page is None:
             from cptlaw.reporting.plain_page import plain_page
-            from cptlaw.writing import REPORT, write_text
 
-            return write_text(path, plain_page(self), REPORT, force=force)
+            page = plain_page(self, self.steps, (_pilots(self), _studies(self)))
+            return write_text(path, page, REPORT, force=force)
         written: Path = self._page().save(path, force=force)
         return written
 
@@ -264,3 +267,13 @@ def _of(name: str) -> str:
     if name.startswith(("min ", "max-drop ")):
         return f"{name.partition(' ')[2]} within its limit"
     return WORDS.get(name, name)
+
+
+def _pilots(answer: Answer) -> Table:
+    formats = {"replay": format_percent} | dict.fromkeys(("n_params", "ptpp", "tokens", "flops"), format_quantity)
+    return Table.of(pd.DataFrame(answer.next_runs), formats, caption="Pilots that would narrow it most per FLOP")
+
+
+def _studies(answer: Answer) -> Table:
+    listed = pd.DataFrame(answer.evidence)[["outcome", "study", "shift", "source"]]
+    return Table.of(listed, caption="Studies that it rests on")

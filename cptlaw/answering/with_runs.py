@@ -19,7 +19,6 @@ from cptlaw.answering.what_if import other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
 from cptlaw.errors import CptlawError, UsageError
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting import fit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.next_runs.cells import Bases, candidates
 from cptlaw.planning.next_runs.open_forecast import open_forecast
@@ -27,6 +26,7 @@ from cptlaw.runs import Runs
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.schedules import Schedule
 from cptlaw.units import format_percent, format_quantity
+from cptlaw.verbs import fit
 
 AUTO = "auto"
 NEXT_RUNS = 2

@@ -1,8 +1,7 @@
-"""An average on disk: one JSON file that holds the fits of all its laws."""
+"""An average of laws read back from its file, which holds the fits of all of them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,35 +11,7 @@ from cptlaw.auto.auto_fit import AutoFit
 from cptlaw.auto.auto_law import Member
 from cptlaw.auto.common_rollouts import Rollout
 from cptlaw.auto.weights import Scores
-from cptlaw.fitting.fit_file import common_of, file_text, fit_from
-
-
-def text(fit: AutoFit) -> str:
-    """Return the content of the file of an average."""
-    said = fit.to_dict()
-    members = [
-        {**known, "fit": json.loads(member.fit.text())}
-        for known, member in zip(said.pop("members"), fit.members, strict=True)
-    ]
-    document: dict[str, Any] = {
-        **said,
-        "members": members,
-        "scores": {
-            "share": fit.scores.share.tolist(),
-            "error": fit.scores.error.tolist(),
-            "reach": fit.scores.reach.tolist(),
-        },
-        "folds": [
-            {
-                "direction": fold.direction,
-                "label": fold.label,
-                "fit": fold.fit.astype(int).tolist(),
-                "test": fold.test.astype(int).tolist(),
-            }
-            for fold in fit.folds
-        ],
-    }
-    return file_text(fit, document)
+from cptlaw.fitting.fit_file import common_of, fit_from
 
 
 def auto_from(document: Mapping[str, Any], label: str) -> AutoFit:

@@ -366,11 +366,22 @@ class AutoFit(Combined):
             **self.rests_on,
         }
 
-    def text(self) -> str:
-        """Return the content of its file."""
-        from cptlaw.auto.auto_file import text
-
-        return text(self)
+    def content(self) -> dict[str, Any]:
+        """Return what its file holds beside rows: its JSON, the fits of all laws, and how the rollouts went."""
+        found = self.to_dict()
+        for known, member in zip(found["members"], self.members, strict=True):
+            known["fit"] = member.fit.document()
+        found["scores"] = {name: getattr(self.scores, name).tolist() for name in ("share", "error", "reach")}
+        found["folds"] = [
+            {
+                "direction": fold.direction,
+                "label": fold.label,
+                "fit": fold.fit.astype(int).tolist(),
+                "test": fold.test.astype(int).tolist(),
+            }
+            for fold in self.folds
+        ]
+        return found
 
 
 def _called(fit: Fit) -> str:

@@ -1,17 +1,16 @@
-"""What an average of laws and a fitted score have in common: the rows that they rest on, and their file."""
+"""What an average of laws and a fitted score have in common: the rows that they rest on."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from cptlaw.result import Result
+from cptlaw.fitting.saved import Saved
 from cptlaw.runs.points import as_points
 
 
-class Combined(Result):
+class Combined(Saved):
     """Base of what several fits make together; it forecasts and plans like one fit."""
 
     data: pd.DataFrame
@@ -44,13 +43,3 @@ class Combined(Result):
     def completed(self, frame: Any) -> pd.DataFrame:
         """Return rows as laws read them."""
         return as_points(frame)
-
-    def text(self) -> str:
-        """Return the content of its file."""
-        raise NotImplementedError
-
-    def save(self, path: str | Path, force: bool = False) -> Path:
-        """Write it with all its fits to one JSON file for `load_fit`; only `force` overwrites what is no fit."""
-        from cptlaw.writing import FIT, write_text
-
-        return write_text(path, self.text(), FIT, force=force)

@@ -25,11 +25,11 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.from_source import with_source
-from cptlaw.fitting.options import Options
-from cptlaw.fitting.origin import provenance_of
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
 from cptlaw.schedules import Schedule
+from cptlaw.solving.options import Options
+from cptlaw.solving.origin import provenance_of
 from cptlaw.solving.training_rows import training_rows
 
 STARTS = 4  # of each law: with a prior on every parameter, searches agree

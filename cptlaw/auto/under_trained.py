@@ -18,9 +18,9 @@ from cptlaw.auto.rows import Chosen
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
 from cptlaw.fitting.fit_rows import fit_rows
-from cptlaw.fitting.options import Options
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
+from cptlaw.solving.options import Options
 from cptlaw.solving.training_rows import training_rows
 
 MOST_SHARE = 1 / 3  # of the rows that may be left out

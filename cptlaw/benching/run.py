@@ -14,14 +14,14 @@ import pandas as pd
 
 from cptlaw.benching.splits import SPLITS, Split
 from cptlaw.benching.tables import OWN, TABLES, load
+from cptlaw.comparing.baselines import BASELINES, regret
 from cptlaw.errors import CptlawError, UsageError, did_you_mean
 from cptlaw.findings import Finding
-from cptlaw.fitting import fit
 from cptlaw.laws.registry import law
 from cptlaw.result import Result, Table
 from cptlaw.runs import Runs
-from cptlaw.uncertainty.baselines import BASELINES, regret
 from cptlaw.units import format_percent
+from cptlaw.verbs import fit
 
 Progress = Callable[[str], None]
 MOST_POINTS = 12  # of a split whose intervals are computed, spread over its rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,10 +10,8 @@ from cptlaw.findings import Finding
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array, Jet
 from cptlaw.solving.identifiability import null_directions
+from cptlaw.solving.law_on_rows import LawOnRows
 from cptlaw.solving.problem import Problem
-
-if TYPE_CHECKING:
-    from cptlaw.fitting.fitted_law import Fit
 
 FEW_PER_PARAMETER = 3  # independent points per free parameter below which there is a warning
 
@@ -86,7 +83,7 @@ def _unseen(problem: Problem, matrix: Array, rank: int, dead: set[str]) -> list[
     ]
 
 
-def check_independence(fit: Fit) -> tuple[Finding, ...]:
+def check_independence(fit: LawOnRows) -> tuple[Finding, ...]:
     """Say how many independent points loss curves are worth."""
     if fit.law.correlated_along not in fit.data.columns:
         return ()

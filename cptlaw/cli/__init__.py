@@ -14,30 +14,14 @@ from typing import Any
 
 import click
 
-from cptlaw.errors import CptlawError, did_you_mean
+from cptlaw.cli.named import Named
+from cptlaw.errors import CptlawError
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 
 
-class Verbs(click.Group):
-    """A group that suggests the nearest verb, or question of one, for a name that it does not know."""
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Return the verb, or fail with a suggestion."""
-        command = super().get_command(ctx, name)
-        if command is None:
-            known = self.list_commands(ctx)
-            what = f"verb {name!r}" if ctx.parent is None else f"{ctx.info_name} {name!r}"
-            ctx.fail(f"There is no {what}.{did_you_mean(name, known)} Known: {', '.join(known)}.")
-        return command
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs in the order in which a study uses them."""
-        return list(self.commands)
-
-
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=Named, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="cptlaw")
 def cli() -> None:
     """Scaling laws of continual pre-training: from a table of runs to a plan.

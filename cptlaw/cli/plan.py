@@ -7,14 +7,15 @@ from typing import Any
 
 import click
 
-from cptlaw.cli import Verbs, options
+from cptlaw.cli import options
+from cptlaw.cli.named import Named
 from cptlaw.cli.output import show
 from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.errors import UsageError
 from cptlaw.planning import scenario as scenarios
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Named, context_settings={"help_option_names": ["-h", "--help"]})
 def plan() -> None:
     """Choose replay, tokens, size and schedule before the compute is spent.
 

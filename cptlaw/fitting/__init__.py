@@ -1,8 +1,6 @@
-"""Fitting: from a runs table to a fitted law, the file that keeps it, and restraint chosen by rollouts."""
+"""Fitting: from the rows of one law to a fit, the file that keeps it, and restraint chosen by rollouts."""
 
-from cptlaw.fitting.fit_file import load_fit
-from cptlaw.fitting.fit_law import fit
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.given import given_fit
 
-__all__ = ["Fit", "fit", "given_fit", "load_fit"]
+__all__ = ["Fit", "given_fit"]

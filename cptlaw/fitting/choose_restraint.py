@@ -15,10 +15,10 @@ from cptlaw.errors import FitError
 from cptlaw.findings import Finding
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
-from cptlaw.fitting.options import Options
 from cptlaw.laws.base import Law, Role
 from cptlaw.laws.calculus import Array
 from cptlaw.learned.priors import learned_priors
+from cptlaw.solving.options import Options
 from cptlaw.solving.restraint import Prior, Restraint
 from cptlaw.solving.student import t_quantile
 from cptlaw.solving.training_rows import Training

@@ -1,92 +1,27 @@
-"""Fits on disk: JSON, written atomically, with all that is needed to forecast, re-load and audit. No pickle."""
+"""The fit of one law read back from its file: every value is checked, nothing is unpickled or evaluated."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import CptlawError, DataError, UsageError, shown, visible
+from cptlaw.errors import CptlawError, DataError, shown, visible
 from cptlaw.findings import SEVERITIES, Finding
-from cptlaw.laws import LAWS, Known, Law, law
-from cptlaw.laws.curve_rows import schedules_from_json, schedules_to_json
-from cptlaw.reading import read_json
+from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.saved import FORMAT_VERSION
+from cptlaw.laws import LAWS, Known, law
+from cptlaw.laws.curve_rows import schedules_from_json
 from cptlaw.runs.schema import COLUMNS
+from cptlaw.solving.options import Options
+from cptlaw.solving.restraint import Restraint
 
-if TYPE_CHECKING:
-    from cptlaw.fitting.fitted_law import Fit
-
-FORMAT = "cptlaw-fit"
-FORMAT_VERSION = 1
 RESTRAINT = ("fix", "tie", "bound", "prior", "correlation")  # in the order of `Restraint.build`
-
-
-def fit_text(fit: Fit) -> str:
-    """Return the content of a fit's file."""
-    document: dict[str, Any] = {
-        **fit.to_dict(),
-        "law_version": fit.law.version,
-        **law_home(fit.law),
-        "settings": fit.options.to_dict(),
-        "optima": fit.optima.tolist(),
-        "prior_weight": fit.prior_weight,
-        **({"schedules": schedules_to_json(fit.schedules)} if fit.schedules else {}),
-    }
-    if "draws" in fit._cache:
-        document["draws"] = fit._cache["draws"].tolist()
-    return file_text(fit, document)
-
-
-def file_text(fit: Any, content: Mapping[str, Any]) -> str:
-    """Return what any fit's file holds, as JSON: the format that `load_fit` looks for, content, and rows."""
-    import cptlaw
-
-    document = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "cptlaw_version": cptlaw.__version__,
-        **content,
-        "role": fit.role,
-        "provenance": dict(fit.provenance),
-        # What a curve law reads off schedules is computed again from these when the fit is loaded.
-        "data": columns_of(fit.data.drop(columns=list(getattr(fit.law, "objects", ())), errors="ignore")),
-        "base": columns_of(fit.base),
-    }
-    return json.dumps(document, indent=None, allow_nan=False)
-
-
-def load_fit(path: str | Path) -> Any:
-    """Read a fit that `Fit.save` or ``cptlaw fit -o`` wrote: a `Fit`, an `AutoFit` of several laws, or a `ScoreFit`.
-
-    Raises
-    ------
-    DataError
-        If the file is missing, damaged, or of another kind or a newer version.
-    """
-    path = Path(path)
-    document = _document(path)
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise DataError(f"{path}: this JSON is not a cptlaw fit. Expected a file from `cptlaw fit ... -o FIT.json`.")
-    version = document.get("format_version")
-    if isinstance(version, int | float) and version > FORMAT_VERSION:
-        raise DataError(
-            f"{path}: written by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw to read it."
-        )
-    if document.get("law") != "auto" and "ways" not in document:
-        return fit_from(document, str(path))
-    from cptlaw.auto.auto_file import auto_from
-    from cptlaw.scores.score_file import score_from
-
-    try:
-        return (score_from if "ways" in document else auto_from)(document, str(path))
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise _damaged(path, error) from None
 
 
 def fit_from(document: Mapping[str, Any], label: str) -> Fit:
@@ -97,10 +32,6 @@ def fit_from(document: Mapping[str, Any], label: str) -> Fit:
     DataError
         If the document is damaged, or its law is not known.
     """
-    from cptlaw.fitting.fitted_law import Fit
-    from cptlaw.fitting.options import Options
-    from cptlaw.solving.restraint import Restraint
-
     path = Path(label)
     _known_law(document, path)
     try:
@@ -119,9 +50,7 @@ def fit_from(document: Mapping[str, Any], label: str) -> Fit:
                 settings["delta"],
                 settings["starts"],
                 settings["seed"],
-                Restraint.build(
-                    chosen, *(restraint.get(key) for key in ("fix", "tie", "bound", "prior", "correlation"))
-                ),
+                Restraint.build(chosen, *(restraint.get(key) for key in RESTRAINT)),
                 settings.get("rollout"),
             ),
             optima=np.array(document["optima"], dtype=float),
@@ -138,22 +67,14 @@ def fit_from(document: Mapping[str, Any], label: str) -> Fit:
         for name in ("loss", *(name for name in chosen.inputs if name in fit.data)):
             fit.data[name].to_numpy(dtype=float)
     except (CptlawError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise _damaged(path, error) from None
+        raise damaged(path, error) from None
     return fit
 
 
-def _damaged(path: Path, error: Exception) -> DataError:
+def damaged(path: Path, error: Exception) -> DataError:
+    """Return the error of a file whose content no fit can have."""
     what = f"{error!r:.300}" if not isinstance(error, CptlawError) else str(error)
     return DataError(f"{path}: the fit is damaged: {what} Write it again with `cptlaw fit`.")
-
-
-def _document(path: Path) -> Any:
-    try:
-        return read_json(path)
-    except DataError as error:
-        if not path.exists():
-            raise DataError(f"{error} A fit is written by `cptlaw fit RUNS --law LAW --on EVAL -o FIT.json`.") from None
-        raise DataError(f"{error} It is not a readable fit; write it again with `cptlaw fit`.") from None
 
 
 def _check(document: Mapping[str, Any]) -> None:
@@ -196,25 +117,6 @@ def _rows_of(values: Any, width: int) -> Any:
     if rows.size and (rows.ndim != 2 or rows.shape[1] != width):
         raise ValueError(f"rows of {width} parameters are expected, found the shape {rows.shape}")
     return rows
-
-
-def law_home(chosen: Law) -> dict[str, Any]:
-    """Return where a law that is not built in is defined, so that the reader of a file can be told; else nothing.
-
-    Raises
-    ------
-    UsageError
-        If the law's name stands for another class: a file that names it would mean another law.
-    """
-    cls = type(chosen)
-    if not LAWS.is_registered(chosen):
-        raise UsageError(
-            f"class {cls.__qualname__} has no name of its own: {chosen.name!r} is the law of "
-            f"{LAWS[chosen.name].__qualname__}, and a file knows laws by their name. Give the class another name = ..."
-        )
-    if cls.__module__.startswith("cptlaw."):
-        return {}
-    return {"law_home": {"module": cls.__module__, "class": cls.__qualname__}}
 
 
 def _known_law(document: Mapping[str, Any], path: Path) -> None:
@@ -260,12 +162,3 @@ def common_of(document: Mapping[str, Any]) -> dict[str, Any]:
         "findings": tuple(Finding(**item) for item in document["findings"]),
         "provenance": document["provenance"],
     }
-
-
-def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
-    """Return a frame as lists of plain values; what is not finite is null."""
-
-    def plain(value: Any) -> Any:
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    return {str(name): [plain(value) for value in frame[name].tolist()] for name in frame.columns}

@@ -16,7 +16,6 @@ from cptlaw.checking.unread import check_unread
 from cptlaw.errors import FitError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fitted_law import Fit
-from cptlaw.fitting.options import Options
 from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.solving import identifiability as identify
@@ -25,6 +24,7 @@ from cptlaw.solving.blocks import along_runs, independent_blocks
 from cptlaw.solving.huber import noise_weight
 from cptlaw.solving.newton import Descent
 from cptlaw.solving.objective import Objective, priors_on
+from cptlaw.solving.options import Options
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.training_rows import Training
 

@@ -17,8 +17,8 @@ from cptlaw.errors import CptlawError
 from cptlaw.fitting.curvature import as_priors
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
-from cptlaw.fitting.options import Options
 from cptlaw.runs import Runs
+from cptlaw.solving.options import Options
 from cptlaw.solving.restraint import Restraint
 from cptlaw.solving.training_rows import Training, training_rows
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cptlaw.laws.base import Law
 from cptlaw.laws.parameters import Option, option_text
 from cptlaw.units import format_quantity
+
+if TYPE_CHECKING:
+    from cptlaw.laws.base import Law
 
 
 def describe(chosen: Law) -> dict[str, Any]:

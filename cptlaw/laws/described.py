@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from typing import ClassVar, Literal
 
+from cptlaw.laws.card import card
+
 Status = Literal["published", "secondary source", "reconstructed"]
 
 
@@ -31,6 +33,4 @@ class Described:
     measured: ClassVar[str] = "not measured here yet"
 
     def _repr_html_(self) -> str:
-        from cptlaw.laws.card import card
-
         return f"<pre>{html.escape(card(self))}</pre>"  # type: ignore[arg-type]  # every law derives from this

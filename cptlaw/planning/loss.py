@@ -15,11 +15,12 @@ from cptlaw.checking.distance import fact
 from cptlaw.checking.distance import levels as levels_of
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
-from cptlaw.fitting import Fit, load_fit
+from cptlaw.fitting import Fit
 from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.inverse import TokenCurve
 from cptlaw.uncertainty.intervals import MIN_RUNS, expected
+from cptlaw.verbs import load_fit
 
 LossRole = Literal["source", "target"]
 GIVEN_ATPP = (1e-3, 1e4)  # tokens per parameter between which plans look where parameters were given, not fitted

@@ -12,12 +12,12 @@ import numpy as np
 from scipy import special
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.fitting import load_fit
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import Limit
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.reference import measured_base_loss
 from cptlaw.scores.error_rate import ErrorRate
+from cptlaw.verbs import load_fit
 
 LEAST = "min "
 DROP = "max-drop "

@@ -33,11 +33,11 @@ from cptlaw.errors import FitError, UsageError
 from cptlaw.findings import Finding, Severity
 from cptlaw.fitting import Fit
 from cptlaw.fitting.fit_rows import fit_rows
-from cptlaw.fitting.options import Options
 from cptlaw.laws import law
 from cptlaw.planning.loss import Loss, as_fit
 from cptlaw.planning.scenario import ReferenceKind
 from cptlaw.runs.metrics import unit_of
+from cptlaw.solving.options import Options
 from cptlaw.solving.training_rows import Training
 from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.units import format_quantity

@@ -11,7 +11,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting import Fit, load_fit
+from cptlaw.fitting import Fit
 from cptlaw.laws import Known
 from cptlaw.planning import MixPlan, Suggestion, suggest
 from cptlaw.planning.report_scenario import ReportOfRuns
@@ -26,6 +26,7 @@ from cptlaw.reporting.repeat import commands
 from cptlaw.reporting.subject import Progress, Subject, limits_of
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
+from cptlaw.verbs import load_fit
 
 MOST_CELLS = 12
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 
-import pandas as pd
-
-from cptlaw.answering.answered import Answer
 from cptlaw.reporting.page import asset, policy
-from cptlaw.result import LEFT, Line, Table, as_html
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.result import LEFT, Line, Result, Table, as_html
 
 
-def plain_page(answer: Answer) -> str:
-    """Return the document: question, answer, the pilots to run next and the studies that it rests on."""
-    steps: list[Line] = [("next", step) for step in answer.steps]
+def plain_page(answer: Result, steps: Sequence[str], tables: Sequence[Table]) -> str:
+    """Return the document.
+
+    Parameters
+    ----------
+    answer
+        Its title, lines, tables and findings are shown.
+    steps
+        What to do next.
+    tables
+        What else it rests on.
+    """
+    following: list[Line] = [("next", step) for step in steps]
     title, style = html.escape(answer.title), asset("page.css")
-    body = as_html("The answer", [*answer.lines, *steps], [*answer.tables, _pilots(answer), _studies(answer)])
+    body = as_html("The answer", [*answer.lines, *following], [*answer.tables, *tables])
     doubts = as_html("What is doubtful", findings=answer.findings)
     # The page's style puts text at the left; its policy would refuse the attributes that do so in a notebook.
     main = (body + doubts).replace(LEFT, "")
@@ -28,13 +35,3 @@ def plain_page(answer: Answer) -> str:
         f"<title>{title}</title>\n<style>{style}</style>\n</head>\n"
         f"<body>\n<header><h1>{title}</h1></header>\n<main>{main}</main>\n</body>\n</html>\n"
     )
-
-
-def _pilots(answer: Answer) -> Table:
-    formats = {"replay": format_percent} | dict.fromkeys(("n_params", "ptpp", "tokens", "flops"), format_quantity)
-    return Table.of(pd.DataFrame(answer.next_runs), formats, caption="Pilots that would narrow it most per FLOP")
-
-
-def _studies(answer: Answer) -> Table:
-    listed = pd.DataFrame(answer.evidence)[["outcome", "study", "shift", "source"]]
-    return Table.of(listed, caption="Studies that it rests on")

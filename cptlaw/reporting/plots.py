@@ -10,6 +10,7 @@ from functools import singledispatch
 from typing import Any
 
 from cptlaw.auto.auto_fit import AutoFit
+from cptlaw.comparing.comparison import Comparison
 from cptlaw.errors import UsageError
 from cptlaw.fitting import Fit
 from cptlaw.planning import AllocatePlan, MinTokensPlan, MixPlan, ParetoPlan, SchedulePlan, Suggestion, WholePlan
@@ -26,7 +27,7 @@ from cptlaw.reporting.figures.sealed_scores import sealed_scores
 from cptlaw.reporting.figures.suggested_cells import suggested_cells
 from cptlaw.result import Result
 from cptlaw.sealing import Scores
-from cptlaw.uncertainty.answers import Comparison, Forecast
+from cptlaw.uncertainty.answers import Forecast
 
 ROOM = 40  # pixels that the title takes
 

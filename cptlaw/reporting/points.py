@@ -12,7 +12,6 @@ import pandas as pd
 from cptlaw.answering.in_points import probability_above
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
-from cptlaw.fitting import load_fit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.options import points
 from cptlaw.reporting.figures import Figure
@@ -21,6 +20,7 @@ from cptlaw.result import Line, Table
 from cptlaw.runs import Runs
 from cptlaw.scores import ScoreFit, fit_all_scores
 from cptlaw.units import format_percent
+from cptlaw.verbs import load_fit
 
 LIMITS_IN_POINTS = ("min_score", "max_drop")
 IN_POINTS = ("scores", *LIMITS_IN_POINTS, "base_score")

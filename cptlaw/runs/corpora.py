@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from cptlaw.runs.naming import Naming
+from cptlaw.runs.numbers import checked_numbers
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.schema import MIX, Column, canonical_name, column_of, corpus_of, mix_columns
 
@@ -43,8 +44,6 @@ def add_mix(
     A field that is empty where other shares of the row add up to one is a share of zero. Rows of base models, and
     rows without any share, keep theirs empty. Shares are divided by their sum, which must be one up to rounding.
     """
-    from cptlaw.runs.validate import checked_numbers  # which calls this
-
     columns = {name: frame[naming.file_columns[name]] for name in mix_columns(naming.file_columns)}
     if not columns and MAPPING in frame.columns:
         columns = _of_mappings(frame[MAPPING], problems)

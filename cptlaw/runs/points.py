@@ -12,11 +12,11 @@ from cptlaw.errors import UsageError, shown, visible
 from cptlaw.runs.corpora import check_sums
 from cptlaw.runs.dataframe import from_dataframe
 from cptlaw.runs.naming import Naming, name_columns
+from cptlaw.runs.numbers import checked_numbers
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.read import load_table
 from cptlaw.runs.schema import COLUMNS, canonical_name, column_of, mix_columns
 from cptlaw.runs.table import Runs
-from cptlaw.runs.validate import checked_numbers
 from cptlaw.units import parse_quantity
 
 

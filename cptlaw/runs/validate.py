@@ -11,21 +11,18 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.runs.convert import to_numbers, to_text
+from cptlaw.runs.convert import to_text
 from cptlaw.runs.corpora import add_mix
 from cptlaw.runs.derive import derived
 from cptlaw.runs.metrics import INSTEAD, KNOWN, LOSS, as_shares, is_known, metrics_of, named_apart
 from cptlaw.runs.naming import Naming, missing_column
+from cptlaw.runs.numbers import Floats, checked_numbers, place_of
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import ROW, RawTable
 from cptlaw.runs.repeats import add_repeated_rows
-from cptlaw.runs.schema import COLUMNS, N_PARAMS_KINDS, SMALLEST_RAW_COUNT, Column
+from cptlaw.runs.schema import COLUMNS, N_PARAMS_KINDS, Column
 
-Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-
-# Sizes of numbers that are read, apart from 0.
-SMALLEST, LARGEST = 1e-50, 1e50
 
 
 @dataclass(frozen=True)
@@ -148,67 +145,9 @@ def _quoted(name: str, _: int) -> str:
     return repr(name)
 
 
-def checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Floats:
-    """Read one column as numbers and add whatever is wrong with it to the problems."""
-    values, unreadable = to_numbers(found)
-
-    def original(position: int) -> str:
-        return repr(str(found.iloc[position]))
-
-    def number(position: int) -> str:
-        value = values[position]
-        return "nothing, or NaN" if np.isnan(value) else f"{value:.10g}"
-
-    where = _where(found, column)
-    repair = "Repair the value, or remove the row."
-    otherwise = "remove the row" if column.required else "leave the field empty if it is unknown"
-    remedy = f"Write a plain number, or one with a unit (8.1B, 517M, 34%); or {otherwise}."
-    problems.add_rows(where, found.index, unreadable, original, column.expected, remedy)
-    missing = np.isnan(values)
-    outside = (values < column.lowest) | (values > column.highest) | np.isinf(values)
-    if column.positive:
-        outside |= values == 0
-    # Sound columns lie far within; products and powers of what lies beyond would leave the range of numbers.
-    size = np.abs(values)
-    beyond = ((size > LARGEST) | ((size < SMALLEST) & (size > 0))) & np.isfinite(values) & ~outside
-    problems.add_rows(where, found.index, beyond, number, f"0, or a size from {SMALLEST:g} to {LARGEST:g}", repair)
-    if column.required:
-        outside |= missing & ~unreadable
-    if column.whole:
-        part = (values != np.round(values)) & np.isfinite(values) & ~outside
-        problems.add_rows(
-            where, found.index, part, number, f"a whole number ({column.meaning})", _remedy(column, values)
-        )
-    problems.add_rows(where, found.index, outside, number, column.expected, _remedy(column, values[outside]))
-    if column.raw_count:
-        small = (values > 0) & (values < SMALLEST_RAW_COUNT)
-        first = f"{values[small][0]:g}" if small.any() else ""
-        problems.add_rows(
-            where,
-            found.index,
-            small,
-            number,
-            f"raw {'tokens' if column.name == 'tokens' else 'parameters'}, at least {SMALLEST_RAW_COUNT:g}",
-            f"If billions are meant write {first}B, if millions {first}M.",
-        )
-    return values
-
-
 def _as_found(values: Any, index: pd.Index) -> Any:
     is_any = str(getattr(values, "dtype", "")) == "object"
     return pd.Series(np.asarray(values, dtype=object), index=index, dtype=object) if is_any else values
-
-
-def _where(found: pd.Series, column: Column) -> str:
-    return f"column {column.name!r}" + ("" if found.name == column.name else f" ({str(found.name)!r} in the file)")
-
-
-def _remedy(column: Column, bad: Floats) -> str:
-    if 0.9 < column.highest <= 1 and bad.size and 1 < bad[0] <= 100:
-        return f"If {bad[0]:g} percent is meant write {bad[0]:g}% or {bad[0] / 100:g}."
-    if column.required:
-        return "Repair the value, or remove the row."
-    return "Repair the value, or leave the field empty if it is unknown."
 
 
 def _checked_text(found: pd.Series, column: Column, problems: Problems) -> pd.Categorical:
@@ -216,7 +155,7 @@ def _checked_text(found: pd.Series, column: Column, problems: Problems) -> pd.Ca
     if column.required:
         missing = np.asarray(values.codes == -1)
         problems.add_rows(
-            _where(found, column),
+            place_of(found, column),
             found.index,
             missing,
             lambda _: "nothing",

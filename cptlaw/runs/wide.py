@@ -11,10 +11,10 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.runs.metrics import BITS_PER_BYTE, LOSS, PASS_AT, metric_name
 from cptlaw.runs.naming import name_columns
+from cptlaw.runs.numbers import checked_numbers
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import COLUMNS
-from cptlaw.runs.validate import checked_numbers
 
 
 def stacked(

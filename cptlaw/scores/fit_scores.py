@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cptlaw.auto.fit_auto import fit_auto
 from cptlaw.errors import CptlawError, DataError, FitError, UsageError, did_you_mean
 from cptlaw.findings import by_severity
 from cptlaw.laws.score_law import Array, score_law
@@ -208,13 +209,11 @@ def _wanted_losses(table: Runs, joint: Joint, law_name: str) -> list[str]:
 
 def _fitted_losses(table: Runs, names: Sequence[str], seed: int, schedules: Any) -> tuple[dict[str, Any], list[str]]:
     """Return the fits of losses by eval, and why others could not be fitted."""
-    from cptlaw.fitting import fit
-
     found: dict[str, Any] = {}
     skipped = []
     for eval_name in names:
         try:
-            found[eval_name] = fit("auto", table, on=eval_name, seed=seed, schedules=schedules)
+            found[eval_name] = fit_auto(table, eval_name, seed=seed, schedules=schedules)
         except CptlawError as error:
             skipped.append(f"{eval_name}: {error}")
     return found, skipped

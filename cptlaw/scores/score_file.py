@@ -1,35 +1,17 @@
-"""A fitted score on disk: one JSON file that holds the ways and the fits of the losses that they read."""
+"""A fitted score read back from its file, which holds the ways and the fits of the losses that they read."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from cptlaw.auto.auto_file import auto_from
-from cptlaw.fitting.fit_file import common_of, file_text, fit_from
+from cptlaw.fitting.fit_file import common_of, fit_from
 from cptlaw.laws.score_law import score_law
 from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.scores.ways import Way
-
-
-def text(fit: ScoreFit) -> str:
-    """Return the content of the file of a fitted score."""
-    said = fit.to_dict()
-    ways = [
-        {**known, "theta": way.theta.tolist(), "covariance": way.covariance.tolist(), "chance": way.chance}
-        for known, way in zip(said.pop("ways"), fit.ways, strict=True)
-    ]
-    losses = {name: json.loads(loss.text()) for name, loss in fit.losses.items()}
-    document: dict[str, Any] = {
-        **said,
-        "ways": ways,
-        "losses": losses,
-        "skipped": list(fit.skipped),
-    }
-    return file_text(fit, document)
 
 
 def score_from(document: Mapping[str, Any], label: str) -> ScoreFit:

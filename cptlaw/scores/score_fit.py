@@ -284,7 +284,7 @@ class ScoreFit(Combined):
         out["metric"] = self.metric
         found = [extrapolation(self.law, self.data, rows.iloc[place]) for place in range(len(rows))]  # type: ignore[arg-type]
         out["findings"] = pd.Series([by_severity(one) for one in found], index=out.index, dtype=object)
-        return ForecastFrame.of(out, interval, [self])  # type: ignore[list-item]
+        return ForecastFrame.of(out, interval, [self])
 
     @property
     def interval_method(self) -> str:
@@ -369,8 +369,10 @@ class ScoreFit(Combined):
             **self.rests_on,
         }
 
-    def text(self) -> str:
-        """Return the content of its file."""
-        from cptlaw.scores.score_file import text
-
-        return text(self)
+    def content(self) -> dict[str, Any]:
+        """Return what its file holds beside rows: its JSON, the ways in full, and the fits of the losses they read."""
+        found = self.to_dict()
+        for known, way in zip(found["ways"], self.ways, strict=True):
+            known |= {"theta": way.theta.tolist(), "covariance": way.covariance.tolist(), "chance": way.chance}
+        losses = {name: loss.document() for name, loss in self.losses.items()}
+        return {**found, "losses": losses, "skipped": list(self.skipped)}

@@ -12,10 +12,10 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.origin import digest
 from cptlaw.result import Result, Table, plain
 from cptlaw.runs import Runs, read_runs
 from cptlaw.sealing.seal import NOT_INPUTS, Seal, load_seal
+from cptlaw.solving.origin import digest
 from cptlaw.units import format_percent, format_quantity
 
 # How far, relatively, a run may be from what was forecast: runs end with a whole step, and sizes are named roundly.

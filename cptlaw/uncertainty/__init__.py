@@ -1,6 +1,1 @@
-"""Uncertainty: intervals of one law, averages of several, and laws judged by what they forecast."""
-
-from cptlaw.uncertainty.average import forecast
-from cptlaw.uncertainty.compare_laws import compare
-
-__all__ = ["compare", "forecast"]
+"""Uncertainty: how far a forecast of one law may be off, from its parameters, its form and the noise."""

@@ -1,38 +1,41 @@
-"""Forecasts and comparisons as answers: the frames that the library promises, which print like every other answer."""
+"""Forecasts as answers: the frame that the library promises, which prints like every other answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pandas as pd
 from pandas.plotting import PlotAccessor
 
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.origin import origin
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs.dataframe import to_polars
 from cptlaw.runs.metrics import unit_of
-from cptlaw.uncertainty.baselines import BASELINES
+from cptlaw.solving.origin import Known, origin
 from cptlaw.units import format_percent, format_quantity
 
-if TYPE_CHECKING:
-    from cptlaw.auto.auto_fit import AutoFit
-    from cptlaw.fitting.fitted_law import Fit
-
-ORACLE = "ptpp-oracle"  # fitted on the test rows: a bound, and never the best forecast
 AVERAGE = "average"
 DOUBT = "doubt_"
 MOST_EXPLAINED = 3  # forecasts of scores of which the parts of the doubt are told
 COUNTS = ("n_params", "tokens", "ptpp", "pt_tokens")
-SCORES = {
-    **dict.fromkeys(("huber_log", "rmse_log", "mae_rel", "mape_clip"), "{:.3g}".format),
-    **dict.fromkeys(("intercept", "slope", "r2", "weight"), "{:.3f}".format),
-    **dict.fromkeys(("difference", "difference_se"), "{:.2g}".format),
-}
-SHOWN_SCORES = ("law", "huber_log", "mae_rel", "slope", "n_fit", "n_test", "n_params_free", "difference",
-                "difference_se", "weight")  # fmt: skip
+
+
+class Forecasting(Known, Protocol):
+    """What a forecast asks of the fit that it comes from: one law, an average of laws, or a score."""
+
+    @property
+    def law(self) -> Any:
+        """The law, or what stands for it."""
+
+    @property
+    def on(self) -> str:
+        """The eval."""
+
+    @property
+    def interval_method(self) -> str:
+        """Where its intervals come from."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -139,68 +142,6 @@ class Forecast(Result):
         return found
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Comparison(Result):
-    """Laws scored by their forecasts.
-
-    Attributes
-    ----------
-    frame
-        One row per law, best first, as `cptlaw.compare` gives it.
-    """
-
-    frame: pd.DataFrame
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What stands against laws, once with the laws that it concerns, the worst first."""
-        of_law: dict[Finding, list[str]] = {}
-        for row in self.frame.to_dict("records"):
-            for finding in row["findings"]:
-                of_law.setdefault(finding, []).append(str(row["law"]))
-        return by_severity(
-            Finding(found.severity, found.code, f"{', '.join(laws)}: {found.message}", found.advice)
-            for found, laws in of_law.items()
-        )
-
-    @property
-    def best(self) -> str:
-        """The law that forecasts best: the first that is no bound."""
-        names = [str(name) for name in self.frame["law"]]
-        return next((name for name in names if name != ORACLE), names[0])
-
-    @property
-    def best_law(self) -> str | None:
-        """The best that can be fitted: no bound, and no forecast without a law; None where none could be scored."""
-        scored = self.frame[self.frame["mae_rel"].notna()]
-        return next((str(name) for name in scored["law"] if name not in (ORACLE, *BASELINES)), None)
-
-    @property
-    def title(self) -> str:
-        """Which law forecasts best."""
-        row = self.frame[self.frame["law"] == self.best].iloc[0]
-        if row["mae_rel"] != row["mae_rel"]:
-            return "No law could be scored"
-        missed = f"{format_percent(row['mae_rel'])} off on average on {row['n_test']} test points"
-        return f"{self.best} forecasts best: {missed}"
-
-    @property
-    def lines(self) -> list[Line]:
-        """What stands against each law, in short."""
-        return [(str(row["law"]), row["diagnostics"]) for row in self.frame.to_dict("records") if row["diagnostics"]]
-
-    @property
-    def tables(self) -> list[Table]:
-        """The scores."""
-        note = "mae_rel: mean relative error; difference: how far huber_log is behind the best, and its standard error"
-        return [Table.of(self.frame[[name for name in SHOWN_SCORES if name in self.frame]], SCORES, "", note)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the promised rows."""
-        found: dict[str, Any] = plain({"rows": self.frame.to_dict("records")})
-        return found
-
-
 class Plot(PlotAccessor):
     """``frame.plot()`` draws the answer; with arguments, and as ``frame.plot.line``, it is pandas' own."""
 
@@ -241,7 +182,7 @@ class ForecastFrame(AnswerFrame):
 
     _metadata = ["interval", "fits"]
     interval: float | None = None
-    fits: tuple[Fit | AutoFit, ...] = ()
+    fits: tuple[Forecasting, ...] = ()
 
     @property
     def answer(self) -> Forecast:
@@ -249,20 +190,11 @@ class ForecastFrame(AnswerFrame):
         return Forecast(self)
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, interval: float | None, fits: Iterable[Fit | AutoFit]) -> ForecastFrame:
+    def of(cls, frame: pd.DataFrame, interval: float | None, fits: Iterable[Forecasting]) -> ForecastFrame:
         """Return forecasts that know the coverage of their intervals and the fits that they come from."""
         found = cls(frame)
         found.interval, found.fits = interval, tuple(fits)
         return found
-
-
-class ComparisonFrame(AnswerFrame):
-    """Scores of laws, best first; `answer` has them as text, page and JSON."""
-
-    @property
-    def answer(self) -> Comparison:
-        """The scores in title, lines, tables and findings."""
-        return Comparison(self)
 
 
 def interval_words(interval: float | None) -> str:

@@ -13,7 +13,7 @@ it. The numbers come from rolling laws through the tables of other studies (``py
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,10 +22,8 @@ from scipy import special
 from cptlaw.checking.distance import outside, seen, unseen
 from cptlaw.laws.calculus import Array
 from cptlaw.learned import left_out, numbers
+from cptlaw.solving.law_on_rows import LawOnRows
 from cptlaw.uncertainty.inner_rollouts import InnerRollouts, inner_rollouts
-
-if TYPE_CHECKING:
-    from cptlaw.fitting.fitted_law import Fit
 
 RATES = np.geomspace(5e-4, 0.6, 23)  # log error per e-fold
 REFERENCE = 0.01  # spread of the residuals at which the median rate is stated
@@ -110,7 +108,7 @@ def _log_density(z: Array, freedom: float) -> Array:
     return found
 
 
-def discrepancy(fit: Fit, frame: pd.DataFrame, coverages: list[float]) -> Array:
+def discrepancy(fit: LawOnRows, frame: pd.DataFrame, coverages: list[float]) -> Array:
     """Return the half-widths in log loss that the law's form calls for, shape (coverages, n); zero inside the data.
 
     Parameters
@@ -132,7 +130,7 @@ def discrepancy(fit: Fit, frame: pd.DataFrame, coverages: list[float]) -> Array:
     return np.hypot(half[:, None] * reach, of_blind[:, None] * blind)
 
 
-def _half_width(fit: Fit, scale: Scale, coverage: float) -> float:
+def _half_width(fit: LawOnRows, scale: Scale, coverage: float) -> float:
     """Return the half-width at D = 1 of a fit, computed once for each coverage."""
     key = ("half-width", left_out(), coverage)
     if key not in fit._cache:
@@ -141,13 +139,13 @@ def _half_width(fit: Fit, scale: Scale, coverage: float) -> float:
     return found
 
 
-def usual_rate(fit: Fit) -> float:
+def usual_rate(fit: LawOnRows) -> float:
     """Return the median rate of a fit, per cent of the loss per e-fold of size."""
     share = _rates(fit, Scale.learned())
     return 100.0 * float(RATES[np.searchsorted(np.cumsum(share), 0.5)])
 
 
-def _rates(fit: Fit, scale: Scale) -> Array:
+def _rates(fit: LawOnRows, scale: Scale) -> Array:
     """Return the shares of the rates of a fit, computed once and kept."""
     key = ("rates", left_out())
     if key not in fit._cache:
@@ -158,7 +156,7 @@ def _rates(fit: Fit, scale: Scale) -> Array:
     return found
 
 
-def _blind(fit: Fit, frame: pd.DataFrame) -> Array:
+def _blind(fit: LawOnRows, frame: pd.DataFrame) -> Array:
     """Return by how much inputs that the law does not read usually move the log loss from the fitted levels, (n,)."""
     known: dict[str, dict[str, float]] = numbers()["blind"]
     directions = tuple(d for d in unseen(fit.law, fit.data) if d.name in known and d.name in frame.columns)

@@ -7,7 +7,6 @@ that they cost about as much as one interval.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,11 +15,9 @@ from numpy.typing import NDArray
 from cptlaw.checking.distance import Direction, outside, scaled, seen
 from cptlaw.laws.calculus import Array
 from cptlaw.solving import newton
+from cptlaw.solving.law_on_rows import LawOnRows
 from cptlaw.solving.objective import Objective
 from cptlaw.solving.problem import Problem
-
-if TYPE_CHECKING:
-    from cptlaw.fitting.fitted_law import Fit
 
 SHARES = (0.4, 0.6, 0.8)  # of the rows that a rollout fits, as far as levels allow
 SPARE = 2  # rows that a rollout fits beyond the free parameters
@@ -82,7 +79,7 @@ def cuts(frame: pd.DataFrame, directions: tuple[Direction, ...]) -> list[tuple[s
     return found
 
 
-def inner_rollouts(fit: Fit) -> InnerRollouts:
+def inner_rollouts(fit: LawOnRows) -> InnerRollouts:
     """Roll a fitted law out inside its own rows."""
     directions = seen(fit.law, fit.data)
     names = tuple(direction.name for direction in directions)
@@ -116,7 +113,7 @@ def inner_rollouts(fit: Fit) -> InnerRollouts:
     return InnerRollouts(np.array(group), np.array(along), np.concatenate(distance), np.concatenate(error), names)
 
 
-def _forecast(fit: Fit, problem: Problem, optima: Array, masks: Array) -> Array:
+def _forecast(fit: LawOnRows, problem: Problem, optima: Array, masks: Array) -> Array:
     """Return the loss at every row for each rollout, (rollouts, n)."""
     count, starts = len(masks), len(optima)
     goal = Objective(problem, fit.options.delta, weights=np.repeat(masks, starts, axis=0), penalty=fit.penalty(problem))

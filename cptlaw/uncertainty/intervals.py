@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,22 +18,18 @@ from cptlaw.learned import studies
 from cptlaw.runs.points import as_points
 from cptlaw.solving import newton
 from cptlaw.solving.components import base_models
+from cptlaw.solving.law_on_rows import LawOnRows
 from cptlaw.solving.objective import Objective
 from cptlaw.solving.student import t_quantile
-from cptlaw.uncertainty.answers import ForecastFrame
 from cptlaw.uncertainty.discrepancy import discrepancy, usual_rate
 from cptlaw.uncertainty.profile import noise, profile, profiles
-from cptlaw.units import parse_probability
-
-if TYPE_CHECKING:
-    from cptlaw.fitting.fitted_law import Fit
 
 DRAWS = 400
 MIN_RUNS = 3  # fewer runs cannot say how runs differ
 ABSURD = 14.0  # nats per token; a uniform guess among a million tokens has 13.8
 
 
-def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
+def bootstrap(fit: LawOnRows, count: int = DRAWS) -> Array:
     """Refit on reweighted runs and return the parameters, shape (count, parameters).
 
     The points of one run are not independent, nor are the runs of one base model, so whole base models are reweighted,
@@ -69,10 +65,8 @@ def bootstrap(fit: Fit, count: int = DRAWS) -> Array:
     return problem.parameters(descent.c, descent.z)
 
 
-def forecast(fit: Fit, rows: Any, interval: float | str | None) -> ForecastFrame:
+def forecast(fit: LawOnRows, rows: Any, interval: float | None) -> pd.DataFrame:
     """Forecast rows; see `Fit.forecast`."""
-    if interval is not None:
-        interval = parse_probability(interval, "interval (--interval)")
     asked = as_points(rows)
     frame = fit.completed(asked)
     found = expected(fit, frame, interval)
@@ -81,7 +75,7 @@ def forecast(fit: Fit, rows: Any, interval: float | str | None) -> ForecastFrame
     if found.ends is not None:
         out["lo"], out["hi"] = found.ends
     out["findings"] = pd.Series(found.findings, index=out.index, dtype=object)
-    return ForecastFrame.of(out, interval, [fit])
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +87,7 @@ class ExpectedLoss:
     findings: list[tuple[Finding, ...]]
 
 
-def expected(fit: Fit, frame: pd.DataFrame, interval: float | None) -> ExpectedLoss:
+def expected(fit: LawOnRows, frame: pd.DataFrame, interval: float | None) -> ExpectedLoss:
     """Return what is expected of completed rows; `forecast` gives the same as a table."""
     _forecastable(fit, frame)
     loss = fit.law.predict(fit.params, frame, fit.role)
@@ -137,7 +131,9 @@ def absurd(loss: float) -> Finding:
     )
 
 
-def _interval(fit: Fit, frame: pd.DataFrame, loss: Array, interval: float) -> tuple[Array, Array, NDArray[np.bool_]]:
+def _interval(
+    fit: LawOnRows, frame: pd.DataFrame, loss: Array, interval: float
+) -> tuple[Array, Array, NDArray[np.bool_]]:
     """Return lower and upper ends for a measured loss, and where the data bounds nothing.
 
     The doubt about the fitted loss comes from the profile of the objective; the noise of one measurement is added to
@@ -150,7 +146,7 @@ def _interval(fit: Fit, frame: pd.DataFrame, loss: Array, interval: float) -> tu
     return np.where(silent[:, 0], np.nan, low), np.where(silent[:, 1], np.nan, high), np.asarray(silent.any(axis=1))
 
 
-def method(fit: Fit) -> str:
+def method(fit: LawOnRows) -> str:
     """Say where the intervals of a fit's forecasts come from; see `Fit.interval_method`."""
     if not fit.n_points:
         return "none, for the parameters were given, not fitted"
@@ -163,7 +159,7 @@ def method(fit: Fit) -> str:
     )
 
 
-def bands(fit: Fit, rows: Any, interval: float, most: int = 6) -> tuple[Array, Array]:
+def bands(fit: Any, rows: Any, interval: float, most: int = 6) -> tuple[Array, Array]:
     """Return intervals of a measured loss for many rows that are to be drawn, (n,) each, from a few profiles.
 
     Where a row is not profiled itself its doubt is the range of all laws that these profiles met and that the data
@@ -180,7 +176,7 @@ def bands(fit: Fit, rows: Any, interval: float, most: int = 6) -> tuple[Array, A
 
 
 def law_and_noise(
-    fit: Fit, frame: pd.DataFrame, interval: float, most: int | None = None
+    fit: LawOnRows, frame: pd.DataFrame, interval: float, most: int | None = None
 ) -> tuple[Array, Array, float]:
     """Return what the interval is made of, in log loss: the law's doubt below and above, (n,), and the noise.
 
@@ -192,7 +188,7 @@ def law_and_noise(
 
 
 def doubt_parts(
-    fit: Fit, frame: pd.DataFrame, interval: float, most: int | None = None
+    fit: LawOnRows, frame: pd.DataFrame, interval: float, most: int | None = None
 ) -> tuple[Array, Array, Array, float]:
     """Return half-widths in log loss: parameters below and above, (n,), the law's form, (n,), and the noise."""
     ends, centre = profile(fit, frame, interval, most), np.log(fit.predict(frame))
@@ -200,7 +196,7 @@ def doubt_parts(
     return centre - ends[:, 0], ends[:, 1] - centre, form, measurement_scatter(fit, interval)
 
 
-def log_quantiles(fit: Fit, rows: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+def log_quantiles(fit: LawOnRows, rows: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
     """Return quantiles of the log loss; see `Fit.log_quantiles`."""
     frame = fit.completed(rows)
     _forecastable(fit, frame)
@@ -224,13 +220,13 @@ def log_quantiles(fit: Fit, rows: Any, probabilities: Sequence[float], measured:
     return found
 
 
-def measurement_scatter(fit: Fit, interval: float) -> float:
+def measurement_scatter(fit: LawOnRows, interval: float) -> float:
     """Return the half-width in log loss that the noise of one measurement has."""
     scatter = noise(fit)
     return t_quantile(interval, scatter.freedom) * scatter.spread
 
 
-def _forecastable(fit: Fit, frame: pd.DataFrame) -> None:
+def _forecastable(fit: LawOnRows, frame: pd.DataFrame) -> None:
     for name in fit.law.diverges_at_zero:
         if name in frame.columns and (frame[name].to_numpy(dtype=float) <= 0).any():
             row = frame.index[frame[name].to_numpy(dtype=float) <= 0][0]

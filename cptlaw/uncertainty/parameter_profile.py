@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,15 +11,13 @@ from cptlaw.errors import UsageError
 from cptlaw.laws.calculus import Array, Jet
 from cptlaw.solving import newton
 from cptlaw.solving.identifiability import jacobian
+from cptlaw.solving.law_on_rows import LawOnRows
 from cptlaw.solving.objective import Objective, penalty_of
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.profile import noise
 from cptlaw.uncertainty.units import design_effects_along
 from cptlaw.units import parse_probability
-
-if TYPE_CHECKING:
-    from cptlaw.fitting.fitted_law import Fit
 
 MIN_RUNS = 3
 FACTORS = (
@@ -41,7 +38,7 @@ OVERTAKEN = 0.02  # share of an end by which another profile has passed it
 BOUNDED, OPEN, AT_BOUND = "bounded", "open", "at bound"
 
 
-def parameter_intervals(fit: Fit, interval: float = 0.9) -> pd.DataFrame:
+def parameter_intervals(fit: LawOnRows, interval: float = 0.9) -> pd.DataFrame:
     """Return the range of each free parameter that the data allows.
 
     Each parameter is held at values away from the fitted one while all others adapt; the range holds those values at
@@ -108,7 +105,7 @@ class _Profile:
     Places are vectors of the law's parameters, (p, parameters).
     """
 
-    def __init__(self, fit: Fit, problem: Problem, name: str, limit: float) -> None:
+    def __init__(self, fit: LawOnRows, problem: Problem, name: str, limit: float) -> None:
         self.fit, self.problem, self.name, self.limit = fit, problem, name, limit
         self.value = fit.params[name]
         self.column = fit.law.parameters.index(name)
@@ -208,7 +205,7 @@ def _coordinates(problem: Problem, places: Array) -> tuple[Array, Array]:
     return c, z
 
 
-def _gradients(fit: Fit, problem: Problem) -> Array:
+def _gradients(fit: LawOnRows, problem: Problem) -> Array:
     """Return d log|parameter| / d coordinates of the free parameters at the optimum, by central differences."""
     at, k = fit.optima[0], problem.k
     places = [fit.law.parameters.index(name) for name in problem.free]
@@ -222,7 +219,7 @@ def _gradients(fit: Fit, problem: Problem) -> Array:
     return gradients / np.where(np.abs(value) > 1e-12, value, 1.0)[:, None]
 
 
-def weakest_directions(fit: Fit, count: int = 2) -> pd.DataFrame:
+def weakest_directions(fit: LawOnRows, count: int = 2) -> pd.DataFrame:
     """Return the combinations of parameters that the data determines least.
 
     Parameters

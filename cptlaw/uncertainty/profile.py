@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,12 +19,10 @@ import pandas as pd
 from cptlaw.laws.calculus import Array, Positive
 from cptlaw.solving.huber import FLOOR_ROWS, noise_variance, noise_weight
 from cptlaw.solving.identifiability import jacobian
+from cptlaw.solving.law_on_rows import LawOnRows
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.units import units_along
 from cptlaw.uncertainty.walks import Walk, Walker, side_by_side
-
-if TYPE_CHECKING:
-    from cptlaw.fitting.fitted_law import Fit
 
 MOST_PROFILES = 12  # rows that are profiled; the others take the range of what was met on the way
 # Probabilities up to which rows are profiled: all smaller ones are read off the same walk, whichever was asked first.
@@ -52,7 +49,7 @@ class Noise:
     freedom: float
 
 
-def noise(fit: Fit) -> Noise:
+def noise(fit: LawOnRows) -> Noise:
     """Estimate the scatter from the residuals of the fit, with a floor that decides where none are left."""
     if "noise" not in fit._cache:
         residual, free = fit.residuals(), max(fit.n_points - fit.rank, 0)
@@ -65,7 +62,7 @@ def noise(fit: Fit) -> Noise:
     return found
 
 
-def profile(fit: Fit, frame: pd.DataFrame, probability: float, most: int | None = None) -> Array:
+def profile(fit: LawOnRows, frame: pd.DataFrame, probability: float, most: int | None = None) -> Array:
     """Return the range of fitted log losses that the data allows at each row, shape (n, 2).
 
     Parameters
@@ -88,7 +85,7 @@ def profile(fit: Fit, frame: pd.DataFrame, probability: float, most: int | None 
     return found
 
 
-def profiles(fit: Fit, frame: pd.DataFrame, probabilities: Sequence[float], most: int | None = None) -> Array:
+def profiles(fit: LawOnRows, frame: pd.DataFrame, probabilities: Sequence[float], most: int | None = None) -> Array:
     """Return `profile` for several probabilities, shape (probabilities, n, 2)."""
     # A bootstrap that starts at the fit misses flat valleys: with budgets 15 and 31 of the pilot its 90 % interval at
     # 279 left the truth out, and the profile's holds it.
@@ -113,7 +110,7 @@ def profiles(fit: Fit, frame: pd.DataFrame, probabilities: Sequence[float], most
     return found
 
 
-def _walked(fit: Fit, x: SimpleNamespace, chosen: list[int], level: float, limits: Array) -> list[Walk]:
+def _walked(fit: LawOnRows, x: SimpleNamespace, chosen: list[int], level: float, limits: Array) -> list[Walk]:
     """Return the walks of some rows up to a level; those of earlier questions are kept with the fit."""
     kept: dict[tuple[bytes, float], Walk] = fit._cache.setdefault("walks", {})
     keys = [(_key(x, i), level) for i in chosen]
@@ -128,7 +125,7 @@ def _walked(fit: Fit, x: SimpleNamespace, chosen: list[int], level: float, limit
 
 
 def _range(
-    fit: Fit,
+    fit: LawOnRows,
     x: SimpleNamespace,
     rows: Array,
     met: Array,

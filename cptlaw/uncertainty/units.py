@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cptlaw.laws.calculus import Array
 from cptlaw.solving.components import Components, base_models, components, variance_by_level
 from cptlaw.solving.identifiability import jacobian
+from cptlaw.solving.law_on_rows import LawOnRows
 from cptlaw.solving.problem import Problem
-
-if TYPE_CHECKING:
-    from cptlaw.fitting.fitted_law import Fit
 
 SEEN = 1e-4  # of the largest singular value, below which the rows do not see a direction
 
 
-def design_effects(fit: Fit, problem: Problem, x: SimpleNamespace) -> Array:
+def design_effects(fit: LawOnRows, problem: Problem, x: SimpleNamespace) -> Array:
     """Return how much more each forecast varies because points of one run err together, at least 1, shape (n,).
 
     For loss curves "run" means a block of a run: `cptlaw.solving.blocks`.
@@ -33,7 +30,7 @@ def design_effects(fit: Fit, problem: Problem, x: SimpleNamespace) -> Array:
     return design_effects_along(fit, problem, jacobian(problem, start[:k], start[k:], at=x))
 
 
-def design_effects_along(fit: Fit, problem: Problem, gradients: Array) -> Array:
+def design_effects_along(fit: LawOnRows, problem: Problem, gradients: Array) -> Array:
     """Return the same for any quantities, by their gradients with respect to the coordinates, (n, coordinates)."""
     return units_along(fit, problem, gradients)[0]
 
@@ -64,7 +61,7 @@ class _Leverage:
     levels: Components | None
 
 
-def _leverage(fit: Fit, problem: Problem) -> _Leverage:
+def _leverage(fit: LawOnRows, problem: Problem) -> _Leverage:
     """Return the leverage of the rows of a fit, computed once and kept."""
     if "leverage" in fit._cache:
         kept: _Leverage = fit._cache["leverage"]
@@ -96,7 +93,7 @@ def _leverage(fit: Fit, problem: Problem) -> _Leverage:
     return found
 
 
-def units_along(fit: Fit, problem: Problem, gradients: Array) -> tuple[Array, Array]:
+def units_along(fit: LawOnRows, problem: Problem, gradients: Array) -> tuple[Array, Array]:
     """Return design effects and degrees of freedom of the doubt about quantities, both (n,).
 
     Where runs share base models, the base model is the unit of error: the variance that its offset, those of runs and

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +15,8 @@ from numpy.typing import NDArray
 from cptlaw.laws.calculus import Array, Positive
 from cptlaw.solving import newton
 from cptlaw.solving.identifiability import jacobian
+from cptlaw.solving.law_on_rows import LawOnRows
 from cptlaw.solving.objective import ForecastPenalty, Objective, penalty_of
-
-if TYPE_CHECKING:
-    from cptlaw.fitting.fitted_law import Fit
 
 FARTHEST = 1.0  # shift of the log loss at which a walk ends: what the data allows there is not bounded
 NEAREST = 1e-5  # shift that a walk begins with at least
@@ -88,7 +85,7 @@ class Walker:
     inverse: Array = field(repr=False)
 
     @classmethod
-    def of(cls, fit: Fit) -> Walker:
+    def of(cls, fit: LawOnRows) -> Walker:
         """Return the walker of a fit, which is kept with it."""
         if "walker" not in fit._cache:
             problem = fit.problem()

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from cptlaw.fitting import Fit
-from cptlaw.fitting.options import Options
 from cptlaw.laws import law
+from cptlaw.solving.options import Options
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.restraint import Restraint
 

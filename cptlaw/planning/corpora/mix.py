@@ -92,7 +92,7 @@ def _is_table(fits: Any) -> bool:
 
 
 def _fitted(table: Any, law: Any, where: str | None, given: Any) -> dict[str, Any]:
-    from cptlaw.fitting import fit
+    from cptlaw.verbs import fit
 
     runs = read_runs(table)
     if not runs.corpora:

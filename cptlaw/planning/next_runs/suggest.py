@@ -10,9 +10,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting import fit as fit_law
 from cptlaw.fitting.fitted_law import Fit
-from cptlaw.fitting.options import HowToFit
 from cptlaw.laws import Law, law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.planning.next_runs.cells import Bases, candidates
@@ -23,6 +21,8 @@ from cptlaw.planning.result import Plan
 from cptlaw.planning.scenario import NextRuns, documented, read_scenario
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import point
+from cptlaw.solving.options import HowToFit
+from cptlaw.verbs import fit as fit_law
 
 AUTO = "auto"
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak")

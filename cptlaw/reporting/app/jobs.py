@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from cptlaw.errors import UsageError
-from cptlaw.fitting import fit
 from cptlaw.planning import suggest
 from cptlaw.planning.loss import laws_of
 from cptlaw.reporting.app.fitted import Fitted
@@ -13,6 +12,7 @@ from cptlaw.reporting.app.moves import move
 from cptlaw.reporting.app.scenario import Scenario
 from cptlaw.reporting.app.session import Loaded, Session, Shelf, Stage
 from cptlaw.reporting.make_report import report
+from cptlaw.verbs import fit
 
 MOST_CELLS = 8
 REPORT_PARTS = 16

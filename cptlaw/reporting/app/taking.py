@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cptlaw.checking import check
 from cptlaw.errors import CptlawError
 from cptlaw.reporting.app import jobs, shown
 from cptlaw.reporting.app.layout import AUTO, ROLES
@@ -13,6 +12,7 @@ from cptlaw.reporting.app.moving import places, scenario_of
 from cptlaw.reporting.app.opening import begin_fit, session_of
 from cptlaw.reporting.app.sentences import in_app
 from cptlaw.reporting.app.session import Sessions
+from cptlaw.verbs import check
 
 NOT_YET = "There is no fit yet: wait for it."
 

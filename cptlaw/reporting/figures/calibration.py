@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from cptlaw.comparing.metrics import metrics
 from cptlaw.fitting import Fit
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank, translucent
 from cptlaw.runs.metrics import unit_of
 from cptlaw.uncertainty.intervals import MIN_RUNS, bands
-from cptlaw.uncertainty.metrics import metrics
 from cptlaw.units import format_percent
 
 PROFILES = 6  # rows whose interval is profiled; those of the others are theirs or somewhat narrower

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
+from cptlaw.comparing.baselines import BASELINES
+from cptlaw.comparing.comparison import ORACLE, ComparisonFrame
 from cptlaw.errors import UsageError
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank
-from cptlaw.uncertainty.answers import ORACLE, ComparisonFrame
-from cptlaw.uncertainty.baselines import BASELINES
 from cptlaw.units import format_percent
 
 ROW = 34  # pixels of one bar

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cptlaw.comparing.hold_out import HeldOut
 from cptlaw.errors import CptlawError, FitError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.folds import split
@@ -16,7 +17,6 @@ from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs import Runs
 from cptlaw.scores.fit_scores import fit_scores
 from cptlaw.uncertainty.answers import AnswerFrame
-from cptlaw.uncertainty.hold_out import HeldOut
 
 BASELINE = "score-flat"  # nothing moves: what every law has to beat
 SHOWN = ("law", "mae_points", "bias_points", "covered", "half_width", "n_fit", "n_test")

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from cptlaw.auto.fit_auto import fit_auto
+from cptlaw.comparing.baselines import BASELINES
 from cptlaw.laws.calculus import Array
 from cptlaw.runs import Runs
 from cptlaw.solving.components import base_models
-from cptlaw.uncertainty.baselines import BASELINES
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,6 @@ def of_auto(table: Runs, on: str, fitted: pd.DataFrame, test: pd.DataFrame, seed
     -------
     losses, rows fitted, free parameters of the heaviest law
     """
-    from cptlaw.auto import fit_auto
-
     frame = table.frame
     seen = pd.MultiIndex.from_frame(fitted[["run", "tokens"]].astype({"run": str}))
     rows = pd.MultiIndex.from_frame(frame[["run", "tokens"]].astype({"run": str}))

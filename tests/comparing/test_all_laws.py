@@ -6,9 +6,9 @@ import pytest
 from cases import design
 
 import cptlaw as cl
+from cptlaw.comparing.all_laws import with_all
 from cptlaw.errors import UsageError
 from cptlaw.runs import read_runs
-from cptlaw.uncertainty.all_laws import with_all
 
 
 def test_all_are_those_that_the_columns_allow():

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cptlaw as cl
+from cptlaw.comparing.baselines import BASELINES, regret
+from cptlaw.comparing.metrics import METRICS, metrics
 from cptlaw.errors import FitError, UsageError
 from cptlaw.fitting.folds import split
-from cptlaw.uncertainty.baselines import BASELINES, regret
-from cptlaw.uncertainty.metrics import METRICS, metrics
 
 JUDGEMENT = ["difference", "difference_se", "weight", "diagnostics"]
 PILOT = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9"

@@ -10,24 +10,26 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
+from cptlaw.comparing.all_laws import with_all
+from cptlaw.comparing.auto_folds import NamedForecast, adapted, of_auto, of_baselines, with_base_models
+from cptlaw.comparing.baselines import INPUTS, regret
+from cptlaw.comparing.compare_scores import compare_scores
+from cptlaw.comparing.comparison import ComparisonFrame
+from cptlaw.comparing.hold_out import HeldOut, HoldOut
+from cptlaw.comparing.metrics import METRIC_DELTA, METRICS, metrics
+from cptlaw.comparing.stacking import mean_and_error, stacking_weights
 from cptlaw.errors import CptlawError, FitError, UsageError, refuse_others
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.folds import Fold
-from cptlaw.fitting.options import HowToSearch, Options
 from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
 from cptlaw.runs import Runs, read_runs
+from cptlaw.scores.mean import with_means
 from cptlaw.solving.huber import huber
+from cptlaw.solving.options import HowToSearch, Options
 from cptlaw.solving.restraint import Restraint
 from cptlaw.solving.training_rows import Training, training_rows
-from cptlaw.uncertainty.all_laws import with_all
-from cptlaw.uncertainty.answers import ComparisonFrame
-from cptlaw.uncertainty.auto_folds import NamedForecast, adapted, of_auto, of_baselines, with_base_models
-from cptlaw.uncertainty.baselines import INPUTS, regret
-from cptlaw.uncertainty.hold_out import HeldOut, HoldOut
-from cptlaw.uncertainty.metrics import METRIC_DELTA, METRICS, metrics
-from cptlaw.uncertainty.stacking import mean_and_error, stacking_weights
 
 Progress = Callable[[str], None]
 JUDGED = ["run", "base_model", "loss", *INPUTS]
@@ -96,11 +98,11 @@ def compare(
     Returns
     -------
     DataFrame
-        Of a score see `cptlaw.scores.compare_scores`: errors in points. Of a loss
+        Of a score see `cptlaw.comparing.compare_scores`: errors in points. Of a loss
         one row per law, best ``huber_log`` first: law, huber_log, rmse_log, mae_rel, mape_clip, intercept, slope, r2,
         regret, n_fit (mean over folds), n_test, n_params_free, difference, difference_se, weight, diagnostics,
         findings. A law that could not be fitted comes last, without scores, with the reason among its findings.
-        Baselines without a law (`cptlaw.uncertainty.baselines`) always stand beside and take no weight. ``regret`` is
+        Baselines without a law (`cptlaw.comparing.baselines`) always stand beside and take no weight. ``regret`` is
         what is lost, as a share of the loss, by choosing replay, rate, budget or size by the forecast.
 
         ``difference`` is how much higher ``huber_log`` is than that of the best law that is a forecast, and
@@ -119,8 +121,6 @@ def compare(
     refuse_others(how, HowToCompare.__annotations__, "compare")
     held_out = HeldOut.of(how)
     named = _listed(laws)
-    from cptlaw.scores.mean import with_means
-
     given = with_means(runs if isinstance(runs, Runs) else read_runs(runs), [on])
     seed, schedules = how.get("seed", 0), how.get("schedules")
     if on in given.scores:
@@ -148,8 +148,6 @@ def _of_scores(
     laws: list[str], given: Runs, on: str, where: str | None, how: HowToCompare, progress: Progress | None
 ) -> Any:
     """Compare laws of scores."""
-    from cptlaw.scores.compare_scores import compare_scores
-
     if how.get("anchors_where") is not None:
         raise UsageError("--anchors-where goes with laws of losses, not with scores.")
     return compare_scores(laws, given, on, HeldOut.of(how), where, how.get("seed", 0), progress)

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 import pandas as pd
 
+from cptlaw.auto.check_auto import check_auto, refuse_restraint
 from cptlaw.checking.design import check_rows
 from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import refuse_others
@@ -18,6 +19,8 @@ from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
+from cptlaw.scores.check_scores import check_scores
+from cptlaw.scores.mean import with_means
 from cptlaw.solving import identifiability as identify
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.restraint import GivenRestraint, Restraint
@@ -121,16 +124,10 @@ def check(
     """
     refuse_others(restraint, GivenRestraint.__annotations__, "check")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    from cptlaw.scores.mean import with_means
-
     table = with_means(table, [on])
     if on in table.scores:
-        from cptlaw.scores.check_scores import check_scores
-
         return check_scores(table, on, where)
     if law_name == "auto":
-        from cptlaw.auto.check_auto import check_auto, refuse_restraint
-
         refuse_restraint(restraint)
         return check_auto(table, on, where, schedules, at)
     chosen = law(law_name)

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
+import pandas as pd
+
+from cptlaw.runs import Runs
 from cptlaw.runs.metrics import USUAL_UNIT, loss_unit
-
-if TYPE_CHECKING:
-    from cptlaw.auto.auto_fit import AutoFit
-    from cptlaw.fitting.fitted_law import Fit
-    from cptlaw.runs import Runs
 
 DIGITS = 12  # hexadecimal ones of the digest of a run's name: enough to know it again
 
 
-def origin(fit: Fit | AutoFit) -> dict[str, Any]:
+class Known(Protocol):
+    """What is asked of a fit to know its rows again."""
+
+    @property
+    def data(self) -> pd.DataFrame:
+        """The fitted rows."""
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """Where they came from."""
+
+    @property
+    def n_points(self) -> int:
+        """How many they are."""
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs they are of."""
+
+
+def origin(fit: Known) -> dict[str, Any]:
     """Return what the fitted rows of a fit can be known by: fingerprint, filter, counts, digests of the runs' names."""
     names = sorted({digest(str(name)) for name in fit.data["run"]}) if "run" in fit.data else []
     return {

@@ -1,22 +1,18 @@
-"""Fit a law to runs, from the table to a fitted law."""
+"""Fit runs, from the table to a fit: one law, the average of all, or a score."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Unpack
 
+from cptlaw.auto.fit_auto import fit_auto
 from cptlaw.errors import UsageError, refuse_others
-from cptlaw.fitting.choose_restraint import choose
-from cptlaw.fitting.fit_rows import fit_rows
-from cptlaw.fitting.fitted_law import Fit
-from cptlaw.fitting.from_source import with_source
-from cptlaw.fitting.options import HowToFit, Options
-from cptlaw.fitting.origin import provenance_of
+from cptlaw.fitting.fit_one import fit_one
 from cptlaw.laws import Law, law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, read_runs
-from cptlaw.solving.restraint import Restraint
-from cptlaw.solving.training_rows import training_rows
+from cptlaw.scores.fit_scores import fit_scores
+from cptlaw.scores.mean import with_means
+from cptlaw.solving.options import HowToFit
 
 
 def fit(
@@ -87,24 +83,18 @@ def fit(
     if how.get("restraint", "none") not in ("auto", "none"):
         raise UsageError(f"restraint={how['restraint']!r}: expected auto or none.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    from cptlaw.scores.mean import with_means
-
     table = with_means(table, [on])
     if _is_score(law_name, table, on):
-        from cptlaw.scores.fit_scores import fit_scores
-
         for name in ("delta", "starts", "fix", "tie", "bound", "prior"):
             if how.get(name):
                 raise UsageError(f"{name} (--{name}) is about laws of losses; scores are fitted with their own priors.")
         return fit_scores(table, on, where, str(law_name), schedules=how.get("schedules"), seed=how.get("seed", 0))
     if isinstance(law_name, str) and law_name == "auto":
-        from cptlaw.auto import fit_auto
-
         for name in ("delta", "starts", "fix", "tie", "bound", "prior"):
             if how.get(name):
                 raise UsageError(f"{name} (--{name}) is about one law; law auto fits several. Name a law (--law).")
         return fit_auto(table, on, where, seed=how.get("seed", 0), schedules=how.get("schedules"))
-    return _fit_one(law(law_name), table, on, where, how)
+    return fit_one(law(law_name), table, on, where, how)
 
 
 def _is_score(law_name: Any, table: Runs, on: str) -> bool:
@@ -122,23 +112,3 @@ def _is_score(law_name: Any, table: Runs, on: str) -> bool:
             f"{', '.join(table.scores) or 'none; a column metric says which rows are scores'}."
         )
     return is_score
-
-
-def _fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit) -> Fit:
-    seed = how.get("seed", 0)
-    training = training_rows(chosen, table, on, where, how.get("schedules"))
-    from_source = with_source(training, table, where, seed)
-    training, chosen = from_source.training, from_source.training.law
-    given = Restraint.build(chosen, how.get("fix"), how.get("tie"), how.get("bound"), how.get("prior"))
-    restraint = given.joined(chosen, training.role, from_source.known)
-    options = Options.build(chosen, how.get("delta"), how.get("starts"), seed, restraint)
-    training = training.chosen()
-    if how.get("restraint") == "auto":
-        options, finding = choose(training, options)
-        training = replace(training, findings=(*training.findings, finding))
-    return fit_rows(
-        training,
-        options,
-        base=table.base_losses(training.on),
-        provenance=provenance_of(table, training.on, where),
-    )

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import cptlaw as cl
 from cptlaw.cli import main
-from cptlaw.uncertainty.average import DOUBT, forecast_average, rollout_weights
-from cptlaw.uncertainty.stacking import mean_and_error, stacking_weights
+from cptlaw.comparing.average import DOUBT, forecast_average, rollout_weights
+from cptlaw.comparing.stacking import mean_and_error, stacking_weights
 
 POINT = "n_params=8.1B,tokens=64B,replay=25%,ptpp=1000"
 LAWS = ("ptpp-floor", "ptpp-gate", "ptpp-nearest")

@@ -1,0 +1,24 @@
+"""A group of commands that knows what was meant by a name that is nearly one of its own."""
+
+from __future__ import annotations
+
+import click
+
+from cptlaw.errors import did_you_mean
+
+
+class Named(click.Group):
+    """A group that suggests the nearest verb, or question of one, for a name that it does not know."""
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return the verb, or fail with a suggestion."""
+        command = super().get_command(ctx, name)
+        if command is None:
+            known = self.list_commands(ctx)
+            what = f"verb {name!r}" if ctx.parent is None else f"{ctx.info_name} {name!r}"
+            ctx.fail(f"There is no {what}.{did_you_mean(name, known)} Known: {', '.join(known)}.")
+        return command
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order in which a study uses them."""
+        return list(self.commands)

@@ -1,0 +1,104 @@
+"""What every fitted thing can do with a file: one JSON document, written whole or not at all. No pickle.
+
+It holds all that is needed to forecast, load again and audit; `cptlaw.load_fit` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+import cptlaw
+from cptlaw.errors import UsageError
+from cptlaw.laws import LAWS, Law
+from cptlaw.laws.base import Role
+from cptlaw.result import Result
+from cptlaw.writing import FIT, write_text
+
+FORMAT = "cptlaw-fit"
+FORMAT_VERSION = 1
+
+
+class Saved(Result):
+    """Base of all that is fitted: one law, an average of laws, a score."""
+
+    if TYPE_CHECKING:  # values here would become the defaults of the dataclasses that derive from it
+
+        @property
+        def law(self) -> Any:
+            """The law, or what stands for it."""
+
+        @property
+        def role(self) -> Role:
+            """The role of its eval."""
+
+        @property
+        def provenance(self) -> Mapping[str, Any]:
+            """Where the rows came from."""
+
+        @property
+        def data(self) -> pd.DataFrame:
+            """The fitted rows."""
+
+        @property
+        def base(self) -> pd.DataFrame:
+            """The losses of base models."""
+
+    def content(self) -> dict[str, Any]:
+        """Return what the file holds beside what all files of fits hold."""
+        raise NotImplementedError
+
+    def document(self) -> dict[str, Any]:
+        """Return all that the file holds: the format that `cptlaw.load_fit` looks for, content, and rows."""
+        return {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "cptlaw_version": cptlaw.__version__,
+            **self.content(),
+            "role": self.role,
+            "provenance": dict(self.provenance),
+            # What a curve law reads off schedules is computed again from these when the fit is loaded.
+            "data": columns_of(self.data.drop(columns=list(getattr(self.law, "objects", ())), errors="ignore")),
+            "base": columns_of(self.base),
+        }
+
+    def text(self) -> str:
+        """Return the content of its file."""
+        return json.dumps(self.document(), allow_nan=False)
+
+    def save(self, path: str | Path, force: bool = False) -> Path:
+        """Write it to one JSON file for `cptlaw.load_fit`; only `force` overwrites what is no fit."""
+        return write_text(path, self.text(), FIT, force=force)
+
+
+def law_home(chosen: Law) -> dict[str, Any]:
+    """Return where a law that is not built in is defined, so that the reader of a file can be told; else nothing.
+
+    Raises
+    ------
+    UsageError
+        If the law's name stands for another class: a file that names it would mean another law.
+    """
+    cls = type(chosen)
+    if not LAWS.is_registered(chosen):
+        raise UsageError(
+            f"class {cls.__qualname__} has no name of its own: {chosen.name!r} is the law of "
+            f"{LAWS[chosen.name].__qualname__}, and a file knows laws by their name. Give the class another name = ..."
+        )
+    if cls.__module__.startswith("cptlaw."):
+        return {}
+    return {"law_home": {"module": cls.__module__, "class": cls.__qualname__}}
+
+
+def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return a frame as lists of plain values; what is not finite is null."""
+
+    def plain(value: Any) -> Any:
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return {str(name): [plain(value) for value in frame[name].tolist()] for name in frame.columns}

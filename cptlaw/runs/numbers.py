@@ -1,0 +1,74 @@
+"""One column of a table as numbers, and whatever is wrong with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from cptlaw.runs.convert import to_numbers
+from cptlaw.runs.problems import Problems
+from cptlaw.runs.schema import SMALLEST_RAW_COUNT, Column
+
+Floats = npt.NDArray[np.float64]
+# Sizes of numbers that are read, apart from 0.
+SMALLEST, LARGEST = 1e-50, 1e50
+
+
+def checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Floats:
+    """Read one column as numbers and add whatever is wrong with it to the problems."""
+    values, unreadable = to_numbers(found)
+
+    def original(position: int) -> str:
+        return repr(str(found.iloc[position]))
+
+    def number(position: int) -> str:
+        value = values[position]
+        return "nothing, or NaN" if np.isnan(value) else f"{value:.10g}"
+
+    where = place_of(found, column)
+    repair = "Repair the value, or remove the row."
+    otherwise = "remove the row" if column.required else "leave the field empty if it is unknown"
+    remedy = f"Write a plain number, or one with a unit (8.1B, 517M, 34%); or {otherwise}."
+    problems.add_rows(where, found.index, unreadable, original, column.expected, remedy)
+    missing = np.isnan(values)
+    outside = (values < column.lowest) | (values > column.highest) | np.isinf(values)
+    if column.positive:
+        outside |= values == 0
+    # Sound columns lie far within; products and powers of what lies beyond would leave the range of numbers.
+    size = np.abs(values)
+    beyond = ((size > LARGEST) | ((size < SMALLEST) & (size > 0))) & np.isfinite(values) & ~outside
+    problems.add_rows(where, found.index, beyond, number, f"0, or a size from {SMALLEST:g} to {LARGEST:g}", repair)
+    if column.required:
+        outside |= missing & ~unreadable
+    if column.whole:
+        part = (values != np.round(values)) & np.isfinite(values) & ~outside
+        problems.add_rows(
+            where, found.index, part, number, f"a whole number ({column.meaning})", _remedy(column, values)
+        )
+    problems.add_rows(where, found.index, outside, number, column.expected, _remedy(column, values[outside]))
+    if column.raw_count:
+        small = (values > 0) & (values < SMALLEST_RAW_COUNT)
+        first = f"{values[small][0]:g}" if small.any() else ""
+        problems.add_rows(
+            where,
+            found.index,
+            small,
+            number,
+            f"raw {'tokens' if column.name == 'tokens' else 'parameters'}, at least {SMALLEST_RAW_COUNT:g}",
+            f"If billions are meant write {first}B, if millions {first}M.",
+        )
+    return values
+
+
+def place_of(found: pd.Series, column: Column) -> str:
+    """Return where a column is to be looked for, in the words of its file."""
+    return f"column {column.name!r}" + ("" if found.name == column.name else f" ({str(found.name)!r} in the file)")
+
+
+def _remedy(column: Column, bad: Floats) -> str:
+    if 0.9 < column.highest <= 1 and bad.size and 1 < bad[0] <= 100:
+        return f"If {bad[0]:g} percent is meant write {bad[0]:g}% or {bad[0] / 100:g}."
+    if column.required:
+        return "Repair the value, or remove the row."
+    return "Repair the value, or leave the field empty if it is unknown."
