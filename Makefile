@@ -30,7 +30,8 @@ app: $(VENV)/.app  ## the app with the example runs
 test: $(VENV)/.dev  ## the whole suite
 	$(RUN) -m pytest -n auto
 
-test-training: $(VENV)/.dev $(VENV)/.training  ## the sweep: training, killing, resuming
+test-training: $(VENV)/.dev $(VENV)/.training  ## the sweep: training, killing, resuming; the callback inside other trainers
+	$(RUN) -m pip install --quiet --disable-pip-version-check trl
 	$(RUN) -m pytest -n auto tests/training cptlaw/training
 
 test-ray: $(VENV)/.dev $(VENV)/.training  ## a node of a Ray cluster is lost in mid-sweep

@@ -92,6 +92,50 @@ def test_the_callback_stops_only_if_asked_what_will_miss_its_limit(tmp_path, mon
         TrainerCallback(max_target_loss=-1)
 
 
+def test_a_trainer_built_on_that_of_hugging_face_takes_the_callback(tmp_path, monkeypatch):
+    """TRL's SFTTrainer, which has its own data preparation, loss and logs."""
+    trl = pytest.importorskip("trl", reason="TRL is not installed (make test-training installs it)")
+    from datasets import Dataset
+    from tokenizers import Tokenizer, models
+
+    from cptlaw.integrations import TrainerCallback
+
+    monkeypatch.setattr("cptlaw.integrations.huggingface.FREE_SECONDS", 1e9)
+    words = {f"w{k}": k for k in range(63)} | {"<pad>": 63}
+    named = {"unk_token": "<pad>", "pad_token": "<pad>", "eos_token": "<pad>"}
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.WordLevel(words, unk_token="<pad>")), **named
+    )
+
+    def rows(seed, n):
+        return Dataset.from_list([{"input_ids": row["input_ids"]} for row in text(seed, n)])
+
+    def tuned(folder, callback):
+        settings = trl.SFTConfig(
+            output_dir=str(folder), max_steps=STEPS, per_device_train_batch_size=8, per_device_eval_batch_size=64,
+            learning_rate=1e-2, warmup_steps=5, lr_scheduler_type="cosine", report_to=[], save_strategy="no",
+            use_cpu=True, bf16=False, max_length=16, eval_on_start=True,
+            logging_steps=1000, disable_tqdm=True,
+        )  # fmt: skip
+        trainer = trl.SFTTrainer(
+            model=decoder(), args=settings, train_dataset=rows(1, 400), processing_class=tokenizer,
+            eval_dataset={"source": rows(2, 64), "target": rows(1, 64)}, callbacks=[callback],
+        )  # fmt: skip
+        callback.attach(trainer)
+        trainer.train()
+        return trainer
+
+    kept = tuned(tmp_path / "a", TrainerCallback(max_target_loss=50.0, max_forgetting=50.0, stop=True))
+    assert kept.state.global_step == STEPS
+    measured = [entry for entry in kept.state.log_history if "eval_target_loss" in entry]
+    told = [entry for entry in kept.state.log_history if "forecast/target_loss" in entry]
+    assert measured[0]["step"] == 0
+    assert told[-1]["forecast/target_lo"] < measured[-1]["eval_target_loss"] < told[-1]["forecast/target_hi"]
+    assert {"forecast/source_loss", "forecast/stop"} <= set(told[-1])
+    lost = tuned(tmp_path / "b", TrainerCallback(max_target_loss=0.5 * math.log(4), stop=True))
+    assert lost.state.global_step < 0.7 * STEPS
+
+
 def trial(rate, report):
     """Train a decoder at a rate; `report(step, loss)` may raise to end it."""
     model = decoder()
