@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -72,6 +73,64 @@ def test_layout_may_change_and_no_value_may(document, tmp_path):
         change(content)
         path.write_text(json.dumps(content))
         refused(lambda: cl.load_seal(path), "changed after it was sealed", "commit")
+
+
+WRONG = (None, "x", [], {}, [[1]], True, -1, 10**400, 1e308)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("format_version",),
+        ("interval",),
+        ("laws",),
+        ("laws", 0),
+        ("laws", 0, "law"),
+        ("laws", 0, "on"),
+        ("laws", 0, "fitted_runs"),
+        ("sealed",),
+        ("points",),
+        ("points", 0),
+        ("points", 0, "on"),
+        ("points", 0, "law"),
+        ("points", 0, "loss"),
+        ("points", 0, "lo"),
+        ("points", 0, "tokens"),
+        ("points", 0, "replay"),
+    ],
+    ids=lambda place: ".".join(map(str, place)),
+)
+def test_a_forger_who_computes_the_hash_anew_gets_scores_or_a_message(document, runs, tmp_path, place):
+    path = sealed(document, tmp_path)
+    whole = json.loads(path.read_text())
+    for wrong in WRONG:
+        content = json.loads(json.dumps(whole))
+        part = content
+        for key in place[:-1]:
+            part = part[key]
+        part[place[-1]] = wrong
+        del content["sha256"]
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        path.write_text(json.dumps({**content, "sha256": hashlib.sha256(text.encode()).hexdigest()}))
+        assert len(outcome(lambda: cl.score(path, runs, "lr_schedule == 'constant'"))) < 1000
+        # Nor does a forecast with such a value become a seal that breaks later.
+        forecast = {**content, "intervals": content.get("laws"), "format": None}
+        assert outcome(lambda forecast=forecast: cl.register(forecast))
+
+
+def outcome(call) -> str:
+    """Return what a call gives, or its message; an error that is not the package's own fails."""
+    try:
+        return str(call())
+    except cl.CptlawError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"points": ' + "[" * 100_000 + "]" * 100_000 + "}", "9" * 9999])
+def test_a_file_nested_a_thousandfold_is_refused(text, tmp_path):
+    (tmp_path / "seal.json").write_text(text)
+    refused(lambda: cl.load_seal(tmp_path / "seal.json"), "seal.json", "not readable JSON")
+    refused(lambda: cl.register(tmp_path / "seal.json"), "seal.json", "not readable JSON")
 
 
 def test_scores_are_those_of_the_rows(document, runs, tmp_path):

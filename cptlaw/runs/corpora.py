@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Mapping, MutableMapping
 from typing import Any
 
@@ -10,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from cptlaw.errors import shown
+from cptlaw.reading import plain_json
 from cptlaw.runs.naming import Naming
 from cptlaw.runs.numbers import checked_numbers
 from cptlaw.runs.problems import Problems
@@ -104,7 +105,7 @@ def _of_mappings(found: pd.Series, problems: Problems) -> dict[str, pd.Series]:
         f"column {MAPPING!r}",
         found.index,
         unread,
-        lambda position: repr(str(found.iloc[position])),
+        lambda position: shown(str(found.iloc[position])),
         'a mapping from corpora to shares, such as {"code": 0.3, "web": 0.7}',
         "Write it as JSON, or give each corpus a column mix_NAME.",
     )
@@ -122,7 +123,7 @@ def _mapping(value: Any) -> Mapping[str, Any] | None:
     if value is None or (isinstance(value, float) and np.isnan(value)) or not str(value).strip():
         return {}
     try:
-        read = json.loads(str(value))
+        read = plain_json(str(value))
     except ValueError:
         return None
     return read if isinstance(read, dict) else None

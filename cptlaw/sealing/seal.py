@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import DataError
+from cptlaw.errors import DataError, shown
 from cptlaw.findings import Finding
+from cptlaw.reading import plain_json
 from cptlaw.result import Line, Result
 from cptlaw.units import format_percent
 from cptlaw.writing import SEALED, check_output, write_text
@@ -114,17 +115,11 @@ def register(forecast: Mapping[str, Any] | str | Path, output: str | Path | None
     import cptlaw
 
     label, document = _read(forecast)
-    points = _points(label, document)
-    interval = document.get("interval")
-    if interval is not None and not (_positive(interval) and interval < 1):
-        raise DataError(f"{label}: `interval` is {interval!r}. Expected a probability between 0 and 1, or null.")
-    laws = document.get("intervals", [])
-    if not isinstance(laws, list) or not all(isinstance(item, Mapping) for item in laws):
-        raise DataError(f"{label}: `intervals` is not a list of laws. {HOW}")
+    points, interval, laws = _checked(label, document, "intervals")
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    seal = Seal(points, interval, tuple(laws), now, cptlaw.__version__, "")
+    seal = Seal(points, interval, laws, now, cptlaw.__version__, "")
     # The hash is of the content as the file has it, so that anyone can compute it again without this package.
-    seal = Seal(points, interval, tuple(laws), now, cptlaw.__version__, _sha256(seal._content()))
+    seal = Seal(points, interval, laws, now, cptlaw.__version__, _sha256(seal._content()))
     if output is None:
         return seal
     path = check_output(output, SEALED)
@@ -132,7 +127,7 @@ def register(forecast: Mapping[str, Any] | str | Path, output: str | Path | None
     if path.exists():
         raise DataError(f"{path}: exists, and a sealed forecast is never written over. Give -o another name.")
     write_text(path, json.dumps(seal.to_dict(), indent=1, allow_nan=False) + "\n", SEALED)
-    return Seal(points, interval, tuple(laws), now, cptlaw.__version__, seal.sha256, path)
+    return Seal(points, interval, laws, now, cptlaw.__version__, seal.sha256, path)
 
 
 def load_seal(path: str | Path) -> Seal:
@@ -148,7 +143,10 @@ def load_seal(path: str | Path) -> Seal:
         raise DataError(
             f"{label}: not a sealed forecast. One is written by `cptlaw register FORECAST.json -o SEALED.json`."
         )
-    if document.get("format_version", 0) > FORMAT_VERSION:
+    version = document.get("format_version")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise DataError(f"{label}: `format_version` is {shown(version)}. Take the file as it was sealed.")
+    if version > FORMAT_VERSION:
         raise DataError(f"{label}: sealed by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw.")
     kept = document.pop("sha256", None)
     if _sha256(document) != kept:
@@ -156,20 +154,21 @@ def load_seal(path: str | Path) -> Seal:
             f"{label}: was changed after it was sealed: its SHA-256 is {_sha256(document)[:12]}.., "
             f"and {str(kept)[:12]}.. is written in it. Take the file as it was sealed, as from a commit."
         )
-    points = _points(label, document)
-    version, laws = str(document.get("cptlaw_version")), tuple(document.get("laws", ()))
-    return Seal(points, document.get("interval"), laws, str(document.get("sealed")), version, str(kept), Path(path))
+    # Whoever changes a file can compute its SHA-256 anew: the values are checked as those of a forecast are.
+    points, interval, laws = _checked(label, document, "laws")
+    written = str(document.get("sealed")), str(document.get("cptlaw_version"))
+    return Seal(points, interval, laws, *written, str(kept), Path(path))
 
 
 def _read(source: Mapping[str, Any] | str | Path) -> tuple[str, dict[str, Any]]:
     if isinstance(source, Mapping):
         try:
-            return "forecast", dict(json.loads(json.dumps(source, allow_nan=False)))
-        except (TypeError, ValueError) as error:
+            return "forecast", dict(_strict_json(json.dumps(source)))
+        except (TypeError, ValueError, RecursionError) as error:
             raise DataError(f"forecast: holds what JSON cannot ({error}). Expected plain numbers and texts.") from None
     path = Path(source)
     try:
-        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        document = _strict_json(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise DataError(f"{path}: no such file. {HOW}") from None
     except (OSError, ValueError) as error:
@@ -177,6 +176,30 @@ def _read(source: Mapping[str, Any] | str | Path) -> tuple[str, dict[str, Any]]:
     if not isinstance(document, dict):
         raise DataError(f"{path}: holds no JSON object. {HOW}")
     return str(path), document
+
+
+def _strict_json(text: str) -> Any:
+    document = plain_json(text)
+    try:
+        json.dumps(document, allow_nan=False)
+    except ValueError:
+        raise ValueError("NaN, Infinity and numbers beyond 1e308 are no numbers of JSON") from None
+    return document
+
+
+Checked = tuple[tuple[Mapping[str, Any], ...], float | None, tuple[Mapping[str, Any], ...]]
+
+
+def _checked(label: str, document: Mapping[str, Any], laws_key: str) -> Checked:
+    """Return the points, the interval and the laws of a forecast or a seal, each checked."""
+    points = _points(label, document)
+    interval = document.get("interval")
+    if interval is not None and not (_positive(interval) and interval < 1):
+        raise DataError(f"{label}: `interval` is {shown(interval)}. Expected a probability between 0 and 1, or null.")
+    laws = document.get(laws_key, [])
+    if not isinstance(laws, list) or not all(isinstance(item, Mapping) and _is_flat(item) for item in laws):
+        raise DataError(f"{label}: `{laws_key}` is not a list of laws, each with plain values. {HOW}")
+    return points, interval, tuple(laws)
 
 
 def _points(label: str, document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
@@ -204,18 +227,21 @@ def _check_point(where: str, point: Any) -> None:
         raise DataError(f"{where}: expected an object with `on`, the eval that is forecast. {HOW}")
     loss, low, high = (point.get(name) for name in ("loss", "lo", "hi"))
     if not _positive(loss):
-        raise DataError(f"{where}: `loss` is {loss!r}. Expected a loss in nats, above zero.")
+        raise DataError(f"{where}: `loss` is {shown(loss)}. Expected a loss in nats, above zero.")
     for name, end in (("lo", low), ("hi", high)):
         if end is not None and not _positive(end):
-            raise DataError(f"{where}: `{name}` is {end!r}. Expected a loss in nats, or null.")
+            raise DataError(f"{where}: `{name}` is {shown(end)}. Expected a loss in nats, or null.")
     if low is not None and high is not None and not low <= loss <= high:
         raise DataError(f"{where}: the loss {loss:g} lies outside its interval, {low:g} to {high:g}.")
-    if not set(point) - NOT_INPUTS:
+    inputs = {name: value for name, value in point.items() if name not in NOT_INPUTS}
+    if not _is_flat({**inputs, "law": point.get("law")}):
+        raise DataError(f"{where}: an input is a list or an object. Expected plain numbers and texts. {HOW}")
+    if not inputs:
         raise DataError(f"{where}: has no inputs, such as n_params and tokens, to know the run by. {HOW}")
 
 
-def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+def _is_flat(values: Mapping[str, Any]) -> bool:
+    return not any(isinstance(value, list | Mapping) for value in values.values())
 
 
 def _positive(value: Any) -> bool:

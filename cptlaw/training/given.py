@@ -6,13 +6,13 @@ A model in a folder is known by its content, not by its path: the configuration,
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError
+from cptlaw.reading import plain_json
 from cptlaw.training.jobs import fingerprint_of
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
@@ -43,7 +43,7 @@ def find_folder(name: str, start: Path) -> Path | None:
 def read_config(folder: Path) -> dict[str, Any]:
     """Return config.json of a model's folder."""
     try:
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        found = plain_json((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(
             f"{folder}: config.json cannot be read ({error}). Expected a folder as `save_pretrained` writes it."
@@ -77,7 +77,7 @@ def vocabulary_in(folder: Path) -> int | None:
     if not path.is_file():
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = plain_json(path.read_text(encoding="utf-8"))
         vocabulary = found["model"]["vocab"]
         ids = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
         return 1 + int(max([*ids, *(int(token["id"]) for token in found.get("added_tokens", []))]))

@@ -5,7 +5,7 @@ Axes of counts: N parameters, h width, f width of the feed-forward layer, V voca
 
 from __future__ import annotations
 
-import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError
+from cptlaw.reading import plain_json
 
 # Families whose feed-forward layer has a gate beside its input: three matrices instead of two.
 GATED = ("llama", "mistral", "qwen2", "qwen3", "olmo", "olmo2", "smollm3", "gemma", "gemma2", "gemma3_text")
@@ -96,15 +97,14 @@ def count_folder(folder: Path) -> tuple[int, int] | None:
             if not 0 < length < 100_000_000:
                 raise DataError(f"{path}: not a file of safetensors. Copy it again.")
             try:
-                header = json.loads(file.read(length))
-            except ValueError:
+                header = plain_json(file.read(length).decode("utf-8"))
+                shapes = {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
+                sizes = {name: math.prod(map(int, shape)) for name, shape in shapes.items()}
+            except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
                 raise DataError(f"{path}: not a file of safetensors. Copy it again.") from None
-        for name, entry in header.items():
-            if name == "__metadata__" or _BUFFERS.search(name):
+        for name, size in sizes.items():
+            if _BUFFERS.search(name):
                 continue
-            size = 1
-            for extent in entry["shape"]:
-                size *= int(extent)
             total += size
             embeddings += size if _EMBEDDINGS.search(name) else 0
     return (total, total - embeddings) if files else None

@@ -193,7 +193,7 @@ def _from_file(file: IO[bytes], path: str, source: Mapping[str, Any]) -> Iterato
             if content.strip():
                 try:
                     record = json.loads(content)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise DataError(f"{path}, row {line}: not JSON ({error}). Expected one object per line.") from None
                 yield _document(record, f"{path}:{line}", source, f"{path}, row {line}")
     elif path.endswith(".parquet"):

@@ -70,3 +70,11 @@ def test_points_of_a_mix():
     assert point("mix_a=40%,mix_b=0.6,n_params=1B")["mix_a"][0] == 0.4
     with pytest.raises(DataError, match=r"a sum of 0\.9"):
         point("mix_a=40%,mix_b=0.5")
+
+
+@pytest.mark.parametrize("cell", ['{"a":' * 100_000, "[" * 100_000, '{"a": 1' + "0" * 5000 + "}", '{"a": [1]}', '"x"'])
+def test_a_mix_that_is_no_mapping_is_refused_in_one_short_message(cell):
+    frame = pd.DataFrame({"run": ["a"], "eval": ["target"], "loss": [2.0], "n_params": [1e6], "tokens": [1e7]})
+    with pytest.raises(DataError, match="mix") as caught:
+        cl.read_runs(frame.assign(mix=[cell]))
+    assert len(str(caught.value)) < 500

@@ -12,7 +12,7 @@ from tiny_model import save_tiny
 
 from cptlaw.errors import DataError
 from cptlaw.training import models
-from cptlaw.training.given import content_of
+from cptlaw.training.given import content_of, read_config, vocabulary_in
 from cptlaw.training.model_spec import sizes_of
 from cptlaw.training.recipe import load_sweep
 from cptlaw.training.sizes import count_folder, count_gpt2
@@ -147,3 +147,19 @@ def test_sizes_without_torch_are_those_with_it(tmp_path, family):
 def test_sizes_of_our_own_are_those_of_transformers():
     spec = {"kind": "gpt2", "width": 24, "layers": 3, "heads": 2, "vocabulary": 300, "context": 40}
     assert count_gpt2(spec) == models.sizes_of(spec) == sizes_of(spec)
+
+
+@pytest.mark.parametrize(
+    "header", ["[" * 99_999, '{"a":' * 99_999, "[1]", '{"a": {}}', '{"a": {"shape": ["x"]}}', "9" * 5000]
+)
+def test_hostile_files_of_a_model_are_refused(tmp_path, header):
+    (tmp_path / "config.json").write_text(header)
+    (tmp_path / "tokenizer.json").write_text(header)
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header.encode())
+    with pytest.raises(DataError, match=r"not a file of safetensors"):
+        count_folder(tmp_path)
+    with pytest.raises(DataError, match=r"tokenizer\.json"):
+        vocabulary_in(tmp_path)
+    if not header.startswith('{"a": {'):
+        with pytest.raises(DataError, match=r"config\.json"):
+            read_config(tmp_path)
