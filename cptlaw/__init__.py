@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+# Nothing is imported, `typing` neither: until the command line has said what Ctrl-C does, Python ends with a traceback.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     __version__: str
 
     from cptlaw import examples
@@ -131,7 +132,9 @@ def __getattr__(name: str) -> Any:
             return "0+unknown"
     if name not in _HOMES:
         raise AttributeError(f"module 'cptlaw' has no attribute {name!r}")
-    home = importlib.import_module(_HOMES[name])
+    from importlib import import_module
+
+    home = import_module(_HOMES[name])
     value = home if name in _MODULES else getattr(home, name)
     globals()[name] = value
     return value

@@ -1,17 +1,14 @@
 """``cptlaw`` and ``python -m cptlaw``: the command line, which an interrupt ends quietly from its first moment on."""
 
-import contextlib
-import os
 import signal
 import sys
-from types import FrameType
 
 
 def main() -> None:
     """Run the command line. Ctrl-C ends it with exit code 130, also while it is still being loaded."""
     was_interrupted = False
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: object) -> None:
         nonlocal was_interrupted
         was_interrupted = True
         raise KeyboardInterrupt
@@ -29,8 +26,12 @@ def main() -> None:
         if not isinstance(error, SystemExit):
             sys.stderr.write("Interrupted.\n")
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):  # closed, or its reader has gone
+            try:
                 stream.flush()
+            except (OSError, ValueError):  # closed, or its reader has gone
+                continue
+        import os
+
         # Not sys.exit: where the interrupt met code run from C, Python would end by the signal after all.
         os._exit(130)
 

@@ -27,6 +27,9 @@ NUMBER = r"[+-]?(?:[0-9]++(?:_[0-9]++)*+(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-
 
 UNIT = "[KkMmGgBbTt%]"
 
+# Sizes of numbers in tables and questions, apart from 0: powers and products of a few of them stay finite.
+SMALLEST, LARGEST = 1e-50, 1e50
+
 # Characters of a quantity; a float64 in full has up to 26, in a spreadsheet's digits perhaps 50.
 LONGEST_QUANTITY = 200
 

@@ -332,6 +332,34 @@ def test_a_dropped_table_is_answered_without_choosing_anything(open_page, addres
     assert page.input_value("#where") == ""
 
 
+def test_hostile_names_stay_text(open_page, address, tmp_path):
+    page = open_page(address)
+    answered(page)
+    frame = cl.examples.load("en-fr-pilot").where(ROWS + " or tokens == 0").frame
+    evil = "\"><img src=x onerror=document.title='{}'><script>document.title='{}'</script>"
+    frame["run"] = frame["run"].astype(str) + evil.format("run", "run")
+    frame["eval"] = frame["eval"].astype(str) + evil.format("eval", "eval")
+    frame["lr_schedule"] = evil.format("schedule", "schedule")
+    frame[evil.format("column", "column")] = 1.0
+    hostile = tmp_path / "<img src=x onerror=document.title='file'>.csv"
+    frame.to_csv(hostile, index=False)
+    page.set_input_files("#upload input[type=file]", hostile)
+    page.wait_for_selector("#mapping:not([hidden])")
+    for role in ("target", "source"):
+        page.click(f"#incoming-{role}")
+        page.get_by_role("option", name=role).first.click()
+    page.click("#apply-columns")
+    page.wait_for_function("document.querySelector('#runs-title').innerText.includes('onerror')")
+    answered(page)
+    for summary in page.locator("summary, [role=tab]").all():
+        if summary.is_visible():
+            summary.click()
+    assert page.locator("img[src=x]").count() == 0
+    assert "onerror" in page.inner_text("body")
+    assert "=" not in page.title()
+    assert page.title() not in ("run", "eval", "schedule", "column", "file")
+
+
 def test_everything_can_be_reached_by_keyboard_alone(open_page, address):
     page = open_page(address)
     answered(page)

@@ -212,6 +212,15 @@ class TestEndings:
         assert started.returncode == 130
         assert "Traceback" not in rest
 
+    def test_nothing_is_loaded_before_an_interrupt_is_answered(self):
+        # Python ends with a traceback by itself until then, so this takes a millisecond and no more.
+        root = str(Path(cl.__file__).parents[1])
+        lines = "import sys; before = set(sys.modules); import cptlaw; print(*sorted(set(sys.modules) - before))"
+        ended = subprocess.run(
+            [sys.executable, "-S", "-c", lines], capture_output=True, text=True, check=True, env={"PYTHONPATH": root}
+        )
+        assert ended.stdout.split() == ["__future__", "cptlaw"]
+
     def test_a_name_that_no_text_can_hold_is_shown_escaped(self):
         command = [sys.executable, "-m", "cptlaw", "example", b"\xed\xa0\x80"]
         environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}

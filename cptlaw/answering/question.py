@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.planning.options import points, share
+from cptlaw.planning.options import points, positive, quantity, share
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN
-from cptlaw.units import format_percent, format_quantity, parse_probability, parse_quantity
+from cptlaw.units import format_percent, format_quantity, parse_probability
 
 RISK = 0.8
 WITHIN = 0.003  # of the target loss: the least by which two seeds of one run differ in any of our tables
@@ -70,7 +70,7 @@ class Question:
             if name not in known:
                 raise UsageError(f"answer takes no {name}.{did_you_mean(name, known)} It takes {', '.join(known)}.")
         read: dict[str, Any] = {
-            name: _positive(value, name)
+            name: positive(value, name, "8B")
             for name, value in given.items()
             if value is not None and name not in ("risk", "max_forgetting", *IN_POINTS, *RANGE)
         }
@@ -81,7 +81,7 @@ class Question:
             flags = " and ".join(_flag(name) for name in spent)
             raise UsageError(f"{flags} each say what may be spent. Give one of them.")
         if (forgetting := given.get("max_forgetting")) is not None:
-            read["max_forgetting"] = parse_quantity(forgetting, "max_forgetting (--max-forgetting)")
+            read["max_forgetting"] = quantity(forgetting, "max_forgetting")
         for name in IN_POINTS:
             if given.get(name):
                 read[name] = points(given[name], name)
@@ -171,13 +171,6 @@ class Question:
         limits += [f"{name} at least {format_percent(value)}" for name, value in (self.min_score or {}).items()]
         limits += [f"{name} down at most {100 * value:g} points" for name, value in (self.max_drop or {}).items()]
         return f"How to continue {model}, {what}" + (f"; {', '.join(limits)}" if limits else "")
-
-
-def _positive(value: Any, name: str) -> float:
-    number = parse_quantity(value, f"{name} ({_flag(name)})")
-    if number <= 0:
-        raise UsageError(f"{name} ({_flag(name)}): {value!r}. Expected a number above 0.")
-    return number
 
 
 def _flag(name: str) -> str:

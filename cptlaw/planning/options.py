@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.units import format_percent, parse_probability, parse_quantity
+from cptlaw.errors import UsageError, did_you_mean, shown
+from cptlaw.units import LARGEST, SMALLEST, format_percent, parse_probability, parse_quantity
 
 Word = TypeVar("Word", bound=str)
 
@@ -28,15 +28,26 @@ def positive(value: Any, name: str, example: str) -> float:
     UsageError
         If the value is no positive number.
     """
-    number = parse_quantity(value, label(name))
+    number = quantity(value, name)
     if not number > 0:
-        raise UsageError(f"{label(name)}: {value!r} is not positive. Expected a number such as {example}.")
+        raise UsageError(f"{label(name)}: {shown(value)} is not positive. Expected a number such as {example}.")
+    if number < SMALLEST:
+        raise UsageError(f"{label(name)}: {shown(value)} is below {SMALLEST:g}. Expected a number such as {example}.")
     return number
 
 
 def quantity(value: Any, name: str) -> float:
-    """Return any finite quantity, such as ``"2%"`` or ``-0.01``."""
-    return parse_quantity(value, label(name))
+    """Return a quantity, such as ``"2%"`` or ``-0.01``.
+
+    Raises
+    ------
+    UsageError
+        If the value is no number, or one of which no law could compute a power.
+    """
+    number = parse_quantity(value, label(name))
+    if abs(number) > LARGEST:
+        raise UsageError(f"{label(name)}: {shown(value)} is beyond {LARGEST:g}. Mind its unit, as in 8.1B or 2%.")
+    return number
 
 
 def points(value: Any, name: str) -> dict[str, float]:

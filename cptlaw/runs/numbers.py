@@ -9,10 +9,9 @@ import pandas as pd
 from cptlaw.runs.convert import to_numbers
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.schema import SMALLEST_RAW_COUNT, Column
+from cptlaw.units import LARGEST, SMALLEST
 
 Floats = npt.NDArray[np.float64]
-# Sizes of numbers that are read, apart from 0.
-SMALLEST, LARGEST = 1e-50, 1e50
 
 
 def checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Floats:

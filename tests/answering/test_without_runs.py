@@ -117,7 +117,7 @@ def test_pilots_beat_the_same_run_thrice():
         ({"ptpp": None, "target_tokens": None}, "code", "--ptpp 1875; and what there is to spend: --target-tokens 20B"),
         ({}, "langage", "shift .*'langage'"),
         ({"tokens": "1B"}, "code", "Give one of them"),
-        ({"n_params": "-8B"}, "code", "above 0"),
+        ({"n_params": "-8B"}, "code", "not positive"),
     ],
 )
 def test_what_cannot_be_answered(given, shift, message):
@@ -163,3 +163,12 @@ def test_a_page_needs_no_runs(call, tmp_path):
 def test_a_limit_on_the_target_loss_is_said_to_be_unjudged():
     assert "limit-unread" in {finding.code for finding in answer(max_target_loss=1.8).findings}
     assert "limit-unread" not in {finding.code for finding in answer(max_forgetting="30%").findings}
+
+
+@pytest.mark.parametrize("name", ["n_params", "ptpp", "tokens", "target_tokens", "budget", "max_target_loss"])
+@pytest.mark.parametrize("value", ["5e-324", "1e308"])
+def test_numbers_of_which_no_law_computes_a_power_are_refused(name, value):
+    with pytest.raises(UsageError, match=f"{name} .*(below 1e-50|beyond 1e\\+50)"):
+        Question.read({"n_params": "8B", name: value})
+    with pytest.raises(UsageError, match="max_forgetting"):
+        Question.read({"n_params": "8B", "max_forgetting": "1e308"})
