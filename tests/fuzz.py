@@ -174,6 +174,8 @@ def yaml(world: World) -> None:
     }
     if world.draw.random() < 0.5:
         phase |= {"steps": world.draw.choice(["100", 1e15, "2K"]), "schedule": "constant", "peak": "1e-3"}
+    if world.draw.random() < 0.3:
+        phase[world.draw.choice(list(phase))] = world.value()
     document = world.draw.choice([{"a": [phase]}, {"a": phase}, {world.text(): [phase, world.value()]}, world.value()])
     text = world.bytes_of(json.dumps(document, default=str).encode("utf-8", "surrogatepass"))
     for reader in (parse_yaml, parse_json):

@@ -83,8 +83,8 @@ class Phase:
                 f"phase: {shown(self.phase)} is unknown. Expected pretrain or cpt."
                 f"{did_you_mean(str(self.phase), PHASES)}"
             )
-        if self.schedule not in SHAPES and self.schedule != FILE:
-            known = (*SHAPES, FILE)
+        known = (*SHAPES, FILE)  # a list or a mapping, which YAML may hold, is in no dictionary: it has no hash
+        if self.schedule not in known:
             raise UsageError(
                 f"schedule: {shown(self.schedule)} is unknown. Expected one of {', '.join(known)}."
                 f"{did_you_mean(str(self.schedule), known)}"

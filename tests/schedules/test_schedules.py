@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cptlaw.errors import DataError, UsageError
+from cptlaw.errors import CptlawError, DataError, UsageError
 from cptlaw.schedules import Phase, Schedule, areas, areas_of_many, effective_lr, read_schedules
 
 PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -363,3 +363,13 @@ def test_named_schedules_are_what_real_trainers_logged():
         lr = Schedule([Phase("pretrain", peak=peak, warmup=warmup, **values)]).lr
         logged = curves[curves["run_id"] == f"100M_{name}"]
         assert lr[logged["step"]] == pytest.approx(logged["lr"].to_numpy(), rel=2e-3), name
+
+
+@pytest.mark.parametrize("field", ["phase", "steps", "schedule", "peak", "warmup", "end", "file"])
+@pytest.mark.parametrize("value", ["[1]", "{a: 1}", "[[]]"])
+def test_a_list_or_a_mapping_in_a_field_is_refused(tmp_path, field, value):
+    fields = {"phase": "cpt", "steps": 10, "schedule": "cosine", "peak": 1e-3, field: value}
+    path = tmp_path / "s.yaml"
+    path.write_text("r:\n  - {" + ", ".join(f"{name}: {one}" for name, one in fields.items()) + "}\n")
+    with pytest.raises(CptlawError):
+        read_schedules(path)
