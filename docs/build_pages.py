@@ -42,7 +42,7 @@ API = {
 }
 FIGURES = sorted(set(figures.__all__) - {"Figure"})  # each in a file of its own name
 MODULES = {
-    "Plans": ("cptlaw.planning", planning.__all__),
+    "Plans": ("cptlaw.planning", sorted(planning.__all__, key=lambda name: (not name.islower(), name))),
     "Figures": ("cptlaw.reporting.figures", ["figure.Figure", *(f"{name}.{name}" for name in FIGURES)]),
     "Example runs": ("cptlaw.examples", ("load", "path", "schedules")),
     "Laws of your own": ("cptlaw.laws", ("Law", "Shape", "Option", "Known")),
@@ -261,7 +261,9 @@ def api_index() -> str:
     lines = []
     for title, names in public_names().items():
         lines.append(f"- [{title}]({slug(title)}.md): {', '.join(f'`{name}`' for name in names)}")
-    lines += [f"- [{title}]({slug(title)}.md): `{module}`" for title, (module, _) in MODULES.items()]
+    for title, (module, names) in MODULES.items():
+        listed = ", ".join(f"`{name.rpartition('.')[2]}`" for name in names)
+        lines.append(f"- [{title}]({slug(title)}.md) (`{module}`): {listed}")
     return "\n".join(
         [
             "# Python",
