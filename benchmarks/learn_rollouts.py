@@ -23,7 +23,7 @@ from cptlaw.solving.objective import Objective
 from cptlaw.solving.options import Options
 from cptlaw.solving.restraint import Restraint
 from cptlaw.solving.training_rows import Training, training_rows
-from cptlaw.uncertainty.inner_rollouts import InnerRollouts, cuts, inner_rollouts
+from cptlaw.uncertainty.inner_rollouts import InnerRollouts, cuts_of, inner_rollouts
 from cptlaw.uncertainty.profile import noise
 
 POOLS = {
@@ -84,7 +84,7 @@ def _rolls(series: Series) -> Iterator[Roll]:
         except CptlawError:
             continue
         frame = training.frame.reset_index(drop=True)
-        for direction, lower in cuts(frame, seen(training.law, frame)):
+        for direction, lower in cuts_of(frame, seen(training.law, frame)):
             found = _roll(series, replace(training, frame=frame), name, direction, lower)
             if found is not None and len(found.error):
                 yield found

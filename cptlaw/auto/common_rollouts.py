@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.auto.rows import trained
+from cptlaw.checking.cuts import SAME_LEVEL, cuts, of_whole_runs
 from cptlaw.checking.distance import Direction, directions_of, outside, scaled
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws.calculus import Array
@@ -22,7 +22,6 @@ from cptlaw.solving import newton
 from cptlaw.solving.objective import Objective
 
 SHARES = (0.4, 0.6, 0.8)  # of the rows that a rollout fits, as far as levels allow
-SAME_LEVEL = 0.05  # e-folds: tokens are rounded to whole batches
 LEAST_ROWS = 5
 MOST_ROWS = 250  # of a fit whose rollouts are descended
 STEPS, TOLERANCE = 40, 1e-5
@@ -69,22 +68,18 @@ def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]
         if direction.name not in ALONG:
             continue
         level = scaled(frame[adapted], frame, direction)
-        if direction.name not in WITHIN_RUNS:  # whole runs: the level of a run is its highest
-            level = pd.Series(level).groupby(run).transform("max").to_numpy(dtype=float)
+        if direction.name not in WITHIN_RUNS:
+            level = of_whole_runs(level, run)
         edges = distinct(np.unique(level[adapted]))
-        code = np.searchsorted(edges, level + 1e-9, side="right") - 1
         # A rollout that fits one level would reward the law that is blind to it.
         lowest = 1 if direction.name in NEEDS_TWO_LEVELS else 0
-        lasts = range(lowest, len(edges) - 1)
-        below = {last: float(np.mean(code[adapted] <= last)) for last in lasts}
-        for last in dict.fromkeys(min(below, key=lambda one: abs(below[one] - share)) for share in SHARES if below):
-            fit = code <= last
+        for last, fit in cuts(level, edges, SHARES, adapted, lowest):
             test = ~fit & adapted
             if (fit & adapted).sum() < LEAST_ROWS or any(np.array_equal(fit, other.fit) for other in found):
                 continue
             reach = outside(frame[fit & adapted], frame[test], along).mean(axis=0)
             label = f"{direction.words} above {np.exp(edges[last]):.3g}"
-            found.append(Rollout(direction.name, label, np.asarray(fit), np.asarray(test), reach))
+            found.append(Rollout(direction.name, label, fit, test, reach))
     return found
 
 
@@ -147,14 +142,8 @@ class Rolling:
     """
 
     def __init__(self, fit: Fit, parts: NDArray[np.bool_]) -> None:
-        self.fit, self.problem, self.optimum = fit, fit.problem(), fit.optima[:1]
-        self.rows: Any = np.arange(self.problem.n)
-        if self.problem.n > MOST_ROWS:
-            self.rows = np.unique(np.linspace(0, self.problem.n - 1, MOST_ROWS).round().astype(int))
-            whole, self.problem = self.problem, self.problem.taking(self.rows)
-            self.optimum = self.optimum.copy()
-            shapes = self.optimum[:, whole.k :]
-            self.optimum[:, : whole.k] *= self.problem.scales(shapes) / whole.scales(shapes)
+        self.fit = fit
+        self.rows, self.problem, self.optimum = fit.problem().thinned(MOST_ROWS, fit.optima[:1])
         self.parts = parts[:, self.rows].astype(float)
         free = self.problem.size - len([name for name in self.problem.free if name in fit.options.restraint.priors])
         self.usable = self.parts.sum(axis=1) >= max(free + 1, LEAST_ROWS)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cptlaw.checking.cuts import apart, cuts, of_whole_runs
 from cptlaw.errors import FitError
 from cptlaw.findings import Finding
 from cptlaw.fitting.fit_rows import fit_rows
@@ -123,17 +124,12 @@ def rollouts(frame: pd.DataFrame, least: int, curves: bool = False) -> list[Roll
         values = _direction(frame, direction)
         if values is None:
             continue
-        level = values.groupby(frame["run"].astype(str).to_numpy()).transform("max").to_numpy(dtype=float)
-        # Tokens are rounded to whole batches: levels closer than 5 % are one.
-        edges = np.unique(level)
-        edges = edges[np.append(True, np.diff(np.log(edges)) > 0.05)]
-        code = np.searchsorted(edges, level * (1 + 1e-9), side="right") - 1
-        below = np.array([np.mean(code <= i) for i in range(len(edges) - 1)])
-        for last in dict.fromkeys(int(np.abs(below - share).argmin()) for share in SHARES if len(below)):
-            fit = np.asarray(code <= last)
+        level = of_whole_runs(np.log(values.to_numpy(dtype=float)), frame["run"].astype(str).to_numpy())
+        edges = apart(level)
+        for last, fit in cuts(level, edges, SHARES):
             if fit.sum() < least or any(np.array_equal(fit, other.fit) for other in found):
                 continue
-            found.append(Rollout(direction, f"{direction} above {edges[last]:.3g}", fit, ~fit))
+            found.append(Rollout(direction, f"{direction} above {np.exp(edges[last]):.3g}", fit, ~fit))
     return found
 
 

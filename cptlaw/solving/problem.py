@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array, Jet, Positive, reciprocal
@@ -83,6 +84,18 @@ class Problem:
         taken.x = SimpleNamespace(**{name: column[rows] for name, column in vars(self.x).items()})
         taken.loss, taken.log_loss, taken.n = self.loss[rows], self.log_loss[rows], len(rows)
         return taken
+
+    def thinned(self, most: int, optima: Array) -> tuple[NDArray[np.int_], Problem, Array]:
+        """Return which rows are kept, evenly taken where there are more than `most`; the problem on them, and optima.
+
+        Amplitudes are on a scale that is the mean of their column over the rows, so coordinates change with the rows.
+        """
+        if self.n <= most:
+            return np.arange(self.n), self, optima
+        rows = np.unique(np.linspace(0, self.n - 1, most).round().astype(int))
+        few, moved = self.taking(rows), optima.copy()
+        moved[:, : self.k] *= few.scales(optima[:, self.k :]) / self.scales(optima[:, self.k :])
+        return rows, few, moved
 
     def at_ratio(self, shift: float) -> Problem:
         """Return the same problem with the law's ratio moved by `shift`, kept within [0, 1]."""

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cptlaw.checking.cuts import apart, cuts, of_whole_runs
 from cptlaw.checking.distance import Direction, outside, scaled, seen
 from cptlaw.laws.calculus import Array
 from cptlaw.solving import newton
@@ -21,7 +22,6 @@ from cptlaw.solving.problem import Problem
 
 SHARES = (0.4, 0.6, 0.8)  # of the rows that a rollout fits, as far as levels allow
 SPARE = 2  # rows that a rollout fits beyond the free parameters
-SAME_LEVEL = 0.05  # e-folds: tokens are rounded to whole batches
 MOST_ROWS = 300
 STARTS = 2
 STEPS, TOLERANCE = 60, 1e-6
@@ -53,7 +53,7 @@ class InnerRollouts:
     names: tuple[str, ...]
 
 
-def cuts(frame: pd.DataFrame, directions: tuple[Direction, ...]) -> list[tuple[str, NDArray[np.bool_]]]:
+def cuts_of(frame: pd.DataFrame, directions: tuple[Direction, ...]) -> list[tuple[str, NDArray[np.bool_]]]:
     """Return rollouts as pairs of a direction and a mask of the rows to fit; the others lie above."""
     found: list[tuple[str, NDArray[np.bool_]]] = []
     run = frame["run"].astype(str).to_numpy()
@@ -61,19 +61,9 @@ def cuts(frame: pd.DataFrame, directions: tuple[Direction, ...]) -> list[tuple[s
         level = scaled(frame, frame, direction)
         if not np.isfinite(level).all():
             continue
-        # A run that was cut in two would be forecast from its own first half, which is far easier than a run that
-        # nobody has seen.
-        if direction.name not in WITHIN_RUNS:  # whole runs: the level of a run is its highest
-            level = pd.Series(level).groupby(run).transform("max").to_numpy(dtype=float)
-        edges = np.unique(level)
-        edges = edges[np.append(True, np.diff(edges) > SAME_LEVEL)]
-        if len(edges) < 2:
-            continue
-        code = np.searchsorted(edges, level + 1e-9, side="right") - 1
-        below = np.array([np.mean(code <= i) for i in range(len(edges) - 1)])
-        # Cuts that leave nearly the same rows would count one rollout twice.
-        for last in dict.fromkeys(int(np.abs(below - share).argmin()) for share in SHARES):
-            fit = np.asarray(code <= last)
+        if direction.name not in WITHIN_RUNS:
+            level = of_whole_runs(level, run)
+        for _, fit in cuts(level, apart(level), SHARES):
             if not any(np.array_equal(fit, other) for _, other in found):
                 found.append((direction.name, fit))
     return found
@@ -84,20 +74,12 @@ def inner_rollouts(fit: LawOnRows) -> InnerRollouts:
     directions = seen(fit.law, fit.data)
     names = tuple(direction.name for direction in directions)
     nothing = InnerRollouts(np.zeros(0, int), np.zeros(0, str), np.zeros((0, len(names))), np.zeros(0), names)
-    frame, problem = fit.data, fit.problem()
-    if problem.n > MOST_ROWS:
-        # The scale of errors needs no million rows; the normalised amplitudes are brought to the means of the rows that
-        # are left.
-        rows = np.unique(np.linspace(0, problem.n - 1, MOST_ROWS).round().astype(int))
-        whole, frame, problem = problem, frame.iloc[rows].reset_index(drop=True), problem.taking(rows)
-        scale = problem.scales(fit.optima[:, problem.k :]) / whole.scales(fit.optima[:, problem.k :])
-        optima = fit.optima.copy()
-        optima[:, : problem.k] *= scale
-    else:
-        optima = fit.optima
+    # The scale of errors needs no million rows.
+    rows, problem, optima = fit.problem().thinned(MOST_ROWS, fit.optima)
+    frame = fit.data.iloc[rows].reset_index(drop=True)
     free = problem.size - len([name for name in problem.free if name in fit.options.restraint.priors])
     # A few rows more than parameters, or the rollout would err for want of data, not for the form of the law.
-    folds = [(name, mask) for name, mask in cuts(frame, directions) if mask.sum() >= free + SPARE]
+    folds = [(name, mask) for name, mask in cuts_of(frame, directions) if mask.sum() >= free + SPARE]
     if not folds:
         return nothing
     masks = np.array([mask for _, mask in folds], dtype=float)
