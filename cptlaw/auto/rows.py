@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,13 +14,12 @@ from cptlaw.runs import Runs
 from cptlaw.runs.order import in_order
 from cptlaw.runs.schema import MIX, mix_columns
 
-# Warm-up of the rate, and the jump of losses that it brings, are no part of any law without schedules: the points in
-# the first eighth of a run are left out. A little less than an eighth, for tokens are rounded to whole batches.
-# Open: losses read at log-spaced tokens lose a third of their rows by this, those that say how fast the shift is run
-# through. From the ladder up to 371K, shared-tokens misses the target loss of 617K by 6.7 % on the rows left and by
-# 1.3 % on all (5 % on either with rate=progress, which takes rates that follow from sizes for rates of their own).
-# Both were seen on that hold-out: rollouts inside other tables must say so first.
-TRANSIENT = 0.115
+# Warm-up of the rate, and the jump of losses that it brings, are no part of any law without schedules. Where the rate
+# of each point is known, points up to twice its warm-up are left out; where it is not, those in the first tenth of a
+# run: a little less, for the first of ten points stays. Chosen by rollouts inside other tables (docs/bench.md).
+WARM_UPS = 2.0
+TRANSIENT = 0.095
+AT_PEAK = 0.99  # share of a run's highest rate from which it counts as reached
 CPT_COLUMNS = ("replay", "ptpp")
 IN_ORDER = ("n_params", "ptpp", "replay", "lr_peak", "tokens", "step", "loss", "run")
 
@@ -61,8 +61,8 @@ class Chosen:
 def choose_rows(table: Runs, on: str, where: str | None) -> Chosen:
     """Select the rows of one eval on which all candidates are fitted.
 
-    Rows of base models (tokens = 0) stay. Of CPT runs, the first eighth of each is left out, and where runs have
-    several schedules, all but the one that most runs have.
+    Rows of base models (tokens = 0) stay. Of CPT runs, what lies within twice the warm-up of the rate is left out, or
+    the first tenth where rates are not known; and where runs have several schedules, all but the one that most have.
     """
     rows = table.on(on)
     rows = rows if where is None else rows.where(where)
@@ -88,21 +88,45 @@ def choose_rows(table: Runs, on: str, where: str | None) -> Chosen:
                     "Choose others with --where; a law of schedules takes all rows (cptlaw fit --law).",
                 )
             )
-    run = frame["run"].astype(str)
-    last = frame["tokens"].where(kept).groupby(run).transform("max")
-    early = adapted & kept & (frame["tokens"] < TRANSIENT * last).to_numpy()
-    if early.any():
-        kept &= ~early
-        found.append(
-            Finding(
-                "info",
-                "transient",
-                f"{int(early.sum())} points in the first eighth of their runs are left out: the rate is still warming "
-                "up there, or the loss jumps from its raising.",
-                "To forecast so early a point, fit a law by name (cptlaw fit --law).",
+    for early, where_they_lie in _transients(frame, adapted & kept):
+        if early.any():
+            kept &= ~early
+            found.append(
+                Finding(
+                    "info",
+                    "transient",
+                    f"{int(early.sum())} points {where_they_lie} are left out: the rate is still warming up there, or "
+                    "the loss jumps from its raising.",
+                    "To forecast so early a point, fit a law by name (cptlaw fit --law).",
+                )
             )
-        )
     return Chosen(replace(rows, frame=frame[kept]), True, tuple(found))
+
+
+def _transients(frame: pd.DataFrame, adapted: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], str]]:
+    """Yield the points of the warm-up transient, (n,), and where they lie in words: by their rates, and by tokens."""
+    run = frame["run"].astype(str)
+    tokens = frame["tokens"].where(adapted)
+    warm_up = _warm_up(frame["lr"].where(adapted), tokens, run) if "lr" in frame.columns else tokens * np.nan
+    known = warm_up.notna().to_numpy()
+    yield (tokens < WARM_UPS * warm_up).to_numpy(), "within twice the warm-up of their runs' rate"
+    last = tokens.groupby(run).transform("max")
+    yield ~known & (tokens < TRANSIENT * last).to_numpy(), "in the first tenth of their runs"
+
+
+def _warm_up(rate: pd.Series[float], tokens: pd.Series[float], run: pd.Series[str]) -> pd.Series[float]:
+    """Return the tokens after which the rate of each row's run has reached its peak; nan where it is not known.
+
+    Warm-up is taken as linear from 0. A run without a point in it has that of the others, as far as its first point
+    allows.
+    """
+    peak = rate.groupby(run).transform("max")
+    reached = tokens.where(rate >= AT_PEAK * peak).groupby(run).transform("min")
+    rising = (tokens < reached) & (rate > 0)
+    length = (tokens * peak / rate).where(rising).groupby(run).transform("max")
+    usual = length.max() if rising.any() else 0.0
+    first = tokens.groupby(run).transform("min")
+    return length.fillna(first.clip(upper=usual)).clip(upper=reached).where(peak.notna())
 
 
 def trained(frame: pd.DataFrame) -> NDArray[np.bool_]:

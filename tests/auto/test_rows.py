@@ -1,0 +1,63 @@
+"""Which rows law auto is fitted on: the transient by the rates of the points, or by their place in the run."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.auto.rows import choose_rows
+
+STEPS = np.array([0, 20, 40, 80, 120, 400, 1000])
+
+
+def curve(run: str, steps=STEPS, warm_up: int = 50, batch: int = 1000, peak: float = 1e-3) -> pd.DataFrame:
+    """A run of CPT with the rate of each point: linear warm-up, then constant."""
+    steps = np.asarray(steps)
+    return pd.DataFrame(
+        {
+            "run": np.where(steps > 0, run, f"base {run}"),
+            "eval": "target",
+            "loss": 3.0 - 0.1 * np.log1p(steps),
+            "n_params": 1e6,
+            "tokens": steps * float(batch),
+            "replay": 0.1,
+            "ptpp": 20.0,
+            "lr": peak * np.minimum(steps / warm_up, 1.0),
+        }
+    )
+
+
+def kept(frame: pd.DataFrame) -> dict[str, list[float]]:
+    rows = choose_rows(cl.read_runs(frame), "target", None)
+    return {str(run): part.tolist() for run, part in rows.frame.groupby("run", observed=True)["tokens"]}
+
+
+@pytest.mark.parametrize(("warm_up", "first"), [(50, 120e3), (30, 80e3), (100, 400e3)])
+def test_points_up_to_twice_the_warm_up_are_left_out(warm_up, first):
+    found = kept(curve("a", warm_up=warm_up))
+    assert found["a"][0] == first
+    assert found["base a"] == [0.0]
+
+
+def test_a_run_without_a_point_in_its_warm_up_has_that_of_the_others():
+    both = pd.concat([curve("a"), curve("b", [60, 80, 120, 400])])
+    assert kept(both)["b"] == [120e3, 400e3]
+
+
+def test_rates_that_never_rise_leave_nothing_out():
+    falling = curve("a", [100, 200, 1000, 2000]).assign(lr=[1e-3, 0.9e-3, 0.5e-3, 0.1e-3])
+    assert kept(falling)["a"] == [100e3, 200e3, 1000e3, 2000e3]
+
+
+def test_without_rates_it_is_the_first_tenth():
+    assert kept(curve("a").drop(columns="lr"))["a"] == [120e3, 400e3, 1000e3]
+    mixed = pd.concat([curve("a"), curve("b", [20, 60, 125, 1000]).assign(lr=np.nan)])
+    assert kept(mixed) == {"base a": [0.0], "a": [120e3, 400e3, 1000e3], "b": [125e3, 1000e3]}
+
+
+def test_it_is_said_which_rule_left_points_out():
+    mixed = pd.concat([curve("a"), curve("b", [20, 60, 125, 1000]).assign(lr=np.nan)])
+    said = [one.message for one in choose_rows(cl.read_runs(mixed), "target", None).findings]
+    assert len(said) == 2
+    assert said[0].startswith("3 points within twice the warm-up")
+    assert said[1].startswith("2 points in the first tenth")
