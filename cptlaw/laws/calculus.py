@@ -60,6 +60,7 @@ class Jet:
         if second is not None:
             for i, slope_i in self.slopes.items():
                 for j, slope_j in self.slopes.items():
+                    # A pair is kept once, with i <= j; the symmetric entry is written where a matrix is made of it.
                     if i <= j:
                         _add(curves, (i, j), second * (slope_i * slope_j))
         return Jet(value, slopes, curves)
@@ -101,6 +102,8 @@ class Jet:
                 _add(curves, pair, curve * self.value)
             for i, slope_i in self.slopes.items():
                 for j, slope_j in other.slopes.items():
+                    # Of (u v)_ij with i < j the loops meet u_i v_j and u_j v_i, one each; of (u v)_ii they meet u_i v_i
+                    # once, which counts twice.
                     product = slope_i * slope_j
                     _add(curves, (min(i, j), max(i, j)), 2.0 * product if i == j else product)
         return Jet(self.value * other.value, slopes, curves)
@@ -114,6 +117,8 @@ class Jet:
         return reciprocal(self) * other
 
     def __pow__(self, exponent: Any) -> Any:
+        # By way of the logarithm, so that the exponent may be a parameter: its derivative is then log(base) times the
+        # power.
         return exp(exponent * log(self))
 
     def __rpow__(self, base: Any) -> Any:
@@ -202,6 +207,7 @@ def log(u: Any) -> Any:
 def log1p(u: Any) -> Any:
     """Logarithm of 1 + u, exact for small u, of a number, array or Jet."""
     if isinstance(u, Jet):
+        # log(1 + u) would lose all digits of a small u, as of an area at the first step of CPT.
         inverse = 1.0 / (1.0 + u.value)
         return u.chain(np.log1p(u.value), inverse, -inverse * inverse)
     return np.log1p(u)
@@ -240,6 +246,7 @@ def maximum(u: Any, floor: Any) -> Any:
         above = np.asarray(u.value > floor.value, dtype=float)
         return u * above + floor * (1.0 - above)
     if isinstance(u, Jet):
+        # At the kink itself the derivative of the flat side is taken, so that a parameter at its clip is left alone.
         free = np.asarray(u.value > floor, dtype=float)
         return u.chain(np.maximum(u.value, floor), free, None)
     return np.maximum(u, floor)

@@ -148,6 +148,7 @@ class _Cross(DCPT3):
             k1, k2, k3 of the domain, as far as the law uses them.
         """
         checked = self.check_params(params)
+        # K depends on the domain alone, so that any size, mix and length read it off.
         anywhere = {"n_params": 1e9, "tokens": 1e9, "replay": 0.5}
         x = self.bind(pd.DataFrame([anywhere | {name: coefficients[name] for name in self.coefficients}]), "target")
         index = float(np.ravel(self.learnability_index(x, SimpleNamespace(**checked)))[0])
@@ -173,6 +174,7 @@ class _Cross(DCPT3):
         lacking = [name for name in self.coefficients if name not in frame.columns]
         if not lacking:
             return frame
+        # A forecast has no losses of its own to measure by, so that a domain is taken as the fit knew it.
         if known.rows is None:
             if known.fitted is None or "domain" not in frame.columns:
                 return frame
@@ -273,6 +275,8 @@ class _Cross(DCPT3):
                 f"law.learnability(probe_run))."
             )
         values = frame[name].to_numpy(dtype=float)
+        # K is raised to a power, which asks for a positive number; k3 alone may be negative, and stands in the
+        # denominator.
         good = np.isfinite(values) & ((values != 0) if name == "k3" else (values > 0))
         if not good.all():
             row = int(np.flatnonzero(~good)[0])
@@ -280,6 +284,7 @@ class _Cross(DCPT3):
             raise DataError(
                 f"law {self.name} needs {name} in every row, {expected}; row {frame.index[row]} has {values[row]}."
             )
+        # Input columns keep their logarithm, which a negative k3 has not; `bind` puts its sign beside it.
         return np.asarray(np.abs(values), dtype=float)
 
 

@@ -132,6 +132,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
             return found
         run = frame["run"].astype(str)
         for i, name in enumerate(PEAKS):
+            # A peak is one number of a run: it is looked up by run, and not step by step as areas are.
             known = {one: _peaks(schedules[one])[i] for one in set(run) if one in schedules}
             peak = run.map(known).astype(float)
             # A run of pre-training alone has no shift, whatever stands there.
@@ -157,6 +158,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
         """Return the shift times what it grows with."""
         growth: Any = 0.0
         for name in self.exponents:
+            # By logarithms, and about a usual rate, so that B keeps its size and hardly correlates with the exponents.
             if name == "b":
                 variable = log(x.S1pt) - log(x.N)
             else:

@@ -71,6 +71,7 @@ class PowerCurve:
         gap = np.asarray(loss, dtype=float) - self.limit
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             reached = self.unit * np.exp((np.log(self.amplitude) - np.log(gap)) / self.exponent)
+        # The limit is approached and never reached, unless no term falls: then every number of tokens has it.
         never = np.where(self.amplitude > 0, gap <= 0, gap < 0)
         return np.where(never, np.inf, np.where(self.amplitude > 0, reached, 0.0))
 
@@ -110,6 +111,7 @@ class FallingCurve:
             goal = np.log(wanted - limit)
             u = np.zeros(wanted.shape)
             low, high = np.full(u.shape, LOG_LOW), np.full(u.shape, LOG_HIGH)
+            # Rows whose answer is 0 or infinity take part without being waited for.
             open_rows = (wanted > limit) & (wanted < at_zero)
             for _ in range(STEPS):
                 here = _as_jet(self.evaluate(Jet(np.exp(u), {0: np.exp(u)}, None)))

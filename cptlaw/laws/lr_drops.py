@@ -131,6 +131,8 @@ class _Panel:
             return
         if np.abs(basis @ area[chosen] - area).max() > SMOOTH * span:
             return
+        # Both the area and the log rate must be smooth: a panel across the corner of a schedule is halved until the
+        # corner lies between two.
         if np.abs(basis @ rate[chosen] - rate).max() <= SMOOTH:
             self.nodes, self.compressed = self.steps[chosen], change[self.steps] @ basis
 
@@ -160,6 +162,7 @@ class _Panel:
 @lru_cache(maxsize=256)
 def _basis(m: int) -> tuple[Any, Array]:
     """Return the nodes of a panel of m steps, and their Lagrange polynomials at all steps, (m, nodes)."""
+    # Chebyshev points, rounded to steps: evenly spread nodes would let the interpolant swing at the ends of the panel.
     angle = np.pi * (np.arange(ORDER) + 0.5) / ORDER
     chosen = np.unique(np.round(0.5 * (m - 1) * (1.0 - np.cos(angle))).astype(int))
     return chosen, _lagrange(np.linspace(-1.0, 1.0, m), chosen)
@@ -170,6 +173,7 @@ def _lagrange(u: Array, chosen: Any) -> Array:
     nodes = u[chosen]
     gaps = nodes[:, None] - nodes[None, :]
     np.fill_diagonal(gaps, 1.0)
+    # The barycentric form is stable however close a step lies to a node (Berrut and Trefethen 2004).
     barycentric = 1.0 / gaps.prod(axis=1)
     away = u[:, None] - nodes[None, :]
     on = away == 0

@@ -110,6 +110,7 @@ def effect(nodes: Drops, factor: Any, bend: Any, power: Any) -> Any:
 
 
 def _effect_of_one(nodes: Drops, factor: Any, bend: Any, power: Any) -> Any:
+    # In logarithms: where a schedule comes down to zero eta^-gamma is beyond all floats.
     u = log(factor) - power * nodes.log_rate + nodes.log_area
     effect = 1.0 - exp(-bend * _softplus(u))
     if not isinstance(effect, Jet):

@@ -88,6 +88,7 @@ class Precision(Law):
         size: Any = log(x.N)
         for name, gamma in TRAINED.items():
             if name not in self.without:
+                # The logarithm of N_eff is a sum, so that one exp takes all powers of it.
                 size = size + log(-1.0 * expm1(-1.0 * (getattr(x, name) * 1.0) / getattr(p, gamma)))
         terms = [1.0, exp(-p.alpha * size), x.D**-p.beta]
         if "bits_post" not in self.without:

@@ -69,6 +69,7 @@ class Repeated(_OfUnique):
         unique, repeats = self.unique(x)
         size, most = x.N * 1.0, self.per_token * unique
         enough, excess = minimum(size, most), maximum(size / most - 1.0, 0.0)
+        # 1 - exp(-r/R) by expm1: exact at the first repetition, where r is small and the two terms nearly cancel.
         tokens = unique * (1.0 - p.R_D * expm1(-repeats / p.R_D))
         params = enough * (1.0 - p.R_N * expm1(-excess / p.R_N))
         return 1.0, params**-p.alpha, tokens**-p.beta
@@ -100,5 +101,6 @@ class Overfitting(_OfUnique):
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the terms of size and tokens, and the penalty of over-fitting."""
         unique, repeats = self.unique(x)
+        # As exp of a sum of logarithms, for both factors are powers of fitted exponents.
         often, crowded = log(maximum(repeats, NEVER)), log(x.N) - log(unique)
         return 1.0, x.N**-p.alpha, x.D**-p.beta, exp(p.delta * often + p.kappa * crowded)

@@ -46,6 +46,7 @@ class TwoStage(Law):
 
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant and the term of both stages."""
+        # ln D1 as a sum of logarithms: D1 = P N in the law's unit, billions of tokens.
         exponent = maximum(p.alpha2 - p.alpha3 * (log(x.P) + log(x.N)), MIN_EXPONENT)
         return 1.0, x.P**-p.alpha1 * x.N**-p.alpha1 * x.D**-exponent
 
@@ -120,6 +121,7 @@ class Forgetting(Law):
         ]
         if measured is None or not keys or "base_loss" not in measured.columns:
             raise DataError(f"law {self.name} needs the column 'n_params' and the base models' losses: {_BASE_ADVICE}")
+        # Seeds of one base model are averaged: the law has one L0 for them.
         losses = measured.groupby(keys, observed=True)["base_loss"].mean().rename("base_loss").reset_index()
         found = frame[keys].merge(losses, on=keys, how="left")["base_loss"].to_numpy(dtype=float)
         if np.isnan(found).any():

@@ -84,9 +84,12 @@ def maximise(law: ScoreLaw, tasks: Tasks, prior: Prior, start: Array) -> Found:
         gradient, curvature = _curve(part, p[active], slopes[active])
         gradient -= precision[active] * (theta[active] - mean[active])
         curvature += precision[active][:, :, None] * np.eye(k)
+        # Marquardt's scaling: damped by each coordinate's own curvature, so that slopes and thresholds are held back
+        # alike.
         diagonal = np.einsum("sii->si", curvature)
         damped = curvature + (damping[active][:, None] * diagonal)[:, :, None] * np.eye(k)
         step = np.linalg.solve(damped, gradient[:, :, None])[:, :, 0]
+        # A logistic link is flat far out; a step of more than 2 on the search axis lands where no slope leads back.
         tried = theta[active] + np.clip(step, -2.0, 2.0)
         new_p, new_slopes = law.score_and_slopes(tried, part.x, part.chance)
         new_value = _objective(part, new_p, tried, mean[active], precision[active])
@@ -131,6 +134,8 @@ def _objective(tasks: Tasks, p: Array, theta: Array, mean: Array, precision: Arr
     """Return the negative log of likelihood times prior, (s,), above that of a perfect fit."""
     y = tasks.y
     with np.errstate(divide="ignore", invalid="ignore"):
+        # Above a perfect fit the objective is half the deviance, whose size does not grow with the entropy of the
+        # scores.
         perfect = np.where(y > 0, y * np.log(y), 0.0) + np.where(y < 1, (1.0 - y) * np.log1p(-y), 0.0)
     missed = tasks.items * (perfect - y * np.log(p) - (1.0 - y) * np.log1p(-p))
     found: Array = missed.sum(axis=1) + 0.5 * (precision * (theta - mean) ** 2).sum(axis=1)
@@ -139,6 +144,8 @@ def _objective(tasks: Tasks, p: Array, theta: Array, mean: Array, precision: Arr
 
 def _curve(tasks: Tasks, p: Array, slopes: Array) -> tuple[Array, Array]:
     """Return the score vector (s, k) and the expected information (s, k, k)."""
+    # Expected information, not observed: it is positive definite whatever the scores, which is what makes this Fisher
+    # scoring and not Newton's method.
     weight = tasks.items / (p * (1.0 - p))
     gradient = np.einsum("sn,snk->sk", weight * (tasks.y - p), slopes)
     curvature = np.einsum("snk,snl->skl", slopes * weight[:, :, None], slopes)

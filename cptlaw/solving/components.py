@@ -115,6 +115,8 @@ def components(residual: Array, basis: Array, levels: Sequence[tuple[str, Labels
     for i, (_, first) in enumerate(kept):
         seen[i] = float(np.sum(np.bincount(first, weights=residual) ** 2))
         for j, (_, second) in enumerate(kept):
+            # E of a quadratic form is the trace of its matrix times the covariance; for groups that is a sum over cells
+            # of how many rows two groups share, less what the fit takes up of them.
             cross = np.zeros((int(first.max()) + 1, int(second.max()) + 1))
             np.add.at(cross, (first, second), 1.0)
             expected[i, j] = float(np.sum((cross - sums[i] @ sums[j].T) ** 2))
@@ -122,10 +124,14 @@ def components(residual: Array, basis: Array, levels: Sequence[tuple[str, Labels
         expected[i, -1] = expected[-1, i] = own
     expected[-1, -1] = max(n - rank, 1)
     seen[-1] = float(residual @ residual)
+    # Levels are brought to one size before they are solved for: sums over a base model grow with the square of its
+    # rows.
     scale = np.sqrt(np.maximum(np.diag(expected), 1e-300))
     matrix = expected / scale[:, None] / scale[None, :]
     from scipy.optimize import nnls
 
+    # Not below zero: the moment estimate of a small variance is negative about every other time, which no interval can
+    # use.
     found = nnls(matrix, seen / scale)[0] / scale if np.any(seen > 0) else np.zeros(count)
     names = (*(name for name, _ in kept), "point")
     first_guess = Components(names, tuple(label for _, label in kept), found)
@@ -139,6 +145,7 @@ def _shrunk(found: Components) -> Array:
         return found.variances
     usual = np.array([USUAL_SHARES.get(name, 0.0) for name in found.names])
     usual[-1] = 1.0 - usual.sum()
+    # As if so many further base models or runs had been seen, with the usual shares.
     weight = found.freedoms / (found.freedoms + USUAL_COUNT)
     shares = weight * found.variances / total + (1.0 - weight) * usual
     drawn: Array = total * shares / shares.sum()

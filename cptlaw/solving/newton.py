@@ -90,8 +90,11 @@ def _descend_block(
     active = np.arange(len(v))
     for _ in range(iterations):
         here, gradient = v[active], state["gradient"][active]
+        # Held for this step only: the gradient is asked again at the next one, and a bound lets go as it took hold.
         held = ((here <= problem.low) & (gradient > 0)) | ((here >= problem.high) & (gradient < 0))
         step, promise = _step(state["hessian"][active], state["majoriser"][active], gradient, held, damping[active])
+        # Shapes alone are limited: the loss is linear in amplitudes, so that the model of the step holds for them at
+        # any length.
         reach = np.abs(step[:, k:]).max(axis=1, initial=0.0, keepdims=True)
         step = step * np.minimum(1.0, MAX_STEP / np.maximum(reach, 1e-300))
         trial_v = np.clip(here + step, problem.low, problem.high)

@@ -140,6 +140,8 @@ class Objective:
             if isinstance(part, Jet):
                 for index, slope in part.slopes.items():
                     jacobian[:, index] += amplitude * slope
+        # A law of curves subtracts terms and may cross zero on its way; the logarithm then refuses the step by its
+        # size.
         positive = np.maximum(loss, 1e-300)
         inverse = 1.0 / positive
         jacobian *= inverse[:, None, :]
@@ -147,6 +149,8 @@ class Objective:
         magnitude = np.abs(residual)
         psi = np.clip(residual, -delta, delta)  # derivative of the Huber function
         inside = (magnitude <= delta).astype(float)
+        # The weights of iteratively reweighted least squares: a parabola with them touches the Huber function at the
+        # residual and lies above it everywhere else.
         majorising = np.minimum(1.0, delta / np.maximum(magnitude, 1e-300))
         cost = huber(residual, delta)
         if weights is not None:
@@ -155,6 +159,8 @@ class Objective:
         gradient = np.einsum("svn,sn->sv", jacobian, psi)
         transposed = jacobian.transpose(0, 2, 1)
         majoriser = (jacobian * majorising[:, None, :]) @ transposed
+        # d2/dv2 of rho(log L): rho'' J J' and rho' (L''/L - J J'), of which the last part joins the first here; L''
+        # follows.
         hessian = (jacobian * (inside - psi)[:, None, :]) @ transposed
         _add_curvature(hessian, parts, psi * inverse, k)
         total = objective.copy()
@@ -172,6 +178,7 @@ class Objective:
             at_point = _loss(problem.moved_to(self.forecast.x), v, scales)
             _add_square(log(at_point) - self.forecast.log_loss[:, None], self.forecast.weight, found)
         if self.rising:
+            # A central difference in the ratio: a law's terms carry derivatives by parameters, and not by inputs.
             up, down = (_loss(problem.at_ratio(sign * SLOPE_STEP), v, scales) for sign in (1.0, -1.0))
             slope = (up - down) * (0.5 / SLOPE_STEP / problem.loss)
             _add_square(slope, self.rising, found, only_positive=True)
@@ -201,6 +208,7 @@ def priors_on(problem: Problem, weight: float) -> Penalty | None:
         sds=np.array([priors[name].sd for name in names]),
         weight=weight,
         scales=tuple(priors[name].scale for name in names),
+        # Scores times the inverse of this root are independent, so that correlated priors are a sum of squares as well.
         root=np.asarray(np.linalg.cholesky(correlation), dtype=float) if problem.restraint.correlations else None,
     )
 
@@ -253,6 +261,8 @@ def _scores(problem: Problem, v: Array, scales: list[Any], penalty: Penalty) -> 
         if scale != "value" and index < problem.k:  # an amplitude may come down to 0, its logarithm not
             v = v.copy()
             v[:, index] = np.maximum(v[:, index], TINY)
+        # On the normalised scale an amplitude is the mean of its term over the rows, so that its share of the mean loss
+        # needs no more than that mean.
         if scale == "share":
             coordinate = v[:, index : index + 1]
             share: Jet = Jet(coordinate, {index: np.ones_like(coordinate)}, {})

@@ -49,6 +49,8 @@ class Problem:
         self.fixed = {name: float(value) for name, value in fixed.items()}
         self.free = [group[0] for group in (*self.amplitude_groups, *self.shape_groups)]
         self.size = self.k + self.m
+        # Tied amplitudes share a column: their terms are added before anything is solved, so that one number multiplies
+        # both.
         self._column_of = {name: k for k, group in enumerate(self.amplitude_groups) for name in group}
         self._axes = [law.shapes[group[0]] for group in self.shape_groups]
         shape_ranges = [restraint.range(law, group) for group in self.shape_groups]

@@ -165,6 +165,7 @@ class Restraint:
             if name in self.fixed or name in seen:
                 continue
             group = next((tie for tie in self.tied if name in tie), (name,))
+            # In the law's own order, so that a tie reads the same whichever way round it was written.
             group = tuple(member for member in law.parameters if member in group)
             seen.update(group)
             found.append(group)
@@ -175,6 +176,8 @@ class Restraint:
         low, high = 0.0, math.inf
         for name in group:
             if name in law.shapes:
+                # The first of tied shapes sets the range, and the others may only narrow it: 0, where counting starts,
+                # is no bound of a shape that may be negative.
                 low = max(low, law.shapes[name].low) if name != group[0] else law.shapes[name].low
                 high = min(high, law.shapes[name].high)
             if name in self.bounds:
@@ -238,6 +241,7 @@ class Restraint:
                 raise UsageError(f"--tie {','.join(group)}: expected two or more different parameters.")
             if len({name in law.shapes for name in group}) > 1:
                 raise UsageError(f"--tie {','.join(group)}: an amplitude and a shape parameter cannot share a value.")
+            # One coordinate stands for all of a group, so that they must be searched on one axis.
             if len({law.shapes[name].scale for name in group if name in law.shapes}) > 1:
                 raise UsageError(f"--tie {','.join(group)}: these parameters live on different scales.")
             if any(name in self.fixed for name in group):

@@ -57,10 +57,13 @@ def _search(problem: Problem, z: Array, iterations: int, tolerance: float) -> tu
         diagonal = np.einsum("smm->sm", normal)
         damped = normal.copy()
         np.einsum("smm->sm", damped)[...] += (
+            # The two small terms keep the system regular where no row sees a shape, as zeta where lambda is zero.
             damping[active, None] * diagonal + 1e-300 + 1e-14 * diagonal.max(1, keepdims=True)
         )
         gradient = state["gradient"][active]
         at_bound = ((z[active] <= problem.z_low) & (gradient > 0)) | ((z[active] >= problem.z_high) & (gradient < 0))
+        # A shape that presses against its bound leaves the system: it would spend the step of the others on a move that
+        # is clipped away afterwards.
         damped[at_bound[:, :, None] | at_bound[:, None, :]] = 0.0
         np.einsum("smm->sm", damped)[at_bound] = 1.0
         step = -np.linalg.solve(damped, np.where(at_bound, 0.0, gradient)[:, :, None])[:, :, 0]
@@ -106,6 +109,7 @@ def _evaluate(problem: Problem, z: Array) -> dict[str, Array]:
     normal = slope @ slope.transpose(0, 2, 1)
     # Kaufman's approximation: what the amplitudes would take up of a step is projected out of the normal matrix.
     if k:
+        # Amplitudes at an end of their range take up nothing; a one on their diagonal keeps the system regular.
         free = (c > problem.c_low) & (c < problem.c_high)
         column = column * free[:, :, None]
         gram = column @ column.transpose(0, 2, 1)
@@ -125,6 +129,7 @@ def _non_negative(column: Array, target: Array, low: Array, high: Array) -> Arra
     s, k, _ = column.shape
     if not k:
         return np.zeros((s, 0))
+    # Normal equations, not QR: columns are few and of one size, and the polish has the last word.
     gram = column @ column.transpose(0, 2, 1)
     right = np.einsum("skn,sn->sk", column, target)
     largest = np.einsum("skk->sk", gram).max(axis=1)

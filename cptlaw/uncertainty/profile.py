@@ -95,6 +95,8 @@ def profiles(fit: LawOnRows, frame: pd.DataFrame, probabilities: Sequence[float]
     chosen = _spread_out(x, MOST_PROFILES if most is None else most)
     found = np.empty((len(probabilities), len(frame), 2))
     for p, probability in enumerate(probabilities):
+        # Walked up to a fixed level, so that an interval of 80 % is read off the same walk as one of 90 % and never
+        # lies outside it.
         level = next((one for one in LEVELS if probability <= one * (1 + 1e-12)), probability)
         widest, limits = (
             noise(fit).rise * np.array([t_quantile(one, nu) for nu in freedom]) ** 2 * effects
@@ -160,6 +162,7 @@ def _spread_out(x: SimpleNamespace, count: int) -> list[int]:
     if len(places) <= count:
         return list(range(len(places)))
     scaled = (places - places.mean(axis=0)) / np.maximum(places.std(axis=0), 1e-12)
+    # Farthest point first: the rows at the corners of the design bound what those inside it can meet.
     chosen = [int(np.abs(scaled).sum(axis=1).argmax())]
     gap = np.full(len(places), np.inf)
     while len(chosen) < count:

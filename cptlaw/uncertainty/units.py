@@ -72,11 +72,14 @@ def _leverage(fit: LawOnRows, problem: Problem) -> _Leverage:
     rows, singular, turn = np.linalg.svd(matrix / lengths, full_matrices=False)
     seen = singular > SEEN * singular[0]
     rows = rows[:, seen]
+    # psi of the Huber function: what a row really drew the fit by, so that one outlier does not make runs look
+    # different.
     pulls = np.clip(fit.residuals(), -fit.options.delta, fit.options.delta)
     scores = rows * pulls[:, None]
     run = fit.blocks
     order = np.argsort(run, kind="stable")
     first = np.searchsorted(run[order], np.arange(run.max() + 1))
+    # Sums by run in one pass over the sorted rows, so that many runs cost no more than few.
     shares = np.add.reduceat((rows[:, :, None] * rows[:, None, :])[order], first)
     # What only one run knows has no residual in it, and nothing to say about how runs differ.
     without = np.linalg.pinv(np.eye(int(seen.sum())) - shares, rcond=1e-6, hermitian=True)
@@ -85,6 +88,7 @@ def _leverage(fit: LawOnRows, problem: Problem) -> _Leverage:
         turned=turn[seen].T / lengths[:, None] / singular[seen],
         rows=rows,
         by_run=np.einsum("rij,rj->ri", without, np.add.reduceat(scores[order], first)),
+        # The rise of a residual when its own point is left out: 1/(1 - leverage), as in PRESS (Allen 1974).
         by_point=scores / np.maximum(1.0 - np.sum(rows**2, axis=1), 1e-6)[:, None],
         pull=float(pulls @ pulls) / max(len(run) - rows.shape[1], 1),
         levels=None if base is None else components(pulls, rows, (("base", base), ("run", run))),

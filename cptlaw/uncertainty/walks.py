@@ -93,6 +93,8 @@ class Walker:
             found = goal.evaluate(fit.optima)
             # The data part alone: where a curvature is not finite, which no step could use, the total says infinity.
             total = found["objective"] + penalty_of(problem, fit.optima, goal.penalty)
+            # Halfway between the exact curvature, which is zero in the Huber tails, and its majoriser, which is never
+            # too flat.
             inverse = _inverse(0.5 * (found["hessian"][0] + found["majoriser"][0]))
             fit._cache["walker"] = cls(goal, fit.optima, total - total[0], float(total[0]), inverse)
         kept: Walker = fit._cache["walker"]
@@ -119,6 +121,8 @@ class Walker:
         variance = np.maximum(np.sum(moves * gradients, axis=1), 1e-300)
         asked: list[Array] = []
         for limit, spread in zip(limits, variance, strict=True):
+            # Where a parabola with the curvature of the optimum would meet the limit: right for most rows, and only a
+            # first guess.
             end = float(np.clip(np.sqrt(2.0 * limit * spread), NEAREST, FARTHEST / FIRST[1]))
             near = _drawn(end * FIRST, end, limit)
             far = AFAR[near[-1] < AFAR]
@@ -163,6 +167,8 @@ class Walker:
         starts = np.empty((len(wanted), self.optima.shape[1]))
         for i in np.unique(of_row):
             walk, mine = walks[i], of_row == i
+            # By the objective of the descent to come: a place with a low rise far from the wanted loss is no better
+            # start than one beside it that lies higher.
             penalty = 0.5 * STIFFNESS * (walk.log_loss - wanted[mine, None]) ** 2
             starts[mine] = walk.at[(walk.rise + penalty).argmin(axis=1)]
         return starts
