@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from cptlaw.answering.question import Question
 from cptlaw.answering.steps import SHARES_FOR_NEXT, answer_command, steps
 from cptlaw.answering.what_if import other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
+from cptlaw.commands import command_line
 from cptlaw.errors import CptlawError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.planning import MixPlan
@@ -107,6 +109,8 @@ def _roles(runs: Runs, question: Question) -> list[str]:
         With all that is missing, so that one more try will do.
     """
     roles = {runs.role(name) for name in runs.evals}
+    if runs.corpora and "replay" not in runs.frame.columns:
+        raise UsageError(_mix_of_corpora(runs, question))
     missing = _missing(runs, question, roles)
     # What is missing of the source does no harm where nothing limits forgetting, but is said with the rest.
     needed = [text for text in missing if "source_eval" not in text or question.max_forgetting is not None]
@@ -115,6 +119,25 @@ def _roles(runs: Runs, question: Question) -> list[str]:
         evals = f"\nEvals found: {', '.join(map(repr, runs.evals))}." if any("eval" in text for text in missing) else ""
         raise UsageError(f"{runs.label} leaves open what an answer needs. Say:{listed}{evals}")
     return [role for role in ("target", "source") if role in roles]
+
+
+def _mix_of_corpora(runs: Runs, question: Question) -> str:
+    """Return that runs of k corpora have no one replay, with the command that plans their mix."""
+    corpora = runs.corpora
+    listed = ", ".join(corpora[:8]) + (", .." if len(corpora) > 8 else "")
+    target = next((name for name in runs.evals if runs.role(name) == "target"), None)
+    source = next((name for name in runs.evals if runs.role(name) == "source"), None)
+    words = ["cptlaw", "plan", "mix", runs.label, *runs.read_with, "--n-params", f"{question.n_params:.6g}"]
+    tokens = question.spendable or question.target_tokens
+    words += ["--tokens", "20B" if tokens is None else f"{tokens:.6g}"]
+    words += ["--minimise", f"{target}=1"] if target is not None else []
+    if None not in (source, question.max_forgetting, question.base_source_loss):
+        words += ["--max-forgetting", f"{source}={question.max_forgetting:g}"]
+        words += ["--base-loss", f"{source}={question.base_source_loss:g}", "--risk", f"{question.risk:g}"]
+    return (
+        f"{runs.label}: its runs mix {len(corpora)} corpora ({listed}), and answer chooses one replay. The best mix of "
+        f"all, which `cptlaw plan mix` finds:\n  {command_line(words)}"
+    )
 
 
 def _missing(runs: Runs, question: Question, roles: set[Any]) -> list[str]:
@@ -140,8 +163,9 @@ def _missing(runs: Runs, question: Question, roles: set[Any]) -> list[str]:
 
 
 def _alike(frame: pd.DataFrame, word: str) -> list[str]:
-    """Return the columns that are not read as any, whose names hold a word."""
-    return [str(name) for name in frame.columns if word in str(name).lower() and str(name) not in COLUMNS]
+    """Return the columns that are not read as any, whose names hold a word; tokens per parameter are neither."""
+    names = [str(name) for name in frame.columns if str(name) not in COLUMNS]
+    return [name for name in names if word in name.lower() and "per" not in re.split(r"[\W_]+", name.lower())]
 
 
 def _fitted(runs: Runs, role: str, where: str | None, schedules: Any, seed: int) -> Any:
@@ -215,6 +239,7 @@ def _next_runs(
     # The doubt of an average is mostly that of the law which counts most.
     leading = fits[on].members[0].fit
     row = pd.DataFrame([point_of(question, plan)])
+    noise: Finding | None = None
     try:
         cells = candidates(leading, runs.frame, row.iloc[0], None, None, None, None)
         bases, forecast = Bases.of(runs.frame), open_forecast(leading, row, INTERVAL)
@@ -222,11 +247,14 @@ def _next_runs(
             suggestion = forecast.answer(cells, bases, share * plan.flops, NEXT_RUNS)
             if suggestion.cells:
                 return tuple(suggestion.to_dict()["cells"]), []
+            noise = next((one for one in suggestion.findings if one.code == "noise-binds"), None)
     except CptlawError as error:
         return (), [Finding("info", "no-suggestion", f"which runs to buy next cannot be said: {error}")]
     most = format_percent(SHARES_FOR_NEXT[-1])
-    none = f"no run for up to {most} of the plan's compute would narrow the interval of the {on} loss."
-    return (), [Finding("info", "no-suggestion", none)]
+    none = f"no run for up to {most} of the plan's compute would narrow the interval of the {on} loss"
+    if noise is None:
+        return (), [Finding("info", "no-suggestion", f"{none}.", "Only runs as large as the plan would tell more.")]
+    return (), [Finding("info", "no-suggestion", f"{none}: {noise.message}", noise.advice)]
 
 
 def _laws(fitted: Any) -> Iterable[Mapping[str, Any]]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cptlaw.commands import command_line
 from cptlaw.findings import Finding
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
@@ -45,9 +46,14 @@ def check_unread(law: Law, frame: pd.DataFrame, residual: Array) -> list[Finding
     if not asked or not read or "run" not in frame.columns:
         return []
     # Tokens are rounded to whole batches, so that inputs within a per cent are equal.
-    same = [frame[name] if frame[name].dtype == object else np.round(100 * np.log(frame[name] + 1e-9)) for name in read]
+    same = [frame[name] if frame[name].dtype == object else _to_a_per_cent(frame[name]) for name in read]
     cell = pd.Series(list(zip(*same, strict=True))).map(hash).to_numpy()
     return [one for name in asked if (one := _moves(law, frame, residual, cell, name)) is not None]
+
+
+def _to_a_per_cent(values: pd.Series) -> pd.Series:
+    """Return numbers that are alike where values are within a per cent; areas of schedules may be below zero."""
+    return np.sign(values) * np.round(100 * np.log(values.abs() + 1e-9))
 
 
 def _moves(law: Law, frame: pd.DataFrame, residual: Array, cell: NDArray[Any], name: str) -> Finding | None:
@@ -77,6 +83,6 @@ def _moves(law: Law, frame: pd.DataFrame, residual: Array, cell: NDArray[Any], n
         "unread-factor",
         f"{name} ({shown}) varies at otherwise equal inputs and moves the loss by {100 * moved:.2g}%; law {law.name} "
         f"does not read it, so that its forecasts are for the mean of these rows.",
-        f"Fit one level (--where '{name} == {first}')"
+        f"Fit one level ({command_line(['--where', f'{name} == {first}'])})"
         + (f", or take a law that reads {name}, such as {' or '.join(reads)}." if reads else "."),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cptlaw.cli import complete, options
-from cptlaw.cli.output import progress, show
+from cptlaw.cli.output import progress, show, show_notes
 from cptlaw.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def given(law_name: str, params: str, on: str, note: str, output: str, force: bo
 @click.option("--at", metavar="K=V,K=V,..", help="The forecast that matters: how far is it outside the runs?")
 @options.strict
 @options.as_json
-def check(runs: str, law_name: str, on: str, where: str | None, **rest: Any) -> None:
+def check(runs: str, law_name: str, on: str | None, where: str | None, **rest: Any) -> None:
     """Look at runs before a fit: levels, confounding, what the design can identify; which scores carry signal.
 
     \b
@@ -64,6 +64,8 @@ def check(runs: str, law_name: str, on: str, where: str | None, **rest: Any) -> 
 
     table = options.read_table(runs, rest)
     found = cl.check(law_name, table, on, where, **rest)
+    if on is None and len(table.evals) > 1:
+        show_notes([f"{found.on} is checked, one of the evals {', '.join(table.evals)} (--on EVAL)"])
     # After an error a fit would only say the same.
     usable = all(finding.severity != "error" for finding in found.findings)
     # A score without signal is not worth a fit; the loss beside it is.
@@ -90,7 +92,7 @@ def check(runs: str, law_name: str, on: str, where: str | None, **rest: Any) -> 
 def fit(
     runs: str,
     law_name: str,
-    on: str,
+    on: str | None,
     where: str | None,
     output: str | None,
     force: bool,
@@ -144,7 +146,7 @@ def fit(
 @options.schedules
 @options.strict
 @options.as_json
-def compare(runs: str, law_names: str, on: str, **rest: Any) -> None:
+def compare(runs: str, law_names: str, on: str | None, **rest: Any) -> None:
     """Fit laws on some runs and score their forecasts of others, best first.
 
     \b
@@ -156,6 +158,7 @@ def compare(runs: str, law_names: str, on: str, **rest: Any) -> None:
     import cptlaw as cl
 
     table = options.read_table(runs, rest)
+    on = table.meant(on)
     names = [name.strip() for name in law_names.split(",") if name.strip()]
     with progress("fitting", len(names)) as advance:
         found = cl.compare(names, table, on, progress=advance, **rest)

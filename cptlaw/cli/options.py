@@ -112,10 +112,9 @@ table = several(click.argument("runs", type=click.Path()), reading)
 rows = several(
     click.option(
         "--on",
-        required=True,
         metavar="EVAL",
         shell_complete=complete.evals,
-        help="The eval whose loss is meant, by name or by role.",
+        help="The eval whose loss is meant, by name or by role. [default: the only one]",
     ),
     click.option("--where", metavar="Q", help="Keep these rows, as in 'ptpp <= 31 and replay in (0.1, 0.25)'."),
 )

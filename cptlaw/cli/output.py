@@ -38,7 +38,9 @@ def wants_json() -> bool:
     return bool(_kept(JSON))
 
 
-def show(found: Result, following: str | Iterable[str] = "", beside: Mapping[str, Any] | None = None) -> None:
+def show(
+    found: Result, following: str | Iterable[str] = "", beside: Mapping[str, Any] | None = None, then: str = ""
+) -> None:
     """Print an answer, name the next command, and end with the exit code that the answer asks for.
 
     Parameters
@@ -49,6 +51,8 @@ def show(found: Result, following: str | Iterable[str] = "", beside: Mapping[str
         The next command, as words or as a line.
     beside
         What was written: keys of the JSON object beside those of the answer, and a line each of the text.
+    then
+        What a person does next where no command can be pasted.
     """
     if wants_json():
         show_json({**(beside or {}), **found.to_dict()})
@@ -59,6 +63,8 @@ def show(found: Result, following: str | Iterable[str] = "", beside: Mapping[str
                 click.echo(f"{name}: {item}")
         if following:
             show_next(following)
+        if then and verbosity() >= 0:
+            click.echo(f"then: {then}", err=True)
     if not getattr(found, "feasible", True):
         sys.exit(INFEASIBLE)
     stop_on_errors(found.findings)

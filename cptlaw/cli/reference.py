@@ -41,7 +41,7 @@ def laws(name: str | None) -> None:
             click.echo(f"{item['name']:<{width}}  {item['equation']}")
         for entry, reason in LAWS.broken.items():
             click.echo(f"The entry point {entry} of an installed package cannot be loaded: {reason}", err=True)
-        show_next("cptlaw laws NAME")
+        show_next(["cptlaw", "laws", found[0]["name"]])
 
 
 @click.command()

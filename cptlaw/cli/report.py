@@ -62,5 +62,7 @@ def report(
         if folder is not None
         for path in found.save_figures(folder, ending, force)
     ]
-    following = f"open {command_line([str(written)])} in a browser, or send it: it needs no network"
-    show(found, following, beside={"output": str(written), "images": [str(path) for path in images]})
+    beside = {"output": str(written), "images": [str(path) for path in images]}
+    show(
+        found, beside=beside, then=f"open {command_line([str(written)])} in a browser, or send it: it needs no network"
+    )

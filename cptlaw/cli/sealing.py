@@ -31,7 +31,7 @@ def register(forecast: str, output: str) -> None:
     if wants_json():
         show_json({"output": output, **seal.to_dict()})
         return
-    show(seal, following=f"train the runs, then {command_line(['cptlaw', 'score', output, '--runs', 'RUNS.csv'])}")
+    show(seal, then=f"train the runs, then {command_line(['cptlaw', 'score', output, '--runs', 'RUNS.csv'])}")
 
 
 @click.command()

@@ -43,4 +43,4 @@ def suggest(
     if output:
         found.save(output, force)
     add = f"train the runs of {output}, add their losses to {runs}, and fit again"
-    show(found, add if output else options.same_command(output="cells.csv"))
+    show(found, "" if output else options.same_command(output="cells.csv"), then=add if output else "")

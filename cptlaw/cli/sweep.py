@@ -72,23 +72,23 @@ def sweep(
         return
     if tune_lr:
         found = verb.tune_lr(recipe, output, **how)
-        show(found, f"put the first line under `pretrain` of {recipe}, then {command_line(again)}")
+        show(found, then=f"put the first line under `pretrain` of {recipe}, then {command_line(again)}")
         return
     if dry_run:
         found = verb.dry_run(recipe, output, engine=how["engine"], workers=how["workers"])
     else:
         found = verb.sweep(recipe, output, retry_failed=retry_failed, **how)
-    following: str | list[str]
+    following: list[str] = []
+    then = ""
     if dry_run and output:
-        following = "follow the manifests with your own trainer, then cptlaw import its logs"
+        then = "follow the manifests with your own trainer, then cptlaw import its logs"
     elif dry_run:
         following = [*again, "-o", "results"]
     elif found.failed:
-        following = f"mend the cause, then {command_line([*again, '-o', found.store, '--retry-failed'])}"
+        then = f"mend the cause, then {command_line([*again, '-o', found.store, '--retry-failed'])}"
     else:
-        table = f"{found.store}/runs.csv"
-        following = ["cptlaw", "fit", table, "--law", "ptpp-gate", "--on", "target", "-o", "target.json"]
-    show(found, following)
+        following = ["cptlaw", "check", f"{found.store}/runs.csv", "--on", "target"]
+    show(found, following, then=then)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -63,7 +63,7 @@ class _Outcome:
 def compare(
     laws: str | Iterable[str | Law],
     runs: Any,
-    on: str,
+    on: str | None = None,
     *,
     where: str | None = None,
     progress: Progress | None = None,
@@ -80,7 +80,7 @@ def compare(
     runs
         A runs table: `Runs`, a DataFrame or a path.
     on
-        The eval, by name or by role.
+        The eval, by name or by role; where it is left out, the only one.
     fit_where, test_where
         Filters of the rows to fit on and to forecast.
     anchors_where
@@ -121,7 +121,9 @@ def compare(
     refuse_others(how, HowToCompare.__annotations__, "compare")
     held_out = HeldOut.of(how)
     named = _listed(laws)
-    given = with_means(runs if isinstance(runs, Runs) else read_runs(runs), [on])
+    given = runs if isinstance(runs, Runs) else read_runs(runs)
+    on = given.meant(on)
+    given = with_means(given, [on])
     seed, schedules = how.get("seed", 0), how.get("schedules")
     if on in given.scores:
         return _of_scores([str(one) for one in named], given, on, where, how, progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping, MutableMapping
 from typing import Any
 
@@ -18,6 +19,11 @@ from cptlaw.runs.schema import MIX, Column, canonical_name, column_of, corpus_of
 
 MAPPING = "mix"
 POOL = "unique_"  # and the name of a corpus: how many unique tokens there are of it
+WORDS = "weights?|shares?|proportions?|fractions?|ratios?|portions?|w"  # for a share, where it is not mix_NAME
+SHARES = (
+    re.compile(rf"(?:{WORDS})[-_/. ](.+)$", re.IGNORECASE),
+    re.compile(rf"(.+)[-_/. ](?:{WORDS})$", re.IGNORECASE),
+)
 OFF = 5e-3  # by which the shares of a mix may miss one: they are rounded when people write them
 SAID_OFF = 1e-4  # from which the table is told that its shares were divided by their sum
 
@@ -70,6 +76,28 @@ def add_mix(
     if bool(((sums - 1.0).abs() > SAID_OFF)[known].any()):
         notes.append("mix: shares that miss one by their rounding are divided by their sum")
     return tuple(notes)
+
+
+def unnamed_mix(frame: pd.DataFrame, naming: Naming) -> dict[str, str]:
+    """Return the columns that are plainly the shares of a mix under other names: mix_NAME -> column of the file.
+
+    Plainly: two or more that are called alike, such as ``weight_code`` and ``weight_web``, and add up to one.
+    """
+    if mix_columns(naming.file_columns) or MAPPING in frame.columns or "replay" in naming.file_columns:
+        return {}
+    for told in SHARES:
+        named = {MIX + match[1]: str(name) for name in frame.columns if (match := told.match(str(name)))}
+        if len(named) < 2 or any(column in naming.file_columns.values() for column in named.values()):
+            continue
+        shares = frame[[*named.values()]].apply(pd.to_numeric, errors="coerce")
+        known = shares.notna().any(axis=1)
+        if (
+            known.any()
+            and bool(((shares.sum(axis=1) - 1.0).abs() <= OFF)[known].all())
+            and bool(shares.min().min() >= 0)
+        ):
+            return {str(canonical_name(name)): column for name, column in named.items()}
+    return {}
 
 
 def check_sums(frame: pd.DataFrame, problems: Problems) -> None:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, column_of, corpus_of, normal_name
+
+# A column of losses is named with the eval before or after; what is beside a loss, such as its error, is no eval.
+LOSS_LAST = re.compile(r"(.+?)(?:[-_]validation)?[-_/. ](?:cross_?entropy_?)?loss$", re.IGNORECASE)
+LOSS_FIRST = re.compile(
+    r"loss[-_/. ](?!(?:lo|hi|se|sd|std|stderr|err|error|fn|type|name|kind|scale|mask|weight|ratio)\w{0,3}$)(.+)$",
+    re.IGNORECASE,
+)
+SCORE_LAST = re.compile(r"(.+?)[-_/. ](?:acc|accuracy|acc_norm|len_norm|exact_match|em|f1|pass@\d+)$", re.IGNORECASE)
+SCORE_FIRST = re.compile(r"(?:acc|accuracy|score)[-_/. ](.+)$", re.IGNORECASE)
 
 EXAMPLES = {"n_params": "8B", "tokens": "2B", "ptpp": "300", "replay": "25%", "batch_tokens": "2M"}
 
@@ -126,17 +136,35 @@ def missing_column(column: str, found: Iterable[str], label: str) -> DataError:
     names = list(found)
     # What already means another column is no misspelling of this one: pt_tokens are not adaptation tokens.
     free = [name for name in names if normal_name(name) not in COLUMNS]
-    alike = [repr(name) for name in free if column in normal_name(name)]
-    hint = f" Did you mean {' or '.join(alike[:3])}?" if alike else did_you_mean(column, free)
+    alike = [name for name in free if column in normal_name(name)]
+    hint = f" Did you mean {' or '.join(map(repr, alike[:3]))}?" if alike else did_you_mean(column, free)
     meaning = f" ({COLUMNS[column].meaning})" if column in COLUMNS else ""
-    # A file without a header has numbers for names.
-    headless = sum(_is_number(name) for name in names) > 0
+    place = alike[0] if len(alike) == 1 else "NAME IN THE FILE"
     return DataError(
-        f"{label}: column {column!r}{meaning} is missing.{hint} Columns found: {', '.join(map(repr, names))}. "
-        f"Rename the column, or say which one it is with columns={{{column!r}: 'NAME IN THE FILE'}} "
-        f"(--columns '{column}=NAME IN THE FILE').{_wide(names) if column == 'loss' else _one_value(column)}"
-        + (" The first line seems to hold data: a header line with the names of the columns is expected." * headless)
+        f"{label}: column {column!r}{meaning} is missing.{hint} Columns found: {listed(names)}. "
+        f"Rename the column, or say which one it is with columns={{{column!r}: {place!r}}} "
+        f"(--columns '{column}={place}').{_wide(names) if column == 'loss' else _one_value(column)}{_headless(names)}"
     )
+
+
+def listed(names: Iterable[str], most: int = 16) -> str:
+    """Return names in quotes, with commas between; of many the first ones and how many more there are."""
+    shown = [repr(name) for name in names]
+    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
+
+
+def _headless(names: list[str]) -> str:
+    """Return what numbers for names of columns mean: a file without a header, or a column for each amount of data."""
+    numbers = [name for name in names if _is_number(name)]
+    if not numbers:
+        return ""
+    if len(numbers) > 2 and _is_number(names[1]) and not _is_number(names[0]):
+        rest = [name for name in names if name not in numbers]
+        return (
+            f" The columns {', '.join(numbers[:3])} .. seem to hold one loss for each amount of data: write one row "
+            f"per loss, in pandas table.melt({rest}, var_name='tokens', value_name='loss')."
+        )
+    return " The first line seems to hold data: a header line with the names of the columns is expected."
 
 
 def _one_value(column: str) -> str:
@@ -147,19 +175,53 @@ def _one_value(column: str) -> str:
 
 
 def loss_columns(names: Iterable[str]) -> dict[str, str]:
-    """Return the columns that look like the losses of one eval each: eval -> column."""
-    endings = ("_loss", "/loss", "-loss", ".loss", " loss")
-    pairs = {name[: -len(end)]: name for name in names for end in endings if name.lower().endswith(end)}
-    # Trackers put the eval behind a slash; what is named after training is no eval.
-    return {key.rpartition("/")[2] or key: column for key, column in pairs.items() if "train" not in key.lower()}
+    """Return the columns that look like the losses of one eval each: eval -> column.
+
+    Examples
+    --------
+    >>> loss_columns(["fr_loss", "loss_en", "loss_std", "pile-validation/CrossEntropyLoss"])
+    {'fr': 'fr_loss', 'en': 'loss_en', 'pile': 'pile-validation/CrossEntropyLoss'}
+    """
+    found = {}
+    for name in names:
+        told = LOSS_LAST.match(name) or LOSS_FIRST.match(name)
+        # Trackers put the eval behind a slash; what is named after training is no eval.
+        if told is not None and "train" not in told[1].lower():
+            found[told[1].rpartition("/")[2] or told[1]] = name
+    return found
+
+
+def score_columns(names: Iterable[str]) -> dict[str, str]:
+    """Return the columns that look like the scores of one benchmark each: eval -> column.
+
+    Examples
+    --------
+    >>> score_columns(["acc_piqa", "gsm8k_exact_match", "accelerator", "mmlu_acc"])
+    {'piqa': 'acc_piqa', 'gsm8k': 'gsm8k_exact_match', 'mmlu': 'mmlu_acc'}
+    """
+    told = ((SCORE_LAST.match(name) or SCORE_FIRST.match(name), name) for name in names)
+    return {(one[1].rpartition("/")[2] or one[1]): name for one, name in told if one is not None}
+
+
+def about_scores(names: Iterable[str]) -> str:
+    """Return the option that would read the columns that look like scores, else nothing."""
+    found = score_columns(names)
+    if not found:
+        return ""
+    pairs = [f"{name}={column}" for name, column in found.items()]
+    more = ",.." if len(pairs) > 2 else ""
+    count = f"{len(pairs)} column{'s look' if len(pairs) > 1 else ' looks'}"
+    return f"{count} like scores: --scores {','.join(pairs[:2])}{more}"
 
 
 def _wide(names: list[str]) -> str:
-    """Return the option that would read the columns that look like losses of several evals, else nothing."""
-    evals = loss_columns(names)
-    if not evals:
-        return ""
-    return f" If each eval has a column of its own, say --losses {','.join(f'{k}={v}' for k, v in evals.items())}."
+    """Return the options that would read the columns that look like losses or scores of several evals."""
+    evals, scores = loss_columns(names), about_scores(names)
+    said = ""
+    if evals:
+        pairs = [f"{name}={column}" for name, column in evals.items()]
+        said = f" If each eval has a column of its own, say --losses {','.join(pairs[:8])}{',..' * (len(pairs) > 8)}."
+    return said + (f" {scores} reads them." if scores else "")
 
 
 def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> dict[str, str]:
@@ -177,7 +239,7 @@ def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> di
         if name not in names:
             raise UsageError(
                 f"columns=: {label} has no column {name!r} to read {canonical!r} from.{did_you_mean(str(name), names)} "
-                f"Columns found: {', '.join(map(repr, names))}."
+                f"Columns found: {listed(names)}."
             )
         given[canonical] = name
     return given

@@ -10,10 +10,11 @@ from typing import Any
 
 from cptlaw.errors import CptlawError, DataError, UsageError
 from cptlaw.reading import STDIN, existing_file
+from cptlaw.runs.corpora import unnamed_mix
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
 from cptlaw.runs.json_file import read_json
-from cptlaw.runs.naming import Naming, loss_columns, name_columns
+from cptlaw.runs.naming import Naming, about_scores, loss_columns, name_columns
 from cptlaw.runs.parquet_file import read_parquet
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import N_PARAMS_KINDS, canonical_name, column_of
@@ -89,15 +90,20 @@ def read_runs(
     columns, constants = _constants(columns)
     raw, naming = load_table(source, columns)
     notes: tuple[str, ...] = ()
+    if shares := unnamed_mix(raw.frame, naming):
+        columns = {**(columns or {}), **shares}
+        read_as = ", ".join(f"{name} from {place!r}" for name, place in shares.items())
+        notes += (f"shares that add up to one are those of the mix: {read_as}",)
+        naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
     if constants:
-        notes = tuple(
+        notes += tuple(
             f"{name}: {value:.10g} in all rows, as given{_instead(raw, naming, name)}"
             for name, value in constants.items()
         )
         raw = replace(raw, frame=raw.frame.assign(**constants))
         naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
     if losses is None and "loss" not in naming.file_columns and "eval" not in naming.file_columns:
-        losses, said = _wide_losses(raw)
+        losses, said = _wide_losses(raw, scores is not None)
         notes += said
     if losses is not None or scores is not None:
         raw = stacked(raw, losses, columns, scores)
@@ -152,21 +158,26 @@ def _instead(raw: RawTable, naming: Naming, name: str) -> str:
     return f", and not the {count} values of the file's column {place!r}" if count > 1 else ""
 
 
-def _wide_losses(raw: RawTable) -> tuple[dict[str, str] | None, tuple[str, ...]]:
+def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, tuple[str, ...]]:
     """Return the losses of a table that plainly has one column of them per eval, and what is to be said of that."""
     found = loss_columns(map(str, raw.frame.columns))
     if len(found) < LEAST_WIDE:
         return None, ()
-    listed = ", ".join(found)
-    return found, (f"one column of losses per eval: read as evals {listed} (--losses NAME=COLUMN,.. chooses)",)
+    said = f"one column of losses per eval: read as evals {', '.join(found)} (--losses NAME=COLUMN,.. chooses)"
+    scores = "" if scored else about_scores(map(str, raw.frame.columns))
+    return found, (said, *([f"{scores} reads them"] if scores else []))
 
 
 def _names_evals(raw: RawTable, naming: Naming) -> str | None:
     """Return the column of a table without evals whose values tell its rows apart, where it is the domain's."""
     taken = naming.file_columns
-    if "eval" in taken or not {"run", "domain"} <= set(taken):
+    if "eval" in taken or "domain" not in taken:
         return None
     point = [taken[name] for name in ("run", "step", "tokens") if name in taken]
+    if "run" not in taken:  # all that tells rows apart
+        point = [name for name in raw.frame.columns if name not in (taken["domain"], taken.get("loss"))]
+        if not point:
+            return None
     # Only where rows of one run and step would otherwise repeat each other: a table with one eval keeps its domains.
     if not raw.frame.duplicated(point).any() or raw.frame.duplicated([*point, taken["domain"]]).any():
         return None

@@ -91,6 +91,22 @@ class Runs:
         named: dict[str, Role] = {"source": "source", "target": "target"}
         return named.get(eval) or self.roles.get(eval, "other")
 
+    def meant(self, on: str | None, role: Role | None = None) -> str:
+        """Return the eval that is meant: the one that is named, else the only one, else that of a role.
+
+        Raises
+        ------
+        UsageError
+            With the evals that there are, where none of these tells.
+        """
+        if on is not None:
+            return on
+        if len(self.evals) == 1:
+            return self.evals[0]
+        if role is not None and any(self.role(name) == role for name in self.evals):
+            return role
+        raise UsageError(f"{self.label}: say which eval is meant, on= (--on EVAL), one of {', '.join(self.evals)}.")
+
     @property
     def scores(self) -> Mapping[str, str]:
         """Evals that are scores, such as accuracy, with their metric; all others are losses."""
@@ -261,7 +277,8 @@ class Runs:
                 missing,
                 lambda _: "nothing",
                 column_of(name).expected if name in COLUMNS or corpus_of(name) else "a value",
-                "Fill in the value, or leave these rows out with a filter.",
+                "Fill in the value, or leave these rows out with a filter"
+                + (f", --where '{name} >= 0'." if name in COLUMNS and COLUMNS[name].numeric else "."),
             )
         problems.raise_if_any()
 

@@ -98,7 +98,7 @@ class Check(Result):
 def check(
     law_name: str | Law,
     runs: Any,
-    on: str,
+    on: str | None = None,
     where: str | None = None,
     *,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
@@ -109,8 +109,10 @@ def check(
 
     Parameters
     ----------
-    law_name, runs, on, where, schedules
+    law_name, runs, where, schedules
         As in `cptlaw.fit`.
+    on
+        The eval; where it is left out, the only one, else the target.
     at
         The forecasts that matter: rows, or one point as text, such as ``"n_params=8.1B,ptpp=279"``. How far they lie
         outside the runs is then said.
@@ -124,6 +126,7 @@ def check(
     """
     refuse_others(restraint, GivenRestraint.__annotations__, "check")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
+    on = table.meant(on, "target")
     table = with_means(table, [on])
     if on in table.scores:
         return check_scores(table, on, where)

@@ -78,11 +78,10 @@ def fit(
         law_name, runs = "auto", law_name
     elif isinstance(runs, str) and not isinstance(law_name, str | Law | type):  # fit(runs, "target", "ptpp <= 31")
         law_name, runs, on, where = "auto", law_name, runs, where if on is None else on
-    if on is None:
-        raise UsageError('fit needs to know whose loss is meant: on="target", on="source" or the name of an eval.')
     if how.get("restraint", "none") not in ("auto", "none"):
         raise UsageError(f"restraint={how['restraint']!r}: expected auto or none.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
+    on = table.meant(on)
     table = with_means(table, [on])
     if _is_score(law_name, table, on):
         for name in ("delta", "starts", "fix", "tie", "bound", "prior"):

@@ -8,6 +8,7 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.benching.tables import load
+from cptlaw.checking.unread import check_unread
 from cptlaw.laws import law
 
 PTPP = {
@@ -71,3 +72,15 @@ def test_pooled_rates_of_a_real_ladder():
     runs = runs.with_roles(target_eval="math_val_raw")
     found = unread(cl.fit("ptpp-blind", runs, "target", where="replay > 0", starts=8, restraint="auto"))
     assert any("lr_peak" in one.message for one in found)
+
+
+def test_areas_below_zero_are_compared_and_the_advice_can_be_pasted():
+    """An annealing area is negative where the rate rises; a filter with quotes in it stands in double quotes."""
+    rows = table(0.05).rename(columns={"lr_peak": "lr_schedule"})
+    rows["lr_schedule"] = np.where(rows["lr_schedule"] > 2e-4, "cosine", "constant")
+    fitted = cl.fit("ptpp-floor", rows, on="target", starts=8)
+    found = next(one for one in fitted.findings if one.code == "unread-factor")
+    assert """(--where "lr_schedule == 'constant'")""" in found.advice
+    frame = rows.assign(s1=1.0, s2=-rows["replay"], lr_schedule=rows["lr_schedule"])
+    with np.errstate(all="raise"):
+        check_unread(law("lr-annealing"), frame, np.log(frame["loss"].to_numpy()) - np.log(frame["loss"]).mean())

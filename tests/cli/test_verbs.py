@@ -1,6 +1,7 @@
 """The command line: exit codes, streams, JSON keys, messages instead of tracebacks."""
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -249,3 +250,27 @@ def test_bad_table_is_one_message_with_file_row_and_column(call, tmp_path):
 def test_module_entry_point():
     out = subprocess.run([sys.executable, "-m", "cptlaw", "--version"], capture_output=True, text=True, check=True)
     assert cl.__version__ in out.stdout
+
+
+def test_the_eval_may_be_left_out_where_it_is_plain(call, tmp_path):
+    code, out, err = call("check", PILOT, "--law", "chinchilla")
+    assert (code, "on target:" in out) == (0, True)
+    assert "target is checked, one of the evals source, target (--on EVAL)" in err
+    assert "--on target" in err.splitlines()[-1]
+    for verb in ("fit", "compare", "suggest"):
+        asked = {"compare": ["--laws", "dcpt-l3"], "suggest": ["--at", "n_params=1M", "--budget", "1e15"]}.get(verb, [])
+        code, out, err = call(verb, PILOT, *asked)
+        assert (code, out) == (2, "")
+        assert "on= (--on EVAL), one of source, target." in err
+    one = tmp_path / "one.csv"
+    rows = [(n, d, 1.5 + 300 / n**0.4 + 400 / d**0.35) for n in (1e6, 3e6, 1e7) for d in (1e8, 1e9, 4e9)]
+    one.write_text("run,loss,n_params,tokens\n" + "".join(f"{n}-{d},{loss},{n},{d}\n" for n, d, loss in rows))
+    assert call("check", str(one), "--law", "chinchilla")[0] == 0
+    code, out, _ = call("fit", str(one), "--law", "chinchilla", "--starts", "4")
+    assert (code, out.splitlines()[0]) == (0, "chinchilla on target")
+
+
+def test_next_is_a_command_and_then_is_what_a_person_does(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, _, err = call("laws")
+    assert call(*shlex.split(err.partition("next: cptlaw ")[2]))[0] == 0

@@ -205,6 +205,12 @@ class TestSchedule:
         with pytest.raises(UsageError, match=says):
             cl.plan.schedule(target, source, **{"weight_source": 0.5, "vary": "peak", "schedules": RUN} | wrong)
 
+    def test_several_base_models_are_named_by_a_run_of_each(self, source, target):
+        longer = Schedule([Phase("pretrain", 9000, "constant", peak=2e-4), RUN.phases[-1]])
+        both = {"a": RUN, "again": RUN, "longer": longer}
+        with pytest.raises(UsageError, match=r"have 2 different base models.*such as a, longer, each"):
+            cl.plan.schedule(target, source, weight_source=0.5, schedules=both)
+
     def test_other_fits_are_refused(self, source):
         static = cl.given_fit("chinchilla", {"E": 1.8, "A": 400, "B": 400, "alpha": 0.3, "beta": 0.3}, "target")
         with pytest.raises(UsageError, match="knows no learning rates"):

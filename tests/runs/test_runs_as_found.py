@@ -92,3 +92,46 @@ def test_name_is_a_run_only_where_nothing_else_is():
 def test_tokens_of_training_are_those_of_cpt():
     table = pd.DataFrame({"run": ["a", "a"], "train_tokens": ["0.2B", "1B"], "loss": [2.0, 1.9]})
     assert read_runs(table).frame["tokens"].tolist() == [2e8, 1e9]
+
+
+def test_a_wide_table_may_name_its_evals_behind_the_word_loss():
+    table = pd.DataFrame({"run": ["a"], "loss_en": [2.0], "loss_fr": [1.5], "loss_std": [0.1], "acc_mmlu": [0.4]})
+    runs = read_runs(table)
+    assert runs.evals == ("en", "fr")
+    assert any("1 column looks like scores: --scores mmlu=acc_mmlu" in note for note in runs.notes)
+    olmo = pd.DataFrame(
+        {"run": ["a"], "c4-validation/CrossEntropyLoss": [2.0], "pile-validation/CrossEntropyLoss": 1.9}
+    )
+    assert read_runs(olmo).evals == ("c4", "pile")
+
+
+def test_a_missing_loss_names_the_one_column_that_it_may_be_and_not_a_hundred():
+    one = pd.DataFrame({"run": ["a"], "paloma_loss_best": [2.0], "n_params": [1e8]})
+    with pytest.raises(DataError, match=r"\(--columns 'loss=paloma_loss_best'\)"):
+        read_runs(one)
+    with pytest.raises(DataError, match="'c15' and 86 more") as said:
+        read_runs(pd.DataFrame({f"c{i}": [1.0] for i in range(102)}))
+    assert len(str(said.value)) < 700
+    amounts = pd.DataFrame({"model": ["a"], "200000": [4.2], "400000": [4.1], "800000": [4.0], "size": ["1B"]})
+    with pytest.raises(DataError, match=r"table\.melt\(\['model', 'size'\]"):
+        read_runs(amounts)
+    assert read_runs(amounts.melt(["model", "size"], var_name="tokens", value_name="loss")).frame["tokens"].max() == 8e5
+
+
+@pytest.mark.parametrize("name", ["weight_{}", "{}_share", "ratio/{}"])
+def test_shares_that_add_up_to_one_are_those_of_the_mix(name):
+    table = pd.DataFrame({"run": ["a", "b"], "loss": [2.0, 1.9], "tokens": [1e9, 1e9]})
+    shares = {name.format("code"): [0.3, 0.5], name.format("web"): [0.7, 0.5]}
+    runs = read_runs(table.assign(**shares))
+    assert runs.corpora == ("code", "web")
+    assert runs.frame["mix_code"].tolist() == [0.3, 0.5]
+    assert any("mix_code from" in note for note in runs.notes)
+    others = {column: [0.3, 0.4] for column in shares}  # weights of something else
+    assert read_runs(table.assign(**others)).corpora == ()
+
+
+def test_domains_name_evals_where_rows_have_no_run_too():
+    table = pd.DataFrame({"n_params": [1e8] * 4, "tokens": [1e9, 1e9, 2e9, 2e9], "domain": ["en", "fr"] * 2})
+    assert read_runs(table.assign(loss=[2.0, 1.5, 1.9, 1.4])).evals == ("en", "fr")
+    pooled = table.assign(tokens=[1e9, 2e9, 3e9, 4e9], loss=[2.0, 1.5, 1.9, 1.4])
+    assert read_runs(pooled).evals == ("target",)

@@ -34,7 +34,7 @@ class Asked(NextRuns, HowToFit, total=False):
 
 
 def suggest(
-    law_name: str | Law | None, runs: Any, on: str, where: str | None = None, **asked: Unpack[Asked]
+    law_name: str | Law | None, runs: Any, on: str | None = None, where: str | None = None, **asked: Unpack[Asked]
 ) -> Suggestion:
     """Choose the runs that shrink the interval of one forecast most for a compute budget.
 
@@ -77,6 +77,7 @@ def suggest(
     given = read_scenario(NextRuns, {name: value for name, value in asked.items() if name not in HOW_TO_FIT}, "suggest")
     how: dict[str, Any] = {name: value for name, value in asked.items() if name in HOW_TO_FIT}
     table, at = runs if isinstance(runs, Runs) else read_runs(runs), _point(given.at)
+    on = table.meant(on)
     asked_law = AUTO if law_name is None else law_name
     score = score_to_sharpen(table, on, where, asked_law, how)
     if score is not None:

@@ -172,8 +172,9 @@ def build_space(losses: Sequence[CurveLoss], known: Any, varied: Any = None, ste
     cpt = _with_overrides(cpt, base, overrides)
     reads_replay = any(loss.reads_replay for loss in losses)
     if "replay" in names and not reads_replay:
+        laws = dict.fromkeys(loss.law.name for loss in losses)
         raise UsageError(
-            f"vary replay: no law of this plan reads replay ({', '.join(loss.law.name for loss in losses)}). Fit "
+            f"vary replay: no law of this plan reads replay ({', '.join(laws)}). Fit "
             f"cpt-dynamics-replay to runs at several mixes."
         )
     if reads_replay and known.replay is None and "replay" not in names:
@@ -208,12 +209,14 @@ def _known_phases(
         if run not in found:
             raise UsageError(f"run={run!r} has no schedule.{did_you_mean(run, found)} Known: {', '.join(found)}.")
         found = {run: found[run]}
-    bases = {tuple(phase for phase in one.phases if phase.phase == "pretrain") for one in found.values()}
+    bases: dict[tuple[Phase, ...], str] = {}  # with the first run of each
+    for name, one in found.items():
+        bases.setdefault(tuple(phase for phase in one.phases if phase.phase == "pretrain"), name)
     # Schedules of runs from several base models leave open which of them is continued.
     if len(bases) > 1:
         raise UsageError(
-            f"the schedules have {len(bases)} different base models. Say for which the plan is: run= (--run), one of "
-            f"{', '.join(list(found)[:8])}."
+            f"the schedules have {len(bases)} different base models. Say for which the plan is: run= (--run), such as "
+            f"{', '.join([*bases.values()][:8])}, each of another base model."
         )
     base = next(iter(bases)) if bases else ()
     phases = [one.phases[-1] for one in found.values() if one.phases[-1].phase == "cpt"]
