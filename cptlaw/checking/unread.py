@@ -53,7 +53,7 @@ def check_unread(law: Law, frame: pd.DataFrame, residual: Array) -> list[Finding
 
 def _to_a_per_cent(values: pd.Series) -> pd.Series:
     """Return numbers that are alike where values are within a per cent; areas of schedules may be below zero."""
-    return np.sign(values) * np.round(100 * np.log(values.abs() + 1e-9))
+    return pd.Series(np.sign(values) * np.round(100 * np.log(values.abs() + 1e-9)), index=values.index)
 
 
 def _moves(law: Law, frame: pd.DataFrame, residual: Array, cell: NDArray[Any], name: str) -> Finding | None:
