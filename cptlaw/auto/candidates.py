@@ -117,11 +117,14 @@ def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candid
 def _of_mixes(frame: pd.DataFrame) -> Iterator[Candidate]:
     yield Candidate(law("mix-additive"), (), MIXES)
     yield Candidate(law("mix-joint"), (), MIXES)
+    # It knows shares alone: with several scales in the table it would take their differences for those of mixes.
     if levels(frame, "n_params") < 2 and levels(frame, "tokens") < 2:
         yield Candidate(law("mix-exponential"), (), MIXES)
 
 
 def _of_curves(sizes: int) -> Iterator[Candidate]:
+    # Both readings of the warm-up are offered, for the papers differ: the reference code of the annealing law counts it
+    # at the peak, that of the multi-power law as it ran.
     for warmup in ("actual", "peak"):
         yield Candidate(law("lr-annealing", warmup=warmup, size=sizes > 1))
     if sizes < 2:
@@ -150,6 +153,7 @@ def _of_cpt(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Ca
         for bend, share in SHARED.items():
             yield Candidate(law("shared-tokens", bend=bend, rate=rate), (), share)
     mixes = levels(frame, "replay")
+    # At one mix the exponent of the share and its barrier have nothing to be fitted to.
     if levels(frame, "ptpp") > 1 and mixes > 1:
         for name in ("ptpp-gated-floor", "ptpp-gate", "ptpp-floor"):
             yield Candidate(law(name), (), PTPP_FORMS)

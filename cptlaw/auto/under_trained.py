@@ -79,6 +79,7 @@ def _lowest_kept(rows: Chosen, level: Array, role: Role) -> float:
         if kept.mean() < 1.0 - MOST_SHARE or kept.sum() < LEAST_KEPT:
             break
         without, above = _spread(rows, frame, kept, role)
+        # Both: rows that only lie high may be a steep law, rows whose absence only helps may be any few.
         if without <= FALLS_TO * spread and above >= ABOVE * without:
             lowest, spread, step = lowest + step, without, 1
         else:
@@ -88,6 +89,7 @@ def _lowest_kept(rows: Chosen, level: Array, role: Role) -> float:
 
 def _spread(rows: Chosen, frame: pd.DataFrame, kept: NDArray[np.bool_], role: Role) -> tuple[float, float]:
     """Return the spread of the residuals of a fit to the rows kept, and by how much the others lie above it."""
+    # A bend in the middle of those on offer, so that neither end of them decides what is left out.
     middle = middle_of_pre_training()
     runs = replace(rows.runs, frame=frame[kept])
     try:
@@ -97,5 +99,6 @@ def _spread(rows: Chosen, frame: pd.DataFrame, kept: NDArray[np.bool_], role: Ro
         return np.inf, 0.0
     above = np.log(frame["loss"].to_numpy(dtype=float)) - np.log(fit.predict(frame))
     count = int(kept.sum())
+    # Mean absolute deviation: one row that is far off must not make the rest look well fitted.
     spread = TO_SPREAD * float(np.mean(np.abs(above[kept]))) * count / max(count - COUNTED, 1)
     return spread, float(np.mean(above[~kept])) if (~kept).any() else 0.0

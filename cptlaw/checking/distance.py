@@ -61,6 +61,8 @@ _FACTS: dict[int, tuple[weakref.ref[pd.DataFrame], dict[Any, Any]]] = {}
 def fact(rows: pd.DataFrame, key: Any, read: Callable[[], Fact]) -> Fact:
     """Return what is asked of the same fitted rows at every forecast: read once, and kept while the rows live."""
     place = id(rows)
+    # By identity and not by content: hashing a table costs more than the fact, and a frame that has gone takes its
+    # facts along.
     kept = _FACTS.get(place)
     if kept is None or kept[0]() is not rows:
         kept = _FACTS[place] = weakref.ref(rows, lambda _: _FACTS.pop(place, None)), {}
@@ -90,6 +92,7 @@ def unseen(law: Law, data: pd.DataFrame) -> tuple[Direction, ...]:
     """Return single inputs that the rows know and the law does not read, directly or through schedules."""
     through: tuple[str, ...] = ()
     if law.needs_schedules:
+        # A schedule holds both: the area is the rate summed over steps.
         through = ("tokens", "lr_peak")
     if "s1_pretrain" in law.inputs:  # the forward area of pre-training stands for its tokens
         through = (*through, "ptpp")
@@ -113,6 +116,8 @@ def scaled(fitted: pd.DataFrame, rows: pd.DataFrame | Mapping[str, Array], direc
         if name == "replay":
             total = total + power * np.log(values + REPLAY_OFFSET)
             continue
+        # Zero has no logarithm, and base models have zero tokens: they lie a fixed way below the lowest that was
+        # trained.
         total = total + power * np.log(np.maximum(values, _lowest(fitted, name) * np.exp(-NOTHING)))
     return total
 
@@ -154,6 +159,7 @@ def outside(fitted: pd.DataFrame, rows: pd.DataFrame | Mapping[str, Array], dire
             continue
         at = scaled(fitted, columns, direction)
         beyond = np.maximum(at - ends[1], 0.0) - np.maximum(ends[0] - at, 0.0)
+        # The largest fitted size, written with fewer digits, is not outside.
         found.append(np.where(np.isfinite(beyond) & (np.abs(beyond) > 1e-6), beyond, 0.0))
     return np.column_stack(found) if found else np.zeros((n, 0))
 

@@ -89,6 +89,7 @@ def _single(law: Law, data: pd.DataFrame, name: str, value: float, ends: tuple[f
     here, shown = input_text(name, value), [input_text(name, end) for end in ends]
     if here in shown:  # the same to the digits that people write
         return []
+    # One level is worse than a wide gap: along this input the law was never fitted at all.
     if low == high and name not in law.signed_inputs:
         return [
             Finding(
@@ -165,6 +166,7 @@ class _Ladder:
         if abs(correlation) <= CONFOUNDED:
             return None
         slope, start = np.polyfit(size, tokens, 1)
+        # On an exact ladder, tokens a fixed multiple of size, nothing scatters; then any other ratio is off it.
         spread = max(float(np.std(tokens - start - slope * size)), 1e-6)
         return cls(correlation, float(slope), float(start), spread)
 
@@ -208,6 +210,7 @@ def _blind(law: Law, name: str, levels: Array, value: object) -> list[Finding]:
     if not _number(value):
         return []
     asked = float(value)  # type: ignore[arg-type]
+    # Five per cent: a budget of 99 beside one of 100 is the same model to a law and to a reader.
     if np.any(np.isclose(levels, asked, rtol=0.05, atol=1e-12)):
         return []
     one = len(levels) == 1

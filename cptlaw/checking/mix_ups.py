@@ -61,6 +61,7 @@ def _units(frame: pd.DataFrame) -> list[Finding]:
     if len(highest) >= LEAST_RUNS:
         middle = float(np.median(highest))
         far = np.abs(highest - middle)
+        # The run in question must not widen the range that it is measured by.
         second, first = np.sort(far)[-2:]
         # Only a run farther out than all others can be one.
         for run, value in [(names[i], float(highest[i])) for i in np.flatnonzero(far > 1.0) if far[i] == first]:
@@ -90,6 +91,7 @@ def _strange_runs(law: Law, frame: pd.DataFrame) -> list[Finding]:
         # Effects of sizes and tokens are powers; a replay of zero has no logarithm.
         place = values if name == "replay" else np.log(np.maximum(values, 1e-300))
         place = (place - place.mean()) / place.std()
+        # A parabola in logarithms follows any of the laws closely enough to see a run that lies 15 % off it.
         columns += [place, place**2] if len(np.unique(values)) > 2 else [place]
     if "domain" in frame.columns and frame["domain"].nunique() > 1:
         columns += [(frame["domain"] == name).to_numpy(dtype=float) for name in sorted(frame["domain"].unique())[1:]]
@@ -99,6 +101,7 @@ def _strange_runs(law: Law, frame: pd.DataFrame) -> list[Finding]:
     residual = _robust_residuals(np.column_stack(columns), np.log(frame["loss"].to_numpy(dtype=float)))
     by_run = pd.Series(residual).groupby(runs).median().set_axis(names)
     away = by_run - by_run.median()
+    # The median absolute deviation as a standard deviation of normal errors: the strange run has no part in it.
     usual = 1.4826 * float(away.abs().median())
     strange = away[(away.abs() > STRANGE) & (away.abs() > TIMES * usual)]
     if strange.empty or len(strange) > 0.2 * len(by_run):  # many are a pattern, not a slip

@@ -88,6 +88,7 @@ class Posterior:
     def gain(self, frame: pd.DataFrame, run: str, now: pd.DataFrame) -> Array:
         """Return what the annealing that is ahead takes off log losses, (n,); parameters as for `spread`."""
         areas = [name for name in frame.columns if str(name).startswith("s2")]
+        # As if the rate stayed where it is: the same forward area, and no further annealing.
         unannealed = frame.assign(**{name: float(now[name].iloc[0]) for name in areas})
         return self.log_loss(unannealed, run) - self.log_loss(frame, run)
 
@@ -129,6 +130,8 @@ class Normal:
         for a, b, sd in coordinates.pairs():
             ratio = np.zeros(len(names))
             ratio[names.index(a)], ratio[names.index(b)] = 1.0, -1.0
+            # A prior on the ratio of two coordinates is a straight ridge in logarithms: it adds to the precision of
+            # their difference.
             precision += np.outer(ratio, ratio) / sd**2
         return cls(mean, np.linalg.inv(precision))
 
@@ -136,6 +139,8 @@ class Normal:
     def of_others(cls, learnt: Posterior) -> Normal:
         """Return what other runs say of this one: their posterior, widened by what differs between runs."""
         names = list(learnt.coordinates.priors)
+        # No two runs follow one law to the last digit; without this a table of many runs would know its next one before
+        # it began.
         between = np.diag([BETWEEN.get(name, BETWEEN_SHAPES) ** 2 for name in names])
         return cls(learnt.mode[: len(names)], learnt.covariance[: len(names), : len(names)] + between)
 
@@ -193,6 +198,8 @@ def posterior(coordinates: Coordinates, frame: pd.DataFrame, prior: Normal) -> P
         mode = min(found, key=lambda one: one.cost).x
         error = errors(mode[None])[0]
         for i in range(len(runs)):
+            # Neighbouring points of a curve err together; a run of a thousand points may know no more than one of
+            # thirty.
             times[i] = correlation_time(error[run_of_row == i])
         # A run's level takes up what its points have in common, and a long correlation counts its points as few.
         effective = np.bincount(run_of_row) / times
@@ -200,8 +207,12 @@ def posterior(coordinates: Coordinates, frame: pd.DataFrame, prior: Normal) -> P
         noise = math.sqrt((NOISE_COUNTS * NOISE**2 + squares) / (NOISE_COUNTS + float(effective.sum())))
     slopes = _differences(errors, mode) / (noise * np.sqrt(times[run_of_row]))[:, None]
     held = _differences(restraint, mode)
+    # Laplace's approximation: Gauss-Newton curvature of the data and of the prior at the mode. Chains would say the
+    # same at a hundred times the price.
     information = slopes.T @ slopes + held.T @ held
     covariance = np.linalg.inv(information)
+    # The effective number of parameters: what the data says of each, against what data and prior say together (as in
+    # ridge regression).
     used = float(np.trace(covariance @ (slopes.T @ slopes)))  # parameters that the data determine, in effect
     freedom = NOISE_COUNTS + max(float(effective.sum()) - used, 0.0)
     return Posterior(

@@ -89,6 +89,7 @@ def shift_of_runs(
         if name not in known:
             raise DataError(f"run {name!r} has no learning-rate schedule.{did_you_mean(str(name), known)}")
         at = global_steps(rows.assign(phase="cpt"), known[str(name)], f"run {name!r}")
+        # The plain forward area: the shift grows with what has been trained, and annealing has no part in it.
         area[rows.index] = areas(known[str(name)]).s1_cpt[at]
     loss = frame["loss"].to_numpy(dtype=float)
     return found.assign(s1_cpt=area, loss=loss, without=without, shift=loss - without)
@@ -99,6 +100,8 @@ def _of_run(control: pd.DataFrame, frame: pd.DataFrame, name: str) -> Array:
     rows = control.sort_values("step")
     step, loss = rows["step"].to_numpy(dtype=float), rows["loss"].to_numpy(dtype=float)
     asked = frame["step"].to_numpy(dtype=float)
+    # Two runs seldom measure at the very same steps; about a gap beyond its end the control curve is still as good as
+    # known.
     spare = KEPT_UP * (float(np.diff(step).max()) if len(step) > 1 else 0.0)
     outside = (asked < step[0] - spare) | (asked > step[-1] + spare)
     if outside.any():
@@ -229,6 +232,8 @@ def _search(x: Array, y: Array, form: str) -> tuple[float, float | None]:
     from scipy.optimize import least_squares
 
     reach = float(x.max())
+    # By the reach of the points: a shift far faster or slower than they can see is a step or a straight line, and its
+    # speed anything.
     bounds = [(math.log(1e-3 / reach), math.log(1e6 / reach))]
     if form == "power":
         bounds.append((math.log(1e-4), math.log(1e2)))
@@ -238,6 +243,8 @@ def _search(x: Array, y: Array, form: str) -> tuple[float, float | None]:
         found: Array = y - column * (column @ y / max(float(column @ column), 1e-300))
         return found
 
+    # A grid before the descents: E and beta trade off along a bent valley, and a descent from one end of it may stop
+    # short.
     axes = [np.linspace(low, high, 15) for low, high in bounds]
     grid = np.stack([one.ravel() for one in np.meshgrid(*axes, indexing="ij")], axis=1)
     order = np.argsort([float(np.sum(missed(v) ** 2)) for v in grid], kind="stable")

@@ -125,6 +125,7 @@ def fit_out_of_domain(runs: Any, on: str, where: str | None = None) -> OutOfDoma
     keys = [name for name in KEYS if all(name in part.columns and part[name].notna().all() for part in parts.values())]
     joined: pd.DataFrame | None = None
     for name, part in parts.items():
+        # Seeds measured at one point are averaged, and only points that have all three losses are used.
         means = part.groupby(keys, sort=False, observed=True)["loss"].mean().rename(name if name != on else "other")
         joined = means.to_frame() if joined is None else joined.join(means, how="inner")
     assert joined is not None  # three parts
@@ -137,6 +138,7 @@ def fit_out_of_domain(runs: Any, on: str, where: str | None = None) -> OutOfDoma
     run = joined.index.get_level_values("run").astype(str).to_numpy()
     shares = _least_squares(columns, loss)
     residual = columns @ shares - loss
+    # Of columns of length one: the units of two losses are the same, and their sizes say nothing of how alike they are.
     condition = float(np.linalg.cond(columns / np.linalg.norm(columns, axis=0)))
     sd, left_out = _left_out(columns, loss, run)
     spread = float(np.sum((loss - loss.mean()) ** 2))
@@ -172,6 +174,7 @@ def _left_out(columns: Array, loss: Array, run: Any) -> tuple[tuple[float, float
         found.append(_least_squares(columns[rest], loss[rest]))
         missed.append(columns[~rest] @ found[-1] - loss[~rest])
     scatter = np.stack(found) - np.mean(found, axis=0)
+    # Jackknife (Tukey 1958): the scatter of n leave-one-out estimates is that of one estimate over n - 1.
     sd = np.sqrt((len(names) - 1) / len(names) * np.sum(scatter**2, axis=0))
     return (float(sd[0]), float(sd[1])), float(np.sqrt(np.mean(np.concatenate(missed) ** 2)))
 

@@ -224,6 +224,7 @@ def _one(
     first = plan.n_pretrain if plan.n_cpt else 0
     progress = max(last - first, 0) / (plan.n_steps - first)
     learnt = average(coordinates, kept, priors, kept["_at"].to_numpy(dtype=float), float(first))
+    # In ratios of steps: what the law misses grew with the logarithm of how far ahead the end lies.
     ahead = (plan.n_steps - first) / max(last - first, 1)
     loss, low, high = learnt.forecast(pd.DataFrame(at_end), name, kept.iloc[[-1]], ahead, interval)
     return {
@@ -254,6 +255,7 @@ def _alike(every: pd.DataFrame, own: pd.DataFrame, name: str, plans: Mapping[str
     kept = every[every["run"].astype(str) != name]
     for column in ALIKE:
         values: Any = own[column].dropna().unique() if column in own.columns else []
+        # A column that varies within the run itself, as a learning rate, says nothing of which runs are like it.
         if len(values) == 1:
             kept = kept[kept[column].astype(object) == values[0]]
     scheduled = kept["run"].astype(str).isin(list(plans))
@@ -339,6 +341,7 @@ def _of_one_loss(name: str, plan: Schedule, roles: list[str]) -> list[Finding]:
 
 def _of_early(ours: pd.DataFrame, plan: Schedule, last: int, others: bool) -> list[Finding]:
     """Say what of the forecast is prior alone."""
+    # Only where most of the annealing lies ahead and none behind: a fifth of it already seen tells its size.
     ahead = float(plan.lr[last] - plan.lr[-1])
     seen = float(plan.lr[: last + 1].max() - plan.lr[last])
     if others or ahead <= 0.2 * plan.lr.max() or seen > 0.2 * plan.lr.max():

@@ -90,6 +90,7 @@ def as_priors(fit: Fit, names: Sequence[str], suffix: str) -> Restraint:
             slopes[i, index] = float(np.ravel(slope)[0])
     # In the unit in which the fit weighed its priors: where data say nothing of a parameter, its prior comes out again.
     together = slopes @ (inverse_curvature(fit) * fit.prior_weight if fit.prior_weight else covariance(fit)) @ slopes.T
+    # A prior needs a width, and a correlation of one no inverse: both are kept just short of it.
     spread = np.maximum(np.sqrt(np.diag(together)), SURE)
     correlation = np.clip(together / np.outer(spread, spread), -ALIKE, ALIKE)
     called = [name + suffix for name in names]

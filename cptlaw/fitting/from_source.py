@@ -71,6 +71,7 @@ def with_source(
         The restraint of that fit.
     """
     chosen = training.law
+    # Asked of the law itself: whether it can read the source at all is its own affair, and no list of names.
     paying = chosen.reading(training.frame, pays=True)
     if training.role != "target" or not paying.from_source or not _measures_source(table):
         return FromSource(training, Restraint())
@@ -83,6 +84,8 @@ def with_source(
     except (CptlawError, np.linalg.LinAlgError):  # too little of the source was measured
         return FromSource(training, Restraint())
     told = paying.shift_of_source(fitted.params)
+    # What the source fit is not asked to share its doubt about is taken as it was fitted: how the shift goes on along
+    # tokens and mix.
     pinned = {name: value for name, value in told.items() if name not in known.priors}
     return FromSource(replace(training, law=paying), replace(known, fixed=pinned), fitted)
 

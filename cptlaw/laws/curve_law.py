@@ -98,6 +98,8 @@ class CurveLaw(Law):
         """Make lambda a parameter where it is to be fitted."""
         if self.decay == FITTED:
             self.shapes = self.shapes | {"lambda": DECAY}
+            # A table of S2 over lambda for each row: within the search a new lambda then costs a polynomial and no pass
+            # over a schedule of many thousand steps.
             self.objects = tuple(f"{name}_by_decay" for name in self.areas_read if name.startswith("s2"))
             self.decreasing = tuple(name for name in self.decreasing if not name.startswith("s2"))  # tables are read
         elif any(name.startswith("s2") for name in self.areas_read):
@@ -148,6 +150,7 @@ class CurveLaw(Law):
                     f"law {self.name} needs the columns run and step, by which it finds the learning rates of a row; "
                     f"the table lacks {name!r}. Or give {', '.join(self.areas_read)} themselves."
                 )
+        # Run by run: a schedule is read once, whatever the number of its rows.
         out = frame.copy()
         runs = frame["run"].astype(str).to_numpy()
         columns: dict[str, Any] = {
@@ -236,6 +239,7 @@ def global_steps(frame: pd.DataFrame, schedule: Schedule, where: str) -> Any:
     if bad.any():
         row = frame.index[np.flatnonzero(bad)[0]]
         raise DataError(f"{where}, row {row}: step is {steps[bad][0]}; expected a whole number of optimiser steps.")
+    # A table without phases is one of the phase that is being studied, which is the last.
     last = schedule.phases[-1].phase
     if "phase" in frame.columns:
         phase = frame["phase"].astype(object).where(frame["phase"].notna(), last).astype(str).to_numpy()
@@ -290,6 +294,7 @@ def interpolated(table: Array, decay: Any) -> Any:
     values, first, second = (chebyshev.chebval(u, c).T for c in orders)
     if not isinstance(decay, Jet):
         return values if np.ndim(value) else values[0]
+    # The chain rule by hand, first and second order: the table is a function of the axis, and the axis one of lambda.
     gap = 1.0 / (1.0 - value)  # the slope of the axis -log(1 - lambda)
     slope = first / half * gap
     return decay.chain(values, slope, second / half**2 * gap**2 + slope * gap)

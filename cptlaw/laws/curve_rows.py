@@ -103,6 +103,7 @@ def _from_column(
         return {}, []
     found: dict[str, Schedule] = {}
     widest, hidden = 0.0, []
+    # Without a column phase the rows are of the one phase that the law is about.
     alone = "cpt" if any(name.endswith("cpt") for name in chosen.computed) else "pretrain"
     for run, rows in frame.groupby(frame["run"].astype(str), sort=False):
         if run in given or rows["lr"].isna().all():
@@ -121,6 +122,8 @@ def _from_column(
                 raise DataError(str(error)) from None
             gap = np.diff(step, prepend=0.0)
             widest = max(widest, float(gap.max()))
+            # A drop between two logged rows may lie at any step between them, and each choice gives another annealing
+            # area.
             if np.any((gap[1:] > 1) & (np.abs(np.diff(lr)) > JUMP * lr.max())):
                 hidden.append(str(run))
         if before is not None:
@@ -209,6 +212,7 @@ def _group_sizes(count: int, most: int) -> Any:
         found, done = [], 0
         while done < count:
             size = max(1, round(min(growth * done, widest)))
+            # Odd, so that the median is a measured loss and the middle point is one of the group.
             size -= 1 - size % 2
             size = min(size, (count - done) - 1 + (count - done) % 2)
             found.append(size)
@@ -251,6 +255,8 @@ def _phase_to_json(phase: Phase) -> dict[str, Any]:
         step, lr = phase.points
         corner = np.ones(len(step), dtype=bool)
         if len(step) > 2:
+            # A logged schedule of a hundred thousand rows is a few straight lines: only their corners are kept in the
+            # file.
             bend = np.diff(np.diff(lr) / np.diff(step)) * np.diff(step)[1:]
             corner[1:-1] = np.abs(bend) > 1e-14 * lr.max()  # less is rounding of a straight line
         values["points"] = [step[corner].tolist(), lr[corner].tolist()]

@@ -195,6 +195,8 @@ class SharedTokens(Bent):
             base = frame["tokens"] == 0
             for name in ("replay", "lr_peak", "lr_pretrain"):
                 if name in frame.columns:
+                    # Any value will do, for a base model has no shift that it could move; the median keeps the column's
+                    # levels as they are.
                     filled[name] = frame[name].where(~base | frame[name].notna(), frame[name].median())
         elif known.fitted is not None:
             for name in ("lr_peak", "lr_pretrain"):
@@ -222,6 +224,7 @@ class SharedTokens(Bent):
         return x
 
     def _is_source(self, frame: pd.DataFrame, role: Role | None) -> NDArray[np.bool_]:
+        # Without replay the law has no ratio, and still needs to know which of the two losses a row is.
         kept, self.ratio_of = self.ratio_of, "own"
         try:
             return self._replay_is_the_share(frame, role)
@@ -243,6 +246,8 @@ class SharedTokens(Bent):
             return 1.0
         r = x.r * 1.0
         r_cpt = (1.0 - r) * x.of_source + r * (1.0 - x.of_source)
+        # Convex for the source: a little replay saves much of it. Concave for the target: a little replay costs it
+        # little. Both are one without replay, so that B is the shift there and hardly correlates with a2.
         convex = expm1(p.a2 * r_cpt) / expm1(p.a2)
         concave = expm1(-p.a2 * r_cpt) / expm1(-p.a2)
         return convex * of_source + concave * (1.0 - of_source)
@@ -251,6 +256,7 @@ class SharedTokens(Bent):
         """Return the shift without its amplitude and sign."""
         growth: Any = 0.0
         factors = (("h", x.lr_peak, RATE), ("w", x.lr_pretrain, RATE), ("b", x.P, BUDGET))
+        # With rate=progress h has been spent on how fast the shift is run through.
         for name, column, usual in factors[self.rate == "progress" :]:
             if name in self.shapes:
                 growth = growth + getattr(p, name) * (log(column) - math.log(usual))
@@ -258,6 +264,8 @@ class SharedTokens(Bent):
 
     def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the size term, the shared token term, the shift, the raised rate, the damage."""
+        # One curve for both phases: D counts as it is, and a token of pre-training as k of them, so that a longer base
+        # model is farther along the same curve.
         read = p.k * ((x.P * 1.0) * (x.N * 1.0)) + x.D
         sign = 2.0 * x.of_source - 1.0
         terms = [1.0, x.N**-p.g, read**-p.a, sign * self.shift(x, p, x.of_source)]

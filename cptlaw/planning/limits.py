@@ -73,6 +73,8 @@ class Margin:
 
     def at(self, place: Array) -> Array:
         """Return the margin in log loss at places, (n, d) to (n,)."""
+        # No more terms than places: a parabola through as many places as it has terms would follow the rounding of
+        # each.
         degree = 2 if len(self.places) > _terms(self.places[:1], 2).shape[1] else 1
         degree = degree if len(self.places) > self.places.shape[1] else 0
         newest = self.places[-1:]
@@ -169,7 +171,10 @@ class Limit:
         if not self.doubtful:
             return self
         law, measured = (
-            np.minimum(np.nan_to_num(part, nan=UNBOUNDED, posinf=UNBOUNDED), UNBOUNDED) for part in (law, measured)
+            # A loss without a bound gets a margin that no limit survives; infinity itself would leave the surface
+            # without slopes.
+            np.minimum(np.nan_to_num(part, nan=UNBOUNDED, posinf=UNBOUNDED), UNBOUNDED)
+            for part in (law, measured)
         )
         # The part that the law does not explain hardly depends on the place; the least of it cannot overstate what next
         # runs leave.
@@ -177,6 +182,8 @@ class Limit:
         if self.forgetting is not None and self.risk is not None:
             # A reference that was not measured may itself lie elsewhere, and forgetting counts from it.
             noise = math.hypot(noise, self.forgetting.reference.half_width(2.0 * self.risk - 1.0))
+        # In logs, since margins grow by factors with the distance from the data and may not become negative between
+        # places.
         logs = np.log(np.maximum(law, 1e-12))
         if self.margin is None:
             return replace(self, margin=Margin(place, logs, noise))

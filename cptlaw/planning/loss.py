@@ -188,6 +188,7 @@ class Loss(OneLoss):
             return None
         key = replay.tobytes()
         if self.surfaces.get("replay") != key:  # a search asks for the same replays several times in a row
+            # Any number of tokens does for the rows of a curve: the law takes its own out again.
             rows = self.frame(replay, self.laws[0].units["tokens"])
             self.surfaces.update(replay=key, curve=self.laws[0].token_curve(self.fit.params, rows, self.role))
         found: TokenCurve = self.surfaces["curve"]
@@ -205,6 +206,8 @@ class Loss(OneLoss):
         """
         frame = self.frame(replay, tokens)
         centre = np.log(self.fit.predict(frame))
+        # Two quantiles of one walk: the law's own doubt is what next runs can lessen, the noise of a measurement is
+        # not.
         law, whole = (self.fit.log_quantiles(frame, [chance], measured)[:, 0] - centre for measured in (False, True))
         return law, whole
 
@@ -316,6 +319,8 @@ def check_pair(losses: Any) -> None:
     DataError
         If one counts all parameters and the other leaves out embeddings.
     """
+    # Embeddings are half of a small model: with two ways of counting the two losses would speak of models of different
+    # sizes.
     kinds = [(getattr(loss.fit, "provenance", None) or {}).get("n_params_kind") for loss in losses]
     if len(kinds) == 2 and None not in kinds and kinds[0] != kinds[1]:
         raise DataError(

@@ -62,12 +62,14 @@ def minimise(
     """
     grid = np.linspace(low, high, points) if high > low else np.array([float(low)])
     value = objective(grid)
+    # Several minima and not the lowest sample: two branches of a limit may lie within a grid step of each other.
     starts = _local_minima(value)
     left, middle, right = _neighbours(grid, starts)
     if violation is not None and not np.isfinite(value).all():
         excess = violation(grid)
         with np.errstate(invalid="ignore"):  # between two infinities
             rise = np.abs(np.diff(excess, prepend=excess[:1], append=excess[-1:]))
+        # A dip whose neighbours rise by little cannot hide a root far below it: only those that may are looked into.
         near = excess <= STEEP * np.nan_to_num(np.maximum(rise[:-1], rise[1:]), nan=np.inf)
         hidden = np.array([i for i in _local_minima(excess) if excess[i] > 0 and near[i]], dtype=np.intp)
         if len(hidden):
@@ -129,6 +131,7 @@ def _zoom(
         middle, value = samples[rows, best], values[rows, best]
         # By value, not by index: at an end of the range many samples are one point.
         chosen = middle[:, None]
+        # Infinite on the wrong side, so that argmax and argmin give the nearest sample on the right one.
         before, after = np.where(samples < chosen, samples, -np.inf), np.where(samples > chosen, samples, np.inf)
         at_left, at_right = before.argmax(axis=1), after.argmin(axis=1)
         left, right = before[rows, at_left], after[rows, at_right]
@@ -167,6 +170,7 @@ def first_kept(excess: Objective, low: Array, high: Array, points: int = 2) -> A
     values = excess(arguments)
     column = np.arange(values.shape[1])
     kept = values <= 0
+    # `points`, one beyond the last sample, stands for a function that is kept nowhere on the grid.
     place = np.where(kept.any(axis=0), kept.argmax(axis=0), points)
     left, right = (arguments[np.clip(place - shift, 0, points - 1), column] for shift in (1, 0))
     found = np.where(place == 0, low, np.inf)
@@ -198,6 +202,7 @@ def _bottom(excess: Objective, column: Any, chosen: Any, left: Array, right: Arr
     for _ in range(ROUNDS):
         samples = np.zeros((DIP, len(column)))
         samples[:, chosen] = left + (right - left) * np.linspace(0.0, 1.0, DIP)[:, None]
+        # The functions that are not asked are evaluated somewhere all the same: one call takes all columns.
         samples[:, np.setdiff1d(column, chosen)] = samples[0, chosen[0]]
         values = excess(samples)[:, chosen]
         best = np.clip(values.argmin(axis=0), 1, DIP - 2)
@@ -236,6 +241,7 @@ def _root(excess: Objective, left: Array, right: Array) -> Array:
                 break
             xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
             inverse = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+            # Interpolation is trusted where it must land between the two ends; elsewhere the bracket is halved.
             safe = (phi**2 < xi) & ((1.0 - phi) ** 2 < 1.0 - xi) & np.isfinite(inverse)
             least = np.minimum(np.nan_to_num(least, nan=0.5, posinf=0.5), 0.5)
             share = np.clip(np.where(safe, inverse, 0.5), least, 1.0 - least)

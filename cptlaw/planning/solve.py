@@ -139,6 +139,8 @@ def solve(question: Asked, risk: float | None) -> Solution:
     certain, places = optimum, question.around(optimum.place)
     for _ in range(ROUNDS):
         limits = tuple(question.learned(limit, places) for limit in question.limits)
+        # Judged by what the new look changes at the plan itself: elsewhere a margin may go on moving without touching
+        # the answer.
         news = _news(question, limits, places[-1:])
         question = replace(question, limits=limits)  # type: ignore[type-var]
         optimum = question.optimum()
@@ -200,6 +202,7 @@ def certificate(question: Question, nearest: Array) -> Certificate:
         }
         return Certificate(blocking, lowest, values)
     # No single one will do: the values at the place that comes nearest, to be granted together.
+    # Limits that each can be kept alone contradict one another only together; then all of them are named.
     alone = [limit for limit in question.limits if not _only(question, limit).optimum().kept]
     together = alone or list(question.limits)
     values = {limit.name: float(question.reached(limit, nearest[None])[0]) for limit in together}

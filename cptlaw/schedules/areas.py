@@ -164,6 +164,7 @@ def areas_of_many(
     found = np.empty((4, len(schedules), len(asked)))
     alike: dict[Any, list[int]] = {}
     for position, schedule in enumerate(schedules):
+        # Only lengths and batches must agree for the recursion to run side by side; rates may differ.
         key = tuple((phase.phase, phase.steps, phase.tokens_per_step) for phase in schedule.phases)
         alike.setdefault(key, []).append(position)
     for positions in alike.values():
@@ -213,15 +214,18 @@ def _areas(
     decays = [(decay ** _ratio(like, k, decay_unit), low, high) for k, (_, low, high) in enumerate(like.segments)]
     momentum = np.empty_like(lr)
     momentum[:, 0] = 0.0
+    # A drop counts above zero, as in the papers; what `momentum` holds is turned from drops into momenta in place.
     np.subtract(lr[:, :-1], lr[:, 1:], out=momentum[:, 1:])
     if end < like.n_steps:
         momentum[:, end + 1] = first
     for factor, low, high in decays:
+        # Only carry hands over the momentum of pre-training; origin leaves it to the tail below, which keeps it apart.
         fresh = low == end + 1 and boundary != "carry"
         state = np.zeros((len(lr), 1)) if fresh else factor * momentum[:, low - 1 : low]
         momentum[:, low : high + 1] = _recursion(momentum[:, low : high + 1], factor, state)
     tail = np.zeros_like(lr[:, end:])
     if boundary == "origin" and end:
+        # What pre-training's drops still pay during CPT: no new drop joins, the momentum fades by lambda a step.
         tail[:, 0] = momentum[:, end]
         for factor, low, high in decays:
             if low > end:
@@ -233,6 +237,7 @@ def _areas(
     s1_pretrain, s1_cpt, s2_pretrain, s2_cpt = (np.zeros_like(lr) for _ in range(4))
     if end:
         np.cumsum(lr[:, : end + 1], axis=1, out=s1_pretrain[:, : end + 1])
+        # Training of the one phase is over: its area stands still while the other grows.
         s1_pretrain[:, end + 1 :] = s1_pretrain[:, end : end + 1]
         np.cumsum(momentum[:, : end + 1], axis=1, out=s2_pretrain[:, : end + 1])
         np.cumsum(tail[:, 1:], axis=1, out=s2_pretrain[:, end + 1 :])

@@ -34,10 +34,12 @@ def correlation_time(residual: Array) -> float:
     power = float(residual @ residual)
     if n < 3 or power <= 0:
         return 1.0
+    # Padded to twice the length, or the end of the run would correlate with its start.
     size = 1 << (2 * n - 1).bit_length()
     spectrum = np.abs(np.fft.rfft(residual, size)) ** 2
     alike = np.fft.irfft(spectrum, size)[:n] / power
     total = 0.0
+    # In pairs: by noise single autocorrelations are negative now and then, sums of neighbouring ones much less often.
     for k in range(1, n, 2):
         pair = float(alike[k] + (alike[k + 1] if k + 1 < n else 0.0))
         if pair <= 0:
@@ -56,6 +58,7 @@ def along_runs(frame: pd.DataFrame) -> Array:
     """Return what orders rows along their runs, (n,): the step, CPT after pre-training."""
     step = frame["step"].to_numpy(dtype=float)
     later = (frame["phase"] == "cpt").to_numpy() if "phase" in frame.columns else np.zeros(len(step))
+    # Steps count from the start of each phase, so that CPT is put behind the last step of pre-training.
     return np.asarray(step + later * (1.0 + step.max()), dtype=float)
 
 

@@ -51,6 +51,7 @@ def rank(matrix: Array) -> int:
     live = heights > 1e-14 * heights.max(initial=0.0)
     if not live.any():
         return 0
+    # Columns of length one: the rank must not depend on whether tokens are counted in ones or in billions.
     scaled = matrix[:, live] / heights[live]
     # Exact degeneracies of the laws show at 1e-16, the weakest directions that published designs identify at 1e-5.
     singular = np.linalg.svd(scaled / np.linalg.norm(scaled, axis=0), compute_uv=False)
@@ -70,6 +71,8 @@ def null_directions(matrix: Array, names: Sequence[str]) -> list[dict[str, float
         singular = np.concatenate([singular, np.zeros(len(live) - len(singular))])
         for value, row in zip(singular, rows, strict=True):
             if value <= RANK_TOLERANCE * singular[0]:
+                # A tenth is what a reader can use: smaller shares are the rounding of a direction that has no sharp
+                # edge.
                 shares = {name: float(share) for name, share in zip(live, row, strict=True) if abs(share) > 0.1}
                 found.append(dict(sorted(shares.items(), key=lambda item: -abs(item[1]))))
     return found
@@ -88,6 +91,7 @@ def best_rank(problem: Problem, draws: int = 24, seed: int = 0) -> int:
     Shapes are drawn from the start ranges; amplitudes let every term carry the same share of the loss.
     """
     z = problem.starts(draws, np.random.default_rng(seed))
+    # A law that is identified anywhere is so almost everywhere, so that a few plausible places do.
     amplitudes = np.full(problem.k, float(np.mean(problem.loss)) / max(problem.k, 1))
     best = 0
     for row in z:

@@ -77,6 +77,8 @@ class Scale:
 
     def rates(self, spread: float, inner: InnerRollouts) -> Array:
         """Return the probability of each of `RATES`, given residuals and rollouts inside the fitted rows."""
+        # A law that misses its own rows by more goes wrong faster beyond them: over studies the rate grows with the
+        # residuals.
         median = np.log(self.rate) + self.rate_power * np.log(spread / REFERENCE)
         log_share = -0.5 * ((np.log(RATES) - median) / self.rate_sd) ** 2
         if len(inner.error):
@@ -94,6 +96,7 @@ class Scale:
 
     def quantile(self, share: Array, coverage: float) -> float:
         """Return the half-width at D = 1 of the central interval, over all rates."""
+        # By bisection: the mixture over rates has no quantile in closed form, and is monotone.
         low, high = 0.0, 100.0 * float(RATES[-1])
         for _ in range(BISECTIONS):
             middle = 0.5 * (low + high)

@@ -92,6 +92,8 @@ class FewestTokens(MixQuestion):
         if curve is not None and limit.margin is None:
             tokens = curve.tokens(limit.threshold)
         else:
+            # Far beyond what was fitted there is an answer on paper; it is given, with a finding that says so, but not
+            # sought without end.
             far = np.full(len(replay), np.log(OUT_OF_REACH * self.mix.largest_fitted_tokens))
             start = np.full(len(replay), np.log(self.least))
             if curve is not None:  # the margin only ever asks for more
@@ -155,6 +157,7 @@ class FewestTokens(MixQuestion):
         """Return the best replay and its tokens once more, off surfaces that are fine about them."""
         about = float(np.log(tokens))
         far = float(np.log(self._within_reach(self.most(np.array([replay])))[0]))
+        # Two steps of the coarse grid to each side: where its interpolation may have put the best.
         steps = (self.high - self.low) / (COARSE[0] - 1), (far - np.log(self.least)) / (COARSE[1] - 1)
         low, high = max(self.low, replay - 2.0 * steps[0]), min(self.high, replay + 2.0 * steps[0])
         least, most = max(float(np.log(self.least)), about - 2.0 * steps[1]), min(far, about + 2.0 * steps[1])

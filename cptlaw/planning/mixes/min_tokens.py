@@ -155,6 +155,7 @@ def question_of(mix: Mix) -> FewestTokens:
         )
     given = mix.given
     ceiling = np.inf if given.max_tokens is None else given.max_tokens
+    # Below the fewest fitted tokens laws claim that losses only fall, while forgetting sets in there.
     least = min(mix.smallest_fitted_tokens, ceiling)
     return FewestTokens.of(
         mix, least=least, ceiling=ceiling, unique=given.unique_target_tokens, repetition=given.repetition
@@ -214,12 +215,15 @@ def _saving(mix: Mix, solution: Solution, replay: float, counted: float) -> Savi
 def _binding(question: FewestTokens, replay: float, tokens: float) -> tuple[str, ...]:
     """Name what keeps the tokens from being fewer."""
     mix, at = question.mix, np.array([replay])
+    # What fails as soon as tokens are a little fewer binds; a comparison with the limit itself would hang on its last
+    # digit.
     fewer = question.counted(np.array([tokens * (1.0 - ON_LIMIT)]), at)
     found = [limit.name for limit in question.limits if question.reached_at(limit, at, fewer)[0] > limit.value]
     if tokens <= question.least * (1.0 + ROUNDING):
         found.append("smallest-fitted-tokens")
     if question.unique is not None and (1.0 - replay) * tokens >= question.unique * (1.0 - ON_LIMIT):
         found.append("unique-target-tokens")
+    # A range of one replay was not chosen, so that its ends keep nothing from being better.
     if mix.low < mix.high:
         for end, name in ((mix.low, "min_replay"), (mix.high, "max_replay")):
             if name in mix.given.given and abs(replay - end) <= 1e-9:
