@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -164,7 +164,7 @@ class Answer(Result):
             count = len({entry["study"] for entry in self.evidence})
             lines.append(("from", f"{count} studies of others (--json lists them); no run of yours"))
         if self.next_runs:
-            lines.append(("run next", self._next()))
+            lines.append(("run next", runs_in_words(self.next_runs)))
         return lines
 
     @property
@@ -252,15 +252,17 @@ class Answer(Result):
             parts.append(f"{on}: {', '.join(texts)}")
         return "; ".join(parts)
 
-    def _next(self) -> str:
-        shown = []
-        for cell in self.next_runs[:3]:
-            mix = f"{format_quantity(cell['tokens'], 3)} tokens"
-            mix += "" if cell.get("replay") is None else f" at {format_percent(cell['replay'], 3)} replay"
-            size = cell.get("n_params")
-            shown.append(f"on {mix}" if size is None else f"{format_quantity(size, 3)} on {mix}")
-        seeds = {text: shown.count(text) for text in shown}
-        return "; ".join(text if n == 1 else f"{text}, {n} seeds" for text, n in seeds.items())
+
+def runs_in_words(cells: Iterable[Mapping[str, Any]]) -> str:
+    """Return runs to train next in words: size, tokens, replay, seeds; nothing where there are none."""
+    shown = []
+    for cell in [*cells][:3]:
+        mix = f"{format_quantity(cell['tokens'], 3)} tokens"
+        mix += "" if cell.get("replay") is None else f" at {format_percent(cell['replay'], 3)} replay"
+        size = cell.get("n_params")
+        shown.append(f"on {mix}" if size is None else f"{format_quantity(size, 3)} on {mix}")
+    seeds = {text: shown.count(text) for text in shown}
+    return "; ".join(text if n == 1 else f"{text}, {n} seeds" for text, n in seeds.items())
 
 
 def _of(name: str) -> str:

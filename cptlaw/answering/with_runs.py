@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from cptlaw.answering.answered import Answer
+from cptlaw.answering.answered import Answer, runs_in_words
 from cptlaw.answering.chances import probability_below
 from cptlaw.answering.in_points import fitted_scores, probabilities_in_points, ways_of
 from cptlaw.answering.planned import plan
@@ -80,7 +80,7 @@ def from_runs(
         findings=by_severity(dict.fromkeys([*found, *trouble])),
         evidence=_evidence(runs, fits),
         steps=steps(runs, asked, where, fits, tuple(scores), sure),
-        _page=lambda: _page(runs, asked, fits, sure, scores, where),
+        _page=lambda: replace(_page(runs, asked, fits, sure, scores, where), to_train=runs_in_words(cells)),
         _plan=sure,
     )
 

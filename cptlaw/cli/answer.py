@@ -22,7 +22,7 @@ SHIFTS = ("language", "domain", "code", "near")
 @click.option("--target-tokens", metavar="D", help="Unique tokens of the new domain there are.")
 @click.option("--budget", metavar="FLOPS", help="Most compute to spend, 6 x parameters x tokens, as in 1e22.")
 @click.option("--max-forgetting", metavar="X", help="Most forgetting, as in 2%.")
-@click.option("--max-target-loss", metavar="L", help="Highest target loss, nats per token.")
+@click.option("--max-target-loss", metavar="L", help="Highest target loss, in the unit of the table.")
 @click.option("--min", "min_score", multiple=True, metavar="NAME=X", help="Least score, as in gsm8k=60%.")
 @click.option("--max-drop", multiple=True, metavar="NAME=X", help="Most points to lose, as in mmlu=1pt.")
 @click.option(

@@ -115,7 +115,7 @@ class Limits(Risk, total=False):
 
     max_forgetting: Annotated[Quantity, Option(quantity, "Most forgetting, as in 2%.", "X", limit="forgetting")]
     max_source_loss: Annotated[
-        Quantity, amount("2.1", "Highest source loss, nats per token.", "L", limit="source_loss")
+        Quantity, amount("2.1", "Highest source loss, in the unit of the table.", "L", limit="source_loss")
     ]
 
 
@@ -123,7 +123,7 @@ class TargetLimit(TypedDict, total=False):
     """A limit on the target."""
 
     max_target_loss: Annotated[
-        Quantity, amount("1.8", "Highest target loss, nats per token.", "L", limit="target_loss")
+        Quantity, amount("1.8", "Highest target loss, in the unit of the table.", "L", limit="target_loss")
     ]
 
 
@@ -198,7 +198,7 @@ class MixOfCorpora(Doubt, Risk, total=False):
         _named(_POSITIVE, "Weight of an eval's loss in what is minimised. [default: all alike]", "W", "minimise"),
     ]
     max_forgetting: Annotated[Any, _named(quantity, "Most forgetting of an eval, as in web=2%.", "X", "max-forgetting")]
-    max_loss: Annotated[Any, _named(_POSITIVE, "Highest loss of an eval, nats per token.", "L", "max-loss")]
+    max_loss: Annotated[Any, _named(_POSITIVE, "Highest loss of an eval, in the unit of the table.", "L", "max-loss")]
     base_loss: Annotated[
         Any,
         _named(_POSITIVE, "Base model's loss on an eval, from which forgetting counts.", "L0", "base-loss"),

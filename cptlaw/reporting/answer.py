@@ -53,6 +53,9 @@ class Report(Result):
         Package -> version.
     scores
         Scores at the mix that matters, see `expected_scores`; empty where there are none.
+    to_train
+        The runs worth buying next in words, where the page is that of an answer, which chose them; none where no run
+        is worth its cost.
     """
 
     heading: str
@@ -71,6 +74,7 @@ class Report(Result):
     interval: float
     versions: Mapping[str, str] = field(default_factory=versions)
     scores: pd.DataFrame = field(default_factory=pd.DataFrame)
+    to_train: str | None = None
 
     @property
     def title(self) -> str:
@@ -101,11 +105,13 @@ class Report(Result):
     def next_steps(self) -> tuple[str, ...]:
         """What to do next, in words: the runs that were suggested, and the advice on the worst doubts."""
         steps = []
+        if self.to_train:
+            steps.append(f"Train next, as what narrows the answer most for its compute: {self.to_train}.")
         if self.suggestion is not None and self.suggestion.cells:
             low, high = self.suggestion.interval_after
             ends = "" if low is None or high is None else f" to {low:.4g} to {high:.4g} {unit_of(self.fits[0])}"
             steps.append(f"Train the {len(self.suggestion.cells)} suggested runs: they narrow the interval{ends}.")
-        elif self.suggestion is None:
+        elif self.suggestion is None and self.to_train is None:
             steps.append("Ask which small runs would narrow this forecast most for their compute.")
         steps += [finding.advice for finding, _ in group(self.doubts) if finding.code == "extrapolation"]
         steps.append("Seal this forecast before the run is trained, and score it after.")

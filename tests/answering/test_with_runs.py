@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
+from cptlaw.answering.answered import runs_in_words
 from cptlaw.answering.chances import probability_below
 from cptlaw.cli import main
 from cptlaw.errors import UsageError
@@ -65,6 +66,12 @@ def test_answer_says_what_would_change_it(asked, runs):
     assert more["half the replay"]["forgetting"] > asked.forgetting > more["twice the replay"]["forgetting"]
     assert more["half the replay"]["target_loss"] < asked.target_loss
     assert more["twice the tokens"]["tokens"] == 2e6
+
+
+def test_runs_to_train_are_said_alike_in_the_lines_and_on_the_page(asked):
+    said = dict(asked.lines)["run next"]
+    assert said == runs_in_words(asked.next_runs)
+    assert runs_in_words([{"tokens": 1e9}] * 2) == "on 1B tokens, 2 seeds"
 
 
 def test_answer_is_twelve_lines_at_most(asked):

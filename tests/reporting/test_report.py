@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import UsageError
-from cptlaw.reporting import make_report
+from cptlaw.reporting import drawings, make_report
 from cptlaw.reporting.images import write_images
 from cptlaw.reporting.make_report import report
+from cptlaw.reporting.subject import Subject
 
 pytest.importorskip("plotly", reason="reports need Plotly: pip install 'cptlaw[report]'")
 
@@ -168,6 +170,24 @@ def test_command_line_writes_the_page_and_ends_with_3_where_no_plan_is(undrawn, 
     assert said["plan"]["feasible"] is False
     assert said["output"] == str(page)
     assert "No mix keeps all limits" in page.read_text(encoding="utf-8")
+
+
+def test_the_front_is_drawn_under_a_risk(runs, files, monkeypatch):
+    """Its limits hold with a probability in the plan; the front of all compromises has none of its own."""
+    monkeypatch.setattr(drawings, "FRONT_POINTS", 3)
+    fits = tuple(cl.load_fit(files / f"{on}.json") for on in ("target", "source"))
+    asked = {**MODEL, "max_forgetting": 0.25, "max_target_loss": 1.7, "risk": 0.8}
+    subject = Subject.of(runs, fits, {}, asked, 0.9, None)
+    assert subject.plan.risk == 0.8
+    assert "pareto-front" in [figure.name for figure in drawings._of_mixes(subject, lambda part: None)]
+
+
+def test_the_next_steps_of_an_answer_begin_with_the_runs_that_it_chose(found):
+    of_answer = replace(found, suggestion=None, to_train="45.9K on 91.9K tokens at 0% replay")
+    assert any("45.9K on 91.9K tokens" in step for step in of_answer.next_steps)
+    without = replace(found, suggestion=None, to_train="")  # an answer that found no run worth its cost
+    assert not [step for step in without.next_steps if step.startswith(("Ask which small runs", "Train next"))]
+    assert any(step.startswith("Ask which small runs") for step in replace(found, suggestion=None).next_steps)
 
 
 def test_wrong_questions_are_answered_with_what_to_do(runs, files, tmp_path):
