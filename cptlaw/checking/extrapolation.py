@@ -13,6 +13,7 @@ from cptlaw.checking.distance import Direction, fact, levels, outside, reach, sc
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.inputs import Columns
 from cptlaw.units import INPUT_WORDS, format_quantity, input_text
 
 FAR = 2.0  # times outside the fitted range, in any direction, from which extrapolation is a warning
@@ -35,10 +36,10 @@ def extrapolation(law: Law, data: pd.DataFrame, row: pd.Series) -> tuple[Finding
     return extrapolations(law, data, pd.DataFrame([dict(row)]))[0]
 
 
-def extrapolations(law: Law, data: pd.DataFrame, frame: pd.DataFrame) -> list[tuple[Finding, ...]]:
+def extrapolations(law: Law, data: pd.DataFrame, frame: pd.DataFrame | Columns) -> list[tuple[Finding, ...]]:
     """Say the same of each of many points, (n,)."""
     known = [name for name in law.inputs if name in data.columns and name in frame.columns]
-    points = {name: frame[name].to_numpy(dtype=float) for name in known}
+    points = {name: np.asarray(frame[name], dtype=float) for name in known}
     directions = tuple(d for d in seen(law, data) if all(name in known for name, _ in d.powers))
     away = outside(data, points, directions) if known else np.zeros((len(frame), 0))
     both = {"n_params", "tokens"} <= {direction.name for direction in directions}
@@ -196,7 +197,7 @@ class _Ladder:
         ]
 
 
-def _unread(law: Law, data: pd.DataFrame, frame: pd.DataFrame) -> list[tuple[str, Array, list[Any]]]:
+def _unread(law: Law, data: pd.DataFrame, frame: pd.DataFrame | Columns) -> list[tuple[str, Array, list[Any]]]:
     """Return the known inputs that the law does not read: name, fitted levels, and the values asked for."""
     return [
         (one.name, levels(data, one.name), frame[one.name].tolist())

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
-from cptlaw.laws.calculus import Array, Jet
+from cptlaw.laws.calculus import Array, Jet, weighted
 from cptlaw.laws.described import Described, Status
-from cptlaw.laws.inputs import LETTERS, Inputs, Known, RatioOf, Role
+from cptlaw.laws.inputs import LETTERS, Columns, Inputs, Known, RatioOf, Role
 from cptlaw.laws.inverse import TokenCurve, curve_of
 from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, option_text
 from cptlaw.laws.registry import LAWS
@@ -290,10 +290,7 @@ class Law(Described, Inputs):
         array of shape (n,) or (s, n), or a Jet of it where inputs or parameters are Jets
         """
         shape = SimpleNamespace(**{name: params[name] for name in self.shapes})
-        total: Any = 0.0
-        for k, term in enumerate(self.terms(x, shape)):
-            total = total + (term * params[self.amplitudes[k]] if k < len(self.amplitudes) else term)
-        return total
+        return weighted(self.terms(x, shape), [params[name] for name in self.amplitudes])
 
     def predict(self, params: Mapping[str, float], frame: pd.DataFrame, role: Role | None = None) -> Array:
         """Return the loss of each row of `frame` in nats per token, shape (n,).
@@ -317,7 +314,7 @@ class Law(Described, Inputs):
         >>> round(float(law("chinchilla").predict(epoch, row)[0]), 3)
         1.973
         """
-        frame = as_points(frame)
+        frame = frame if isinstance(frame, Columns) else as_points(frame)
         x = self.bind(frame, role)
         with np.errstate(over="ignore", divide="ignore"):
             loss = self.evaluate(self.fitted(self.check_params(params)), x)

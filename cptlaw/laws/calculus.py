@@ -11,7 +11,7 @@ to it; parameters come as (s, 1).
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -255,6 +255,14 @@ def maximum(u: Any, floor: Any) -> Any:
 def minimum(u: Any, ceiling: Any) -> Any:
     """Clip from above; where the clip binds, the derivatives are zero."""
     return -1.0 * maximum(-1.0 * u, -1.0 * ceiling)
+
+
+def weighted(terms: Sequence[Any], amplitudes: Sequence[Any]) -> Any:
+    """Return the sum of a law's terms, each times its amplitude; those beyond the last amplitude stand as they are."""
+    total: Any = 0.0
+    for k, term in enumerate(terms):
+        total = total + (term * amplitudes[k] if k < len(amplitudes) else term)
+    return total
 
 
 def _reflected(forward: Callable[[Any, Any], Any], backward: str) -> Callable[[Any, Any], Any]:

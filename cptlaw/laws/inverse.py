@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pandas as pd
 
-from cptlaw.laws.calculus import Array, Jet, Positive
+from cptlaw.laws.calculus import Array, Jet, Positive, weighted
 
 if TYPE_CHECKING:
     from cptlaw.laws.base import Law, Role
@@ -154,16 +154,19 @@ def curve_of(law: Law, params: Mapping[str, float] | Array, frame: pd.DataFrame,
     def evaluate(tokens: Any) -> Any:
         return law.evaluate(fitted, SimpleNamespace(**{**others, "D": tokens}))
 
+    shape = SimpleNamespace(**{name: fitted[name] for name in law.shapes})
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        limit = np.asarray(law.evaluate(fitted, at_infinity), dtype=float)
+        is_power = len(law.power_in_tokens) == 1  # a sum of different powers has no inverse in closed form
+        last = law.terms(at_infinity, shape) if is_power else ()
+        amplitudes = [fitted[name] for name in law.amplitudes]
+        limit = np.asarray(weighted(last, amplitudes) if is_power else law.evaluate(fitted, at_infinity), dtype=float)
         if np.isnan(limit).any():
             # A share of zero times infinitely many tokens: there the law has its limit at any number of them.
             limit = np.where(np.isnan(limit), evaluate(np.full(n, 1e300)), limit)
         limit = np.broadcast_to(limit, (len(params), n) if many else (n,))
-        if len(law.power_in_tokens) != 1:  # a sum of different powers has no inverse in closed form
+        if not is_power:
             return FallingCurve(limit, evaluate, unit)
-        shape = SimpleNamespace(**{name: fitted[name] for name in law.shapes})
-        first, last = law.terms(at_one, shape), law.terms(at_infinity, shape)
+        first = law.terms(at_one, shape)
         name = law.power_in_tokens[0]
         k = law.amplitudes.index(name)
         # What the term keeps at infinity, as under dcpt's monotone=paper, is part of the limit.

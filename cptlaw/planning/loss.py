@@ -18,6 +18,7 @@ from cptlaw.findings import Finding
 from cptlaw.fitting import Fit
 from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.inputs import Columns
 from cptlaw.laws.inverse import TokenCurve
 from cptlaw.uncertainty.intervals import MIN_RUNS, expected
 from cptlaw.verbs import load_fit
@@ -163,21 +164,43 @@ class Loss(OneLoss):
 
     # -- what it says --------------------------------------------------------------------------------------------------
 
-    def frame(self, replay: Any, tokens: Any) -> pd.DataFrame:
+    def columns(self, replay: Any, tokens: Any) -> Columns:
         """Return rows at this model; replay and tokens are numbers or arrays that broadcast, row by row."""
         replay, tokens = np.broadcast_arrays(np.atleast_1d(replay), np.atleast_1d(tokens))
-        names = [name for name in self.inputs if name in ("replay", "tokens") or name in self.known]
-        values = np.empty((replay.size, len(names)))
-        for i, name in enumerate(names):
-            given = {"replay": replay, "tokens": tokens}.get(name)
-            values[:, i] = self.known[name] if given is None else given.ravel()
-        return pd.DataFrame(values, columns=names)
+        values: dict[str, Array] = {}
+        for name in self.inputs:
+            if name in ("replay", "tokens"):
+                values[name] = np.asarray({"replay": replay, "tokens": tokens}[name], dtype=float).ravel()
+            elif name in self.known:
+                values[name] = np.full(replay.size, float(self.known[name]))
+        return Columns(values)
+
+    def frame(self, replay: Any, tokens: Any) -> pd.DataFrame:
+        """Return the same rows as a table."""
+        columns = self.columns(replay, tokens).columns
+        values = np.empty((np.broadcast(replay, tokens).size, len(columns)))
+        for i, column in enumerate(columns.values()):
+            values[:, i] = column
+        return pd.DataFrame(values, columns=list(columns))
+
+    @cached_property
+    def _reads_columns(self) -> bool:
+        """Whether columns of numbers are all that the law reads: nothing comes from tables or schedules."""
+        if not isinstance(self.fit, Fit) or self.fit.law.needs_schedules or not self.inputs:
+            return False
+        law = type(self.fit.law)
+        return law.bind is Law.bind and law.inputs_of is Law.inputs_of
+
+    def _rows(self, replay: Any, tokens: Any) -> Any:
+        return self.columns(replay, tokens) if self._reads_columns else self.frame(replay, tokens)
 
     def at(self, replay: Any, tokens: Any) -> Array:
         """Return losses at replay and tokens, in the shape to which they broadcast."""
         shape = np.broadcast_shapes(np.shape(replay), np.shape(tokens)) or (1,)
-        found: Array = self.fit.predict(self.frame(replay, tokens)).reshape(shape)
-        return found
+        rows = self._rows(replay, tokens)
+        fit = self.fit
+        found = fit.law.predict(fit.params, rows, fit.role) if self._reads_columns else fit.predict(rows)
+        return np.asarray(found.reshape(shape), dtype=float)
 
     def curve(self, replay: Array) -> TokenCurve | None:
         """Return the loss as a function of tokens at each replay, with its exact inverse, where there is one.
@@ -189,7 +212,7 @@ class Loss(OneLoss):
         key = replay.tobytes()
         if self.surfaces.get("replay") != key:  # a search asks for the same replays several times in a row
             # Any number of tokens does for the rows of a curve: the law takes its own out again.
-            rows = self.frame(replay, self.laws[0].units["tokens"])
+            rows = self._rows(replay, self.laws[0].units["tokens"])
             self.surfaces.update(replay=key, curve=self.laws[0].token_curve(self.fit.params, rows, self.role))
         found: TokenCurve = self.surfaces["curve"]
         return found
@@ -221,9 +244,10 @@ class Loss(OneLoss):
         interval
             Coverage of the intervals; ``None`` for none.
         """
-        rows = self.frame(replay, tokens)
+        as_table = interval is not None or not self._reads_columns
+        rows: Any = self.frame(replay, tokens) if as_table else self.columns(replay, tokens)
         if isinstance(self.fit, Fit):  # without a table around one row: plans ask for it at every move
-            known = expected(self.fit, self.fit.completed(rows), interval)
+            known = expected(self.fit, self.fit.completed(rows) if as_table else rows, interval)
             ends, noticed = known.ends or (None, None), known.findings
             columns = dict(zip(("", "_lo", "_hi"), (known.loss, *ends), strict=True))
         else:

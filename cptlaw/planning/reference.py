@@ -34,6 +34,7 @@ from cptlaw.findings import Finding, Severity
 from cptlaw.fitting import Fit
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.laws import law
+from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import Loss, as_fit
 from cptlaw.planning.scenario import ReferenceKind
 from cptlaw.runs.metrics import unit_of
@@ -194,36 +195,35 @@ def measured_base_loss(source: Loss) -> float:
     UsageError
         If there is none at this size and budget, or several that differ in a budget that was not given.
     """
-    base = _base_models(source.fit)
-    sizes = np.isclose(base["n_params"].to_numpy(), source.n_params, rtol=SAME, atol=0)
-    same_size = base[sizes]
+    base = source.fit.base
+    sizes, budgets, losses = fact(base, "base columns", lambda: _base_models(source.fit).to_numpy().T.copy())
+    found = np.isclose(sizes, source.n_params, rtol=SAME, atol=0)
     if np.isfinite(budget_of(source)):
-        found = same_size[np.isclose(same_size["ptpp"].to_numpy(), budget_of(source), rtol=SAME, atol=0)]
+        found &= np.isclose(budgets, budget_of(source), rtol=SAME, atol=0)
     else:
-        found = same_size
         # A law that does not read the budget is fitted at one: the base models of the others are none of its.
         known = source.fit.data.get("ptpp", pd.Series(dtype=float))
-        budgets = known.dropna().unique()
-        if len(budgets) == 1:
-            found = same_size[np.isclose(same_size["ptpp"].to_numpy(), budgets[0], rtol=SAME, atol=0)]
-        if found["ptpp"].nunique(dropna=False) > 1:
+        fitted = known.dropna().unique()
+        if len(fitted) == 1:
+            found &= np.isclose(budgets, fitted[0], rtol=SAME, atol=0)
+        if len(np.unique(budgets[found])) > 1:
             raise UsageError(
                 f"reference='measured': base models of n_params {format_quantity(source.n_params)} were measured at "
-                f"ptpp {_listed(found['ptpp'])}. Say which with ptpp= (--ptpp)."
+                f"ptpp {_listed(budgets[found])}. Say which with ptpp= (--ptpp)."
             )
-    if found.empty:
+    if not found.any():
         what = f"n_params {format_quantity(source.n_params, 6)}"
         if np.isfinite(budget_of(source)):
             what += f" and ptpp {budget_of(source):g}"
         have = (
-            f"The source fit has base losses at n_params {_listed(base['n_params'])} and ptpp {_listed(base['ptpp'])}."
-            if len(base)
+            f"The source fit has base losses at n_params {_listed(sizes)} and ptpp {_listed(budgets)}."
+            if len(losses)
             else "The source fit came without base losses (rows with tokens = 0)."
         )
         raise UsageError(
             f"forgetting needs the base model's source loss, and none was measured at {what}. {have} {INSTEAD}"
         )
-    return float(found["loss"].mean())
+    return float(np.nanmean(losses[found]))
 
 
 def _by_base_law(source: Loss, base_law: Any) -> Reference:
@@ -338,6 +338,6 @@ def _measured_too(source: Loss) -> str:
         return ""
 
 
-def _listed(values: Any) -> str:
-    levels = sorted(set(values.dropna()))
-    return ", ".join(format_quantity(value, 6) for value in levels) or "(not given)"
+def _listed(values: Array) -> str:
+    levels = np.unique(values[~np.isnan(values)])
+    return ", ".join(format_quantity(value, 6) for value in levels.tolist()) or "(not given)"

@@ -87,8 +87,8 @@ class ExpectedLoss:
     findings: list[tuple[Finding, ...]]
 
 
-def expected(fit: LawOnRows, frame: pd.DataFrame, interval: float | None) -> ExpectedLoss:
-    """Return what is expected of completed rows; `forecast` gives the same as a table."""
+def expected(fit: LawOnRows, frame: Any, interval: float | None) -> ExpectedLoss:
+    """Return what is expected of completed rows, as `forecast` says it; without an interval `Columns` will do."""
     _forecastable(fit, frame)
     loss = fit.law.predict(fit.params, frame, fit.role)
     findings, ends = extrapolations(fit.law, fit.data, frame), None
@@ -226,10 +226,10 @@ def measurement_scatter(fit: LawOnRows, interval: float) -> float:
     return t_quantile(interval, scatter.freedom) * scatter.spread
 
 
-def _forecastable(fit: LawOnRows, frame: pd.DataFrame) -> None:
+def _forecastable(fit: LawOnRows, frame: Any) -> None:
     for name in fit.law.diverges_at_zero:
-        if name in frame.columns and (frame[name].to_numpy(dtype=float) <= 0).any():
-            row = frame.index[frame[name].to_numpy(dtype=float) <= 0][0]
+        if name in frame.columns and (is_zero := np.asarray(frame[name], dtype=float) <= 0).any():
+            row = frame.index[int(np.argmax(is_zero))]
             raise DataError(
                 f"row {row}: law {fit.law.name} is infinite at {name} = 0. Give {name} > 0; the loss of the base model "
                 f"itself is a measurement, not a forecast."

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from cptlaw.checking.distance import fact
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
@@ -143,11 +146,16 @@ def _pretraining_rate(fits: Iterable[Any], n_params: float | None) -> dict[str, 
     """
     for fit in fits:
         if n_params is not None and {"lr_pretrain", "n_params"} <= set(fit.data.columns):
-            apart = np.abs(np.log(fit.data["n_params"].to_numpy(dtype=float) / n_params))
-            nearest = fit.data.loc[apart <= apart.min() + 1e-9, "lr_pretrain"].dropna()
+            sizes, rates = fact(fit.data, "rates of pre-training", partial(_sizes_and_rates, fit.data))
+            apart = np.abs(np.log(sizes / n_params))
+            nearest = rates[(apart <= apart.min() + 1e-9) & ~np.isnan(rates)]
             if len(nearest):
-                return {"lr_pretrain": float(nearest.median())}
+                return {"lr_pretrain": float(np.median(nearest))}
     return {}
+
+
+def _sizes_and_rates(rows: pd.DataFrame) -> tuple[Array, Array]:
+    return rows["n_params"].to_numpy(dtype=float), rows["lr_pretrain"].to_numpy(dtype=float)
 
 
 def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, float]) -> Mix:
