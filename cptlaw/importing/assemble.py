@@ -104,6 +104,8 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
             row |= _told(step=record.step) | whole | carried | known
             row |= _told(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
             # Without a step every record counts by itself.
+            # By eval and step, so that what was logged again after a restart takes the place of what the first attempt
+            # logged.
             key = (name, record.step if record.step is not None else float(len(rows)))
             left_out["repeated"] += key in rows and rows[key]["loss"] != loss
             rows[key] = row
@@ -161,6 +163,7 @@ def _columns(record: Record, wanted: Wanted) -> dict[str, float]:
         if value_of is not None:
             known[column] = value_of
     samples = first_of(record.values, SAMPLES_NAMES)
+    # Consumed samples are exact over restarts and changes of the batch, where steps are not.
     if samples is not None and wanted.seq_length is not None:
         known["tokens"] = samples * wanted.seq_length
     for column, metric in wanted.metrics.items():
@@ -185,6 +188,8 @@ def _counted_before(history: History, wanted: Wanted, notes: list[str]) -> float
     if wanted.first_step >= steps[0]:
         found = float(np.interp(wanted.first_step, steps, tokens_at))
     elif len(steps) > 1:
+        # Adaptation began before the first count: tokens grow evenly, so that the line through the first two goes back
+        # to it.
         slope = (tokens_at[1] - tokens_at[0]) / (steps[1] - steps[0])
         found = max(float(tokens_at[0] - slope * (steps[0] - wanted.first_step)), 0.0)
     else:
@@ -200,6 +205,8 @@ def _with_batch(history: History, wanted: Wanted, notes: list[str]) -> Wanted:
     """Take the tokens of a step from the trainer's settings where neither the user nor the log counts tokens."""
     if wanted.batch_tokens is not None or "tokens" in wanted.metrics:
         return wanted
+    # A log that counts tokens knows better than a product of settings, which a change of the batch in mid-run makes
+    # wrong.
     if any("tokens" in _columns(record, wanted) for record in history.records):
         return wanted
     factors = batch_factors(history.config)

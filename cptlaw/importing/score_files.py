@@ -45,6 +45,7 @@ class ScoreFiles(Reader):
         """Read each file; what a later file of the same model and step says again counts."""
         records: dict[str, list[Record]] = defaultdict(list)
         paths: dict[str, Path] = {}
+        # Names of results carry their time, so that the latest comes last and counts.
         for path in sorted(found, key=lambda one: one.name):
             value = _load(path)
             run, step = run_and_step(self.model(value) or file_run_name(path, source))
@@ -130,6 +131,7 @@ class LightEvalResults(ScoreFiles):
         """Yield one score per task and metric; averages over tasks are left out, they follow from the others."""
         tasks = value.get("config_tasks") if isinstance(value.get("config_tasks"), dict) else {}
         for key, metrics in value["results"].items():
+            # An average beside its tasks would be a benchmark counted twice.
             if key == "all" or "_average" in key:
                 continue
             parts = str(key).split("|")

@@ -108,6 +108,7 @@ def _plain_lines(content: bytes) -> pd.DataFrame | None:
         for key, is_text in zip(keys, texts, strict=True)
     ]
     line = rb"\{" + (_SPACE + b"," + _SPACE).join(pairs) + rb"\}"
+    # Possessive quantifiers: what does not fit fails in linear time, whatever a hostile line holds.
     if re.fullmatch(rb"(?:" + line + rb"\n)*+(?:" + line + rb")?+", content) is None:
         return None
     names = list(first)

@@ -137,6 +137,7 @@ def _table_of(source: Mapping[Any, Any]) -> pd.DataFrame:
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{shown(name)} {length}" for name, length in lengths.items())
         raise UsageError(f"points: the columns have different numbers of values ({told}). Expected one number for all.")
+    # Single values hold for all rows, so that one size can be asked at many tokens.
     n = next(iter(lengths.values()), 1)
     for name, value in source.items():
         if name not in columns and not _is_one(value) and value is not None:
@@ -167,6 +168,7 @@ def _renamed(frame: pd.DataFrame, naming: Naming) -> pd.DataFrame:
     """Return a copy under canonical names, with a column that serves as two of them under both."""
     columns: dict[str, pd.Series] = {}
     for column in frame.columns:
+        # One column may serve as two, as a run's name for its domain; a law then finds each under its own.
         names = [name for name, found in naming.file_columns.items() if found == column]
         columns |= dict.fromkeys(names or [str(column)], frame[column])
     return pd.DataFrame(columns, index=frame.index)

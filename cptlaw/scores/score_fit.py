@@ -190,6 +190,8 @@ class ScoreFit(Combined):
         weight = self.weights[:, None]
         p = np.clip((weight * scores).sum(axis=0), 1e-6, 1 - 1e-6)
         own = np.clip(scores, 1e-6, 1 - 1e-6)
+        # The slope of arcsin(sqrt p) is 1 / sqrt(4 p (1 - p)): standard deviations of shares become those of the
+        # arcsine scale.
         link = (weight * deviation**2 / (4.0 * own * (1.0 - own))).sum(axis=0)
         form = (weight * (arcsine(scores) - arcsine(p)) ** 2).sum(axis=0)
         normal = self._deviations(TAILS)
@@ -199,6 +201,8 @@ class ScoreFit(Combined):
         distance = np.maximum((self.growth * self.beyond(frame)) ** 2 - loss, 0.0)
         # What runs scatter by is what is left by the way that leaves least; a worse one leaves its misfit too.
         rho = min(way.rho for way in self.ways if way.weight >= HEAVY or way is self.ways[0])
+        # On the arcsine scale n items have the variance 1/(4 n) at any score; rho is what runs scatter by however many
+        # are asked.
         items = np.full(len(frame), 0.25 / self.n_items + 0.25 * rho)
         return {name: np.sqrt(value) for name, value in zip(PARTS, (loss, link, form, distance, items), strict=True)}
 

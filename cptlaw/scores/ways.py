@@ -50,6 +50,8 @@ class Plan:
         units = {}
         for name, values in raw.items():
             known = values[np.isfinite(values) & (values > 0)]
+            # About the middle of the data, so that slope and place of a link hardly correlate and one prior serves
+            # tables of any scale.
             units[name] = float(np.exp(np.log(known).mean())) if len(known) else 1.0
         return replace(self, units=units)
 
@@ -69,6 +71,7 @@ class Plan:
             x[name] = np.where(known, values, 1.0)
         y = np.array([joint.values(task) for task in self.tasks])
         items = np.array([joint.tasks[task].items for task in self.tasks])
+        # A row that was not measured has no items, and so no part in likelihood or curvature; shapes stay whole.
         items = np.where(np.isfinite(y) & np.isfinite(items) & good, items, 0.0)
         chance = np.array([[joint.tasks[task].chance] for task in self.tasks])
         return Tasks(x, np.where(np.isfinite(y), y, 0.5), items, chance)

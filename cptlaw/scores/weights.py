@@ -86,6 +86,7 @@ def weighed(
         As `missed_of_losses` gives it.
     """
     names = list(joint.tasks)
+    # On this scale an error of a score at 95 % counts like one at 50 %, and near chance like in the middle.
     truth = arcsine(np.array([joint.values(name) for name in names]))
     noise = 0.25 / np.array([np.nan_to_num(joint.tasks[name].items, nan=1.0) for name in names])
     error = np.full((len(plans), len(folds), *truth.shape), np.nan)  # on the arcsine scale
@@ -159,6 +160,7 @@ def _beyond(
         known = np.isfinite(error[:, f])
         used = weight[:, :, None] * known
         total = used.sum(axis=0)
+        # Where the ways that carry most of the weight could not be fitted, the average would be another one.
         good = total > 0.5
         share = np.where(known, used / np.where(good, total, 1.0), 0.0)
         own = np.nan_to_num(error[:, f])
@@ -179,6 +181,7 @@ def _beyond(
         return 1.0, np.full(tasks, usual_growth()), 0.0
     standard = np.abs(missed) / np.sqrt(doubt + noise)
     cuts = float(known.any(axis=2).sum())
+    # A quantile and not the mean square: a few benchmarks that jump would widen all the others.
     decile = float(np.nanquantile(standard, 0.9)) / NINTH
     scale = math.sqrt((OWN_WORD + cuts * min(decile**2, MOST_SCALE**2)) / (OWN_WORD + cuts))
     far = np.array([np.maximum(fold.reach, LEAST_REACH) ** 2 for fold in folds])[:, None, :]

@@ -97,6 +97,7 @@ def given_bases(recipe: Recipe) -> tuple[list[Job], list[Base]]:
         base = Base(model, 0, model.ptpp, {"pretrained": True}, ())
         bases.append(base)
         mine = [block for block in blocks if model.name in block["models"]]
+        # Losses depend on the context and on the evals alone, so that blocks that share both share one measurement.
         seen: set[tuple[int, str]] = set()
         for block in mine:
             key = (block["rows"].context, block["target"])
@@ -183,6 +184,7 @@ def _ladder(recipe: Recipe, model: Model, seed: int, plan: _Plan) -> Iterator[tu
     all_steps = [_steps(recipe, model, ptpp, plan) for ptpp in plan.budgets]
     points = plan.measure_at(all_steps, recipe.rows.tokens, model.total)
     for ptpp, steps in zip(plan.budgets, all_steps, strict=True):
+        # The decay is a part of the budget, not on top of it: a base model of so many tokens has seen just as many.
         branch = steps - round(decay * steps)
         if branch <= max(done, plan.warmup):
             raise DataError(

@@ -60,8 +60,12 @@ def shuffled(position: Ints, size: int, key: Words) -> Ints:
         left, right, keys = words[todo] >> half, words[todo] & mask, key[todo]
         for round_ in range(_ROUNDS):
             noise = _scatter(right + keys + np.uint64((round_ + 1) * 0x9E3779B97F4A7C15 % 2**64))
+            # One round: half of the word is changed by a function of the other half. Whatever that function, the round
+            # can be undone, so that no two positions meet.
             left, right = right, left ^ (noise & mask)
         words[todo] = (left << half) | right
+        # Cycle walking: what leaves the range is sent through again, which keeps the map one to one; less than four
+        # times on average.
         todo = words >= np.uint64(size)
     return words.astype(np.int64)
 
@@ -152,6 +156,7 @@ class Mix:
         open_rows, left = np.arange(len(row)), row  # rows that no corpus has taken yet, numbered among themselves
         for level in range(len(self.shares)):
             before = self._drawn_before(level, left)
+            # A row belongs to the corpus if the exact count steps up there: Bresenham's line, in fractions.
             mine = self._drawn_before(level, left + 1) > before
             part[open_rows[mine]], nth[open_rows[mine]] = level, before[mine]
             open_rows, left = open_rows[~mine], (left - before)[~mine]

@@ -111,10 +111,13 @@ def shape_of(n_params: float, vocabulary: int, context: int) -> dict[str, int]:
 
     def total(width: int) -> float:
         layers = _layers(width)
+        # Embeddings of tokens and positions and the last norm; then attention and a perceptron of four widths, with
+        # their biases and norms.
         return (vocabulary + context + 2) * width + layers * (12 * width * width + 13 * width)
 
     width = min(widths, key=lambda width: abs(math.log(total(width) / n_params)))
     heads = max(1, round(width / (16 if width < 128 else 32 if width < 512 else 64)))
+    # Heads must divide the width: the next smaller number that does.
     while width % heads:
         heads -= 1
     return {"width": width, "layers": _layers(width), "heads": heads}
@@ -168,6 +171,8 @@ def _read_given(fields: Fields, name: str, folder: Path) -> Model:
     if place is not None:
         spec: dict[str, Any] = {"kind": "pretrained", "content": given.content_of(place)}
         config = given.read_config(place)
+        # Read off the shapes that stand in the folder where they can be, for building a model of billions takes a
+        # minute and torch.
         sizes = count_folder(place) or sizes_with_torch({**spec, "place": str(place)}, where)
     else:
         spec = {"kind": "pretrained", "name": asked, "revision": given.resolve(asked, revision)}

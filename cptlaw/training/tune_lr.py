@@ -111,6 +111,7 @@ def tune(path: Path, run: Callable[[Sweep], Callable[[Job], float | None]]) -> L
             found, edge = vertex(mine["lr"].to_numpy(), mine["loss"].to_numpy())
             best[name] = found
             if edge:
+                # Only towards the open side: what was tried already stays in the table and is not trained again.
                 rates[name] = [found * (2.0**edge), found * (4.0**edge)]
         if not rates:
             break
@@ -155,6 +156,7 @@ class _Trial:
             self._sweeps[rate] = recipe.sweep(self._content)
         sweep = self._sweeps[rate]
         kind = "base" if self._pretrain else "adapt"
+        # The last one: of several budgets that of the most tokens, which is what the rate is for.
         found = [job for job in sweep.jobs if job.kind == kind and job.columns["model"] == name][-1]
         for job in sweep.jobs:
             if job.id == found.id or job.id in found.needs:
@@ -172,6 +174,8 @@ class _Trial:
             asked = dict(value["pretrain"])
             budgets = asked["ptpp"] if isinstance(asked["ptpp"], list) else [asked["ptpp"]]
             least = min(float(budget) for budget in budgets)
+            # Short and annealed to zero: trials at a constant rate would prefer rates that are too low for a run that
+            # decays.
             asked |= {"ptpp": min(MOST_PTPP, least), "peak": rate, "end": 0}
             asked.pop("points_per_doubling", None)
             value = {key: item for key, item in value.items() if key != "adapt"} | {"pretrain": asked}
@@ -202,9 +206,12 @@ def vertex(rates: Any, losses: Any) -> tuple[float, int]:
     x, y = np.log2(np.asarray(rates, dtype=float)), np.asarray(losses, dtype=float)
     if not np.isfinite(y).any():
         raise DataError("all trials diverged. Give a lower `peak` to begin from.")
+    # A run that diverged is the worst of all, and says that rates above it need not be tried.
     y = np.where(np.isfinite(y), y, np.inf)
     place = int(np.argmin(y))
     if place == 0 or place == len(x) - 1 or not np.isfinite(y[place + 1]):
+        # Beside a run that diverged there is no parabola, and no reason to go on either: the best rate lies at that
+        # wall.
         edge = -1 if place == 0 else 1 if place == len(x) - 1 else 0
         return float(2.0 ** x[place]), edge
     a, b, _ = np.polyfit(x[place - 1 : place + 2], y[place - 1 : place + 2], 2)

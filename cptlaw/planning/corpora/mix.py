@@ -128,6 +128,8 @@ def _question(given: Any, losses: Mapping[str, EvalLoss]) -> BestMix:
             )
     measured = losses[next(iter(weights))].measured.to_numpy(dtype=float)
     seen = measured if len(measured) else np.stack([np.zeros(len(corpora)), np.ones(len(corpora))])
+    # Within the shares that were run unless the user widens them: laws of mixes are worst at the corners that nobody
+    # measured.
     low = np.array([given.min_share.get(name, seen[:, i].min()) for i, name in enumerate(corpora)])
     high = np.array([given.max_share.get(name, seen[:, i].max()) for i, name in enumerate(corpora)])
     pools = Pools.of(corpora, given.unique_tokens, given.repetition)
@@ -221,6 +223,7 @@ def _expected(given: Any, solution: Solution) -> tuple[dict[str, Any], list[Find
 
 def _pools_in_the_way(question: BestMix, mix_: Array) -> tuple[str, ...]:
     most = question.pools.most(question.tokens)
+    # A pool binds only where it, and not the range, is the lower of the two ends.
     tight = (most < question.mixes.high) & (mix_ >= most - KEPT)
     return tuple(f"unique {name}" for name, is_tight in zip(question.corpora, tight, strict=True) if is_tight)
 
@@ -230,6 +233,7 @@ def _beside_measured(question: BestMix, shares: Array) -> dict[str, Any]:
     measured = question.mixes.measured
     if not len(measured):
         return {}
+    # Measured mixes are held to the same pools and limits, or the gain on them would be that of breaking rules.
     inside = np.all(measured <= question.pools.most(question.tokens) + KEPT, axis=1)
     table = question.values(measured)
     kept = inside & (table[:, 1:].max(axis=1, initial=-np.inf) <= KEPT)

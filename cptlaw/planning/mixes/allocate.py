@@ -187,6 +187,8 @@ def compute_optimal(
     total = math.log(flops / FLOPS_PER_PARAMETER_TOKEN / size_unit / token_unit)
     power = alpha + beta - gamma
     a = beta / power
+    # At the optimum the gain per FLOP of a larger model and of more tokens is the same: alpha A/N^alpha = (beta -
+    # gamma) B/(D^beta N^gamma), with N D = C/6.
     log_g = math.log(alpha * A / ((beta - gamma) * B)) / power
     return ComputeOptimal(
         a=a,
@@ -277,6 +279,8 @@ def at_size(loss: Loss, n_params: float) -> Loss:
 def _closed_form(loss: Loss, share: float, flops: float) -> ComputeOptimal | None:
     """Read A, alpha, B, beta off the law at this replay and ptpp; ``None`` where it is not of that form."""
     units, at = loss.laws[0].units, np.array([share])
+    # Read off the law's own curves at four sizes and not off its name: a law of another package, or one with options,
+    # is then treated like any other.
     curves = [at_size(loss, units["n_params"] * scale).curve(at) for scale in (0.01, 1.0, 100.0, np.inf)]
     powers = [curve for curve in curves if isinstance(curve, PowerCurve)]
     if len(powers) < len(curves):
@@ -304,6 +308,7 @@ def _search(loss: Loss, share: float, flops: float) -> float:
         return found
 
     log_size, _ = minimise(lowest, 0.0, math.log(product))
+    # A minimum at an end of the search is none: the loss goes on falling beyond any model that could be built.
     if not 1e-9 < log_size < math.log(product) - 1e-9:
         raise UsageError(
             f"allocate: law {loss.spec} has no best size at this budget: its loss keeps falling towards "

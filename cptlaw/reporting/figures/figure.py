@@ -126,6 +126,7 @@ def blank(title: str | None = None, height: int = 420) -> Any:
     The height is fixed and the width follows the page.
     """
     settings: dict[str, Any] = {
+        # Plotly's own template is kilobytes in every figure, and its grey background does not print.
         "template": "none",
         "height": height,
         "margin": {"l": 62, "r": 14, "t": 36 if title else 14, "b": 52},
@@ -168,6 +169,7 @@ def axis(name: str, title: str | None = None, values: Sequence[float] = ()) -> d
         positive = [value for value in values if value > 0]
         if positive:
             levels = sorted(set(positive))
+            # Round numbers would stand beside the sizes that were run and not at them.
             few = name in LEVELS and len(levels) in range(2, 6)
             ticks = levels if few else ticks_between(levels[0], levels[-1])
             found |= {"tickvals": ticks, "ticktext": [format_quantity(tick) for tick in ticks]}
@@ -259,6 +261,8 @@ class Panels:
         """
         wide, narrow = (self._layout(narrow, x, y, top) for narrow in (False, True))
         drawing.update_layout(wide)
+        # Plotly cannot restack panels by itself: the page switches between the two arrangements, by paths into the
+        # layout.
         drawing.update_layout(meta={"wide": _paths(wide), "narrow": _paths(narrow)})
 
     def _layout(

@@ -62,6 +62,7 @@ def forgetting_map(
     """
     given = read_scenario(MinTokens, {**scenario, "interval": None}, "forgetting-map")
     mixes = build_mixes(MinTokens, given, target, source)
+    # Where the runs vary the peak rate there is a mix for each; the map shows the one that the plan chose.
     mix = next((one for one in mixes if plan is not None and one.target.known.get("lr_peak") == plan.lr_peak), mixes[0])
     if mix.source is None or mix.forgetting is None:
         raise UsageError(
@@ -106,6 +107,7 @@ def draw_map(
     drawing.add_heatmap(
         x=tokens,
         y=replay,
+        # Five digits, or the page carries five thousand numbers of seventeen digits.
         z=np.round(z, 5),
         customdata=np.round(data[["target_loss", "source_loss"]].to_numpy().reshape(*shape, 2), 4),
         colorscale=list(MAP_COLOURS),
@@ -202,6 +204,8 @@ def edges_at(mix: Mix, replay: Array, least: float, risks: Sequence[float]) -> d
     if not len(known):
         return {risk: np.full(len(replay), np.inf) for risk in risks}
     chosen = known[np.unique(np.linspace(0, len(known) - 1, LOOKS).round().astype(int))]
+    # At the edge of the forecasts and at three times its tokens: under a risk the edge moves to more tokens, and lies
+    # between.
     places = np.concatenate([question.place(replay[chosen], factor * needed[chosen]) for factor in FACTORS])
     edges = {}
     for risk in sorted(risks, reverse=True):  # the widest look serves the others
@@ -228,6 +232,7 @@ def map_grid(
         if "n_params" in loss.fit.data.columns:  # as many tokens per parameter as were run, at the planned size
             high = max(high, float((loss.fit.data["tokens"] / loss.fit.data["n_params"]).max()) * mix.n_params)
     if plan is not None and plan.tokens is not None:
+        # A plan that exists on paper only, at a million times the fitted tokens, would press the map into its corner.
         low, high = min(low, plan.tokens / 2), max(high, 2 * min(plan.tokens, 1e3 * high))
     if max_tokens is not None:
         high = max(high, max_tokens)
@@ -240,6 +245,7 @@ def _limits(drawing: Any, mix: Mix, tokens: Array, replay: Array, edges: Mapping
     if not mix.limits:
         return []
     need = _question(mix, tokens[0]).needed(replay)
+    # Where no number of tokens keeps the limits the edge runs off the map, so that the veil closes without a gap.
     edge = np.where(np.isfinite(need), need, 1e3 * tokens[-1])
     drawing.add_scatter(
         x=[*np.minimum(edge, 1e3 * tokens[-1]), tokens[0] / 1e3, tokens[0] / 1e3],
