@@ -161,6 +161,8 @@ def parameters_of_input(problem: Problem, name: str) -> list[str]:
             if k < problem.k:
                 found += problem.amplitude_groups[k]
             if isinstance(old, Jet):
+                # The shapes of a term that reads the input are lost with it: at one level any exponent goes with some
+                # amplitude.
                 found += [problem.shape_groups[index - problem.k][0] for index in old.slopes]
     return list(dict.fromkeys(found))
 
@@ -168,6 +170,7 @@ def parameters_of_input(problem: Problem, name: str) -> list[str]:
 def _two_stages(levels: Array) -> Finding:
     # A large eta: no fall beyond the second budget. eta to 0: the same fall again for every such factor in the budget.
     low, high = float(levels[0]), float(levels[1])
+    # How many of the known factors lie in a tenfold budget: each may bring the same fall again, or none.
     reach = math.log(10.0) / math.log(high / low)
     return Finding(
         "warning",

@@ -47,12 +47,14 @@ def _patterns(frame: pd.DataFrame, residual: Array) -> list[Finding]:
     if spread < 1e-9 or len(names) < LEAST_RUNS:
         return []
     levels = {name: groups for name in FACTORS if len(groups := _levels(frame, name)) > 1}
+    # Bonferroni: with forty levels looked at, one lies off by two standard errors for no reason.
     tests = sum(len(found) for found in levels.values())
     found: list[Finding] = []
     for name, groups in levels.items():
         worst: tuple[float, str, float, int] | None = None
         for label, inside in groups:
             rows = np.bincount(runs[inside])
+            # By run first: a hundred points of two runs are two observations of a level.
             means = np.bincount(runs[inside], residual[inside])[rows > 0] / rows[rows > 0]
             if len(means) < LEAST_RUNS:
                 continue
@@ -102,6 +104,7 @@ def _levels(frame: pd.DataFrame, name: str) -> list[tuple[str, Array]]:
     show = format_percent if name == "replay" else format_quantity
     if len(distinct) <= LEVELS:
         return [(show(float(level)), numbers == level) for level in distinct]
+    # Quarters of equal counts where there are too many levels to look at each.
     cuts = np.unique(np.quantile(numbers[~np.isnan(numbers)], [0.0, 0.25, 0.5, 0.75, 1.0]))
     return [
         (f"{show(float(low))} to {show(float(high))}", (numbers >= low) & (numbers <= high))

@@ -59,6 +59,7 @@ def doubt_of(loss: Any, lo: Any, progress: Any, falling: Any = 0.0) -> Any:
         Share of the peak rate that is still to fall until the end, 0 to 1, (looks,) or one number.
     """
     level = np.asarray(loss, dtype=float)
+    # Early looks know less than their intervals say: in logarithms of the share done, zero at the end.
     ahead = AHEAD * level * -np.log(np.clip(np.asarray(progress, dtype=float), 1e-9, 1.0))
     # Before the decay begins, what it will gain is known from other models only, and at times forecast too small.
     annealing = FALL * level * np.clip(np.asarray(falling, dtype=float), 0.0, 1.0)
@@ -89,6 +90,7 @@ def score_of(loss: Any, lo: Any, progress: Any, end: float, falling: Any = 0.0) 
     end
         The loss at which the run ended.
     """
+    # The worst look and not each: a rule that looks often must not stop a good run at any of its looks.
     return float(np.max((np.asarray(loss) - end) / doubt_of(loss, lo, progress, falling)))
 
 
@@ -115,6 +117,8 @@ def conformal_margin(scores: Any, missed: float = MISSED) -> float:
     inf
     """
     ranked = np.sort(np.asarray(scores, dtype=float))
+    # Split conformal prediction: a new curve is equally likely to take any place among the ranked ones, so that this
+    # rank is exceeded with at most that probability, whatever the distribution (Vovk et al. 2005).
     rank = math.ceil((len(ranked) + 1) * (1 - missed))
     return float(ranked[rank - 1]) if rank <= len(ranked) else math.inf
 
@@ -231,6 +235,7 @@ class StopRule:
     def all_limits(self) -> dict[str, float]:
         """Return eval -> limit, that of forgetting included once the base model was measured."""
         limits = dict(self.limits)
+        # The reference is the model that training starts from, measured by the same trainer on the same set.
         base = next((row["loss"] for row in self._rows if row["eval"] == "source" and row["step"] == 0), None)
         if self.max_forgetting is not None and base is not None:
             most = base * (1 + self.max_forgetting)
@@ -251,6 +256,7 @@ class StopRule:
         if not ready or last >= self.schedule.n_steps:
             return empty
         frame = pd.DataFrame([row for row in self._rows if row["eval"] in ready and row["step"] > 0])
+        # A run that was resumed logs the same steps again; the last values belong to the weights at hand.
         frame = frame.drop_duplicates(["eval", "step"], keep="last")
         roles: dict[str, Any] = {}
         if not set(ready) & {"source", "target"}:  # a name that says no role: its loss only falls

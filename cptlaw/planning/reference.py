@@ -146,6 +146,7 @@ def find_reference(
             ),
         )
     else:
+        # At the fewest fitted tokens and no further down, where laws of tokens diverge.
         limit = source.at(1.0, source.fitted_tokens[0])
         severity, text = (
             "warning",

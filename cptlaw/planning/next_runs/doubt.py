@@ -139,6 +139,7 @@ def _members(fit: Fit, point: pd.DataFrame, low: float, high: float) -> Array:
         return found
 
     # A coarse profile without weights first: far ends are reached step by step, not in one leap.
+    # Twice, for a far stop may be reached from what the first round met beside it.
     stops = np.linspace(low, high, 17)
     at, reached = optima, forecasts(optima)
     for _ in range(2):
@@ -149,6 +150,8 @@ def _members(fit: Fit, point: pd.DataFrame, low: float, high: float) -> Array:
         reached = forecasts(at)
     rng = np.random.default_rng([fit.options.seed, 3])
     _, run_of_row = np.unique(fit.data["run"].to_numpy(dtype=str), return_inverse=True)
+    # The Bayesian bootstrap by run: each member is a fit to another weighing of the same runs, so that members scatter
+    # in every direction and not along the forecast alone.
     weights = rng.exponential(size=(MEMBERS, fit.n_runs))
     weights *= fit.n_runs / weights.sum(axis=1, keepdims=True)
     # Even steps have the standard deviation of a normal law with these ends as its 90 % interval, within 6 %.
@@ -175,6 +178,8 @@ def errors(fit: Fit) -> Errors:
     _, run = np.unique(fit.data["run"].to_numpy(dtype=str), return_inverse=True)
     member = np.zeros((fit.n_points, int(run.max()) + 1))
     member[np.arange(fit.n_points), run] = 1.0
+    # What the fit follows is taken out of the offsets too: a fit with as many parameters as runs leaves none of theirs
+    # in its residuals.
     kept = member - seen @ (seen.T @ member)  # (1 - H) Z
     residual = fit.residuals()
     inner = member.T @ kept

@@ -174,6 +174,7 @@ def choose(sample: Sample, cells: Sequence[Candidate], bases: Bases, budget: flo
     most
         Most cells.
     """
+    # What a cell costs if nothing was bought before; later ones share what is there.
     prices = np.array([bases.price(cell, {}) for cell in cells])
     runs = np.array([cell.run_flops for cell in cells])
     within = np.flatnonzero(prices + runs <= budget)
@@ -194,6 +195,8 @@ def choose(sample: Sample, cells: Sequence[Candidate], bases: Bases, budget: flo
     widths = [float(sample.width(plan[-1].variance if plan else sample.variance)) for plan in plans]
     enough = CLOSE * min(widths)
     close = [(width, _cost(plan), plan) for plan, width in zip(plans, widths, strict=True) if width <= enough]
+    # Plans within a few per cent of each other differ by the sampling of the doubt; among such the cheaper one is
+    # better.
     cheap = AS_CHEAP * min(cost for _, cost, _ in close)
     best = min((found for found in close if found[1] <= cheap), key=lambda found: found[:2])[2]
     best = _without_idle_bases(sample, cells, _Budget(budget, bases), best, enough)
@@ -266,11 +269,13 @@ def _greedy(
         if first is not None and not chosen:
             best = first
         else:
+            # A cell may come again, with another seed: noise is averaged as long as that narrows most.
             rows = np.flatnonzero((costs <= remaining.left) & (taken < REPEATS))
             if not len(rows):
                 break
             variance = sample.variance
             gains: Array = sample.width(variance) - sample.width(variance - sample.reductions(rows))
+            # A tiny cell has the best gain per FLOP for ever: below this share of the width it changes no decision.
             worth = gains >= LEAST * sample.width(variance)
             if not worth.any():
                 break

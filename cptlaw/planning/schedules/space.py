@@ -128,6 +128,7 @@ class Space:
         peak = values.get("peak", self.cpt.peak)
         if peak is None:
             peak = float(before.lr[-1]) if before is not None else None
+        # The end is kept as a share: a lower peak with the same last rate would be another shape of schedule.
         of_peak = self.cpt.end / self.cpt.peak if self.cpt.peak else 0.0
         end = values.get("end", of_peak) * (peak or 0.0) if shape in WITH_END else 0.0
         cpt = replace(
@@ -209,6 +210,7 @@ def _known_phases(
         if run not in found:
             raise UsageError(f"run={run!r} has no schedule.{did_you_mean(run, found)} Known: {', '.join(found)}.")
         found = {run: found[run]}
+    # By their phases and not by name: most runs of a table start from the same few base models.
     bases: dict[tuple[Phase, ...], str] = {}  # with the first run of each
     for name, one in found.items():
         bases.setdefault(tuple(phase for phase in one.phases if phase.phase == "pretrain"), name)
@@ -220,6 +222,7 @@ def _known_phases(
         )
     base = next(iter(bases)) if bases else ()
     phases = [one.phases[-1] for one in found.values() if one.phases[-1].phase == "cpt"]
+    # A schedule that was logged point by point has no peak or decay that could be chosen anew.
     named = [phase for phase in phases if phase.points is None]
     if not base and any("s1_pretrain" in loss.law.areas_read or "s1" in loss.law.areas_read for loss in losses):
         raise UsageError(
@@ -311,6 +314,8 @@ def _variable(
         return _peak(base, cpt, given)
     if name == "steps":
         high = most_steps or (4.0 * cpt.steps if given is None else given[1])
+        # Ten times fewer to four times more: the law was fitted near these lengths, and the plan should stay where it
+        # holds.
         low, high = given or (min(0.1 * cpt.steps, 0.1 * high), high)
         if most_steps is not None:
             high = min(high, most_steps)

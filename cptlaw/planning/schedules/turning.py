@@ -167,6 +167,7 @@ def turning_length(target: Any, source: Any, **scenario: Unpack[TurningLength]) 
         return np.asarray(sum(part * run.loss(steps) for part, run in runs), dtype=float)
 
     first = runs[0][1].computed
+    # Every step while the areas settle, then on a logarithmic scale: what happens late happens slowly.
     steps = np.concatenate([np.arange(first), np.geomspace(first, FAR, LOOKS)])
     values = composite(steps)
     start = float(values[0])
@@ -307,6 +308,7 @@ class _Endless:
         """Return the loss with the forward term at its limit, zero, and the shift at a given area."""
         columns = self._at(steps)
         columns["s1_cpt"] = np.full(len(steps), s1_cpt)
+        # Without its amplitude the forward term is at its limit whatever the area, and the area is free for the shift.
         params = {**self._fitted.params, "A": 0.0}
         return self._fitted.law.predict(params, self._fitted.frame(columns, self._replay), self._fitted.law_role)
 
@@ -319,6 +321,7 @@ class _Endless:
 
 def _crossing(composite: Any, low: float, high: float, start: float) -> float:
     if high - low <= 1:
+        # Steps are whole; between two neighbours there is nothing to search.
         return float(math.ceil(high))
     from scipy.optimize import brentq
 

@@ -191,6 +191,7 @@ def _best_named(
 ) -> tuple[Phase, float]:
     """Return the best schedule with a name, over shapes, shares of decay and peaks."""
     best: tuple[float, Phase] | None = None
+    # The descent is local and schedules have several valleys, so that it starts from the best of what people run.
     for peak in top * np.array([1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06, 0.03]):
         for shape in NAMED:
             for share in SHARES if shape.startswith("wsd") else (None,):
@@ -229,6 +230,8 @@ def _descend(
         falls = float(slope @ direction)
         if falls > -1e-12:
             break
+        # Not monotone: the loss may rise for a step or two, without which spectral steps lose their speed (Birgin,
+        # Martinez and Raydan 2000).
         length, ceiling = 1.0, max(history[-MEMORY:])
         while True:
             moved = x + length * direction
@@ -238,6 +241,7 @@ def _descend(
             length *= 0.5
         change, bend = moved - x, new_slope - slope
         curvature = float(change @ bend)
+        # Barzilai and Borwein's length: the secant's guess at the inverse curvature, for the price of two products.
         step = float(change @ change) / curvature if curvature > 0 else 10.0 * step
         x, loss, slope = moved, new_loss, new_slope
         history.append(loss)
@@ -255,6 +259,8 @@ def _onto_simplex(x: Array, budget: float) -> Array:
         return positive
     ordered = np.sort(x)[::-1]
     excess = (np.cumsum(ordered) - budget) / np.arange(1, len(x) + 1)
+    # The projection takes the same amount off all that stays positive; sorted, the last one for which it does decides
+    # how many these are.
     last = int(np.flatnonzero(ordered > excess)[-1])
     nearest: Array = np.maximum(x - excess[last], 0.0)
     return nearest
@@ -302,6 +308,7 @@ def _slopes_of_s2(lr: Array, gains: Array, law: Any) -> Array:
     from scipy.signal import lfilter
 
     reach = lfilter([1.0], [1.0, -decay], weight[::-1])[::-1]
+    # A rate stands in two drops: it ends the one before it and begins the one after.
     found = -reach
     found[:-1] += reach[1:]
     if law.area_options["boundary"] == "reset":
@@ -332,6 +339,7 @@ def _multi_power(loss: CurveLoss, whole: Schedule) -> tuple[float, Array]:
 def _cliff(lr: Array, top: float, losses: list[CurveLoss]) -> list[Finding]:
     """Say where the best schedule is one that nobody should run."""
     within = max(1, len(lr) // 100)
+    # Over a hundredth of the run: no one step need be steep for the whole to be a cliff.
     drop = float(np.max(lr[:-within] - lr[within:], initial=0.0))
     linear = [loss.law.name for loss in losses if not loss.law.lr_power and not loss.law.objects]
     if drop < CLIFF * top or not linear:
