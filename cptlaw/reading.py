@@ -79,6 +79,7 @@ def read_utf8(path: Path) -> bytes:
         content = path.read_bytes()
         if path.suffix.lower() == ".gz":
             with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+                # One byte more than is allowed: a bomb is seen without being unpacked.
                 content = packed.read(LARGEST_UNPACKED + 1)
             if len(content) > LARGEST_UNPACKED:
                 raise DataError(f"{path}: holds more than {LARGEST_UNPACKED / 1e9:.0f} GB. Unpack it, and take a part.")
@@ -318,6 +319,7 @@ class _Builder:
                 if not isinstance(part, dict):
                     self._fail(event, "<< takes a mapping, or a list of mappings")
                 for name, inner in part.items():
+                    # What stands in the mapping itself comes before what it merges, wherever the merge is written.
                     container.setdefault(name, inner)
         else:
             container[key] = value
@@ -366,6 +368,7 @@ def plain_value(text: str) -> Any:
 
 def _whole(text: str) -> int | float:
     """Return a whole number; as a float, infinite at worst, where it does not fit into 64 bits."""
+    # Python's whole numbers have no end, and reading one of a million digits takes time quadratic in them.
     return int(text) if len(text) < 19 else float(text)
 
 

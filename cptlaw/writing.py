@@ -178,6 +178,7 @@ def replacing(
         handle, part = _open_part(real)
         try:
             yield part
+            # A new file made beside the old one would else be readable by its owner alone, as temporary files are.
             mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o666 & ~_umask()
             os.chmod(part, mode)
             _to_disk(part)
@@ -314,6 +315,7 @@ def _remove_abandoned(path: Path) -> None:
             handle = os.open(name, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # The lock was free: whoever wrote here is dead, for the system frees the locks of a process that ends.
                 os.unlink(name)
             finally:
                 os.close(handle)

@@ -156,6 +156,7 @@ class AutoFit(Combined):
             if rows is not None:  # at tokens = 0, say, only laws that are finite there count
                 for name in fit.law.diverges_at_zero:
                     if name in rows.columns:
+                        # A law that is infinite there would take the whole average along.
                         share[(rows[name] <= 0).to_numpy(), j] = 0.0
         found: Array = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
         return found
@@ -164,6 +165,7 @@ class AutoFit(Combined):
         """Return what is known of the rows that were asked about last; a plan asks for several numbers in a row."""
         if not all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in frame.dtypes):
             return {}  # names of runs and schedules are not compared
+        # By content: plans build a new frame for each question about the same points.
         key = (tuple(frame.columns), frame.to_numpy(dtype=float).tobytes())
         if self._cache.get("last", {}).get("key") != key:
             self._cache["last"] = {"key": key}
@@ -216,6 +218,8 @@ class AutoFit(Combined):
         share, centres, readable = self._centres(frame)
         mean = np.sum(share * centres, axis=1)
         normal = float(special.ndtri(0.5 + 0.5 * coverage))
+        # How far the laws lie apart is a standard deviation; scaled to the coverage it adds to the others in
+        # quadrature.
         forms = normal**2 * np.sum(share * (centres - mean[:, None]) ** 2, axis=1)
         parameters, distance, scatter = (np.zeros(len(frame)) for _ in range(3))
         for j, (fit, rows) in enumerate(zip(self.fits, readable, strict=True)):

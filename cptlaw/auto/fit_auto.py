@@ -92,10 +92,13 @@ def fit_auto(
     for candidate in candidates(rows, role, schedules is not None):
         try:
             needed = schedules if candidate.law.needs_schedules else None
+            # With a prior on every parameter searches agree; on many rows each costs more and finds the same.
             starts = STARTS if len(frame) <= MANY_ROWS else STARTS // 2
             training = training_rows(candidate.law, paired, name, None, needed)
             told = with_source(training, paired, None, seed, starts, candidate.restraint)
             training = told.training
+            # Each law keeps its own rows; where they stand among the common ones lets all be judged by the same
+            # rollouts.
             at = place.reindex(training.frame.index)
             if at.isna().any():
                 raise FitError("it reads rows that the others do not.")
@@ -164,6 +167,7 @@ def _averaged(
     weight = scores.weights(np.zeros((1, len(along))))[0]
     order = np.argsort(-weight, kind="stable")
     scores = Scores(scores.share[order], scores.error[order], scores.reach)
+    # Geometric, as the weights count errors: a rollout far out must not decide alone.
     mean = np.exp(np.log(np.maximum(errors, 1e-12)).mean(axis=1)) if len(folds) else np.full(len(fits), np.nan)
     members = tuple(Member(fits[i][1], float(weight[i]), float(mean[i])) for i in order)
     kept_columns = ["run", *(one for one in INPUTS if one in adapted.columns), *mix_columns(adapted.columns), "loss"]

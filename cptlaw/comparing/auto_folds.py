@@ -53,6 +53,7 @@ def of_auto(table: Runs, on: str, fitted: pd.DataFrame, test: pd.DataFrame, seed
     keys = [name for name in ("n_params", "ptpp") if name in frame.columns and name in fitted.columns]
     if keys:
         known = pd.MultiIndex.from_frame(fitted[keys])
+        # Base models of a held-out budget stay out with it: their loss alone would tell most of the forecast.
         kept |= (frame["tokens"] == 0).to_numpy() & pd.MultiIndex.from_frame(frame[keys]).isin(known)
     part = frame[kept]
     found = fit_auto(replace(table, frame=part.assign(eval=part["eval"].cat.remove_unused_categories())), on, seed=seed)

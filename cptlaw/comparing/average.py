@@ -104,6 +104,8 @@ def forecast_average(
 def _doubt(fits: Sequence[Fit], frame: pd.DataFrame, interval: float, share: Array, centres: Array) -> dict[str, Array]:
     """Return the ends of the interval and the shares of the doubt, (n,) each, from the laws' log losses, (laws, n)."""
     parts = [doubt_parts(fit, fit.completed(frame), interval) for fit in fits]
+    # Half-widths of each law at the same coverage are brought to standard deviations, for a mixture is read at every
+    # probability.
     normal = float(special.ndtri(0.5 + 0.5 * interval))
     below, above, form = (np.stack([part[side] for part in parts]) / normal for side in (0, 1, 2))  # (laws, n)
     noise = np.array([part[3] for part in parts])[:, None] / normal
@@ -148,6 +150,7 @@ def rollout_weights(fits: Sequence[Fit]) -> Array:
                 f"the laws were not fitted on the same rows: {fits[widest].law.spec} has no {what} of {fit.law.spec}. "
                 f"Give weights (--weights LAW=W,LAW=W or equal), or fit all laws on the same rows."
             )
+    # By the freest law: a rollout that some cannot be fitted in would weigh the others alone.
     folds = rollouts(frame, max(fit.n_free for fit in fits) + SPARE, scheduled)
     # Curves are judged by the rows that no law leaves out at their start.
     kept = [_kept(fit, table) for fit, table in zip(fits, tables, strict=True)]
@@ -194,6 +197,7 @@ def _kept(fit: Fit, table: pd.DataFrame) -> Any:
 def _errors(fit: Fit, frame: pd.DataFrame, lower: Any, higher: Any) -> Array:
     """Return the errors in log loss of a law that was fitted to the lower levels only."""
     rows = Training(fit.law, frame[lower].reset_index(drop=True), fit.role, fit.on, schedules=fit.schedules).chosen()
+    # The whole fit has found the valley; a part of its rows needs fewer starts to find it again.
     options = replace(fit.options, starts=min(STARTS, fit.options.starts), rollout=None)
     fitted = fit_rows(rows, options)
     test = frame[higher]
@@ -266,6 +270,7 @@ def _quantile(share: Array, centre: Array, low: Array, high: Array, probability:
         return found
 
     widest = np.where(np.isfinite(low), low, 0.0).max(axis=0) + np.where(np.isfinite(high), high, 0.0).max(axis=0)
+    # Beyond all laws by so much that the mixture is 0 and 1 there, unless a law without end keeps it between.
     bottom, top = centre.min(axis=0) - REACH * widest - 1e-9, centre.max(axis=0) + REACH * widest + 1e-9
     decided = (below(bottom) < probability) & (below(top) > probability)
     for _ in range(ROUNDS):

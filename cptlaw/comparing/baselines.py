@@ -56,6 +56,7 @@ def largest_scale(fitted: pd.DataFrame, asked: pd.DataFrame) -> Array:
     """Return the loss of the nearest row at the largest measured size: its ranking is what most people plan by."""
     if "n_params" not in fitted.columns:
         return nearest(fitted, asked)
+    # Which option is best at the largest measured size is taken for the answer at the next.
     largest = fitted[fitted["n_params"] == fitted["n_params"].max()]
     return nearest(largest, asked.assign(n_params=float(largest["n_params"].iloc[0])))
 
@@ -96,6 +97,7 @@ def regret(rows: pd.DataFrame, predicted: Array) -> float:
         others = [name for name in known if name != decision]
         groups = frame
         if decision == "n_params":  # another size at the same compute
+            # Sizes are a choice only at the same cost: at the same tokens the larger model would always win.
             compute = np.log(frame["n_params"].astype(float) * frame["tokens"].astype(float))
             groups = frame.assign(compute=np.round(compute / SAME_FLOPS))
             others = [*(name for name in others if name != "tokens"), "compute"]
@@ -105,5 +107,6 @@ def regret(rows: pd.DataFrame, predicted: Array) -> float:
         ):
             if len(options) > 1:
                 chosen = options["loss"].to_numpy()[int(options["predicted"].to_numpy().argmin())]
+                # Against the best that was measured: what a decision costs, and not how far a forecast is off.
                 lost.append(float(chosen / options["loss"].min() - 1.0))
     return float(np.mean(lost)) if lost else float("nan")

@@ -128,6 +128,7 @@ def compare(
     if on in given.scores:
         return _of_scores([str(one) for one in named], given, on, where, how, progress)
     named = with_all(named, given, on, where, schedules)
+    # All names are read before anything is fitted: a misspelt last one must not cost the hours of the others.
     chosen = [law(item) for item in named if item != AUTO]
     # By spec and not by name: one law may be compared with itself under other options.
     outcomes = {one.spec: _outcome_of(one, given, on, where, how, progress) for one in chosen}
@@ -177,6 +178,7 @@ def _common_folds(outcomes: Mapping[str, _Outcome | str]) -> list[str]:
     fitted = [outcome for outcome in outcomes.values() if isinstance(outcome, _Outcome)]
     if not fitted:
         raise FitError(" | ".join(f"{name}: {reason}" for name, reason in outcomes.items()))
+    # Only where every law was fitted: one that fails in the hardest fold would else look the best.
     common = [label for label in fitted[0].folds if all(label in outcome.folds for outcome in fitted)]
     if not common:
         raise FitError("the laws could not be fitted in any fold together; compare them one at a time.")
@@ -241,6 +243,7 @@ def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str
         said = [finding.code for finding in findings if finding.severity != "info"]
         apart, doubt = float("nan"), float("nan")
         if name in outcomes and forecasts:
+            # Of paired differences: rows that are hard for all laws say nothing of which is better.
             apart, doubt = mean_and_error((scores[name] - scores[forecasts[0]]).to_numpy(), run, base, levels)
             if name != forecasts[0] and name in forecasts and apart <= CLEAR * doubt:
                 said.insert(0, "as good as the best within noise")
@@ -285,6 +288,7 @@ def _forecast_folds(
         except FitError as error:
             if len(folds) == 1:
                 raise
+            # One fold without levels must not end a comparison of twenty.
             skipped.append(f"{fold.label} ({error})")
         if progress is not None:
             progress(f"{chosen.spec}: {fold.label}")

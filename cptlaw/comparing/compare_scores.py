@@ -124,6 +124,7 @@ def compare_scores(
     scored = table.on(on).adapted()
     if held_out.cv is not None:
         folds, _ = split(scored.frame, held_out.cv)
+        # Held-out models leave with their losses too, or the carrying loss would be known where the score is forecast.
         cuts = [(_without(table, scored.frame[fold.test]), scored.frame[fold.test]) for fold in folds]
     else:
         cuts = [(table.where(held_out.fit or ""), scored.where(held_out.test or "").frame)]
@@ -144,6 +145,7 @@ def _row(law: str, cuts: Sequence[tuple[Runs, pd.DataFrame]], on: str, seed: int
     try:
         for runs, test in cuts:
             fit = fit_scores(runs, on, law_name=law, seed=seed)
+            # Inputs alone: a loss measured beside the held-out score must not be read.
             asked = test[[name for name in fit.law.inputs if name in test.columns]].reset_index(drop=True)
             asked = asked if len(asked.columns) else test[["n_params"]].reset_index(drop=True)
             found = fit.forecast(asked)

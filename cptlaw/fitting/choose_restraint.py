@@ -191,6 +191,7 @@ def choose(training: Training, options: Options) -> tuple[Options, Finding]:
             fitted = _fit(training, fold, candidate, options)
             if fitted is not None:
                 errors[i, j] = np.sqrt(np.mean(_errors(fitted, frame[fold.test]) ** 2))
+    # Rollouts that the freest candidate cannot be fitted in would favour it by leaving out what it fails at.
     judged = np.isfinite(errors).all(axis=0)
     folds = [fold for fold, kept in zip(folds, judged, strict=True) if kept]
     errors = errors[:, judged]
@@ -205,6 +206,7 @@ def choose(training: Training, options: Options) -> tuple[Options, Finding]:
             "Rollouts need three or more levels of size, compute, tokens per parameter or ptpp, or loss curves.",
         )
     log_error = np.log(np.maximum(errors, FLOOR))
+    # Of logarithms, so that a rollout counts the same however large its errors are.
     score = log_error.mean(axis=1)
     groups = np.unique([fold.direction for fold in folds], return_inverse=True)[1]
     ahead = score[0] - score

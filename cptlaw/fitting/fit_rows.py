@@ -201,6 +201,7 @@ def _searched(problem: Problem, curves: bool) -> Problem:
         return problem
     inputs = [np.asarray(getattr(column, "value", column), dtype=float) for column in vars(problem.x).values()]
     inputs = [values for values in inputs if values.shape == (problem.n,)]
+    # In the order of the inputs every second row still covers all of their ranges.
     order = np.lexsort(inputs)
     taken = [order[np.linspace(0, problem.n - 1, MOST_SEARCHED // 2).round().astype(int)]]
     for values in inputs:
@@ -209,6 +210,7 @@ def _searched(problem: Problem, curves: bool) -> Problem:
             first = np.cumsum(counts) - counts
             by_level = np.argsort(values, kind="stable")
             shares = np.linspace(0.0, 1.0, ROWS_OF_LEVEL)
+            # Some rows of every level, spread over it: a level that the thinning missed could not be fitted at all.
             taken.append(by_level[(first[:, None] + shares * (counts[:, None] - 1)).round().astype(int)].ravel())
     return problem.taking(np.unique(np.concatenate(taken)))
 

@@ -69,6 +69,7 @@ class Saved(Result):
 
     def text(self) -> str:
         """Return the content of its file."""
+        # No NaN: it is no JSON, and a fit whose numbers are not finite must not be kept.
         return json.dumps(self.document(), allow_nan=False)
 
     def save(self, path: str | Path, force: bool = False) -> Path:

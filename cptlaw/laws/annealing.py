@@ -68,6 +68,8 @@ class LRAnnealing(CurveLaw):
         if self.fading:
             self.shapes = self.shapes | {"kappa": KAPPA}
             self.decreasing = tuple(name for name in self.decreasing if name != "s1")
+            # Where the gain fades both terms die out with the area, and more of it need not lower the loss while they
+            # do.
             self.vanishing = {**self.vanishing, "s1": ("A", "C")}
             self.always_priors = ("kappa",)
 

@@ -70,6 +70,7 @@ class Atlas(OfCorpora):
         self.shapes = self.shapes | {f"tau_{name}": Shape(1e-4, 10.0, start=(0.03, 0.6)) for name in others}
         if self.pools:
             self.shapes["lambda"] = Shape(1e-3, 10.0, start=(0.03, 1.0))
+            # A pool of one size is no defect of the design: what counts is how often it is read.
             self.steady_inputs = tuple(POOL + name for name in self.pools)
             self.inputs = (*self.inputs, *self.steady_inputs)
 
@@ -86,6 +87,7 @@ class Atlas(OfCorpora):
 
     def saturated(self, name: str, x: Any, p: Any) -> Any:
         """Return S(D; U) of one corpus, in the law's units."""
+        # Tokens of this corpus: its share of all that was read.
         read = (getattr(x, MIX + name) * 1.0) * x.D
         if name not in self.pools:
             return read

@@ -78,6 +78,7 @@ class Bent(Law):
             if depth == 0 and word in ("+", "+/-"):
                 terms.append("")
             terms[-1] += f" {word}"
+            # A plus within brackets joins parts of one term.
             depth += word.count("(") - word.count(")")
         size, tokens = (
             next((term for term in terms if term.startswith((f" + {name}/", f" + {name} "))), None)
@@ -107,6 +108,7 @@ class Bent(Law):
         names = self.plain_amplitudes
         u, v = plain[names.index(size)], plain[names.index(tokens)]
         ratio = getattr(p, tokens) * exp(self.log_unit(p))
+        # With one amplitude outside the joint term stays linear in it, and the search goes on as for a plain law.
         plain[names.index(size)] = (u**self.bend + (v * ratio) ** self.bend) ** (1.0 / self.bend)
         del plain[names.index(tokens)]
         return plain

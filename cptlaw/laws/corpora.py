@@ -79,6 +79,7 @@ class OfCorpora(Law):
         if self.names != TWO or mix_columns(frame.columns) or "replay" not in frame.columns:
             return frame
         replay = frame["replay"].to_numpy(dtype=float)
+        # Two corpora are the case k = 2, so that a table of replay can be given to any law of mixes.
         return frame.assign(mix_source=replay, mix_target=1.0 - replay)
 
     def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
@@ -129,6 +130,7 @@ class OfScale(OfCorpora):
     def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Self:
         """Return the law of the corpora that these rows have, without what they have in one level alone."""
         adapted = frame[frame["tokens"] != 0] if "tokens" in frame.columns else frame
+        # A scale in one level is part of the constant; base models, at zero tokens, are no level of CPT.
         one = [name for name in SCALES if name not in adapted.columns or adapted[name].nunique() < 2]
         chosen = super().reading(frame, pays)
         return chosen.with_options(without=tuple(sorted({*chosen.without, *one})))

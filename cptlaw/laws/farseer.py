@@ -46,4 +46,5 @@ class Farseer(Law):
         """Return the term of size, and the term of tokens at this size."""
         of_size = exp(-p.s * x.N**p.q)
         fall = exp(p.E - p.A * x.N**p.a)
+        # As one exponential: the two factors alone pass the range of floats at the corners of the search.
         return of_size, exp(p.B * x.N**-p.b - fall * log(x.D))

@@ -57,6 +57,7 @@ _Measured = dict[str, dict[tuple[float, ...], list[dict[str, float]]]]
 def measure(frame: pd.DataFrame, probe: Probe, names: Sequence[str], law_name: str) -> pd.DataFrame:
     """Return one row per domain: domain, the coefficients named, n_runs."""
     found = _measure_runs(frame, probe, names, law_name)
+    # Cells that every domain has: how far a loss falls depends on size and mix as much as on the corpus.
     shared = sorted(set.intersection(*(set(cells) for cells in found.values()))) if found else []
     if found and not shared:
         raise DataError(
@@ -135,6 +136,7 @@ def _loss_at(rows: pd.DataFrame, base: pd.DataFrame, point: float) -> float | No
     tokens = curve.index.to_numpy(dtype=float)
     if not tokens[0] * (1 - NEAR_ENOUGH) <= point <= tokens[-1] * (1 + NEAR_ENOUGH):
         return None
+    # In log tokens a loss early in a run is nearly straight; in tokens it bends between any two measurements.
     return float(np.interp(np.log(point), np.log(tokens), curve.to_numpy(dtype=float)))
 
 
@@ -145,6 +147,7 @@ def _base_loss(row: pd.Series, base: pd.DataFrame) -> float | None:
         same = same_level(base["n_params"], float(row["n_params"]))
         if "ptpp" in base.columns and not pd.isna(row["ptpp"]):
             ptpp = base["ptpp"].to_numpy(dtype=float)
+            # A base loss without a budget is taken for that of every budget, as in tables of one base model.
             same &= np.isnan(ptpp) | same_level(ptpp, float(row["ptpp"]))
         domain = base["domain"].astype(object)
         # Pooled target evals differ by domain; a base loss without a domain holds for all of them.

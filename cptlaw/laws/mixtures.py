@@ -70,6 +70,7 @@ class CMR(_Mixture):
 
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant and the term of the mix."""
+        # The law converts replay to the own share; R is that of the target corpus for both losses.
         target_share = x.of_source + (1.0 - 2.0 * x.of_source) * (1.0 * x.r)
         power = exp(p.s * log(target_share))
         return 1.0, (1.0 - x.of_source) + (2.0 * x.of_source - 1.0) * power

@@ -92,8 +92,11 @@ def fit_pooled(law: ScoreLaw, tasks: Tasks, seed: int = 0, first: Prior | None =
     random = np.random.default_rng(seed)
     starts = np.vstack([np.zeros(len(pooled)), random.standard_normal((STARTS - 1, len(pooled)))])
     counted = Tasks(tasks.x, tasks.y, effective(tasks.items, rho), tasks.chance)
+    # A link may be fitted from the wrong side of its threshold; after the first round the mode is near and one start
+    # will do.
     found = best_of_starts(law, counted, prior, starts)
     for _ in range(ROUNDS):
+        # Scatter, prior and fit each follow from the other two: a few rounds in turn bring them to rest.
         rho = _scatter(law, tasks, found, rows)
         counted = Tasks(tasks.x, tasks.y, effective(tasks.items, rho), tasks.chance)
         prior = _shaped(first, found, pooled) if len(tasks.y) > 1 else first
@@ -114,6 +117,7 @@ def _shaped(first: Prior, found: Found, pooled: Array) -> Prior:
     tells = np.clip(1.0 - variance / np.maximum(first.sd**2, 1e-12), 0.05, 1.0)
     total = tells.sum(axis=0)
     mean = (OWN_WORD * first.mean + (tells * theta).sum(axis=0)) / (OWN_WORD + total)
+    # With the variance of each estimate, as in EM: scatter of estimates alone would shrink the width round by round.
     spread = (tells * ((theta - mean) ** 2 + variance)).sum(axis=0)
     width = np.sqrt((OWN_WIDTH * first.sd**2 + spread) / (OWN_WIDTH + total))
     return Prior(np.where(pooled, mean, first.mean), np.where(pooled, np.maximum(width, LEAST_SD), first.sd))
@@ -159,6 +163,7 @@ def bootstrap(pooled: Pooled, tasks: Tasks, count: int, seed: int = 0) -> Array:
     size, k = pooled.found.theta.shape
     n = tasks.y.shape[1]
     random = np.random.default_rng(seed)
+    # Whole runs are drawn: all scores of a run come from the same weights and err together.
     weights = random.multinomial(n, np.full(n, 1.0 / n), size=count).astype(float)
     items = effective(tasks.items, pooled.rho)
     found = np.empty((count, size, k))

@@ -126,6 +126,7 @@ class LawOnRows:
         if "components" not in self._cache:
             problem, k = self.problem(), self.problem().k
             at = self.optima[0]
+            # Blocks stand for runs: of a loss curve, stretches that err together; of points, the run itself.
             levels = [("run", self.blocks)]
             base = base_models(self.data)
             if base is not None:

@@ -36,6 +36,7 @@ class Known(Protocol):
 
 def origin(fit: Known) -> dict[str, Any]:
     """Return what the fitted rows of a fit can be known by: fingerprint, filter, counts, digests of the runs' names."""
+    # Digests and not names: a seal may be published before anyone should know which runs there are.
     names = sorted({digest(str(name)) for name in fit.data["run"]}) if "run" in fit.data else []
     return {
         "fingerprint": fit.provenance.get("fingerprint"),

@@ -148,6 +148,7 @@ def _seed_of(seed: int, order: int) -> int:
 def _lengths(block: Plain, base: Base) -> list[int]:
     """Return the lengths of the runs in steps: never shorter than asked."""
     tokens = block["tokens"] or [each * base.model.total for each in block["tokens_per_param"]]
+    # Rounded up: a run of the tokens that were asked for must reach them.
     return sorted({max(1, -int(-each // block["rows"].tokens)) for each in tokens})
 
 
@@ -169,6 +170,7 @@ def _measure_at(block: Plain, base: Base, steps: int, lengths: list[int]) -> lis
             if least > 1
             else at
         )
+        # Of a short run points by a factor fall on the same steps; then evenly.
         at |= {round(steps * (place + 1) / least) for place in range(least)} if len(at) < least <= steps else at
     # The base model of a ladder, or a given one, has been measured by its own job; only a ladder's is measured again.
     return sorted(at | (set() if base.model.is_given else {0}))

@@ -49,7 +49,9 @@ class Eval:
         """Return the mean cross-entropy in nats per token, summed in float64 over all processes."""
         processes, context = accelerator.num_processes, self._rows.shape[1] - 1
         mine = torch.from_numpy(self._rows[accelerator.process_index :: processes])
+        # In single precision a sum over millions of tokens loses the digits in which seeds differ.
         total = torch.zeros((), dtype=torch.float64, device=accelerator.device)
+        # Without gradients more rows fit; for long contexts the logits decide, and the micro-batch is known to fit.
         size = max(micro, ROWS) if ROWS * context <= TOKENS else micro
         pieces = [piece for piece in mine.split(size) if len(piece)]
         with torch.no_grad(), precision():

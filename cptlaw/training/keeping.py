@@ -34,6 +34,7 @@ def is_kept(job: Job, rows: list[dict[str, Any]], step: int) -> bool:
         return step == int(job.definition["steps"][1])
     if kept == "best":
         targets = [row for row in rows if row["eval"] == "target" and row["step"] > 0]
+        # Of equal losses the first, so that a resumed run keeps the same one.
         lowest = min(targets, key=lambda row: (row["loss"], row["step"]), default=None)
         return lowest is not None and lowest["step"] == step
     return False
@@ -79,6 +80,7 @@ def _merged(model: Any, weights: dict[str, torch.Tensor]) -> dict[str, torch.Ten
         if ".lora_" in name:
             continue
         plain = name.removeprefix(prefix).replace(".base_layer.", ".")
+        # Added in the precision of training and only then rounded to that of the file, or small adapters would be lost.
         merged[plain] = tensor + deltas[name].to(tensor.dtype) if name in deltas else tensor
     return merged
 

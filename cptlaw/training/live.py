@@ -60,6 +60,7 @@ class Live:
         kept = []
         for line in self._store.read(name).decode().splitlines():
             try:
+                # A process that goes on from a checkpoint trains the steps since then again, and writes them again.
                 if int(json.loads(line)["step"]) <= step:
                     kept.append(line)
             except (ValueError, KeyError):  # the last line of a process that was killed

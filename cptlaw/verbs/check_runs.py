@@ -142,6 +142,7 @@ def check(
         frame["loss"].to_numpy(dtype=float),
         Restraint.build(chosen, **restraint),
     )
+    # The law's own inputs: levels of a column that it does not read say nothing of it.
     inputs = frame[[name for name in chosen.inputs if name in frame.columns]].astype(float)
     asked = pd.DataFrame() if at is None else as_points(at)
     far = [finding for several in extrapolations(chosen, frame, asked) for finding in several]

@@ -74,6 +74,7 @@ def fit(
         If the rows cannot determine the law: too few points, or an input with a single level.
     """
     refuse_others(how, HowToFit.__annotations__, "fit")
+    # Three ways to call it, told apart by what stands where: a law first, a table first, or a table and its eval.
     if runs is None:
         law_name, runs = "auto", law_name
     elif isinstance(runs, str) and not isinstance(law_name, str | Law | type):  # fit(runs, "target", "ptpp <= 31")

@@ -26,6 +26,7 @@ def load_fit(path: str | Path) -> Any:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DataError(f"{path}: this JSON is not a cptlaw fit. Expected a file from `cptlaw fit ... -o FIT.json`.")
     version = document.get("format_version")
+    # Before anything else is looked at: a newer file may well hold what looks damaged to this version.
     if isinstance(version, int | float) and version > FORMAT_VERSION:
         raise DataError(
             f"{path}: written by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw to read it."
@@ -33,6 +34,7 @@ def load_fit(path: str | Path) -> Any:
     if document.get("law") != "auto" and "ways" not in document:
         return fit_from(document, str(path))
     try:
+        # Told by what they hold; the files of averages and of scores have fits of single laws inside.
         return (score_from if "ways" in document else auto_from)(document, str(path))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise damaged(path, error) from None

@@ -54,6 +54,7 @@ class Range:
     def candidates(self, seed: int = 0) -> Array:
         """Return the measured mixes and many others of the range, (n, k)."""
         k = len(self.low)
+        # Below one, so that corners and edges are drawn too: the best mix often leaves a corpus out.
         drawn = np.random.default_rng(seed).dirichlet(np.full(k, 0.7), DRAWN)
         return self.within(np.concatenate([self.measured, np.full((1, k), 1.0 / k), np.eye(k), drawn]))
 
@@ -76,6 +77,7 @@ def minimise(values: Values, mixes: Range) -> tuple[Array, Array]:
     candidates = mixes.candidates()
     table = values(candidates)
     worst = _worst(table)
+    # By excess first and by value among those that keep the limits: lexsort reads its last key first.
     ranked = np.lexsort((table[:, 0], np.maximum(worst, KEPT)))[:STARTS]
     found = [candidates[ranked[0]]]
     if worst.min() > KEPT:  # nothing that was looked at keeps the limits: is there anything that does?
@@ -105,6 +107,8 @@ def _descend(values: Values, mixes: Range, start: Array, worst_first: bool) -> A
         """Return values and their slopes, (1 + limits,) and (1 + limits, k), by one-sided steps within the range."""
         key = at.tobytes()
         if key not in seen:
+            # One share at a time, off the simplex, and towards the inside of the range: no law is asked beyond the
+            # fitted shares.
             inward = np.where(at + STEP <= mixes.high, STEP, -STEP)
             table = values(np.concatenate([at[None], at + np.diag(inward)]))
             seen.clear()
@@ -113,6 +117,7 @@ def _descend(values: Values, mixes: Range, start: Array, worst_first: bool) -> A
 
     seen: dict[bytes, tuple[Array, Array]] = {}
     k, limits = len(start), values(start[None]).shape[1] - 1
+    # SLSQP's tolerance is absolute; divided by its size a goal in nats and one in points end alike.
     size = max(abs(float(values(start[None])[0, 0])), 1.0)
     bounds: list[tuple[float | None, float | None]] = [*zip(mixes.low, mixes.high, strict=True)]
     sums = {"type": "eq", "fun": lambda u: u[:k].sum() - 1.0, "jac": lambda u: np.r_[np.ones(k), np.zeros(len(u) - k)]}

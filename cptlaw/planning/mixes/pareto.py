@@ -215,6 +215,8 @@ def _plan(mix: Mix, points: tuple[ParetoPoint, ...], found: list[Finding]) -> Pa
 
 def _undominated(target: Array, source: Array) -> Array:
     """Return the indices, rising, of the points that no other beats in one loss and matches in the other, (n,)."""
+    # Sorted by the one loss, a point is beaten exactly if one before it has a lower other loss: one pass instead of all
+    # pairs.
     order = np.lexsort((source, target))
     lowest = np.minimum.accumulate(source[order])
     better = np.concatenate([[True], source[order][1:] < lowest[:-1]])
@@ -231,6 +233,7 @@ def _along(
     columns: dict[str, list[float | None]] = {f"{loss.role}_loss": [float(value) for value in central]}
     for end in ("_lo", "_hi"):
         at_anchors = np.array([np.nan if value is None else value for value in expected.losses[end]])
+        # Profiles at a few points of the front: widths, unlike losses, hardly bend between them.
         width = np.interp(shares, shares[anchors], np.log(at_anchors / central[anchors]))
         columns[f"{loss.role}_loss{end}"] = [
             float(value) if np.isfinite(value) else None for value in central * np.exp(width)

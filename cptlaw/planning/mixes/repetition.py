@@ -93,6 +93,7 @@ def tokens_for_effective(effective: Any, replay: Any, unique: float) -> Array:
     # The worth is concave and never above D: Newton from the left climbs to the root without overshooting.
     for _ in range(STEPS):
         repeats = np.maximum((1.0 - share) * tokens / unique - 1.0, 0.0)
+        # dD'/dD: a fresh source token counts in full, a repeated target token by what is left of its worth.
         slope = share + (1.0 - share) * np.exp(-repeats / HALF_LIFE)
         step = np.where(possible, (wanted - effective_tokens(tokens, share, unique)) / slope, 0.0)
         tokens = tokens + np.maximum(step, 0.0)

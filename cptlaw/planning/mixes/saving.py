@@ -80,6 +80,7 @@ def saving(
     # What is saved is expected, not promised: the new losses are taken to come out as the fits forecast them.
     bought: list[Saving] = []
     for role, loss in losses.items():
+        # Base models too, for next runs may start from any that is there.
         frame = pd.concat([loss.fit.data, loss.fit.base], ignore_index=True)
         found = candidates(loss.fit, frame, asked[role].asked.iloc[0])
         cells = asked[role].answer(found, Bases.of(frame), budget, MOST_CELLS).cells
@@ -90,6 +91,7 @@ def saving(
             shares = {name: other.share_after(runs) for name, other in asked.items()}
             after = solve(tuple(_narrower(limit, shares) for limit in limits))
             spent, saved = sum(cell.flops for cell in first), tokens - after
+            # Only what pays for itself in full: the saving is an expectation, and what the runs cost is certain.
             if np.isfinite(after) and flops_of(size, saved) > spent:
                 bought.append(Saving(first, budget, spent, after, saved, flops_of(size, saved)))
     nothing = Saving((), budget, 0.0, tokens, 0.0, 0.0)

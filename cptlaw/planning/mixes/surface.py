@@ -49,6 +49,7 @@ class Surface:
 
     def at(self, replay: Array, log_tokens: Array) -> Array:
         """Return losses at points of one shape."""
+        # A cubic beyond its last knot runs off to anywhere.
         logs = np.clip(log_tokens, *self.log_tokens)
         if self._single:
             return np.asarray(np.exp(self._spline(logs)), dtype=float)
