@@ -1,6 +1,7 @@
 """The app and the report in a real browser: Debian's Chromium, driven by Playwright, no network but this machine."""
 
 import os
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -185,6 +186,16 @@ def test_moves_change_sentence_map_and_curves_and_the_address(fitted_page):
     assert star == pytest.approx(300_000, rel=1e-4)
     text = sentence_after(page, lambda: page.click("#auto-replay label"))
     assert "40% of them" not in text
+
+
+def test_what_is_left_to_the_app_stands_where_the_answer_is(fitted_page):
+    """The slider and the field of a replay that the app chooses show what it chose, and stay so when it is untied."""
+    page = fitted_page
+    said = re.search(r"([\d.]+)% of them replay", page.inner_text("#sentence"))[1]
+    page.wait_for_function(f"Math.abs(document.getElementById('replay').value - {float(said) / 100}) < 6e-3")
+    assert float(page.input_value("#exact-replay").rstrip("%")) == pytest.approx(float(said), abs=0.6)
+    assert page.is_checked("#auto-replay input")
+    answered(page)
 
 
 def test_the_cursor_on_the_map_says_what_a_mix_does_and_a_press_takes_it(fitted_page):

@@ -17,7 +17,7 @@ from cptlaw.planning import AllocatePlan, MinTokensPlan, MixPlan, ParetoPlan, Sc
 from cptlaw.reporting.figures.budget_split import budget_split
 from cptlaw.reporting.figures.figure import Figure
 from cptlaw.reporting.figures.forecast_points import forecast_points
-from cptlaw.reporting.figures.forgetting_map import draw_map, edges_at, map_grid
+from cptlaw.reporting.figures.forgetting_map import draw_map, edges_of, map_grid
 from cptlaw.reporting.figures.law_scores import law_scores
 from cptlaw.reporting.figures.losses_by_replay import losses_by_replay
 from cptlaw.reporting.figures.observed_fitted import observed_fitted
@@ -102,7 +102,8 @@ def _(answer: MixPlan, **options: Any) -> Figure:
         return losses_by_replay(answer, **options)
     tokens, replay = map_grid(mix, answer)
     risks = () if answer.risk is None else (answer.risk,)
-    return draw_map(mix, answer, tokens, replay, edges_at(mix, replay, tokens[0], risks) if risks else {}, **options)
+    edges = edges_of(mix, answer, tokens, replay, risks) if risks else {}
+    return draw_map(mix, answer, tokens, replay, edges, **options)
 
 
 @figure_of.register

@@ -21,7 +21,7 @@ from cptlaw.reporting.app.curves import draw_curves
 from cptlaw.reporting.app.fitted import Fitted
 from cptlaw.reporting.app.scenario import Scenario
 from cptlaw.reporting.figures import Figure
-from cptlaw.reporting.figures.forgetting_map import draw_map, edges_at, map_grid
+from cptlaw.reporting.figures.forgetting_map import draw_map, edges_of, map_grid
 from cptlaw.uncertainty.intervals import MIN_RUNS
 
 # Fine enough for contours at this size of the map, and a move stays below a tenth of a second.
@@ -215,7 +215,7 @@ def _chart(
     spent = plan.tokens or scenario.tokens
     tokens, replay = map_grid(board, plan, None if spent is None else 1.2 * spent, MAP_SHAPE)
     risky = sure and limited and scenario.risk > 0.5
-    edges = edges_at(board, replay, tokens[0], [scenario.risk]) if risky else {}
+    edges = edges_of(board, plan, tokens, replay, [scenario.risk]) if risky else {}
     free = scenario.replay is None
     here = None if free or plan.tokens is None or plan.replay is None else (plan.tokens, plan.replay)
     figure = draw_map(board, plan if free else None, tokens, replay, edges, here)

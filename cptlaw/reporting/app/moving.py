@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cptlaw.errors import CptlawError, UsageError
-from cptlaw.planning.result import flops_of
+from cptlaw.planning.result import MixPlan, flops_of
 from cptlaw.reporting.app import controls, sentences, shown
 from cptlaw.reporting.app.controls import BEST, CHOSEN, LIMITS, SLIDERS
 from cptlaw.reporting.app.fitted import Fitted
@@ -164,7 +164,7 @@ def _positions(fitted: Fitted, scenario: Scenario) -> tuple[Any, ...]:
 
 
 def _moving(app: Any, sessions: Sessions) -> None:
-    from dash import Input, Output, State, no_update
+    from dash import Input, Output, State, ctx, no_update
 
     shown_parts = [
         ("sentence", "children"), ("sentence", "className"), ("chances", "children"), ("asides", "children"),
@@ -172,11 +172,10 @@ def _moving(app: Any, sessions: Sessions) -> None:
         ("curves-title", "children"), ("notes", "children"), ("about-findings", "children"),
         ("doubt-state", "children"), ("doubt-state", "className"), ("problem-move", "children"),
     ]  # fmt: skip
-    typed = [*(Output(f"exact-{name}", "value") for name in SLIDERS), Output("exact-flops", "value")]
+    typed = [(f"exact-{name}", "value") for name in (*SLIDERS, "flops")]
 
     @app.callback(
-        *(Output(name, what) for name, what in shown_parts),
-        *typed,
+        *(Output(name, what) for name, what in (*shown_parts, *typed)),
         Output("asked", "data"),
         *places(Input),
         Input("pinned-at", "data"),
@@ -193,7 +192,12 @@ def _moving(app: Any, sessions: Sessions) -> None:
         try:
             words = _typed(session.fitted, given)
             scenario = scenario_of(session.fitted, given)
+            moved = {each["prop_id"].partition(".")[0] for each in ctx.triggered}
+            if moved <= set(CHOSEN) and session.asked == scenario.to_query():
+                # A slider of what is left to the app came to the answer: nothing else is asked.
+                return (no_update,) * (len(shown_parts) + len(typed) + 1)
             found = move(session.fitted, scenario, pins=_pinned_places(given[-3]))
+            words = _typed(session.fitted, given, scenario, found.plan)
         except CptlawError as error:
             session.asked = None
             stay = (no_update,) * (len(shown_parts) - 3)
@@ -203,7 +207,7 @@ def _moving(app: Any, sessions: Sessions) -> None:
         return (*_shown(known, found, sure=False), *words, session.asked)
 
     @app.callback(
-        *(Output(name, what, allow_duplicate=True) for name, what in shown_parts),
+        *(Output(name, what, allow_duplicate=True) for name, what in (*shown_parts, *typed)),
         Input("asked", "data"),
         State("pinned-at", "data"),
         *places(State),
@@ -213,15 +217,18 @@ def _moving(app: Any, sessions: Sessions) -> None:
     def show_doubt(asked: Any, pinned: Any, *given: Any) -> Any:
         """Show the same with intervals and under the risk, unless the controls have moved on."""
         session = session_of(sessions, given[-1])
-        stay = (no_update,) * len(shown_parts)
+        stay, same = (no_update,) * len(shown_parts), (no_update,) * len(typed)
         if session is None or session.fitted is None or asked is None or session.asked != asked:
-            return stay
+            return (*stay, *same)
         try:
             scenario = scenario_of(session.fitted, given)
             found = move(session.fitted, scenario, doubt=True, pins=_pinned_places(pinned))
         except CptlawError as error:
-            return (*stay[3:], "", "state", in_app_problem(error))
-        return stay if session.asked != asked else _shown(session.fitted, found, sure=True)
+            return (*stay[3:], "", "state", in_app_problem(error), *same)
+        if session.asked != asked:
+            return (*stay, *same)
+        words = _typed(session.fitted, given, scenario, found.plan)
+        return (*_shown(session.fitted, found, sure=True), *words)
 
 
 def in_app_problem(error: Exception) -> str:
@@ -229,11 +236,19 @@ def in_app_problem(error: Exception) -> str:
     return sentences.in_app(str(error))
 
 
-def _typed(fitted: Fitted, given: tuple[Any, ...]) -> list[Any]:
-    """Return what stands in the fields beside the sliders, and the compute of the mix."""
+def _typed(
+    fitted: Fitted, given: tuple[Any, ...], scenario: Scenario | None = None, plan: MixPlan | None = None
+) -> list[Any]:
+    """Return what stands in the fields beside the sliders, and the compute of the mix.
+
+    What a scenario leaves to the app is what the plan chose.
+    """
     sliders = dict(zip(SLIDERS, given, strict=False))
     values = {name: controls.raw(name, value) for name, value in sliders.items() if value is not None}
     values = {name: controls.measured(fitted, name, value) for name, value in values.items()}
+    if scenario is not None and plan is not None and plan.feasible:
+        free = {name: getattr(plan, name) for name in CHOSEN if name in values and getattr(scenario, name) is None}
+        values |= {name: value for name, value in free.items() if value is not None}
     flops = "" if not {"n_params", "tokens"} <= set(values) else f"{flops_of(values['n_params'], values['tokens']):.3g}"
     return [*(controls.text(name, values[name]) if name in values else "" for name in SLIDERS), flops]
 
@@ -366,5 +381,7 @@ def _in_the_browser(app: Any) -> None:
 
     here("address", Output("nowhere", "data"), Input("asked", "data"), Input("pins", "data"), Input("table", "data"))
     here("cursor", Output("cursor", "children"), Input("map", "hoverData"))
+    free = [part for name in CHOSEN for part in (State(f"exact-{name}", "value"), State(f"auto-{name}", "value"))]
+    here("follow", Output("nowhere", "data", allow_duplicate=True), Input("doubt-state", "children"), *free)
     here("click", Output("nowhere", "data", allow_duplicate=True), Input("map", "clickData"))
     here("copy", Output("copied", "children"), Input("copy-link", "n_clicks"), State("asked", "data"))

@@ -15,7 +15,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import MinTokensPlan, MixPlan
-from cptlaw.planning.mixes.fewest import FewestTokens
+from cptlaw.planning.limits import Limit
 from cptlaw.planning.mixes.min_tokens import question_of
 from cptlaw.planning.mixes.mix import Mix, build_mixes
 from cptlaw.planning.scenario import MinTokens, read_scenario
@@ -24,8 +24,8 @@ from cptlaw.units import format_percent, format_quantity
 
 ROWS, COLUMNS = 61, 81  # of the map: replay, tokens
 RISKS = (0.8, 0.95)
-LOOKS = 6  # replays along an edge at which the doubt is looked at,
-FACTORS = (3.0, 1.0)  # with so many times the tokens of the edge
+LOOKS = 6  # mixes along an edge at which the doubt is looked at,
+SPREAD = 3  # and so many times so many over the map: a surface through an edge alone runs wild beside it
 DARK = "#B3261E"
 WIDER = 3.0  # times beyond what the fits have seen that the map shows
 
@@ -71,7 +71,7 @@ def forgetting_map(
         )
     tokens, replay = map_grid(mix, plan, max_tokens)
     known = bool(mix.limits) and all(limit.loss.knows_doubt for limit in mix.limits)
-    edges = edges_at(mix, replay, tokens[0], risks) if known else {}
+    edges = edges_of(mix, plan, tokens, replay, risks) if known else {}
     return draw_map(mix, plan, tokens, replay, edges)
 
 
@@ -94,7 +94,7 @@ def draw_map(
     tokens, replay
         The grid, (t,) and (r,).
     edges
-        For each risk the fewest tokens at each replay, (r,).
+        For each risk by how much limits are broken, (r, t), as `edges_of` returns it.
     here
         Tokens and replay of a mix to mark.
     """
@@ -193,31 +193,49 @@ def map_table(mix: Mix, tokens: Array, replay: Array) -> pd.DataFrame:
     )
 
 
-def edges_at(mix: Mix, replay: Array, least: float, risks: Sequence[float]) -> dict[float, Array]:
-    """Return for each risk the fewest tokens at which all limits hold at each replay, (r,).
+def edges_of(
+    mix: Mix, plan: MixPlan | None, tokens: Array, replay: Array, risks: Sequence[float]
+) -> dict[float, Array]:
+    """Return for each risk by how much the worst limit is broken on a grid, in log loss, (r, t); below zero all hold.
 
-    The doubt is looked at beside the edge of the point forecasts, at the same places for all risks.
+    The doubt is looked at over the map and along the edge of the point forecasts, at the same mixes for all risks, and
+    last at the plan, where it is then exact.
     """
-    question = _question(mix, least)
-    needed = question.needed(replay)
-    known = np.flatnonzero(np.isfinite(needed))
-    if not len(known):
-        return {risk: np.full(len(replay), np.inf) for risk in risks}
-    chosen = known[np.unique(np.linspace(0, len(known) - 1, LOOKS).round().astype(int))]
-    # At the edge of the forecasts and at three times its tokens: under a risk the edge moves to more tokens, and lies
-    # between.
-    places = np.concatenate([question.place(replay[chosen], factor * needed[chosen]) for factor in FACTORS])
-    edges = {}
-    for risk in sorted(risks, reverse=True):  # the widest look serves the others
-        limits = tuple(question.learned(replace(limit, risk=risk), places) for limit in question.limits)
-        edges[risk] = replace(question, limits=limits).needed(replay)
-    return {risk: edges[risk] for risk in risks}
+    broken = excess(mix, mix.limits, tokens, replay)
+    crossed = np.zeros(broken.shape, dtype=bool)
+    inside = broken <= 0
+    crossed[:, 1:] |= inside[:, 1:] != inside[:, :-1]
+    crossed[1:] |= inside[1:] != inside[:-1]
+    rows, columns = np.nonzero(crossed)
+    chosen = (
+        np.unique(np.linspace(0, len(rows) - 1, LOOKS).round().astype(int)) if len(rows) else np.zeros(0, dtype=int)
+    )
+    question = question_of(mix)
+    over = np.meshgrid(*(np.linspace(0, n - 1, SPREAD).round().astype(int) for n in broken.shape), indexing="ij")
+    rows, columns = (
+        np.concatenate([spread.ravel(), along[chosen]]) for spread, along in zip(over, (rows, columns), strict=True)
+    )
+    places = [question.place(replay[rows], tokens[columns])]
+    if plan is not None and plan.feasible and plan.tokens is not None and plan.replay is not None:
+        places.append(question.place(np.array([plan.replay]), np.array([plan.tokens])))
+    looked = np.concatenate(places)
+    found = {}
+    for risk in risks:
+        limits = [question.learned(replace(limit, risk=risk, margin=None), looked) for limit in mix.limits]
+        found[risk] = excess(mix, limits, tokens, replay)
+    return found
 
 
-def _question(mix: Mix, least: float) -> FewestTokens:
-    """Return the question of the fewest tokens, from as few on as the map shows."""
-    limits = tuple(limit.certain() for limit in mix.limits)
-    return replace(question_of(mix), limits=limits, least=least)
+def excess(mix: Mix, limits: Sequence[Limit], tokens: Array, replay: Array) -> Array:
+    """Return by how much the worst of the limits is broken on a grid, in log loss, (r, t)."""
+    shares, counts = (mesh.ravel() for mesh in np.meshgrid(replay, tokens, indexing="ij"))
+    places = question_of(mix).place(shares, counts)
+    worst = np.full(len(shares), -np.inf)
+    for limit in limits:
+        upper = limit.upper(limit.loss.at(shares, counts), places)
+        worst = np.maximum(worst, np.log(upper / limit.threshold))
+    found: Array = worst.reshape(len(replay), len(tokens))
+    return found
 
 
 def map_grid(
@@ -241,34 +259,45 @@ def map_grid(
 
 
 def _limits(drawing: Any, mix: Mix, tokens: Array, replay: Array, edges: Mapping[float, Array]) -> list[str]:
-    """Shade what breaks a limit, draw the edge, and the same edge at each risk; say which of them the map shows."""
+    """Shade what breaks a limit, draw the edge, and the same edge at each risk; say which of them the map shows.
+
+    Edges are contours and no function of replay: forgetting grows with tokens, so that more of them may break a limit.
+    """
     if not mix.limits:
         return []
-    need = _question(mix, tokens[0]).needed(replay)
-    # Where no number of tokens keeps the limits the edge runs off the map, so that the veil closes without a gap.
-    edge = np.where(np.isfinite(need), need, 1e3 * tokens[-1])
-    drawing.add_scatter(
-        x=[*np.minimum(edge, 1e3 * tokens[-1]), tokens[0] / 1e3, tokens[0] / 1e3],
-        y=[*replay, replay[-1], replay[0]],
-        fill="toself",
-        mode="lines",
-        line={"color": INK, "width": 2.5},
-        fillcolor="rgba(255,255,255,0.45)",
-        name="edge: limits hold to the right",
-        hoverinfo="skip",
-    )
-    shown = []
-    for (risk, need), dash in zip(edges.items(), ("dot", "dash", "longdash", "dashdot"), strict=False):
-        inside = np.isfinite(need) & (need <= tokens[-1])
-        if inside.any():
-            shown.append(format_percent(risk))
-        drawing.add_scatter(
-            x=np.minimum(need, 1e3 * tokens[-1]) if np.isfinite(need).any() else np.full(len(need), np.nan),
+    broken = excess(mix, [limit.certain() for limit in mix.limits], tokens, replay)
+    if broken.max() > 0:
+        drawing.add_contour(
+            x=tokens,
             y=replay,
-            mode="lines",
+            z=broken,
+            contours={
+                "type": "constraint",
+                "operation": "<",
+                "value": 0.0,
+            },  # plotly fills what a constraint leaves out
+            fillcolor="rgba(255,255,255,0.45)",
+            line={"color": INK, "width": 2.5},
+            name="veil: breaks a limit",
+            showlegend=True,
+            hoverinfo="skip",
+        )
+    shown = []
+    for (risk, beyond), dash in zip(edges.items(), ("dot", "dash", "longdash", "dashdot"), strict=False):
+        if beyond.min() > 0 or beyond.max() <= 0:
+            continue  # its edge does not cross the map
+        shown.append(format_percent(risk))
+        drawing.add_contour(
+            x=tokens,
+            y=replay,
+            z=beyond,
+            contours={"coloring": "none", "start": 0.0, "end": 0.0, "size": 1.0},
+            autocontour=False,
             line={"color": DARK, "width": 2, "dash": dash},
             name=f"limits hold with {format_percent(risk)}",
-            hovertemplate=f"{format_percent(risk)}: %{{x:.3s}} tokens at %{{y:.0%}} replay<extra></extra>",
+            showlegend=True,
+            showscale=False,
+            hoverinfo="skip",
         )
     return shown
 

@@ -78,6 +78,14 @@
       var lost = point.z !== undefined ? ", forgetting " + (100 * point.z).toFixed(1) + "%" : "";
       return "Under the cursor: " + short(point.x) + " tokens, " + (100 * point.y).toFixed(0) + "% replay" + more + lost + ".";
     },
+    follow: function (state, tokens, tokensFree, replay, replayFree) {  // the slider of what is left to the app
+      [["tokens", tokens, tokensFree], ["replay", replay, replayFree]].forEach(function (each) {
+        var slider = document.getElementById(each[0]), value = quantity(String(each[1]));
+        if (!slider || !isFinite(value) || !(each[2] || []).length) { return; }
+        if (Math.abs(place(each[0], value) - parseFloat(slider.value)) > 1e-4) { slide(each[0], value); }
+      });
+      return null;
+    },
     click: function (data) {
       var point = under(data);
       if (point) { slide("tokens", point.x); slide("replay", point.y); own("tokens"); own("replay"); }
