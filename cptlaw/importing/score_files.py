@@ -156,17 +156,26 @@ class OlmesResults(ScoreFiles):
         return isinstance(value, dict) and "task_name" in value and isinstance(value.get("metrics"), dict)
 
     def model(self, value: Mapping[str, Any]) -> str:
-        """Return the model of ``model_config``."""
+        """Return the model of ``model_config``: its path, where that ends with a checkpoint, else its name."""
         config = value.get("model_config")
-        return str(config.get("model", "")) if isinstance(config, dict) else ""
+        if not isinstance(config, dict):
+            return ""
+        path = str(config.get("model_path") or "")
+        return path if run_and_step(path)[1] is not None else str(config.get("model", ""))
 
     def scores(self, value: Mapping[str, Any]) -> Iterator[tuple[str, Score]]:
-        """Yield the task's metrics, accuracies and bits per byte of the right answers."""
-        metrics = {
-            ("bits_per_byte" if name == "bits_per_byte_corr" else name): score
-            for name, score in value["metrics"].items()
-            if name not in _OLMES
-        }
+        """Yield the task's metrics, the primary one first, and bits per byte of the right answers."""
+        found = value["metrics"]
+        config = value.get("task_config")
+        primary = str(config.get("primary_metric", "")) if isinstance(config, dict) else ""
+        if primary not in found and found.get("primary_score") is not None:
+            same = (
+                name for name, score in found.items() if name != "primary_score" and score == found["primary_score"]
+            )
+            primary = next(same, "")
+        # Of several normalised accuracies the task's own is the one that is published, and keeps the task's name.
+        names = sorted((name for name in found if name not in _OLMES), key=lambda name: name != primary)
+        metrics = {("bits_per_byte" if name == "bits_per_byte_corr" else name): found[name] for name in names}
         yield from _scores(str(value["task_name"]), metrics, _positive(value.get("num_instances")), None)
 
 

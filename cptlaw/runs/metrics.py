@@ -17,6 +17,8 @@ from cptlaw.runs.problems import Problems
 LOSS, BITS_PER_BYTE, NATS_PER_BYTE = "loss", "bpb", "nats_per_byte"
 SCORES = ("accuracy", "accuracy_norm", "exact_match", "f1", "score")
 PASS_AT = re.compile(r"pass(?:@|_at_|_at|@_)0*([1-9]\d*)")
+# LightEval: pass@k:k=1&n=4, math_pass@1:4_samples; the tries that were drawn (n, samples) only make pass@k surer.
+TRIES = re.compile(r"(?:[a-z]+_)?pass@(?:k[:_](?:with_)?k=)?0*([1-9]\d*)(?:[:&]\w+(?:=\d+)?)*")
 SOME_LOSS = re.compile(r"(?:.*[_/.])?(?:cross_?entropy_?)?loss")  # eval_loss, c4_en-validation/CrossEntropyLoss
 
 # Other names of metrics in use, in lower case with underscores.
@@ -25,8 +27,14 @@ ALIASES = {
     **dict.fromkeys(("bits_per_byte", "bits/byte", "byte_bits", "bits_per_char", "bpc"), BITS_PER_BYTE),
     **dict.fromkeys(("nats/byte", "nats_byte", "loss_per_byte"), NATS_PER_BYTE),
     **dict.fromkeys(("acc", "acc_raw", "mc_acc", "multiple_choice_accuracy", "acc_raw_acc"), "accuracy"),
+    # Of instructions kept, only whole prompts are the items that files count; of TruthfulQA only mc1 is a share.
+    **dict.fromkeys(("prompt_level_strict_acc", "mc1", "truthfulqa_mc1"), "accuracy"),
     **dict.fromkeys(
-        ("acc_norm", "len_norm", "acc_per_char", "acc_per_byte", "acc_norm_nospace", "acc_per_token"), "accuracy_norm"
+        (
+            *("acc_norm", "len_norm", "acc_per_char", "acc_per_byte", "acc_norm_nospace", "acc_per_token"),
+            *("acc_norm_token", "acc_uncond"),  # divided by the answer's probability without its question
+        ),
+        "accuracy_norm",
     ),
     **dict.fromkeys(
         ("em", "exact", "quasi_exact_match", "prefix_exact_match", "extractive_match", "exact_match_simple", "qem"),
@@ -54,12 +62,14 @@ def metric_name(word: str) -> str:
     --------
     >>> metric_name("acc,none"), metric_name("Pass_at_8"), metric_name("bits_per_byte"), metric_name("")
     ('accuracy', 'pass@8', 'bpb', 'loss')
+    >>> metric_name("pass@k:k=1&n=4"), metric_name("math_pass@1:4_samples"), metric_name("maj@8")
+    ('pass@1', 'pass@1', 'maj@8')
     """
     # lm-evaluation-harness puts the filter behind a comma, as in acc,none.
     name = re.sub(r"[\s-]+", "_", word.partition(",")[0].strip()).lower()
     if not name:
         return LOSS
-    found = PASS_AT.fullmatch(name)
+    found = PASS_AT.fullmatch(name) or TRIES.fullmatch(name)
     if found:
         return f"pass@{int(found[1])}"
     return ALIASES.get(name, LOSS if SOME_LOSS.fullmatch(name) else name)

@@ -109,9 +109,37 @@ def test_metrics_of_olmes(tmp_path):
     (tmp_path / "task-000-arc_challenge-metrics.json").write_text(json.dumps(OLMES))
     runs = import_logs(tmp_path)
     rows = by_eval(runs)
-    assert set(rows) == {"arc_challenge", "arc_challenge:accuracy_norm", "arc_challenge:bpb"}
+    assert set(rows) == {"arc_challenge", "arc_challenge:accuracy", "arc_challenge:bpb"}
     assert rows["arc_challenge:bpb"]["loss"] == 1.2
     assert rows["arc_challenge"]["n_items"] == 1172
+
+
+@pytest.mark.parametrize("told", [{"task_config": {"primary_metric": "acc_uncond"}}, {"task_config": {}}])
+def test_the_primary_metric_of_olmes_keeps_the_name_of_its_task(tmp_path, told):
+    """Its suites take another normalisation for each task, and publish that; a checkpoint stands in the path alone."""
+    metrics = {"acc_raw": 0.31, "acc_per_token": 0.33, "acc_per_char": 0.35, "acc_uncond": 0.37, "primary_score": 0.37}
+    place = {"model": "olmo-190M_step4000-hf", "model_path": "weka://bucket/checkpoints/olmo-190M/step4000-hf"}
+    told = OLMES | {"metrics": metrics, "model_config": place} | told
+    (tmp_path / "task-000-arc_challenge-metrics.json").write_text(json.dumps(told))
+    runs = import_logs(tmp_path)
+    rows = by_eval(runs)
+    assert {name: row["loss"] for name, row in rows.items()} == {"arc_challenge": 0.37, "arc_challenge:accuracy": 0.31}
+    assert runs.scores["arc_challenge"] == "accuracy_norm"
+    assert (rows["arc_challenge"]["run"], rows["arc_challenge"]["step"]) == ("olmo-190M", 4000)
+
+
+def test_tries_of_lighteval(tmp_path):
+    """Keys of tasks without a suite, and pass@k as it is written since 2025, with the tries that were drawn."""
+    results = {
+        "math_500|0": {"pass@k:k=1&n=4": 0.62, "pass@k:k=1&n=4_stderr": 0.0217},
+        "aime24|0": {"math_pass@1:16_samples": 0.1, "maj@16": 0.2},
+        "all": {"pass@k:k=1&n=4": 0.62},
+    }
+    tasks = {"math_500|0": {"effective_num_docs": 500}, "aime24|0": {"effective_num_docs": -1}}
+    (tmp_path / "results_a.json").write_text(json.dumps(LIGHT | {"results": results, "config_tasks": tasks}))
+    runs = import_logs(tmp_path)
+    assert runs.scores == {"aime24": "pass@1", "math_500": "pass@1"}
+    assert by_eval(runs)["math_500"]["n_items"] == 500
 
 
 def test_a_table_of_a_ladder(tmp_path):
