@@ -18,7 +18,7 @@ from cptlaw.auto.common_rollouts import Rollout, directions
 from cptlaw.auto.quick_doubt import beyond_the_data, parameter_doubt
 from cptlaw.auto.quick_doubt import scatter as one_measurement
 from cptlaw.auto.weights import Scores
-from cptlaw.checking.distance import outside
+from cptlaw.checking.distance import fact, outside
 from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding, by_severity
@@ -149,7 +149,7 @@ class AutoFit(Combined):
         return self._weights(rows, self._readable(rows))
 
     def _weights(self, frame: pd.DataFrame, readable: Sequence[pd.DataFrame | None]) -> Array:
-        along = directions(self.data)
+        along = fact(self.data, "directions", lambda: directions(self.data))
         away = outside(self.data, frame, along)
         share = self.scores.weights(away) * np.array([rows is not None for rows in readable])
         for j, (fit, rows) in enumerate(zip(self.fits, readable, strict=True)):

@@ -208,7 +208,7 @@ class SharedTokens(Bent):
     def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
         if name in USUAL and name not in frame.columns:
             frame = frame.assign(**{name: USUAL[name]})
-        if name in ("replay", "lr_peak", "lr_pretrain") and "tokens" in frame.columns:
+        if name in ("replay", "lr_peak", "lr_pretrain") and "tokens" in frame.columns and frame[name].hasnans:
             frame = frame.assign(**{name: frame[name].where((frame["tokens"] != 0) | frame[name].notna(), USUAL[name])})
         return super()._column(frame, name, role)
 

@@ -185,7 +185,9 @@ class Loss(OneLoss):
 
     @cached_property
     def _reads_columns(self) -> bool:
-        """Whether columns of numbers are all that the law reads: nothing comes from tables or schedules."""
+        """Whether columns of numbers are all that is read: nothing comes from tables or schedules."""
+        if getattr(self.fit, "reads_columns", False):
+            return True
         if not isinstance(self.fit, Fit) or self.fit.law.needs_schedules or not self.inputs:
             return False
         law = type(self.fit.law)
@@ -199,7 +201,8 @@ class Loss(OneLoss):
         shape = np.broadcast_shapes(np.shape(replay), np.shape(tokens)) or (1,)
         rows = self._rows(replay, tokens)
         fit = self.fit
-        found = fit.law.predict(fit.params, rows, fit.role) if self._reads_columns else fit.predict(rows)
+        by_law = self._reads_columns and isinstance(fit, Fit)
+        found = fit.law.predict(fit.params, rows, fit.role) if by_law else fit.predict(rows)
         return np.asarray(found.reshape(shape), dtype=float)
 
     def curve(self, replay: Array) -> TokenCurve | None:
@@ -244,7 +247,7 @@ class Loss(OneLoss):
         interval
             Coverage of the intervals; ``None`` for none.
         """
-        as_table = interval is not None or not self._reads_columns
+        as_table = interval is not None or not (self._reads_columns and isinstance(self.fit, Fit))
         rows: Any = self.frame(replay, tokens) if as_table else self.columns(replay, tokens)
         if isinstance(self.fit, Fit):  # without a table around one row: plans ask for it at every move
             known = expected(self.fit, self.fit.completed(rows) if as_table else rows, interval)

@@ -148,7 +148,7 @@ def _zoom(
     return middle, value
 
 
-def first_kept(excess: Objective, low: Array, high: Array, points: int = 2) -> Array:
+def first_kept(excess: Objective, low: Array, high: Array, points: int = 2, close: float = CLOSE) -> Array:
     """Return the least argument at which an excess is not positive, for several functions side by side, (n,).
 
     Parameters
@@ -160,6 +160,8 @@ def first_kept(excess: Objective, low: Array, high: Array, points: int = 2) -> A
     points
         Size of the scan. Two will do where the excess only falls; else it should resolve rises and falls. A dip between
         two samples is found where the samples show a local minimum.
+    close
+        Relative width of the bracket, at least absolute, at which a root is taken.
 
     Returns
     -------
@@ -192,7 +194,7 @@ def first_kept(excess: Objective, low: Array, high: Array, points: int = 2) -> A
     crossing = (place > 0) & (place < points)
     if crossing.any():
         left, right = np.where(crossing, left, low), np.where(crossing, right, low)
-        found = np.where(crossing, _root(excess, left, right), found)
+        found = np.where(crossing, _root(excess, left, right, close), found)
     return found
 
 
@@ -214,7 +216,7 @@ def _bottom(excess: Objective, column: Any, chosen: Any, left: Array, right: Arr
     return found
 
 
-def _root(excess: Objective, left: Array, right: Array) -> Array:
+def _root(excess: Objective, left: Array, right: Array, close: float) -> Array:
     """Return roots between arguments where the excess is positive and where it is not, (n,), on the side that is not.
 
     Chandrupatla 1997: inverse quadratic interpolation where it is safe, else bisection.
@@ -236,7 +238,7 @@ def _root(excess: Objective, left: Array, right: Array) -> Array:
             b, fb = np.where(same, b, a), np.where(same, fb, fa)
             a, fa = x, fx
             nearest = np.where(np.abs(fa) < np.abs(fb), a, b)
-            least = CLOSE * np.maximum(np.abs(nearest), 1.0) / np.abs(b - a)
+            least = close * np.maximum(np.abs(nearest), 1.0) / np.abs(b - a)
             if np.all((least > 0.5) | ~np.isfinite(least)):
                 break
             xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)

@@ -29,6 +29,9 @@ from cptlaw.planning.solve import Optimum
 
 SCAN = 97  # tokens at which a loss that may rise is looked at, at each replay
 COARSE, FINE = (65, 193), (17, 33)  # grids of surfaces, replay and tokens: over all mixes, and about the best
+READ_OFF = (
+    1e-9  # relative to log tokens: surfaces are right to 1e-5 of a loss, and each step of a root costs all limits
+)
 ROUGHLY = 1e3  # times finer than the coarse grid: the best mix is looked for once more off a fine surface about it
 
 # Ends of replay and of log tokens.
@@ -118,7 +121,7 @@ class FewestTokens(MixQuestion):
     def _scanned(self, replay: Array, most: Array) -> Array:
         """Return the first number of tokens at which all limits hold, (n,), where losses may rise and fall."""
         low, high = np.full(len(replay), np.log(self.least)), np.log(np.maximum(self._within_reach(most), self.least))
-        tokens: Array = np.exp(first_kept(lambda logs: self._excess(logs, replay), low, high, SCAN))
+        tokens: Array = np.exp(first_kept(lambda logs: self._excess(logs, replay), low, high, SCAN, READ_OFF))
         return tokens
 
     def _within_reach(self, most: Array) -> Array:
@@ -165,7 +168,7 @@ class FewestTokens(MixQuestion):
 
         def needed(shares: Array) -> Array:
             ends = np.full(len(shares), least), np.full(len(shares), most)
-            logs = first_kept(lambda at: self._excess(at, shares, window), *ends, FINE[1])
+            logs = first_kept(lambda at: self._excess(at, shares, window), *ends, FINE[1], READ_OFF)
             need = np.exp(logs)
             return np.asarray(np.where(need <= self.most(shares) * (1.0 + ROUNDING), need, np.inf), dtype=float)
 

@@ -221,5 +221,5 @@ def _chart(
     figure = draw_map(board, plan if free else None, tokens, replay, edges, here)
     if pins:
         _mark(figure, pins)
-    figure.drawing.update_layout(height=MAP_HEIGHT, uirevision="map")
+    figure.drawing.update_layout({"height": MAP_HEIGHT, "uirevision": "map"}, overwrite=True)
     return figure

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.inputs import Columns
 from cptlaw.planning.loss import laws_of
 from cptlaw.planning.mixes.question import OUT_OF_REACH
 from cptlaw.runs.points import as_points
@@ -38,6 +39,8 @@ class Tabled:
         Smallest and largest value that plans search, tokens raw.
     """
 
+    reads_columns = True  # without a table of pandas around them
+
     def __init__(self, fit: Any, replay: tuple[float, float], tokens: tuple[float, float]) -> None:
         self._fit = fit
         self._replay = (max(replay[0] - BEYOND, 0.0), min(replay[1] + BEYOND, 1.0))
@@ -49,19 +52,22 @@ class Tabled:
 
     def predict(self, frame: Any) -> Array:
         """Return the loss of each row, nats per token, (n,)."""
+        if isinstance(frame, Columns):
+            found = self._read(list(frame.columns), np.column_stack(list(frame.columns.values())))
+            if found is not None:
+                return np.asarray(np.exp(found), dtype=float)
+            frame = pd.DataFrame(dict(frame.columns))
         rows = as_points(frame)
-        found = self._read(rows)
+        found = self._read(list(rows.columns), rows.to_numpy(dtype=float))
         return np.asarray(self._fit.predict(rows) if found is None else np.exp(found), dtype=float)
 
-    def _read(self, rows: pd.DataFrame) -> Array | None:
+    def _read(self, names: list[str], values: Array) -> Array | None:
         """Return log losses off a table; ``None`` where the rows are no mixes of one model within it."""
-        names = list(rows.columns)
-        if "tokens" not in names or not len(rows):
+        if "tokens" not in names or not len(values):
             return None
-        values = rows.to_numpy(dtype=float)
         fixed = [place for place, name in enumerate(names) if name not in ("replay", "tokens")]
         tokens = values[:, names.index("tokens")]
-        replay = values[:, names.index("replay")] if "replay" in names else np.full(len(rows), self._replay[0])
+        replay = values[:, names.index("replay")] if "replay" in names else np.full(len(values), self._replay[0])
         within = (self._replay[0] <= replay) & (replay <= self._replay[1])
         within &= (self._ends[0] <= tokens) & (tokens <= self._ends[2])
         if not within.all() or (values[:, fixed] != values[0, fixed]).any():
@@ -69,7 +75,7 @@ class Tabled:
         key = (tuple(names), values[0, fixed].tobytes())
         table = self._tables.get(key)
         if table is None:
-            table = self._tables[key] = self._tabulate(rows.iloc[:1])
+            table = self._tables[key] = self._tabulate(pd.DataFrame(values[:1], columns=names))
             while len(self._tables) > MOST_TABLES:
                 self._tables.popitem(last=False)
         return table(replay, np.log(tokens))
