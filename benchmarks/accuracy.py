@@ -26,7 +26,7 @@ from cptlaw.scores import fit_all_scores
 from cptlaw.scores.check_scores import check_scores
 from cptlaw.scores.joint import join
 from cptlaw.scores.pooling import bootstrap
-from cptlaw.scores.ways import Plan
+from cptlaw.scores.ways import PlannedWay
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "accuracy.md"
@@ -306,7 +306,7 @@ def refits(runs: Runs) -> str:
     """Return how long a thousand bootstrap refits of twenty benchmarks take."""
     joint = join(runs)
     names = tuple(joint.tasks)[:20]
-    plan = Plan(score_law("score-sigmoid"), names, dict.fromkeys(names, joint.losses[0]))
+    plan = PlannedWay(score_law("score-sigmoid"), names, dict.fromkeys(names, joint.losses[0]))
     losses = {joint.losses[0]: joint.values(joint.losses[0])}
     ready = plan.in_units_of(joint, losses)
     pooled, tasks = ready.fitted(joint, losses), ready.tasks_in(joint, losses)

@@ -29,7 +29,7 @@ from cptlaw.scores.fit_scores import rollouts_of
 from cptlaw.scores.joint import join
 from cptlaw.scores.pooling import fit_pooled, own_prior
 from cptlaw.scores.rollouts import folds_of
-from cptlaw.scores.ways import Plan
+from cptlaw.scores.ways import PlannedWay
 from cptlaw.verbs import fit
 
 TARGET = ROOT / "cptlaw" / "learned" / "links.json"
@@ -63,7 +63,7 @@ def parameters(frame: pd.DataFrame, carrier: str, loss: Any) -> dict[str, dict[s
         law = score_law(name)
         if law.reads in ("nothing", "answers") or (mixed and law.reads != "loss"):
             continue
-        plan = Plan(law, tasks, dict.fromkeys(tasks, carrier) if law.reads == "loss" else {})
+        plan = PlannedWay(law, tasks, dict.fromkeys(tasks, carrier) if law.reads == "loss" else {})
         tasks_in = plan.in_units_of(joint, {carrier: values}).tasks_in(joint, {carrier: values})
         prior = own_prior(law)
         fitted = fit_pooled(law, tasks_in, first=prior)
@@ -88,9 +88,11 @@ def surplus(frame: pd.DataFrame, carrier: str, loss: Any) -> float:
     joint = join(cl.read_runs(frame))
     sigmoid, exponential, flat = (score_law(name) for name in ("score-sigmoid", "score-exponential", "score-flat"))
     names = tuple(joint.tasks)
-    plans = [Plan(law, names, dict.fromkeys(names, carrier)) for law in (sigmoid, exponential)] + [Plan(flat, names)]
+    plans = [PlannedWay(law, names, dict.fromkeys(names, carrier)) for law in (sigmoid, exponential)] + [
+        PlannedWay(flat, names)
+    ]
     if "replay" not in joint.frame.columns:
-        plans += [Plan(score_law(name), names) for name in ("score-size", "score-compute")]
+        plans += [PlannedWay(score_law(name), names) for name in ("score-size", "score-compute")]
     return round(rollouts_of(joint, plans, {carrier: loss}, folds_of(joint)).surplus, 6)
 
 

@@ -22,7 +22,7 @@ from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.objective import Objective
 from cptlaw.solving.options import Options
 from cptlaw.solving.restraint import Restraint
-from cptlaw.solving.training_rows import Training, training_rows
+from cptlaw.solving.training_rows import TrainingRows, training_rows
 from cptlaw.uncertainty.inner_rollouts import InnerRollouts, cuts_of, inner_rollouts
 from cptlaw.uncertainty.profile import noise
 
@@ -90,7 +90,7 @@ def _rolls(series: Series) -> Iterator[Roll]:
                 yield found
 
 
-def _roll(series: Series, training: Training, name: str, direction: str, lower: Array) -> Roll | None:
+def _roll(series: Series, training: TrainingRows, name: str, direction: str, lower: Array) -> Roll | None:
     chosen, frame = training.law, training.frame
     part, upper = frame[lower].reset_index(drop=True), frame[~lower]
     own = Restraint().joined(chosen, training.role)

@@ -30,7 +30,7 @@ import cptlaw as cl
 from cptlaw import simulate
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import Suggestion
-from cptlaw.planning.next_runs.cells import Bases, Candidate, candidates
+from cptlaw.planning.next_runs.cells import Bases, CandidateRun, candidates
 from cptlaw.planning.next_runs.open_forecast import MOST_CELLS
 from cptlaw.planning.result import flops_of
 from cptlaw.runs.points import point
@@ -53,19 +53,21 @@ def truth_of(law_name: str, rng: np.random.Generator) -> simulate.Truth:
     return simulate.Truth(law_name, params)
 
 
-def anchor_grid() -> list[Candidate]:
+def anchor_grid() -> list[CandidateRun]:
     """Return the paper's anchors: one run for each mix, 20 points in all."""
     grid = tuple(SMALLEST * ratio for ratio in simulate.PTPP_ATPP)
     points = [grid[1:], grid, grid]  # 6 + 7 + 7
     return [
-        Candidate(SMALLEST, BUDGET_ASKED, replay, grid[-1], at)
+        CandidateRun(SMALLEST, BUDGET_ASKED, replay, grid[-1], at)
         for replay, at in zip(simulate.PTPP_REPLAY, points, strict=True)
     ]
 
 
-def random_cells(found: Sequence[Candidate], bases: Bases, budget: float, rng: np.random.Generator) -> list[Candidate]:
+def random_cells(
+    found: Sequence[CandidateRun], bases: Bases, budget: float, rng: np.random.Generator
+) -> list[CandidateRun]:
     """Draw cells at random among those that can still be paid for, until there is none, or as many as are suggested."""
-    chosen: list[Candidate] = []
+    chosen: list[CandidateRun] = []
     trunks: dict[float, float] = {}
     while len(chosen) < MOST_CELLS:
         price = np.array([bases.price(cell, trunks) + cell.run_flops for cell in found])
@@ -80,14 +82,14 @@ def random_cells(found: Sequence[Candidate], bases: Bases, budget: float, rng: n
     return chosen
 
 
-def cells_of(suggestion: Suggestion) -> list[Candidate]:
+def cells_of(suggestion: Suggestion) -> list[CandidateRun]:
     """Return the suggested cells as candidates."""
     return [
-        Candidate(cell.n_params, cell.ptpp, cell.replay, cell.tokens, cell.checkpoints) for cell in suggestion.cells
+        CandidateRun(cell.n_params, cell.ptpp, cell.replay, cell.tokens, cell.checkpoints) for cell in suggestion.cells
     ]
 
 
-def design_of(cells: Sequence[Candidate]) -> pd.DataFrame:
+def design_of(cells: Sequence[CandidateRun]) -> pd.DataFrame:
     """Return the points of cells as a design to measure."""
     rows = [
         {"run": f"next-{i}", "n_params": cell.n_params, "tokens": at, "replay": cell.replay, "ptpp": cell.ptpp}
@@ -126,7 +128,7 @@ def one_data_set(law_name: str, seed: int) -> list[dict[str, object]]:
     asked = point(ASKED)
     found = candidates(before, runs.frame, asked.iloc[0])
     on_asked = [cell for cell in found if cell.n_params == SMALLEST and cell.ptpp == BUDGET_ASKED]
-    arms: dict[str, list[Candidate]] = {
+    arms: dict[str, list[CandidateRun]] = {
         "no new runs": [],
         "anchor grid": anchors,
         "random cells": random_cells(found, bases, budget, rng),
@@ -156,7 +158,7 @@ def one_data_set(law_name: str, seed: int) -> list[dict[str, object]]:
     return rows
 
 
-def _cost(cells: Sequence[Candidate], bases: Bases) -> float:
+def _cost(cells: Sequence[CandidateRun], bases: Bases) -> float:
     total, trunks = 0.0, dict[float, float]()
     for cell in cells:
         base = bases.price(cell, trunks)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.answering.answered import Answer
-from cptlaw.answering.question import RISK, Question
+from cptlaw.answering.question import RISK, Asked
 from cptlaw.answering.with_runs import from_runs
 from cptlaw.answering.without_runs import from_studies
 from cptlaw.errors import UsageError
@@ -70,7 +70,7 @@ def answer(
     >>> found.feasible, found.kind
     (True, 'limited-data')
     """
-    asked = Question.read({**question, "risk": risk})
+    asked = Asked.read({**question, "risk": risk})
     if runs is None and asked.benchmarks:
         raise UsageError("limits in points (--min, --max-drop) need RUNS with scores: the studies of others have none.")
     if runs is None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.answering.chances import CHANCES
-from cptlaw.answering.question import Question
+from cptlaw.answering.question import Asked
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.planning import MixPlan
@@ -20,7 +20,7 @@ from cptlaw.scores.mean import with_means
 
 
 def fitted_scores(
-    runs: Runs, question: Question, where: str | None, seed: int, schedules: Any
+    runs: Runs, question: Asked, where: str | None, seed: int, schedules: Any
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Fit the scores that limits name, and say which of them carry no signal.
 
@@ -57,10 +57,10 @@ def fitted_scores(
 
 
 def probabilities_in_points(
-    question: Question,
+    question: Asked,
     scores: Mapping[str, Any],
     plan: MixPlan,
-    point: Callable[[Question, MixPlan], Mapping[str, float]],
+    point: Callable[[Asked, MixPlan], Mapping[str, float]],
 ) -> dict[str, float]:
     """Return with what probability a measured score keeps each limit under the planned mix."""
     if not plan.feasible or not scores:

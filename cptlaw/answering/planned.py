@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cptlaw import planning
-from cptlaw.answering.question import RANGE, WITHIN, Question
+from cptlaw.answering.question import RANGE, WITHIN, Asked
 from cptlaw.answering.words import as_answer
 from cptlaw.errors import UsageError
 from cptlaw.planning import MixPlan
@@ -28,7 +28,7 @@ SHORTER = (0.5, 0.25, 0.125)  # of the tokens that a budget pays for, where all 
 
 
 def plan(
-    question: Question, fits: Mapping[str, Any], risk: float | None, scores: Mapping[str, Any] | None = None
+    question: Asked, fits: Mapping[str, Any], risk: float | None, scores: Mapping[str, Any] | None = None
 ) -> MixPlan:
     """Return the plan that answers a question, each limit held with a probability.
 
@@ -100,7 +100,7 @@ def _run_range(given: Mapping[str, Any], fits: Mapping[str, Any]) -> dict[str, f
     return {"min_replay": mix.fitted_low, "max_replay": mix.fitted_high} if mix.reads_replay else {}
 
 
-def _reference(question: Question, fits: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _reference(question: Asked, fits: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the reference that forgetting counts from: the measured loss, or the first that stands in for it."""
     kind, problem = KINDS[question.kind], None
     # Without a limit forgetting is worth a line only where it counts from a base model's loss.

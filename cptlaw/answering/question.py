@@ -18,7 +18,7 @@ RANGE = ("min_replay", "max_replay")
 
 
 @dataclass(frozen=True)
-class Question:
+class Asked:
     """A question in raw parameters, raw tokens and FLOPs.
 
     Parameters
@@ -57,7 +57,7 @@ class Question:
     risk: float = RISK
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Question:
+    def read(cls, given: Mapping[str, Any]) -> Asked:
         """Read a question from numbers or from texts such as ``"8B"`` and ``"2%"``.
 
         Raises
@@ -90,7 +90,7 @@ class Question:
             read["risk"] = parse_probability(risk, "risk (--risk)")
         return cls(**read)
 
-    def replaced(self, **values: Any) -> Question:
+    def replaced(self, **values: Any) -> Asked:
         """Return the question with other values."""
         return replace(self, **values)
 

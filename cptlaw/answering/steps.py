@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cptlaw.answering.question import Question
+from cptlaw.answering.question import Asked
 from cptlaw.answering.what_if import point_of
 from cptlaw.commands import command_line
 from cptlaw.planning import MixPlan
@@ -19,7 +19,7 @@ SHARES_FOR_NEXT = (0.05, 0.2, 0.5)  # of the plan's compute: the first for which
 
 def steps(
     runs: Runs,
-    question: Question,
+    question: Asked,
     where: str | None,
     fits: Mapping[str, Any],
     scores: tuple[str, ...],
@@ -53,7 +53,7 @@ def steps(
     return tuple(lines)
 
 
-def answer_command(runs: Runs, question: Question, where: str | None) -> str:
+def answer_command(runs: Runs, question: Asked, where: str | None) -> str:
     """Return the command that asks the question again and writes its page."""
     words = ["cptlaw", "answer", *_chosen(runs, where), "--n-params", format_quantity(question.n_params, 6)]
     for name in ("ptpp", "tokens", "target_tokens", "budget", "max_forgetting", "max_target_loss"):
@@ -71,7 +71,7 @@ def _chosen(runs: Runs, where: str | None) -> list[str]:
     return [table, *runs.read_with, *roles, *(["--where", where] if where else [])]
 
 
-def _plan(question: Question, fits: Mapping[str, Any], planned: MixPlan) -> list[str] | None:
+def _plan(question: Asked, fits: Mapping[str, Any], planned: MixPlan) -> list[str] | None:
     """Return the words of the plan; a question without limits has one only where there is a source loss to weigh."""
     asked, kind = question, question.kind
     if kind == "trade-off" and planned.tokens is not None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.answering.planned import plan
-from cptlaw.answering.question import Question
+from cptlaw.answering.question import Asked
 from cptlaw.errors import CptlawError
 from cptlaw.planning import MixPlan
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN
@@ -20,14 +20,14 @@ MOST_REPLAY = 0.45  # of a mix whose replay can be doubled
 NEXT_SIZES = 2  # the nearest that the runs have, one on either side where there are
 
 
-def point_of(question: Question, plan: MixPlan) -> dict[str, float]:
+def point_of(question: Asked, plan: MixPlan) -> dict[str, float]:
     """Return the inputs of laws at a planned mix."""
     point = {"n_params": question.n_params, "tokens": plan.tokens, "replay": plan.replay, "ptpp": question.ptpp}
     rate = getattr(plan, "lr_peak", None)
     return {name: float(value) for name, value in {**point, "lr_peak": rate}.items() if value is not None}
 
 
-def what_if(question: Question, fits: Mapping[str, Any], planned: MixPlan) -> tuple[Mapping[str, Any], ...]:
+def what_if(question: Asked, fits: Mapping[str, Any], planned: MixPlan) -> tuple[Mapping[str, Any], ...]:
     """Return what other mixes would do, the tokens and the replay changed by as much as people would change them."""
     if not planned.feasible:
         return ()
@@ -49,9 +49,7 @@ def what_if(question: Question, fits: Mapping[str, Any], planned: MixPlan) -> tu
     return tuple(found)
 
 
-def _near(
-    question: Question, fits: Mapping[str, Any], point: Mapping[str, float]
-) -> list[tuple[str, dict[str, float]]]:
+def _near(question: Asked, fits: Mapping[str, Any], point: Mapping[str, float]) -> list[tuple[str, dict[str, float]]]:
     read = {name for fit in fits.values() for name in fit.law.inputs}
     limited_data = question.kind == "limited-data"
     changed = []
@@ -70,7 +68,7 @@ def _near(
 
 
 def other_sizes(
-    question: Question, fits: Mapping[str, Any], risk: float | None, scores: Mapping[str, Any]
+    question: Asked, fits: Mapping[str, Any], risk: float | None, scores: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], ...]:
     """Return the best mixes of the models of other sizes that were run, where compute is what is given.
 
@@ -100,7 +98,7 @@ def other_sizes(
     return tuple(found)
 
 
-def _size(asked: Question, best: MixPlan) -> dict[str, Any]:
+def _size(asked: Asked, best: MixPlan) -> dict[str, Any]:
     mix = f"{format_quantity(asked.n_params, 3)} parameters on {format_quantity(best.tokens or 0, 3)} tokens"
     mix += "" if best.replay is None else f", {format_percent(best.replay, 3)} replay"
     losses = {name: getattr(best, name) for name in ("target_loss", "source_loss", "forgetting")}

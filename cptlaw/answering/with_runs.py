@@ -14,7 +14,7 @@ from cptlaw.answering.answered import Answer, runs_in_words
 from cptlaw.answering.chances import probability_below
 from cptlaw.answering.in_points import fitted_scores, probabilities_in_points, ways_of
 from cptlaw.answering.planned import plan
-from cptlaw.answering.question import Question
+from cptlaw.answering.question import Asked
 from cptlaw.answering.steps import SHARES_FOR_NEXT, answer_command, steps
 from cptlaw.answering.what_if import other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
@@ -38,7 +38,7 @@ EXPECTED = ("target_loss", "source_loss", "forgetting")
 
 def from_runs(
     runs: Runs,
-    question: Question,
+    question: Asked,
     where: str | None = None,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
     seed: int = 0,
@@ -86,7 +86,7 @@ def from_runs(
 
 
 def _page(
-    runs: Runs, question: Question, fits: Mapping[str, Any], plan: MixPlan, scores: Mapping[str, Any], where: str | None
+    runs: Runs, question: Asked, fits: Mapping[str, Any], plan: MixPlan, scores: Mapping[str, Any], where: str | None
 ) -> Any:
     """Return the report of an answer; what draws is loaded only then."""
     from cptlaw.reporting import report
@@ -100,7 +100,7 @@ def _page(
     return replace(page, commands=(answer_command(runs, question, where),))
 
 
-def _roles(runs: Runs, question: Question) -> list[str]:
+def _roles(runs: Runs, question: Asked) -> list[str]:
     """Return the roles that there are evals of, the target first, once nothing is missing for an answer.
 
     Raises
@@ -121,7 +121,7 @@ def _roles(runs: Runs, question: Question) -> list[str]:
     return [role for role in ("target", "source") if role in roles]
 
 
-def _mix_of_corpora(runs: Runs, question: Question) -> str:
+def _mix_of_corpora(runs: Runs, question: Asked) -> str:
     """Return that runs of k corpora have no one replay, with the command that plans their mix."""
     corpora = runs.corpora
     listed = ", ".join(corpora[:8]) + (", .." if len(corpora) > 8 else "")
@@ -140,7 +140,7 @@ def _mix_of_corpora(runs: Runs, question: Question) -> str:
     )
 
 
-def _missing(runs: Runs, question: Question, roles: set[Any]) -> list[str]:
+def _missing(runs: Runs, question: Asked, roles: set[Any]) -> list[str]:
     """Return what the table leaves open, each with the option that says it."""
     frame = runs.frame
     missing = []
@@ -172,7 +172,7 @@ def _fitted(runs: Runs, role: str, where: str | None, schedules: Any, seed: int)
     return fit(AUTO, runs, on=role, where=where, schedules=schedules, seed=seed)
 
 
-def _with_budget(question: Question, fits: Mapping[str, Any]) -> Question:
+def _with_budget(question: Asked, fits: Mapping[str, Any]) -> Asked:
     """Return the question with the pre-training budget of the runs, where it was not said and they have but one."""
     if question.ptpp is not None:
         return question
@@ -181,7 +181,7 @@ def _with_budget(question: Question, fits: Mapping[str, Any]) -> Question:
     return question.replaced(ptpp=levels[0]) if len(levels) == 1 else question
 
 
-def _with_tokens(question: Question, target: Any) -> tuple[Question, list[Finding]]:
+def _with_tokens(question: Asked, target: Any) -> tuple[Asked, list[Finding]]:
     """Return the question with tokens where neither they, nor compute, nor a limit on the target says how many."""
     if question.kind != "min-tokens" or question.max_target_loss is not None or question.min_score:
         return question, _no_limit(question)
@@ -201,7 +201,7 @@ def _with_tokens(question: Question, target: Any) -> tuple[Question, list[Findin
     ]
 
 
-def _no_limit(question: Question) -> list[Finding]:
+def _no_limit(question: Asked) -> list[Finding]:
     if question.max_forgetting is not None or question.max_target_loss is not None or question.benchmarks:
         return []
     return [
@@ -214,7 +214,7 @@ def _no_limit(question: Question) -> list[Finding]:
     ]
 
 
-def _probabilities(question: Question, fits: Mapping[str, Any], plan: MixPlan) -> dict[str, float]:
+def _probabilities(question: Asked, fits: Mapping[str, Any], plan: MixPlan) -> dict[str, float]:
     """Return with what probability a measured loss keeps each limit under the planned mix."""
     if not plan.feasible:
         return {}
@@ -229,7 +229,7 @@ def _probabilities(question: Question, fits: Mapping[str, Any], plan: MixPlan) -
 
 
 def _next_runs(
-    runs: Runs, question: Question, fits: Mapping[str, Any], plan: MixPlan
+    runs: Runs, question: Asked, fits: Mapping[str, Any], plan: MixPlan
 ) -> tuple[tuple[Mapping[str, Any], ...], list[Finding]]:
     """Return the runs worth buying next for the loss whose limit is the more doubtful, and why there are none."""
     if not plan.feasible or plan.flops is None:

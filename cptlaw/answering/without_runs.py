@@ -14,7 +14,7 @@ import pandas as pd
 
 from cptlaw.answering import studies
 from cptlaw.answering.answered import Answer
-from cptlaw.answering.question import RISK, Question
+from cptlaw.answering.question import RISK, Asked
 from cptlaw.answering.words import likelihood, percent
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
@@ -40,7 +40,7 @@ ASSUMED = Finding(
 )
 
 
-def from_studies(question: Question, shift: str | None) -> Answer:
+def from_studies(question: Asked, shift: str | None) -> Answer:
     """Answer a question from the studies alone; of a shift that is not told, that it is none of the near ones.
 
     Raises
@@ -93,7 +93,7 @@ def from_studies(question: Question, shift: str | None) -> Answer:
     )
 
 
-def _checked(question: Question, shift: str) -> float:
+def _checked(question: Asked, shift: str) -> float:
     """Refuse what cannot be answered without runs, and return the base model's tokens per parameter."""
     if shift not in studies.SHIFTS:
         raise UsageError(f"shift (--shift): {shift!r}. Expected {', '.join(studies.SHIFTS)}.")
@@ -150,7 +150,7 @@ def next_pilots(asked: pd.DataFrame, shift: str) -> pd.DataFrame:
     return chosen[["n_params", "ptpp", "replay", "tokens", "flops"]].assign(gain=gains)
 
 
-def _pilots_command(question: Question, shift: str) -> str:
+def _pilots_command(question: Asked, shift: str) -> str:
     """Return the command that writes the pilots of this question."""
     words = ["cptlaw", "answer", "--n-params", format_quantity(question.n_params, 6), "--ptpp", f"{question.ptpp:g}"]
     for name in ("tokens", "target_tokens", "budget", "max_forgetting", "base_source_loss"):
@@ -162,13 +162,13 @@ def _pilots_command(question: Question, shift: str) -> str:
     return command_line([*words, "--shift", shift, "--pilots", "pilots"])
 
 
-def _tokens(question: Question, replay: float) -> float:
+def _tokens(question: Asked, replay: float) -> float:
     if question.target_tokens is not None:
         return question.target_tokens / (1.0 - replay)
     return float(question.spendable or 0.0)
 
 
-def _chosen(question: Question, forgetting: studies.Expected, gain: studies.Expected, risk: float) -> tuple[int, bool]:
+def _chosen(question: Asked, forgetting: studies.Expected, gain: studies.Expected, risk: float) -> tuple[int, bool]:
     """Return the place of the best mix among `REPLAYS`, and whether it keeps the limit.
 
     Under a limit it is the mix of the highest gain that keeps it; without one, the mix with the lowest sum of the two
@@ -220,7 +220,7 @@ def _rule(frame: pd.DataFrame, forgetting: studies.Expected, gain: studies.Expec
     return text
 
 
-def _findings(question: Question, frame: pd.DataFrame, pilots: pd.DataFrame) -> tuple[Finding, ...]:
+def _findings(question: Asked, frame: pd.DataFrame, pilots: pd.DataFrame) -> tuple[Finding, ...]:
     count = len(studies.learned("forgetting").studies)
     found = [
         Finding(

@@ -10,7 +10,7 @@ import numpy as np
 from cptlaw.auto.auto_fit import AutoFit
 from cptlaw.auto.auto_law import Member
 from cptlaw.auto.common_rollouts import Rollout
-from cptlaw.auto.weights import Scores
+from cptlaw.auto.weights import RolloutScores
 from cptlaw.fitting.fit_file import common_of, fit_from
 
 
@@ -38,7 +38,7 @@ def auto_from(document: Mapping[str, Any], label: str) -> AutoFit:
     return AutoFit(
         **common_of(document),
         members=members,
-        scores=Scores(
+        scores=RolloutScores(
             np.array(scores["share"], dtype=float).reshape(count),
             np.array(scores["error"], dtype=float).reshape(count, folds),
             reach.reshape(folds, -1) if folds else np.zeros((0, 0)),

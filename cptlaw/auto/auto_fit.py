@@ -17,7 +17,7 @@ from cptlaw.auto.combined import Combined
 from cptlaw.auto.common_rollouts import Rollout, directions
 from cptlaw.auto.quick_doubt import beyond_the_data, parameter_doubt
 from cptlaw.auto.quick_doubt import scatter as one_measurement
-from cptlaw.auto.weights import Scores
+from cptlaw.auto.weights import RolloutScores
 from cptlaw.checking.distance import fact, outside
 from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import CptlawError
@@ -66,7 +66,7 @@ class AutoFit(Combined):
     on: str
     role: Role
     members: tuple[Member, ...]
-    scores: Scores
+    scores: RolloutScores
     folds: tuple[Rollout, ...]
     data: pd.DataFrame
     base: pd.DataFrame

@@ -14,7 +14,7 @@ from cptlaw.laws import Law, law
 from cptlaw.laws.base import Role
 from cptlaw.learned.priors import learned_priors
 from cptlaw.solving.restraint import Prior, Restraint
-from cptlaw.solving.training_rows import Training
+from cptlaw.solving.training_rows import TrainingRows
 
 # What forms count before rollouts are seen. Chosen by leaving whole studies out (docs/bench.md): exponents that are not
 # tied, strong bends, and the law without an irreducible loss are behind on most tables and must be shown to be ahead.
@@ -52,7 +52,7 @@ class Candidate:
     share: float = 1.0
     judged: tuple[str, ...] = ()
 
-    def restraint(self, training: Training, known: Restraint | None = None) -> Restraint:
+    def restraint(self, training: TrainingRows, known: Restraint | None = None) -> Restraint:
         """Return ties, what the source loss tells and weak priors on the rest, for the law that reads the rows."""
         reading = training.law
         followers = {name for group in self.tied for name in group[1:]}

@@ -19,7 +19,7 @@ from cptlaw.auto.common_rollouts import Rollout, directions, rolled, rolling_sou
 from cptlaw.auto.curve_tables import AREA, as_curves
 from cptlaw.auto.rows import Chosen, choose_rows, levels, trained
 from cptlaw.auto.under_trained import without_under_trained
-from cptlaw.auto.weights import Scores
+from cptlaw.auto.weights import RolloutScores
 from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fit_rows import fit_rows
@@ -163,10 +163,10 @@ def _averaged(
         common = np.isfinite(errors).all(axis=0)
     folds, errors = [fold for fold, stays in zip(folds, common, strict=True) if stays], errors[:, common]
     reach = np.array([fold.reach for fold in folds]).reshape(len(folds), len(along))
-    scores = Scores(np.array([candidate.share_of(fit) for candidate, fit, _ in fits]), errors, reach)
+    scores = RolloutScores(np.array([candidate.share_of(fit) for candidate, fit, _ in fits]), errors, reach)
     weight = scores.weights(np.zeros((1, len(along))))[0]
     order = np.argsort(-weight, kind="stable")
-    scores = Scores(scores.share[order], scores.error[order], scores.reach)
+    scores = RolloutScores(scores.share[order], scores.error[order], scores.reach)
     # Geometric, as the weights count errors: a rollout far out must not decide alone.
     mean = np.exp(np.log(np.maximum(errors, 1e-12)).mean(axis=1)) if len(folds) else np.full(len(fits), np.nan)
     members = tuple(Member(fits[i][1], float(weight[i]), float(mean[i])) for i in order)

@@ -22,7 +22,7 @@ EVIDENCE = 1.0  # rollouts that would have to be seen for half of the sharpness
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class RolloutScores:
     """How the laws did in the common rollouts.
 
     Attributes

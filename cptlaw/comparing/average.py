@@ -19,7 +19,7 @@ from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws.base import Known
 from cptlaw.laws.calculus import Array
 from cptlaw.runs.points import as_points
-from cptlaw.solving.training_rows import Training
+from cptlaw.solving.training_rows import TrainingRows
 from cptlaw.uncertainty.intervals import doubt_parts
 from cptlaw.units import parse_probability, parse_quantity
 
@@ -196,7 +196,9 @@ def _kept(fit: Fit, table: pd.DataFrame) -> Any:
 
 def _errors(fit: Fit, frame: pd.DataFrame, lower: Any, higher: Any) -> Array:
     """Return the errors in log loss of a law that was fitted to the lower levels only."""
-    rows = Training(fit.law, frame[lower].reset_index(drop=True), fit.role, fit.on, schedules=fit.schedules).chosen()
+    rows = TrainingRows(
+        fit.law, frame[lower].reset_index(drop=True), fit.role, fit.on, schedules=fit.schedules
+    ).chosen()
     # The whole fit has found the valley; a part of its rows needs fewer starts to find it again.
     options = replace(fit.options, starts=min(STARTS, fit.options.starts), rollout=None)
     fitted = fit_rows(rows, options)

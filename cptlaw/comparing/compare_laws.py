@@ -29,7 +29,7 @@ from cptlaw.scores.mean import with_means
 from cptlaw.solving.huber import huber
 from cptlaw.solving.options import HowToSearch, Options
 from cptlaw.solving.restraint import Restraint
-from cptlaw.solving.training_rows import Training, training_rows
+from cptlaw.solving.training_rows import TrainingRows, training_rows
 
 Progress = Callable[[str], None]
 JUDGED = ["run", "base_model", "loss", *INPUTS]
@@ -260,7 +260,7 @@ def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str
 
 
 def _forecast_folds(
-    training: Training,
+    training: TrainingRows,
     folds: Sequence[tuple[Fold, np.ndarray]],
     notes: tuple[Finding, ...],
     options: Options,

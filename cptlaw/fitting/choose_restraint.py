@@ -22,7 +22,7 @@ from cptlaw.learned.priors import learned_priors
 from cptlaw.solving.options import Options
 from cptlaw.solving.restraint import Prior, Restraint
 from cptlaw.solving.student import t_quantile
-from cptlaw.solving.training_rows import Training
+from cptlaw.solving.training_rows import TrainingRows
 
 TIES = (("alpha", "beta"), ("alpha_N", "alpha_D"))
 DIRECTIONS = ("flops", "tokens_per_param", "ptpp", "n_params")
@@ -35,7 +35,7 @@ FLOOR = 1e-5  # log error below which forecasts are equally good
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateRestraint:
     """A restraint that is offered: the user's own and what is added to it."""
 
     name: str
@@ -43,7 +43,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Rollout:
+class LevelCut:
     """Runs at the lower levels of one direction, which are fitted, and at the higher ones, which are forecast."""
 
     direction: str
@@ -52,7 +52,7 @@ class Rollout:
     test: NDArray[np.bool_]
 
 
-def candidates(law: Law, own: Restraint, lowest_loss: float, role: Role = "target") -> list[Candidate]:
+def candidates(law: Law, own: Restraint, lowest_loss: float, role: Role = "target") -> list[CandidateRestraint]:
     """Return the restraints on offer, the one to prefer first.
 
     Parameters
@@ -74,11 +74,11 @@ def candidates(law: Law, own: Restraint, lowest_loss: float, role: Role = "targe
     learned = learned_priors(law, lowest_loss, role)
     priors = {name: prior for name, prior in learned.items() if name not in taken and name not in law.derived}
 
-    def add(name: str, ties: bool, weak: bool = False) -> Candidate:
+    def add(name: str, ties: bool, weak: bool = False) -> CandidateRestraint:
         joined = (*own.tied, *(tied if ties else ()))
         followers = {name for group in (tied if ties else ()) for name in group[1:]}
         added = {key: prior for key, prior in priors.items() if weak and key not in followers}
-        return Candidate(name, Restraint(own.fixed, joined, own.bounds, {**own.priors, **added}))
+        return CandidateRestraint(name, Restraint(own.fixed, joined, own.bounds, {**own.priors, **added}))
 
     found = []
     if tied and priors:
@@ -91,20 +91,22 @@ def candidates(law: Law, own: Restraint, lowest_loss: float, role: Role = "targe
     return [*found, add("none", False)]
 
 
-def _curve_candidates(law: Law, own: Restraint, taken: set[str]) -> list[Candidate]:
+def _curve_candidates(law: Law, own: Restraint, taken: set[str]) -> list[CandidateRestraint]:
     usual = {name: Prior(*moments) for name, moments in law.usual.items() if name not in taken}
     held = {name: prior.mean for name, prior in usual.items() if law.shapes[name].held}
     found = []
     if held:
         fixed = Restraint({**own.fixed, **held}, own.tied, own.bounds, own.priors)
         values = ", ".join(f"{name} {value:g}" for name, value in held.items())
-        found.append(Candidate(f"{values} held", fixed))
+        found.append(CandidateRestraint(f"{values} held", fixed))
     if usual:
-        found.append(Candidate("weak priors", Restraint(own.fixed, own.tied, own.bounds, {**own.priors, **usual})))
-    return [*found, Candidate("none", own)]
+        found.append(
+            CandidateRestraint("weak priors", Restraint(own.fixed, own.tied, own.bounds, {**own.priors, **usual}))
+        )
+    return [*found, CandidateRestraint("none", own)]
 
 
-def rollouts(frame: pd.DataFrame, least: int, curves: bool = False) -> list[Rollout]:
+def rollouts(frame: pd.DataFrame, least: int, curves: bool = False) -> list[LevelCut]:
     """Cut the runs into lower and higher levels along each direction in which people extrapolate.
 
     Parameters
@@ -119,7 +121,7 @@ def rollouts(frame: pd.DataFrame, least: int, curves: bool = False) -> list[Roll
     """
     if curves:
         return _curve_rollouts(frame, least)
-    found: list[Rollout] = []
+    found: list[LevelCut] = []
     for direction in DIRECTIONS:
         values = _direction(frame, direction)
         if values is None:
@@ -129,11 +131,11 @@ def rollouts(frame: pd.DataFrame, least: int, curves: bool = False) -> list[Roll
         for last, fit in cuts(level, edges, SHARES):
             if fit.sum() < least or any(np.array_equal(fit, other.fit) for other in found):
                 continue
-            found.append(Rollout(direction, f"{direction} above {np.exp(edges[last]):.3g}", fit, ~fit))
+            found.append(LevelCut(direction, f"{direction} above {np.exp(edges[last]):.3g}", fit, ~fit))
     return found
 
 
-def _curve_rollouts(frame: pd.DataFrame, least: int) -> list[Rollout]:
+def _curve_rollouts(frame: pd.DataFrame, least: int) -> list[LevelCut]:
     if not {"run", "step"} <= set(frame.columns):
         return []
     run, step = frame["run"].astype(str).to_numpy(), frame["step"].to_numpy(dtype=float)
@@ -149,7 +151,7 @@ def _curve_rollouts(frame: pd.DataFrame, least: int) -> list[Rollout]:
     found = []
     for direction, label, fit in cuts:
         if fit.sum() >= least and (~fit).sum() >= SPARE:
-            found.append(Rollout(direction, label, fit, ~fit))
+            found.append(LevelCut(direction, label, fit, ~fit))
     return found
 
 
@@ -166,7 +168,7 @@ def _direction(frame: pd.DataFrame, name: str) -> pd.Series | None:
     return values.reset_index(drop=True) if bool((values > 0).all()) else None
 
 
-def choose(training: Training, options: Options) -> tuple[Options, Finding]:
+def choose(training: TrainingRows, options: Options) -> tuple[Options, Finding]:
     """Choose a restraint for these rows.
 
     Every candidate forecasts the same rollouts. Its score is the mean over rollouts of the log of the root mean square
@@ -243,7 +245,7 @@ def choose(training: Training, options: Options) -> tuple[Options, Finding]:
     return replace(options, restraint=offered[chosen].restraint, rollout=record), finding
 
 
-def _score_of(offered: list[Candidate], score: Array, name: str) -> float:
+def _score_of(offered: list[CandidateRestraint], score: Array, name: str) -> float:
     return float(np.exp(score[[candidate.name for candidate in offered].index(name)]))
 
 
@@ -273,7 +275,7 @@ def _noise_margin(difference: Array, groups: NDArray[np.int_], alternatives: int
     return float(quantile * error)
 
 
-def _fit(training: Training, fold: Rollout, candidate: Candidate, options: Options) -> Fit | None:
+def _fit(training: TrainingRows, fold: LevelCut, candidate: CandidateRestraint, options: Options) -> Fit | None:
     """Fit a candidate to the lower levels; None where these rows cannot determine the law."""
     lower = replace(training, frame=training.frame[fold.fit].reset_index(drop=True)).chosen()
     settings = replace(options, restraint=candidate.restraint, starts=min(STARTS, options.starts))

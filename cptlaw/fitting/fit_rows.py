@@ -26,7 +26,7 @@ from cptlaw.solving.newton import Descent
 from cptlaw.solving.objective import Objective, priors_on
 from cptlaw.solving.options import Options
 from cptlaw.solving.problem import Problem
-from cptlaw.solving.training_rows import Training
+from cptlaw.solving.training_rows import TrainingRows
 
 AGREE = 1e-3  # starts whose polished objective is within this share of the best agree with it
 KNOWN_INPUTS = ("ptpp", "n_params", "tokens", "replay", "lr_peak", "seed", "base")
@@ -40,7 +40,7 @@ SOFT_WEIGHT = 1.0  # of squared relative slopes dL/dr > 0 under monotone=soft, b
 
 
 def fit_rows(
-    training: Training,
+    training: TrainingRows,
     options: Options,
     base: pd.DataFrame | None = None,
     provenance: Mapping[str, Any] | None = None,

@@ -20,7 +20,7 @@ from cptlaw.fitting.fitted_law import Fit
 from cptlaw.runs import Runs
 from cptlaw.solving.options import Options
 from cptlaw.solving.restraint import Restraint
-from cptlaw.solving.training_rows import Training, training_rows
+from cptlaw.solving.training_rows import TrainingRows, training_rows
 
 SUFFIX = "_source"
 
@@ -39,23 +39,23 @@ class FromSource:
         The fit to the source loss.
     """
 
-    training: Training
+    training: TrainingRows
     known: Restraint
     fit: Fit | None = None
 
 
-def usual(training: Training) -> Restraint:
+def usual(training: TrainingRows) -> Restraint:
     """Return the law's usual priors."""
     return Restraint().joined(training.law, training.role)
 
 
 def with_source(
-    training: Training,
+    training: TrainingRows,
     table: Runs,
     where: str | None,
     seed: int = 0,
     starts: int | None = None,
-    restrain: Callable[[Training], Restraint] = usual,
+    restrain: Callable[[TrainingRows], Restraint] = usual,
 ) -> FromSource:
     """Give a law of the target loss what the source loss tells, where the law can read it and it was measured.
 

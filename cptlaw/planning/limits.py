@@ -20,7 +20,7 @@ NEAR = 0.2  # places nearer than this to a newer one are replaced by it
 
 
 @dataclass(frozen=True)
-class Forgetting:
+class ForgettingScale:
     """How a source loss turns into forgetting.
 
     Parameters
@@ -141,7 +141,7 @@ class Limit:
     quantity: str
     value: float
     loss: Any
-    forgetting: Forgetting | None = None
+    forgetting: ForgettingScale | None = None
     risk: float | None = None
     margin: Margin | None = None
 
@@ -198,7 +198,7 @@ def build_limits(
     scenario: Any,
     given: Any,
     losses: dict[str, Any],
-    how: Forgetting | None,
+    how: ForgettingScale | None,
     knows_doubt: Any,
     more: tuple[Limit, ...] = (),
 ) -> tuple[Limit, ...]:

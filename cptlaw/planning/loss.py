@@ -232,7 +232,7 @@ class Loss(OneLoss):
         """
         frame = self.frame(replay, tokens)
         centre = np.log(self.fit.predict(frame))
-        # Two quantiles of one walk: the law's own doubt is what next runs can lessen, the noise of a measurement is
+        # Two quantiles of one trace: the law's own doubt is what next runs can lessen, the noise of a measurement is
         # not.
         law, whole = (self.fit.log_quantiles(frame, [chance], measured)[:, 0] - centre for measured in (False, True))
         return law, whole

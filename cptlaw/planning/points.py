@@ -46,7 +46,7 @@ class BaseScore:
 
 @dataclass(frozen=True)
 class Drop:
-    """How an error rate turns into points lost; what `cptlaw.planning.limits.Forgetting` is for losses.
+    """How an error rate turns into points lost; what `cptlaw.planning.limits.ForgettingScale` is for losses.
 
     Parameters
     ----------

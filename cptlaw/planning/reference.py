@@ -39,7 +39,7 @@ from cptlaw.planning.loss import Loss, as_fit
 from cptlaw.planning.scenario import ReferenceKind
 from cptlaw.runs.metrics import unit_of
 from cptlaw.solving.options import Options
-from cptlaw.solving.training_rows import Training
+from cptlaw.solving.training_rows import TrainingRows
 from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.units import format_quantity
 
@@ -294,7 +294,7 @@ def fit_base_law(source_fit: Any) -> Fit:
         seed = getattr(getattr(source_fit, "options", None), "seed", 0)
         try:
             kept["base-law"] = fit_rows(
-                Training(chosen, rows, source_fit.role, source_fit.on),
+                TrainingRows(chosen, rows, source_fit.role, source_fit.on),
                 Options(chosen.delta, seed=seed),
                 base=source_fit.base,
                 provenance=source_fit.provenance,

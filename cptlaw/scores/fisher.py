@@ -43,7 +43,7 @@ class Tasks:
 
 
 @dataclass(frozen=True)
-class Prior:
+class LinkPrior:
     """A normal prior of every coordinate, (s, k) or (k,) each."""
 
     mean: Array
@@ -59,7 +59,7 @@ class Found:
     objective: Array
 
 
-def maximise(law: ScoreLaw, tasks: Tasks, prior: Prior, start: Array) -> Found:
+def maximise(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, start: Array) -> Found:
     """Maximise binomial likelihood times prior for each task, from one start each.
 
     Parameters
@@ -110,7 +110,7 @@ def maximise(law: ScoreLaw, tasks: Tasks, prior: Prior, start: Array) -> Found:
     return Found(theta, covariance, value)
 
 
-def best_of_starts(law: ScoreLaw, tasks: Tasks, prior: Prior, starts: Array) -> Found:
+def best_of_starts(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, starts: Array) -> Found:
     """Return the best of several starts for each task; `starts` are (m, k) standard normal, scaled by the prior."""
     mean = np.broadcast_to(prior.mean, (len(tasks.y), starts.shape[1]))
     sd = np.broadcast_to(prior.sd, mean.shape)

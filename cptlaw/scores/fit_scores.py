@@ -16,9 +16,9 @@ from cptlaw.laws.score_law import Array, score_law
 from cptlaw.runs import Runs
 from cptlaw.scores.joint import Joint, join, rank_correlation
 from cptlaw.scores.mean import fingerprint_of, with_means
-from cptlaw.scores.rollouts import Fold, carrier_in, folds_of, rolled
+from cptlaw.scores.rollouts import ModelCut, carrier_in, folds_of, rolled
 from cptlaw.scores.score_fit import ScoreFit
-from cptlaw.scores.ways import Plan, Way
+from cptlaw.scores.ways import PlannedWay, Way
 from cptlaw.scores.weights import Doubted, missed_of_losses, weighed
 
 # Each is fitted anew in every rollout, and the fourth best loss seldom says what the first three do not.
@@ -125,7 +125,9 @@ def fit_all_scores(
     return found
 
 
-def rollouts_of(joint: Joint, plans: Sequence[Plan], carriers: Mapping[str, Any], folds: Sequence[Fold]) -> Doubted:
+def rollouts_of(
+    joint: Joint, plans: Sequence[PlannedWay], carriers: Mapping[str, Any], folds: Sequence[ModelCut]
+) -> Doubted:
     """Return what rollouts say of ways and their doubt, the carrying losses forecast in them too."""
     # Once for each rollout, not once for each way: several ways read one loss.
     carried = [{one: carrier_in(fit, joint, fold) for one, fit in carriers.items()} for fold in folds]
@@ -242,22 +244,22 @@ def _only_scale_varies(joint: Joint) -> bool:
     return {"n_params", "tokens"} <= set(joint.frame.columns) and not mixed
 
 
-def _plans(joint: Joint, fits: dict[str, Any], law_name: str) -> list[Plan]:
+def _plans(joint: Joint, fits: dict[str, Any], law_name: str) -> list[PlannedWay]:
     """Return the ways that the columns allow, each with the tasks that it is for."""
     name, _, option = law_name.partition(":")
     through = option.removeprefix("through=")
     tasks = tuple(joint.tasks)
-    found: list[Plan] = []
+    found: list[PlannedWay] = []
     all_direct = name == "auto" and _only_scale_varies(joint)
-    found += [Plan(score_law(one), tasks) for one in DIRECT if name == one or all_direct]
+    found += [PlannedWay(score_law(one), tasks) for one in DIRECT if name == one or all_direct]
     answers = {task: one for task in tasks if (one := joint.answers_of(task)) in fits and one is not None}
     nats = [one for one in fits if one not in answers.values() or one == through]
     for one in THROUGH_LOSS:
         if name in ("auto", one):
-            found += [Plan(score_law(one), tasks, dict.fromkeys(tasks, loss), 1.0 / len(nats)) for loss in nats]
+            found += [PlannedWay(score_law(one), tasks, dict.fromkeys(tasks, loss), 1.0 / len(nats)) for loss in nats]
     if name in ("auto", "score-answers") and answers:
         carriers = dict.fromkeys(tasks, through) if through else answers
-        found.append(Plan(score_law("score-answers"), tuple(carriers), carriers))
+        found.append(PlannedWay(score_law("score-answers"), tuple(carriers), carriers))
     if name in ("auto", "score-flat"):
-        found.append(Plan(score_law("score-flat"), tasks))
+        found.append(PlannedWay(score_law("score-flat"), tasks))
     return found

@@ -15,7 +15,7 @@ import numpy as np
 
 from cptlaw.laws.score_law import Array, ScoreLaw
 from cptlaw.learned.links import link_prior
-from cptlaw.scores.fisher import Found, Prior, Tasks, best_of_starts, maximise
+from cptlaw.scores.fisher import Found, LinkPrior, Tasks, best_of_starts, maximise
 
 ROUNDS = 8
 STARTS = 5
@@ -50,27 +50,27 @@ class Pooled:
 
     law: ScoreLaw
     found: Found
-    prior: Prior
+    prior: LinkPrior
     rho: Array
     rows: Array
 
 
-def own_prior(law: ScoreLaw) -> Prior:
+def own_prior(law: ScoreLaw) -> LinkPrior:
     """Return what the law's class says of its parameters, (k,) each."""
     axes = law.all_axes.values()
-    return Prior(np.array([axis.mean for axis in axes]), np.array([axis.sd for axis in axes]))
+    return LinkPrior(np.array([axis.mean for axis in axes]), np.array([axis.sd for axis in axes]))
 
 
-def learned_prior(law: ScoreLaw) -> Prior:
+def learned_prior(law: ScoreLaw) -> LinkPrior:
     """Return what other studies say of the parameters, (k,) each; where none does, what the law's class says."""
     own = own_prior(law)
     told = [link_prior(law.name, name) for name in law.all_axes]
     mean = [usual if one is None else one[0] for one, usual in zip(told, own.mean, strict=True)]
     sd = [usual if one is None else one[1] for one, usual in zip(told, own.sd, strict=True)]
-    return Prior(np.array(mean), np.array(sd))
+    return LinkPrior(np.array(mean), np.array(sd))
 
 
-def fit_pooled(law: ScoreLaw, tasks: Tasks, seed: int = 0, first: Prior | None = None) -> Pooled:
+def fit_pooled(law: ScoreLaw, tasks: Tasks, seed: int = 0, first: LinkPrior | None = None) -> Pooled:
     """Fit a law to several tasks at once.
 
     Parameters
@@ -110,7 +110,7 @@ def effective(items: Array, rho: Array) -> Array:
     return found
 
 
-def _shaped(first: Prior, found: Found, pooled: Array) -> Prior:
+def _shaped(first: LinkPrior, found: Found, pooled: Array) -> LinkPrior:
     """Return the prior with the mean and width of each pooled parameter as the tasks tell them."""
     theta, variance = found.theta, np.einsum("skk->sk", found.covariance)
     # A task that says nothing repeats the prior; it must not pull the mean, nor narrow the width.
@@ -120,7 +120,7 @@ def _shaped(first: Prior, found: Found, pooled: Array) -> Prior:
     # With the variance of each estimate, as in EM: scatter of estimates alone would shrink the width round by round.
     spread = (tells * ((theta - mean) ** 2 + variance)).sum(axis=0)
     width = np.sqrt((OWN_WIDTH * first.sd**2 + spread) / (OWN_WIDTH + total))
-    return Prior(np.where(pooled, mean, first.mean), np.where(pooled, np.maximum(width, LEAST_SD), first.sd))
+    return LinkPrior(np.where(pooled, mean, first.mean), np.where(pooled, np.maximum(width, LEAST_SD), first.sd))
 
 
 def _scatter(law: ScoreLaw, tasks: Tasks, found: Found, rows: Array) -> Array:
@@ -177,7 +177,7 @@ def bootstrap(pooled: Pooled, tasks: Tasks, count: int, seed: int = 0) -> Array:
             (part[:, None, :] * items[None]).reshape(rows, n),
             np.broadcast_to(tasks.chance, (len(part), size, 1)).reshape(rows, 1),
         )
-        prior = Prior(np.asarray(pooled.prior.mean), np.asarray(pooled.prior.sd))
+        prior = LinkPrior(np.asarray(pooled.prior.mean), np.asarray(pooled.prior.sd))
         start = np.broadcast_to(pooled.found.theta, (len(part), size, k)).reshape(rows, k)
         found[first : first + CHUNK] = maximise(pooled.law, drawn, prior, start).theta.reshape(len(part), size, k)
     return found

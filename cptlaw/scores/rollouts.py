@@ -16,8 +16,8 @@ from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws.score_law import Array
 from cptlaw.scores.joint import LEAST_ROWS, Joint
-from cptlaw.scores.ways import Plan
-from cptlaw.solving.training_rows import Training
+from cptlaw.scores.ways import PlannedWay
+from cptlaw.solving.training_rows import TrainingRows
 
 Mask = NDArray[np.bool_]
 
@@ -33,7 +33,7 @@ ONE_DEVIATION = 0.6827  # coverage of one standard deviation to both sides
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
+class ModelCut:
     """One cut of the models.
 
     Parameters
@@ -69,9 +69,9 @@ def product(frame: pd.DataFrame, columns: Sequence[str]) -> Array:
     return found
 
 
-def folds_of(joint: Joint) -> list[Fold]:
+def folds_of(joint: Joint) -> list[ModelCut]:
     """Cut the models of a table into lower and higher ones, a few times."""
-    found: list[Fold] = []
+    found: list[ModelCut] = []
     for direction, columns in ALONG.items():
         if not set(columns) <= set(joint.frame.columns):
             continue
@@ -91,7 +91,7 @@ def folds_of(joint: Joint) -> list[Fold]:
                 continue
             with np.errstate(divide="ignore"):
                 reach = np.maximum(np.log(np.maximum(level, 1e-300) / top), 0.0)
-            found.append(Fold(direction, columns, top, fit, test, np.nan_to_num(reach)))
+            found.append(ModelCut(direction, columns, top, fit, test, np.nan_to_num(reach)))
     return found[:MOST]
 
 
@@ -119,7 +119,7 @@ class Rolled:
 
 
 def rolled(
-    plans: Sequence[Plan], joint: Joint, fold: Fold, forecast: Mapping[str, Carried | None]
+    plans: Sequence[PlannedWay], joint: Joint, fold: ModelCut, forecast: Mapping[str, Carried | None]
 ) -> Iterator[Rolled | None]:
     """Fit every way to the lower models and forecast the higher ones, losses included; None where it cannot be done.
 
@@ -174,14 +174,14 @@ class Carried:
     missed: Array
 
 
-def carrier_in(fit: Any, joint: Joint, fold: Fold) -> Carried | None:
+def carrier_in(fit: Any, joint: Joint, fold: ModelCut) -> Carried | None:
     """Forecast a carrier's losses from the lower models alone; None where that cannot be done."""
     lead: Fit = fit.leading if hasattr(fit, "leading") else fit
     if not set(fold.columns) <= set(lead.data.columns):
         return None
     below = lead.data[fold.below(lead.data)]
     try:
-        training = Training(lead.law, below, lead.role, lead.on, schedules=lead.schedules)
+        training = TrainingRows(lead.law, below, lead.role, lead.on, schedules=lead.schedules)
         # The lower models may have one level of an input: what the checks of a design would say is of no interest here.
         with np.errstate(invalid="ignore", divide="ignore"):
             again = fit_rows(training, replace(lead.options, starts=min(lead.options.starts, STARTS)))

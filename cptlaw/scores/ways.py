@@ -20,7 +20,7 @@ Losses = Mapping[str, Array]
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlannedWay:
     """A way before it is fitted, for the tasks that it can serve.
 
     Parameters
@@ -43,7 +43,7 @@ class Plan:
     share: float = 1.0
     units: Mapping[str, float] = field(default_factory=dict)
 
-    def in_units_of(self, joint: Joint, losses: Losses) -> Plan:
+    def in_units_of(self, joint: Joint, losses: Losses) -> PlannedWay:
         """Return the plan with the units of its inputs: their geometric means over the rows."""
         raw = {name: _column(joint.frame, name) for name in self.law.inputs if name != "carrier"}
         raw |= {name: losses[name] for name in set(self.carriers.values())}

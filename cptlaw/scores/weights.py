@@ -16,8 +16,8 @@ import numpy as np
 from cptlaw.laws.score_law import Array
 from cptlaw.learned.links import usual_growth
 from cptlaw.scores.joint import Joint
-from cptlaw.scores.rollouts import Carried, Fold, Rolled
-from cptlaw.scores.ways import Plan
+from cptlaw.scores.rollouts import Carried, ModelCut, Rolled
+from cptlaw.scores.ways import PlannedWay
 
 SHARPNESS = 4.0  # weights go as this power of the error
 COMMON = 6.0  # rollouts that the errors of all tasks count as beside a task's own ..
@@ -67,8 +67,8 @@ def arcsine(score: Array) -> Array:
 
 def weighed(
     joint: Joint,
-    plans: Sequence[Plan],
-    folds: Sequence[Fold],
+    plans: Sequence[PlannedWay],
+    folds: Sequence[ModelCut],
     seen: Sequence[Sequence[Rolled | None]],
     loss_scale: float = 1.0,
 ) -> Doubted:
@@ -141,8 +141,8 @@ def _means(squared: Array, noise: Array) -> tuple[Array, Array]:
 
 
 def _beyond(
-    plans: Sequence[Plan],
-    folds: Sequence[Fold],
+    plans: Sequence[PlannedWay],
+    folds: Sequence[ModelCut],
     seen: Sequence[Sequence[Rolled | None]],
     error: Array,
     weight: Array,

@@ -14,7 +14,7 @@ from cptlaw.runs.metrics import USUAL_UNIT, loss_unit
 DIGITS = 12  # hexadecimal ones of the digest of a run's name: enough to know it again
 
 
-class Known(Protocol):
+class FittedRows(Protocol):
     """What is asked of a fit to know its rows again."""
 
     @property
@@ -34,7 +34,7 @@ class Known(Protocol):
         """How many runs they are of."""
 
 
-def origin(fit: Known) -> dict[str, Any]:
+def origin(fit: FittedRows) -> dict[str, Any]:
     """Return what the fitted rows of a fit can be known by: fingerprint, filter, counts, digests of the runs' names."""
     # Digests and not names: a seal may be published before anyone should know which runs there are.
     names = sorted({digest(str(name)) for name in fit.data["run"]}) if "run" in fit.data else []

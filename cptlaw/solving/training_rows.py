@@ -24,7 +24,7 @@ _TABLE_INPUTS = ("n_params", "tokens", "replay", "ptpp")
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingRows:
     """The rows of one eval as a law is fitted on them.
 
     Parameters
@@ -50,7 +50,7 @@ class Training:
     findings: tuple[Finding, ...] = ()
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
 
-    def chosen(self, rows: Any = None, test: pd.DataFrame | None = None) -> Training:
+    def chosen(self, rows: Any = None, test: pd.DataFrame | None = None) -> TrainingRows:
         """Return the training on the rows that the law chooses to be fitted on.
 
         Parameters
@@ -70,7 +70,7 @@ def training_rows(
     on: str,
     where: str | None = None,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
-) -> Training:
+) -> TrainingRows:
     """Select the rows of one eval on which a law can be fitted, with the columns that the law computes.
 
     Rows with tokens = 0 are the base models' losses; they are left out except for laws of base models and of curves.
@@ -81,7 +81,7 @@ def training_rows(
         rows = rows if where is None else rows.where(where)
         rows.require([column for column in ("n_params",) if column in chosen.inputs])
         frame, known, notes = curve_rows(chosen, rows.frame, schedules, table.label)
-        return Training(chosen.reading(frame), in_order(frame, _ALONG), table.role(name), name, notes, known)
+        return TrainingRows(chosen.reading(frame), in_order(frame, _ALONG), table.role(name), name, notes, known)
     if schedules is not None:
         raise UsageError(f"law {chosen.name} reads no schedules; --schedules goes with laws of loss curves.")
     rows = replace(rows, frame=chosen.inputs_of(rows.frame, Known(rows=rows.frame)))
@@ -98,4 +98,4 @@ def training_rows(
             Finding("info", "base-rows", f"{total - len(rows)} rows with tokens = 0 (base models) are not fitted."),
         )
     frame = in_order(rows.frame, [*chosen.inputs, "loss", "run"])
-    return Training(chosen, frame, table.role(name), name, findings)
+    return TrainingRows(chosen, frame, table.role(name), name, findings)

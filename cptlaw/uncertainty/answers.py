@@ -13,7 +13,7 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs.dataframe import to_polars
 from cptlaw.runs.metrics import unit_of
-from cptlaw.solving.origin import Known, origin
+from cptlaw.solving.origin import FittedRows, origin
 from cptlaw.units import format_percent, format_quantity
 
 AVERAGE = "average"
@@ -22,7 +22,7 @@ MOST_EXPLAINED = 3  # forecasts of scores of which the parts of the doubt are to
 COUNTS = ("n_params", "tokens", "ptpp", "pt_tokens")
 
 
-class Forecasting(Known, Protocol):
+class Forecasting(FittedRows, Protocol):
     """What a forecast asks of the fit that it comes from: one law, an average of laws, or a score."""
 
     @property

@@ -3,7 +3,7 @@
 For a point x the profile is the least objective among all parameter vectors that forecast a given loss there. Where it
 stays low the data is silent, however far that is from the fit; a bootstrap that starts at the fit never sees this. A
 penalty draws the forecast to a wanted value; minimising with it lands on the profile whatever its stiffness, and all
-wanted values of all points are descended side by side (`cptlaw.uncertainty.walks`).
+wanted values of all points are descended side by side (`cptlaw.uncertainty.traces`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from cptlaw.solving.huber import FLOOR_ROWS, noise_variance, noise_weight
 from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.law_on_rows import LawOnRows
 from cptlaw.solving.student import t_quantile
+from cptlaw.uncertainty.traces import Trace, Tracer, side_by_side
 from cptlaw.uncertainty.units import units_along
-from cptlaw.uncertainty.walks import Walk, Walker, side_by_side
 
 MOST_PROFILES = 12  # rows that are profiled; the others take the range of what was met on the way
-# Probabilities up to which rows are profiled: all smaller ones are read off the same walk, whichever was asked first.
+# Probabilities up to which rows are profiled: all smaller ones are read off the same trace, whichever was asked first.
 LEVELS = (0.9, 0.99, 0.9999)
 
 
@@ -95,34 +95,34 @@ def profiles(fit: LawOnRows, frame: pd.DataFrame, probabilities: Sequence[float]
     chosen = _spread_out(x, MOST_PROFILES if most is None else most)
     found = np.empty((len(probabilities), len(frame), 2))
     for p, probability in enumerate(probabilities):
-        # Walked up to a fixed level, so that an interval of 80 % is read off the same walk as one of 90 % and never
+        # Traced up to a fixed level, so that an interval of 80 % is read off the same trace as one of 90 % and never
         # lies outside it.
         level = next((one for one in LEVELS if probability <= one * (1 + 1e-12)), probability)
         widest, limits = (
             noise(fit).rise * np.array([t_quantile(one, nu) for nu in freedom]) ** 2 * effects
             for one in (level, probability)
         )
-        walks = _walked(fit, x, chosen, level, widest)
-        for i, walk in zip(chosen, walks, strict=True):
-            found[p, i] = walk.ends(centre[i], limits[i])
+        traces = _traced(fit, x, chosen, level, widest)
+        for i, trace in zip(chosen, traces, strict=True):
+            found[p, i] = trace.ends(centre[i], limits[i])
         others = np.setdiff1d(np.arange(len(frame)), chosen)
         if len(others):
-            met, rise = (np.concatenate([getattr(walk, name) for walk in walks]) for name in ("at", "rise"))
+            met, rise = (np.concatenate([getattr(trace, name) for trace in traces]) for name in ("at", "rise"))
             found[p, others] = _range(fit, x, others, met, rise, limits, centre)
     return found
 
 
-def _walked(fit: LawOnRows, x: SimpleNamespace, chosen: list[int], level: float, limits: Array) -> list[Walk]:
-    """Return the walks of some rows up to a level; those of earlier questions are kept with the fit."""
-    kept: dict[tuple[bytes, float], Walk] = fit._cache.setdefault("walks", {})
+def _traced(fit: LawOnRows, x: SimpleNamespace, chosen: list[int], level: float, limits: Array) -> list[Trace]:
+    """Return the traces of some rows up to a level; those of earlier questions are kept with the fit."""
+    kept: dict[tuple[bytes, float], Trace] = fit._cache.setdefault("traces", {})
     keys = [(_key(x, i), level) for i in chosen]
     new = [i for i, key in zip(chosen, keys, strict=True) if key not in kept]
     if new:
-        walker = Walker.of(fit)
+        tracer = Tracer.of(fit)
         for some in [new] if side_by_side(x) else [[i] for i in new]:
             rows = SimpleNamespace(**{name: column[some] for name, column in vars(x).items()})
-            for i, walk in zip(some, walker.walk(rows, limits[some]), strict=True):
-                kept[_key(x, i), level] = walk
+            for i, trace in zip(some, tracer.trace(rows, limits[some]), strict=True):
+                kept[_key(x, i), level] = trace
     return [kept[key] for key in keys]
 
 
@@ -135,9 +135,9 @@ def _range(
     limits: Array,
     centre: Array,
 ) -> Array:
-    """Return the range of log losses at rows without a walk of their own among the places that others met."""
+    """Return the range of log losses at rows without a trace of their own among the places that others met."""
     here = SimpleNamespace(**{name: column[rows] for name, column in vars(x).items()})
-    losses = Walker.of(fit).log_losses(met, here)
+    losses = Tracer.of(fit).log_losses(met, here)
     allowed = rise[:, None] <= limits[rows]
     low = np.where(allowed, losses, np.inf).min(axis=0, initial=np.inf)
     high = np.where(allowed, losses, -np.inf).max(axis=0, initial=-np.inf)

@@ -8,7 +8,7 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.answering.planned import plan
-from cptlaw.answering.question import WITHIN, Question
+from cptlaw.answering.question import WITHIN, Asked
 from cptlaw.answering.steps import answer_command, steps
 from cptlaw.answering.what_if import other_sizes, what_if
 from cptlaw.cli import main
@@ -28,7 +28,7 @@ def fits(runs):
 
 
 def asked(**given):
-    return Question.read({**MODEL, **given})
+    return Asked.read({**MODEL, **given})
 
 
 @pytest.mark.parametrize(
@@ -155,5 +155,5 @@ def test_the_command_of_a_page_asks_the_same_question(given, runs):
     words = shlex.split(answer_command(runs, question, "seed == 0"))
     read = command.make_context("answer", words[2:]).params
     assert (read["where"], read["output"]) == ("seed == 0", "report.html")
-    again = Question.read({name: read[name] for name in vars(question)})
+    again = Asked.read({name: read[name] for name in vars(question)})
     assert again == question

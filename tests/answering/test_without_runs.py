@@ -11,7 +11,7 @@ import yaml
 from benchmarks import learn_studies
 from cptlaw.answering import studies
 from cptlaw.answering.pilots import write_pilots
-from cptlaw.answering.question import Question
+from cptlaw.answering.question import Asked
 from cptlaw.answering.without_runs import SHOWN, from_studies, next_pilots
 from cptlaw.errors import UsageError
 
@@ -20,7 +20,7 @@ ASKED = {"n_params": "8B", "ptpp": 1875, "target_tokens": "20B"}
 
 
 def answer(shift="language", **more):
-    return from_studies(Question.read({**ASKED, **more}), shift)
+    return from_studies(Asked.read({**ASKED, **more}), shift)
 
 
 def rows(**columns):
@@ -169,6 +169,6 @@ def test_a_limit_on_the_target_loss_is_said_to_be_unjudged():
 @pytest.mark.parametrize("value", ["5e-324", "1e308"])
 def test_numbers_of_which_no_law_computes_a_power_are_refused(name, value):
     with pytest.raises(UsageError, match=f"{name} .*(below 1e-50|beyond 1e\\+50)"):
-        Question.read({"n_params": "8B", name: value})
+        Asked.read({"n_params": "8B", name: value})
     with pytest.raises(UsageError, match="max_forgetting"):
-        Question.read({"n_params": "8B", "max_forgetting": "1e308"})
+        Asked.read({"n_params": "8B", "max_forgetting": "1e308"})

@@ -12,7 +12,7 @@ import pytest
 import cptlaw as cl
 from cptlaw.auto.common_rollouts import directions, rollouts
 from cptlaw.auto.rows import choose_rows
-from cptlaw.auto.weights import Scores
+from cptlaw.auto.weights import RolloutScores
 from cptlaw.errors import FitError, UsageError
 from cptlaw.laws import law
 
@@ -144,7 +144,7 @@ def test_rollouts_over_budgets_fit_two_at_least() -> None:
 
 
 def test_a_point_is_weighed_by_rollouts_that_go_its_way() -> None:
-    scores = Scores(np.ones(2), np.array([[0.01, 0.05], [0.05, 0.01]]), np.array([[1.0, 0.0], [0.0, 1.0]]))
+    scores = RolloutScores(np.ones(2), np.array([[0.01, 0.05], [0.05, 0.01]]), np.array([[1.0, 0.0], [0.0, 1.0]]))
     weight = scores.weights(np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]]))
     assert weight[0, 0] > 0.9
     assert weight[1, 1] > 0.9

@@ -19,7 +19,7 @@ from cptlaw.laws import law
 from cptlaw.learned import leaving_out
 from cptlaw.solving.objective import Penalty
 from cptlaw.solving.restraint import Restraint
-from cptlaw.solving.training_rows import Training, training_rows
+from cptlaw.solving.training_rows import TrainingRows, training_rows
 
 PUBLIC = Path(__file__).parents[3] / "shared" / "data"
 TRUTH = {"E": 1.2, "F": 0.2, "A": 0.5, "B": 0.6, "U": 0.02, "g": 0.3, "a": 0.25, "k": 1.5, "d0": 0.1, "beta": 0.5}
@@ -67,7 +67,7 @@ def test_the_doubt_about_the_shift_is_in_that_about_the_target(target: cl.Fit) -
     held = {name: target.params[name] for name in target.law.from_source}
     others = {name: prior for name, prior in restraint.priors.items() if name not in held}
     sure = fit_rows(
-        Training(target.law, target.data, target.role, target.on),
+        TrainingRows(target.law, target.data, target.role, target.on),
         replace(target.options, restraint=Restraint(fixed=held, priors=others)),
     )
     wide, narrow = (float(parameter_doubt(one, one.completed(ASKED))[0]) for one in (target, sure))

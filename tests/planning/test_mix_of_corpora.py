@@ -9,7 +9,7 @@ import pytest
 import cptlaw as cl
 from cptlaw.errors import UsageError
 from cptlaw.laws import law
-from cptlaw.planning.corpora.simplex import Range, minimise
+from cptlaw.planning.corpora.simplex import MixRange, minimise
 
 NAMES = ("code", "math", "web")
 SHARES = [f"mix_{name}" for name in NAMES]
@@ -213,7 +213,7 @@ def test_the_command_line_says_the_same(fits, tmp_path, call):
 def test_the_minimum_on_the_simplex_of_a_function_that_is_known():
     """A bowl with its bottom outside the range: the nearest mix in it, by the projection on the simplex."""
     bottom = np.array([0.9, 0.4, -0.1, -0.2])
-    mixes = Range(np.zeros(4), np.full(4, 0.7), np.empty((0, 4)))
+    mixes = MixRange(np.zeros(4), np.full(4, 0.7), np.empty((0, 4)))
     found, values = minimise(lambda h: ((h - bottom) ** 2).sum(axis=1)[:, None], mixes)
     assert found == pytest.approx([0.7, 0.3, 0.0, 0.0], abs=1e-6)
     assert values[0] == pytest.approx(0.04 + 0.01 + 0.01 + 0.04, abs=1e-9)

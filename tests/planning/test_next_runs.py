@@ -15,7 +15,7 @@ import cptlaw as cl
 from cptlaw import examples, simulate
 from cptlaw.cli import main
 from cptlaw.planning.next_runs import open_forecast
-from cptlaw.planning.next_runs.cells import Bases, Candidate, candidates
+from cptlaw.planning.next_runs.cells import Bases, CandidateRun, candidates
 from cptlaw.planning.next_runs.doubt import Errors, errors
 from cptlaw.planning.next_runs.greedy import Sample, choose
 
@@ -51,7 +51,7 @@ def suggested(two_budgets):
 
 def test_costs_by_hand():
     bases = Bases([(241e6, 31.0)])
-    run = Candidate(241e6, 279.0, 0.25, 1e9, (1e9,))
+    run = CandidateRun(241e6, 279.0, 0.25, 1e9, (1e9,))
     assert run.run_flops == 6 * 241e6 * 1e9
     assert bases.price(run, {}) == pytest.approx(BASE, rel=1e-12)
     assert bases.price(dataclasses.replace(run, ptpp=31.0), {}) == 0
@@ -188,7 +188,7 @@ def test_the_update_is_the_bayesian_linear_one():
     factors = rng.standard_normal((5000, 3))
     forecast = factors @ [1.0, 0.5, 0.2]
     losses = np.column_stack([factors @ [1.0, 0, 0], factors @ [0.9, 0.1, 0], factors @ [0, 1.0, 0]])
-    cells = [Candidate(1e8, None, None, 2e9, (1e9, 2e9)), Candidate(1e8, None, None, 1e9, (1e9,))]
+    cells = [CandidateRun(1e8, None, None, 2e9, (1e9, 2e9)), CandidateRun(1e8, None, None, 1e9, (1e9,))]
     noise = Errors(between=0.1, within=0.2)
     sample = Sample.of(forecast, losses, cells, noise, noise=0.0)
     after = sample.measured(0).measured(1).variance
@@ -201,8 +201,8 @@ def test_the_update_is_the_bayesian_linear_one():
 
 def test_points_of_one_run_are_worth_less_than_runs():
     forecast = np.random.default_rng(2).standard_normal(500)
-    long = Candidate(1e8, None, None, 1e9, (1e9,) * 4)
-    short = Candidate(1e8, None, None, 1e9, (1e9,))
+    long = CandidateRun(1e8, None, None, 1e9, (1e9,) * 4)
+    short = CandidateRun(1e8, None, None, 1e9, (1e9,))
     losses = np.repeat(forecast[:, None], 5, axis=1)
     sample = Sample.of(forecast, losses, [long, short], Errors(between=1.0, within=1.0), noise=0.0)
     assert sample.measured(0).variance > sample.measured(1).measured(1).variance
@@ -218,7 +218,7 @@ def test_the_split_of_the_noise_is_found():
 def test_cells_are_listed_by_gain_per_flop():
     """The longer run tells more, the shorter one more per FLOP."""
     one, other = np.random.default_rng(4).standard_normal((2, 400))
-    long, short = (Candidate(1e8, 10.0, None, tokens, (tokens,)) for tokens in (4e9, 1e9))
+    long, short = (CandidateRun(1e8, 10.0, None, tokens, (tokens,)) for tokens in (4e9, 1e9))
     sample = Sample.of(1.2 * one + other, np.column_stack([one, other]), [long, short], Errors(0.0, 0.01), 0.0)
     alone = sample.reductions(np.arange(2))
     assert alone[0] > alone[1]
@@ -230,7 +230,7 @@ def test_cells_are_listed_by_gain_per_flop():
 def test_what_is_equal_but_for_its_last_digits_is_taken_in_the_order_of_the_candidates():
     """Another build of the linear algebra rounds otherwise, and must not suggest other runs."""
     forecast = np.random.default_rng(5).standard_normal(400)
-    cells = [Candidate(1e8, 10.0, replay, 1e9, (1e9,)) for replay in (0.1, 0.2, 0.3)]
+    cells = [CandidateRun(1e8, 10.0, replay, 1e9, (1e9,)) for replay in (0.1, 0.2, 0.3)]
     for digits in ((0, 0, 1e-9), (0, 1e-9, 0), (-1e-9, 0, 0)):
         losses = np.column_stack([forecast * (1 + digit) for digit in digits])
         sample = Sample.of(forecast, losses, cells, Errors(0.0, 0.1), 0.0)
@@ -241,7 +241,7 @@ def test_what_is_equal_but_for_its_last_digits_is_taken_in_the_order_of_the_cand
 def test_of_plans_as_cheap_the_narrowest_is_taken():
     """A new base that saves half a per cent of the cost is not worth a wider interval."""
     forecast, other = np.random.default_rng(6).standard_normal((2, 400))
-    near, far = Candidate(1e8, 99.5, None, 1e9, (1e9,)), Candidate(1e8, 100.0, None, 1e9, (1e9,))
+    near, far = CandidateRun(1e8, 99.5, None, 1e9, (1e9,)), CandidateRun(1e8, 100.0, None, 1e9, (1e9,))
     losses = np.column_stack([forecast + 0.15 * other, forecast + 0.05 * other])
     sample = Sample.of(forecast, losses, [near, far], Errors(0.0, 1e-4), 0.2)
     widths = [float(sample.width(sample.measured(place).variance)) for place in (0, 1)]
@@ -251,8 +251,8 @@ def test_of_plans_as_cheap_the_narrowest_is_taken():
 
 def test_a_base_that_tells_nothing_is_not_bought():
     forecast = np.random.default_rng(3).standard_normal(400)
-    free = Candidate(1e8, 10.0, None, 1e9, (1e9,))
-    idle = Candidate(1e8, 100.0, None, 1e8, (1e8,))
+    free = CandidateRun(1e8, 10.0, None, 1e9, (1e9,))
+    idle = CandidateRun(1e8, 100.0, None, 1e8, (1e8,))
     sample = Sample.of(forecast, np.column_stack([forecast, 1e-3 * forecast]), [free, idle], Errors(0.0, 0.1), 0.1)
     chosen = choose(sample, [free, idle], Bases([(1e8, 10.0)]), 1e20, 5)
     assert {step.candidate for step in chosen} == {0}

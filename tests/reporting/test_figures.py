@@ -135,7 +135,7 @@ def test_fan_widens_with_coverage_and_ends_at_the_forecast(drawn, fits):
     assert (data["hi_0.9"] > data["hi_0.5"]).all()
     last = fits["target"].forecast(data[["n_params", "tokens", "replay", "ptpp"]].tail(1), 0.9).iloc[0]
     assert data["loss"].iloc[-1] == pytest.approx(last["loss"])
-    # Walked alone, a point may find a little more of the profile than among others.
+    # Traced alone, a point may find a little more of the profile than among others.
     assert data["hi_0.9"].iloc[-1] == pytest.approx(last["hi"], rel=5e-3)
 
 

@@ -12,7 +12,7 @@ from cptlaw.laws.score_law import known_score_laws, score_law
 from cptlaw.learned import leaving_out
 from cptlaw.learned.links import link_prior, links
 from cptlaw.scores import fit_all_scores
-from cptlaw.scores.fisher import Prior, Tasks, maximise
+from cptlaw.scores.fisher import LinkPrior, Tasks, maximise
 from cptlaw.scores.joint import join
 from cptlaw.scores.known import chance_of, items_told
 from cptlaw.scores.mean import with_means
@@ -95,7 +95,7 @@ def test_the_binomial_optimum_is_found():
     true = np.array([[0.2, -1.5, 0.0]])
     y = law.score(true, x, np.array([[0.25]]))
     tasks = Tasks(x, y, np.full(y.shape, 1e6), np.array([[0.25]]))
-    prior = Prior(np.array([0.7, -1.9, 0.0]), np.array([1.0, 0.6, 0.1]))
+    prior = LinkPrior(np.array([0.7, -1.9, 0.0]), np.array([1.0, 0.6, 0.1]))
     found = maximise(law, tasks, prior, prior.mean[None])
     assert found.theta[0] == pytest.approx(true[0], abs=0.01)
     # With few items the prior speaks, and the optimum is where its slope and that of the likelihood cancel.

@@ -1,4 +1,4 @@
-"""Doubt where data says little: saturated fits, priors that count, joint distance, quantiles of one walk."""
+"""Doubt where data says little: saturated fits, priors that count, joint distance, quantiles of one trace."""
 
 import numpy as np
 import pandas as pd
@@ -76,7 +76,7 @@ def test_log_and_share_priors_survive_the_file_and_refuse_nonsense(tmp_path):
         cl.fit("chinchilla", runs(12), on="target", prior=["alpha=1:0.3:lg"])
 
 
-def test_quantiles_come_from_one_walk_and_are_the_interval():
+def test_quantiles_come_from_one_trace_and_are_the_interval():
     fit = cl.fit("chinchilla", runs(30), on="target", starts=8)
     frame = pd.DataFrame({"n_params": [7e9, 7e9], "tokens": [1.4e11, 1e12]})
     found = np.exp(fit.log_quantiles(frame, [0.05, 0.25, 0.5, 0.75, 0.95]))

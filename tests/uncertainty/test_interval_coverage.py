@@ -10,8 +10,8 @@ import pytest
 import cptlaw as cl
 from cptlaw.laws import law
 from cptlaw.uncertainty.profile import profile, profiles
+from cptlaw.uncertainty.traces import _reach
 from cptlaw.uncertainty.units import design_effects
-from cptlaw.uncertainty.walks import _reach
 
 ROOT = Path(__file__).parents[2]
 CHINCHILLA = {"E": 1.8, "A": 480.0, "B": 2100.0, "alpha": 0.35, "beta": 0.37}
@@ -85,7 +85,7 @@ def test_two_budgets_cover_the_closed_form(study, designs, seed):
     assert low >= free - 0.5 * (top - free)
 
 
-def test_bent_valleys_are_walked_to_their_end(designs):
+def test_bent_valleys_are_followed_to_their_end(designs):
     """Gate and floor trade along a curve: descents that run out of steps there are no wall (both ends were short)."""
     design = designs["ptpp-gated-floor-2"]
     fitted = cl.fit("ptpp-gated-floor", design.runs(2), on="target", starts=8)

@@ -17,8 +17,8 @@ from cptlaw.planning.corpora.pools import Pools
 from cptlaw.planning.corpora.question import SHARE_SCALE, BestMix
 from cptlaw.planning.corpora.regret import regret
 from cptlaw.planning.corpora.result import CorporaPlan
-from cptlaw.planning.corpora.simplex import KEPT, Range
-from cptlaw.planning.limits import Forgetting, Limit
+from cptlaw.planning.corpora.simplex import KEPT, MixRange
+from cptlaw.planning.limits import ForgettingScale, Limit
 from cptlaw.planning.mixes.repetition import read_often
 from cptlaw.planning.options import label
 from cptlaw.planning.result import flops_of
@@ -133,7 +133,7 @@ def _question(given: Any, losses: Mapping[str, EvalLoss]) -> BestMix:
     low = np.array([given.min_share.get(name, seen[:, i].min()) for i, name in enumerate(corpora)])
     high = np.array([given.max_share.get(name, seen[:, i].max()) for i, name in enumerate(corpora)])
     pools = Pools.of(corpora, given.unique_tokens, given.repetition)
-    mixes = Range(low, high, measured.reshape(-1, len(corpora)))
+    mixes = MixRange(low, high, measured.reshape(-1, len(corpora)))
     if mixes.empty:
         raise UsageError(
             f"min_share and max_share leave no mix: the smallest shares add up to {low.sum():.3g} and the largest to "
@@ -149,7 +149,7 @@ def _question(given: Any, losses: Mapping[str, EvalLoss]) -> BestMix:
 
 
 def _forgetting_limit(given: Any, loss: EvalLoss, name: str, value: float) -> Limit:
-    how = Forgetting(loss.reference(given.base_loss.get(name)), given.forgetting)
+    how = ForgettingScale(loss.reference(given.base_loss.get(name)), given.forgetting)
     return Limit(f"max-forgetting {name}", "forgetting", value, loss, how, given.risk)
 
 
@@ -191,7 +191,7 @@ def _expected(given: Any, solution: Solution) -> tuple[dict[str, Any], list[Find
         evals[name] = {f"loss{end}": value[0] for end, value in expected.losses.items()}
         how = references.get(name)
         if how is None and name in given.base_loss:
-            how = Forgetting(loss.reference(given.base_loss[name]), given.forgetting)
+            how = ForgettingScale(loss.reference(given.base_loss[name]), given.forgetting)
         if how is not None:
             evals[name]["base_loss"] = how.reference.loss
             for end in ("", "_lo", "_hi"):

@@ -14,7 +14,7 @@ import numpy as np
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.corpora.losses import EvalLoss
 from cptlaw.planning.corpora.pools import Pools
-from cptlaw.planning.corpora.simplex import KEPT, Range, minimise
+from cptlaw.planning.corpora.simplex import KEPT, MixRange, minimise
 from cptlaw.planning.limits import Limit
 from cptlaw.planning.solve import Optimum, without
 
@@ -47,7 +47,7 @@ class BestMix:
     losses: Mapping[str, EvalLoss]
     weights: Mapping[str, float]
     limits: tuple[Limit, ...]
-    mixes: Range
+    mixes: MixRange
     pools: Pools
     tokens: float
     bounds: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class BestMix:
         return next(iter(self.losses.values())).corpora
 
     @property
-    def allowed(self) -> Range:
+    def allowed(self) -> MixRange:
         """The mixes that the pools allow too."""
         return replace(self.mixes, high=np.minimum(self.mixes.high, self.pools.most(self.tokens)))
 

@@ -21,7 +21,7 @@ Values = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
-class Range:
+class MixRange:
     """The mixes to choose from.
 
     Parameters
@@ -59,7 +59,7 @@ class Range:
         return self.within(np.concatenate([self.measured, np.full((1, k), 1.0 / k), np.eye(k), drawn]))
 
 
-def minimise(values: Values, mixes: Range) -> tuple[Array, Array]:
+def minimise(values: Values, mixes: MixRange) -> tuple[Array, Array]:
     """Return the mix with the least value that keeps the limits, or the least excess over them, and its values.
 
     Parameters
@@ -99,7 +99,7 @@ def _worst(table: Array) -> Array:
     return worst
 
 
-def _descend(values: Values, mixes: Range, start: Array, worst_first: bool) -> Array:
+def _descend(values: Values, mixes: MixRange, start: Array, worst_first: bool) -> Array:
     """Return the end of a descent by sequential quadratic programming, of the value or of the worst excess."""
     from scipy import optimize  # heavy: loaded when the first plan is made
 

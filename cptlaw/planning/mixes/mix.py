@@ -14,7 +14,7 @@ from cptlaw.checking.distance import fact
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.limits import Forgetting, Limit, build_limits
+from cptlaw.planning.limits import ForgettingScale, Limit, build_limits
 from cptlaw.planning.loss import Loss, as_fit, check_pair, laws_of, measured_levels
 from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
@@ -51,7 +51,7 @@ class Mix:
 
     target: Loss
     source: Loss | None
-    forgetting: Forgetting | None
+    forgetting: ForgettingScale | None
     low: float
     high: float
     fitted_low: float
@@ -187,7 +187,7 @@ def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, flo
     return Mix(losses["target"], source, how, low, high, *fitted, given, limits, tuple(findings), scores)
 
 
-def _forgetting(given: Any, source: Loss | None) -> tuple[Forgetting | None, list[Finding]]:
+def _forgetting(given: Any, source: Loss | None) -> tuple[ForgettingScale | None, list[Finding]]:
     """Return how forgetting counts, where that can be said or must be, and what is to be said of it."""
     asked = {"max_forgetting", "base_source_loss", "base_law"} & given.given or given.reference != "measured"
     if source is None:
@@ -201,7 +201,7 @@ def _forgetting(given: Any, source: Loss | None) -> tuple[Forgetting | None, lis
             raise
         # Nobody asked for forgetting: the plan stands without it, and says so.
         return None, [Finding("info", "no-reference", f"forgetting is not reported: {error}")]
-    return Forgetting(reference, given.forgetting), list(reference.findings)
+    return ForgettingScale(reference, given.forgetting), list(reference.findings)
 
 
 def _rates(fits: Any) -> Array:

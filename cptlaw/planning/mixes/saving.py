@@ -16,7 +16,7 @@ import pandas as pd
 
 from cptlaw.fitting import Fit
 from cptlaw.planning.limits import Limit
-from cptlaw.planning.next_runs.cells import Bases, Candidate, candidates
+from cptlaw.planning.next_runs.cells import Bases, CandidateRun, candidates
 from cptlaw.planning.next_runs.open_forecast import MOST_CELLS, open_forecast
 from cptlaw.planning.next_runs.suggestion import Cell
 from cptlaw.planning.result import flops_of
@@ -86,7 +86,9 @@ def saving(
         cells = asked[role].answer(found, Bases.of(frame), budget, MOST_CELLS).cells
         # The cells stand in the order of what they are worth, so the cheapest whole is one of the first few of them.
         for first in (cells[:count] for count in FIRST if count <= len(cells)):
-            runs = [Candidate(cell.n_params, cell.ptpp, cell.replay, cell.tokens, cell.checkpoints) for cell in first]
+            runs = [
+                CandidateRun(cell.n_params, cell.ptpp, cell.replay, cell.tokens, cell.checkpoints) for cell in first
+            ]
             # A run measures both losses.
             shares = {name: other.share_after(runs) for name, other in asked.items()}
             after = solve(tuple(_narrower(limit, shares) for limit in limits))

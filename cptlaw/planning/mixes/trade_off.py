@@ -84,7 +84,7 @@ def plan_at(mix: Mix, tokens: float) -> TradeOffPlan:
 def crossing(shares: Sequence[float], losses: Sequence[float], limit: float) -> float:
     """Return the share at which measured losses, joined by straight lines, cross a limit: no law needed.
 
-    Walks from the end that keeps the limit and stops where it is first broken.
+    Goes from the end that keeps the limit and stops where it is first broken.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ NEAR = 0.02  # an asked level this little above one that there is stands for tha
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateRun:
     """One run that could be made; `ptpp` and `replay` are ``None`` where neither law nor table knows them."""
 
     n_params: float
@@ -69,7 +69,7 @@ class Bases:
         pairs = frame[["n_params", "ptpp"]].dropna().drop_duplicates()
         return cls((float(n), float(p)) for n, p in pairs.itertuples(index=False))
 
-    def price(self, candidate: Candidate, trunks: Mapping[float, float]) -> float:
+    def price(self, candidate: CandidateRun, trunks: Mapping[float, float]) -> float:
         """Return what the base of a cell still costs, in FLOPs.
 
         Parameters
@@ -97,7 +97,7 @@ def candidates(
     ptpps: Any = None,
     replays: Any = None,
     tokens: Any = None,
-) -> list[Candidate]:
+) -> list[CandidateRun]:
     """List the runs that could be next.
 
     Parameters
@@ -137,12 +137,12 @@ def candidates(
         for length in own_tokens or _lengths(spans, size, _asked(asked, "tokens")):
             points = _checkpoints(spans, size, length)
             found_cells += [
-                Candidate(size, budget, mix, length, points) for budget in ptpp_levels for mix in replay_levels
+                CandidateRun(size, budget, mix, length, points) for budget in ptpp_levels for mix in replay_levels
             ]
     return found_cells
 
 
-def rows_of(cells: Sequence[Candidate], asked: pd.Series, inputs: Sequence[str]) -> pd.DataFrame:
+def rows_of(cells: Sequence[CandidateRun], asked: pd.Series, inputs: Sequence[str]) -> pd.DataFrame:
     """Return the checkpoints of cells as rows with a law's inputs; what no cell chooses is as in the asked point."""
     columns: dict[str, Any] = {
         name: np.repeat([getattr(cell, name) for cell in cells], [len(cell.checkpoints) for cell in cells])

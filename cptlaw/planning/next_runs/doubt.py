@@ -25,7 +25,7 @@ from cptlaw.solving.objective import ForecastPenalty, Objective
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.uncertainty.profile import noise
-from cptlaw.uncertainty.walks import STIFFNESS
+from cptlaw.uncertainty.traces import STIFFNESS
 
 if TYPE_CHECKING:
     from cptlaw.fitting.fitted_law import Fit

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.next_runs.cells import Bases, Candidate
+from cptlaw.planning.next_runs.cells import Bases, CandidateRun
 from cptlaw.planning.next_runs.doubt import Errors
 
 POWERS = (1.0, 0.5, 0.0)  # of the cost by which a gain is divided: per FLOP, between, and regardless of cost
@@ -57,7 +57,7 @@ class Sample:
     floor: float = 0.0
 
     @classmethod
-    def of(cls, forecasts: Array, losses: Array, cells: Sequence[Candidate], errors: Errors, noise: float) -> Sample:
+    def of(cls, forecasts: Array, losses: Array, cells: Sequence[CandidateRun], errors: Errors, noise: float) -> Sample:
         """Centre, whiten and compress.
 
         Parameters
@@ -143,7 +143,7 @@ class _Budget:
     bases: Bases
     trunks: dict[float, float] = field(default_factory=dict)
 
-    def pay(self, cell: Candidate) -> tuple[float, float]:
+    def pay(self, cell: CandidateRun) -> tuple[float, float]:
         """Pay for a cell; return the cost of the run and of its base."""
         base = self.bases.price(cell, self.trunks)
         self.left -= cell.run_flops + base
@@ -153,7 +153,7 @@ class _Budget:
         return cell.run_flops, base
 
 
-def choose(sample: Sample, cells: Sequence[Candidate], bases: Bases, budget: float, most: int) -> list[Choice]:
+def choose(sample: Sample, cells: Sequence[CandidateRun], bases: Bases, budget: float, most: int) -> list[Choice]:
     """Choose cells within a budget.
 
     A base model costs much at once and pays off over several runs, so that greed alone would never buy one. The search
@@ -204,7 +204,7 @@ def choose(sample: Sample, cells: Sequence[Candidate], bases: Bases, budget: flo
     return [replace(step, candidate=int(within[step.candidate])) for step in best]
 
 
-def _base(cell: Candidate) -> tuple[float, float]:
+def _base(cell: CandidateRun) -> tuple[float, float]:
     return cell.n_params, cell.ptpp or 0.0
 
 
@@ -218,7 +218,7 @@ def _cost(plan: Sequence[Choice]) -> float:
 
 
 def _without_idle_bases(
-    sample: Sample, cells: Sequence[Candidate], remaining: _Budget, plan: list[Choice], enough: float
+    sample: Sample, cells: Sequence[CandidateRun], remaining: _Budget, plan: list[Choice], enough: float
 ) -> list[Choice]:
     """Leave out the cells of each new base without which the interval is still narrow enough."""
     for base in sorted({_base(cells[step.candidate]) for step in plan if step.base_flops > 0}):
@@ -230,7 +230,9 @@ def _without_idle_bases(
     return plan
 
 
-def _in_order(sample: Sample, cells: Sequence[Candidate], remaining: _Budget, plan: Sequence[Choice]) -> list[Choice]:
+def _in_order(
+    sample: Sample, cells: Sequence[CandidateRun], remaining: _Budget, plan: Sequence[Choice]
+) -> list[Choice]:
     """Return a plan's cells so that each is the one of those left that gains most per FLOP.
 
     What the plan costs stays the same: a trunk costs as much as its last stage, in whatever order it is bought.
@@ -247,7 +249,7 @@ def _in_order(sample: Sample, cells: Sequence[Candidate], remaining: _Budget, pl
     return found
 
 
-def _replay(sample: Sample, cells: Sequence[Candidate], remaining: _Budget, order: Sequence[int]) -> list[Choice]:
+def _replay(sample: Sample, cells: Sequence[CandidateRun], remaining: _Budget, order: Sequence[int]) -> list[Choice]:
     """Return a plan that takes the given cells one after another."""
     remaining = replace(remaining, trunks={})
     found = []
@@ -259,7 +261,7 @@ def _replay(sample: Sample, cells: Sequence[Candidate], remaining: _Budget, orde
 
 
 def _greedy(
-    sample: Sample, cells: Sequence[Candidate], remaining: _Budget, most: int, power: float, first: int | None
+    sample: Sample, cells: Sequence[CandidateRun], remaining: _Budget, most: int, power: float, first: int | None
 ) -> list[Choice]:
     chosen: list[Choice] = []
     runs = np.array([cell.run_flops for cell in cells])

@@ -9,7 +9,7 @@ import pandas as pd
 
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fitted_law import Fit
-from cptlaw.planning.next_runs.cells import Bases, Candidate, rows_of
+from cptlaw.planning.next_runs.cells import Bases, CandidateRun, rows_of
 from cptlaw.planning.next_runs.doubt import Doubt, doubt, errors
 from cptlaw.planning.next_runs.greedy import Choice, Sample, choose
 from cptlaw.planning.next_runs.suggestion import Cell, Suggestion
@@ -46,11 +46,11 @@ class OpenForecast:
     before: pd.Series
     doubt: Doubt
 
-    def answer(self, found: list[Candidate], bases: Bases, budget: float, most: int = MOST_CELLS) -> Suggestion:
+    def answer(self, found: list[CandidateRun], bases: Bases, budget: float, most: int = MOST_CELLS) -> Suggestion:
         """Choose among candidates, for a budget in FLOPs."""
         return _answer(self, found, bases, budget, most)
 
-    def share_after(self, cells: list[Candidate]) -> float:
+    def share_after(self, cells: list[CandidateRun]) -> float:
         """Return which share of the doubt about the fitted loss is expected to be left after some runs."""
         if not cells:
             return 1.0
@@ -59,7 +59,7 @@ class OpenForecast:
             sample = sample.measured(place)
         return float(np.sqrt(sample.variance / max(before.variance, 1e-300)))
 
-    def sample(self, found: list[Candidate]) -> Sample:
+    def sample(self, found: list[CandidateRun]) -> Sample:
         """Return the doubt as forecasts and losses of candidates over the sample of laws."""
         fit, members = self.fit, self.doubt.members
         with np.errstate(invalid="ignore", divide="ignore"):  # a loss of 0 or less is no law's; its member is left out
@@ -76,7 +76,7 @@ def open_forecast(fit: Fit, asked: pd.DataFrame, interval: float) -> OpenForecas
     return OpenForecast(fit, asked, interval, before, doubt(fit, asked, before, interval))
 
 
-def _answer(asking: OpenForecast, found: list[Candidate], bases: Bases, budget: float, most: int) -> Suggestion:
+def _answer(asking: OpenForecast, found: list[CandidateRun], bases: Bases, budget: float, most: int) -> Suggestion:
     fit, asked, before, open_doubt = asking.fit, asking.asked, asking.before, asking.doubt
     sample = asking.sample(found)
     chosen = choose(sample, found, bases, budget, most)
@@ -103,7 +103,7 @@ def _answer(asking: OpenForecast, found: list[Candidate], bases: Bases, budget: 
     )
 
 
-def _cell(candidate: Candidate, step: Choice, gain: float) -> Cell:
+def _cell(candidate: CandidateRun, step: Choice, gain: float) -> Cell:
     return Cell(
         n_params=candidate.n_params,
         ptpp=candidate.ptpp,
@@ -119,7 +119,7 @@ def _cell(candidate: Candidate, step: Choice, gain: float) -> Cell:
 
 def _findings(
     sample: Sample,
-    found: list[Candidate],
+    found: list[CandidateRun],
     bases: Bases,
     budget: float,
     doubt_now: Doubt,
@@ -210,7 +210,7 @@ def _below_sizes(fit: Fit, cells: tuple[Cell, ...]) -> list[Finding]:
     ]
 
 
-def _name(cell: Candidate) -> str:
+def _name(cell: CandidateRun) -> str:
     parts = [f"n_params {format_quantity(cell.n_params)}"]
     if cell.ptpp is not None:
         parts.append(f"ptpp {format_quantity(cell.ptpp)}")

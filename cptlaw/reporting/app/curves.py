@@ -75,7 +75,7 @@ def draw_curves(fitted: Fitted, mix: Mix, plan: MixPlan, coverage: float | None)
 
 def _ends(loss: Loss, shares: Array, tokens: Array, coverage: float) -> tuple[Array, Array]:
     """Return the ends of the intervals at each place, (n,) each."""
-    # An average answers many places in one call; one law walks along its profile at each, so that few must do.
+    # An average answers many places in one call; one law follows its profile at each, so that few must do.
     places = np.arange(len(shares)) if len(loss.laws) > 1 else np.linspace(0, len(shares) - 1, FEW).round().astype(int)
     chances = [0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage]
     margins = loss.fit.log_quantiles(loss.frame(shares[places], tokens[places]), chances)

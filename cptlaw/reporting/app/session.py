@@ -90,7 +90,7 @@ class Shelf:
 
 
 @dataclass
-class Job:
+class BackgroundJob:
     """A long piece of work in a thread.
 
     Attributes
@@ -149,7 +149,7 @@ class Session:
     version: int = 0
     suggestion: Any = None
     report: bytes | None = None
-    jobs: dict[str, Job] = field(default_factory=dict)
+    jobs: dict[str, BackgroundJob] = field(default_factory=dict)
     heard: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -171,13 +171,13 @@ class Session:
         """Whether the page has said nothing for long and nothing is being computed for it."""
         return now - self.heard > IDLE and all(job.done for job in list(self.jobs.values()))
 
-    def begin(self, place: str, work: Callable[[Stage], Any]) -> Job | None:
+    def begin(self, place: str, work: Callable[[Stage], Any]) -> BackgroundJob | None:
         """Start a job in a thread; ``None`` where one of its kind is running already."""
         with self.lock:
             kind = FITS if place in FITS else (place,)
             if any(not self.jobs[other].done for other in kind if other in self.jobs):
                 return None
-            job = self.jobs[place] = Job(place)
+            job = self.jobs[place] = BackgroundJob(place)
 
         def run() -> None:
             try:
@@ -193,7 +193,7 @@ class Session:
         threading.Thread(target=run, name=f"cptlaw-{place}", daemon=True).start()
         return job
 
-    def forget(self, job: Job) -> None:
+    def forget(self, job: BackgroundJob) -> None:
         """Forget a job that has been told of."""
         with self.lock:
             if self.jobs.get(job.place) is job:

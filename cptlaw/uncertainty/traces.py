@@ -1,7 +1,7 @@
-"""Walks along the profile of a forecast: from the optima of a fit to the farthest losses that the data allows.
+"""Traces of the profile of a forecast: from the optima of a fit to the farthest losses that the data allows.
 
-The walk of one row starts from the optima alone and is not told of other walks, so that its ends are the same whatever
-was asked before and whatever is asked beside it. Walks of several rows are descended side by side.
+The trace of one row starts from the optima alone and knows nothing of other traces, so that its ends are the same
+whatever was asked before and whatever is asked beside it. Traces of several rows are descended side by side.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.law_on_rows import LawOnRows
 from cptlaw.solving.objective import ForecastPenalty, Objective, penalty_of
 
-FARTHEST = 1.0  # shift of the log loss at which a walk ends: what the data allows there is not bounded
-NEAREST = 1e-5  # shift that a walk begins with at least
+FARTHEST = 1.0  # shift of the log loss at which a trace ends: what the data allows there is not bounded
+NEAREST = 1e-5  # shift that a trace begins with at least
 FIRST = np.array([0.6, 1.0, 1.5])  # values asked for first, in units of where a parabola would end
 AFAR = np.array([0.03, 0.3])  # shifts that are tried as well, in case the profile comes down again
 ROUNDS = 12  # of descents, at most
@@ -34,8 +34,8 @@ LEAST_CURVATURE = 1e-200  # of a coordinate that the rows do not see at all: its
 
 
 @dataclass(eq=False)
-class Walk:
-    """What the walk of one row has met.
+class Trace:
+    """What the search along the profile of one row has met.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ class Walk:
 
 
 @dataclass(eq=False)
-class Walker:
-    """Walks of the rows of one fit.
+class Tracer:
+    """Traces the profiles of the rows of one fit.
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ class Walker:
     inverse: Array = field(repr=False)
 
     @classmethod
-    def of(cls, fit: LawOnRows) -> Walker:
-        """Return the walker of a fit, which is kept with it."""
-        if "walker" not in fit._cache:
+    def of(cls, fit: LawOnRows) -> Tracer:
+        """Return the tracer of a fit, which is kept with it."""
+        if "tracer" not in fit._cache:
             problem = fit.problem()
             goal = Objective(problem, fit.options.delta, penalty=fit.penalty(problem))
             found = goal.evaluate(fit.optima)
@@ -96,12 +96,12 @@ class Walker:
             # Halfway between the exact curvature, which is zero in the Huber tails, and its majoriser, which is never
             # too flat.
             inverse = _inverse(0.5 * (found["hessian"][0] + found["majoriser"][0]))
-            fit._cache["walker"] = cls(goal, fit.optima, total - total[0], float(total[0]), inverse)
-        kept: Walker = fit._cache["walker"]
+            fit._cache["tracer"] = cls(goal, fit.optima, total - total[0], float(total[0]), inverse)
+        kept: Tracer = fit._cache["tracer"]
         return kept
 
-    def walk(self, rows: SimpleNamespace, limits: Array) -> list[Walk]:
-        """Walk from the optima until the rise passes the limit of each row, on both sides.
+    def trace(self, rows: SimpleNamespace, limits: Array) -> list[Trace]:
+        """Follow the profile from the optima until the rise passes the limit of each row, on both sides.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class Walker:
         gradients = jacobian(problem, best[:k], best[k:], at=rows)
         there = self.log_losses(self.optima, rows)  # (optima, n)
         settled = np.ones(len(self.optima), dtype=bool)
-        walks = [Walk(self.optima, there[:, i], self.rise, settled) for i in range(len(limits))]
+        traces = [Trace(self.optima, there[:, i], self.rise, settled) for i in range(len(limits))]
         centres = there[0]
         moves = gradients @ self.inverse
         variance = np.maximum(np.sum(moves * gradients, axis=1), 1e-300)
@@ -127,29 +127,29 @@ class Walker:
             near = _drawn(end * FIRST, end, limit)
             far = AFAR[near[-1] < AFAR]
             asked.append(np.concatenate([-far[::-1], -near[::-1], near, far]))
-        states = [{-1: _Side(), 1: _Side()} for _ in walks]
-        # Along the linear profile, on which most walks stay: the first guess then needs a step or two.
+        states = [{-1: _Side(), 1: _Side()} for _ in traces]
+        # Along the linear profile, on which most traces stay: the first guess then needs a step or two.
         ahead = moves / variance[:, None]  # how far the coordinates move for a unit of log loss
         first = True
         for _ in range(ROUNDS):
-            of_row = np.repeat(np.arange(len(walks)), [len(values) for values in asked])
+            of_row = np.repeat(np.arange(len(traces)), [len(values) for values in asked])
             if not len(of_row):
                 break
             shift = np.concatenate(asked)
             wanted = centres[of_row] + shift
-            start = self._nearest(walks, of_row, wanted)
+            start = self._nearest(traces, of_row, wanted)
             if first:
                 start = self._better(start, best + shift[:, None] * ahead[of_row], rows, of_row, wanted)
             first = False
             tolerance = TOLERANCE * limits / np.maximum(self.least, limits)
-            self._descend(walks, rows, of_row, wanted, start, tolerance[of_row])
-            for i, walk in enumerate(walks):
+            self._descend(traces, rows, of_row, wanted, start, tolerance[of_row])
+            for i, trace in enumerate(traces):
                 if len(asked[i]):
-                    sides = [(side, side * (walk.log_loss - centres[i])) for side in (-1, 1)]
+                    sides = [(side, side * (trace.log_loss - centres[i])) for side in (-1, 1)]
                     asked[i] = np.concatenate(
-                        [side * _ask_next(away, walk, limits[i], states[i][side]) for side, away in sides]
+                        [side * _ask_next(away, trace, limits[i], states[i][side]) for side, away in sides]
                     )
-        return walks
+        return traces
 
     def log_losses(self, at: Array, rows: SimpleNamespace) -> Array:
         """Return the log losses at places, (places, n); far out, a law with falling terms may cross 0."""
@@ -162,15 +162,15 @@ class Walker:
         logs: Array = np.log(np.maximum(np.broadcast_to(losses, (len(at), size)), 1e-300))
         return logs
 
-    def _nearest(self, walks: list[Walk], of_row: NDArray[np.int_], wanted: Array) -> Array:
-        """Return the place of the row's walk that is best for each wanted value, so that no step is lost."""
+    def _nearest(self, traces: list[Trace], of_row: NDArray[np.int_], wanted: Array) -> Array:
+        """Return the place of the row's trace that is best for each wanted value, so that no step is lost."""
         starts = np.empty((len(wanted), self.optima.shape[1]))
         for i in np.unique(of_row):
-            walk, mine = walks[i], of_row == i
+            trace, mine = traces[i], of_row == i
             # By the objective of the descent to come: a place with a low rise far from the wanted loss is no better
             # start than one beside it that lies higher.
-            penalty = 0.5 * STIFFNESS * (walk.log_loss - wanted[mine, None]) ** 2
-            starts[mine] = walk.at[(walk.rise + penalty).argmin(axis=1)]
+            penalty = 0.5 * STIFFNESS * (trace.log_loss - wanted[mine, None]) ** 2
+            starts[mine] = trace.at[(trace.rise + penalty).argmin(axis=1)]
         return starts
 
     def _better(
@@ -191,14 +191,14 @@ class Walker:
 
     def _descend(
         self,
-        walks: list[Walk],
+        traces: list[Trace],
         rows: SimpleNamespace,
         of_row: NDArray[np.int_],
         wanted: Array,
         start: Array,
         tolerance: Array,
     ) -> None:
-        """Descend to the wanted values and add where each ended to the walk of its row."""
+        """Descend to the wanted values and add where each ended to the trace of its row."""
         problem, k = self.goal.problem, self.goal.problem.k
         goal = self._drawn_to(rows, of_row, wanted)
         found = newton.descend(goal, start[:, :k], start[:, k:], STEPS, tolerance)
@@ -206,17 +206,17 @@ class Walker:
         rise = found.objective + penalty_of(problem, at, self.goal.penalty) - self.least
         settled = found.status == newton.CONVERGED
         for i in np.unique(of_row):
-            walk, mine = walks[i], of_row == i
+            trace, mine = traces[i], of_row == i
             there = self.log_losses(at[mine], _one(rows, i))[:, 0]
-            walk.at = np.concatenate([walk.at, at[mine]])
-            walk.log_loss = np.concatenate([walk.log_loss, there])
-            walk.rise = np.concatenate([walk.rise, rise[mine]])
-            walk.settled = np.concatenate([walk.settled, settled[mine]])
+            trace.at = np.concatenate([trace.at, at[mine]])
+            trace.log_loss = np.concatenate([trace.log_loss, there])
+            trace.rise = np.concatenate([trace.rise, rise[mine]])
+            trace.settled = np.concatenate([trace.settled, settled[mine]])
 
 
 @dataclass
 class _Side:
-    """How the search on one side of a walk goes: the gap that is left, and rounds that left it as it was."""
+    """How the search on one side of a trace goes: the gap that is left, and rounds that left it as it was."""
 
     gap: float = np.inf
     in_vain: int = 0
@@ -259,13 +259,13 @@ def _drawn(distance: Array, end: float, limit: float) -> Array:
     return np.minimum(asked, np.maximum(distance, FARTHEST))
 
 
-def _ask_next(distance: Array, walk: Walk, limit: float, side: _Side) -> Array:
+def _ask_next(distance: Array, trace: Trace, limit: float, side: _Side) -> Array:
     """Return distances on one side to ask for next: from the farthest one allowed to beyond the end of the profile.
 
     Only places whose descent settled can say what is not allowed. The search goes past others. Where two rounds bring
     nothing, as where the profile jumps, no more is asked.
     """
-    last, height, beyond, high = _bracket(distance, walk.rise, walk.settled, limit)
+    last, height, beyond, high = _bracket(distance, trace.rise, trace.settled, limit)
     wall = FARTHEST if beyond is None else beyond
     gap = np.log(wall / max(last, NEAREST))
     side.in_vain = side.in_vain + 1 if gap > STUCK * side.gap else 0

@@ -1,9 +1,9 @@
-"""The inverse curvature that walks through parameters start from."""
+"""The inverse curvature that traces of a profile start from."""
 
 import numpy as np
 import pytest
 
-from cptlaw.uncertainty.walks import _inverse
+from cptlaw.uncertainty.traces import _inverse
 
 
 def test_a_coordinate_that_no_row_sees_has_a_finite_inverse():
