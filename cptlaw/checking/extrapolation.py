@@ -17,6 +17,7 @@ from cptlaw.laws.inputs import Columns
 from cptlaw.units import INPUT_WORDS, format_quantity, input_text
 
 FAR = 2.0  # times outside the fitted range, in any direction, from which extrapolation is a warning
+ROUNDED = 0.02  # in logs: a model of 70.4M is asked for as 70M
 CONFOUNDED = 0.95  # correlation of log N with log D from which their effects can hardly be told apart
 OFF_LADDER = 2.0  # standard deviations from the line along which size and tokens grew together
 
@@ -92,6 +93,8 @@ def _single(law: Law, data: pd.DataFrame, name: str, value: float, ends: tuple[f
         return []
     # One level is worse than a wide gap: along this input the law was never fitted at all.
     if low == high and name not in law.signed_inputs:
+        if low > 0 and value > 0 and abs(math.log(value / low)) < ROUNDED:
+            return []
         return [
             Finding(
                 "error",

@@ -18,6 +18,8 @@ from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import unit_of
 
+TO_DO = ("extrapolation", "unseen-input")  # doubts whose advice is a run
+
 
 @dataclass(frozen=True, repr=False)
 class Report(Result):
@@ -113,7 +115,7 @@ class Report(Result):
             steps.append(f"Train the {len(self.suggestion.cells)} suggested runs: they narrow the interval{ends}.")
         elif self.suggestion is None and self.to_train is None:
             steps.append("Ask which small runs would narrow this forecast most for their compute.")
-        steps += [finding.advice for finding, _ in group(self.doubts) if finding.code == "extrapolation"]
+        steps += [finding.advice for finding, _ in group(self.doubts) if finding.code in TO_DO]
         steps.append("Seal this forecast before the run is trained, and score it after.")
         if self.plan is not None and self.plan.feasible and self.plan.risk is None:
             steps.insert(0, "Ask for limits that hold with a probability, such as 80%, before you spend the compute.")

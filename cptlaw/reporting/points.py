@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.answering.in_points import probability_above
+from cptlaw.answering.words import likelihood
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
 from cptlaw.planning import MixPlan
@@ -96,7 +97,7 @@ def expected_scores(
 def chances_in_points(expected: pd.DataFrame) -> tuple[Line, ...]:
     """Return, for each limit on a score, how likely a measured score keeps it."""
     held = expected[expected["limited"]] if len(expected) else expected
-    return tuple((f"{row['on']} {row['limit']}", format_chance(row["probability"])) for row in held.to_dict("records"))
+    return tuple((f"{row['on']} {row['limit']}", likelihood(row["probability"])) for row in held.to_dict("records"))
 
 
 def score_table(expected: pd.DataFrame, interval: float) -> Table:

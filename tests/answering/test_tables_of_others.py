@@ -168,3 +168,18 @@ def test_a_limit_on_forgetting_chooses_among_six_rates(six_rates):
     # A lower rate forgets less and learns less: the one that was chosen learns most of those that are sure enough.
     lower = six_rates[(six_rates["lr_peak"] < found.lr_peak) & (six_rates["eval"] == "target")]["loss"]
     assert (lower > measured["target"]).all()
+
+
+def test_a_mix_of_k_corpora_is_led_to_its_plan(tmp_path, capsys):
+    """An answer chooses one replay; of a table with the shares of three corpora the command that plans them is said."""
+    path = tmp_path / "mixes.csv"
+    shares = [(0.2, 0.3, 0.5), (0.5, 0.3, 0.2), (0.3, 0.6, 0.1)]
+    lines = [f"{k},1e8,{d},{a},{b},{c},2.1,1.4" for k, (a, b, c) in enumerate(shares) for d in (1e9, 2e9)]
+    path.write_text("run,n_params,tokens,weight_web,weight_code,weight_math,web_loss,code_loss\n" + "\n".join(lines))
+    with pytest.raises(SystemExit) as ended:
+        main(["answer", str(path), "--target-eval", "code", "--n-params", "1B", "--tokens", "20B"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "mix 3 corpora (web, code, math)" in said
+    command = said.splitlines()[-1].strip()
+    assert command == f"cptlaw plan mix {path} --n-params 1e+09 --tokens 2e+10 --minimise code=1"

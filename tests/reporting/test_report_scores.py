@@ -4,6 +4,7 @@ import pytest
 from scored_runs import scored_runs, share, target_loss
 
 import cptlaw as cl
+from cptlaw.answering.words import likelihood
 from cptlaw.reporting import make_report
 from cptlaw.reporting.make_report import report
 from cptlaw.scores import fit_all_scores
@@ -55,7 +56,7 @@ def test_a_plan_in_points_says_how_likely_its_limits_hold(runs, target, score):
     assert row["limit"] == "at least 25%"
     assert 0.78 <= row["probability"] <= 1.0
     assert "gsm8k at least 25%" in found.question
-    assert "gsm8k at least 25%" in dict(found.lines)
+    assert dict(found.lines)["gsm8k at least 25%"] == likelihood(row["probability"])  # in words, as of losses
     assert "--score gsm8k.json --min gsm8k=0.25" in found.commands[-1]
     assert "at least 25%" in found.to_html()
 

@@ -130,6 +130,17 @@ def test_an_input_of_one_level_is_an_error_level_finding():
     assert ("error", "blind-to-budget") in codes(one.forecast(at).iloc[0]["findings"])
 
 
+def test_a_rounded_level_is_the_level_that_was_run():
+    data = cl.examples.load("en-fr-pilot")
+    rows = "n_params == 45936 and ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant'"
+    held = {"A": 0.1, "alpha": 0.3}
+    one = cl.fit("ptpp-blind", data, on="target", where=f"{rows} and tokens > 80K", starts=8, fix=held)
+    at = {"n_params": [46_000, 47_500], "tokens": [5e5] * 2, "replay": [0.25] * 2}
+    rounded, other = ({code for _, code in codes(found)} for found in one.forecast(at)["findings"])
+    assert "unseen-input" not in rounded
+    assert "unseen-input" in other
+
+
 def test_rollouts_inside_the_rows_see_a_wrong_form():
     """Losses of a bent law: the additive one errs further the further it is asked, and its own rollouts show it."""
     data = runs(60, noise=1e-4)
