@@ -20,6 +20,7 @@ EXAMPLES = {
     "code-to-prose": "code_to_prose.csv",
     "docs-to-manuals": "docs_to_manuals.csv",
     "domains": "domains.csv",
+    "three-corpora": "three_corpora.csv",
 }
 SCHEDULES = {
     name: f"{file.removesuffix('.csv')}_schedules.json" for name, file in EXAMPLES.items() if name != "en-fr-pilot"
@@ -60,7 +61,8 @@ def load(name: str) -> Runs:
         ``"en-fr-ladder"``: English to French again, on other text and more sizes, with an over-trained base model.
         ``"code-to-prose"``: Python code to English documentation. ``"docs-to-manuals"``: English documentation to the
         manuals of other software, a close shift. ``"domains"``: English documentation to four domains at nine ratios,
-        the design of the D-CPT paper; the column ``domain`` names the target.
+        the design of the D-CPT paper; the column ``domain`` names the target. ``"three-corpora"``: English
+        documentation continued on mixes of English, French and Python, whose shares are ``mix_english`` and so on.
 
     Raises
     ------
