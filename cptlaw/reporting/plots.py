@@ -10,11 +10,24 @@ from functools import singledispatch
 from typing import Any
 
 from cptlaw.auto.auto_fit import AutoFit
+from cptlaw.auto.check_auto import AutoCheck
 from cptlaw.comparing.comparison import Comparison
+from cptlaw.curves.run_forecast import RunForecast
 from cptlaw.errors import UsageError
 from cptlaw.fitting import Fit
-from cptlaw.planning import AllocatePlan, MinTokensPlan, MixPlan, ParetoPlan, SchedulePlan, Suggestion, WholePlan
+from cptlaw.planning import (
+    AllocatePlan,
+    CriticalPlan,
+    MinTokensPlan,
+    MixPlan,
+    ParetoPlan,
+    SchedulePlan,
+    Suggestion,
+    TurningPlan,
+    WholePlan,
+)
 from cptlaw.reporting.figures.budget_split import budget_split
+from cptlaw.reporting.figures.determined import determined
 from cptlaw.reporting.figures.figure import Figure
 from cptlaw.reporting.figures.forecast_points import forecast_points
 from cptlaw.reporting.figures.forgetting_map import draw_map, edges_of, map_grid
@@ -22,12 +35,16 @@ from cptlaw.reporting.figures.law_scores import law_scores
 from cptlaw.reporting.figures.losses_by_replay import losses_by_replay
 from cptlaw.reporting.figures.observed_fitted import observed_fitted
 from cptlaw.reporting.figures.pareto_front import pareto_front
+from cptlaw.reporting.figures.return_to_start import return_to_start
+from cptlaw.reporting.figures.run_ends import run_ends
 from cptlaw.reporting.figures.schedule_rates import schedule_rates
+from cptlaw.reporting.figures.sealed_points import sealed_points
 from cptlaw.reporting.figures.sealed_scores import sealed_scores
 from cptlaw.reporting.figures.suggested_cells import suggested_cells
 from cptlaw.result import Result
-from cptlaw.sealing import Scores
+from cptlaw.sealing import Scores, Seal
 from cptlaw.uncertainty.answers import Forecast
+from cptlaw.verbs.check_runs import Check
 
 ROOM = 40  # pixels that the title takes
 
@@ -38,7 +55,8 @@ def plot(answer: Result, **options: Any) -> Any:
     Parameters
     ----------
     answer
-        A fit, a forecast, a comparison, a plan, a suggestion or scores of sealed forecasts.
+        A fit, a forecast (of unfinished runs too), a check, a comparison, a plan, a suggestion, a sealed forecast or
+        the scores of sealed ones.
     **options
         Those of the figure that is drawn.
 
@@ -66,8 +84,8 @@ def plot(answer: Result, **options: Any) -> Any:
 def figure_of(answer: Any, **options: Any) -> Figure:
     """Return the figure that shows an answer best."""
     raise UsageError(
-        f"there is no figure of a {type(answer).__name__}. Fits, forecasts, comparisons, plans, suggestions and "
-        f"scores of sealed forecasts have one; cl.figures draws others."
+        f"there is no figure of a {type(answer).__name__}. Fits, forecasts, checks, comparisons, plans, suggestions, "
+        f"sealed forecasts and their scores have one; cl.figures draws others."
     )
 
 
@@ -134,3 +152,33 @@ def _(answer: AllocatePlan, **options: Any) -> Figure:
 @figure_of.register
 def _(answer: Scores, **options: Any) -> Figure:
     return sealed_scores(answer, **options)
+
+
+@figure_of.register
+def _(answer: Seal, **options: Any) -> Figure:
+    return sealed_points(answer, **options)
+
+
+@figure_of.register
+def _(answer: RunForecast, **options: Any) -> Figure:
+    return run_ends(answer, **options)
+
+
+@figure_of.register
+def _(answer: TurningPlan, **options: Any) -> Figure:
+    return return_to_start(answer, **options)
+
+
+@figure_of.register
+def _(answer: CriticalPlan, **options: Any) -> Figure:
+    return return_to_start(answer, **options)
+
+
+@figure_of.register
+def _(answer: Check, **options: Any) -> Figure:
+    return determined(answer, **options)
+
+
+@figure_of.register
+def _(answer: AutoCheck, **options: Any) -> Figure:
+    return determined(answer, **options)

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
+from cptlaw.curves.shift import ShiftFit
 from cptlaw.laws import describe, law
+from cptlaw.schedules import Phase, Schedule
 
 go = pytest.importorskip("plotly.graph_objects")
 
@@ -107,8 +109,8 @@ def test_a_plan_says_and_writes_no_more_than_before(target, source):
 
 
 def test_what_has_no_figure_says_so(runs, target):
-    with pytest.raises(cl.UsageError, match="no figure of a Check"):
-        cl.check("ptpp-floor", runs, "target").plot()
+    with pytest.raises(cl.UsageError, match="no figure of a ShiftFit"):
+        ShiftFit.plot(object.__new__(ShiftFit))
     with pytest.raises(cl.UsageError, match="nothing of yours to draw"):
         cl.answer(n_params="8B", ptpp=1875, target_tokens="20B", shift="language").plot()
     with pytest.raises(cl.UsageError, match="nothing cannot be used"):
@@ -211,3 +213,56 @@ def test_seals_that_name_other_inputs_are_drawn_together(runs, target):
     assert figure.data["point"].nunique() == 2
     assert sum(len(trace.x) for trace in figure.drawing.data) == len(scores.frame)
     assert not any("nan" in text for text in figure.drawing.layout.yaxis.ticktext)
+
+
+def test_checks_draw_what_the_rows_determine(runs):
+    one = cl.check("ptpp-floor", runs, "target")
+    free, sure = one.plot().data
+    assert (list(free.x), list(sure.x)) == ([one.n_free], [one.rank])
+    several = cl.check("auto", runs, "target", where=ROWS)
+    figure = several.plot()
+    title(figure)
+    assert list(figure.data[0].y) == [read.law for read in several.laws]
+
+
+def test_a_sealed_forecast_draws_what_it_promises(target):
+    frame = cl.forecast(target, pd.DataFrame([POINT] * 3).assign(replay=[0.1, 0.25, 0.5]))
+    seal = cl.register(frame.answer.to_dict())
+    figure = seal.plot()
+    title(figure)
+    assert list(figure.data[0].x) == [0.1, 0.25, 0.5]
+    assert list(figure.data[0].y) == pytest.approx(frame["loss"].tolist())
+    assert seal.plot(along="tokens").data[0].x[0] == 1e6
+
+
+def test_unfinished_runs_draw_where_they_end():
+    step = list(range(100, 501, 50))
+    log = pd.DataFrame({"run": "a", "eval": "target", "step": step, "loss": [2 + k**-0.5 for k in step]})
+    found = cl.forecast_run(log, {"a": Schedule([Phase("cpt", 1000, "constant", peak=1e-3, warmup=10)])})
+    figure = found.plot()
+    title(figure)
+    (curve,) = figure.data
+    assert list(curve.x) == [500, 1000]
+    assert list(curve.y) == pytest.approx([log["loss"].iloc[-1], found.points["loss"].iloc[0]])
+    assert curve.error_y.array[1] == pytest.approx(found.points["hi"].iloc[0] - found.points["loss"].iloc[0])
+
+
+def test_returns_to_the_start_draw_themselves():
+    base = {"a": Schedule([Phase("pretrain", 2000, "constant", peak=2e-4, warmup=100)])}
+    published = {"L0": 3.0, "A": 0.4, "alpha": 0.6, "E": 5000.0, "beta": 0.15, "C1": 0.3, "C2": 0.3}
+    source = cl.given_fit("cpt-dynamics", {**published, "B": 0.1}, "source")
+    target = cl.given_fit("cpt-dynamics", {**published, "B": -0.5}, "target")
+    plan = cl.plan.turning_length(target, source, weight_source=0.9, schedules=base)
+    figure = plan.plot()
+    title(figure)
+    curve, start = figure.data[:2]
+    assert start.y[0] == pytest.approx(plan.start)
+    assert max(curve.y) == pytest.approx(max(plan.highest, plan.start), rel=1e-3)
+    assert (plan.kind == "finite") == (len(figure.data) == 3)
+    critical = cl.plan.critical_point(source, schedules=base)
+    assert critical.kind == "finite"
+    line, level, star = critical.plot().data
+    before = [loss for step, loss in zip(line.x, line.y, strict=True) if step < critical.steps]
+    assert min(before) > critical.level > min(line.y)
+    assert (star.x[0], star.y[0]) == (critical.steps, level.y[0])
+    assert "_curve" not in critical.to_dict()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -27,9 +27,12 @@ from cptlaw.schedules import Phase, Schedule
 from cptlaw.units import format_percent, format_quantity
 
 Kind = Literal["zero", "finite", "infinite"]
+Curve = tuple[Array, Array]  # steps and losses, each (n,)
 SETTLED = 25.0  # time constants of the momentum after which S2 counts as settled, e^-25
 FAR = 1e15  # steps beyond which a loss is at its limit
 LOOKS = 4000
+DRAWN = 200  # points of a curve
+AROUND = 10.0  # how far a curve is drawn beyond what it is drawn for
 SAME = 1e-9  # nats
 
 
@@ -68,6 +71,12 @@ class TurningPlan(Plan):
     limit: float
     findings: tuple[Finding, ...] = ()
     unit: str = USUAL_UNIT
+    _curve: Curve | None = field(default=None, compare=False)
+
+    @property
+    def curve(self) -> Curve | None:
+        """The weighted loss along the steps, for drawing it; ``None`` in a plan that was read from a file."""
+        return self._curve
 
     @property
     def title(self) -> str:
@@ -110,6 +119,8 @@ class CriticalPlan(Plan):
         the limit lies below.
     findings
         The worst first.
+    unit
+        Of the losses.
     """
 
     kind: Kind
@@ -121,6 +132,13 @@ class CriticalPlan(Plan):
     limit: float
     returns: bool
     findings: tuple[Finding, ...] = ()
+    unit: str = USUAL_UNIT
+    _curve: Curve | None = field(default=None, compare=False)
+
+    @property
+    def curve(self) -> Curve | None:
+        """The source loss along pre-training at its peak rate, for drawing it; ``None`` in a plan from a file."""
+        return self._curve
 
     @property
     def title(self) -> str:
@@ -188,9 +206,10 @@ def turning_length(target: Any, source: Any, **scenario: Unpack[TurningLength]) 
         else:
             kind, length = "infinite", math.inf
             reason = f"endless training tends to {limit:.5g}, which is not below the start {start:.5g}"
+    shown = np.geomspace(1.0, AROUND * max(length if math.isfinite(length) else 0.0, float(steps[top]), first), DRAWN)
     return TurningPlan(
         kind, length, reason, weight, rate, mix, start, float(values[top]), float(steps[top]), limit,
-        by_severity(_weak_shift(losses)), unit_of(*(loss.fit for loss in losses)),
+        by_severity(_weak_shift(losses)), unit_of(*(loss.fit for loss in losses)), (shown, composite(shown)),
     )  # fmt: skip
 
 
@@ -233,10 +252,14 @@ def critical_point(source: Any, **scenario: Unpack[CriticalPoint]) -> CriticalPl
         if kind == "zero":
             reason = f"even the untrained end of the law lies below L0 + B = {level:.4g}"
     peak_before = float(base.lr.max()) if base is not None else rate
+    reach = max(s1 if math.isfinite(s1) else 0.0, float(base.lr.sum()) if base is not None else 0.0, rate)
+    area = np.geomspace(reach / 1000.0, AROUND * reach, DRAWN)
+    trained = before.floor + loss.params["A"] * area ** -loss.params["alpha"]
     returns = endless.limit < float(endless.loss(np.zeros(1))[0])
     return CriticalPlan(
         kind, s1 / peak_before if math.isfinite(s1) else math.inf, s1, reason, level,
         float(endless.loss(np.zeros(1))[0]), endless.limit, returns, by_severity(_weak_shift((loss,))),
+        unit_of(loss.fit), (area / peak_before, trained),
     )  # fmt: skip
 
 

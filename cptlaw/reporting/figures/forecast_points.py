@@ -37,6 +37,11 @@ def forecast_points(frame: ForecastFrame, along: str | None = None) -> Figure:
         If there is no such column.
     """
     data = pd.DataFrame(frame).drop(columns="findings", errors="ignore").reset_index(drop=True)
+    return along_points("forecast-points", frame.answer.title, data, along, frame)
+
+
+def along_points(name: str, title: str, data: pd.DataFrame, along: str | None, said: Any) -> Figure:
+    """Draw rows of forecasts; `said` has the probability of their intervals and, where they are known, the fits."""
     if along is not None and along not in data:
         raise UsageError(f"there is no column {along!r} to draw along. Columns: {', '.join(map(str, data.columns))}.")
     across = along or _most_varied(data)
@@ -49,17 +54,18 @@ def forecast_points(frame: ForecastFrame, along: str | None = None) -> Figure:
     for place, (level, part) in enumerate(groups):
         names = dict(zip(lines, level if isinstance(level, tuple) else (level,), strict=True))
         _add(drawing, part.sort_values(across), across, _label(names), place)
-    on = sorted(set(data["on"].astype(str))) if "on" in data else sorted({fit.on for fit in frame.fits})
-    title = f"{' and '.join(on)} loss" if on else "loss"
+    fits = getattr(said, "fits", ())
+    on = sorted(set(data["on"].astype(str))) if "on" in data else sorted({fit.on for fit in fits})
+    loss = f"{' and '.join(on)} loss" if on else "loss"
     drawing.update_layout(
         xaxis=_axis(across, data),
-        yaxis=axis("loss", f"{title} ({unit_of(*getattr(frame, 'fits', ()))})"),
+        yaxis=axis("loss", f"{loss} ({unit_of(*fits)})" if fits else loss),
         showlegend=bool(lines),
     )
-    bounds = interval_words(frame.interval)
+    bounds = interval_words(said.interval)
     bars = f" Bars are the {bounds} of a measured loss." if bounds else ""
-    said = f"{len(data)} forecasts of the {title} along {across.replace('_', ' ')}"
-    return Figure("forecast-points", frame.answer.title, f"{said}.{bars}", data, drawing)
+    words = f"{len(data)} forecasts of the {loss} along {across.replace('_', ' ')}"
+    return Figure(name, title, f"{words}.{bars}", data, drawing)
 
 
 def _most_varied(data: pd.DataFrame) -> str:
