@@ -1,6 +1,7 @@
 """Stop advice over whole curves: how often a good run would have been stopped, and what doomed runs are saved.
 
-    python -m benchmarks.stop_advice [--every 3] [--most 100] [--save looks.csv | --load looks.csv] [--data FOLDER]
+    python -m benchmarks.stop_advice [--every 3] [--most 100] [--only GROUP] [--save looks.csv] [--load looks.csv]
+        [--data FOLDER]
 
 Each curve is replayed: at each look the end is forecast from the rows so far alone, as `StopRule` does it. A run is
 good where its last loss is within its limit. A good run is stopped wrongly if at *any* look the rule says stop. The
@@ -12,25 +13,27 @@ the rest are doomed; the share of their steps that is not trained is the saving.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from benchmarks.harness import Clock, seconds, table
+from benchmarks.harness import ROOT, Clock, seconds, table
 from benchmarks.unfinished_runs import Case, _case, _until, groups
 from cptlaw.integrations.stopping import FIRST, LEAST, MISSED, conformal_margin, doubt_of, falling_after, score_of
-from cptlaw.schedules import read_schedules
+from cptlaw.schedules import Phase, Schedule, read_schedules
 
 TABLES = ("docs-to-code", "docs-to-manuals", "code-to-prose", "domains", "en-fr-ladder")
-LOOKS = (FIRST, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+MEASURED = ROOT / "examples" / "measured"
+LOOKS = (FIRST, 0.075, 0.1, 0.125, 0.15, *(k / 20 for k in range(4, 20)))
 REACHED = (0.1, 0.25, 0.5, 0.75)
 
 
 def replay(case: Case, name: str) -> list[dict[str, object]]:
     """Return the forecast of the end at each look."""
     end = case.rows.iloc[-1]
-    plan = _until(case.plan, int(end["step"]))
+    plan = _last_phase(_until(case.plan, int(end["step"])))
     run = str(end["run"])
     rows: list[dict[str, object]] = []
     seen = 0
@@ -49,8 +52,11 @@ def replay(case: Case, name: str) -> list[dict[str, object]]:
                 "group": f"{case.group} {name}",
                 "curve": f"{case.group}: {run}",
                 "look": float(head["step"].iloc[-1] / end["step"]),
+                "rows": int((head["step"] > 0).sum()),
+                "last": float(found["last_loss"]),
                 "loss": float(found["loss"]),
                 "lo": float(found["lo"]),
+                "hi": float(found["hi"]),
                 "falling": falling_after(plan.lr, int(head["step"].iloc[-1])),
                 "end": float(end["loss"]),
             }
@@ -58,17 +64,40 @@ def replay(case: Case, name: str) -> list[dict[str, object]]:
     return rows
 
 
+def _last_phase(plan: Schedule) -> Schedule:
+    """Return what a callback knows of a plan: the training at hand, and nothing of the one before it."""
+    begun = plan.n_steps - plan.phases[-1].steps
+    rates = plan.lr[begun:]
+    last = plan.phases[-1]
+    known = Phase(last.phase, last.steps, "file", points=(np.arange(len(rates)), rates), warmup=last.warmup)
+    return Schedule([known])
+
+
 def curves(folder: str | None) -> dict[str, list[Case]]:
-    """Return all curves by group: the public ones, the pilot, and the example tables with every share of replay."""
+    """Return all curves by group: the public ones, the pilot, and our own with every share of replay."""
     found = {name: cases for name, cases in groups(folder).items() if not name.startswith("docs to code")}
-    for name in TABLES:
-        frame = cl.examples.load(name).frame
-        frame = frame[frame["tokens"] > 0].astype({"run": str, "eval": str})
-        plans = dict(read_schedules(cl.examples.schedules(name)))
+    for name, frame, plans in own_tables():
+        frame = frame.astype({"run": str, "eval": str})
         for (on, run), part in frame.groupby(["eval", "run"]):
             case = _case(f"{name}, {on} loss", part, frame.iloc[:0], {str(run): plans[str(run)]})
             found.setdefault(case.group, []).append(case)
     return found
+
+
+def own_tables() -> Iterator[tuple[str, pd.DataFrame, dict[str, Schedule]]]:
+    """Yield name, rows and schedules of the example tables, and of the runs that were measured more densely."""
+    for name in TABLES:
+        frame = cl.examples.load(name).frame
+        yield name, frame[frame["tokens"] > 0], dict(read_schedules(cl.examples.schedules(name)))
+    frame = pd.read_csv(MEASURED / "dense.csv")
+    constant = Schedule(
+        [Phase("cpt", int(frame["step"].max()), "constant", peak=3e-3, warmup=50)]
+    )  # domains_dense.yaml
+    yield "dense", frame[frame["step"] > 0], dict.fromkeys(frame["run"].astype(str), constant)
+    frame = pd.read_csv(MEASURED / "dynamics.csv")
+    plans = dict(read_schedules(MEASURED / "dynamics_schedules.json"))
+    kept = (frame["phase"] == "cpt") & (frame["step"] > 0) & frame["eval"].isin(["source", "target"])
+    yield "dynamics", frame[kept & frame["run"].isin(list(plans))], plans
 
 
 def study_of(group: str) -> str:
@@ -114,18 +143,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--every", type=int, default=1, help="take every so many curves of a group")
     parser.add_argument("--most", type=int, default=10_000, help="curves of a group at most")
+    parser.add_argument("--only", default="", help="groups whose name holds this text")
     parser.add_argument("--save", help="write the looks to a CSV file")
-    parser.add_argument("--load", help="read them from there, instead of forecasting anew")
+    parser.add_argument("--load", nargs="+", help="read them from such files, instead of forecasting anew")
     parser.add_argument("--data", help="folder of the public data")
     given = parser.parse_args(arguments)
     clock = Clock()
     with clock.running():
         if given.load:
-            looks = pd.read_csv(given.load)
+            looks = pd.concat([pd.read_csv(path) for path in given.load], ignore_index=True)
         else:
             rows = []
-            for cases in curves(given.data).values():
-                for case in cases[:: given.every][: given.most]:
+            for name, cases in curves(given.data).items():
+                for case in cases[:: given.every][: given.most] if given.only in name else ():
                     rows += replay(case, _size_of(case))
             looks = pd.DataFrame(rows)
         if given.save:

@@ -193,13 +193,14 @@ def back_test(case: Case, seen: float, with_others: bool) -> dict[str, float | s
 
 
 def _until(plan: Schedule, last: int) -> Schedule:
-    """Return a schedule as far as its last measured step."""
-    if last >= plan.n_steps:
-        return plan
+    """Return a schedule as far as the last measured step, which counts from the start of its last phase."""
     phase = plan.phases[-1]
-    rates = plan.lr[: last + 1]
+    if last >= phase.steps:
+        return plan
+    begun = plan.n_steps - phase.steps
+    rates = plan.lr[begun : begun + last + 1]
     kept = Phase(phase.phase, last, "file", points=(np.arange(last + 1.0), rates), warmup=phase.warmup)
-    return Schedule([kept])
+    return Schedule([*plan.phases[:-1], kept])
 
 
 READERS: tuple[tuple[Callable[..., Iterator[Case]], tuple[str, ...]], ...] = (

@@ -58,7 +58,7 @@ class LawStopper(Stopper):  # type: ignore[misc, unused-ignore]
         rule = self._rules.setdefault(trial_id, StopRule(self._schedule, margin=self._margin))
         step, loss = int(result[self._step]), float(result[self._metric])
         rule.measured("target", step, loss)
-        if step >= self._schedule.n_steps:
+        if step >= rule.n_steps:
             self._best = min(self._best, loss if math.isfinite(loss) else math.inf)
             return True
         limit = self._max_loss if self._max_loss is not None else self._best

@@ -183,7 +183,7 @@ class StopRule:
     Parameters
     ----------
     schedule
-        The whole plan of the run.
+        The whole plan of the run. Steps count from where the training at hand begins: a pre-training in it lies before.
     limits
         Eval -> the highest loss at which the run is still wanted.
     max_forgetting
@@ -213,6 +213,11 @@ class StopRule:
                 raise UsageError(f"limits: {name} {limit!r}: expected a loss above 0.")
         if self.max_forgetting is not None and not self.max_forgetting > -1:
             raise UsageError(f"max_forgetting {self.max_forgetting!r}: expected a share, such as 0.02.")
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of the training at hand: without the pre-training before it, where the plan has that too."""
+        return self.schedule.n_cpt or self.schedule.n_steps
 
     def measured(self, on: str, step: int, loss: float, tokens: float | None = None) -> None:
         """Note a loss.
@@ -253,7 +258,7 @@ class StopRule:
         empty = Advice(last, pd.DataFrame(columns=columns), stop=False)
         counts = pd.Series([row["eval"] for row in self._rows if row["step"] > 0], dtype=object).value_counts()
         ready = [str(name) for name in counts.index[counts >= LEAST]]
-        if not ready or last >= self.schedule.n_steps:
+        if not ready or last >= self.n_steps:
             return empty
         frame = pd.DataFrame([row for row in self._rows if row["eval"] in ready and row["step"] > 0])
         # A run that was resumed logs the same steps again; the last values belong to the weights at hand.
@@ -270,8 +275,10 @@ class StopRule:
         points["eval"] = [names.get(str(name), str(name)) for name in points["eval"]]
         limits = self.all_limits()
         points["limit"] = [limits.get(str(name), math.nan) for name in points["eval"]]
-        progress = last / self.schedule.n_steps
-        doubt = doubt_of(points["loss"], points["lo"], progress, falling_after(self.schedule.lr, last))
+        progress = last / self.n_steps
+        rates = self.schedule.lr[self.schedule.n_steps - self.n_steps :].copy()
+        rates[0] = 0.0  # before its first update; a pre-training before it may have ended at any rate
+        doubt = doubt_of(points["loss"], points["lo"], progress, falling_after(rates, last))
         points["bound"] = points["loss"] - self.margin * doubt
         stop = progress >= FIRST and any(_is_over(row) for row in points.to_dict("records"))
         return Advice(last, points[columns].reset_index(drop=True), stop)

@@ -280,3 +280,28 @@ def test_nothing_is_stopped_early_and_a_fall_ahead_is_doubted():
     assert not rule.look().stop
     rule.measured("target", 600, 4.0 + 600**-0.5)
     assert rule.look().stop
+
+
+def test_steps_count_from_the_training_at_hand():
+    """A plan that has the pre-training too says the same of progress and of the rate that is still to fall."""
+    decaying = Phase("cpt", 1000, "wsd", peak=1e-3, warmup=10, decay=400)
+    whole = Schedule([Phase("pretrain", 5000, "constant", peak=2e-3, warmup=100), decaying])
+    advice = {}
+    for name, plan in {"alone": Schedule([decaying]), "whole": whole}.items():
+        rule = StopRule(plan, {"target": 1.0})
+        assert rule.n_steps == 1000
+        for step in range(50, 500, 50):
+            rule.measured("target", step, 2.0 + step**-0.5)
+        advice[name] = rule.look()
+    assert all(one.stop for one in advice.values())
+    point = advice["whole"].points.iloc[0]
+    expected = doubt_of(point["loss"], point["lo"], 0.45, falling_after(decaying_rates(decaying), 450))
+    assert point["loss"] - point["bound"] == pytest.approx(StopRule(whole).margin * expected)
+    finished = StopRule(whole, {"target": 1.0})
+    for step in range(100, 1001, 100):
+        finished.measured("target", step, 2.0)
+    assert finished.look().points.empty
+
+
+def decaying_rates(phase):
+    return Schedule([phase]).lr
