@@ -171,15 +171,16 @@ class Objective:
             "hessian": hessian,
             "majoriser": majoriser,
         }
+        amplitudes = [natural(problem, v, i, scales) for i in range(k)] if self.penalty or self.forecast else []
         if self.penalty is not None:
-            for score in _scores(problem, v, scales, self.penalty):
-                _add_square(score, self.penalty.weight, found)
+            _add_squares(_scores(problem, v, scales, amplitudes, self.penalty), self.penalty.weight, found)
         if self.forecast is not None:
-            at_point = _loss(problem.moved_to(self.forecast.x), v, scales)
-            _add_square(log(at_point) - self.forecast.log_loss[:, None], self.forecast.weight, found)
+            at_point = _loss(problem.moved_to(self.forecast.x), v, amplitudes)
+            _draw_to(self.forecast, at_point, found)
         if self.rising:
             # A central difference in the ratio: a law's terms carry derivatives by parameters, and not by inputs.
-            up, down = (_loss(problem.at_ratio(sign * SLOPE_STEP), v, scales) for sign in (1.0, -1.0))
+            own = amplitudes or [natural(problem, v, i, scales) for i in range(k)]
+            up, down = (_loss(problem.at_ratio(sign * SLOPE_STEP), v, own) for sign in (1.0, -1.0))
             slope = (up - down) * (0.5 / SLOPE_STEP / problem.loss)
             _add_square(slope, self.rising, found, only_positive=True)
         finite = np.isfinite(total) & np.isfinite(hessian).all(axis=(1, 2)) & np.isfinite(majoriser).all(axis=(1, 2))
@@ -218,7 +219,8 @@ def penalty_of(problem: Problem, v: Array, penalty: Penalty | None) -> Array:
     total = np.zeros(len(v))
     if penalty is not None:
         _, scales = problem.normalised(problem.columns(v[:, problem.k :], order=2)[1])
-        for score in _scores(problem, v, scales, penalty):
+        amplitudes = [natural(problem, v, i, scales) for i in range(problem.k)]
+        for score in _scores(problem, v, scales, amplitudes, penalty):
             total += 0.5 * penalty.weight * np.broadcast_to(score.value, (len(v), 1))[:, 0] ** 2
     return total
 
@@ -253,23 +255,28 @@ def _add_curvature(hessian: Array, parts: list[Any], lever: Array, k: int) -> No
                 hessian[:, b, a] += bend
 
 
-def _scores(problem: Problem, v: Array, scales: list[Any], penalty: Penalty) -> list[Jet]:
-    """Return the standard score of each prior as a Jet (s, 1); of correlated ones, what each adds to those before."""
+def _scores(problem: Problem, v: Array, scales: list[Any], amplitudes: list[Jet], penalty: Penalty) -> list[Jet]:
+    """Return the standard score of each prior as a Jet (s, 1); of correlated ones, what each adds to those before.
+
+    `amplitudes` are the natural ones, as `natural` gives them from `scales`.
+    """
     found: list[Jet] = []
+    shapes = problem.shapes(v[:, problem.k :], order=2)
     for i, (index, sd, scale) in enumerate(zip(penalty.coordinates, penalty.sds, penalty.scales, strict=True)):
         mean = penalty.means[..., i]
-        if scale != "value" and index < problem.k:  # an amplitude may come down to 0, its logarithm not
-            v = v.copy()
-            v[:, index] = np.maximum(v[:, index], TINY)
         # On the normalised scale an amplitude is the mean of its term over the rows, so that its share of the mean loss
         # needs no more than that mean.
         if scale == "share":
-            coordinate = v[:, index : index + 1]
+            coordinate = np.maximum(v[:, index : index + 1], TINY)  # it may come down to 0, its logarithm not
             share: Jet = Jet(coordinate, {index: np.ones_like(coordinate)}, {})
             value = log(share) - float(np.log(problem.loss.mean()))
-        else:
-            value = natural(problem, v, index, scales)
+        elif index >= problem.k:
+            value = getattr(shapes, problem.shape_groups[index - problem.k][0])
             value = log(value) if scale == "log" else value
+        else:
+            value = amplitudes[index]
+            if scale == "log":
+                value = log(value)
         score = (value - (mean[:, None] if np.ndim(mean) else mean)) * (1.0 / sd)
         if penalty.root is not None:
             for j in np.flatnonzero(penalty.root[i, :i]):
@@ -290,13 +297,56 @@ def natural(problem: Problem, v: Array, index: int, scales: list[Any]) -> Jet:
     return natural
 
 
-def _loss(problem: Problem, v: Array, scales: list[Any]) -> Jet:
-    """Return the losses at the rows of `problem`, with amplitudes normalised elsewhere, as a Jet (s, n)."""
+def _loss(problem: Problem, v: Array, amplitudes: list[Jet]) -> Jet:
+    """Return the losses at the rows of `problem`, given natural amplitudes from elsewhere, as a Jet (s, n)."""
     offset, columns = problem.columns(v[:, problem.k :], order=2)
     total: Any = offset
     for k, column in enumerate(columns):
-        total = total + natural(problem, v, k, scales) * column
+        total = total + amplitudes[k] * column
     return total if isinstance(total, Jet) else Jet(total, {}, {})
+
+
+def _draw_to(forecast: ForecastPenalty, loss: Jet, found: dict[str, Array]) -> None:
+    """Add 0.5 * weight * (log of the loss at the point - what is wanted)^2 to total, gradient, matrices, in place."""
+    s, size = found["gradient"].shape
+    slope, curve = np.zeros((s, size)), np.zeros((s, size, size))
+    for i, one in loss.slopes.items():
+        slope[:, i : i + 1] = one
+    for (i, j), one in (loss.curves or {}).items():
+        curve[:, i, j : j + 1] = one
+        curve[:, j, i : i + 1] = one
+    # In matrices, not pair by pair: all pairs of parameters meet in the logarithm, and the arrays are tiny.
+    value = np.log(loss.value) - forecast.log_loss[:, None]
+    slope /= loss.value
+    curve /= loss.value[:, :, None]
+    outer = slope[:, :, None] * slope[:, None, :]
+    weight = forecast.weight
+    found["total"] += 0.5 * weight * value[:, 0] ** 2
+    found["gradient"] += weight * value * slope
+    found["majoriser"] += weight * outer
+    found["hessian"] += weight * ((1.0 - value[:, :, None]) * outer + value[:, :, None] * curve)
+
+
+def _add_squares(scores: list[Jet], weight: float, found: dict[str, Array]) -> None:
+    """Add 0.5 * weight * the sum of squares of scores, (s, 1) each, to total, gradient and matrices, in place."""
+    s, size = found["gradient"].shape
+    # All at once, for the arrays are tiny: what counts is how often NumPy is called.
+    value, slopes = np.empty((s, len(scores))), np.zeros((s, size, len(scores)))
+    for j, score in enumerate(scores):
+        value[:, j : j + 1] = score.value
+        for i, slope in score.slopes.items():
+            slopes[:, i, j : j + 1] = slope
+    found["total"] += 0.5 * weight * np.sum(value * value, axis=1)
+    found["gradient"] += weight * np.einsum("sn,sin->si", value, slopes)
+    product = weight * (slopes @ slopes.transpose(0, 2, 1))
+    found["hessian"] += product
+    found["majoriser"] += product
+    for j, score in enumerate(scores):
+        for (a, b), curve in (score.curves or {}).items():
+            bend = weight * value[:, j] * (curve[:, 0] if np.ndim(curve) else curve)
+            found["hessian"][:, a, b] += bend
+            if a != b:
+                found["hessian"][:, b, a] += bend
 
 
 def _add_square(u: Jet, weight: float, found: dict[str, Array], only_positive: bool = False) -> None:
