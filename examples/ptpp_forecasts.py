@@ -44,7 +44,7 @@ class Study:
         Starts of each fit, and resamplings of the test runs.
     every
         Intervals are found at every so manieth test point.
-    walked
+    held_values
         Values at which each parameter is held in the search for equal fits.
     """
 
@@ -56,7 +56,7 @@ class Study:
     starts: int = 64
     resamples: int = 1000
     every: int = 1
-    walked: int = 16
+    held_values: int = 16
 
     @property
     def rows(self) -> cl.Runs:
@@ -136,12 +136,12 @@ def forecast(study: Study, law: str, on: str, anchored: bool) -> Forecasts:
     points = test[INPUTS].drop_duplicates()
     found = fit.forecast(points.iloc[:: study.every], LEVEL)
     test = test.merge(found[[*INPUTS, "lo", "hi"]], on=INPUTS, how="left")
-    places = equal_fits(fit, rows, where, study.walked if law in FORMS else 0)
+    places = equal_fits(fit, rows, where, study.held_values if law in FORMS else 0)
     equals = np.array([fit.law.predict(place, test, fit.role) for place in places])
     return Forecasts(law, on, anchored, test.assign(forecast=fit.predict(test)), fit, equals)
 
 
-def equal_fits(fit: cl.Fit, rows: cl.Runs, where: str, walked: int) -> list[dict[str, float]]:
+def equal_fits(fit: cl.Fit, rows: cl.Runs, where: str, held_values: int) -> list[dict[str, float]]:
     """Return the parameters of fits whose objective is within `EQUAL` of the best, the fit itself first.
 
     The starts of a search end where it is steepest, and see nothing of a flat valley. So each parameter in turn is held
@@ -150,7 +150,7 @@ def equal_fits(fit: cl.Fit, rows: cl.Runs, where: str, walked: int) -> list[dict
     problem = fit.problem()
     ends = problem.parameters(fit.optima[:, : problem.k], fit.optima[:, problem.k :])  # of equally good starts
     places = [(fit.objective, dict(zip(fit.params, map(float, end), strict=True))) for end in ends]
-    factors = np.geomspace(0.05, 20.0, walked)
+    factors = np.geomspace(0.05, 20.0, held_values)
     middle = float(fit.data["loss"].median())
     for (name, value), factor in itertools.product(fit.params.items(), factors):
         # An amplitude at zero has no size of its own: it is tried at shares of the loss. Some shapes have a sign.

@@ -172,7 +172,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--anchors", type=int, default=20, help="most anchor points")
     parser.add_argument("--max-target-loss", type=float, help="of the planning case")
     parser.add_argument("--max-forgetting", type=float, help="of the planning case, as a fraction")
-    parser.add_argument("--walked", type=int, help="values at which each parameter is held to find equal fits")
+    parser.add_argument("--held-values", type=int, help="values at which each parameter is held to find equal fits")
     parser.add_argument("-o", "--output", type=Path, help="folder for the figures' data")
     parser.add_argument("--protocol", action="store_true", help="the unit of D and the published search alone")
     parser.add_argument("--small", action="store_true", help="few intervals and resamplings, no sensitivity: seconds")
@@ -182,8 +182,8 @@ def main(arguments: list[str] | None = None) -> None:
     published_levels = "replay in (0.1, 0.25, 0.5)" + (" and lr_schedule == 'constant'" if pilot else "")
     where = asked.where or published_levels + (" and atpp >= 1.9" if pilot else "")
     fit_ptpp = tuple(float(level) for level in asked.fit_ptpp.split(","))
-    small = {"resamples": 50, "every": 24, "walked": 0} if asked.small else {}
-    small |= {} if asked.walked is None else {"walked": asked.walked}
+    small = {"resamples": 50, "every": 24, "held_values": 0} if asked.small else {}
+    small |= {} if asked.held_values is None else {"held_values": asked.held_values}
     study = Study(runs, where, fit_ptpp, asked.test_ptpp, asked.anchors, **small)
     began = time.monotonic()
 

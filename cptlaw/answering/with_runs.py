@@ -253,7 +253,8 @@ def _next_runs(
     most = format_percent(SHARES_FOR_NEXT[-1])
     none = f"no run for up to {most} of the plan's compute would narrow the interval of the {on} loss"
     if noise is None:
-        return (), [Finding("info", "no-suggestion", f"{none}.", "Only runs as large as the plan would tell more.")]
+        advice = "Only runs as large as the plan would narrow it further."
+        return (), [Finding("info", "no-suggestion", f"{none}.", advice)]
     return (), [Finding("info", "no-suggestion", f"{none}: {noise.message}", noise.advice)]
 
 

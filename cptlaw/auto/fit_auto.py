@@ -196,7 +196,7 @@ def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list
                 "two-budgets",
                 "two pre-training budgets: no rollout over budgets exists, so the laws are weighed by what they count "
                 "usually and by rollouts over " + (", ".join(sorted(along)) or "nothing") + ".",
-                "Runs at a third budget would tell how losses go on with the budget.",
+                "Runs at a third budget would show how losses go on with the budget.",
             )
         )
     for name in ("n_params", "ptpp"):
@@ -207,7 +207,7 @@ def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list
                     "one-level",
                     f"all rows have one {name}, {float(adapted[name].iloc[0]):g}: what it changes joins the constant, "
                     "and forecasts elsewhere rest on priors.",
-                    f"Runs at another {name} would tell.",
+                    f"Runs at another {name} would show it.",
                 )
             )
     return found

@@ -99,9 +99,9 @@ def _single(law: Law, data: pd.DataFrame, name: str, value: float, ends: tuple[f
             Finding(
                 "error",
                 "unseen-input",
-                f"every fitted row has {name} {shown[0]}, so that nothing in the runs says what {name} {here} changes: "
-                f"the forecast rests on priors or held parameters there, and its interval on what laws missed in other "
-                f"studies.",
+                f"every fitted row has {name} {shown[0]}, so that nothing in the runs shows what {name} {here} "
+                f"changes: the forecast rests on priors or held parameters there, and its interval on what laws missed "
+                f"in other studies.",
                 f"Add runs at another {name}.",
             )
         ]

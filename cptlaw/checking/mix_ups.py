@@ -153,6 +153,6 @@ def _small_replay(law: Law, frame: pd.DataFrame) -> list[Finding]:
             "few-at-small-replay",
             f"{count} runs lie at a replay of {SMALL_REPLAY:.0%} or less (the lowest level is {levels[0]:.1%}). "
             f"Forgetting changes fastest there, so what {law.name} says of small replay rests on them.",
-            "Do not plan below the lowest level; one or two runs there are cheap and tell much.",
+            "Do not plan below the lowest level; one or two runs there are cheap and worth much.",
         )
     ]

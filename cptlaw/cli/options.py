@@ -149,7 +149,7 @@ schedules = click.option(
     "--schedules",
     metavar="F",
     type=click.Path(),
-    help="Learning-rate schedules by run (YAML or JSON), for laws of loss curves; else the column lr tells.",
+    help="Learning-rate schedules by run (YAML or JSON), for laws of loss curves; else from the column lr.",
 )
 
 auto_restraint = click.option(

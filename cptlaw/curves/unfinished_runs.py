@@ -318,7 +318,8 @@ def _of_no_schedule(names: list[str]) -> list[Finding]:
         Finding(
             "info",
             "no-schedule",
-            f"{_listed(names)}: no schedule, so not forecast; where the column lr tells, they count as finished.",
+            f"{_listed(names)}: no schedule, so not forecast; where the column lr gives their rates, they count as "
+            "finished.",
             "To forecast one, give its whole plan in the schedules file.",
         )
     ]

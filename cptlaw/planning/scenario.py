@@ -79,7 +79,7 @@ class Reference(BaseLoss, total=False):
 
 
 class Mix(Known, Reference, total=False):
-    """What every plan of a mix is told. An option that is added here reaches all of them, and the report."""
+    """What every plan of a mix is given. An option that is added here reaches all of them, and the report."""
 
 
 class Sized(TypedDict, total=False):

@@ -225,7 +225,7 @@ def _rule(best: Mapping[str, float], sizes: Mapping[str, int]) -> tuple[dict[str
     first = names[0]
     if len(names) == 1:
         advice = "Add a second size to the recipe to fit it."
-        message = "one size tells nothing of the fall with size: 1 / width was taken (arXiv:2203.03466)."
+        message = "one size does not show the fall with size: 1 / width was taken (arXiv:2203.03466)."
         rule = {"at": best[first], "n_params": float(sizes[first]), "power": -1 / 3}
         return rule, [Finding("info", "one-size", message, advice)]
     n = np.log([sizes[name] for name in names])

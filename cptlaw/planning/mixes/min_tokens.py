@@ -240,7 +240,7 @@ def _at_floor(question: FewestTokens, tokens: float) -> tuple[Finding, ...]:
             "smallest-fitted-tokens",
             f"all limits already hold at {format_quantity(tokens)} tokens, the fewest that the fits have seen. Below "
             f"them the laws are wrong: they claim that losses only fall, while forgetting sets in there.",
-            "Fewer tokens may do; runs measured earlier would tell.",
+            "Fewer tokens may do; runs measured earlier would show it.",
         ),
     )
 

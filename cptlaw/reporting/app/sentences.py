@@ -23,7 +23,7 @@ LIMITS = {"max_forgetting": "forgetting at most {}", "max_target_loss": "target 
 # What the advice of findings is in the app, where the command line would name an option.
 ADVICE = {
     "extrapolation": "Move the sliders back towards the runs, or bring runs nearer to this plan.",
-    "replay-at-edge": "Runs with replay beyond it would tell.",
+    "replay-at-edge": "Runs with replay beyond it would show it.",
     "risk-not-settled": "Ask for less certainty, or bring runs near the plan.",
     "unbounded": "Bring runs nearer to the plan, or lower the certainty to 50%.",
     "doubt-decides": "Lower the certainty, loosen the limits, or add runs that narrow the forecasts.",

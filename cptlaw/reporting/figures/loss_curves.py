@@ -85,7 +85,7 @@ def loss_curves(
             xaxis={"anchor": "y2"},
             yaxis2=axis("lr") | {"domain": [0, 0.28], "anchor": "x", "rangemode": "tozero", "exponentformat": "e"},
         )
-    what = ", the learning rate below" if lowest else "; the table tells no learning rates"
+    what = ", the learning rate below" if lowest else "; the table holds no learning rates"
     return Figure(
         f"loss-curves-{on}",
         _title(on, data, along),
