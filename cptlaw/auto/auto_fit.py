@@ -15,7 +15,7 @@ from scipy import special
 from cptlaw.auto.auto_law import AutoLaw, Member
 from cptlaw.auto.combined import Combined
 from cptlaw.auto.common_rollouts import Rollout, directions
-from cptlaw.auto.quick_doubt import beyond_the_data, parameter_doubt
+from cptlaw.auto.quick_doubt import beyond_the_data, parameter_doubt, spread_quantile
 from cptlaw.auto.quick_doubt import scatter as one_measurement
 from cptlaw.auto.weights import RolloutScores
 from cptlaw.checking.distance import fact, outside
@@ -28,7 +28,6 @@ from cptlaw.laws.calculus import Array
 from cptlaw.result import Line, Table
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
-from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.answers import ForecastFrame
 from cptlaw.uncertainty.intervals import ABSURD, absurd
 from cptlaw.units import parse_probability
@@ -229,7 +228,7 @@ class AutoFit(Combined):
             part, weight = rows.iloc[counted], share[counted, j]
             if ("spread", j) not in last:
                 last["spread", j] = parameter_doubt(fit, part)
-            spread = t_quantile(coverage, max(fit.n_blocks - 1, 1)) * last["spread", j]
+            spread = spread_quantile(fit, coverage) * last["spread", j]
             parameters[counted] += weight * spread**2
             distance[counted] += weight * beyond_the_data(fit, part, coverage) ** 2
             scatter[counted] += weight * one_measurement(fit, coverage) ** 2

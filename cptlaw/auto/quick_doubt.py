@@ -12,7 +12,7 @@ import pandas as pd
 from cptlaw.fitting.curvature import covariance
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws.calculus import Array
-from cptlaw.solving.huber import noise_variance
+from cptlaw.solving.huber import FLOOR_ROWS, noise_variance
 from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.discrepancy import discrepancy
@@ -39,6 +39,13 @@ def parameter_doubt(fit: Fit, frame: pd.DataFrame) -> Array:
     gradients = jacobian(problem, start[:k], start[k:], at=fit.law.bind(frame, fit.role))
     found: Array = np.sqrt(np.einsum("nv,vw,nw->n", gradients, covariance(fit), gradients))
     return found
+
+
+def spread_quantile(fit: Fit, coverage: float) -> float:
+    """Return the half-width of the central interval in standard deviations of the doubt about the parameters."""
+    # The noise that the doubt is measured in has a floor worth some residuals, so that two runs are not one degree of
+    # freedom: with one, intervals from two sizes were three times as wide as what was missed (docs/bench.md).
+    return t_quantile(coverage, max(fit.n_blocks - 1, 1) + FLOOR_ROWS)
 
 
 def scatter(fit: Fit, coverage: float) -> float:
