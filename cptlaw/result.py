@@ -263,6 +263,7 @@ def on_terminal(answer: Result, verbose: bool = False, quiet: bool = False, how:
     from rich.table import Table as Grid
     from rich.text import Text
 
+    # Cells are `Text`, never markup: a run may be called [red].
     yield Text(answer.title, style="bold")
     grid = Grid.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)

@@ -182,6 +182,7 @@ class Answer(Result):
         if self._page is None:
             from cptlaw.reporting.plain_page import plain_page
 
+            # Without runs there is nothing to draw, and no extra to install for it.
             page = plain_page(self, self.steps, (_pilots(self), _studies(self)))
             return write_text(path, page, REPORT, force=force)
         written: Path = self._page().save(path, force=force)
@@ -247,6 +248,7 @@ class Answer(Result):
             of_eval[name] = of_eval.get(name, 0.0) + entry["weight"]
         parts = []
         for on, found in weights.items():
+            # Three laws are what a reader takes in; the rest of the weight is in the JSON.
             heaviest = sorted(found.items(), key=lambda pair: -pair[1])[:3]
             texts = [f"{name} {as_percent(weight)}" for name, weight in heaviest if weight >= LEAST_SHOWN]
             parts.append(f"{on}: {', '.join(texts)}")
@@ -261,6 +263,7 @@ def runs_in_words(cells: Iterable[Mapping[str, Any]]) -> str:
         mix += "" if cell.get("replay") is None else f" at {format_percent(cell['replay'], 3)} replay"
         size = cell.get("n_params")
         shown.append(f"on {mix}" if size is None else f"{format_quantity(size, 3)} on {mix}")
+    # Repeats of one cell are seeds: said once, with their number.
     seeds = {text: shown.count(text) for text in shown}
     return "; ".join(text if n == 1 else f"{text}, {n} seeds" for text, n in seeds.items())
 

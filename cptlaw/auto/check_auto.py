@@ -158,6 +158,7 @@ def check_auto(
             skipped[candidate.law.spec] = str(error)
     if not laws:
         raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: {reasons_in_words(skipped)}")
+    # The same cuts that a fit would be weighed by: what stands in the check holds for the fit.
     folds = rollouts(frame, directions(adapted))
     inputs = adapted[[one for one in INPUTS if one in adapted.columns and adapted[one].notna().any()]].astype(float)
     # Several laws notice the same in other words: the first one's count.

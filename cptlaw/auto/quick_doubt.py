@@ -36,6 +36,7 @@ def parameter_doubt(fit: Fit, frame: pd.DataFrame) -> Array:
     if not problem.size:
         return np.zeros(len(frame))
     k, start = problem.k, fit.optima[0]
+    # The delta method: how the log loss moves with each coordinate, and how sure the fit is of all of them together.
     gradients = jacobian(problem, start[:k], start[k:], at=fit.law.bind(frame, fit.role))
     found: Array = np.sqrt(np.einsum("nv,vw,nw->n", gradients, covariance(fit), gradients))
     return found
@@ -52,6 +53,7 @@ def scatter(fit: Fit, coverage: float) -> float:
     """Return the half-width in log loss that the noise of one measurement has, by the residuals of adapted rows."""
     residual = fit.residuals()
     adapted = (fit.data["tokens"] > 0).to_numpy() if "tokens" in fit.data.columns else np.ones(len(residual), bool)
+    # By adapted rows: base models lie on another part of the curve, and few of them scatter little.
     freedom = max(float(adapted.sum()) - fit.rank, 1.0)
     return t_quantile(coverage, freedom) * float(np.sqrt(noise_variance(residual[adapted], freedom)))
 

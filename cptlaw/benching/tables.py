@@ -62,6 +62,7 @@ def _static(frame: pd.DataFrame, run: str = "run_id", evals: str | None = "domai
         }
     )
     known = table[table["loss"].notna()]
+    # Seeds would count a configuration as often as it was repeated.
     mean = known.groupby(["run", "eval", "n_params", "tokens"], sort=False)["loss"].mean()
     return mean.reset_index()
 
@@ -86,6 +87,7 @@ def olmo(frame: pd.DataFrame) -> pd.DataFrame:
 def dmsl(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one mixture in five of those at three sizes, one eval each for two of the losses."""
     sizes = frame.groupby("mix_id")["n_params"].nunique()
+    # Each mixture is a law of its own: a fifth of them says as much of the laws at a fifth of the time.
     kept = sorted(sizes[sizes == 3].index)[::5]
     parts = [
         _static(frame[frame["mix_id"] == mix].assign(domain=f"mix{mix} {loss}", loss=frame[f"{loss}_loss"]))

@@ -47,6 +47,7 @@ def cuts(
     lowest
         The lowest level that may be the highest fitted one.
     """
+    # A rounding above its edge, so that a level is never cut from itself.
     code = np.searchsorted(edges, level + 1e-9, side="right") - 1
     lasts = range(lowest, len(edges) - 1)
     below = np.array([np.mean((code if counted is None else code[counted]) <= last) for last in lasts])

@@ -60,6 +60,7 @@ def split(frame: pd.DataFrame, text: str) -> tuple[list[Fold], tuple[Finding, ..
     groups: list[tuple[list[int], list[int]]] = []  # levels to fit on, levels to test on
     everything = list(range(len(levels)))
     if kind == "rollout":
+        # The next level up and no further: it is how far a study usually goes beyond the last one.
         groups = [(everything[:i], [i]) for i in everything[1:]]
     else:
         if kind == "leave-one-out":
@@ -80,6 +81,7 @@ def split(frame: pd.DataFrame, text: str) -> tuple[list[Fold], tuple[Finding, ..
     folds = [Fold(f"{column} {_name(levels, test)}", np.isin(codes, fit), np.isin(codes, test)) for fit, test in groups]
     findings: tuple[Finding, ...] = ()
     if column != "run" and "run" in frame.columns:
+        # Said and not refused: rolling along tokens is a fair question, and only its errors look small.
         cut = int((frame.groupby("run", observed=True)[column].nunique() > 1).sum())
         if cut:
             findings = (

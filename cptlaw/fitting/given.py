@@ -50,6 +50,7 @@ def given_fit(law_name: str | Law, params: Mapping[str, Any], on: Role, note: st
     if on not in ("source", "target"):
         raise UsageError(f"on={on!r} is no role: given parameters describe the source or the target loss.")
     chosen = law(law_name)
+    # Numbers with units, as papers print them: 1.69, 406.4, 34%.
     values = chosen.check_params({name: parse_quantity(value, name) for name, value in params.items()})
     finding = Finding(
         "info",

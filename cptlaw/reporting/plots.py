@@ -72,6 +72,7 @@ def plot(answer: Result, **options: Any) -> Any:
             raise UsageError(f"plot: {', '.join(options)} cannot be used for this figure ({error}).") from None
         raise
     drawing = figure.drawing
+    # Figures of a page have their title in its heading; alone they need room for one.
     top = (drawing.layout.margin.t or 0) + ROOM
     height = None if drawing.layout.height is None else drawing.layout.height + ROOM
     title = {"text": figure.title, "x": 0, "xref": "container", "xanchor": "left", "pad": {"l": 12}}

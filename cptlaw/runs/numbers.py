@@ -16,6 +16,8 @@ Floats = npt.NDArray[np.float64]
 
 def checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Floats:
     """Read one column as numbers and add whatever is wrong with it to the problems."""
+    # All at once and not row by row: a message then names every bad row of the column, and a million are read in a
+    # second.
     values, unreadable = to_numbers(found)
 
     def original(position: int) -> str:
@@ -39,6 +41,7 @@ def checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Flo
     beyond = ((size > LARGEST) | ((size < SMALLEST) & (size > 0))) & np.isfinite(values) & ~outside
     problems.add_rows(where, found.index, beyond, number, f"0, or a size from {SMALLEST:g} to {LARGEST:g}", repair)
     if column.required:
+        # What cannot be read has its own message already.
         outside |= missing & ~unreadable
     if column.whole:
         part = (values != np.round(values)) & np.isfinite(values) & ~outside
@@ -47,6 +50,7 @@ def checked_numbers(found: pd.Series, column: Column, problems: Problems) -> Flo
         )
     problems.add_rows(where, found.index, outside, number, column.expected, _remedy(column, values[outside]))
     if column.raw_count:
+        # A size of 8.1 is 8.1 billion in somebody's table: asked back, for a guess would be wrong by nine digits.
         small = (values > 0) & (values < SMALLEST_RAW_COUNT)
         first = f"{values[small][0]:g}" if small.any() else ""
         problems.add_rows(

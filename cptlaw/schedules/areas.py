@@ -168,6 +168,7 @@ def areas_of_many(
         key = tuple((phase.phase, phase.steps, phase.tokens_per_step) for phase in schedule.phases)
         alike.setdefault(key, []).append(position)
     for positions in alike.values():
+        # As many schedules at once as fill a block of the cache; blocks from 2^15 to 2^22 steps take the same time.
         size = max(1, CHUNK_STEPS // (schedules[positions[0]].n_steps + 1))
         for begin in range(0, len(positions), size):
             chunk = positions[begin : begin + size]

@@ -197,6 +197,7 @@ def _judge(joint: Joint, name: str) -> Judged:
     y, x, items = y[order], x[order], items[order]
     count = len(y)
     monotone = rank_correlation(x, y)
+    # The best few models and not the best one: the maximum of noisy scores lies above chance by itself.
     best = max(int(np.ceil(BEST * count)), 2)
     p = float(np.clip(y[-best:].mean(), 1e-4, 1 - 1e-4))
     # Around the smooth curve, so that a score that moves is not taken for one that scatters.

@@ -154,6 +154,7 @@ def _fit_of(
         data = data[data["tokens"] > 0].reset_index(drop=True)
     ways = sorted(ways, key=lambda way: -way.weight)
     total = sum(way.weight for way in ways)
+    # Adding up to one again: a task has only the ways that can serve it.
     ways = [way.weighing(way.weight / total, way.error) for way in ways]
     own = [one for one in joint.findings if one.message.startswith(f"{name}:")]
     return ScoreFit(

@@ -92,6 +92,7 @@ def folds_of(joint: Joint) -> list[ModelCut]:
             with np.errstate(divide="ignore"):
                 reach = np.maximum(np.log(np.maximum(level, 1e-300) / top), 0.0)
             found.append(ModelCut(direction, columns, top, fit, test, np.nan_to_num(reach)))
+    # Each of them is a fit of all losses and links anew.
     return found[:MOST]
 
 

@@ -186,10 +186,12 @@ def _matching(point: Any, frame: pd.DataFrame, where: str, table: Runs) -> list[
         measured = frame[name].to_numpy(dtype=float)
         with np.errstate(divide="ignore", invalid="ignore"):
             apart = np.abs(measured - value) / (1.0 if name in ABSOLUTE else abs(value) or 1.0)
+        # Trainers round: sizes to whole layers, tokens to whole batches, so that no run lies at the very point.
         keep &= apart <= ABSOLUTE.get(name, TOLERANCE.get(name, 0.005))
         if name == "tokens":
             distance = apart
     chosen = frame[keep].assign(_distance=distance[keep])
+    # One row of a run: its neighbours along the curve err with it and would count it many times.
     nearest = chosen.sort_values("_distance", kind="stable").drop_duplicates("run")
     return [{str(name): value for name, value in row.items()} for row in nearest.sort_index().to_dict("records")]
 
@@ -216,6 +218,7 @@ def _totals(frame: pd.DataFrame, seals: Sequence[Seal]) -> pd.DataFrame:
     rows = []
     for (law, on), group in frame.groupby(["law", "on"], sort=False, dropna=False):
         inside = group["inside"].dropna()
+        # Seals of different coverage have no share in common that they should hold.
         intervals = {asked[label] for label in group["seal"]}
         rows.append(
             {

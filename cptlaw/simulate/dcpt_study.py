@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, Unpack
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cptlaw.errors import UsageError
 from cptlaw.laws import law
 from cptlaw.laws.dcpt_cross import CrossK2, CrossK3
-from cptlaw.simulate.measuring import Truth, Truths, measure
+from cptlaw.simulate.measuring import Errors, Truth, Truths, measure
 from cptlaw.units import format_quantity
 
 TOKENS_PER_STEP = 131_072
@@ -125,6 +125,7 @@ def dcpt_design(
     )
     frame = runs.loc[runs.index.repeat(len(steps))].reset_index(drop=True)
     frame["step"] = np.tile(steps, len(runs))
+    # Whole numbers of this size overflow where they are 32 bits wide; as floats they are exact.
     frame["tokens"] = frame["step"] * float(TOKENS_PER_STEP)
     return frame[["run", "n_params", "tokens", "replay", "domain", "step"]]
 
@@ -134,10 +135,7 @@ def dcpt_runs(
     sampling: Literal["M1", "M2", "M3", "M4"] | int = "M1",
     *,
     truths: Truths = DCPT_TRUTHS,
-    noise: float | Mapping[str, float] = DCPT_NOISE,
-    correlation: float = 0.0,
-    run_noise: float | Mapping[str, float] = 0.0,
-    seed: int = 0,
+    **errors: Unpack[Errors],
 ) -> pd.DataFrame:
     """Return simulated runs of the D-CPT study, both losses, base models included.
 
@@ -145,10 +143,13 @@ def dcpt_runs(
     ----------
     domains, sampling
         As for `dcpt_design`.
-    truths, noise, correlation, run_noise, seed
+    truths
         As for `measure`.
+    **errors
+        noise, correlation, run_noise, seed as for `measure`; by default the noise of the study.
     """
-    return measure(dcpt_design(domains, sampling=sampling), truths, noise, correlation, run_noise, seed)
+    usual: Errors = {"noise": DCPT_NOISE, **errors}
+    return measure(dcpt_design(domains, sampling=sampling), truths, **usual)
 
 
 def cross_domain_truths(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 import numpy as np
 import pandas as pd
@@ -49,6 +50,15 @@ class Truth:
 
 # By eval: one truth, or one by domain.
 Truths = Mapping[str, Truth | Mapping[str, Truth]]
+
+
+class Errors(TypedDict, total=False):
+    """How measurements err: what `measure` takes beside design and truths."""
+
+    noise: float | Mapping[str, float]
+    correlation: float
+    run_noise: float | Mapping[str, float]
+    seed: int
 
 
 def measure(
@@ -98,6 +108,7 @@ def measure(
         raise UsageError("the design has no points.")
     parts = []
     for place, (eval_name, given) in enumerate(truths.items()):
+        # A stream for each eval: another eval, or one less, leaves the noise of the others as it was.
         rng = np.random.default_rng([seed, place])
         spread, between = _of_eval(noise, eval_name, "noise"), _of_eval(run_noise, eval_name, "run_noise")
         by_domain = _truth_by_domain(design, given)
@@ -105,6 +116,7 @@ def measure(
             loss = law(truth.law).predict(truth.params, rows.assign(eval=eval_name))
             error = _errors(rows, rng, spread, correlation, between)
             parts.append(rows.assign(eval=eval_name, loss=loss * np.exp(error)))
+        # Base models are measured too, with the noise of a measurement and without that of a run of CPT.
         for truth, rows in _base_rows(by_domain):
             error = spread * rng.standard_normal(len(rows))
             parts.append(rows.assign(eval=eval_name, loss=truth.base_losses(rows) * np.exp(error)))
@@ -132,6 +144,7 @@ def _base_rows(by_domain: Sequence[tuple[Truth, pd.DataFrame]]) -> list[tuple[Tr
     """Return one row per base model: shared by all domains where their truths start alike, else one per domain."""
     if not all(truth.base for truth, _ in by_domain):
         return []
+    # The general corpus is measured on one base model, whatever it is adapted to later.
     if all(truth.base == by_domain[0][0].base for truth, _ in by_domain):
         everything = pd.concat([rows for _, rows in by_domain])
         by_domain = [(by_domain[0][0], everything.drop(columns="domain", errors="ignore"))]
@@ -159,6 +172,8 @@ def _errors(rows: pd.DataFrame, rng: np.random.Generator, spread: float, correla
     errors = np.empty(len(rows))
     tokens = rows["tokens"].to_numpy(dtype=float)
     for positions in rows.groupby("run", sort=False, observed=True).indices.values():
+        # Shocks of the variance that makes the series stationary at one: its spread is then what was asked for, at any
+        # correlation.
         shocks = rng.standard_normal(len(positions))
         fresh = np.sqrt(1.0 - correlation**2)
         shocks[1:] *= fresh  # the first point is drawn from the stationary distribution itself

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Unpack
 
 import pandas as pd
 
-from cptlaw.simulate.measuring import Truth, Truths, measure
+from cptlaw.simulate.measuring import Errors, Truth, Truths, measure
 from cptlaw.units import format_quantity
 
 PTPP_SIZES = (241e6, 517e6, 1.4e9, 8.1e9)
@@ -66,10 +67,7 @@ def ptpp_runs(
     atpp: Sequence[float] = PTPP_ATPP,
     *,
     truths: Truths = PTPP_TRUTHS,
-    noise: float | Mapping[str, float] = PTPP_NOISE,
-    correlation: float = 0.0,
-    run_noise: float | Mapping[str, float] = 0.0,
-    seed: int = 0,
+    **errors: Unpack[Errors],
 ) -> pd.DataFrame:
     """Return simulated runs of the PTPP study, both losses, base models included.
 
@@ -77,7 +75,10 @@ def ptpp_runs(
     ----------
     atpp
         As for `ptpp_design`.
-    truths, noise, correlation, run_noise, seed
+    truths
         As for `measure`.
+    **errors
+        noise, correlation, run_noise, seed as for `measure`; by default the noise of the study.
     """
-    return measure(ptpp_design(atpp=atpp), truths, noise, correlation, run_noise, seed)
+    usual: Errors = {"noise": PTPP_NOISE, **errors}
+    return measure(ptpp_design(atpp=atpp), truths, **usual)

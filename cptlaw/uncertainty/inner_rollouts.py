@@ -87,6 +87,7 @@ def inner_rollouts(fit: LawOnRows) -> InnerRollouts:
     group, along, distance, error = [], [], [], []
     for i, (name, mask) in enumerate(folds):
         test = ~mask
+        # A law that falls below zero beyond its rows is wrong there by all that a logarithm can say.
         wrong = np.log(np.maximum(losses[i, test], 1e-300)) - problem.log_loss[test]
         group += [i] * int(test.sum())
         along += [name] * int(test.sum())

@@ -86,6 +86,7 @@ def move(
     draws
         Whether map and curves are wanted; without them the answer's `chart` is none, and its curves are the quick ones.
     """
+    # Fewer runs have no intervals; the point answer is still one, and a finding says what is missing.
     knows = all(fit.n_runs >= MIN_RUNS for fit in fitted.fits)
     sure = doubt and knows
     plan, mix, notes = _plan(fitted, scenario, sure, doubt)
@@ -132,6 +133,7 @@ def _plan(fitted: Fitted, scenario: Scenario, sure: bool, explained: bool) -> tu
             raise UsageError(
                 "As few tokens as will do: for what? Tick the limit on the target loss, or give the tokens."
             )
+        # What next runs would save takes as long as ten moves; the page has a button for it.
         asked |= {"max_target_loss": scenario.max_target_loss, "savings": False}
         # A replay that the user has chosen is a range of one value.
         asked |= {"min_replay": scenario.replay, "max_replay": scenario.replay}
@@ -216,6 +218,7 @@ def _chart(
     tokens, replay = map_grid(board, plan, None if spent is None else 1.2 * spent, MAP_SHAPE)
     risky = sure and limited and scenario.risk > 0.5
     edges = edges_of(board, plan, tokens, replay, [scenario.risk]) if risky else {}
+    # A mix that was chosen by hand is marked as such: a star would call it the best.
     free = scenario.replay is None
     here = None if free or plan.tokens is None or plan.replay is None else (plan.tokens, plan.replay)
     figure = draw_map(board, plan if free else None, tokens, replay, edges, here)

@@ -49,6 +49,7 @@ def build(runs: Runs | None = None, where: str = "", hosts: tuple[str, ...] = LO
         title="cptlaw",
         update_title="",
         assets_folder=str(Path(__file__).parent / "assets"),
+        # No script from elsewhere: the app works without a network, and its policy allows none.
         serve_locally=True,
         include_assets_files=True,
         compress=False,
@@ -71,6 +72,8 @@ def _guard(server: Any, hosts: tuple[str, ...]) -> None:
 
     @server.before_request
     def known_host() -> None:
+        # DNS rebinding: a page of another site may point its own name at this machine, and would then be of the same
+        # origin.
         if _name_of(request.headers.get("Host", "")) not in hosts:
             abort(403, f"this app answers to {', '.join(hosts)} only")
         # A browser says on whose behalf it asks: no page of another site has business here.
@@ -125,6 +128,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         found = socket.socket(family, kind, protocol)
+        # A server that was just stopped leaves its port waiting for a minute, in which it could not be started again.
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
     except OSError as error:

@@ -69,6 +69,7 @@ class Shelf:
         """Keep a table with its fits; the oldest go."""
         with self._lock:
             self._tables[loaded.runs.fingerprint] = loaded
+            # The one that was looked at last goes last, so that an open page keeps its table.
             self._tables.move_to_end(loaded.runs.fingerprint)
             if loaded.fitted is not None:
                 self._fits[loaded.key] = loaded.fitted
@@ -174,6 +175,7 @@ class Session:
     def begin(self, place: str, work: Callable[[Stage], Any]) -> BackgroundJob | None:
         """Start a job in a thread; ``None`` where one of its kind is running already."""
         with self.lock:
+            # Fits are one kind wherever they are asked for: two at once would overwrite each other's table.
             kind = FITS if place in FITS else (place,)
             if any(not self.jobs[other].done for other in kind if other in self.jobs):
                 return None

@@ -76,6 +76,7 @@ class RayEngine:
                     for reference, job in list(running.items()):
                         ray.cancel(reference, force=True)
                         del running[reference]
+                        # Not recorded: nothing is wrong with the job, and a larger cluster runs it in the next session.
                         queue.fail(job, lacking, record=False)
         finally:
             for reference in running:
@@ -87,6 +88,7 @@ class RayEngine:
         """Connect to a cluster and return whether the connection is ours to end."""
         if ray.is_initialized():
             return False
+        # Nothing of a sweep leaves the machine unless the user has said so.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         quiet = {"log_to_driver": False, "logging_level": "warning"}
         address = self._address or os.environ.get("RAY_ADDRESS")
@@ -127,6 +129,7 @@ class _Rooms:
             return None
         self._last_look = now
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        # By what they ask for, of which there are few kinds: a sweep may have a hundred thousand jobs.
         asked = {_request(job) for job in jobs}
         if any(_fits(dict(request), node) for request in asked for node in nodes):
             self._fine = now

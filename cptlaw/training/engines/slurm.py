@@ -82,6 +82,7 @@ class SlurmEngine:
         # The same store has the same name in every session: what an earlier one left in the queue is found by it.
         name = f"cptlaw-{fingerprint_of(store_url)[:10]}"
         cluster = _Slurm(name) if self.cluster == "slurm" else _StandIn()
+        # What an earlier session left in the queue would train the same jobs beside this one, and write the same files.
         cluster.cancel_all()
         running: dict[str, tuple[Job, Any]] = {}
         missed: dict[str, int] = defaultdict(int)
@@ -97,6 +98,8 @@ class SlurmEngine:
                 settled = store.finished_ids() | store.failed_ids()
                 alive = cluster.alive([handle for _, handle in running.values()])
                 for key, (job, handle) in list(running.items()):
+                    # Several looks in a row: squeue forgets a job before the last file of its node has reached the
+                    # store.
                     missed[key] = 0 if handle.job_id in alive else missed[key] + 1
                     if key in settled:
                         del running[key]
@@ -116,6 +119,7 @@ class SlurmEngine:
         """Submit jobs, those that ask for the same as one array, and return each with submitit's handle."""
         by_kind: dict[tuple[float, int, int], list[Job]] = defaultdict(list)
         for job in jobs:
+            # An array asks for the same of all its jobs; thousands of single ones would be refused by many schedulers.
             by_kind[job.gpus, job.memory, int(job.run.get("nodes") or 1)].append(job)
         submitted: list[tuple[Job, Any]] = []
         for (gpus, memory, nodes), alike in by_kind.items():
