@@ -66,12 +66,12 @@ def answer(
     """
     import cptlaw as cl
 
-    table = {name: given.pop(name) for name in ("columns", "losses", "scores", *options.TABLE_OPTIONS)}
+    table = {name: given.pop(name) for name in ("columns", "losses", "score_columns", *options.TABLE_OPTIONS)}
     if runs is None:
         foreign = [name for name in ("where", "schedules") if given[name] is not None]
         if foreign or any(table.values()):
             name = [*foreign, *(name for name, value in table.items() if value)][0]
-            raise UsageError(f"answer: --{name.replace('_', '-')} goes with RUNS, a table of runs.")
+            raise UsageError(f"answer: {options.flag_of(name)} goes with RUNS, a table of runs.")
         source = None
     else:
         if pilots is not None:

@@ -60,8 +60,10 @@ def forecast(
     if not fits:
         raise UsageError("forecast needs FIT.json files, or --run RUNS for a run that is not finished.")
     if any(table.values()):
-        name = next(name for name, value in table.items() if value).replace("_", "-")
-        raise UsageError(f"--{name} says how to read a table of runs: it goes with --run RUNS, not with fits.")
+        name = next(name for name, value in table.items() if value)
+        raise UsageError(
+            f"{options.flag_of(name)} says how to read a table of runs: it goes with --run RUNS, not with fits."
+        )
     import cptlaw as cl
     from cptlaw.runs.points import read_points
 

@@ -98,6 +98,7 @@ reading = several(
     ),
     click.option(
         "--scores",
+        "score_columns",  # plans have scores= of their own: their fits
         metavar="EVAL=COLUMN,..",
         help="The same for columns of benchmark scores, as in gsm8k=gsm8k_acc,mmlu=mmlu_acc.",
     ),
@@ -202,6 +203,11 @@ def _inputs_given() -> list[str]:
     return found
 
 
+def flag_of(name: str) -> str:
+    """Return how the running command writes one of its parameters, as in ``--target-eval``."""
+    return next(one.opts[0] for one in click.get_current_context().command.params if one.name == name)
+
+
 def same_rows(*but: str, **others: str | None) -> list[str]:
     """Return what was given of RUNS and the options that choose its rows and the law, for the next command.
 
@@ -251,8 +257,11 @@ def read_table(runs: str, options: dict[str, Any]) -> Runs:
 
     columns = dict(_pair(text, "--columns", "eval=domain") for text in options.pop("columns"))
     wide: dict[str, Any] = {}
-    for name, example in (("losses", "fr=fr_loss"), ("scores", "gsm8k=gsm8k_acc")):
-        text = options.pop(name, None)
+    for name, place, example in (
+        ("losses", "losses", "fr=fr_loss"),
+        ("scores", "score_columns", "gsm8k=gsm8k_acc"),
+    ):
+        text = options.pop(place, None)
         wide[name] = dict(_pair(part, f"--{name}", example) for part in text.split(",")) if text else None
     table = read_runs(runs, columns=columns or None, **wide, **{key: options.pop(key) for key in TABLE_OPTIONS})
     show_notes(table.notes)
@@ -267,7 +276,7 @@ SAME = {
     "where",
     "columns",
     "losses",
-    "scores",
+    "score_columns",
     *TABLE_OPTIONS,
     "fix",
     "tie",

@@ -274,3 +274,18 @@ def test_next_is_a_command_and_then_is_what_a_person_does(call, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     _, _, err = call("laws")
     assert call(*shlex.split(err.partition("next: cptlaw ")[2]))[0] == 0
+
+
+def test_columns_of_scores_are_read_by_every_verb_that_reads_a_table(call, tmp_path):
+    """A plan's fits of scores (--score) and a table's columns of them (--scores) are two options beside each other."""
+    table = tmp_path / "wide.csv"
+    table.write_text("run,n_params,tokens,val_loss,mmlu_acc\na,1e8,1e9,2.4,0.3\n")
+    for verb in (["report", "--target", "t.json", "-o", str(tmp_path / "x.html")], ["check", "--on", "val"]):
+        columns = ["--losses", "val=val_loss", "--scores", "mmlu=mmlu"]
+        code, _, err = call(verb[0], str(table), *verb[1:], *columns)
+        assert code == 2
+        assert "has no column 'mmlu' to read the scores of eval 'mmlu' from. Did you mean 'mmlu_acc'?" in err
+    code, _, err = call("forecast", "t.json", "--scores", "mmlu=mmlu_acc", "--at", "tokens=1B")
+    assert (code, "--scores says how to read" in err) == (2, True)
+    code, _, err = call("answer", "--n-params", "8B", "--ptpp", "99", "--scores", "mmlu=mmlu_acc")
+    assert (code, "answer: --scores goes with RUNS" in err) == (2, True)

@@ -101,7 +101,8 @@ def _fitted(table: Any, law: Any, where: str | None, given: Any) -> dict[str, An
             f"columns={{'mix_code': 'NAME IN THE FILE'}} (--columns) says which they are."
         )
     asked = dict.fromkeys([*given.minimise, *given.max_forgetting, *given.max_loss])
-    return {name: fit(law, runs, name, where) for name in asked or runs.evals}
+    losses = [name for name in runs.evals if name not in runs.scores]
+    return {name: fit(law, runs, name, where) for name in asked or losses}
 
 
 def _question(given: Any, losses: Mapping[str, EvalLoss]) -> BestMix:
