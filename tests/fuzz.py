@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -233,6 +234,34 @@ def fits(world: World) -> None:
     fit.summary()
 
 
+def seals(world: World) -> None:
+    """A forecast to seal, and a seal to score, both tampered with; the SHA-256 mostly computed anew."""
+    point = {"on": "target", "law": "ptpp-floor", "n_params": 1e6, "tokens": 1e7, "loss": 2.0, "lo": 1.9, "hi": 2.1}
+    law = {"law": "ptpp-floor", "on": "target", "fitted_runs": "0123456789ab"}
+    forecast = {"points": [point, dict(point)], "interval": 0.9, "intervals": [law]}
+    if world.draw.random() < 0.5:
+        _tamper(world, forecast)
+    content = json.loads(json.dumps(cl.register(forecast).to_dict()))
+    _tamper(world, content)
+    if world.draw.random() < 0.8:
+        content.pop("sha256", None)
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
+        content["sha256"] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    text = json.dumps(content, default=str).encode("utf-8", "surrogatepass")
+    str(cl.score(world.write("seal.json", text), cl.read_runs(world.frame())))
+
+
+def _tamper(world: World, document: dict[str, Any]) -> None:
+    for _ in range(world.draw.randrange(3)):
+        part: Any = document
+        while isinstance(part, dict | list) and part:
+            key = world.draw.choice(list(part) if isinstance(part, dict) else range(len(part)))
+            if not isinstance(part[key], dict | list) or world.draw.random() < 0.2:
+                part[key] = world.draw.choice([world.value(), world.number(), world.text()])
+                break
+            part = part[key]
+
+
 def imports(world: World) -> None:
     """A file or folder of logs, damaged."""
     logs = {
@@ -361,8 +390,8 @@ Family = Callable[[World], None]
 FAMILIES: dict[str, Family] = {
     family.__name__: family
     for family in (
-        csv, json_lines, parquet, dataframe, filters, points, quantities, yaml, recipes, fits, imports, plans, uploads,
-        command_lines,
+        csv, json_lines, parquet, dataframe, filters, points, quantities, yaml, recipes, fits, seals, imports, plans,
+        uploads, command_lines,
     )
 }  # fmt: skip
 

@@ -83,4 +83,7 @@ def _remedy(frame: pd.DataFrame, keys: pd.DataFrame, is_eval_assumed: bool) -> s
 
 
 def _hashable(column: pd.Series) -> pd.Series:
-    return column.astype(str) if column.dtype == object else column
+    if column.dtype != object:
+        return column
+    # Not as a column of text: pandas refuses one in which some text holds half a character.
+    return pd.Series([str(value) for value in column], index=column.index, dtype=object)

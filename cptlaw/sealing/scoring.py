@@ -181,7 +181,8 @@ def _matching(point: Any, frame: pd.DataFrame, where: str, table: Runs) -> list[
                 f"{where}: was forecast at {name} {value}, and {table.label} has no column {name!r} to find its run by."
             )
         if isinstance(value, str):
-            keep &= (frame[name].astype(str) == value).to_numpy()
+            # One by one: pandas refuses a column in which some text holds half a character.
+            keep &= np.array([str(one) == value for one in frame[name]], dtype=bool)
             continue
         measured = frame[name].to_numpy(dtype=float)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -181,7 +181,9 @@ def _read(source: Mapping[str, Any] | str | Path) -> tuple[str, dict[str, Any]]:
 def _strict_json(text: str) -> Any:
     document = plain_json(text)
     try:
-        json.dumps(document, allow_nan=False)
+        json.dumps(document, allow_nan=False, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("a text holds half of a character (\\ud800 to \\udfff)") from None
     except ValueError:
         raise ValueError("NaN, Infinity and numbers beyond 1e308 are no numbers of JSON") from None
     return document

@@ -435,3 +435,9 @@ def test_any_values_are_read_or_refused_in_words(records):
     assert np.isfinite(runs.frame["loss"]).all()
     assert repr(runs)
     assert runs.fingerprint
+
+
+def test_half_a_character_beside_repeated_rows_is_no_traceback():
+    rows = {"run": ["a", "a"], "eval": ["target"] * 2, "loss": [2.0, 1.9], "tokens": [1e9] * 2, "note": ["\ud800", 1]}
+    with pytest.raises(DataError, match="again"):
+        read_runs(pd.DataFrame({**rows, "note": pd.Series(rows["note"], dtype=object)}))
