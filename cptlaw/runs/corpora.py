@@ -19,7 +19,7 @@ from cptlaw.runs.schema import MIX, Column, canonical_name, column_of, corpus_of
 
 MAPPING = "mix"
 POOL = "unique_"  # and the name of a corpus: how many unique tokens there are of it
-WORDS = "weights?|shares?|proportions?|fractions?|ratios?|portions?|w"  # for a share, where it is not mix_NAME
+WORDS = "weights?|shares?|proportions?|fractions?|ratios?|portions?"  # for a share, where it is not mix_NAME
 SHARES = (
     re.compile(rf"(?:{WORDS})[-_/. ](.+)$", re.IGNORECASE),
     re.compile(rf"(.+)[-_/. ](?:{WORDS})$", re.IGNORECASE),
