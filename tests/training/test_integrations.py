@@ -262,11 +262,11 @@ def test_the_margin_holds_over_all_looks_and_limits():
         forecasts = np.cumsum(steps[::-1])[::-1]  # what is still to come: the error of the forecast
         return forecasts, np.full(12, 0.3)
 
-    done = np.ones(12)  # so that the doubt is the given one
+    done = np.ones(12)  # so that the doubt goes with the given one
     known = [score_of(loss, loss - doubt, done, 0.0) for loss, doubt in (curve() for _ in range(400))]
     margin = conformal_margin(known, 0.05)
     fresh = [curve() for _ in range(4000)]
-    wrong = np.mean([(loss - margin * doubt > 0).any() for loss, doubt in fresh])
+    wrong = np.mean([(loss - margin * doubt_of(loss, loss - doubt, done) > 0).any() for loss, doubt in fresh])
     assert 0.02 < wrong < 0.08
 
 
