@@ -192,7 +192,7 @@ def test_example(call):
     [
         (["fti"], "Did you mean 'fit'"),
         (["fit"], "Missing argument"),
-        (["fit", PILOT], "Missing option '--on'"),
+        (["fit", PILOT], "on= (--on EVAL), one of source, target"),
         (["fit", PILOT, "--on", "target", "--tie", "alpha,beta"], "law auto fits several"),
         (["fit", PILOT, "--law", "ptpp-flor", "--on", "target"], "Did you mean 'ptpp-floor'"),
         (["fit", PILOT, "--law", "ptpp-floor", "--on", "taget"], "Did you mean 'target'"),
