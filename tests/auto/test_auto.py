@@ -154,8 +154,8 @@ def test_a_point_is_weighed_by_rollouts_that_go_its_way() -> None:
 def test_what_is_about_one_law_is_refused() -> None:
     with pytest.raises(UsageError, match="law auto fits several"):
         cl.fit(ladder(), on="c4", tie=["alpha,beta"])
-    with pytest.raises(UsageError, match="whose loss"):
-        cl.fit(ladder())
+    with pytest.raises(UsageError, match="which eval is meant"):
+        cl.fit(pd.concat([ladder(), ladder().assign(eval="another")]))
 
 
 def test_too_few_runs_are_refused() -> None:
