@@ -22,13 +22,13 @@ def table(name):
     return path
 
 
-def first_try(capsys, path, *words):
+def first_try(capsys, path, *words, expected="leaves open what an answer needs"):
     """Return what is said to a user who gives the question alone."""
     with pytest.raises(SystemExit) as ended:
         main(["answer", str(path), "--max-forgetting", "20%", *words])
     assert ended.value.code == 2
     said = capsys.readouterr().err
-    assert "leaves open what an answer needs" in said
+    assert expected in said
     return said
 
 
@@ -58,14 +58,18 @@ def test_runs_that_count_steps_and_no_tokens(capsys):
     assert "batch_tokens=2.1M" in found.following
 
 
-def test_a_wide_table_is_seen_to_be_one(capsys):
+def test_a_wide_table_of_mixes_is_seen_to_be_one_and_sent_to_the_plan_of_mixes(capsys):
     path = table("dmsl_slimpajama.csv")
-    said = first_try(capsys, path, "--n-params", "1B", "--tokens", "10B")
+    said = first_try(capsys, path, "--n-params", "1B", "--tokens", "10B", expected="answer chooses one replay")
     assert "read as evals arxiv, book, c4" in said
-    found = cl.answer(cl.read_runs(path, target_eval="arxiv"), n_params="1B", tokens="10B")
-    assert found.feasible
-    assert found.replay is None
-    assert "run next" in dict(found.lines)
+    command = said.strip().splitlines()[-1].split()
+    assert command[:3] == ["cptlaw", "plan", "mix"]
+    with pytest.raises(SystemExit) as ended:
+        main(command[1:])
+    assert ended.value.code == 0
+    assert "Mix with the lowest loss for n_params 1B at 10B tokens" in capsys.readouterr().out
+    with pytest.raises(cl.UsageError, match="--minimise arxiv=1"):
+        cl.answer(cl.read_runs(path, target_eval="arxiv"), n_params="1B", tokens="10B")
 
 
 def test_an_export_of_a_tracker_whose_names_are_paths(tmp_path, capsys):
