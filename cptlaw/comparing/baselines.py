@@ -102,9 +102,8 @@ def regret(rows: pd.DataFrame, predicted: Array) -> float:
             groups = frame.assign(compute=np.round(compute / SAME_FLOPS))
             others = [*(name for name in others if name != "tokens"), "compute"]
         repeats = groups.groupby([*others, decision], dropna=False, observed=True)[["loss", "predicted"]].mean()
-        for _, options in (
-            repeats.groupby(level=list(range(len(others))), dropna=False, observed=True) if others else [("", repeats)]
-        ):
+        levels = list(range(len(others))) if len(others) > 1 else 0  # a list of one level is not what pandas 2.1 takes
+        for _, options in repeats.groupby(level=levels, dropna=False, observed=True) if others else [("", repeats)]:
             if len(options) > 1:
                 chosen = options["loss"].to_numpy()[int(options["predicted"].to_numpy().argmin())]
                 # Against the best that was measured: what a decision costs, and not how far a forecast is off.

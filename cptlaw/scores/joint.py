@@ -230,6 +230,8 @@ def rank_correlation(x: Array, y: Array) -> float:
 def _rounded(values: Array) -> Array:
     """Round to a few digits, so that the same tokens written twice are the same."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        size = np.where(values == 0, 1.0, 10.0 ** (DIGITS - np.ceil(np.log10(np.abs(values)))))
-    found: Array = np.round(values * size) / size
+        digits = np.where(values == 0, 0.0, DIGITS - np.ceil(np.log10(np.abs(values))))
+    # Only whole powers of ten are exact: 1e8 / 0.1 is not 1e9, and a value just above 1e9 would be another one.
+    up, down = 10.0 ** np.maximum(digits, 0.0), 10.0 ** np.maximum(-digits, 0.0)
+    found: Array = np.round(values / down * up) / up * down
     return found

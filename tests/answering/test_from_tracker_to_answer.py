@@ -39,11 +39,12 @@ def logged():
     """Return the six runs of a base model as a trainer logs them: name -> settings and rows, the base model first."""
     frame = cl.examples.load("en-fr-pilot").where("n_params == 75072 and ptpp == 62").frame
     frame = frame[(frame["lr_schedule"] == "constant") | (frame["tokens"] == 0)]
+    frame = frame.assign(replay=frame["replay"].fillna(-1.0))  # the base model's: older pandas drops an empty one
     wide = frame.pivot_table(index=["run", "replay", "tokens"], columns="eval", values="loss", dropna=False)
     wide = wide.dropna(subset=["source", "target"]).reset_index()
     base = wide[wide["tokens"] == 0].iloc[0]
     found = {}
-    for (run, replay), rows in wide[wide["tokens"] > 0].groupby(["run", "replay"]):
+    for (run, replay), rows in wide[wide["tokens"] > 0].groupby(["run", "replay"], observed=True):
         config = {"n_params": 75072, "ptpp": 62, "replay": replay, "seed": 0}
         points = [(0, base["source"], base["target"])]
         points += list(rows[["tokens", "source", "target"]].itertuples(index=False, name=None))
