@@ -226,9 +226,14 @@ def test_fewest_tokens_ask_for_a_target_loss_and_an_infeasible_plan_is_an_answer
 
 def test_scenarios_are_pinned_compared_and_sent_as_a_link(fitted_page, open_page):
     page = fitted_page
+    # The doubt may still be on its way from the move of the test before.
+    page.wait_for_function("/target loss of [^%]* to /.test(document.querySelector('#sentence').innerText)")
+    first = page.inner_text("#sentence")
     page.click("#pin")
     page.wait_for_selector("#compared table")
-    first = page.inner_text("#sentence")
+    # The map is drawn anew with the mark of the pin, first without the doubt and then with it.
+    page.wait_for_function("document.querySelector('#map .js-plotly-plot').data.some(one => one.name === 'pinned')")
+    page.wait_for_function("first => document.querySelector('#sentence').innerText === first", arg=first)
     page.fill("#exact-tokens", "1M")
     second = sentence_after(page, lambda: page.keyboard.press("Enter"))
     page.click("#pin")
