@@ -258,3 +258,16 @@ class TestCommandLine:
         code, said = self.run(capsys, "forecast", *words)
         assert code == 2
         assert says in said.err
+
+
+def test_a_run_that_outruns_all_others_has_no_upper_bound():
+    # A small decoder from scratch, measured at log-spaced steps: the law's width passed the largest number.
+    at = [6, 8, 12, 16, 22, 31, 42, 59, 82, 113, 157]
+    losses = [6.242, 6.204, 6.114, 6.051, 5.904, 5.199, 4.103, 2.646, 1.876, 1.672, 1.578]
+    plan = Schedule([Phase("cpt", 800, "cosine", peak=1e-3, warmup=20)])
+    rows = pd.DataFrame({"run": "r", "eval": "target", "step": at, "loss": losses})
+    point = cl.forecast_run(rows, {"r": plan}).points.iloc[0]
+    assert np.isfinite(point["loss"])
+    assert point["lo"] < point["loss"] < point["hi"] == np.inf
+    written = json.loads(cl.forecast_run(rows, {"r": plan}).to_json())
+    assert written["points"][0]["hi"] is None

@@ -92,6 +92,18 @@ def test_the_callback_stops_only_if_asked_what_will_miss_its_limit(tmp_path, mon
         TrainerCallback(max_target_loss=-1)
 
 
+def test_a_forecast_that_fails_does_not_end_the_training(tmp_path, monkeypatch, caplog):
+    from cptlaw.integrations import StopRule, TrainerCallback
+
+    def fails(self):
+        raise OverflowError("math range error")
+
+    monkeypatch.setattr(StopRule, "look", fails)
+    trainer = trained(tmp_path, TrainerCallback(max_target_loss=1.0, stop=True), monkeypatch)
+    assert trainer.state.global_step == STEPS
+    assert "no forecast at step" in caplog.text
+
+
 def test_a_trainer_built_on_that_of_hugging_face_takes_the_callback(tmp_path, monkeypatch):
     """TRL's SFTTrainer, which has its own data preparation, loss and logs."""
     trl = pytest.importorskip("trl", reason="TRL is not installed (make test-training installs it)")
