@@ -229,7 +229,9 @@ def fits(world: World) -> None:
     name = world.draw.choice(
         [column for column in ("loss", "n_params", "tokens", "ptpp") if column in frame] or ["loss"]
     )
-    frame[name] = [world.draw.choice([world.number(), *frame.get(name, [1.0])]) for _ in range(len(frame))]
+    values = [world.draw.choice([world.number(), *frame.get(name, [1.0])]) for _ in range(len(frame))]
+    # As objects: pandas itself refuses half a character in a column of texts.
+    frame[name] = pd.Series(values, index=frame.index, dtype=object)
     fit = cl.fit(world.draw.choice(CHEAP_LAWS), frame, on="target", starts=2)
     fit.summary()
 
