@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from cptlaw.errors import CptlawError, UsageError
+from cptlaw.errors import UsageError
 from cptlaw.integrations.stopping import COST, MARGIN, Advice, StopRule, look_steps, schedule_of_rates
 
 try:
@@ -127,16 +127,11 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
                 self._rule.measured(name, state.global_step, float(loss))
         if self._rule is not None and state.global_step and self._is_complete(args) and self._is_cheap():
             begun = time.monotonic()
-            try:
-                self.advice = self._rule.look()
-            except (CptlawError, ArithmeticError, ValueError) as error:
-                # Days of training must not end for want of advice.
-                logger.warning("cptlaw: no forecast at step %d: %s", state.global_step, error)
-                self.advice = None
+            self.advice = self._rule.look()
             self._spent += time.monotonic() - begun
             self._fresh = set()
             self._tell(state)
-            if self._stop and self.advice is not None and self.advice.stop:
+            if self.advice.stop and self._stop:
                 control.should_training_stop = True
         return control
 
@@ -152,8 +147,10 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
 
     def _tell(self, state: Any) -> None:
         """Log the forecast, on the first process."""
-        if self.advice is None:
-            return
+        assert self.advice is not None
+        for finding in self.advice.findings:
+            if finding.severity == "warning":
+                logger.warning("cptlaw: no forecast at step %d: %s", state.global_step, finding.message)
         logs = self.advice.logs()
         if not logs or not state.is_world_process_zero:
             return

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cptlaw.errors import DataError, UsageError
-from cptlaw.findings import Finding
+from cptlaw.errors import CptlawError, DataError, UsageError
+from cptlaw.findings import Finding, Severity
 from cptlaw.result import Line, Result
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def doubt_of(loss: Any, lo: Any, progress: Any, falling: Any = 0.0) -> Any:
         Share of the peak rate that is still to fall until the end, 0 to 1, (looks,) or one number.
     """
     level = np.asarray(loss, dtype=float)
-    # Early looks know less than their intervals say: in logarithms of the share done, zero at the end.
+    # Early looks know less than their intervals say; the root of steps to come over steps done is zero at the end.
     done = np.clip(np.asarray(progress, dtype=float), 1e-9, 1.0)
     ahead = AHEAD * level * np.sqrt(1.0 / done - 1.0)
     # Before the decay begins, what it will gain is known from other models only, and at times forecast too small.
@@ -274,8 +274,10 @@ class StopRule:
             roles, frame = {str(ready[0]): "target"}, frame[frame["eval"] == ready[0]].assign(eval="target")
         try:
             found = cl.forecast_run(frame[["run", "eval", "step", "loss"]], {"run": self.schedule}, interval=INTERVAL)
-        except DataError as error:
-            return Advice(last, empty.points, stop=False, findings=(Finding("info", "no-forecast", str(error)),))
+        except (CptlawError, ArithmeticError, ValueError) as error:
+            # Days of training must not end for want of advice. Rows that do not suffice yet are no surprise.
+            severity: Severity = "info" if isinstance(error, DataError) else "warning"
+            return Advice(last, empty.points, stop=False, findings=(Finding(severity, "no-forecast", str(error)),))
         points = found.points[["eval", "loss", "lo", "hi"]].copy()
         names = {role: name for name, role in roles.items()}
         points["eval"] = [names.get(str(name), str(name)) for name in points["eval"]]
