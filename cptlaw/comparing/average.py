@@ -120,9 +120,11 @@ def _doubt(fits: Sequence[Fit], frame: pd.DataFrame, interval: float, share: Arr
         "doubt_parameters": share[used] @ (0.25 * (below + above) ** 2)[used],
         "doubt_noise": np.broadcast_to(share[used] @ (noise**2)[used], centres.shape[1]),
     }
-    whole = sum(variance.values())
+    whole = np.asarray(sum(variance.values()))
+    bounded = np.isfinite(whole)  # beside an endless part the shares are no numbers
     for name, part in variance.items():
-        found[name] = np.where(np.isfinite(whole), part / np.where(whole > 0, whole, 1.0), np.nan)
+        found[name] = np.full(whole.shape, np.nan)
+        np.divide(part, np.where(whole > 0, whole, 1.0), out=found[name], where=bounded)
     return found
 
 

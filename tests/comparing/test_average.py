@@ -175,3 +175,12 @@ def test_averages_of_curve_laws_are_weighted_by_rollouts():
     assert share.sum() == pytest.approx(1.0)
     note = cl.forecast(fits, table.iloc[:2], interval=None)["findings"].iloc[-1]
     assert "by rollouts" in next(item.message for item in note if item.code == "average")
+
+
+def test_doubt_without_end_has_no_shares(fits, rows, monkeypatch):
+    endless = [np.zeros(2), np.array([0.01, np.inf]), np.zeros(2), 0.003]
+    monkeypatch.setattr("cptlaw.comparing.average.doubt_parts", lambda fit, frame, interval: endless)
+    found = forecast_average(fits[:2], rows, 0.9, "equal")
+    assert not np.isfinite(found["hi"].iloc[1])
+    assert found[list(DOUBT)].iloc[0].sum() == pytest.approx(1.0)
+    assert found[list(DOUBT)].iloc[1].isna().all()
