@@ -136,4 +136,4 @@ def test_sealed_forecasts_find_the_runs_that_were_trained_later():
         found = cl.score([cl.load_seal(folder / f"{name}.json")], runs, where="lr_schedule == 'constant'").to_dict()
         (total,) = found["totals"]
         assert total["measured"] == count
-        assert total["mean_absolute_error"] < most  # as docs/what_we_found.md says
+        assert total["mean_absolute_error"] < most  # as docs/measured_tables.md says

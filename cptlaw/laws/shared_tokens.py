@@ -80,7 +80,7 @@ class SharedTokens(Bent):
     )
     measured = (
         "Five example tables: 0.6 to 1.6 % from three budgets, 1.8 to 12 % from two early ones; two sealed "
-        "forecasts, one of which it lost (docs/what_we_found.md). Over-trained models at several rates, with "
+        "forecasts, one of which it lost (docs/measured_tables.md). Over-trained models at several rates, with "
         "rate=progress: 0.2 to 0.8 % (docs/bench.md)."
     )
     order = 45
