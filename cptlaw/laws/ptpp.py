@@ -206,9 +206,7 @@ class PTPPNearest(PTPPBlind):
     name = "ptpp-nearest"
     right = "As the yardstick of every law with budgets: the highest measured budget, taken as the answer."
     wrong = "As a forecast of budgets far beyond the measured ones."
-    measured = (
-        "Five example tables: 1.3 to 4.2 % from three budgets, 8.5 to 18 % from two (docs/measured_tables.md)."
-    )
+    measured = "Five example tables: 1.3 to 4.2 % from three budgets, 8.5 to 18 % from two (docs/measured_tables.md)."
     source = "a baseline of this project; the equation is that of ptpp-blind"
     status = "reconstructed"
 
