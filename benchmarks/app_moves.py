@@ -16,8 +16,8 @@ import numpy as np
 
 import cptlaw as cl
 from benchmarks.harness import Array, machine, progress, table
-from cptlaw.reporting.app import EXAMPLE_ROWS, build
-from cptlaw.reporting.app.controls import SLIDERS
+from cptlaw.webapp import EXAMPLE_ROWS, build
+from cptlaw.webapp.controls import SLIDERS
 
 
 class Page:

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from cptlaw.laws import Law, law
     from cptlaw.planning import suggest
     from cptlaw.reporting import Report, figures, report
-    from cptlaw.reporting.app import app
     from cptlaw.runs import Runs, read_runs
     from cptlaw.sealing import Scores, Seal, load_seal, register, score
     from cptlaw.training.sweep import sweep
     from cptlaw.verbs import Check, check, fit, forecast, load_fit
+    from cptlaw.webapp import app
 
 # Public name -> where it lives. Loaded on first use, so that the command line answers --help at once.
 _HOMES = {
@@ -52,7 +52,7 @@ _HOMES = {
     "Seal": "cptlaw.sealing",
     "UsageError": "cptlaw.errors",
     "Check": "cptlaw.verbs",
-    "app": "cptlaw.reporting.app",
+    "app": "cptlaw.webapp",
     "bench": "cptlaw.benching",
     "check": "cptlaw.verbs",
     "compare": "cptlaw.comparing",

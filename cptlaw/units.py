@@ -130,6 +130,17 @@ def format_percent(fraction: float, digits: int = 3) -> str:
     return f"{100 * fraction:.{digits}g}%" if math.isfinite(fraction) else str(fraction)
 
 
+def short_percent(fraction: float) -> str:
+    """Print a share as a percentage of two digits, whole ones from ten on; no finer than a tenth of a percent.
+
+    Examples
+    --------
+    >>> short_percent(0.0312), short_percent(1.784), short_percent(-0.002), short_percent(2.2e-5)
+    ('3.1%', '178%', '-0.2%', '0%')
+    """
+    return f"{100 * fraction:.0f}%" if abs(fraction) >= 0.0995 else format_percent(round(fraction, 3), 2)
+
+
 # What a column of a runs table is, in words.
 INPUT_WORDS = {
     "n_params": "model size",

@@ -37,11 +37,11 @@ from cptlaw import examples
 from cptlaw.cli import main as command_line
 from cptlaw.errors import CptlawError
 from cptlaw.reading import parse_json, parse_yaml
-from cptlaw.reporting.app.upload import columns_of, decode, read_upload
 from cptlaw.runs.points import as_points, point, read_points
 from cptlaw.runs.where import parse
 from cptlaw.schedules import read_schedules
 from cptlaw.units import format_quantity, parse_probability, parse_quantity
+from cptlaw.webapp.upload import columns_of, decode, read_upload
 
 sys.path.insert(0, str(Path(__file__).parent))
 from fuzz_world import COLUMNS, World

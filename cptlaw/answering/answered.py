@@ -9,14 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from cptlaw.answering.words import likelihood
-from cptlaw.answering.words import percent as as_percent
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.planning.result import score_text
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs.metrics import USUAL_UNIT
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.uncertainty.chances import likelihood
+from cptlaw.units import format_percent, format_quantity, short_percent
 from cptlaw.writing import REPORT, write_text
 
 LEAST_SHOWN = 0.05  # weight of a law in an average
@@ -140,7 +139,7 @@ class Answer(Result):
             if self.target_loss is not None:
                 lines.append(("target loss", f"{self._span('target_loss')} {self._unit}"))
             elif self.target_gain is not None:
-                low, middle, high = (as_percent(value) for value in self.target_gain)
+                low, middle, high = (short_percent(value) for value in self.target_gain)
                 lines.append(("target loss", f"falls by {middle} of the base model's ({low} to {high})"))
             if self.forgetting is not None:
                 lines.append(
@@ -223,13 +222,13 @@ class Answer(Result):
 
     def _span(self, name: str, percent: bool = False) -> str:
         values = [getattr(self, name + end) for end in ("", "_lo", "_hi")]
-        show = as_percent if percent else "{:.4g}".format
+        show = short_percent if percent else "{:.4g}".format
         middle, low, high = ("not bounded" if value is None else show(value) for value in values)
         return f"{middle} ({low} to {high})"
 
     def _alternative(self, mix: Mapping[str, Any]) -> str:
         text = f"{mix['change']}: target loss {mix['target_loss']:.4g}"
-        return text if mix.get("forgetting") is None else f"{text}, forgetting {as_percent(mix['forgetting'])}"
+        return text if mix.get("forgetting") is None else f"{text}, forgetting {short_percent(mix['forgetting'])}"
 
     def _price(self) -> str:
         other = self.without_risk or {}
@@ -250,7 +249,7 @@ class Answer(Result):
         for on, found in weights.items():
             # Three laws are what a reader takes in; the rest of the weight is in the JSON.
             heaviest = sorted(found.items(), key=lambda pair: -pair[1])[:3]
-            texts = [f"{name} {as_percent(weight)}" for name, weight in heaviest if weight >= LEAST_SHOWN]
+            texts = [f"{name} {short_percent(weight)}" for name, weight in heaviest if weight >= LEAST_SHOWN]
             parts.append(f"{on}: {', '.join(texts)}")
         return "; ".join(parts)
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from cptlaw.answering.chances import CHANCES
 from cptlaw.answering.question import Asked
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.findings import Finding
@@ -17,6 +15,7 @@ from cptlaw.runs import Runs
 from cptlaw.scores import fit_all_scores
 from cptlaw.scores.check_scores import check_scores
 from cptlaw.scores.mean import with_means
+from cptlaw.uncertainty.chances import probability_above
 
 
 def fitted_scores(
@@ -74,12 +73,6 @@ def probabilities_in_points(
         if base is not None:
             found[f"max-drop {name}"] = probability_above(scores[name], row, base - drop)
     return found
-
-
-def probability_above(fitted: Any, row: pd.DataFrame, least: float) -> float:
-    """Return the probability that a measured score at a row is at least so high, from the forecast's quantiles."""
-    ordered = np.maximum.accumulate(fitted.quantiles(row, CHANCES)[0])
-    return 1.0 - float(np.interp(least, ordered, CHANCES, left=0.0, right=1.0))
 
 
 def ways_of(scores: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 
 from cptlaw.answering.answered import Answer, runs_in_words
-from cptlaw.answering.chances import probability_below
 from cptlaw.answering.in_points import fitted_scores, probabilities_in_points, ways_of
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Asked
@@ -27,6 +26,7 @@ from cptlaw.planning.next_runs.open_forecast import open_forecast
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.schedules import Schedule
+from cptlaw.uncertainty.chances import probability_below
 from cptlaw.units import format_percent, format_quantity
 from cptlaw.verbs import fit
 

@@ -15,14 +15,14 @@ import pandas as pd
 from cptlaw.answering import studies
 from cptlaw.answering.answered import Answer
 from cptlaw.answering.question import RISK, Asked
-from cptlaw.answering.words import likelihood, percent
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.result import flops_of
 from cptlaw.result import Table
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.uncertainty.chances import likelihood
+from cptlaw.units import format_percent, format_quantity, short_percent
 
 REPLAYS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75)
 RULE_OF_THUMB = 0.25  # of replay, as is recommended between 5 and 30 % (Ibrahim et al. 2024, Gu et al. 2024)
@@ -205,7 +205,7 @@ def _options(frame: pd.DataFrame, forgetting: studies.Expected, gain: studies.Ex
 
 
 def _span(ends: Sequence[Array], place: int) -> str:
-    low, middle, high = (percent(float(end[place])) for end in ends)
+    low, middle, high = (short_percent(float(end[place])) for end in ends)
     return f"{middle} ({low} to {high})"
 
 

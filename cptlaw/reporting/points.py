@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.answering.in_points import probability_above
-from cptlaw.answering.words import likelihood
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
 from cptlaw.planning import MixPlan
@@ -20,6 +18,7 @@ from cptlaw.reporting.figures.score_link import score_link
 from cptlaw.result import Line, Table
 from cptlaw.runs import Runs
 from cptlaw.scores import ScoreFit, fit_all_scores
+from cptlaw.uncertainty.chances import likelihood, probability_above
 from cptlaw.units import format_percent
 from cptlaw.verbs import load_fit
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.answering.words import likelihood
 from cptlaw.fitting import Fit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.options import points
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT
+from cptlaw.uncertainty.chances import likelihood
 from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.units import format_percent, format_quantity, parse_quantity
 

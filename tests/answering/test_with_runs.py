@@ -9,9 +9,9 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.answering.answered import runs_in_words
-from cptlaw.answering.chances import probability_below
 from cptlaw.cli import main
 from cptlaw.errors import UsageError
+from cptlaw.uncertainty.chances import probability_below
 
 MODEL = {"n_params": 124_672, "ptpp": 279}
 

@@ -9,18 +9,18 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-import cptlaw.reporting.app as package
+import cptlaw.webapp as package
 from cptlaw.errors import CptlawError, DataError, UsageError
 from cptlaw.findings import Finding
-from cptlaw.reporting.app import controls, sentences
-from cptlaw.reporting.app.fitted import Fitted
-from cptlaw.reporting.app.layout import planning_laws
-from cptlaw.reporting.app.moves import COVERAGE, move
-from cptlaw.reporting.app.scenario import Scenario, read_address
-from cptlaw.reporting.app.server import LOOPBACK, POLICY, build, listen
-from cptlaw.reporting.app.session import IDLE, MOST_PAGES, MOST_SESSIONS, Loaded, Session, Sessions, Shelf
-from cptlaw.reporting.app.tabled import Tabled
-from cptlaw.reporting.app.upload import LARGEST, columns_of, decode, read_upload
+from cptlaw.webapp import controls, sentences
+from cptlaw.webapp.fitted import Fitted
+from cptlaw.webapp.layout import planning_laws
+from cptlaw.webapp.moves import COVERAGE, move
+from cptlaw.webapp.scenario import Scenario, read_address
+from cptlaw.webapp.server import LOOPBACK, POLICY, build, listen
+from cptlaw.webapp.session import IDLE, MOST_PAGES, MOST_SESSIONS, Loaded, Session, Sessions, Shelf
+from cptlaw.webapp.tabled import Tabled
+from cptlaw.webapp.upload import LARGEST, columns_of, decode, read_upload
 
 pytest.importorskip("plotly", reason="the app needs Plotly: pip install 'cptlaw[app]'")
 

@@ -9,14 +9,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from cptlaw.answering.words import likelihood
-from cptlaw.answering.words import percent as as_percent
 from cptlaw.findings import Finding
 from cptlaw.planning.mixes.mix import Mix
 from cptlaw.planning.result import MixPlan, interval_text
-from cptlaw.reporting.app.scenario import Scenario
 from cptlaw.reporting.cost import cost_text
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.uncertainty.chances import likelihood
+from cptlaw.units import format_percent, format_quantity, short_percent
+from cptlaw.webapp.scenario import Scenario
 
 LIMITS = {"max_forgetting": "forgetting at most {}", "max_target_loss": "target loss at most {}"}
 
@@ -109,7 +108,7 @@ def _expected(plan: MixPlan) -> str:
     show = partial("{:.4g}".format)
     parts = [f"a target loss of {show(plan.target_loss)}{_ends(plan, 'target_loss', show)}"] if plan.target_loss else []
     if plan.forgetting is not None:
-        parts.append(f"forgetting of {as_percent(plan.forgetting)}{_ends(plan, 'forgetting', as_percent)}")
+        parts.append(f"forgetting of {short_percent(plan.forgetting)}{_ends(plan, 'forgetting', short_percent)}")
     elif plan.source_loss is not None:
         parts.append(f"a source loss of {show(plan.source_loss)}{_ends(plan, 'source_loss', show)}")
     return " and ".join(parts)
@@ -123,7 +122,7 @@ def _reach(plan: MixPlan) -> str:
     best = plan.best_reachable or {}
     parts = []
     if "forgetting" in (plan.blocking or "") and best.get("forgetting") is not None:
-        parts.append(f"the least forgetting in reach is {as_percent(best['forgetting'] or 0.0)}")
+        parts.append(f"the least forgetting in reach is {short_percent(best['forgetting'] or 0.0)}")
     if "target" in (plan.blocking or "") and best.get("target_loss") is not None:
         parts.append(f"the lowest target loss in reach is {best['target_loss']:.4g}")
     return f"; {' and '.join(parts)}" if parts else ""
@@ -151,7 +150,7 @@ def asides(scenario: Scenario, plan: MixPlan, sure: bool) -> tuple[str, ...]:
         values = plan.feasible_from or {}
         shown = [
             f"{'forgetting' if 'forgetting' in name else name.removeprefix('max-').replace('-', ' ')} of "
-            f"{as_percent(value) if 'forgetting' in name else format_quantity(value, 4)}"
+            f"{short_percent(value) if 'forgetting' in name else format_quantity(value, 4)}"
             for name, value in values.items()
         ]
         return (f"There is a mix if you allow {' and '.join(shown)}.",) if shown else ()

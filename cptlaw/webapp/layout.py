@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cptlaw.reporting.app.controls import BEST, CHOSEN, LIMITS, SLIDERS
-from cptlaw.reporting.app.upload import LARGEST
+from cptlaw.webapp.controls import BEST, CHOSEN, LIMITS, SLIDERS
+from cptlaw.webapp.upload import LARGEST
 
 PLANNING_INPUTS = {"n_params", "tokens", "replay", "ptpp", "lr_peak"}
 ROLES = ("target", "source")

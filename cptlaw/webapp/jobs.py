@@ -7,12 +7,12 @@ from typing import Any
 from cptlaw.errors import UsageError
 from cptlaw.planning import suggest
 from cptlaw.planning.loss import laws_of
-from cptlaw.reporting.app.fitted import Fitted
-from cptlaw.reporting.app.moves import move
-from cptlaw.reporting.app.scenario import Scenario
-from cptlaw.reporting.app.session import Loaded, Session, Shelf, Stage
 from cptlaw.reporting.make_report import report
 from cptlaw.verbs import fit
+from cptlaw.webapp.fitted import Fitted
+from cptlaw.webapp.moves import move
+from cptlaw.webapp.scenario import Scenario
+from cptlaw.webapp.session import Loaded, Session, Shelf, Stage
 
 MOST_CELLS = 8
 REPORT_PARTS = 16

@@ -6,16 +6,16 @@ from typing import Any
 
 from cptlaw.errors import CptlawError, UsageError
 from cptlaw.planning.result import MixPlan, flops_of
-from cptlaw.reporting.app import controls, sentences, shown
-from cptlaw.reporting.app.controls import BEST, CHOSEN, LIMITS, SLIDERS
-from cptlaw.reporting.app.fitted import Fitted
-from cptlaw.reporting.app.layout import ROLES
-from cptlaw.reporting.app.moves import COVERAGE, Move, move
-from cptlaw.reporting.app.opening import session_of
-from cptlaw.reporting.app.scenario import Scenario
-from cptlaw.reporting.app.session import LEAST_NAME, Loaded, Session, Sessions
 from cptlaw.runs import Runs
 from cptlaw.units import format_percent, format_quantity
+from cptlaw.webapp import controls, sentences, shown
+from cptlaw.webapp.controls import BEST, CHOSEN, LIMITS, SLIDERS
+from cptlaw.webapp.fitted import Fitted
+from cptlaw.webapp.layout import ROLES
+from cptlaw.webapp.moves import COVERAGE, Move, move
+from cptlaw.webapp.opening import session_of
+from cptlaw.webapp.scenario import Scenario
+from cptlaw.webapp.session import LEAST_NAME, Loaded, Session, Sessions
 
 MOST_PINS = 5
 BOXES = {**{f"auto-{name}": name for name in CHOSEN}, **{f"use-{name}": name for name in LIMITS}}

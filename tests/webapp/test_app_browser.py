@@ -41,7 +41,7 @@ def address():
     """Serve the app with the example runs, on any free port."""
     from waitress import create_server
 
-    from cptlaw.reporting.app import build
+    from cptlaw.webapp import build
 
     app = build(cl.examples.load("en-fr-pilot"), ROWS)
     server = create_server(app.server, host="127.0.0.1", port=0, threads=6)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cptlaw.findings import Finding, by_severity
-from cptlaw.reporting.app.layout import planning_laws
-from cptlaw.reporting.app.sentences import advised
 from cptlaw.result import Table
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import COLUMNS
+from cptlaw.webapp.layout import planning_laws
+from cptlaw.webapp.sentences import advised
 
 LEAST_SHOWN = 0.01  # weight of a law in an average
 

@@ -12,7 +12,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.planning.mixes.mix import Mix, build_mixes
 from cptlaw.planning.scenario import ReferenceKind, read_scenario
-from cptlaw.reporting.app.tabled import tabled
+from cptlaw.webapp.tabled import tabled
 
 BEYOND = {"n_params": 1000.0, "ptpp": 10.0, "tokens": 30.0}  # times beyond what was fitted that sliders reach
 INPUTS = ("n_params", "ptpp", "replay", "tokens")
@@ -33,7 +33,7 @@ class Fitted:
     rates
         Peak rates that were run, where a law reads them.
     planned
-        The fits as plans search them: `cptlaw.reporting.app.tabled`.
+        The fits as plans search them: `cptlaw.webapp.tabled`.
     """
 
     target: Any

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from cptlaw.errors import CptlawError
-from cptlaw.reporting.app import jobs, shown
-from cptlaw.reporting.app.layout import AUTO, ROLES
-from cptlaw.reporting.app.moving import places, scenario_of
-from cptlaw.reporting.app.opening import begin_fit, session_of
-from cptlaw.reporting.app.sentences import in_app
-from cptlaw.reporting.app.session import Sessions
 from cptlaw.verbs import check
+from cptlaw.webapp import jobs, shown
+from cptlaw.webapp.layout import AUTO, ROLES
+from cptlaw.webapp.moving import places, scenario_of
+from cptlaw.webapp.opening import begin_fit, session_of
+from cptlaw.webapp.sentences import in_app
+from cptlaw.webapp.session import Sessions
 
 NOT_YET = "There is no fit yet: wait for it."
 

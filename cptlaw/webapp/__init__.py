@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cptlaw.reporting.app.server import LOOPBACK, build, listen, serve
 from cptlaw.runs import Runs, read_runs
+from cptlaw.webapp.server import LOOPBACK, build, listen, serve
 
 EXAMPLE_ROWS = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9 and ptpp in (31, 62, 124)"
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from cptlaw.errors import CptlawError, UsageError
-from cptlaw.reporting.app import jobs, shown
-from cptlaw.reporting.app.layout import ROLES
-from cptlaw.reporting.app.scenario import read_address
-from cptlaw.reporting.app.sentences import in_app
-from cptlaw.reporting.app.session import FITS, PLACES, Loaded, Session, Sessions
-from cptlaw.reporting.app.upload import columns_of, decode, read_upload
 from cptlaw.runs import Runs
+from cptlaw.webapp import jobs, shown
+from cptlaw.webapp.layout import ROLES
+from cptlaw.webapp.scenario import read_address
+from cptlaw.webapp.sentences import in_app
+from cptlaw.webapp.session import FITS, PLACES, Loaded, Session, Sessions
+from cptlaw.webapp.upload import columns_of, decode, read_upload
 
 NONE = "(none)"
 

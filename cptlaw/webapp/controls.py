@@ -10,9 +10,9 @@ import numpy as np
 
 from cptlaw.errors import UsageError
 from cptlaw.planning.scenario import TradeOff
-from cptlaw.reporting.app.fitted import Fitted
-from cptlaw.reporting.app.scenario import Scenario
 from cptlaw.units import format_percent, format_quantity, parse_quantity
+from cptlaw.webapp.fitted import Fitted
+from cptlaw.webapp.scenario import Scenario
 
 SLIDERS = {
     "n_params": "model size",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from cptlaw.answering.chances import probability_below
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.planning.mixes.expected import best_of, expected_at, fixed_fields
@@ -16,13 +15,14 @@ from cptlaw.planning.mixes.mix import Mix
 from cptlaw.planning.mixes.trade_off import TradeOffPlan, plan_at
 from cptlaw.planning.result import MixPlan
 from cptlaw.planning.scenario import MinTokens, TradeOff
-from cptlaw.reporting.app import sentences
-from cptlaw.reporting.app.curves import draw_curves
-from cptlaw.reporting.app.fitted import Fitted
-from cptlaw.reporting.app.scenario import Scenario
 from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.figures.forgetting_map import draw_map, edges_of, map_grid
+from cptlaw.uncertainty.chances import probability_below
 from cptlaw.uncertainty.intervals import MIN_RUNS
+from cptlaw.webapp import sentences
+from cptlaw.webapp.curves import draw_curves
+from cptlaw.webapp.fitted import Fitted
+from cptlaw.webapp.scenario import Scenario
 
 # Fine enough for contours at this size of the map, and a move stays below a tenth of a second.
 MAP_SHAPE = (33, 49)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cptlaw.errors import CptlawError
-from cptlaw.reporting.app.fitted import Fitted
 from cptlaw.runs import Runs
+from cptlaw.webapp.fitted import Fitted
 
 MOST_SESSIONS = 8  # beyond these, pages that have been idle are forgotten, the longest first
 MOST_PAGES = 64  # in all, idle or not

@@ -11,9 +11,9 @@ from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.mixes.mix import Mix
 from cptlaw.planning.result import MixPlan
-from cptlaw.reporting.app.fitted import Fitted
 from cptlaw.reporting.figures.figure import COLOURS, INK, QUIET, Figure, axis, blank, translucent
 from cptlaw.units import format_percent
+from cptlaw.webapp.fitted import Fitted
 
 POINTS = 49
 FEW = 5  # places along a curve at which one law is asked for its doubt

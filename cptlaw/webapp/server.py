@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import CptlawError, UsageError, visible
-from cptlaw.reporting.app import moving, opening, taking
-from cptlaw.reporting.app.layout import page
-from cptlaw.reporting.app.session import Loaded, Session, Sessions
-from cptlaw.reporting.app.upload import LARGEST
 from cptlaw.runs import Runs
+from cptlaw.webapp import moving, opening, taking
+from cptlaw.webapp.layout import page
+from cptlaw.webapp.session import Loaded, Session, Sessions
+from cptlaw.webapp.upload import LARGEST
 
 THREADS = 6
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
