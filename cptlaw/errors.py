@@ -46,20 +46,7 @@ class FitError(CptlawError):
 
 
 def refuse_others(given: Iterable[str], known: Iterable[str], verb: str) -> None:
-    """Refuse options that a verb does not have.
-
-    Parameters
-    ----------
-    given, known
-        Names that were given, and those that there are.
-    verb
-        The verb, for the message.
-
-    Raises
-    ------
-    UsageError
-        If there is another one.
-    """
+    """Refuse options that a verb does not have."""
     names = list(known)
     for name in given:
         if name not in names:
@@ -67,15 +54,7 @@ def refuse_others(given: Iterable[str], known: Iterable[str], verb: str) -> None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``" Did you mean 'x'?"`` for the nearest known names, or an empty string.
-
-    Parameters
-    ----------
-    name
-        What the user typed.
-    known
-        The names that would have been right.
-    """
+    """Return ``" Did you mean 'x'?"`` for the nearest known names, or an empty string."""
     if len(name) > _LONGEST_NAME:  # the comparison is quadratic
         return ""
     short = [word for word in itertools.islice(known, _MOST_NAMES) if len(word) <= _LONGEST_NAME]

@@ -151,8 +151,6 @@ def parse_json(text: str, label: str) -> Any:
     ----------
     text
         One JSON value. Whole numbers beyond 64 bits become floats; NaN and Infinity are taken as trainers write them.
-    label
-        What stands for the file in messages.
 
     Raises
     ------
@@ -197,8 +195,6 @@ def parse_yaml(text: str, label: str) -> Any:
     ----------
     text
         One document.
-    label
-        What stands for the file in messages.
 
     Raises
     ------

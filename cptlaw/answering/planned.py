@@ -34,8 +34,6 @@ def plan(
 
     Parameters
     ----------
-    question
-        What is asked.
     fits
         The fitted losses by role; the source may be missing.
     risk

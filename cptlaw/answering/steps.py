@@ -25,17 +25,7 @@ def steps(
     scores: tuple[str, ...],
     planned: MixPlan,
 ) -> tuple[str, ...]:
-    """Return the commands: the fits, the forecast, the plan and the next runs.
-
-    Parameters
-    ----------
-    runs, where
-        The table, and the filter of its rows.
-    question, planned
-        What was asked, and the plan.
-    fits, scores
-        The fitted losses by role, and the scores that limits name.
-    """
+    """Return the commands: the fits, the forecast, the plan and the next runs."""
     chosen = _chosen(runs, where)
     evals = [*fits, *scores]
     files = {name: f"{file_name(name)}.json" for name in evals}

@@ -197,15 +197,7 @@ class AutoFit(Combined):
         return found
 
     def doubt(self, frame: Any, coverage: float) -> tuple[Array, Array, Array, Array]:
-        """Return half-widths in log loss at each row, (n,) each: of the forms, the parameters, the distance, the noise.
-
-        Parameters
-        ----------
-        frame
-            Rows with the inputs.
-        coverage
-            Of the central interval.
-        """
+        """Return half-widths in log loss at rows, (n,) each: of the forms, the parameters, the distance, the noise."""
         frame = as_points(frame)
         last = self._last(frame)
         if coverage not in last:

@@ -184,13 +184,7 @@ def too_few(count: int, name: str) -> list[Finding]:
 
 
 def refuse_restraint(restraint: Mapping[str, Any]) -> None:
-    """Refuse what is about one law.
-
-    Raises
-    ------
-    UsageError
-        With the option.
-    """
+    """Refuse what is about one law."""
     for name, value in restraint.items():
         if value:
             raise UsageError(f"{name} (--{name}) is about one law; law auto has several. Name a law (--law).")

@@ -179,15 +179,6 @@ def rolling_source(source: Fit, frame: pd.DataFrame, folds: list[Rollout]) -> Ro
     """Return the fit to the source loss on the rows that belong to those which each rollout fits.
 
     Rows of CPT belong together by run and tokens, those of base models by size and budget.
-
-    Parameters
-    ----------
-    source
-        The fit.
-    frame
-        The common rows of the target loss.
-    folds
-        The rollouts, in terms of these.
     """
     keys = ["run", "tokens"], [name for name in ("n_params", "ptpp") if name in frame.columns]
     of_base = (source.data["tokens"] == 0).to_numpy()

@@ -17,15 +17,7 @@ AREA = "s1"  # the forward area, along which rollouts are cut and distance is me
 
 
 def as_curves(rows: Chosen, schedules: Mapping[str, Schedule] | str | Path | None) -> Chosen | None:
-    """Return the rows with their forward area, without those of the warm-up; None where they are no such curves.
-
-    Parameters
-    ----------
-    rows
-        The chosen rows of models from scratch.
-    schedules
-        By run, or a file of them.
-    """
+    """Return the rows with their forward area, without those of the warm-up; None where they are no such curves."""
     frame = rows.frame
     if (
         rows.is_cpt

@@ -47,19 +47,6 @@ def fit_auto(
 ) -> AutoFit:
     """Fit every law that the columns allow to the losses of one eval, and average them by common rollouts.
 
-    Parameters
-    ----------
-    table
-        The runs.
-    on
-        The eval: its name, or ``source`` or ``target``.
-    where
-        Filter of rows.
-    seed
-        Seed of the starting points.
-    schedules
-        Learning-rate schedules by run, or a file of them, with which laws of loss curves join.
-
     Raises
     ------
     FitError
@@ -120,13 +107,7 @@ def fit_auto(
 
 
 def reasons_in_words(skipped: Mapping[str, str]) -> str:
-    """Return why laws cannot be fitted, a reason once with the laws that it holds for.
-
-    Parameters
-    ----------
-    skipped
-        The reason of each law.
-    """
+    """Return why laws cannot be fitted, a reason once with the laws that it holds for."""
     laws: dict[str, list[str]] = {}
     for law, reason in skipped.items():
         laws.setdefault(reason, []).append(law)

@@ -23,15 +23,7 @@ OF_AN_AVERAGE = 0.5
 
 
 def parameter_doubt(fit: Fit, frame: pd.DataFrame) -> Array:
-    """Return the standard deviation of the fitted log loss at each row, (n,).
-
-    Parameters
-    ----------
-    fit
-        The fit.
-    frame
-        Rows with the law's inputs, completed.
-    """
+    """Return the standard deviation of the fitted log loss at each row, (n,)."""
     problem = fit.problem()
     if not problem.size:
         return np.zeros(len(frame))

@@ -20,22 +20,7 @@ RISE = 0.01  # relative rise of a loss along its run that the laws cannot show
 
 
 def check_rows(law: Law, frame: pd.DataFrame, problem: Problem) -> tuple[Finding, ...]:
-    """Look at the rows that a law is to be fitted on.
-
-    Parameters
-    ----------
-    law
-        The law.
-    frame
-        The rows of one eval, as they go into the fit.
-    problem
-        The law bound to these rows, with its restraint.
-
-    Returns
-    -------
-    tuple of Finding
-        The worst first.
-    """
+    """Look at the rows that a law is to be fitted on, bound to it in `problem`; the worst comes first."""
     read = [name for name in law.inputs if name in frame.columns]  # a law may do without some
     return by_severity(
         [

@@ -23,17 +23,7 @@ OFF_LADDER = 2.0  # standard deviations from the line along which size and token
 
 
 def extrapolation(law: Law, data: pd.DataFrame, row: pd.Series) -> tuple[Finding, ...]:
-    """Say how far outside the fitted data a point lies, the worst first.
-
-    Parameters
-    ----------
-    law
-        The law.
-    data
-        The fitted rows.
-    row
-        One point, raw units.
-    """
+    """Say how far outside the fitted data a point lies, the worst first."""
     return extrapolations(law, data, pd.DataFrame([dict(row)]))[0]
 
 

@@ -24,17 +24,7 @@ MOST_LEVELS = 40
 
 
 def check_unread(law: Law, frame: pd.DataFrame, residual: Array) -> list[Finding]:
-    """Say which factors the law would have to read.
-
-    Parameters
-    ----------
-    law
-        The law.
-    frame
-        The fitted rows, with whatever columns the table has.
-    residual
-        Log residuals, (n,).
-    """
+    """Say which factors the law would have to read."""
     read = [name for name in law.inputs if name in frame.columns]
     skip = {*law.inputs, *(OF_SCHEDULES if law.needs_schedules else ())}
     skip |= {"ptpp"} if "s1_pretrain" in law.inputs else set()

@@ -31,17 +31,7 @@ needed_source = click.option("--source", required=True, metavar="S.json", help="
 
 
 def question(name: str, scenario: Any, sides: tuple[Any, ...]) -> Callable[[Callable[[], None]], click.Command]:
-    """Return a decorator that makes a subcommand out of a docstring, a scenario and the fits that it takes.
-
-    Parameters
-    ----------
-    name
-        Of the subcommand; the function of the library is called alike.
-    scenario
-        What it is asked.
-    sides
-        The options for the fits.
-    """
+    """Return a decorator that makes a subcommand out of a docstring, a scenario and the fits that it takes."""
 
     def make(described: Callable[[], None]) -> click.Command:
         def run(**asked: Any) -> None:

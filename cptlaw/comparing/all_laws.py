@@ -24,13 +24,6 @@ def with_all(
 ) -> list[str | Law]:
     """Return the laws to compare, with ``all`` replaced by law auto and every law that the columns allow.
 
-    Parameters
-    ----------
-    named
-        Names of laws with their options, or laws.
-    runs, on, where, schedules
-        As for `cptlaw.compare`.
-
     Raises
     ------
     UsageError

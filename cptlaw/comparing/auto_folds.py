@@ -32,15 +32,6 @@ class NamedForecast:
 def of_auto(table: Runs, on: str, fitted: pd.DataFrame, test: pd.DataFrame, seed: int) -> tuple[Array, int, int]:
     """Fit law auto to what a fold fits and forecast what it tests.
 
-    Parameters
-    ----------
-    table
-        All runs.
-    on
-        The eval.
-    fitted, test
-        Rows of the fold.
-
     Returns
     -------
     losses, rows fitted, free parameters of the heaviest law

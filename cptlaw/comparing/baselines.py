@@ -17,17 +17,7 @@ Baseline = Callable[[pd.DataFrame, pd.DataFrame], Array]
 
 
 def nearest(fitted: pd.DataFrame, asked: pd.DataFrame, first: tuple[str, ...] = ()) -> Array:
-    """Return the losses of the fitted rows nearest to those asked for, (n,), ratios of inputs counting alike.
-
-    Parameters
-    ----------
-    fitted
-        Rows with losses.
-    asked
-        Rows to forecast.
-    first
-        Inputs that come before all others.
-    """
+    """Return the losses of the fitted rows nearest to those asked for, (n,), ratios of inputs counting alike."""
     fitted = fitted[fitted["tokens"] > 0] if "tokens" in fitted.columns else fitted
     known = [one for one in INPUTS if one in fitted.columns and one in asked.columns and fitted[one].notna().all()]
     along = [one for one in directions_of(known) if len(one.powers) == 1]

@@ -102,19 +102,6 @@ def compare_scores(
 ) -> ScoreComparisonFrame:
     """Fit laws of scores to some models and score their forecasts of others.
 
-    Parameters
-    ----------
-    laws
-        Laws of scores; the baseline of a score that does not move always stands beside them.
-    runs, on, where
-        As in `cptlaw.compare`.
-    held_out
-        What is fitted and what is forecast: filters of both, or a split.
-    seed
-        Of the starting points.
-    progress
-        Called with a line of text after each fit.
-
     Raises
     ------
     FitError

@@ -34,13 +34,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, given: HoldOut) -> HeldOut:
-        """Check that filters and split do not contradict each other.
-
-        Raises
-        ------
-        UsageError
-            If they do, or say nothing.
-        """
+        """Check that filters and split do not contradict each other."""
         fit, test = given.get("fit_where"), given.get("test_where")
         anchors, cv = given.get("anchors_where"), given.get("cv")
         if (cv is None) == (fit is None and test is None):

@@ -54,21 +54,7 @@ class Average:
     def forecast(
         self, frame: pd.DataFrame, run: str, now: pd.DataFrame, ahead: float, interval: float
     ) -> tuple[float, float, float]:
-        """Return loss, lower and upper end of a measured loss.
-
-        Parameters
-        ----------
-        frame
-            One row with the law's inputs.
-        run
-            The run that it belongs to.
-        now
-            The run's last row, with the law's inputs.
-        ahead
-            Its step over that of the run's last row.
-        interval
-            Probability that a measured loss lies between the ends.
-        """
+        """Return loss, lower and upper end of a measured loss."""
         said = np.array([_moments(one, frame, run, now, ahead) for one in self.posteriors])
         centre, spread = _pooled(self.weights, said)
         if len(self.steps) >= LEAST:

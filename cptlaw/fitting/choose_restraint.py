@@ -57,14 +57,10 @@ def candidates(law: Law, own: Restraint, lowest_loss: float, role: Role = "targe
 
     Parameters
     ----------
-    law
-        The law.
     own
         The user's restraint. It is part of every candidate; parameters that it names are left as they are.
     lowest_loss
         The lowest fitted loss, the unit of the floor.
-    role
-        Of the eval.
     """
     # What the user says of a parameter is not to be bettered by a choice.
     taken = {*own.fixed, *own.bounds, *own.priors, *(name for group in own.tied for name in group)}

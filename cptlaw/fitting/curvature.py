@@ -79,8 +79,6 @@ def as_priors(fit: Fit, names: Sequence[str], suffix: str) -> Restraint:
 
     Parameters
     ----------
-    fit
-        The fit.
     names
         Of its free parameters. Those that are positive count on the logarithm.
     suffix

@@ -146,8 +146,6 @@ def minimise(
 
     Parameters
     ----------
-    problem, chosen, options
-        The law bound to data, the law, and how to fit.
     alike
         Of log residuals: how many rows err alike. A prior counts like one row that errs on its own.
 

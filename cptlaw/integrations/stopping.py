@@ -295,15 +295,6 @@ class StopRule:
 def look_steps(n_steps: int, looks: int = 16, first: int | None = None) -> list[int]:
     """Return the steps of log-spaced looks, the last one at the end.
 
-    Parameters
-    ----------
-    n_steps
-        Steps of the run.
-    looks
-        How many.
-    first
-        The first; a 128th of the run where not given.
-
     Examples
     --------
     >>> look_steps(1000, 5, 10)

@@ -28,14 +28,10 @@ def curve_rows(
 
     Parameters
     ----------
-    chosen
-        The law.
     frame
         Rows with run, step, loss and, where the schedules are not given, lr; or with the law's areas as columns.
     schedules
         Schedules by run, a schedules file, or ``None`` to take them from the column ``lr``.
-    label
-        What stands for the table in messages.
 
     Returns
     -------

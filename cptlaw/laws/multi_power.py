@@ -91,8 +91,6 @@ def effect(nodes: Drops, factor: Any, bend: Any, power: Any) -> Any:
 
     Parameters
     ----------
-    nodes
-        Of n rows.
     factor, bend, power
         C, beta and gamma: numbers, or arrays or Jets of shape (s, 1). One parameter vector is worked on at a time, as
         each has some hundred nodes per row.

@@ -161,11 +161,6 @@ def _bounded(value: Any) -> Any:
 def score_law(spec: str | ScoreLaw | type[ScoreLaw]) -> ScoreLaw:
     """Return a law of scores by name.
 
-    Raises
-    ------
-    UsageError
-        If there is none of that name.
-
     Examples
     --------
     >>> score_law("score-compute").equation

@@ -34,13 +34,7 @@ def studies() -> tuple[str, ...]:
 
 @contextmanager
 def leaving_out(study: str | None) -> Iterator[None]:
-    """Use what was learned without one study.
-
-    Raises
-    ------
-    UsageError
-        If there is no such study.
-    """
+    """Use what was learned without one study."""
     if study is not None and study not in studies():
         raise UsageError(
             f"nothing was learned from a study {study!r}.{did_you_mean(study, studies())} Studies: "

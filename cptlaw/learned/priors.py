@@ -105,8 +105,6 @@ def learned_priors(law: Law, lowest_loss: float, role: Role = "target", without:
 
     Parameters
     ----------
-    law
-        The law.
     lowest_loss
         The lowest fitted loss, the unit of the floor.
     role

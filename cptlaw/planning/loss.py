@@ -83,13 +83,6 @@ class Loss(OneLoss):
     def build(cls, fit: Any, role: LossRole, known: Mapping[str, float]) -> Loss:
         """Check that a fit can serve in this role, and bring it to the planned model.
 
-        Parameters
-        ----------
-        fit
-            A fit, or the path of one.
-        role, known
-            As the attributes.
-
         Raises
         ------
         UsageError

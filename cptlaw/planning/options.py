@@ -1,4 +1,7 @@
-"""How an option of a scenario is declared, and how values are read: quantities with their ranges, and words."""
+"""How an option of a scenario is declared, and how values are read: quantities with their ranges, and words.
+
+Each reader raises a UsageError that names the option where its value cannot be read or lies outside the range.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,13 +24,7 @@ def label(name: str) -> str:
 
 
 def positive(value: Any, name: str, example: str) -> float:
-    """Return a positive quantity, such as ``"8.1B"``.
-
-    Raises
-    ------
-    UsageError
-        If the value is no positive number.
-    """
+    """Return a positive quantity, such as ``"8.1B"``."""
     number = quantity(value, name)
     if not number > 0:
         raise UsageError(f"{label(name)}: {shown(value)} is not positive. Expected a number such as {example}.")
@@ -37,13 +34,7 @@ def positive(value: Any, name: str, example: str) -> float:
 
 
 def quantity(value: Any, name: str) -> float:
-    """Return a quantity, such as ``"2%"`` or ``-0.01``.
-
-    Raises
-    ------
-    UsageError
-        If the value is no number, or one of which no law could compute a power.
-    """
+    """Return a quantity, such as ``"2%"`` or ``-0.01``."""
     number = parse_quantity(value, label(name))
     if abs(number) > LARGEST:
         raise UsageError(f"{label(name)}: {shown(value)} is beyond {LARGEST:g}. Mind its unit, as in 8.1B or 2%.")
@@ -51,13 +42,7 @@ def quantity(value: Any, name: str) -> float:
 
 
 def points(value: Any, name: str) -> dict[str, float]:
-    """Return scores or points by benchmark: ``{"gsm8k": "60%"}``, or texts such as ``"mmlu=1pt"``.
-
-    Raises
-    ------
-    UsageError
-        If one of them cannot be read.
-    """
+    """Return scores or points by benchmark: ``{"gsm8k": "60%"}``, or texts such as ``"mmlu=1pt"``."""
     pairs: list[tuple[str, Any]] = []
     if isinstance(value, Mapping):
         pairs = [(str(key), item) for key, item in value.items()]
@@ -105,13 +90,7 @@ def _points(value: Any, what: str) -> float:
 
 
 def share(value: Any, name: str) -> float:
-    """Return a share in [0, 1], such as ``"34%"``.
-
-    Raises
-    ------
-    UsageError
-        If the value lies outside.
-    """
+    """Return a share in [0, 1], such as ``"34%"``."""
     number = parse_quantity(value, label(name))
     if not 0 <= number <= 1:
         hint = f" Did you mean {format_percent(number / 100)}?" if 1 < number <= 100 else ""
@@ -120,24 +99,12 @@ def share(value: Any, name: str) -> float:
 
 
 def probability(value: Any, name: str) -> float:
-    """Return a probability strictly between 0 and 1.
-
-    Raises
-    ------
-    UsageError
-        If the value lies outside.
-    """
+    """Return a probability strictly between 0 and 1."""
     return parse_probability(value, label(name))
 
 
 def risk(value: Any, name: str) -> float:
-    """Return the probability with which limits hold, from one half to below 1.
-
-    Raises
-    ------
-    UsageError
-        If the value lies outside.
-    """
+    """Return the probability with which limits hold, from one half to below 1."""
     chance = probability(value, name)
     if chance < LEAST_RISK:
         raise UsageError(
@@ -148,26 +115,14 @@ def risk(value: Any, name: str) -> float:
 
 
 def count(value: Any, name: str, least: int) -> int:
-    """Return a whole number.
-
-    Raises
-    ------
-    UsageError
-        If the value is none, or too small.
-    """
+    """Return a whole number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < least:
         raise UsageError(f"{name}={value!r}: expected a whole number of at least {least}.")
     return int(value)
 
 
 def one_of(value: Any, name: str, words: Sequence[Word]) -> Word:
-    """Return one of a few words.
-
-    Raises
-    ------
-    UsageError
-        If the value is another one.
-    """
+    """Return one of a few words."""
     for word in words:
         if value == word:
             return word

@@ -186,8 +186,6 @@ def certificate(question: Question, nearest: Array) -> Certificate:
 
     Parameters
     ----------
-    question
-        The question, its doubt settled.
     nearest
         The place that comes nearest to an answer.
     """

@@ -33,8 +33,6 @@ def cost_text(flops: float, gpu: str = GPU, mfu: Any = MFU) -> str:
 
     Parameters
     ----------
-    flops
-        6 N D.
     gpu
         A name in `PEAKS`.
     mfu

@@ -29,19 +29,6 @@ def write_images(
 ) -> list[Path]:
     """Write figures as images, each in one step or not at all.
 
-    Parameters
-    ----------
-    figures
-        What to write.
-    folder
-        Where to; made where it is not there yet.
-    ending
-        ``"png"``, ``"pdf"`` or ``"svg"``.
-    names
-        File names; the figures' own where absent.
-    force
-        Overwrite files of other kinds.
-
     Raises
     ------
     UsageError

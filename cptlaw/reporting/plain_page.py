@@ -10,17 +10,7 @@ from cptlaw.result import LEFT, Line, Result, Table, as_html
 
 
 def plain_page(answer: Result, steps: Sequence[str], tables: Sequence[Table]) -> str:
-    """Return the document.
-
-    Parameters
-    ----------
-    answer
-        Its title, lines, tables and findings are shown.
-    steps
-        What to do next.
-    tables
-        What else it rests on.
-    """
+    """Return the document."""
     following: list[Line] = [("next", step) for step in steps]
     title, style = html.escape(answer.title), asset("page.css")
     body = as_html("The answer", [*answer.lines, *following], [*answer.tables, *tables])

@@ -61,17 +61,7 @@ def commands(
 
 
 def fit_command(path: str, reading: list[str], fit: Any) -> str:
-    """Return the command that repeats a fit.
-
-    Parameters
-    ----------
-    path
-        The runs table.
-    reading
-        Options for reading it.
-    fit
-        The fit.
-    """
+    """Return the command that repeats a fit."""
     words = ["cptlaw", "fit", path, *reading, "--law", fit.law.spec, "--on", fit.on]
     if fit.provenance.get("where"):
         words += ["--where", str(fit.provenance["where"])]

@@ -69,17 +69,6 @@ class Subject:
     ) -> Subject:
         """Plan where there is a limit, and choose the mix that matters.
 
-        Parameters
-        ----------
-        table, fits, scores
-            The runs and their fits.
-        given
-            What was asked, by name; see `cptlaw.planning.report_scenario.ReportOfRuns`.
-        interval
-            Coverage of all intervals.
-        plan
-            One that was made before.
-
         Raises
         ------
         UsageError

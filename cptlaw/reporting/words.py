@@ -89,19 +89,7 @@ def answer(plan: MixPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT
 def chances(
     plan: MixPlan | None, fits: Mapping[str, Fit], here: Mapping[str, Any], limits: Mapping[str, Any]
 ) -> tuple[Line, ...]:
-    """Return, for each limit of a plan, how likely the measured loss will keep it.
-
-    Parameters
-    ----------
-    plan
-        The plan; nothing is said without one.
-    fits
-        The fits by role.
-    here
-        The plan's mix: inputs of the laws.
-    limits
-        The limits as they were given.
-    """
+    """Return, for each limit of a plan, how likely the measured loss will keep it."""
     if plan is None or not plan.feasible:
         return ()
     found = []

@@ -31,16 +31,7 @@ class Condition(ABC):
 
     @abstractmethod
     def mask(self, frame: pd.DataFrame) -> Mask:
-        """Return which rows of a table answer the condition.
-
-        Parameters
-        ----------
-        frame
-            A table of n rows with the columns named.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
+        """Return which rows of a table answer the condition, (n,).
 
         Raises
         ------
@@ -157,14 +148,8 @@ def find_column(frame: pd.DataFrame, name: str) -> pd.Series | None:
 
     Parameters
     ----------
-    frame
-        A table of n rows.
     name
         A column of the table, an alias of one, or ``atpp`` (tokens / n_params) or ``flops`` (6 * n_params * tokens).
-
-    Returns
-    -------
-    Series of n values, or None
 
     Examples
     --------

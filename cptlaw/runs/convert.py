@@ -55,11 +55,6 @@ def to_numbers(column: pd.Series) -> tuple[npt.NDArray[np.float64], npt.NDArray[
 def to_text(column: pd.Series) -> pd.Categorical:
     """Read a column as text: whole numbers without a decimal point, no spaces around, empty text as missing.
 
-    Parameters
-    ----------
-    column
-        Values of any kind, shape (n,).
-
     Returns
     -------
     Categorical

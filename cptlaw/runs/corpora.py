@@ -39,12 +39,6 @@ def add_mix(
     ----------
     data
         Canonical columns, numbers as float64 arrays of shape (n,).
-    frame
-        The table as it was found.
-    naming
-        Which of its columns is read as which.
-    problems
-        What is wrong with the shares is added here.
 
     Notes
     -----

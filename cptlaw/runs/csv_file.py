@@ -34,12 +34,8 @@ def read_csv(path: Path, label: str, pick_text_columns: PickTextColumns, delimit
     ----------
     path
         The file, in UTF-8, with a header line.
-    label
-        What stands for the file in messages.
     pick_text_columns
         Given the header, tells which columns hold text even where it looks like numbers.
-    delimiter
-        What separates the fields.
 
     Returns
     -------

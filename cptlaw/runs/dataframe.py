@@ -17,8 +17,6 @@ def from_dataframe(source: Any, label: str = "DataFrame") -> RawTable:
     ----------
     source
         A pandas or polars DataFrame, a pyarrow Table, or anything else with a method ``to_pandas``.
-    label
-        What stands for the table in messages.
 
     Returns
     -------

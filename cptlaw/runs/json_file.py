@@ -28,8 +28,6 @@ def read_json(path: Path, label: str) -> RawTable:
     ----------
     path
         The file, in UTF-8.
-    label
-        What stands for the file in messages.
 
     Returns
     -------

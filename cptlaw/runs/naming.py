@@ -57,8 +57,6 @@ def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label:
         The columns of the file, in order.
     columns
         Canonical name -> name in the file, as the user gave it.
-    label
-        The file, for messages.
 
     Raises
     ------

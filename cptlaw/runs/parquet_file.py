@@ -19,13 +19,6 @@ MOST_COLUMNS = 50
 def read_parquet(path: Path, label: str) -> RawTable:
     """Read a Parquet file.
 
-    Parameters
-    ----------
-    path
-        The file.
-    label
-        What stands for the file in messages.
-
     Returns
     -------
     RawTable

@@ -29,10 +29,6 @@ def point(text: str) -> pd.DataFrame:
         Such as ``"n_params=8.1B,tokens=72B,replay=34%,ptpp=279"``; the letters of the papers and the other aliases of
         columns are accepted.
 
-    Returns
-    -------
-    DataFrame of one row
-
     Raises
     ------
     UsageError

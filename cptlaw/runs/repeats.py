@@ -13,12 +13,8 @@ def add_repeated_rows(frame: pd.DataFrame, is_eval_assumed: bool, problems: Prob
 
     Parameters
     ----------
-    frame
-        A table with canonical columns.
     is_eval_assumed
         Whether the source has no column ``eval``: then another column may be what tells the rows apart.
-    problems
-        Where to note them.
     """
     positions = _point_columns(frame)
     keys = _keys(frame, positions)

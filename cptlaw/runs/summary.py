@@ -19,11 +19,6 @@ MOST_LEVELS_SHOWN = 8
 def factor_table(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row per number column: its levels, range, and missing values.
 
-    Parameters
-    ----------
-    frame
-        A table with canonical columns.
-
     Returns
     -------
     DataFrame
@@ -62,17 +57,7 @@ def describe_levels(column: pd.Series) -> str:
 
 
 def summary_lines(frame: pd.DataFrame, evals: Iterable[Line], n_params_kind: str | None) -> list[Line]:
-    """Return the summary as pairs of a name and what there is to say.
-
-    Parameters
-    ----------
-    frame
-        A table with canonical columns.
-    evals
-        The evals with their roles.
-    n_params_kind
-        What ``n_params`` counts, if it is known.
-    """
+    """Return the summary as pairs of a name and what there is to say."""
     lines = [("evals", ", ".join(name if role in (name, "other") else f"{name} ({role})" for name, role in evals))]
     for name in ("n_params", "tokens", "replay", "ptpp", "lr_schedule", "lr_peak", "domain", "seed"):
         if name in frame.columns and frame[name].notna().any():

@@ -50,15 +50,6 @@ class CheckedTable:
 def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None) -> CheckedTable:
     """Convert the columns of a table and check its rows.
 
-    Parameters
-    ----------
-    raw
-        The table as it was found.
-    naming
-        Which of its columns is read as which.
-    n_params_kind
-        The kind of ``n_params`` as the user gave it.
-
     Raises
     ------
     DataError

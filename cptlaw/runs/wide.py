@@ -27,12 +27,8 @@ def stacked(
 
     Parameters
     ----------
-    raw
-        The table as it was found, one column of losses per eval.
     losses
         Eval -> column of the table. An empty field is a loss that was not measured.
-    columns
-        As for `cptlaw.runs.read_runs`.
     scores
         Eval -> column of scores, such as accuracy; the metric is read off the column's name.
 

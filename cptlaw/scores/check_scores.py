@@ -152,13 +152,7 @@ class ScoreCheck(Result):
 
 
 def check_scores(runs: Runs, on: str, where: str | None = None) -> ScoreCheck:
-    """Judge all scores of a table, of which one was asked for.
-
-    Raises
-    ------
-    DataError
-        If no score was measured at four models or more.
-    """
+    """Judge all scores of a table, of which one was asked for."""
     joint = join(runs if where is None else runs.where(where))
     judged = sorted((_judge(joint, name) for name in joint.tasks), key=lambda one: (not one.carries, -one.signal))
     found = [*joint.findings]

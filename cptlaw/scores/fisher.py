@@ -64,10 +64,6 @@ def maximise(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, start: Array) -> Fou
 
     Parameters
     ----------
-    law
-        The law of all of them.
-    tasks, prior
-        What is fitted.
     start
         Coordinates, (s, k).
     """

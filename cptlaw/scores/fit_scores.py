@@ -38,21 +38,6 @@ def fit_scores(
 ) -> ScoreFit:
     """Fit the score of one benchmark; the others of the table lend it the shape of their links.
 
-    Parameters
-    ----------
-    table
-        The runs, with losses and scores.
-    on
-        The eval.
-    where
-        Filter of rows.
-    law_name
-        A law of scores, with ``:through=EVAL`` where it reads a loss; ``"auto"`` for the average of all.
-    seed
-        Of the starting points.
-    schedules
-        Learning-rate schedules, for the laws of the losses.
-
     Raises
     ------
     DataError, UsageError

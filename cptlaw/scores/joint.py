@@ -97,11 +97,6 @@ def join(table: Runs) -> Joint:
     """Bring the evals of each model into one row.
 
     Rows of one model are those of one run with the same tokens, or the same step where tokens are not counted.
-
-    Raises
-    ------
-    DataError
-        If no score was measured at four models or more.
     """
     frame = table.frame
     keys = keys_of(frame)

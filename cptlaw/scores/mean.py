@@ -21,8 +21,6 @@ def with_means(table: Runs, names: Iterable[str]) -> Runs:
 
     Parameters
     ----------
-    table
-        The runs.
     names
         Evals; means begin with ``mean:``, as in ``mean:hellaswag,arc_easy``.
 

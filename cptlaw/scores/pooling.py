@@ -75,12 +75,8 @@ def fit_pooled(law: ScoreLaw, tasks: Tasks, seed: int = 0, first: LinkPrior | No
 
     Parameters
     ----------
-    law
-        The law.
     tasks
         Scores with their items as counted, not yet reduced by rho.
-    seed
-        Of the starting points.
     first
         What is known of the parameters beforehand; what other studies say where absent.
     """
@@ -150,15 +146,6 @@ def bootstrap(pooled: Pooled, tasks: Tasks, count: int, seed: int = 0) -> Array:
     """Return coordinates of refits to runs drawn with replacement, (count, tasks, k), prior and scatter as they were.
 
     All tasks of a draw have the same runs, so that differences between tasks keep what they have in common.
-
-    Parameters
-    ----------
-    pooled, tasks
-        The fit and what it was fitted to.
-    count
-        Number of draws.
-    seed
-        Of the draws.
     """
     size, k = pooled.found.theta.shape
     n = tasks.y.shape[1]

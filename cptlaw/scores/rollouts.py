@@ -122,19 +122,7 @@ class Rolled:
 def rolled(
     plans: Sequence[PlannedWay], joint: Joint, fold: ModelCut, forecast: Mapping[str, Carried | None]
 ) -> Iterator[Rolled | None]:
-    """Fit every way to the lower models and forecast the higher ones, losses included; None where it cannot be done.
-
-    Parameters
-    ----------
-    plans
-        The ways.
-    joint
-        The models.
-    fold
-        The cut.
-    forecast
-        The carriers' losses by eval, as `carrier_in` gives them.
-    """
+    """Fit every way to the lower models and forecast the higher ones, losses included; None where it cannot be done."""
     for plan in plans:
         needed = set(plan.carriers.values())
         carried = {name: one for name in needed if (one := forecast[name]) is not None}

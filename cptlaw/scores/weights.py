@@ -76,10 +76,6 @@ def weighed(
 
     Parameters
     ----------
-    joint
-        The models.
-    plans
-        The ways.
     folds, seen
         The rollouts, and what each way forecast in each of them.
     loss_scale

@@ -38,8 +38,6 @@ def observation_weight(residual: Array, delta: float, correction: float) -> floa
     ----------
     residual
         Log residuals of a fit.
-    delta
-        Huber threshold.
     correction
         Rows over rows less free parameters.
     """
@@ -65,8 +63,6 @@ def noise_weight(residual: Array, delta: float, freedom: float) -> float:
     ----------
     residual
         Log residuals of a fit.
-    delta
-        Huber threshold.
     freedom
         Rows less free parameters, 0 or more.
     """

@@ -51,8 +51,6 @@ def descend(goal: Objective, c: Array, z: Array, iterations: int = 200, toleranc
 
     Parameters
     ----------
-    goal
-        What is minimised.
     c, z
         Starts, (s, k) on the normalised scale and (s, m).
     iterations

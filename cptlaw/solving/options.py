@@ -46,13 +46,7 @@ class Options:
     def build(
         cls, chosen: Law, delta: Any = None, starts: Any = None, seed: Any = 0, restraint: Restraint | None = None
     ) -> Options:
-        """Check what a user asks for, with the law's own threshold and starts where nothing is asked.
-
-        Raises
-        ------
-        UsageError
-            If a value is unusable.
-        """
+        """Check what a user asks for, with the law's own threshold and starts where nothing is asked."""
         threshold = chosen.delta if delta is None else parse_quantity(delta, "delta (--delta)")
         if not threshold > 0:
             raise UsageError(f"delta (--delta): {delta!r}. Expected a positive number, such as 0.02.")

@@ -86,17 +86,7 @@ def _read_mixes(recipe: Recipe, block: Fields, found: Plain) -> list[Plain]:
 
 
 def adaptations(recipe: Recipe, block: Plain, bases: list[Base]) -> list[Job]:
-    """Return the runs of one block of `adapt`.
-
-    Parameters
-    ----------
-    recipe
-        The recipe.
-    block
-        As `read_adapt` returns it.
-    bases
-        The base models of the recipe.
-    """
+    """Return the runs of one block of `adapt`."""
     evals = recipe.eval_entries(block["source"], [block["target"]], block["others"])
     # One block of named mixes gives all rows of the table those columns, or they would be half empty.
     named = any("named" in each for entry in recipe.adapt for each in entry["mixes"])

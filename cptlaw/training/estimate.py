@@ -98,15 +98,7 @@ def _bytes(value: float) -> str:
 
 
 def estimate(sweep: Sweep, workers: int) -> DryRun:
-    """Estimate each run, from the speed of the training step of each model as measured here, for half a second each.
-
-    Parameters
-    ----------
-    sweep
-        The jobs.
-    workers
-        How many run at a time.
-    """
+    """Estimate each run, from the speed of the training step of each model as measured here, for half a second each."""
     import pandas as pd
 
     speeds, speed = _speeds(sweep)

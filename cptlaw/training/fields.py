@@ -38,8 +38,6 @@ class Fields:
 
         Parameters
         ----------
-        name
-            The field.
         convert
             Takes the value and its place, and returns what it means.
         default

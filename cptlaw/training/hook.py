@@ -29,15 +29,6 @@ SHOWN = 600  # last characters of what a failed command printed
 def scores_of(job: Job, store: Store, cache: Path) -> tuple[list[Row], dict[str, Any]]:
     """Run the command on each model that a run kept.
 
-    Parameters
-    ----------
-    job
-        The evaluation; it needs the run.
-    store
-        Where the models are.
-    cache
-        A local folder for models of a store that is elsewhere.
-
     Returns
     -------
     tuple

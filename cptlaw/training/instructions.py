@@ -13,15 +13,7 @@ from cptlaw.training.jobs import Job, Sweep
 
 
 def write_instructions(sweep: Sweep, folder: Path) -> list[Path]:
-    """Write one JSON file per run into a folder, dependencies named, and return the files.
-
-    Parameters
-    ----------
-    sweep
-        The jobs.
-    folder
-        Where the files go; it is made if it is not there.
-    """
+    """Write one JSON file per run into a folder, dependencies named, and return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     names = {job.id: job.name for job in sweep.jobs}
     files = []
@@ -46,17 +38,7 @@ def plain_name(name: str) -> str:
 
 
 def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any]:
-    """Return what a trainer must do for one run.
-
-    Parameters
-    ----------
-    job
-        The run.
-    sweep
-        The sweep that it belongs to.
-    names
-        Identity -> name of the jobs that it may start from.
-    """
+    """Return what a trainer must do for one run."""
     definition = job.definition
     first, last = definition["steps"]
     per_step = definition["batch"] * definition["context"]

@@ -47,8 +47,6 @@ def save_model(model: Any, folder: Path, *, main: bool) -> None:
     ----------
     model
         Before it was wrapped; all processes must call.
-    folder
-        Where its files go.
     main
         Whether this process writes.
     """
@@ -94,17 +92,7 @@ def finish_folder(folder: Path, job: Job, store: Store, step: int, rows: list[di
 
 
 def card(job: Job, step: int, rows: list[dict[str, Any]]) -> str:
-    """Return the card of a kept model.
-
-    Parameters
-    ----------
-    job
-        The run.
-    step
-        Where it was kept.
-    rows
-        The losses of the run so far.
-    """
+    """Return the card of a kept model."""
     columns = {key: value for key, value in job.columns.items() if value is not None}
     here = {row["eval"]: row for row in rows if row["step"] == step}
     tokens = step * int(columns["batch_tokens"])

@@ -122,15 +122,7 @@ def given_bases(recipe: Recipe) -> tuple[list[Job], list[Base]]:
 
 
 def ladders(recipe: Recipe, block: Fields) -> tuple[list[Job], list[Base]]:
-    """Return the jobs of pre-training and the base models that they make.
-
-    Parameters
-    ----------
-    recipe
-        The recipe.
-    block
-        Its `pretrain`.
-    """
+    """Return the jobs of pre-training and the base models that they make."""
     where = block.where
     text = block.take("text", read.text)
     recipe.source(text, f"{where}: text")

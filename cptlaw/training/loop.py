@@ -355,15 +355,6 @@ class Training:
 def train(job: Job, store: Store, cache: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Train one job from its last checkpoint, or from its start.
 
-    Parameters
-    ----------
-    job
-        What to train.
-    store
-        Where everything is.
-    cache
-        A local folder for what comes from a store that is elsewhere.
-
     Returns
     -------
     tuple

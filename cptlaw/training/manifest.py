@@ -39,15 +39,7 @@ def git_commit(folder: Path) -> str | None:
 
 
 def write_manifest(sweep: Sweep, store: Store) -> None:
-    """Write manifest.json, and each job as it is defined.
-
-    Parameters
-    ----------
-    sweep
-        The jobs; their texts have been prepared.
-    store
-        Where it goes.
-    """
+    """Write manifest.json, and each job as it is defined."""
     texts = {}
     for key, text in sweep.texts.items():
         index = read_index(store, key)

@@ -69,12 +69,6 @@ def read_model(value: Any, where: str, *, vocabulary: int, context: int) -> dict
     value
         ``{n_params: 1M}`` or ``{width: 64, layers: 2, heads: 4}`` (a GPT-2-style decoder from scratch), ``{config:
         {model_type: llama, ..}}`` (any decoder of transformers from scratch).
-    where
-        Its place in the recipe.
-    vocabulary
-        Token ids of the sweep's tokenizer.
-    context
-        Tokens per window.
     """
     fields = value if isinstance(value, Fields) else Fields(value, where)
     if "pretrained" in fields:
@@ -132,8 +126,6 @@ def read_models(fields: Fields, *, vocabulary: int, context: int, folder: Path) 
 
     Parameters
     ----------
-    fields
-        The entry.
     vocabulary, context
         Of the sweep.
     folder

@@ -62,17 +62,7 @@ def _source(spec: Spec, place: str | None) -> dict[str, Any]:
 
 
 def build(spec: Spec, seed: int, place: str | None = None) -> Any:
-    """Return a model: initialised from a seed, or with its pre-trained weights; in float32, ready to train.
-
-    Parameters
-    ----------
-    spec
-        What defines the model.
-    seed
-        Of the initialisation.
-    place
-        Where a given model lies.
-    """
+    """Return a model: initialised from a seed, or with its pre-trained weights; in float32, ready to train."""
     torch.manual_seed(seed)
     config = config_of(spec, place)
     if spec["kind"] != "pretrained":

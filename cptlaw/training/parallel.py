@@ -15,15 +15,11 @@ def wrap(model: torch.nn.Module, accelerator: Accelerator, *, shard: bool, bf16:
 
     Parameters
     ----------
-    model
-        A decoder of transformers.
     accelerator
         Device and processes.
     shard
         Whether each process holds a part of weights, gradients and optimiser state (FSDP2, arXiv:2304.11277 and
         torch's ``fully_shard``) instead of all.
-    bf16
-        Whether products are taken in bf16.
     """
     if accelerator.num_processes == 1:
         return model.to(accelerator.device)

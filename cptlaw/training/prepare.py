@@ -41,10 +41,6 @@ def prepare(texts: Mapping[str, Any], store: Store, progress: Callable[[str], No
     ----------
     texts
         Fingerprint -> ``{name, source, tokenizer, tokenizer_source}``.
-    store
-        Where they go.
-    progress
-        Told what is being done.
     """
     for key, text in texts.items():
         if store.exists(f"texts/{key}/index.json"):

@@ -30,8 +30,6 @@ def read_source(value: Any, where: str) -> dict[str, Any]:
     value
         ``{files: [..], field: text, group: .., validation: 1%, max_tokens: ..}``, ``{ids: [..], ..}``, or ``{dataset:
         .., config: .., split: .., revision: .., streaming: .., field: .., group: .., max_tokens: ..}``.
-    where
-        Its place in the recipe.
     """
     fields = Fields(value, where)
     if sum(kind in fields for kind in ("files", "dataset", "ids")) != 1:
@@ -72,8 +70,6 @@ def with_files(source: dict[str, Any], folder: Path, where: str) -> dict[str, An
         As `read_source` returns it.
     folder
         Where relative paths start: the folder of the recipe.
-    where
-        Its place in the recipe.
     """
     if "files" not in source:
         return source

@@ -89,15 +89,7 @@ class SweepStatus(Result):
 
 
 def status_of(sweep: Sweep, store: Store) -> SweepStatus:
-    """Look how each job of a sweep stands.
-
-    Parameters
-    ----------
-    sweep
-        The jobs.
-    store
-        Where they are trained; another process may be at work in it.
-    """
+    """Look how each job of a sweep stands."""
     import pandas as pd
 
     done, failed, begun = store.finished_ids(), store.failed_ids(), set(store.names("checkpoints"))

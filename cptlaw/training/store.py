@@ -206,8 +206,6 @@ class Store:
 
         Parameters
         ----------
-        job_id
-            The identity of the job.
         rows
             One object per measured loss.
         report

@@ -157,13 +157,7 @@ def sweep(
 
 
 def status(recipe: str | Path, store: str | Path | None = None) -> SweepStatus:
-    """Say how a sweep stands: what is finished, runs, waits or failed. It may run meanwhile, here or elsewhere.
-
-    Parameters
-    ----------
-    recipe, store
-        As for `sweep`.
-    """
+    """Say how a sweep stands: what is finished, runs, waits or failed. It may run meanwhile, here or elsewhere."""
     require_training()
     return status_of(load_sweep(recipe), _store_of(recipe, store))
 
@@ -221,8 +215,6 @@ def dry_run(
 
     Parameters
     ----------
-    recipe
-        SWEEP.yaml.
     manifests
         A folder for one plain manifest per run, for a trainer of your own. None are written where not given.
     engine, workers

@@ -34,13 +34,6 @@ def runs_table(sweep: Sweep, store: Store) -> pd.DataFrame:
 
     Rows with tokens 0 are the losses of the base models, once per base model and validation set, under the name of the
     base model: a run that starts from one measures the same.
-
-    Parameters
-    ----------
-    sweep
-        The jobs.
-    store
-        Where their results are.
     """
     finished = store.finished_ids()
     rows: list[dict[str, Any]] = []
@@ -108,10 +101,6 @@ def jobs_table(sweep: Sweep, store: Store, failures: Mapping[str, str] | None = 
 
     Parameters
     ----------
-    sweep
-        The jobs.
-    store
-        Where their results are.
     failures
         Identity -> reason, of this session; the store knows those of earlier ones.
     """

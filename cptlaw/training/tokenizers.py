@@ -48,15 +48,6 @@ class Tokenizer:
 def read_tokenizer(value: Any, where: str, folder: Path) -> tuple[dict[str, Any], str | None]:
     """Read the tokenizer of a recipe: ``bytes``, ``{train_on: TEXT, vocabulary: 4096}`` or ``{pretrained: NAME}``.
 
-    Parameters
-    ----------
-    value
-        What the recipe says.
-    where
-        Its place.
-    folder
-        Where relative paths start.
-
     Returns
     -------
     tuple
@@ -119,12 +110,6 @@ def load_tokenizer(
     ----------
     spec
         As `read_tokenizer` returns it; a trained one carries the fingerprint of its text as `identity`.
-    store
-        Where a trained one is kept.
-    training_text
-        The documents to train on.
-    place
-        The folder of a given one.
     """
     if spec["kind"] == "bytes":
         # No text holds the byte 0, so it can stand between documents.

@@ -22,13 +22,6 @@ def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
     """Run one job in this process. Once it returns, the store holds the result, or why there is none.
 
     Calling it again does nothing for a finished job, and goes on from the last checkpoint of one that was stopped.
-
-    Parameters
-    ----------
-    job_dict
-        The job, as `Job.to_dict` gives it.
-    store_url
-        Where texts, checkpoints and results are.
     """
     job, store = Job.from_dict(job_dict), Store(store_url)
     # The state of a stage is removed once its children are done, and trained again where the recipe grew a branch.
@@ -112,8 +105,6 @@ def run_in_processes(job: Job, store: Store, processes: int) -> None:
 
     Parameters
     ----------
-    job
-        What to run.
     store
         Where it is kept; all nodes must reach it.
     processes

@@ -31,15 +31,6 @@ def probability_below(fitted: Any, row: pd.DataFrame, limit: float) -> float:
     """Return the probability that a loss measured at a row is at most a limit.
 
     It is 0 or 1 beyond the outermost quantiles, and nan where there are none.
-
-    Parameters
-    ----------
-    fitted
-        A fitted loss, with `log_quantiles`.
-    row
-        Its inputs, one row.
-    limit
-        Nats per token.
     """
     quantiles: Array = fitted.log_quantiles(row, CHANCES)[0]
     known = np.isfinite(quantiles)  # a loss that the data does not bound has none at the ends

@@ -112,17 +112,7 @@ def _log_density(z: Array, freedom: float) -> Array:
 
 
 def discrepancy(fit: LawOnRows, frame: pd.DataFrame, coverages: list[float]) -> Array:
-    """Return the half-widths in log loss that the law's form calls for, shape (coverages, n); zero inside the data.
-
-    Parameters
-    ----------
-    fit
-        The fit.
-    frame
-        Rows with the law's inputs, completed.
-    coverages
-        Of the central intervals.
-    """
+    """Return the half-widths in log loss that the law's form calls for, shape (coverages, n); zero inside the data."""
     scale = Scale.learned()
     directions = seen(fit.law, fit.data)
     reach = scale.reach(outside(fit.data, frame, directions), tuple(direction.name for direction in directions))

@@ -44,13 +44,6 @@ def parameter_intervals(fit: LawOnRows, interval: float = 0.9) -> pd.DataFrame:
     Each parameter is held at values away from the fitted one while all others adapt; the range holds those values at
     which the objective rises by no more than for the intervals of forecasts.
 
-    Parameters
-    ----------
-    fit
-        The fit.
-    interval
-        Probability of the intervals.
-
     Returns
     -------
     DataFrame
@@ -221,13 +214,6 @@ def _gradients(fit: LawOnRows, problem: Problem) -> Array:
 
 def weakest_directions(fit: LawOnRows, count: int = 2) -> pd.DataFrame:
     """Return the combinations of parameters that the data determines least.
-
-    Parameters
-    ----------
-    fit
-        The fit.
-    count
-        How many.
 
     Returns
     -------

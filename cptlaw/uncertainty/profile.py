@@ -67,12 +67,6 @@ def profile(fit: LawOnRows, frame: pd.DataFrame, probability: float, most: int |
 
     Parameters
     ----------
-    fit
-        The fit.
-    frame
-        Rows with the law's inputs.
-    probability
-        Of the confidence interval.
     most
         Rows that are profiled, 12 where not given; the others take the range of what was met on these.
 

@@ -23,19 +23,7 @@ WIDER = 3.0  # times beyond the fitted tokens per parameter that curves go
 
 
 def draw_curves(fitted: Fitted, mix: Mix, plan: MixPlan, coverage: float | None) -> Figure:
-    """Draw the target loss above the source loss.
-
-    Parameters
-    ----------
-    fitted
-        The fits.
-    mix
-        The scenario's losses, brought to the model.
-    plan
-        The mix at which to draw, which is marked.
-    coverage
-        Of the bands; ``None`` for none.
-    """
+    """Draw the target loss above the source loss."""
     along = "tokens" if "tokens" in fitted.ranges else "replay"
     replay = plan.replay if plan.replay is not None else 0.5 * (mix.low + mix.high)
     at = _places(fitted, mix, plan) if along == "tokens" else np.linspace(mix.low, mix.high, POINTS)

@@ -64,15 +64,7 @@ class Fitted:
         return (self.target,) if self.source is None else (self.target, self.source)
 
     def mixes(self, kind: Any, asked: Mapping[str, Any]) -> tuple[list[Mix], tuple[Finding, ...]]:
-        """Return the mixes that a scenario allows, and what forgetting counts from where that was not measured.
-
-        Parameters
-        ----------
-        kind
-            A scenario of `cptlaw.planning.scenario`.
-        asked
-            Its values; ``None`` for what is not asked.
-        """
+        """Return the mixes that a scenario allows, and what forgetting counts from where that was not measured."""
         # Without an interval is asked for by None, and is what makes an answer quick.
         given = {name: value for name, value in asked.items() if value is not None or name == "interval"}
         if self.source is None:

@@ -74,10 +74,6 @@ def move(
 
     Parameters
     ----------
-    fitted
-        The fits.
-    scenario
-        What the controls ask.
     doubt
         Whether with intervals, probabilities and the plan that keeps the risk. Takes up to a second or two; without it
         the answer is there at once.

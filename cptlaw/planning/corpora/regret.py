@@ -18,13 +18,6 @@ NEARER = (0.01, 0.03, 0.1, 0.3)
 def regret(question: BestMix, shares: Array) -> dict[str, float]:
     """Return the mean and the 90 % quantile of the regret of a mix, nats per token; nothing where it is not known.
 
-    Parameters
-    ----------
-    question
-        The question, its doubt settled.
-    shares
-        The chosen mix, (1, k).
-
     Notes
     -----
     Each bootstrap draw of the parameters has a best mix of its own among many that keep the limits by the forecast. Its

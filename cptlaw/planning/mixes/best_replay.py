@@ -28,8 +28,6 @@ def lowest_target_loss(
 
     Parameters
     ----------
-    mix
-        The scenario.
     tokens
         Tokens of the whole mix at each replay, (n,) to (n,).
     within

@@ -24,8 +24,6 @@ def expected_at(
 
     Parameters
     ----------
-    mix
-        Fits, model and reference.
     replay, tokens
         The mix.
     effective

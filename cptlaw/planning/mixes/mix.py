@@ -112,13 +112,6 @@ class Mix:
 def build_mixes(scenario: Any, given: Any, target: Any, source: Any) -> list[Mix]:
     """Return the mixes that a scenario allows: one, or one for each measured rate where the best of them is sought.
 
-    Parameters
-    ----------
-    scenario, given
-        A scenario of `cptlaw.planning.scenario`, and its values as `read_scenario` returns them.
-    target, source
-        Fits or their files; the source may be missing.
-
     Raises
     ------
     UsageError, DataError

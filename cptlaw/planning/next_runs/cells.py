@@ -70,15 +70,7 @@ class Bases:
         return cls((float(n), float(p)) for n, p in pairs.itertuples(index=False))
 
     def price(self, candidate: CandidateRun, trunks: Mapping[float, float]) -> float:
-        """Return what the base of a cell still costs, in FLOPs.
-
-        Parameters
-        ----------
-        candidate
-            The cell.
-        trunks
-            Longest stage already paid for, by size.
-        """
+        """Return what the base of a cell still costs, in FLOPs."""
         size, budget = candidate.n_params, candidate.ptpp
         if budget is None or any(_same(size, n) and _same(budget, p) for n, p in self._owned):
             return 0.0
@@ -102,8 +94,6 @@ def candidates(
 
     Parameters
     ----------
-    fit
-        The fit of what there is.
     table
         Rows of the table, for the budgets to which the law is blind.
     asked

@@ -89,8 +89,6 @@ def doubt(fit: Fit, point: pd.DataFrame, before: pd.Series, probability: float) 
 
     Parameters
     ----------
-    fit
-        The fit.
     point
         One row with the law's inputs.
     before

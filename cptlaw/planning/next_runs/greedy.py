@@ -66,10 +66,6 @@ class Sample:
             Log losses at the asked point, (s,).
         losses
             Log losses at the checkpoints of all cells, one after another, (s, sum of checkpoints).
-        cells
-            The candidates.
-        errors
-            Noise of the measurements.
         noise
             Half-width of the interval that measuring one loss adds, as a share of that of the forecast.
         """
@@ -160,19 +156,6 @@ def choose(sample: Sample, cells: Sequence[CandidateRun], bases: Bases, budget: 
     is therefore repeated, each time beginning with a cell on another new base, and with gains divided by more or less
     of the cost; the cheapest of the plans that come close to the best one is returned, and of those as cheap the one
     that narrows most.
-
-    Parameters
-    ----------
-    sample
-        The doubt.
-    cells
-        The candidates.
-    bases
-        Base models there are.
-    budget
-        FLOPs.
-    most
-        Most cells.
     """
     # What a cell costs if nothing was bought before; later ones share what is there.
     prices = np.array([bases.price(cell, {}) for cell in cells])

@@ -151,8 +151,6 @@ def build_space(losses: Sequence[CurveLoss], known: Any, varied: Any = None, ste
 
     Parameters
     ----------
-    losses
-        The fits.
     known
         The entries of the scenario `KnownRun`.
     varied

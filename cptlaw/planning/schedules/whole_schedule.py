@@ -271,8 +271,6 @@ def loss_and_slopes(loss: CurveLoss, base: tuple[Phase, ...], lr: Array, replay:
 
     Parameters
     ----------
-    loss
-        The fit.
     base
         Phases of pre-training.
     lr

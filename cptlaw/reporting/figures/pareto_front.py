@@ -19,17 +19,7 @@ MOST_BARS = 16  # compromises whose intervals are drawn; more could not be told 
 
 
 def with_intervals(plan: ParetoPlan, target: Fit, source: Fit, interval: float) -> ParetoPlan:
-    """Return a front with intervals of both losses from a few profiles, for drawing.
-
-    Parameters
-    ----------
-    plan
-        Answer of `cptlaw.plan.pareto` without intervals.
-    target, source
-        The fits that it rests on.
-    interval
-        Coverage.
-    """
+    """Return a front with intervals of both losses from a few profiles, for drawing."""
     rows = plan.to_frame().assign(n_params=plan.n_params, ptpp=np.nan if plan.ptpp is None else plan.ptpp)
     ends: dict[str, list[Any]] = {}
     for fit, name in ((target, "target_loss"), (source, "source_loss")):

@@ -142,8 +142,6 @@ class Queue:
 
         Parameters
         ----------
-        job
-            The job.
         reason
             Why, for the table.
         record
@@ -174,17 +172,7 @@ class Queue:
 
 
 def to_repeat(sweep: Sweep, store: Store, done: Container[str]) -> set[str]:
-    """Return the finished jobs whose state was removed and is needed again, since the recipe grew a branch.
-
-    Parameters
-    ----------
-    sweep
-        The jobs.
-    store
-        Where states are kept.
-    done
-        Identities of the finished jobs.
-    """
+    """Return the finished jobs whose state was removed and is needed again, since the recipe grew a branch."""
     there = set(store.names("models"))
     wanted: set[str] = set()
     again: set[str] = set()
