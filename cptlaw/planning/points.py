@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,22 @@ def score_losses(fits: Any, known: Mapping[str, float]) -> dict[str, Loss]:
     UsageError
         If one of them is no fit of a score, or lacks an input.
     """
+    return {name: Loss.build(ErrorRate(fit), name, known) for name, fit in score_fits(fits).items()}  # type: ignore[arg-type]
+
+
+def score_fits(fits: Any) -> dict[str, Any]:
+    """Return fitted scores by eval.
+
+    Parameters
+    ----------
+    fits
+        Fitted scores or their files: one, several, or a mapping.
+
+    Raises
+    ------
+    UsageError
+        If one of them is no fit of a score.
+    """
     if fits is None:
         return {}
     several: Iterable[Any] = fits.values() if isinstance(fits, Mapping) else fits
@@ -92,12 +108,25 @@ def score_losses(fits: Any, known: Mapping[str, float]) -> dict[str, Loss]:
                 f"scores (--score): {one!s:.80} is no fit of a score. Expected what `cptlaw fit RUNS --on BENCHMARK` "
                 f"writes for rows with a metric such as accuracy."
             )
-        found[fit.on] = Loss.build(ErrorRate(fit), fit.on, known)
+        found[fit.on] = fit
     return found
 
 
-def score_limits(given: Any, losses: Mapping[str, Loss], risk: float | None) -> tuple[Limit, ...]:
+def score_limits(
+    given: Any, losses: Mapping[str, Any], risk: float | None, base_of: Callable[[Any], float] = measured_base_loss
+) -> tuple[Limit, ...]:
     """Return the limits in points that were given.
+
+    Parameters
+    ----------
+    given
+        The values of a scenario with `cptlaw.planning.scenario.ScoreLimits`.
+    losses
+        The scores as error rates, by eval.
+    risk
+        Probability with which the limits must hold.
+    base_of
+        Returns the base model's measured score of one of them, or raises `UsageError` where there is none.
 
     Raises
     ------
@@ -121,15 +150,15 @@ def score_limits(given: Any, losses: Mapping[str, Loss], risk: float | None) -> 
                     raise UsageError(f"{option}: {name}={value:g} is no score. Expected 0% to below 100%, such as 60%.")
                 limits.append(Limit(LEAST + name, "points", -value, loss, Drop(BaseScore(1.0)), risk))  # type: ignore[arg-type]
             else:
-                limits.append(Limit(DROP + name, "points", value, loss, Drop(_base(given, name, loss)), risk))  # type: ignore[arg-type]
+                limits.append(Limit(DROP + name, "points", value, loss, Drop(_base(given, name, loss, base_of)), risk))  # type: ignore[arg-type]
     return tuple(limits)
 
 
-def _base(given: Any, name: str, loss: Loss) -> BaseScore:
+def _base(given: Any, name: str, loss: Any, base_of: Callable[[Any], float]) -> BaseScore:
     if name in (given.base_score or {}):
         return BaseScore(1.0 - given.base_score[name])
     try:
-        score = measured_base_loss(loss)
+        score = base_of(loss)
     except UsageError:
         raise UsageError(
             f"max_drop (--max-drop): a drop of {name} counts from the base model's score, and none was measured at "
@@ -139,9 +168,21 @@ def _base(given: Any, name: str, loss: Loss) -> BaseScore:
 
 
 def score_fields(
-    losses: Mapping[str, Loss], limits: Iterable[Limit], replay: float, tokens: float, interval: float | None
+    losses: Mapping[str, Any], limits: Iterable[Limit], replay: Any, tokens: Any, interval: float | None
 ) -> dict[str, dict[str, float | None]]:
-    """Return what to expect of each score at a mix: score, score_lo, score_hi, and base and drop where known."""
+    """Return what to expect of each score at a mix: score, score_lo, score_hi, and base and drop where known.
+
+    Parameters
+    ----------
+    losses
+        The scores as error rates, by eval.
+    limits
+        Those of the plan; drops count from the base that stands in them.
+    replay, tokens
+        One mix, as the losses take it.
+    interval
+        Coverage of the ends; ``None`` for none.
+    """
     bases = {limit.name.removeprefix(DROP): limit for limit in limits if limit.name.startswith(DROP)}
     found: dict[str, dict[str, float | None]] = {}
     for name, loss in losses.items():
@@ -177,6 +218,11 @@ def keeps(limits: Iterable[Limit], replay: Any, tokens: float) -> dict[str, Arra
             upper = upper * np.exp(np.hypot(whole, base))
         found[limit.name] = upper <= limit.threshold * (1.0 + 1e-9)
     return found
+
+
+def as_asked(values: Mapping[str, float]) -> dict[str, float]:
+    """Return values by the name of a limit as people write them: least scores are kept as upper limits below zero."""
+    return {name: -value if name.startswith(LEAST) else value for name, value in values.items()}
 
 
 def reached_names(values: Mapping[str, float]) -> dict[str, float]:

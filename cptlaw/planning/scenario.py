@@ -186,7 +186,7 @@ def _named(read: Callable[..., float], help: str, metavar: str, flag: str) -> Op
     return Option(partial(by_name, read=read), help, f"NAME={metavar}", several=flag)
 
 
-class MixOfCorpora(Doubt, Risk, total=False):
+class MixOfCorpora(Doubt, ScoreLimits, Risk, total=False):
     """The question of `mix`."""
 
     tokens: Required[Annotated[Quantity, amount("20B", "Tokens of the run, as in 20B.", "D")]]

@@ -14,6 +14,7 @@ from cptlaw.errors import CptlawError, DataError, FitError, UsageError, did_you_
 from cptlaw.findings import by_severity
 from cptlaw.laws.score_law import Array, score_law
 from cptlaw.runs import Runs
+from cptlaw.runs.schema import mix_columns
 from cptlaw.scores.joint import Joint, join, rank_correlation
 from cptlaw.scores.mean import fingerprint_of, with_means
 from cptlaw.scores.rollouts import ModelCut, carrier_in, folds_of, rolled
@@ -226,7 +227,8 @@ def _likely(table: Runs, joint: Joint, names: Sequence[str]) -> list[str]:
 
 def _only_scale_varies(joint: Joint) -> bool:
     """Whether size and tokens are known and neither mix nor base model changes, which direct laws cannot see."""
-    mixed = any(one in joint.frame.columns and joint.frame[one].nunique() > 1 for one in MIXED)
+    unseen = [*(one for one in MIXED if one in joint.frame.columns), *mix_columns(joint.frame.columns)]
+    mixed = any(joint.frame[one].nunique() > 1 for one in unseen)
     return {"n_params", "tokens"} <= set(joint.frame.columns) and not mixed
 
 

@@ -14,6 +14,7 @@ from cptlaw.findings import Finding
 from cptlaw.laws.score_law import Array
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import BITS_PER_BYTE, metric_of
+from cptlaw.runs.schema import mix_columns
 from cptlaw.scores.known import DEFAULT_ITEMS, chance_of, items_told
 from cptlaw.units import format_percent
 
@@ -100,7 +101,7 @@ def join(table: Runs) -> Joint:
     """
     frame = table.frame
     keys = keys_of(frame)
-    inputs = [name for name in INPUTS if name in frame.columns]
+    inputs = [*(name for name in INPUTS if name in frame.columns), *mix_columns(frame.columns)]
     rows = frame[inputs].assign(run=keys["run"], place=keys["place"])
     whole = (
         rows.groupby(["run", "place"], sort=False, as_index=False, observed=True)[inputs].first()

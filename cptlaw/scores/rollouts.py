@@ -15,6 +15,7 @@ from cptlaw.errors import CptlawError
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws.score_law import Array
+from cptlaw.runs.schema import mix_columns
 from cptlaw.scores.joint import LEAST_ROWS, Joint
 from cptlaw.scores.ways import PlannedWay
 from cptlaw.solving.training_rows import TrainingRows
@@ -28,6 +29,8 @@ ALONG: dict[str, tuple[str, ...]] = {
 }
 SHARES = (0.5, 0.67, 0.8)  # of the models that a rollout fits
 MOST = 5
+OF_MIXES = 0.67  # of the models, by the share of one corpus, in tables of k corpora
+MOST_OF_MIXES = 3
 STARTS = 4
 ONE_DEVIATION = 0.6827  # coverage of one standard deviation to both sides
 
@@ -73,27 +76,41 @@ def folds_of(joint: Joint) -> list[ModelCut]:
     """Cut the models of a table into lower and higher ones, a few times."""
     found: list[ModelCut] = []
     for direction, columns in ALONG.items():
-        if not set(columns) <= set(joint.frame.columns):
-            continue
-        level = product(joint.frame, columns)
-        edges = np.unique(level[np.isfinite(level) & (level > 0)])
-        for share in SHARES:
-            # Two levels leave nothing to see a slope in.
-            if len(edges) < 3:
-                break
-            highest = float(np.quantile(level[np.isfinite(level)], share))
-            fit = np.isfinite(level) & (level <= highest * (1 + 1e-9))
-            test = np.isfinite(level) & ~fit
-            if fit.sum() < LEAST_ROWS or not test.any() or any(np.array_equal(fit, one.fit) for one in found):
-                continue
-            top = float(level[fit].max())
-            if top <= 0:
-                continue
-            with np.errstate(divide="ignore"):
-                reach = np.maximum(np.log(np.maximum(level, 1e-300) / top), 0.0)
-            found.append(ModelCut(direction, columns, top, fit, test, np.nan_to_num(reach)))
+        found += _cut(joint, direction, columns, SHARES, found)
     # Each of them is a fit of all losses and links anew.
-    return found[:MOST]
+    found = found[:MOST]
+    of_mixes: list[ModelCut] = []
+    for name in mix_columns(joint.frame.columns):
+        # Without them ways that do not see the mix would be judged by scale alone, and where that is one, not at all.
+        of_mixes += _cut(joint, name, (name,), (OF_MIXES,), [*found, *of_mixes])
+    return [*found, *of_mixes[:MOST_OF_MIXES]]
+
+
+def _cut(
+    joint: Joint, direction: str, columns: tuple[str, ...], shares: Sequence[float], known: Sequence[ModelCut]
+) -> Iterator[ModelCut]:
+    """Yield the cuts along one direction at shares of the models, without those that are known."""
+    if not set(columns) <= set(joint.frame.columns):
+        return
+    level = product(joint.frame, columns)
+    edges = np.unique(level[np.isfinite(level) & (level > 0)])
+    fits = [one.fit for one in known]
+    for share in shares:
+        # Two levels leave nothing to see a slope in.
+        if len(edges) < 3:
+            break
+        highest = float(np.quantile(level[np.isfinite(level)], share))
+        fit = np.isfinite(level) & (level <= highest * (1 + 1e-9))
+        test = np.isfinite(level) & ~fit
+        if fit.sum() < LEAST_ROWS or not test.any() or any(np.array_equal(fit, one) for one in fits):
+            continue
+        top = float(level[fit].max())
+        if top <= 0:
+            continue
+        with np.errstate(divide="ignore"):
+            reach = np.maximum(np.log(np.maximum(level, 1e-300) / top), 0.0)
+        fits.append(fit)
+        yield ModelCut(direction, columns, top, fit, test, np.nan_to_num(reach))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,10 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import Expected, OneLoss, as_fit, laws_of
+from cptlaw.planning.points import score_fits
 from cptlaw.planning.reference import Reference
 from cptlaw.runs.schema import MIX, corpus_of
+from cptlaw.scores.error_rate import ErrorRate
 from cptlaw.units import format_quantity
 
 SAME = 1e-6  # relative difference up to which two sizes are one
@@ -176,6 +178,41 @@ def build_losses(fits: Any, known: Mapping[str, float]) -> dict[str, EvalLoss]:
             )
         corpora = corpora or own
     return {name: EvalLoss(fit, name, corpora, known).check() for name, fit in named}
+
+
+def build_scores(fits: Any, corpora: tuple[str, ...], known: Mapping[str, float]) -> dict[str, EvalLoss]:
+    """Return the fitted scores of a plan as error rates, by eval.
+
+    Parameters
+    ----------
+    fits
+        Fitted scores or their files: one, several, or a mapping.
+    corpora
+        The corpora of the plan, in order.
+    known
+        Inputs that the scenario fixes.
+
+    Raises
+    ------
+    UsageError
+        If one of them is no fit of a score, sees nothing of the mix, or saw a mix of other corpora.
+    """
+    found = {}
+    for name, fit in score_fits(fits).items():
+        own = _corpora_of(fit)
+        if not own:
+            # A direct law of size and tokens would keep or break its limit whatever the mix.
+            raise UsageError(
+                f"scores (--score): the ways to {name} ({', '.join(way.name for way in fit.ways)}) see nothing of the "
+                f"mix. Expected a fit through a loss on a table with columns mix_NAME: cptlaw fit RUNS --on {name}"
+            )
+        if set(own) != set(corpora):
+            raise UsageError(
+                f"scores (--score): {name} was fitted on mixes of {', '.join(own)}, the losses on mixes of "
+                f"{', '.join(corpora)}. Expected the same corpora."
+            )
+        found[name] = EvalLoss(ErrorRate(fit), name, corpora, known).check()
+    return found
 
 
 def _several(fits: Any) -> Sequence[Any]:

@@ -12,7 +12,7 @@ import pandas as pd
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.corpora.losses import EvalLoss, build_losses
+from cptlaw.planning.corpora.losses import EvalLoss, build_losses, build_scores
 from cptlaw.planning.corpora.pools import Pools
 from cptlaw.planning.corpora.question import SHARE_SCALE, BestMix
 from cptlaw.planning.corpora.regret import regret
@@ -21,11 +21,13 @@ from cptlaw.planning.corpora.simplex import KEPT, MixRange
 from cptlaw.planning.limits import ForgettingScale, Limit
 from cptlaw.planning.mixes.repetition import read_often
 from cptlaw.planning.options import label
+from cptlaw.planning.points import DROP, LEAST, as_asked, reached_names, score_fields, score_limits
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import MixOfCorpora, documented, options_of, read_scenario
-from cptlaw.planning.solve import Solution, certificate, solve
+from cptlaw.planning.solve import Certificate, Solution, certificate, solve
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
+from cptlaw.scores import fit_all_scores
 from cptlaw.units import format_percent
 
 ON_LIMIT = 1e-6  # nats per token, or of the base loss: distance from which a limit counts as binding
@@ -39,7 +41,8 @@ def mix(fits: Any, law: Any = "auto", where: str | None = None, **scenario: Unpa
     ----------
     fits
         Fits of laws of mixes, one for each eval, or their files: a mapping by eval, or several; or a runs table with
-        columns ``mix_NAME``, of which each eval that the question names (all, where it names none) is fitted first.
+        columns ``mix_NAME``, of which each eval that the question names (all losses, where it names none) is fitted
+        first.
     law
         The law to fit, where a table is given.
     where
@@ -64,11 +67,12 @@ def mix(fits: Any, law: Any = "auto", where: str | None = None, **scenario: Unpa
             setattr(given, name, getattr(given, name) or {})
     known = {} if given.n_params is None else {"n_params": given.n_params}
     if _is_table(fits):
-        fits = _fitted(fits, law, where, given)
+        fits, given.scores = _fitted(fits, law, where, given)
     elif where is not None or law != "auto":
         raise UsageError("law and where are for a runs table; fits were given.")
     losses = build_losses(fits, known)
-    solution = solve(_question(given, losses), given.risk)
+    scores = build_scores(given.scores, next(iter(losses.values())).corpora, known)
+    solution = solve(_question(given, losses, scores), given.risk)
     fields = _fixed(given, solution.question)
     found = [*solution.findings, *(finding for loss in losses.values() for finding in loss.weakness())]
     if not solution.optimum.kept:
@@ -76,12 +80,12 @@ def mix(fits: Any, law: Any = "auto", where: str | None = None, **scenario: Unpa
         return CorporaPlan(
             feasible=False,
             blocking=" and ".join(why.blocking),
-            best_reachable={name: value if np.isfinite(value) else None for name, value in why.lowest.items()},
-            feasible_from={name: value for name, value in why.feasible_from.items() if np.isfinite(value)},
+            best_reachable={name: value if np.isfinite(value) else None for name, value in _reachable(why).items()},
+            feasible_from=as_asked({name: value for name, value in why.feasible_from.items() if np.isfinite(value)}),
             findings=by_severity(found),
             **fields,
         )
-    values, noticed = _expected(given, solution)
+    values, noticed = _expected(given, solution, scores)
     return CorporaPlan(feasible=True, findings=by_severity([*found, *noticed]), **fields, **values)
 
 
@@ -91,7 +95,8 @@ def _is_table(fits: Any) -> bool:
     return isinstance(fits, str | Path) and not str(fits).endswith(".json")
 
 
-def _fitted(table: Any, law: Any, where: str | None, given: Any) -> dict[str, Any]:
+def _fitted(table: Any, law: Any, where: str | None, given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fits of the losses, and of the scores that limits name, unless these were given."""
     from cptlaw.verbs import fit
 
     runs = read_runs(table)
@@ -102,10 +107,14 @@ def _fitted(table: Any, law: Any, where: str | None, given: Any) -> dict[str, An
         )
     asked = dict.fromkeys([*given.minimise, *given.max_forgetting, *given.max_loss])
     losses = [name for name in runs.evals if name not in runs.scores]
-    return {name: fit(law, runs, name, where) for name in asked or losses}
+    fits = {name: fit(law, runs, name, where) for name in asked or losses}
+    named = dict.fromkeys([*given.min_score, *given.max_drop])
+    if given.scores or not named:
+        return fits, given.scores
+    return fits, fit_all_scores(runs, list(named), where, losses=fits if law == "auto" else None)
 
 
-def _question(given: Any, losses: Mapping[str, EvalLoss]) -> BestMix:
+def _question(given: Any, losses: Mapping[str, EvalLoss], scores: Mapping[str, EvalLoss]) -> BestMix:
     """Return what is asked."""
     corpora = next(iter(losses.values())).corpora
     for name in ("minimise", "max_forgetting", "max_loss", "base_loss"):
@@ -119,6 +128,7 @@ def _question(given: Any, losses: Mapping[str, EvalLoss]) -> BestMix:
         Limit(f"max-loss {name}", "loss", value, losses[name], None, given.risk)
         for name, value in given.max_loss.items()
     ]
+    limits += score_limits(given, scores, given.risk, lambda loss: loss.reference(None).loss)
     if given.risk is not None and not limits:
         raise UsageError("risk (--risk) is the probability with which limits hold, but no limit was given.")
     for limit in limits:
@@ -154,6 +164,12 @@ def _forgetting_limit(given: Any, loss: EvalLoss, name: str, value: float) -> Li
     return Limit(f"max-forgetting {name}", "forgetting", value, loss, how, given.risk)
 
 
+def _reachable(why: Certificate) -> dict[str, float]:
+    """Return the best value of each limited quantity: of losses by the name of the limit, of scores in points."""
+    in_points = reached_names(why.lowest)
+    return {name: value for name, value in why.lowest.items() if not name.startswith((LEAST, DROP))} | in_points
+
+
 def _known_names(option: str, named: Mapping[str, float], known: tuple[str, ...], what: str) -> None:
     for name in named:
         if name not in known:
@@ -179,7 +195,7 @@ def _fixed(given: Any, question: BestMix) -> dict[str, Any]:
     }
 
 
-def _expected(given: Any, solution: Solution) -> tuple[dict[str, Any], list[Finding]]:
+def _expected(given: Any, solution: Solution, scores: Mapping[str, EvalLoss]) -> tuple[dict[str, Any], list[Finding]]:
     """Return what to expect at the best mix, and what to be wary of there."""
     question: BestMix = solution.question
     shares = question.mixes.within(solution.optimum.place[None] / SHARE_SCALE)
@@ -209,6 +225,7 @@ def _expected(given: Any, solution: Solution) -> tuple[dict[str, Any], list[Find
         "corpus_tokens": read,
         "epochs": pooled,
         "losses": evals,
+        "scores": score_fields(scores, question.limits, *counted, given.interval),
         "value": float(question.goal(shares)[0]),
         "binding": tuple(limit.name for limit in reached) + _pools_in_the_way(question, shares[0]),
         "price_of_doubt": solution.price_of_doubt,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cptlaw.findings import Finding
-from cptlaw.planning.result import Plan, interval_text, number_text, quantity_text
+from cptlaw.planning.result import Plan, interval_text, number_text, quantity_text, score_text
 from cptlaw.result import Line, Table
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
@@ -33,6 +33,9 @@ class CorporaPlan(Plan):
     losses
         For each eval ``loss``, ``loss_lo``, ``loss_hi`` and, where the base model's loss is known, ``base_loss``,
         ``forgetting``, ``forgetting_lo``, ``forgetting_hi``.
+    scores
+        For each score that was given ``score`` (0 to 1), ``score_lo``, ``score_hi``, and where a drop is limited
+        ``base`` and ``drop``.
     value
         The weighted mean of the losses that is minimised, nats per token.
     best_measured_mix, gain_on_measured
@@ -64,6 +67,7 @@ class CorporaPlan(Plan):
     corpus_tokens: Mapping[str, float] = field(default_factory=dict)
     epochs: Mapping[str, float] = field(default_factory=dict)
     losses: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     value: float | None = None
     best_measured_mix: Mapping[str, float] | None = None
     gain_on_measured: float | None = None
@@ -100,6 +104,7 @@ class CorporaPlan(Plan):
             lines.append(("gain", f"{self.gain_on_measured:.2g} nats on the best of the measured mixes"))
         if self.expected_regret is not None:
             lines.append(("regret", f"{self.expected_regret:.2g} nats expected, {self.regret_hi:.2g} in one of ten"))
+        lines += [(name, score_text(found)) for name, found in self.scores.items()]
         lines.append(("binding", ", ".join(self.binding) or "nothing"))
         if self.risk is not None:
             lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
@@ -142,9 +147,10 @@ class CorporaPlan(Plan):
         lines = [("feasible", "no"), ("blocking", str(self.blocking))]
         for name, value in (self.best_reachable or {}).items():
             if value is not None:
-                lines.append((f"lowest for {name}", self._show(name, value)))
+                best = f"best {name}" if name.startswith("score ") else f"lowest for {name}"
+                lines.append((best, self._show(name, value)))
         for name, value in (self.feasible_from or {}).items():
-            more = "below" if name.startswith("min-share") else "above"
+            more = "below" if name.startswith(("min-share", "min ")) else "above"
             lines.append((f"feasible with {name}", f"{more} {self._show(name, value)}"))
         if self.risk is not None:
             lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
@@ -153,6 +159,6 @@ class CorporaPlan(Plan):
     def _show(self, name: str, value: float) -> str:
         if name.startswith("unique"):
             return quantity_text(value)
-        if name.startswith(("min-share", "max-share")):
+        if name.startswith(("min-share", "max-share", "min ", "max-drop ", "score ", "drop ")):
             return format_percent(value, 4)
         return self._amount(value) if name.startswith("max-forgetting") else number_text(value)

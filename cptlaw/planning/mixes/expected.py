@@ -9,7 +9,7 @@ import numpy as np
 
 from cptlaw.findings import Finding
 from cptlaw.planning.mixes.mix import Mix
-from cptlaw.planning.points import LEAST, reached_names, score_fields
+from cptlaw.planning.points import as_asked, reached_names, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
 from cptlaw.planning.solve import Certificate
 from cptlaw.units import format_percent, format_quantity
@@ -130,11 +130,7 @@ def infeasible_fields(found: Certificate) -> dict[str, Any]:
         "blocking": " and ".join(found.blocking),
         "best_reachable": {"target_loss": None, "forgetting": None}
         | {name: value if np.isfinite(value) else None for name, value in lowest.items()},
-        "feasible_from": {
-            name: -value if name.startswith(LEAST) else value
-            for name, value in found.feasible_from.items()
-            if np.isfinite(value)
-        },
+        "feasible_from": as_asked({name: value for name, value in found.feasible_from.items() if np.isfinite(value)}),
     }
 
 
