@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # A label, which may be empty, and what there is to say.
 Line = tuple[str, str]
+Progress = Callable[[str], None]  # receives what is being done, a line at a time
 
 LEFT = ' style="text-align:left"'
 """What cells of text ask of a notebook, whose own style puts them at the right."""

@@ -149,7 +149,7 @@ def own_gain(frame: pd.DataFrame) -> Array:
 
 
 @dataclass(frozen=True)
-class Expected:
+class Outlook:
     """An outcome at some rows before anything was run, or after pilots.
 
     Parameters
@@ -182,11 +182,11 @@ class Expected:
         return np.asarray(special.ndtr(far))
 
 
-def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None) -> Expected:
+def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None) -> Outlook:
     """Return an outcome at rows of a study that nobody has made yet."""
     chosen = law or learned(outcome)
     centre, spread = chosen.joint(outcome, frame)
-    return Expected(chosen, centre, np.sqrt(np.diag(spread)), _own(outcome, frame))
+    return Outlook(chosen, centre, np.sqrt(np.diag(spread)), _own(outcome, frame))
 
 
 def narrowed(outcome: Outcome, frame: pd.DataFrame, pilots: pd.DataFrame, law: Learned | None = None) -> Array:

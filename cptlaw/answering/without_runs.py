@@ -168,7 +168,7 @@ def _tokens(question: Asked, replay: float) -> float:
     return float(question.spendable or 0.0)
 
 
-def _chosen(question: Asked, forgetting: studies.Expected, gain: studies.Expected, risk: float) -> tuple[int, bool]:
+def _chosen(question: Asked, forgetting: studies.Outlook, gain: studies.Outlook, risk: float) -> tuple[int, bool]:
     """Return the place of the best mix among `REPLAYS`, and whether it keeps the limit.
 
     Under a limit it is the mix of the highest gain that keeps it; without one, the mix with the lowest sum of the two
@@ -184,15 +184,15 @@ def _chosen(question: Asked, forgetting: studies.Expected, gain: studies.Expecte
     return int(kept[np.argmax(middle_gain[kept])]), True
 
 
-def _ends(said: studies.Expected) -> tuple[Array, Array, Array]:
+def _ends(said: studies.Outlook) -> tuple[Array, Array, Array]:
     return said.quantile(0.5 - INTERVAL / 2), said.quantile(0.5), said.quantile(0.5 + INTERVAL / 2)
 
 
-def _falls(said: studies.Expected) -> tuple[Array, Array, Array]:
+def _falls(said: studies.Outlook) -> tuple[Array, Array, Array]:
     return said.fall(0.5 - INTERVAL / 2), said.fall(0.5), said.fall(0.5 + INTERVAL / 2)
 
 
-def _options(frame: pd.DataFrame, forgetting: studies.Expected, gain: studies.Expected, limit: float | None) -> Table:
+def _options(frame: pd.DataFrame, forgetting: studies.Outlook, gain: studies.Outlook, limit: float | None) -> Table:
     held = None if limit is None else forgetting.probability_below(limit)
     lost, won = _ends(forgetting), _falls(gain)
     rows = []
@@ -209,7 +209,7 @@ def _span(ends: Sequence[Array], place: int) -> str:
     return f"{middle} ({low} to {high})"
 
 
-def _rule(frame: pd.DataFrame, forgetting: studies.Expected, gain: studies.Expected, limit: float | None) -> str:
+def _rule(frame: pd.DataFrame, forgetting: studies.Outlook, gain: studies.Outlook, limit: float | None) -> str:
     place = REPLAYS.index(RULE_OF_THUMB)
     text = (
         f"{format_percent(RULE_OF_THUMB)} replay: forgetting {_span(_ends(forgetting), place)}, "

@@ -18,12 +18,11 @@ from cptlaw.comparing.baselines import BASELINES, regret
 from cptlaw.errors import CptlawError, UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.laws.registry import law
-from cptlaw.result import Result, Table
+from cptlaw.result import Progress, Result, Table
 from cptlaw.runs import Runs
 from cptlaw.units import format_percent
 from cptlaw.verbs import fit
 
-Progress = Callable[[str], None]
 MOST_POINTS = 12  # of a split whose intervals are computed, spread over its rows
 STATIC_LAWS = ("chinchilla", "chinchilla:bend=2")
 CPT_LAWS = ("shared-tokens", "ptpp-gated-floor", "ptpp-nearest")

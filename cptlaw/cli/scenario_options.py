@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cptlaw.cli.options import Command, several
-from cptlaw.planning.options import Option
+from cptlaw.planning.options import Entry
 from cptlaw.planning.scenario import options_of
 
 
@@ -30,7 +30,7 @@ def of_scenario(scenario: Any, but: tuple[str, ...] = (), optional: bool = False
     )
 
 
-def _option(name: str, option: Option, required: bool) -> Any:
+def _option(name: str, option: Entry, required: bool) -> Any:
     # One letter is one dash, as in -n 24.
     flag = f"-{name}" if len(name) == 1 else f"--{option.several or name.replace('_', '-')}"
     if option.several:

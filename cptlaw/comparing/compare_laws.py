@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -24,6 +24,7 @@ from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.folds import Fold
 from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
+from cptlaw.result import Progress
 from cptlaw.runs import Runs, read_runs
 from cptlaw.scores.mean import with_means
 from cptlaw.solving.huber import huber
@@ -31,7 +32,6 @@ from cptlaw.solving.options import HowToSearch, Options
 from cptlaw.solving.restraint import Restraint
 from cptlaw.solving.training_rows import TrainingRows, training_rows
 
-Progress = Callable[[str], None]
 JUDGED = ["run", "base_model", "loss", *INPUTS]
 AUTO = "auto"
 CLEAR = 2.0  # standard errors by which a law must be behind the best to be called worse

@@ -20,11 +20,12 @@ from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array, Jet, weighted
 from cptlaw.laws.described import Described, Status
-from cptlaw.laws.inputs import LETTERS, Columns, Inputs, Known, RatioOf, Role
+from cptlaw.laws.inputs import LETTERS, Columns, Inputs, Known, RatioOf
 from cptlaw.laws.inverse import TokenCurve, curve_of
 from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, option_text
 from cptlaw.laws.registry import LAWS
 from cptlaw.runs.points import as_points
+from cptlaw.runs.table import Role
 
 __all__ = ["EXPONENT", "LETTERS", "Amplitude", "Known", "Law", "Option", "RatioOf", "Role", "Shape", "Status"]
 

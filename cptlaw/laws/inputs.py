@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.laws.calculus import Array, Positive
+from cptlaw.runs.table import Role
 from cptlaw.schedules import Schedule
 
-Role = Literal["source", "target", "other"]
 RatioOf = Literal["source", "own", "target"]
 
 # Paper letters of the inputs, as terms see them.

@@ -159,7 +159,7 @@ def as_given(value: Any, name: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Option:
+class Entry:
     """One entry of a scenario.
 
     Parameters
@@ -195,11 +195,11 @@ class Option:
     law_input: bool = False
 
 
-def amount(example: str, help: str, metavar: str, **more: Any) -> Option:
+def amount(example: str, help: str, metavar: str, **more: Any) -> Entry:
     """Declare a positive quantity."""
-    return Option(partial(positive, example=example), help, metavar, **more)
+    return Entry(partial(positive, example=example), help, metavar, **more)
 
 
-def word(words: tuple[str, ...], help: str) -> Option:
+def word(words: tuple[str, ...], help: str) -> Entry:
     """Declare one of a few words, of which the first is the default."""
-    return Option(partial(one_of, words=words), help, default=words[0], words=words)
+    return Entry(partial(one_of, words=words), help, default=words[0], words=words)

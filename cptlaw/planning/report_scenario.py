@@ -2,24 +2,24 @@
 
 from typing import Annotated, Any
 
-from cptlaw.planning.options import Option, amount, as_given
-from cptlaw.planning.scenario import Doubt, Limits, Mix, Quantity, Range, ScoreLimits, Supply, TargetLimit
+from cptlaw.planning.options import Entry, amount, as_given
+from cptlaw.planning.scenario import Intervals, Limits, Mix, Quantity, Range, ScoreLimits, Supply, TargetLimit
 
 
-class Page(Doubt, total=False):
+class Page(Intervals, total=False):
     """What is said of a report besides its plan."""
 
     at: Annotated[
-        Any, Option(as_given, "The forecast that matters, as for forecast --at. [default: the plan]", "K=V,..")
+        Any, Entry(as_given, "The forecast that matters, as for forecast --at. [default: the plan]", "K=V,..")
     ]
-    gpu: Annotated[str, Option(as_given, "The device to say the cost in.", "NAME", default="h100")]
-    mfu: Annotated[Quantity, Option(as_given, "Share of its peak that training reaches.", "P", default="40%")]
+    gpu: Annotated[str, Entry(as_given, "The device to say the cost in.", "NAME", default="h100")]
+    mfu: Annotated[Quantity, Entry(as_given, "Share of its peak that training reaches.", "P", default="40%")]
     test_where: Annotated[
-        str | None, Option(as_given, "Rows that were held out of the fits, to judge calibration on.", "Q")
+        str | None, Entry(as_given, "Rows that were held out of the fits, to judge calibration on.", "Q")
     ]
-    schedules: Annotated[Any, Option(as_given, "Schedules file, for the loss curves.", "F")]
-    suggest_budget: Annotated[Quantity, Option(as_given, "Suggest next runs for this compute, as in 1e20.", "FLOPS")]
-    title: Annotated[str | None, Option(as_given, "Title of the page.", "TEXT")]
+    schedules: Annotated[Any, Entry(as_given, "Schedules file, for the loss curves.", "F")]
+    suggest_budget: Annotated[Quantity, Entry(as_given, "Suggest next runs for this compute, as in 1e20.", "FLOPS")]
+    title: Annotated[str | None, Entry(as_given, "Title of the page.", "TEXT")]
 
 
 class ReportOfRuns(Mix, Limits, ScoreLimits, TargetLimit, Range, Supply, Page, total=False):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict, get_
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.planning.options import (
-    Option,
+    Entry,
     amount,
     as_given,
     by_name,
@@ -42,15 +42,15 @@ Goal = Literal["weighted", "target", "source", "steps"]
 GOALS: tuple[Goal, ...] = ("weighted", "target", "source", "steps")
 
 
-class Doubt(TypedDict, total=False):
+class Intervals(TypedDict, total=False):
     """How sure the intervals of the losses are to be."""
 
     interval: Annotated[
-        Quantity, Option(probability, "Probability that the intervals hold, as 0.9 or 90%.", "P", default=0.9)
+        Quantity, Entry(probability, "Probability that the intervals hold, as 0.9 or 90%.", "P", default=0.9)
     ]
 
 
-class Known(Doubt, total=False):
+class KnownModel(Intervals, total=False):
     """What is known of the base model and of the training."""
 
     ptpp: Annotated[
@@ -71,14 +71,14 @@ class BaseLoss(TypedDict, total=False):
     forgetting: Annotated[str, word(MEASURES, "Forgetting as a share of the base model's source loss, or in nats.")]
 
 
-class Reference(BaseLoss, total=False):
+class ReferenceChoice(BaseLoss, total=False):
     """From which loss forgetting counts where none was measured; see `cptlaw.planning.reference`."""
 
     reference: Annotated[str, word(REFERENCES, "Where the base model's source loss comes from.")]
-    base_law: Annotated[Any, Option(as_given, "Fit of ptpp-base, for --reference base-law.", "B.json")]
+    base_law: Annotated[Any, Entry(as_given, "Fit of ptpp-base, for --reference base-law.", "B.json")]
 
 
-class Mix(Known, Reference, total=False):
+class Mix(KnownModel, ReferenceChoice, total=False):
     """What every plan of a mix is given. An option that is added here reaches all of them, and the report."""
 
 
@@ -91,29 +91,29 @@ class Sized(TypedDict, total=False):
 class Range(TypedDict, total=False):
     """The range of replay that is searched."""
 
-    min_replay: Annotated[Quantity, Option(share, "Smallest replay to consider. [default: the fitted one]", "R")]
-    max_replay: Annotated[Quantity, Option(share, "Largest replay to consider. [default: the fitted one]", "R")]
+    min_replay: Annotated[Quantity, Entry(share, "Smallest replay to consider. [default: the fitted one]", "R")]
+    max_replay: Annotated[Quantity, Entry(share, "Largest replay to consider. [default: the fitted one]", "R")]
 
 
 class WideRange(TypedDict, total=False):
     """The range of replay where it may lie beyond what the fits have seen."""
 
-    min_replay: Annotated[Quantity, Option(share, "Smallest replay to consider.", "R", default=0.0)]
-    max_replay: Annotated[Quantity, Option(share, "Largest replay to consider.", "R", default=0.95)]
+    min_replay: Annotated[Quantity, Entry(share, "Smallest replay to consider.", "R", default=0.0)]
+    max_replay: Annotated[Quantity, Entry(share, "Largest replay to consider.", "R", default=0.95)]
 
 
 class Risk(TypedDict, total=False):
     """How sure limits are to hold."""
 
     risk: Annotated[
-        Quantity, Option(risk, "Each limit holds with this probability, 0.5 to below 1, under the fits' doubt.", "P")
+        Quantity, Entry(risk, "Each limit holds with this probability, 0.5 to below 1, under the fits' doubt.", "P")
     ]
 
 
 class Limits(Risk, total=False):
     """Limits on the source, and the probability with which all limits hold."""
 
-    max_forgetting: Annotated[Quantity, Option(quantity, "Most forgetting, as in 2%.", "X", limit="forgetting")]
+    max_forgetting: Annotated[Quantity, Entry(quantity, "Most forgetting, as in 2%.", "X", limit="forgetting")]
     max_source_loss: Annotated[
         Quantity, amount("2.1", "Highest source loss, in the unit of the table.", "L", limit="source_loss")
     ]
@@ -130,10 +130,10 @@ class TargetLimit(TypedDict, total=False):
 class ScoreLimits(TypedDict, total=False):
     """Limits on scores of benchmarks, in points."""
 
-    scores: Annotated[Any, Option(as_given, "Fit of a score. May be repeated.", "FIT.json", several="score")]
-    min_score: Annotated[Any, Option(points, "Least score, as in gsm8k=60%.", "NAME=X", several="min")]
-    max_drop: Annotated[Any, Option(points, "Most points to lose, as in mmlu=1pt.", "NAME=X", several="max-drop")]
-    base_score: Annotated[Any, Option(points, "The base model's score.", "NAME=X", several="base-score")]
+    scores: Annotated[Any, Entry(as_given, "Fit of a score. May be repeated.", "FIT.json", several="score")]
+    min_score: Annotated[Any, Entry(points, "Least score, as in gsm8k=60%.", "NAME=X", several="min")]
+    max_drop: Annotated[Any, Entry(points, "Most points to lose, as in mmlu=1pt.", "NAME=X", several="max-drop")]
+    base_score: Annotated[Any, Entry(points, "The base model's score.", "NAME=X", several="base-score")]
 
 
 class LimitedMix(Mix, Sized, Limits, ScoreLimits, total=False):
@@ -154,7 +154,7 @@ class MinTokens(LimitedMix, TargetLimit, Range, Supply, total=False):
     """The question of `min_tokens`."""
 
     savings: Annotated[
-        bool, Option(as_given, "With --risk: which next runs would pay for themselves.", default=True, flag=True)
+        bool, Entry(as_given, "With --risk: which next runs would pay for themselves.", default=True, flag=True)
     ]
 
 
@@ -168,25 +168,25 @@ class LimitedData(LimitedMix, TargetLimit, WideRange, total=False):
     """The question of `limited_data`."""
 
     target_tokens: Required[Annotated[Quantity, amount("5B", "Tokens of the target corpus, each read once.", "D")]]
-    within: Annotated[Quantity, Option(share, "Fewest tokens so near the lowest loss, as in 0.3%.", "X", default=0.0)]
+    within: Annotated[Quantity, Entry(share, "Fewest tokens so near the lowest loss, as in 0.3%.", "X", default=0.0)]
 
 
 class Pareto(Mix, Sized, Range, ScoreLimits, Risk, total=False):
     """The question of `pareto`."""
 
     budget: Required[Annotated[Quantity, amount("5e19", "Compute, 6 x parameters x tokens, as in 5e19.", "FLOPS")]]
-    points: Annotated[int, Option(partial(count, least=2), "Most points of the front.", "K", default=20)]
+    points: Annotated[int, Entry(partial(count, least=2), "Most points of the front.", "K", default=20)]
 
 
 _POSITIVE = partial(positive, example="2.1")
 
 
-def _named(read: Callable[..., float], help: str, metavar: str, flag: str) -> Option:
+def _named(read: Callable[..., float], help: str, metavar: str, flag: str) -> Entry:
     """Declare numbers by the name of a corpus or an eval; the flag is repeated for each."""
-    return Option(partial(by_name, read=read), help, f"NAME={metavar}", several=flag)
+    return Entry(partial(by_name, read=read), help, f"NAME={metavar}", several=flag)
 
 
-class MixOfCorpora(Doubt, ScoreLimits, Risk, total=False):
+class MixOfCorpora(Intervals, ScoreLimits, Risk, total=False):
     """The question of `mix`."""
 
     tokens: Required[Annotated[Quantity, amount("20B", "Tokens of the run, as in 20B.", "D")]]
@@ -215,80 +215,76 @@ class MixOfCorpora(Doubt, ScoreLimits, Risk, total=False):
     max_share: Annotated[Any, _named(share, "Largest share of a corpus. [default: the fitted one]", "R", "max-share")]
 
 
-class Allocate(Known, ScoreLimits, Risk, total=False):
+class Allocate(KnownModel, ScoreLimits, Risk, total=False):
     """The question of `allocate`."""
 
     budget: Required[Annotated[Quantity, amount("5e19", "Compute, 6 x parameters x tokens, as in 5e19.", "FLOPS")]]
-    replay: Annotated[Quantity, Option(share, "Share of the source corpus, where the law reads it.", "R")]
+    replay: Annotated[Quantity, Entry(share, "Share of the source corpus, where the law reads it.", "R")]
 
 
-class NextRuns(Doubt, total=False):
+class NextRuns(Intervals, total=False):
     """The question of `suggest`."""
 
-    at: Required[Annotated[Any, Option(as_given, "The forecast that matters, as for forecast --at.", "K=V,..")]]
+    at: Required[Annotated[Any, Entry(as_given, "The forecast that matters, as for forecast --at.", "K=V,..")]]
     budget: Required[Annotated[Quantity, amount("1e20", "Compute for runs and new base models, as in 1e20.", "FLOPS")]]
-    n: Annotated[int | None, Option(partial(count, least=1), "Most cells.", "N", default=24)]
-    sizes: Annotated[
-        Any, Option(as_given, "Sizes to choose from. [default: half the smallest to the asked one]", "N,N")
-    ]
-    ptpps: Annotated[Any, Option(as_given, "Pre-training budgets to choose from. [default: seen to asked]", "P,P")]
-    replays: Annotated[Any, Option(as_given, "Mixes to choose from. [default: seen ones and the asked one]", "R,R")]
-    tokens: Annotated[Any, Option(as_given, "Lengths to choose from. [default: from an eighth of the longest]", "D,D")]
+    n: Annotated[int | None, Entry(partial(count, least=1), "Most cells.", "N", default=24)]
+    sizes: Annotated[Any, Entry(as_given, "Sizes to choose from. [default: half the smallest to the asked one]", "N,N")]
+    ptpps: Annotated[Any, Entry(as_given, "Pre-training budgets to choose from. [default: seen to asked]", "P,P")]
+    replays: Annotated[Any, Entry(as_given, "Mixes to choose from. [default: seen ones and the asked one]", "R,R")]
+    tokens: Annotated[Any, Entry(as_given, "Lengths to choose from. [default: from an eighth of the longest]", "D,D")]
 
 
 class KnownRun(TypedDict, total=False):
     """What is known of a run with a schedule."""
 
-    schedules: Annotated[Any, Option(as_given, "Schedules file. [default: those of the fits]", "F")]
-    run: Annotated[str | None, Option(as_given, "The run of it whose base model is meant, where they differ.", "RUN")]
-    replay: Annotated[Quantity, Option(share, "Share of the source corpus in the mix, where a law reads it.", "R")]
+    schedules: Annotated[Any, Entry(as_given, "Schedules file. [default: those of the fits]", "F")]
+    run: Annotated[str | None, Entry(as_given, "The run of it whose base model is meant, where they differ.", "RUN")]
+    replay: Annotated[Quantity, Entry(share, "Share of the source corpus in the mix, where a law reads it.", "R")]
     n_params: Annotated[Quantity, amount("106M", "Parameters of the model, where a law reads them.", "N")]
 
 
-class ScheduleOfRun(KnownRun, Limits, TargetLimit, BaseLoss, Doubt, total=False):
+class ScheduleOfRun(KnownRun, Limits, TargetLimit, BaseLoss, Intervals, total=False):
     """The question of `schedule`."""
 
-    weight_source: Annotated[
-        Quantity, Option(share, "Weight of the source loss, 0 to 1; the target has the rest.", "W")
-    ]
+    weight_source: Annotated[Quantity, Entry(share, "Weight of the source loss, 0 to 1; the target has the rest.", "W")]
     vary: Annotated[
         Any,
-        Option(
+        Entry(
             as_given,
             "What may be chosen: peak, decay, end, rewarmup, replay, steps, loss-potential.",
             "A,B,..",
             default="peak",
         ),
     ]
-    ranges: Annotated[Any, Option(as_given, "Another range. May be repeated.", "NAME=LOW:HIGH", several="range")]
+    ranges: Annotated[Any, Entry(as_given, "Another range. May be repeated.", "NAME=LOW:HIGH", several="range")]
     max_steps: Annotated[Quantity, amount("20K", "Most optimiser steps of CPT, as in 20K.", "K")]
     minimise: Annotated[
         str | None,
-        Option(
+        Entry(
             partial(one_of, words=GOALS),
             "What to minimise. [default: follows from the weight and the limits]",
             words=GOALS,
         ),
     ]
     shape: Annotated[
-        str | None, Option(as_given, "Shape of the CPT schedule: cosine, linear, wsd, .. [default: as known]", "NAME")
+        str | None, Entry(as_given, "Shape of the CPT schedule: cosine, linear, wsd, .. [default: as known]", "NAME")
     ]
     peak: Annotated[
-        Quantity, Option(as_given, "Peak rate where it is not varied; base: the base model's last rate.", "LR")
+        Quantity, Entry(as_given, "Peak rate where it is not varied; base: the base model's last rate.", "LR")
     ]
-    steps: Annotated[Quantity, Option(as_given, "CPT steps where they are not varied.", "K")]
-    warmup: Annotated[Quantity, Option(as_given, "Steps of re-warm-up, or a share of the steps as in 2%.", "K")]
-    decay: Annotated[Quantity, Option(as_given, "Steps of the decay, or a share of the steps.", "K")]
-    end: Annotated[Quantity, Option(as_given, "Last rate, or a share of the peak.", "LR")]
-    tokens_per_step: Annotated[Quantity, Option(as_given, "Tokens of one optimiser step, as in 4M.", "D")]
-    seed: Annotated[int, Option(partial(count, least=0), "Seed; the same seed repeats the output.", "K", default=0)]
+    steps: Annotated[Quantity, Entry(as_given, "CPT steps where they are not varied.", "K")]
+    warmup: Annotated[Quantity, Entry(as_given, "Steps of re-warm-up, or a share of the steps as in 2%.", "K")]
+    decay: Annotated[Quantity, Entry(as_given, "Steps of the decay, or a share of the steps.", "K")]
+    end: Annotated[Quantity, Entry(as_given, "Last rate, or a share of the peak.", "LR")]
+    tokens_per_step: Annotated[Quantity, Entry(as_given, "Tokens of one optimiser step, as in 4M.", "D")]
+    seed: Annotated[int, Entry(partial(count, least=0), "Seed; the same seed repeats the output.", "K", default=0)]
 
 
 class WholeSchedule(KnownRun, total=False):
     """The question of `whole_schedule`."""
 
-    weight_source: Annotated[Quantity, Option(share, "Weight of the source loss, 0 to 1.", "W", default=0.0)]
-    steps: Annotated[Quantity, Option(as_given, "CPT steps. [default: as known, or 10K]", "K")]
+    weight_source: Annotated[Quantity, Entry(share, "Weight of the source loss, 0 to 1.", "W", default=0.0)]
+    steps: Annotated[Quantity, Entry(as_given, "CPT steps. [default: as known, or 10K]", "K")]
     highest: Annotated[Quantity, amount("2e-4", "Highest rate. [default: the peak of pre-training]", "LR")]
     # Luo et al. have this floor: a rate of zero has no slope where powers of the rate count.
     floor: Annotated[Quantity, amount("1e-10", "Lowest rate.", "LR", default=1e-10)]
@@ -297,9 +293,9 @@ class WholeSchedule(KnownRun, total=False):
 class TurningLength(KnownRun, total=False):
     """The question of `turning_length`."""
 
-    weight_source: Required[Annotated[Quantity, Option(share, "Weight of the source loss, 0 to 1.", "W")]]
+    weight_source: Required[Annotated[Quantity, Entry(share, "Weight of the source loss, 0 to 1.", "W")]]
     peak: Annotated[Quantity, amount("2e-4", "The constant rate. [default: the peak of pre-training]", "LR")]
-    warmup: Annotated[Quantity, Option(as_given, "Steps of re-warm-up.", "K")]
+    warmup: Annotated[Quantity, Entry(as_given, "Steps of re-warm-up.", "K")]
 
 
 class CriticalPoint(KnownRun, total=False):
@@ -326,11 +322,11 @@ SCENARIOS: dict[str, Any] = {
 
 
 @cache
-def options_of(scenario: Any) -> dict[str, Option]:
+def options_of(scenario: Any) -> dict[str, Entry]:
     """Return the options that a scenario declares, by name: what must be given first."""
     hints = get_type_hints(scenario, include_extras=True)
-    # What `Annotated` carries may be more than one thing; the declaration is the one of them that is an Option.
-    found = {name: next(item for item in _metadata(hint) if isinstance(item, Option)) for name, hint in hints.items()}
+    # What `Annotated` carries may be more than one thing; the declaration is the one of them that is an `Entry`.
+    found = {name: next(item for item in _metadata(hint) if isinstance(item, Entry)) for name, hint in hints.items()}
     return {name: found[name] for name in sorted(found, key=lambda name: name not in scenario.__required_keys__)}
 
 

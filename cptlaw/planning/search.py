@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cptlaw.laws.calculus import Array
 
-Objective = Callable[[Array], Array]
+Function = Callable[[Array], Array]
 
 GRID = 257
 MOST_MINIMA = 12
@@ -31,10 +31,10 @@ ITERATIONS = 60
 
 
 def minimise(
-    objective: Objective,
+    objective: Function,
     low: float,
     high: float,
-    violation: Objective | None = None,
+    violation: Function | None = None,
     points: int = GRID,
     half: int = HALF,
     finer: float = FINER,
@@ -103,7 +103,7 @@ def _neighbours(grid: Array, index: NDArray[np.intp]) -> tuple[Array, Array, Arr
 
 
 def _zoom(
-    function: Objective,
+    function: Function,
     half: int,
     left: Array,
     middle: Array,
@@ -148,7 +148,7 @@ def _zoom(
     return middle, value
 
 
-def first_kept(excess: Objective, low: Array, high: Array, points: int = 2, close: float = CLOSE) -> Array:
+def first_kept(excess: Function, low: Array, high: Array, points: int = 2, close: float = CLOSE) -> Array:
     """Return the least argument at which an excess is not positive, for several functions side by side, (n,).
 
     Parameters
@@ -198,7 +198,7 @@ def first_kept(excess: Objective, low: Array, high: Array, points: int = 2, clos
     return found
 
 
-def _bottom(excess: Objective, column: Any, chosen: Any, left: Array, right: Array) -> Array:
+def _bottom(excess: Function, column: Any, chosen: Any, left: Array, right: Array) -> Array:
     """Return an argument at which a dip is not positive, for the chosen columns; infinity where it is."""
     found = np.full(len(chosen), np.inf)
     for _ in range(ROUNDS):
@@ -216,7 +216,7 @@ def _bottom(excess: Objective, column: Any, chosen: Any, left: Array, right: Arr
     return found
 
 
-def _root(excess: Objective, left: Array, right: Array, close: float) -> Array:
+def _root(excess: Function, left: Array, right: Array, close: float) -> Array:
     """Return roots between arguments where the excess is positive and where it is not, (n,), on the side that is not.
 
     Chandrupatla 1997: inverse quadratic interpolation where it is safe, else bisection.

@@ -67,7 +67,7 @@ class Question(Protocol):
         """Return from which value of a bound that is no limit there is an answer."""
 
 
-Asked = TypeVar("Asked", bound=Question)
+AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ class Certificate:
     feasible_from: dict[str, float]
 
 
-def solve(question: Asked, risk: float | None) -> Solution:
+def solve(question: AnyQuestion, risk: float | None) -> Solution:
     """Answer a question, its limits kept with a probability where a risk is given.
 
     The answer is sought, the doubt of each limited loss is looked at there, and the answer is sought again with what
@@ -207,11 +207,11 @@ def certificate(question: Question, nearest: Array) -> Certificate:
     return Certificate(tuple(values), lowest, values)
 
 
-def without(question: Asked, limit: Limit) -> Asked:
+def without(question: AnyQuestion, limit: Limit) -> AnyQuestion:
     """Return a question with one limit less."""
     others = tuple(other for other in question.limits if other is not limit)
     return replace(question, limits=others)  # type: ignore[type-var]
 
 
-def _only(question: Asked, limit: Limit) -> Asked:
+def _only(question: AnyQuestion, limit: Limit) -> AnyQuestion:
     return replace(question, limits=(limit,))  # type: ignore[type-var]

@@ -22,7 +22,8 @@ from cptlaw.reporting.figures.loss_curves import loss_curves
 from cptlaw.reporting.figures.observed_fitted import observed_fitted
 from cptlaw.reporting.figures.pareto_front import pareto_front, with_intervals
 from cptlaw.reporting.figures.residuals import residuals
-from cptlaw.reporting.subject import MODEL, Progress, Subject
+from cptlaw.reporting.subject import MODEL, Subject
+from cptlaw.result import Progress
 from cptlaw.runs import Runs
 
 FRONT_POINTS = 15

@@ -23,7 +23,8 @@ from cptlaw.reporting.drawings import draw, leading
 from cptlaw.reporting.figures.suggested_cells import suggested_cells
 from cptlaw.reporting.points import chances_in_points, expected_scores, fits_of_scores, links
 from cptlaw.reporting.repeat import commands
-from cptlaw.reporting.subject import Progress, Subject, limits_of
+from cptlaw.reporting.subject import Subject, limits_of
+from cptlaw.result import Progress
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
 from cptlaw.verbs import load_fit

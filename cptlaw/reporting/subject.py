@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,6 @@ from cptlaw.scores import ScoreFit
 from cptlaw.units import parse_quantity
 
 MODEL = ("n_params", "ptpp")
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)

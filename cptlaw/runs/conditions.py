@@ -79,7 +79,7 @@ class Joined(Condition):
 
 
 @dataclass(frozen=True)
-class Comparison(Condition):
+class ColumnCondition(Condition):
     """One column against one value, or for ``in`` and ``not in`` against several."""
 
     column: str

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cptlaw.errors import UsageError, shown
-from cptlaw.runs.conditions import Comparison, Condition, Joined, Not, error_in
+from cptlaw.runs.conditions import ColumnCondition, Condition, Joined, Not, error_in
 from cptlaw.units import NUMBER, UNIT, parse_quantity
 
 Mask = npt.NDArray[np.bool_]
@@ -155,7 +155,7 @@ class _Parser:
         name = column.text.strip("`")
         if self._token.kind == "operator":
             operator = self._take().text
-            return Comparison(name, operator, (self._value(),), self.query, column.position)
+            return ColumnCondition(name, operator, (self._value(),), self.query, column.position)
         operator = "not in" if self._take_if("not") else "in"
         if not self._take_if("in"):
             self._fail(f"expected one of == != < <= > >= in, 'not in' after {shown(name)}, found {self._shown()}.")
@@ -167,7 +167,7 @@ class _Parser:
                 values.append(self._value())
         if not self._take_if(")"):
             self._fail(f"expected ',' or ')' in the list of values, found {self._shown()}.")
-        return Comparison(name, operator, tuple(values), self.query, column.position)
+        return ColumnCondition(name, operator, tuple(values), self.query, column.position)
 
     def _value(self) -> float | str:
         token = self._token

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cptlaw.errors import DataError
 from cptlaw.training import fields as read
-from cptlaw.training.fields import Fields
+from cptlaw.training.fields import Fields, Plain
 from cptlaw.training.jobs import Job, fingerprint_of
 from cptlaw.training.ladders import Base, log_points
 from cptlaw.training.phases import make_phase, rate_of, read_schedules
@@ -16,7 +16,6 @@ from cptlaw.training.phases import make_phase, rate_of, read_schedules
 if TYPE_CHECKING:
     from cptlaw.training.recipe import Recipe
 
-Plain = dict[str, Any]
 
 # Losses measured along a run of a given model, unless the recipe asks for others.
 GIVEN_POINTS = 8

@@ -11,6 +11,7 @@ from cptlaw.errors import CptlawError, DataError, did_you_mean, shown
 from cptlaw.units import parse_quantity
 
 T = TypeVar("T")
+Plain = dict[str, Any]  # what a file of a recipe holds, and what defines a job
 _ABSENT: Any = object()
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cptlaw.errors import DataError
 from cptlaw.training import fields as read
-from cptlaw.training.fields import Fields
+from cptlaw.training.fields import Fields, Plain
 from cptlaw.training.jobs import Job
 from cptlaw.training.model_spec import Model
 from cptlaw.training.phases import make_phase, rate_of
@@ -21,7 +21,6 @@ from cptlaw.training.phases import make_phase, rate_of
 if TYPE_CHECKING:
     from cptlaw.training.recipe import Recipe
 
-Plain = dict[str, Any]
 
 # They fall from the first step on, so that no stage of one budget is a stage of another.
 FALLING = ("cosine", "linear")

@@ -29,7 +29,7 @@ from cptlaw.training.checkpoints import Checkpoints
 from cptlaw.training.evals import Eval
 from cptlaw.training.jobs import Job
 from cptlaw.training.live import Live
-from cptlaw.training.mix import Mix
+from cptlaw.training.mix import DataMix
 from cptlaw.training.models import mean_loss as loss_of
 from cptlaw.training.prepare import Windows
 from cptlaw.training.sizes import LOGITS
@@ -98,7 +98,7 @@ class Training:
             key: Windows(store, key, "train", self.context, cache) for key in dict.fromkeys(definition["mix"]["texts"])
         }
         self.texts = [texts[key] for key in definition["mix"]["texts"]]
-        self.mix = Mix.of(definition["mix"], {key: len(windows) for key, windows in texts.items()}, self.context)
+        self.mix = DataMix.of(definition["mix"], {key: len(windows) for key, windows in texts.items()}, self.context)
         self.evals = [Eval(entry, store, self.context, cache) for entry in definition["evals"]]
         self.measure_at = set(definition["measure_at"])
         self.step, self.seconds = self.first, 0.0

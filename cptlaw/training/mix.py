@@ -95,7 +95,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Mix:
+class DataMix:
     """Rows drawn from one corpus or several.
 
     Each corpus but the last takes its share of the rows that those before it have left, so that every count is an exact
@@ -117,7 +117,7 @@ class Mix:
     seed: int
 
     @classmethod
-    def of(cls, definition: Mapping[str, Any], windows: Mapping[str, int], context: int = 1) -> Mix:
+    def of(cls, definition: Mapping[str, Any], windows: Mapping[str, int], context: int = 1) -> DataMix:
         """Return the mix of a job's definition, given the windows of each text and their length in tokens."""
         pools = definition.get("pools", {})
         parts = [

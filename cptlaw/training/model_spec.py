@@ -11,7 +11,7 @@ from typing import Any
 from cptlaw.errors import DataError, UsageError
 from cptlaw.training import given
 from cptlaw.training.fields import Fields, count, positive, text, whole
-from cptlaw.training.sizes import Shape, count_folder, count_gpt2, count_lora, shape_of_spec
+from cptlaw.training.sizes import DecoderShape, count_folder, count_gpt2, count_lora, shape_of_spec
 
 MOST_LAYERS = 10_000
 
@@ -56,9 +56,9 @@ class Model:
         return bool(self.spec["kind"] == "pretrained")
 
     @property
-    def shape(self) -> Shape | None:
+    def shape(self) -> DecoderShape | None:
         """What decides about its memory."""
-        return Shape.of(self.config) if self.is_given else shape_of_spec(self.spec)
+        return DecoderShape.of(self.config) if self.is_given else shape_of_spec(self.spec)
 
 
 def read_model(value: Any, where: str, *, vocabulary: int, context: int) -> dict[str, Any]:

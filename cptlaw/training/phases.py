@@ -9,13 +9,11 @@ from cptlaw.errors import DataError
 from cptlaw.schedules import Phase
 from cptlaw.training import fields as read
 
-Plain = dict[str, Any]
-
 # A learning rate is kept per step, and no run of today comes near so many.
 MOST_STEPS = 100_000_000
 
 
-def make_phase(where: str, **values: Any) -> Plain:
+def make_phase(where: str, **values: Any) -> read.Plain:
     """Return a phase as plain data.
 
     Raises
@@ -34,12 +32,12 @@ def make_phase(where: str, **values: Any) -> Plain:
         raise DataError(f"{where}: schedule {values}: {error}.") from None
 
 
-def read_schedules(value: Any, where: str) -> list[Plain]:
+def read_schedules(value: Any, where: str) -> list[read.Plain]:
     """Read schedules of adaptation: the fields of a phase without its steps; `peak` may be several rates."""
     return [single for each in read.many(_read_schedule)(value, where) for single in each]
 
 
-def _read_schedule(value: Any, where: str) -> list[Plain]:
+def _read_schedule(value: Any, where: str) -> list[read.Plain]:
     if not isinstance(value, Mapping) or "schedule" not in value or "peak" not in value:
         raise DataError(
             f"{where}: found {value!r}. Expected a schedule, such as {{schedule: wsd, peak: 3e-3, decay: 25%}}."

@@ -17,7 +17,7 @@ from cptlaw.reading import existing_file, parse_yaml, read_utf8
 from cptlaw.training import fields as read
 from cptlaw.training import given, tokenizers
 from cptlaw.training.adaptations import adaptations, evaluations, read_adapt
-from cptlaw.training.fields import Fields
+from cptlaw.training.fields import Fields, Plain
 from cptlaw.training.jobs import Job, Sweep, fingerprint_of
 from cptlaw.training.ladders import Base, given_bases, ladders
 from cptlaw.training.model_spec import Model, read_models
@@ -25,8 +25,6 @@ from cptlaw.training.prepare import text_fingerprint
 from cptlaw.training.resources import Resources, Rows, read_resources
 from cptlaw.training.sizes import memory_of
 from cptlaw.training.sources import identity, read_source, with_files
-
-Plain = dict[str, Any]
 
 # Memory of a process before it holds any model: Python, torch, transformers.
 PROCESS_BYTES = 700_000_000

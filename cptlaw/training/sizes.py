@@ -28,7 +28,7 @@ _BUFFERS = re.compile(r"(inv_freq|masked_bias|\.attn\.bias|\.attention\.bias)$")
 
 
 @dataclass(frozen=True)
-class Shape:
+class DecoderShape:
     """What of a decoder decides about its memory.
 
     Parameters
@@ -49,7 +49,7 @@ class Shape:
     gated: bool
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Shape | None:
+    def of(cls, config: Mapping[str, Any]) -> DecoderShape | None:
         """Return the shape that a configuration gives, or nothing where it is of no known form."""
 
         def first(*names: str) -> int:
@@ -72,12 +72,14 @@ class Shape:
         )
 
 
-def shape_of_spec(spec: Mapping[str, Any]) -> Shape | None:
+def shape_of_spec(spec: Mapping[str, Any]) -> DecoderShape | None:
     """Return the shape of a model of a recipe, or nothing where its configuration is of no known form."""
     if spec["kind"] == "gpt2":
         width, heads = spec["width"], spec["heads"]
-        return Shape(width, spec["layers"], heads, heads, width // heads, 4 * width, spec["vocabulary"], gated=False)
-    return Shape.of({"vocab_size": spec.get("vocabulary"), **spec.get("config", {}), **spec.get("shape", {})})
+        return DecoderShape(
+            width, spec["layers"], heads, heads, width // heads, 4 * width, spec["vocabulary"], gated=False
+        )
+    return DecoderShape.of({"vocab_size": spec.get("vocabulary"), **spec.get("config", {}), **spec.get("shape", {})})
 
 
 def count_gpt2(spec: Mapping[str, Any]) -> tuple[int, int]:
@@ -136,7 +138,7 @@ def piece_tokens(vocabulary: int) -> int:
 
 
 def memory_of(
-    n_total: int, n_trainable: int, shape: Shape | None, *, rows: int, context: int, options: Mapping[str, Any]
+    n_total: int, n_trainable: int, shape: DecoderShape | None, *, rows: int, context: int, options: Mapping[str, Any]
 ) -> dict[str, int]:
     """Return the peak of memory of one process while it trains, in bytes, by what takes it.
 
@@ -163,7 +165,7 @@ def memory_of(
     if shape is None:
         width = max(64, round((n_total / 12) ** 0.4))
         layers = max(2, round(n_total / (12 * width * width)))
-        shape = Shape(width, layers, 1, 1, width, 4 * width, 50_000, gated=False)
+        shape = DecoderShape(width, layers, 1, 1, width, 4 * width, 50_000, gated=False)
     h, f = shape.width, shape.feed_forward
     own, shared = shape.heads * shape.head_width, shape.key_value_heads * shape.head_width
     tokens = rows * context

@@ -9,7 +9,7 @@ import pandas as pd
 
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import Loss
-from cptlaw.planning.mixes.mix import Mix
+from cptlaw.planning.mixes.mix import FittedMix
 from cptlaw.planning.result import MixPlan
 from cptlaw.reporting.figures.figure import COLOURS, INK, QUIET, Figure, axis, blank, translucent
 from cptlaw.units import format_percent
@@ -22,7 +22,7 @@ SAME = 0.02  # relative difference up to which a measured size, budget or replay
 WIDER = 3.0  # times beyond the fitted tokens per parameter that curves go
 
 
-def draw_curves(fitted: Fitted, mix: Mix, plan: MixPlan, coverage: float | None) -> Figure:
+def draw_curves(fitted: Fitted, mix: FittedMix, plan: MixPlan, coverage: float | None) -> Figure:
     """Draw the target loss above the source loss."""
     along = "tokens" if "tokens" in fitted.ranges else "replay"
     replay = plan.replay if plan.replay is not None else 0.5 * (mix.low + mix.high)
@@ -74,7 +74,7 @@ def _ends(loss: Loss, shares: Array, tokens: Array, coverage: float) -> tuple[Ar
     return low, high
 
 
-def _places(fitted: Fitted, mix: Mix, plan: MixPlan) -> Array:
+def _places(fitted: Fitted, mix: FittedMix, plan: MixPlan) -> Array:
     low, high = mix.smallest_fitted_tokens, mix.largest_fitted_tokens
     for fit in fitted.fits:
         if {"n_params", "tokens"} <= set(fit.data.columns):

@@ -10,7 +10,7 @@ import numpy as np
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
-from cptlaw.planning.mixes.mix import Mix, build_mixes
+from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.scenario import ReferenceKind, read_scenario
 from cptlaw.webapp.tabled import tabled
 
@@ -63,7 +63,7 @@ class Fitted:
         """The fits that there are, the target first."""
         return (self.target,) if self.source is None else (self.target, self.source)
 
-    def mixes(self, kind: Any, asked: Mapping[str, Any]) -> tuple[list[Mix], tuple[Finding, ...]]:
+    def mixes(self, kind: Any, asked: Mapping[str, Any]) -> tuple[list[FittedMix], tuple[Finding, ...]]:
         """Return the mixes that a scenario allows, and what forgetting counts from where that was not measured."""
         # Without an interval is asked for by None, and is what makes an answer quick.
         given = {name: value for name, value in asked.items() if value is not None or name == "interval"}
@@ -98,7 +98,7 @@ class Fitted:
             ),
         )
 
-    def _build(self, kind: Any, given: Mapping[str, Any]) -> list[Mix]:
+    def _build(self, kind: Any, given: Mapping[str, Any]) -> list[FittedMix]:
         return build_mixes(kind, read_scenario(kind, dict(given), "plan"), *self.planned)
 
 

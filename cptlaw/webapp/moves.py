@@ -11,7 +11,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.planning.mixes.expected import best_of, expected_at, fixed_fields
 from cptlaw.planning.mixes.min_tokens import plan_of
-from cptlaw.planning.mixes.mix import Mix
+from cptlaw.planning.mixes.mix import FittedMix
 from cptlaw.planning.mixes.trade_off import TradeOffPlan, plan_at
 from cptlaw.planning.result import MixPlan
 from cptlaw.planning.scenario import MinTokens, TradeOff
@@ -113,7 +113,9 @@ def _too_few(fitted: Fitted) -> Finding:
     )
 
 
-def _plan(fitted: Fitted, scenario: Scenario, sure: bool, explained: bool) -> tuple[MixPlan, Mix, tuple[Finding, ...]]:
+def _plan(
+    fitted: Fitted, scenario: Scenario, sure: bool, explained: bool
+) -> tuple[MixPlan, FittedMix, tuple[Finding, ...]]:
     """Return the mix that answers a scenario, and the mix's own scenario as it was built."""
     asked = {
         "n_params": scenario.n_params or 1.0,
@@ -147,13 +149,13 @@ def _plan(fitted: Fitted, scenario: Scenario, sure: bool, explained: bool) -> tu
 
 
 def _best(
-    plans: Sequence[MixPlan], mixes: Sequence[Mix], value: str, notes: tuple[Finding, ...]
-) -> tuple[MixPlan, Mix, tuple[Finding, ...]]:
+    plans: Sequence[MixPlan], mixes: Sequence[FittedMix], value: str, notes: tuple[Finding, ...]
+) -> tuple[MixPlan, FittedMix, tuple[Finding, ...]]:
     best = best_of(plans, value)
     return best, next(mix for plan, mix in zip(plans, mixes, strict=True) if plan is best), notes
 
 
-def _as_given(mix: Mix, replay: float | None, tokens: float) -> TradeOffPlan:
+def _as_given(mix: FittedMix, replay: float | None, tokens: float) -> TradeOffPlan:
     """Return a mix that leaves nothing to choose as a plan: whether it keeps limits is said by their probabilities."""
     share = mix.low if replay is None else replay
     values, found = expected_at(mix, share, tokens)
@@ -190,7 +192,7 @@ def _mark(figure: Figure, pins: Sequence[tuple[float, float]]) -> None:
 
 
 def _chart(
-    fitted: Fitted, scenario: Scenario, mix: Mix, plan: MixPlan, pins: Sequence[tuple[float, float]], sure: bool
+    fitted: Fitted, scenario: Scenario, mix: FittedMix, plan: MixPlan, pins: Sequence[tuple[float, float]], sure: bool
 ) -> Figure | None:
     if mix.forgetting is None or not {"tokens", "replay"} <= set(fitted.ranges):
         return None

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from cptlaw.findings import Finding
-from cptlaw.planning.mixes.mix import Mix
+from cptlaw.planning.mixes.mix import FittedMix
 from cptlaw.planning.result import MixPlan, interval_text
 from cptlaw.reporting.cost import cost_text
 from cptlaw.uncertainty.chances import likelihood
@@ -74,7 +74,7 @@ def advised(finding: Finding) -> Finding:
     return replace(finding, message=in_app(finding.message), advice=advice)
 
 
-def answer(scenario: Scenario, plan: MixPlan, mix: Mix, sure: bool) -> str:
+def answer(scenario: Scenario, plan: MixPlan, mix: FittedMix, sure: bool) -> str:
     """Return the answer in one sentence."""
     certainty = f" with {format_percent(scenario.risk)} probability" if sure else ""
     if not plan.feasible:
@@ -88,7 +88,7 @@ def answer(scenario: Scenario, plan: MixPlan, mix: Mix, sure: bool) -> str:
     return f"Train on {what}: {tells}"
 
 
-def mix_text(plan: MixPlan, mix: Mix | None = None) -> str:
+def mix_text(plan: MixPlan, mix: FittedMix | None = None) -> str:
     """Return the mix in words."""
     reads_tokens = mix is None or any(loss.reads("tokens") for loss in mix.losses)
     parts = [f"{format_quantity(plan.tokens or 0.0, 3)} tokens"] if reads_tokens else []
@@ -99,7 +99,7 @@ def mix_text(plan: MixPlan, mix: Mix | None = None) -> str:
     return ", ".join(parts) or "this mix"
 
 
-def _varies(mix: Mix) -> bool:
+def _varies(mix: FittedMix) -> bool:
     """Return whether runs had several peak rates, so that the one to take is worth a word."""
     return any(len(loss.levels("lr_peak")) > 1 for loss in mix.losses)
 

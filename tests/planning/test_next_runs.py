@@ -16,7 +16,7 @@ from cptlaw import examples, simulate
 from cptlaw.cli import main
 from cptlaw.planning.next_runs import open_forecast
 from cptlaw.planning.next_runs.cells import Bases, CandidateRun, candidates
-from cptlaw.planning.next_runs.doubt import Errors, errors
+from cptlaw.planning.next_runs.doubt import Variances, errors
 from cptlaw.planning.next_runs.greedy import Sample, choose
 
 PILOT = str(examples.path("en-fr-pilot"))
@@ -189,7 +189,7 @@ def test_the_update_is_the_bayesian_linear_one():
     forecast = factors @ [1.0, 0.5, 0.2]
     losses = np.column_stack([factors @ [1.0, 0, 0], factors @ [0.9, 0.1, 0], factors @ [0, 1.0, 0]])
     cells = [CandidateRun(1e8, None, None, 2e9, (1e9, 2e9)), CandidateRun(1e8, None, None, 1e9, (1e9,))]
-    noise = Errors(between=0.1, within=0.2)
+    noise = Variances(between=0.1, within=0.2)
     sample = Sample.of(forecast, losses, cells, noise, noise=0.0)
     after = sample.measured(0).measured(1).variance
     joint = np.cov(np.column_stack([forecast, losses]).T)
@@ -204,7 +204,7 @@ def test_points_of_one_run_are_worth_less_than_runs():
     long = CandidateRun(1e8, None, None, 1e9, (1e9,) * 4)
     short = CandidateRun(1e8, None, None, 1e9, (1e9,))
     losses = np.repeat(forecast[:, None], 5, axis=1)
-    sample = Sample.of(forecast, losses, [long, short], Errors(between=1.0, within=1.0), noise=0.0)
+    sample = Sample.of(forecast, losses, [long, short], Variances(between=1.0, within=1.0), noise=0.0)
     assert sample.measured(0).variance > sample.measured(1).measured(1).variance
 
 
@@ -219,7 +219,7 @@ def test_cells_are_listed_by_gain_per_flop():
     """The longer run tells more, the shorter one more per FLOP."""
     one, other = np.random.default_rng(4).standard_normal((2, 400))
     long, short = (CandidateRun(1e8, 10.0, None, tokens, (tokens,)) for tokens in (4e9, 1e9))
-    sample = Sample.of(1.2 * one + other, np.column_stack([one, other]), [long, short], Errors(0.0, 0.01), 0.0)
+    sample = Sample.of(1.2 * one + other, np.column_stack([one, other]), [long, short], Variances(0.0, 0.01), 0.0)
     alone = sample.reductions(np.arange(2))
     assert alone[0] > alone[1]
     order = [step.candidate for step in choose(sample, [long, short], Bases([(1e8, 10.0)]), 1e20, 5)]
@@ -233,7 +233,7 @@ def test_what_is_equal_but_for_its_last_digits_is_taken_in_the_order_of_the_cand
     cells = [CandidateRun(1e8, 10.0, replay, 1e9, (1e9,)) for replay in (0.1, 0.2, 0.3)]
     for digits in ((0, 0, 1e-9), (0, 1e-9, 0), (-1e-9, 0, 0)):
         losses = np.column_stack([forecast * (1 + digit) for digit in digits])
-        sample = Sample.of(forecast, losses, cells, Errors(0.0, 0.1), 0.0)
+        sample = Sample.of(forecast, losses, cells, Variances(0.0, 0.1), 0.0)
         chosen = choose(sample, cells, Bases([(1e8, 10.0)]), 1e20, 3)
         assert [step.candidate for step in chosen] == [0, 0, 1]
 
@@ -243,7 +243,7 @@ def test_of_plans_as_cheap_the_narrowest_is_taken():
     forecast, other = np.random.default_rng(6).standard_normal((2, 400))
     near, far = CandidateRun(1e8, 99.5, None, 1e9, (1e9,)), CandidateRun(1e8, 100.0, None, 1e9, (1e9,))
     losses = np.column_stack([forecast + 0.15 * other, forecast + 0.05 * other])
-    sample = Sample.of(forecast, losses, [near, far], Errors(0.0, 1e-4), 0.2)
+    sample = Sample.of(forecast, losses, [near, far], Variances(0.0, 1e-4), 0.2)
     widths = [float(sample.width(sample.measured(place).variance)) for place in (0, 1)]
     assert widths[1] < widths[0]
     assert [step.candidate for step in choose(sample, [near, far], Bases([(1e8, 10.0)]), 1e20, 1)] == [1]
@@ -253,7 +253,7 @@ def test_a_base_that_tells_nothing_is_not_bought():
     forecast = np.random.default_rng(3).standard_normal(400)
     free = CandidateRun(1e8, 10.0, None, 1e9, (1e9,))
     idle = CandidateRun(1e8, 100.0, None, 1e8, (1e8,))
-    sample = Sample.of(forecast, np.column_stack([forecast, 1e-3 * forecast]), [free, idle], Errors(0.0, 0.1), 0.1)
+    sample = Sample.of(forecast, np.column_stack([forecast, 1e-3 * forecast]), [free, idle], Variances(0.0, 0.1), 0.1)
     chosen = choose(sample, [free, idle], Bases([(1e8, 10.0)]), 1e20, 5)
     assert {step.candidate for step in chosen} == {0}
     assert len(chosen) == 2  # a third repeat would not average the law's own error

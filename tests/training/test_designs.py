@@ -15,7 +15,7 @@ import cptlaw as cl
 from cptlaw.errors import DataError
 from cptlaw.training import models
 from cptlaw.training.given import content_of
-from cptlaw.training.mix import Mix, Part
+from cptlaw.training.mix import DataMix, Part
 from cptlaw.training.prepare import prepare
 from cptlaw.training.recipe import load_sweep
 from cptlaw.training.sizes import count_lora
@@ -106,14 +106,14 @@ def test_shares_of_many_corpora_are_kept_to_a_few_rows(weights, seed, rows):
         "weights": [str(Fraction(weight, total)) for weight in weights],
         "seed": seed,
     }
-    counts = Mix.of(definition, dict.fromkeys(definition["texts"], 50)).counts(rows)
+    counts = DataMix.of(definition, dict.fromkeys(definition["texts"], 50)).counts(rows)
     assert sum(counts) == rows
     assert all(abs(n - rows * w / total) < len(weights) - 1 for n, w in zip(counts, weights, strict=True))
 
 
 def test_rows_of_many_corpora_agree_with_counts_wherever_reading_starts():
     definition = {"texts": ["a", "b", "c"], "weights": ["1/2", "3/10", "1/5"], "seed": 3}
-    mix = Mix.of(definition, {"a": 11, "b": 7, "c": 5})
+    mix = DataMix.of(definition, {"a": 11, "b": 7, "c": 5})
     part, window = mix.rows(np.arange(500))
     assert np.bincount(part).tolist() == mix.counts(500)
     again = mix.rows(np.arange(137, 500))
@@ -127,7 +127,7 @@ def test_rows_of_many_corpora_agree_with_counts_wherever_reading_starts():
 def test_a_pool_is_the_same_part_of_a_corpus_in_every_run():
     seen = []
     for seed in (1, 2):
-        mix = Mix([Part("a", 100, 10)], [], seed)
+        mix = DataMix([Part("a", 100, 10)], [], seed)
         _, window = mix.rows(np.arange(40))
         assert (np.sort(window.reshape(4, 10), axis=1) == np.sort(window[:10])).all()
         seen.append(sorted(set(window.tolist())))

@@ -136,7 +136,7 @@ def test_the_estimate_of_activations_is_what_autograd_keeps(family, checkpointin
     if checkpointing:
         models.recompute_activations(model)
     found = saved_bytes(model, torch.randint(64, (4, 256)))
-    shape = sizes.Shape.of(config.to_dict())
+    shape = sizes.DecoderShape.of(config.to_dict())
     n = sum(p.numel() for p in model.parameters())
     told = sizes.memory_of(n, n, shape, rows=4, context=256, options={"checkpointing": checkpointing})
     if checkpointing:  # while one layer is computed again, its own activations stand beside what was kept
@@ -156,7 +156,7 @@ def test_an_8b_model_is_priced_as_those_who_train_it_know():
         "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
         "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
     }  # fmt: skip
-    shape, n = sizes.Shape.of(config), 8_030_261_248
+    shape, n = sizes.DecoderShape.of(config), 8_030_261_248
     options = {"precision": "bf16", "checkpointing": True, "shards": 8}
     told = sizes.memory_of(n, n, shape, rows=1, context=4096, options=options)
     # 18 bytes a parameter over eight processes, and logits never whole: 4,096 x 128,256 x 14 bytes would be 7.4 GB.

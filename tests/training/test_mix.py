@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cptlaw.training.mix import Mix, Part, shuffled
+from cptlaw.training.mix import DataMix, Part, shuffled
 
 
 @given(size=st.integers(1, 3000), key=st.integers(0, 2**64 - 1))
@@ -25,7 +25,7 @@ shares = st.fractions(Fraction(1, 1000), Fraction(999, 1000), max_denominator=10
 
 @given(share=shares, seed=st.integers(0, 2**32), rows=st.integers(1, 10_000_000))
 def test_the_share_of_the_source_is_kept_to_less_than_one_row(share, seed, rows):
-    mix = Mix([Part("a", 100), Part("b", 100)], [share], seed)
+    mix = DataMix([Part("a", 100), Part("b", 100)], [share], seed)
     source, target = mix.counts(rows)
     assert source + target == rows
     assert abs(source - share * rows) < 1
@@ -33,14 +33,14 @@ def test_the_share_of_the_source_is_kept_to_less_than_one_row(share, seed, rows)
 
 @given(share=shares, seed=st.integers(0, 2**32), start=st.integers(0, 5000), cut=st.integers(1, 199))
 def test_rows_do_not_depend_on_where_reading_starts(share, seed, start, cut):
-    mix = Mix([Part("a", 37), Part("b", 53)], [share], seed)
+    mix = DataMix([Part("a", 37), Part("b", 53)], [share], seed)
     whole = np.array(mix.rows(np.arange(start, start + 200)))
     parts = [np.array(mix.rows(np.arange(*span))) for span in ((start, start + cut), (start + cut, start + 200))]
     assert (whole == np.concatenate(parts, axis=1)).all()
 
 
 def test_rows_agree_with_counts_and_each_epoch_of_each_corpus_is_complete_and_in_its_own_order():
-    mix = Mix([Part("a", 37), Part("b", 53)], [Fraction(1, 4)], 7)
+    mix = DataMix([Part("a", 37), Part("b", 53)], [Fraction(1, 4)], 7)
     part, window = mix.rows(np.arange(1000))
     assert [(part == 0).sum(), (part == 1).sum()] == mix.counts(1000)
     for index, size in ((0, 37), (1, 53)):
@@ -51,7 +51,7 @@ def test_rows_agree_with_counts_and_each_epoch_of_each_corpus_is_complete_and_in
 
 @pytest.mark.parametrize("replay", [0.05, 0.1, 0.25, 1 / 3])
 def test_long_runs_do_not_overflow(replay):
-    mix = Mix([Part("a", 10**9), Part("b", 10**9)], [Fraction(replay).limit_denominator(10**6)], 1)
+    mix = DataMix([Part("a", 10**9), Part("b", 10**9)], [Fraction(replay).limit_denominator(10**6)], 1)
     part, window = mix.rows(np.arange(10**12, 10**12 + 100))
     assert part.sum() > 0
     assert ((window >= 0) & (window < 10**9)).all()

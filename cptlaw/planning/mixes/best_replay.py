@@ -12,7 +12,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.mixes.expected import expected_at, fixed_fields, infeasible_fields
-from cptlaw.planning.mixes.mix import Mix
+from cptlaw.planning.mixes.mix import FittedMix
 from cptlaw.planning.mixes.question import BestReplay
 from cptlaw.planning.solve import Solution, certificate, solve
 from cptlaw.units import format_percent
@@ -22,7 +22,7 @@ ON_LIMIT = 1e-6  # nats per token, or of the base loss: distance from which a li
 
 
 def lowest_target_loss(
-    mix: Mix, tokens: Callable[[Array], Array], within: float = 0.0
+    mix: FittedMix, tokens: Callable[[Array], Array], within: float = 0.0
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Return the fields of a plan that minimises the target loss over replay, and its findings.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cptlaw.findings import Finding
-from cptlaw.planning.mixes.mix import Mix
+from cptlaw.planning.mixes.mix import FittedMix
 from cptlaw.planning.points import as_asked, reached_names, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
 from cptlaw.planning.solve import Certificate
@@ -18,7 +18,7 @@ FLAT = 1e-6  # relative slope in replay up to which the target loss counts as fl
 
 
 def expected_at(
-    mix: Mix, replay: float, tokens: float, effective: float | None = None
+    mix: FittedMix, replay: float, tokens: float, effective: float | None = None
 ) -> tuple[dict[str, Any], tuple[Finding, ...]]:
     """Return the fields of a `MixPlan` at one mix, and findings about that point.
 
@@ -68,7 +68,7 @@ def expected_at(
     return values, tuple(found)
 
 
-def below_fitted_tokens(mix: Mix, tokens: float) -> tuple[Finding, ...]:
+def below_fitted_tokens(mix: FittedMix, tokens: float) -> tuple[Finding, ...]:
     """Warn of mixes with fewer tokens than the fits have seen, where the laws are wrong in kind."""
     least = mix.smallest_fitted_tokens
     if tokens >= least * (1.0 - 1e-9):
@@ -84,7 +84,7 @@ def below_fitted_tokens(mix: Mix, tokens: float) -> tuple[Finding, ...]:
     )
 
 
-def fixed_fields(mix: Mix) -> dict[str, Any]:
+def fixed_fields(mix: FittedMix) -> dict[str, Any]:
     """Return the fields of a `MixPlan` that do not depend on the answer."""
     how = mix.forgetting
     return {
@@ -100,7 +100,7 @@ def fixed_fields(mix: Mix) -> dict[str, Any]:
     }
 
 
-def at_edge(mix: Mix, replay: float) -> tuple[Finding, ...]:
+def at_edge(mix: FittedMix, replay: float) -> tuple[Finding, ...]:
     """Say that the best replay is the end of what the fits have seen, so that a better one may lie beyond."""
     if not mix.reads_replay or mix.low == mix.high:
         return ()

@@ -10,7 +10,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.planning.mixes.best_replay import lowest_target_loss
 from cptlaw.planning.mixes.expected import best_of
-from cptlaw.planning.mixes.mix import Mix, build_mixes
+from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.result import MixPlan
 from cptlaw.planning.scenario import LimitedData, documented, read_scenario
 from cptlaw.units import format_percent, format_quantity
@@ -62,7 +62,7 @@ def limited_data(target: Any, source: Any = None, **scenario: Unpack[LimitedData
     return found
 
 
-def _from(mix: Mix, own: float) -> LimitedDataPlan:
+def _from(mix: FittedMix, own: float) -> LimitedDataPlan:
     if not mix.target.reads("replay"):
         raise UsageError(
             f"limited-data asks for the best replay, which law {mix.target.spec} does not read. Fit a law that does, "
@@ -74,7 +74,7 @@ def _from(mix: Mix, own: float) -> LimitedDataPlan:
     return LimitedDataPlan(findings=by_severity(found), **fields)
 
 
-def _about_the_answer(mix: Mix, own: float, share: float) -> list[Finding]:
+def _about_the_answer(mix: FittedMix, own: float, share: float) -> list[Finding]:
     """Say where the answer is the end of the range rather than an optimum, and where a constraint decides it."""
     law = mix.target.laws[0]
     bound = getattr(law, "lower_bound_of_c", None) if len(mix.target.laws) == 1 else None

@@ -15,7 +15,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.planning.mixes.expected import at_edge, best_of, expected_at, fixed_fields, infeasible_fields
 from cptlaw.planning.mixes.fewest import FewestTokens
-from cptlaw.planning.mixes.mix import Mix, build_mixes
+from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.mixes.question import OUT_OF_REACH, ROUNDING
 from cptlaw.planning.mixes.repetition import read_often
 from cptlaw.planning.mixes.saving import Saving, saving
@@ -139,7 +139,7 @@ def min_tokens(target: Any, source: Any = None, **scenario: Unpack[MinTokens]) -
     return found
 
 
-def question_of(mix: Mix) -> FewestTokens:
+def question_of(mix: FittedMix) -> FewestTokens:
     """Return the question that a scenario asks.
 
     Raises
@@ -162,7 +162,7 @@ def question_of(mix: Mix) -> FewestTokens:
     )
 
 
-def plan_of(mix: Mix, explained: bool = True) -> MinTokensPlan:
+def plan_of(mix: FittedMix, explained: bool = True) -> MinTokensPlan:
     """Answer the question for one mix; unless `explained`, what blocks where nothing will do is not searched for."""
     solution = solve(question_of(mix), mix.risk)
     question, optimum, certain = solution.question, solution.optimum, solution.certain
@@ -195,7 +195,7 @@ def plan_of(mix: Mix, explained: bool = True) -> MinTokensPlan:
     )
 
 
-def _saving(mix: Mix, solution: Solution, replay: float, counted: float) -> Saving | None:
+def _saving(mix: FittedMix, solution: Solution, replay: float, counted: float) -> Saving | None:
     """Return which next runs would pay for themselves, where that was not declined and the doubt is settled."""
     price, risk = solution.price_of_doubt, mix.risk
     if not mix.given.savings or price is None or risk is None or risk <= 0.5 or solution.findings:
@@ -245,7 +245,7 @@ def _at_floor(question: FewestTokens, tokens: float) -> tuple[Finding, ...]:
     )
 
 
-def _far(mix: Mix, tokens: float) -> tuple[Finding, ...]:
+def _far(mix: FittedMix, tokens: float) -> tuple[Finding, ...]:
     most = mix.largest_fitted_tokens
     if tokens <= OUT_OF_REACH * most:
         return ()

@@ -26,7 +26,7 @@ PRINTED = (3, 4, 5, 6)  # digits to which sizes and budgets are printed anywhere
 
 
 @dataclass(frozen=True, eq=False)
-class Mix:
+class FittedMix:
     """A scenario of a mix, its fits brought to the planned model.
 
     Attributes
@@ -109,7 +109,7 @@ class Mix:
         return max((loss.fitted_tokens[1] for loss in self.losses if loss.reads("tokens")), default=np.inf)
 
 
-def build_mixes(scenario: Any, given: Any, target: Any, source: Any) -> list[Mix]:
+def build_mixes(scenario: Any, given: Any, target: Any, source: Any) -> list[FittedMix]:
     """Return the mixes that a scenario allows: one, or one for each measured rate where the best of them is sought.
 
     Raises
@@ -151,7 +151,7 @@ def _sizes_and_rates(rows: pd.DataFrame) -> tuple[Array, Array]:
     return rows["n_params"].to_numpy(dtype=float), rows["lr_pretrain"].to_numpy(dtype=float)
 
 
-def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, float]) -> Mix:
+def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, float]) -> FittedMix:
     losses = {role: Loss.build(fit, role, known) for role, fit in fits.items()}  # type: ignore[arg-type]
     check_pair(losses.values())
     source = losses.get("source")
@@ -177,7 +177,7 @@ def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, flo
     scores = score_losses(getattr(given, "scores", None), known)
     in_points = score_limits(given, scores, given.risk) if hasattr(given, "min_score") else ()
     limits = build_limits(scenario, given, losses, how, lambda loss: loss.knows_doubt, in_points)
-    return Mix(losses["target"], source, how, low, high, *fitted, given, limits, tuple(findings), scores)
+    return FittedMix(losses["target"], source, how, low, high, *fitted, given, limits, tuple(findings), scores)
 
 
 def _forgetting(given: Any, source: Loss | None) -> tuple[ForgettingScale | None, list[Finding]]:

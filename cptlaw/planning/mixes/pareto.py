@@ -14,7 +14,7 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.mixes.expected import below_fitted_tokens
-from cptlaw.planning.mixes.mix import Mix, build_mixes
+from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.points import keeps, score_fields
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, number_text, quantity_text
 from cptlaw.planning.scenario import Pareto, documented, read_scenario
@@ -156,7 +156,7 @@ def pareto(target: Any, source: Any, **scenario: Unpack[Pareto]) -> ParetoPlan:
     return min(fronts, key=lambda front: min((point.target_loss for point in front.points), default=np.inf))
 
 
-def _front(mix: Mix) -> ParetoPlan:
+def _front(mix: FittedMix) -> ParetoPlan:
     given, how = mix.given, mix.forgetting
     if not mix.reads_replay:
         raise UsageError("pareto asks for mixes, but neither law reads replay. Fit laws that do, such as dcpt-l3.")
@@ -195,7 +195,7 @@ def _front(mix: Mix) -> ParetoPlan:
     return _plan(mix, tuple(ParetoPoint(**fixed, **row) for row in rows), found)
 
 
-def _plan(mix: Mix, points: tuple[ParetoPoint, ...], found: list[Finding]) -> ParetoPlan:
+def _plan(mix: FittedMix, points: tuple[ParetoPoint, ...], found: list[Finding]) -> ParetoPlan:
     given, how = mix.given, mix.forgetting
     return ParetoPlan(
         n_params=mix.n_params,

@@ -13,7 +13,7 @@ import numpy as np
 
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import Limit
-from cptlaw.planning.mixes.mix import Mix
+from cptlaw.planning.mixes.mix import FittedMix
 from cptlaw.planning.search import minimise
 from cptlaw.planning.solve import Optimum, without
 
@@ -40,13 +40,13 @@ class MixQuestion:
         Range of replay.
     """
 
-    mix: Mix
+    mix: FittedMix
     limits: tuple[Limit, ...]
     low: float
     high: float
 
     @classmethod
-    def of(cls, mix: Mix, **more: Any) -> Self:
+    def of(cls, mix: FittedMix, **more: Any) -> Self:
         """Return the question that a scenario asks."""
         return cls(mix=mix, limits=mix.limits, low=mix.low, high=mix.high, **more)
 

@@ -12,7 +12,7 @@ from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.planning.mixes.best_replay import lowest_target_loss
 from cptlaw.planning.mixes.expected import at_edge, best_of
-from cptlaw.planning.mixes.mix import Mix, build_mixes
+from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.result import MixPlan
 from cptlaw.planning.scenario import TradeOff, documented, read_scenario
 
@@ -64,7 +64,7 @@ def trade_off(target: Any, source: Any, **scenario: Unpack[TradeOff]) -> TradeOf
     return found
 
 
-def plan_at(mix: Mix, tokens: float) -> TradeOffPlan:
+def plan_at(mix: FittedMix, tokens: float) -> TradeOffPlan:
     """Answer the question for one mix."""
     fields, found = lowest_target_loss(mix, lambda replay: np.full(len(replay), tokens))
     if not any(loss.reads("tokens") for loss in mix.losses):

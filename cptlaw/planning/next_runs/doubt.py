@@ -77,7 +77,7 @@ class Doubt:
 
 
 @dataclass(frozen=True)
-class Errors:
+class Variances:
     """The variance of log residuals: a run's own offset, and the scatter of its points."""
 
     between: float
@@ -162,7 +162,7 @@ def _members(fit: Fit, point: pd.DataFrame, low: float, high: float) -> Array:
     return problem.parameters(found.c, found.z)
 
 
-def errors(fit: Fit) -> Errors:
+def errors(fit: Fit) -> Variances:
     """Split the variance of the log residuals into a run's own offset and the scatter of its points.
 
     Both sums of squares are set to what they would be expected to be after the fit took its share (Henderson's method
@@ -190,8 +190,8 @@ def errors(fit: Fit) -> Errors:
     sums = np.array([np.sum(residual**2), np.sum((member.T @ residual) ** 2)])
     alone = sums[0] / system[0, 0]
     if np.linalg.cond(system) > 1e10:  # one point per run: what is a run's and what is a point's cannot be told apart
-        return Errors(between=0.0, within=max(float(alone), 1e-24))
+        return Variances(between=0.0, within=max(float(alone), 1e-24))
     within, between = np.linalg.solve(system, sums)
     if between <= 0:
-        return Errors(between=0.0, within=max(float(alone), 1e-24))
-    return Errors(between=float(between), within=max(float(within), 0.05 * float(between), 1e-24))
+        return Variances(between=0.0, within=max(float(alone), 1e-24))
+    return Variances(between=float(between), within=max(float(within), 0.05 * float(between), 1e-24))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.next_runs.cells import Bases, CandidateRun
-from cptlaw.planning.next_runs.doubt import Errors
+from cptlaw.planning.next_runs.doubt import Variances
 
 POWERS = (1.0, 0.5, 0.0)  # of the cost by which a gain is divided: per FLOP, between, and regardless of cost
 CLOSE = 1.01  # times the width that the best plan leaves: the cheapest plan that comes so far is chosen
@@ -57,7 +57,9 @@ class Sample:
     floor: float = 0.0
 
     @classmethod
-    def of(cls, forecasts: Array, losses: Array, cells: Sequence[CandidateRun], errors: Errors, noise: float) -> Sample:
+    def of(
+        cls, forecasts: Array, losses: Array, cells: Sequence[CandidateRun], errors: Variances, noise: float
+    ) -> Sample:
         """Centre, whiten and compress.
 
         Parameters
@@ -123,7 +125,7 @@ class Sample:
         return Sample(forecast, self.cells + np.einsum("dm,cmk->cdk", left, along), self.floor)
 
 
-def _whitener(count: int, errors: Errors) -> Array:
+def _whitener(count: int, errors: Variances) -> Array:
     """Return W with W W' the inverse covariance of the points of one run: an offset that they share, and scatter."""
     covariance = errors.within * np.eye(count) + errors.between
     values, vectors = np.linalg.eigh(covariance)

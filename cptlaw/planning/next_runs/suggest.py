@@ -29,12 +29,16 @@ INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak")
 HOW_TO_FIT = tuple(HowToFit.__annotations__)
 
 
-class Asked(NextRuns, HowToFit, total=False):
+class HowToSuggest(NextRuns, HowToFit, total=False):
     """What `suggest` is asked: a forecast, a budget, and how to fit."""
 
 
 def suggest(
-    law_name: str | Law | None, runs: Any, on: str | None = None, where: str | None = None, **asked: Unpack[Asked]
+    law_name: str | Law | None,
+    runs: Any,
+    on: str | None = None,
+    where: str | None = None,
+    **asked: Unpack[HowToSuggest],
 ) -> Suggestion:
     """Choose the runs that shrink the interval of one forecast most for a compute budget.
 

@@ -26,7 +26,7 @@ from cptlaw.runs.metrics import USUAL_UNIT, unit_of
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.units import format_percent, format_quantity
 
-Kind = Literal["zero", "finite", "infinite"]
+TurningKind = Literal["zero", "finite", "infinite"]
 Curve = tuple[Array, Array]  # steps and losses, each (n,)
 SETTLED = 25.0  # time constants of the momentum after which S2 counts as settled, e^-25
 FAR = 1e15  # steps beyond which a loss is at its limit
@@ -59,7 +59,7 @@ class TurningPlan(Plan):
         Of the losses.
     """
 
-    kind: Kind
+    kind: TurningKind
     steps: float
     reason: str
     weight_source: float
@@ -123,7 +123,7 @@ class CriticalPlan(Plan):
         Of the losses.
     """
 
-    kind: Kind
+    kind: TurningKind
     steps: float
     s1: float
     reason: str
@@ -192,7 +192,7 @@ def turning_length(target: Any, source: Any, **scenario: Unpack[TurningLength]) 
     limit = sum(part * run.limit for part, run in runs)
     top = int(np.argmax(values))
     above = np.flatnonzero(values > start + SAME)
-    kind: Kind = "zero"
+    kind: TurningKind = "zero"
     length, reason = 0.0, "the weighted loss never exceeds its start"
     if len(above):
         back = np.flatnonzero(values[above[0] :] <= start)
@@ -241,7 +241,7 @@ def critical_point(source: Any, **scenario: Unpack[CriticalPoint]) -> CriticalPl
     shift = endless.shift_limit
     before = _Endless(loss, base, rate, None, mix, scratch=True)
     level = before.floor + shift
-    kind: Kind
+    kind: TurningKind
     if shift <= 0:
         kind, s1 = "infinite", math.inf
         reason = "the shift does not raise the source loss"

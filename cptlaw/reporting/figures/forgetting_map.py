@@ -17,7 +17,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.planning import MinTokensPlan, MixPlan
 from cptlaw.planning.limits import Limit
 from cptlaw.planning.mixes.min_tokens import question_of
-from cptlaw.planning.mixes.mix import Mix, build_mixes
+from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.scenario import MinTokens, read_scenario
 from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, Figure, axis, blank
 from cptlaw.units import format_percent, format_quantity
@@ -76,7 +76,7 @@ def forgetting_map(
 
 
 def draw_map(
-    mix: Mix,
+    mix: FittedMix,
     plan: MixPlan | None,
     tokens: Array,
     replay: Array,
@@ -166,7 +166,7 @@ def draw_map(
     return Figure("forgetting-map", _title(mix, plan, data), _caption(mix, plan, said), data, drawing)
 
 
-def map_table(mix: Mix, tokens: Array, replay: Array) -> pd.DataFrame:
+def map_table(mix: FittedMix, tokens: Array, replay: Array) -> pd.DataFrame:
     """Return losses, forgetting and feasibility on a grid, row by row of replay.
 
     Parameters
@@ -195,7 +195,7 @@ def map_table(mix: Mix, tokens: Array, replay: Array) -> pd.DataFrame:
 
 
 def edges_of(
-    mix: Mix, plan: MixPlan | None, tokens: Array, replay: Array, risks: Sequence[float]
+    mix: FittedMix, plan: MixPlan | None, tokens: Array, replay: Array, risks: Sequence[float]
 ) -> dict[float, Array]:
     """Return for each risk by how much the worst limit is broken on a grid, in log loss, (r, t); below zero all hold.
 
@@ -227,7 +227,7 @@ def edges_of(
     return found
 
 
-def excess(mix: Mix, limits: Sequence[Limit], tokens: Array, replay: Array) -> Array:
+def excess(mix: FittedMix, limits: Sequence[Limit], tokens: Array, replay: Array) -> Array:
     """Return by how much the worst of the limits is broken on a grid, in log loss, (r, t)."""
     shares, counts = (mesh.ravel() for mesh in np.meshgrid(replay, tokens, indexing="ij"))
     places = question_of(mix).place(shares, counts)
@@ -240,7 +240,7 @@ def excess(mix: Mix, limits: Sequence[Limit], tokens: Array, replay: Array) -> A
 
 
 def map_grid(
-    mix: Mix,
+    mix: FittedMix,
     plan: MixPlan | None,
     max_tokens: float | None = None,
     shape: tuple[int, int] = (ROWS, COLUMNS),
@@ -259,7 +259,7 @@ def map_grid(
     return np.geomspace(low, high, shape[1]), replay
 
 
-def _limits(drawing: Any, mix: Mix, tokens: Array, replay: Array, edges: Mapping[float, Array]) -> list[str]:
+def _limits(drawing: Any, mix: FittedMix, tokens: Array, replay: Array, edges: Mapping[float, Array]) -> list[str]:
     """Shade what breaks a limit, draw the edge, and the same edge at each risk; say which of them the map shows.
 
     Edges are contours and no function of replay: forgetting grows with tokens, so that more of them may break a limit.
@@ -303,7 +303,7 @@ def _limits(drawing: Any, mix: Mix, tokens: Array, replay: Array, edges: Mapping
     return shown
 
 
-def _title(mix: Mix, plan: MixPlan | None, data: pd.DataFrame) -> str:
+def _title(mix: FittedMix, plan: MixPlan | None, data: pd.DataFrame) -> str:
     """Return what the map shows, in one sentence."""
     if plan is not None and not plan.feasible:
         return f"No mix keeps all limits: {plan.blocking} blocks"
@@ -319,7 +319,7 @@ def _title(mix: Mix, plan: MixPlan | None, data: pd.DataFrame) -> str:
     return f"The mix moves forgetting between {least} and {most}"
 
 
-def _caption(mix: Mix, plan: MixPlan | None, shown: list[str]) -> str:
+def _caption(mix: FittedMix, plan: MixPlan | None, shown: list[str]) -> str:
     assert mix.forgetting is not None
     model = f"{format_quantity(mix.n_params)} parameters"
     if mix.ptpp is not None:

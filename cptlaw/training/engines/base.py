@@ -10,7 +10,7 @@ from cptlaw.training.jobs import Job, Sweep
 from cptlaw.training.store import Store
 
 
-class Progress(Protocol):
+class Listener(Protocol):
     """Who is told how a sweep goes."""
 
     def finished(self, job: Job) -> None:
@@ -26,7 +26,7 @@ class Progress(Protocol):
 class Engine(Protocol):
     """Runs the jobs of a sweep: each in its turn, each once, whatever happens to the others."""
 
-    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: Progress) -> None:
+    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: Listener) -> None:
         """Run every job that is not finished.
 
         Parameters
@@ -60,7 +60,7 @@ class Queue:
         Who is told.
     """
 
-    def __init__(self, sweep: Sweep, store: Store, *, retry_failed: bool, progress: Progress):
+    def __init__(self, sweep: Sweep, store: Store, *, retry_failed: bool, progress: Listener):
         self._store, self._progress = store, progress
         done, failed = store.finished_ids(), store.failed_ids()
         for leftover in done.intersection(store.names("checkpoints")):  # stopped between its result and the tidying up

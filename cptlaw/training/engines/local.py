@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from cptlaw.errors import UsageError
-from cptlaw.training.engines.base import Progress, Queue
+from cptlaw.training.engines.base import Listener, Queue
 from cptlaw.training.jobs import Job, Sweep
 from cptlaw.training.store import Store
 
@@ -35,7 +35,7 @@ class LocalEngine:
     def __init__(self, workers: int | None = None):
         self._asked = workers
 
-    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: Progress) -> None:
+    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: Listener) -> None:
         """Run every job that is not finished; see `cptlaw.training.engines.base.Engine`."""
         queue = Queue(sweep, Store(store_url), retry_failed=retry_failed, progress=progress)
         if not queue:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cptlaw.errors import UsageError
-from cptlaw.training.engines.base import Progress, Queue
+from cptlaw.training.engines.base import Listener, Queue
 from cptlaw.training.jobs import Job, Sweep
 from cptlaw.training.store import Store
 
@@ -44,7 +44,7 @@ class RayEngine:
         self._retries = int(retries)
         self._patience = float(patience)
 
-    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: Progress) -> None:
+    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: Listener) -> None:
         """Run every job that is not finished; see `cptlaw.training.engines.base.Engine`."""
         ray = _import_ray()
         queue = Queue(sweep, Store(store_url), retry_failed=retry_failed, progress=progress)

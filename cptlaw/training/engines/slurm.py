@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import UsageError
-from cptlaw.training.engines.base import Progress, Queue
+from cptlaw.training.engines.base import Listener, Queue
 from cptlaw.training.jobs import Job, Sweep, fingerprint_of
 from cptlaw.training.store import Store
 
@@ -72,7 +72,7 @@ class SlurmEngine:
         given = {"partition": self.partition, "account": self.account, "qos": self.qos, "constraint": self.constraint}
         return {f"slurm_{name}": value for name, value in given.items() if value is not None}
 
-    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: Progress) -> None:
+    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: Listener) -> None:
         """Run every job that is not finished; see `cptlaw.training.engines.base.Engine`."""
         submitit = _import_submitit()
         store = Store(store_url)
