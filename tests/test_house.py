@@ -10,7 +10,7 @@ import pytest
 
 import cptlaw
 
-PACKAGE = Path(cptlaw.__file__).parent
+PACKAGE, TESTS = Path(cptlaw.__file__).parent, Path(__file__).parent
 LINES, PARAMETERS = 400, 7
 HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 
@@ -48,7 +48,8 @@ def sources():
 
 
 def test_files_can_be_read_in_one_go():
-    long = {name for name, text in sources() if text.count("\n") > LINES}
+    tests = ((path.as_posix(), path.read_text(encoding="utf-8")) for path in TESTS.rglob("*.py"))
+    long = {name for name, text in (*sources(), *tests) if text.count("\n") > LINES}
     assert long <= LONG_FILES
 
 

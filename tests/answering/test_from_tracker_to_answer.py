@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from test_importing_trackers import written_by
+from tracker_logs import written_by
 
 import cptlaw as cl
 from cptlaw.cli import main

@@ -1,6 +1,5 @@
 """Fits: the published optimum, agreement with scipy on the full problem, restraint, doubt, files."""
 
-import json
 import re
 from pathlib import Path
 
@@ -171,20 +170,6 @@ def test_restraint_cannot_name_what_a_constraint_mode_computes():
     assert cl.fit("dcpt-l1:monotone=paper", design("dcpt-l1"), on="target", fix={"C": 0.1}).params["C"] == 0.1
 
 
-def test_two_budgets_leave_the_gated_floor_law_undetermined():
-    """laws.md 3.7 and design.md: rank 10 of 12, and a finding that says so."""
-    frame = design("ptpp-gated-floor", noise=0.003, budgets=(15.0, 31.0))
-    checked = cl.check("ptpp-gated-floor", frame, on="target")
-    assert (checked.rank, checked.n_free) == (10, 12)
-    codes = {finding.code for finding in checked.findings}
-    assert {"two-stages", "not-identified"} <= codes
-    fitted = cl.fit("ptpp-gated-floor", frame, on="target")
-    assert fitted.rank <= 10
-    assert {"two-stages", "rank"} <= {finding.code for finding in fitted.findings}
-    three = cl.check("ptpp-gated-floor", design("ptpp-gated-floor", noise=0.003), on="target")
-    assert three.rank == 12
-
-
 @pytest.mark.parametrize(("column", "lost"), [("n_params", "A, alpha"), ("replay", "C"), ("ptpp", "F, eta")])
 def test_one_level_columns_are_refused_with_what_they_cost(column, lost):
     frame = design("ptpp-floor")
@@ -256,40 +241,6 @@ def test_two_runs_bound_nothing_and_say_so():
     assert {finding.code for finding in found["findings"].iloc[0]} >= {"no-interval"}
 
 
-def test_fit_files_round_trip(tmp_path):
-    frame = design("ptpp-gate", noise=0.01)
-    fitted = cl.fit("ptpp-gate:unit_tokens=1e6", frame, on="target", where="replay < 0.9", prior={"E": "1.2:0.5"})
-    path = fitted.save(tmp_path / "fit.json")
-    again = cl.load_fit(path)
-    points = pd.DataFrame({"n_params": [2e9], "tokens": [5e9], "replay": [0.2], "ptpp": [500.0]})
-    pd.testing.assert_frame_equal(again.forecast(points), fitted.forecast(points))
-    assert again.to_dict() == fitted.to_dict()
-    assert again.law.units["tokens"] == 1e6
-    document = json.loads(path.read_text())
-    assert document["units"] == {"n_params": 1e9, "tokens": 1e6}
-    assert set(document) >= {"law_version", "provenance", "settings", "data"}
-    assert not list(tmp_path.glob(".*"))
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [("{", "not a readable fit"), ("{}", "not a cptlaw fit"), ('{"format": "cptlaw-fit"}', "damaged")],
-)
-def test_bad_fit_files(tmp_path, content, words):
-    path = tmp_path / "fit.json"
-    path.write_text(content)
-    with pytest.raises(DataError, match=words):
-        cl.load_fit(path)
-
-
-def test_missing_fit_file(tmp_path):
-    with pytest.raises(DataError, match="no such file"):
-        cl.load_fit(tmp_path / "nothing.json")
-    fitted = cl.fit("chinchilla", design("chinchilla"), on="target")
-    with pytest.raises(DataError, match="cannot be written"):
-        fitted.save(tmp_path / "no folder" / "fit.json")
-
-
 def test_results_print_well():
     fitted = cl.fit("chinchilla", design("chinchilla", noise=0.01), on="target", fix={"E": 1.7})
     assert re.search(r"\n  E +1\.7  fixed\n", repr(fitted))
@@ -304,11 +255,3 @@ def test_base_rows_are_not_fitted_and_are_kept_as_reference():
     assert (fitted.data["tokens"] > 0).all()
     assert set(fitted.base["ptpp"]) == {15.0, 31.0, 62.0, 124.0, 279.0}
     assert fitted.base["loss"].between(1.5, 3.5).all()
-
-
-def test_a_fit_with_held_and_tied_parameters_is_read_back(tmp_path):
-    runs = cl.examples.load("en-fr-pilot").where("ptpp == 279 and replay > 0 and atpp >= 1.9")
-    for restraint in ({"fix": {"A": 0.0, "alpha": 0.3}}, {"tie": [("alpha", "beta")]}):
-        fit = cl.fit("ptpp-blind", runs, "target", starts=8, **restraint)
-        read = cl.load_fit(fit.save(tmp_path / "fit.json"))
-        assert read.params == pytest.approx(fit.params)

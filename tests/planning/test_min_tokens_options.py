@@ -16,11 +16,6 @@ def plan(forms, **options):
     return cl.plan.min_tokens(*forms, **{"interval": None, "savings": False, **MODEL, **options})
 
 
-@pytest.fixture(scope="module")
-def forms():
-    return made_fit("ptpp-gated-floor", FORM_3, "target"), made_fit("ptpp-floor", SOURCE_1, "source")
-
-
 # -- unique target tokens ----------------------------------------------------------------------------------------------
 
 

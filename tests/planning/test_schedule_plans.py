@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from schedule_truths import BASE, NAMES, RUN, SOURCE, TARGET, losses
 
 import cptlaw as cl
 from cptlaw.cli import main
@@ -13,12 +14,8 @@ from cptlaw.errors import UsageError
 from cptlaw.planning.schedules.box import minimise_in_box
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.planning.schedules.whole_schedule import loss_and_slopes
-from cptlaw.schedules import Phase, Schedule, areas, read_schedules
+from cptlaw.schedules import Phase, Schedule, read_schedules
 
-NAMES = ("L0", "A", "alpha", "B", "E", "beta", "C1", "C2")
-# Fig. 3 of arXiv:2505.07796 (specification 6.4): Knowledge-Pile, 106M.
-SOURCE = dict(zip(NAMES, (3.057, 0.490, 0.497, 0.366, 28, 0.189, 0.299, 0.298), strict=True))
-TARGET = dict(zip(NAMES, (3.024, 0.412, 0.677, -0.666, 5662, 0.146, 0.278, 0.324), strict=True))
 # Fig. 20, e = 0.1.
 WEIGHTED_SOURCE = dict(zip(NAMES, (3.037, 0.510, 0.464, 4.542, 100, 0.008, 0.779, 0.728), strict=True))
 WEIGHTED_TARGET = dict(zip(NAMES, (2.982, 0.451, 0.563, -0.528, 100, 0.511, 0.773, 0.798), strict=True))
@@ -26,9 +23,6 @@ MULTI_POWER = {
     "L0": 3.04045406, "A": 0.52468604, "alpha": 0.50786857, "B": 363.78751622, "C": 2.06560812, "beta": 0.58279013,
     "gamma": 0.64142257,
 }  # fmt: skip
-
-BASE = Phase("pretrain", 20_000, "wsd", peak=2e-4, warmup=500, decay=4000)
-RUN = Schedule([BASE, Phase("cpt", 5000, "cosine", peak=2e-4)])
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +53,6 @@ def measured():
             parts.append(rows.assign(eval=on, loss=exact * np.exp(noise)))
     rows = pd.concat(parts, ignore_index=True)
     return tuple(cl.fit("cpt-dynamics", rows, on=on, schedules=runs, starts=8) for on in ("target", "source"))
-
-
-def losses(run, source=SOURCE, target=TARGET):
-    """Return source and target loss at the end of a run, from the equation."""
-    at = areas(run).at(run.n_steps)
-    found = []
-    for p in (source, target):
-        shift = p["B"] * (1 - (1 + p["E"] * at.s1_cpt) ** -p["beta"])
-        found.append(p["L0"] + p["A"] * at.s1 ** -p["alpha"] - p["C1"] * at.s2_pretrain - p["C2"] * at.s2_cpt + shift)
-    return found
 
 
 class TestSchedule:
@@ -294,57 +278,6 @@ class TestWholeSchedule:
         plan.save(tmp_path / "lr.csv")
         (tmp_path / "s.yaml").write_text("a:\n  - {phase: cpt, file: lr.csv}\n")
         assert read_schedules(tmp_path / "s.yaml")["a"].lr[1:] == pytest.approx(plan.lr)
-
-
-class TestTurning:
-    def test_zero_finite_and_infinite(self, source, target):
-        kinds = [cl.plan.turning_length(target, source, weight_source=w, schedules=RUN) for w in (0.0, 0.8, 1.0)]
-        assert [plan.kind for plan in kinds] == ["zero", "finite", "infinite"]
-        assert kinds[0].steps == 0
-        assert kinds[2].steps == math.inf
-        assert kinds[2].to_dict()["steps"] is None
-        assert all(plan.reason for plan in kinds)
-
-    def test_the_loss_is_back_at_its_start(self, source, target):
-        plan = cl.plan.turning_length(target, source, weight_source=0.8, schedules=RUN)
-        before, after = (
-            0.8 * src + 0.2 * tgt
-            for src, tgt in (
-                losses(Schedule([BASE, Phase("cpt", int(steps), "constant", peak=2e-4)]))
-                for steps in (plan.steps - 1, plan.steps)
-            )
-        )
-        assert before >= plan.start - 1e-9
-        assert after <= plan.start + 1e-9
-
-    def test_critical_point_in_closed_form(self, source):
-        """A S1^-alpha = B: the source loss at the asymptote L0 + B (specification 6.8)."""
-        plan = cl.plan.critical_point(source, schedules=RUN)
-        assert plan.s1 == pytest.approx((0.490 / 0.366) ** (1 / 0.497))
-        assert plan.steps == pytest.approx(plan.s1 / 2e-4)
-        assert plan.level == pytest.approx(3.057 + 0.366)
-        assert not plan.returns
-
-    def test_before_the_critical_point_the_source_loss_comes_back(self, source, target):
-        early = Schedule([Phase("pretrain", 5000, "constant", peak=2e-4)])
-        late = Schedule([Phase("pretrain", 12_000, "constant", peak=2e-4)])
-        for base, returns in ((early, True), (late, False)):
-            assert cl.plan.critical_point(source, schedules=base).returns == returns
-            turning = cl.plan.turning_length(target, source, weight_source=1, schedules=base)
-            assert turning.kind == ("finite" if returns else "infinite")
-
-    def test_no_shift_no_critical_point(self, target):
-        harmless = cl.given_fit("cpt-dynamics", SOURCE | {"B": 0.0}, "source")
-        assert cl.plan.critical_point(harmless, schedules=RUN).kind == "infinite"
-        with pytest.raises(UsageError, match="no shift"):
-            cl.plan.critical_point(
-                cl.given_fit("lr-annealing", {"L0": 3, "A": 0.4, "C": 0.3, "alpha": 0.5}, "source"), schedules=RUN
-            )
-
-    def test_a_shift_without_an_end_is_said(self, source):
-        weak = cl.given_fit("cpt-dynamics", SOURCE | {"B": 29.121, "beta": 0.001, "E": 100}, "source")
-        codes = [finding.code for finding in cl.plan.critical_point(weak, schedules=RUN).findings]
-        assert codes == ["shift-without-asymptote"]
 
 
 class TestGiven:

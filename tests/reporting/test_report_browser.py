@@ -7,6 +7,7 @@ import pytest
 import cptlaw as cl
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install 'cptlaw[dev]'")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the accessibility check needs axe-core")
 pytest.importorskip("plotly", reason="the page needs Plotly: pip install 'cptlaw[report]'")
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -17,6 +18,8 @@ pytestmark = [
     pytest.mark.xdist_group("browser"),
 ]
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+KEPT = "ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5) and tokens >= 80K and lr_schedule == 'constant'"
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
 HOSTILE = 'fr"><img src=x onerror="document.title=1"><script>document.title=2</script>'
 RUN = "</script><script>document.title='run'</script>"
 
@@ -25,12 +28,11 @@ RUN = "</script><script>document.title='run'</script>"
 def page_of_hostile_names(tmp_path_factory):
     frame = cl.examples.load("en-fr-pilot").frame.copy()
     frame = frame[frame["eval"].astype(str) == "target"]
-    kept = "ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5) and tokens >= 80K and lr_schedule == 'constant'"
     frame["eval"] = HOSTILE
     frame["run"] = frame["run"].astype(str) + RUN
     frame["loss_of<b onmouseover=alert(1)>"] = 1.0
     runs = cl.read_runs(frame, target_eval=HOSTILE, n_params_kind="total")
-    fit = cl.fit("ptpp-floor", runs, on=HOSTILE, where=kept, starts=8)
+    fit = cl.fit("ptpp-floor", runs, on=HOSTILE, where=KEPT, starts=8)
     found = cl.report(
         runs, fit, at="n_params=125K,tokens=1M,replay=25%,ptpp=279", title="<script>document.title='x'</script>"
     )
@@ -89,4 +91,32 @@ def test_phone_and_paper(browser, page_of_hostile_names, tmp_path):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     printed = page.pdf(format="A4", prefer_css_page_size=True)
     assert printed.count(b"/Type /Page\n") + printed.count(b"/Type/Page\n") <= 6
+    assert not failed
+
+
+def test_the_report_draws_all_figures_offline_at_both_widths_and_prints(browser, tmp_path):
+    runs = cl.examples.load("en-fr-pilot")
+    target = cl.fit("ptpp-floor", runs, on="target", where=KEPT, starts=16)
+    plain = {"doubts": (), "plan": None, "suggestion": None, "commands": ("cptlaw report",)}
+    figures = (cl.figures.residuals(target), cl.figures.loss_curves(runs, "target", fit=target))
+    forecasts = target.forecast(target.data.head(1)).assign(on="target", law="ptpp-floor")
+    made = cl.Report(
+        heading="Test", question="?", answer="!", cost="", chances=(), interval=0.9,
+        forecasts=forecasts, figures=figures, fits=(target,), runs=runs, **plain,
+    )  # fmt: skip
+    path = made.save(tmp_path / "report.html")
+    page, failed = opened(browser, path)
+    for width, height in ((1440, 900), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(600)
+        assert page.locator(".drawing .main-svg").count() >= len(figures)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        heights = page.evaluate(
+            "[...document.querySelectorAll('.drawing')].map(e => [e.clientHeight, e.querySelector('svg').clientHeight])"
+        )
+        assert all(box >= drawing - 1 for box, drawing in heights)
+        found = axe.Axe().run(page, options=RULES).response["violations"]
+        assert [(each["id"], [node["html"][:160] for node in each["nodes"]]) for each in found] == []
+    content = page.pdf(format="A4")
+    assert content.startswith(b"%PDF")
     assert not failed

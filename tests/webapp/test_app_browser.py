@@ -1,4 +1,4 @@
-"""The app and the report in a real browser: Debian's Chromium, driven by Playwright, no network but this machine."""
+"""The app in a real browser: Debian's Chromium, driven by Playwright, no network but this machine."""
 
 import os
 import re
@@ -392,30 +392,3 @@ def test_everything_can_be_reached_by_keyboard_alone(open_page, address):
     before = page.inner_text("#sentence")
     page.keyboard.press("ArrowRight")
     changed(page, "#sentence", before)
-
-
-def test_the_report_draws_all_figures_offline_at_both_widths_and_prints(open_page, tmp_path):
-    runs = cl.examples.load("en-fr-pilot")
-    target = cl.fit("ptpp-floor", runs, on="target", where=ROWS, starts=16)
-    plain = {"doubts": (), "plan": None, "suggestion": None, "commands": ("cptlaw report",)}
-    figures = (cl.figures.residuals(target), cl.figures.loss_curves(runs, "target", fit=target))
-    forecasts = target.forecast(target.data.head(1)).assign(on="target", law="ptpp-floor")
-    made = cl.Report(
-        heading="Test", question="?", answer="!", cost="", chances=(), interval=0.9,
-        forecasts=forecasts, figures=figures, fits=(target,), runs=runs, **plain,
-    )  # fmt: skip
-    path = made.save(tmp_path / "report.html")
-    page = open_page(path.as_uri())
-    for size in (DESK, PHONE):
-        page.set_viewport_size(size)
-        page.wait_for_timeout(600)
-        assert page.locator(".drawing .main-svg").count() >= len(figures)
-        assert fits_the_width(page)
-        heights = page.evaluate(
-            "[...document.querySelectorAll('.drawing')].map(e => [e.clientHeight, e.querySelector('svg').clientHeight])"
-        )
-        assert all(box >= drawing - 1 for box, drawing in heights)
-        check_accessible(page)
-        shot(page, f"report-{size['width']}")
-    content = page.pdf(format="A4")
-    assert content.startswith(b"%PDF")

@@ -130,7 +130,7 @@ def test_a_turning_length_is_where_a_loss_is_back(example_script):
 
 
 def test_sealed_forecasts_find_the_runs_that_were_trained_later():
-    folder = Path(__file__).parents[1] / "examples" / "sealed"
+    folder = Path(__file__).parents[2] / "examples" / "sealed"
     runs = cl.examples.load("en-fr-ladder")
     for name, count, most in (("en_fr_204k_target_auto", 16, 0.01), ("en_fr_371k_target_auto", 8, 0.01)):
         found = cl.score([cl.load_seal(folder / f"{name}.json")], runs, where="lr_schedule == 'constant'").to_dict()

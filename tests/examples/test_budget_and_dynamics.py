@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 EQUATION_8 = "cpt-dynamics-joint:normalised=true:growth=nothing"
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")

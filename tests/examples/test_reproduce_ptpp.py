@@ -10,7 +10,7 @@ import pytest
 import cptlaw as cl
 from cptlaw import simulate
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")

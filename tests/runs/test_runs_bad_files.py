@@ -1,0 +1,236 @@
+"""Bad files: missing, of another kind, cut off, damaged; and anything at all is read or refused in words."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+from bad_input import GOOD, HEADER, message_of, write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cptlaw.errors import CptlawError
+from cptlaw.runs import read_runs
+
+
+def test_a_missing_file_suggests_near_names(tmp_path):
+    write(tmp_path, HEADER + GOOD, "runs_final.csv")
+    message = message_of(tmp_path / "run_final.csv")
+    assert "no such file" in message
+    assert "Did you mean 'runs_final.csv'" in message
+
+
+def test_a_missing_folder(tmp_path):
+    assert "folder" in message_of(tmp_path / "nowhere" / "runs.csv")
+
+
+def test_a_folder(tmp_path):
+    assert "is a folder" in message_of(tmp_path)
+
+
+def test_a_path_that_cannot_be():
+    assert "Check the path" in message_of("runs\x00.csv")
+
+
+@pytest.mark.parametrize("name", ["runs.xlsx", "runs.pkl", "runs", "runs.txt", "runs.gz"])
+def test_an_unknown_ending(tmp_path, name):
+    message = message_of(write(tmp_path, HEADER + GOOD, name))
+    assert ".csv" in message
+    assert "save the table as CSV" in message
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "runs.jsonl", "runs.parquet"])
+@pytest.mark.parametrize("content", [b"", b" \n\n"])
+def test_an_empty_file(tmp_path, name, content):
+    if name.endswith(".parquet"):
+        pytest.importorskip("pyarrow")
+        content = b""
+    message = message_of(write(tmp_path, content, name))
+    assert name in message
+    assert "empty" in message
+
+
+def test_a_header_without_rows(tmp_path):
+    message = message_of(write(tmp_path, HEADER))
+    assert "a header without rows" in message
+    assert "all rows are empty" in message_of(write(tmp_path, HEADER + ",,,,,,\n"))
+    assert "no rows" in message_of(pd.DataFrame({"loss": []}))
+    assert "no rows" in message_of(write(tmp_path, "[]", "runs.json"))
+
+
+@pytest.mark.parametrize(
+    ("cut", "column"),
+    [("b,target,2.5,1M", "tokens"), ("b", "eval"), ('b,"tar', "loss"), ("b,target,", "n_params")],
+)
+def test_a_truncated_csv(tmp_path, cut, column):
+    message = message_of(write(tmp_path, HEADER + GOOD + cut))
+    for part in ("runs.csv, row 3", f"column '{column}'", "truncated", "Expected 7 fields", "remove the last line"):
+        assert part in message
+
+
+def test_short_rows_anywhere_are_found(tmp_path):
+    rows = "a,target,2.5,1M,20M,0.25\nb,target,2.5\n"
+    message = message_of(write(tmp_path, HEADER + rows + GOOD))
+    assert "2 rows: row 2 has 6 fields; row 3 has 3 fields" in message
+    assert "Fill the missing fields" in message
+
+
+def test_a_short_row_is_not_hidden_by_a_quoted_delimiter(tmp_path):
+    quoted = '"b,c",target,2.5,1M,20M,0.25,15\n'
+    assert len(read_runs(write(tmp_path, HEADER + quoted + GOOD))) == 2
+    assert "row 2" in message_of(write(tmp_path, HEADER + "a,target,2.5,1M,20M,0.25\n" + quoted + GOOD))
+
+
+def test_a_short_row_is_not_hidden_by_a_long_one(tmp_path):
+    message = message_of(write(tmp_path, HEADER + "a,target,2.5,1M,20M,0.25,15,16\nb,target,2.5,1M,20M,0.25\n" + GOOD))
+    assert "row 2" in message
+    assert "row 3" in message
+
+
+def test_a_bare_pair_of_quotes_is_no_row(tmp_path):
+    assert "bare pair of quotes" in message_of(write(tmp_path, HEADER + GOOD + '""\n' + GOOD.replace("good", "b")))
+
+
+def test_surplus_empty_fields_do_not_shift_columns(tmp_path):
+    assert "8 fields" in message_of(write(tmp_path, HEADER + "a,target,2.5,1M,20M,0.25,15,\n" + GOOD))
+
+
+def test_rows_after_a_quoted_line_break_keep_their_line(tmp_path):
+    file = write(tmp_path, HEADER + '"two\nlines",target,2.5,1M,20M,0.25,15\nb,target,-1,1M,20M,0.25,15\n')
+    assert "row 4, column 'loss': found -1" in message_of(file)
+
+
+def test_a_quote_that_is_never_closed(tmp_path):
+    message = message_of(write(tmp_path, HEADER + GOOD + 'b,target,2.5,1M,20M,0.25,"15\n' + GOOD))
+    assert "runs.csv" in message
+    assert "quotes" in message or "truncated" in message
+
+
+def test_semicolons(tmp_path):
+    message = message_of(write(tmp_path, "run;eval;loss\na;target;2,5\n"))
+    assert "separated by semicolons" in message
+    assert "Expected commas" in message
+
+
+def test_tabs_and_commas_confused(tmp_path):
+    assert "named .tsv" in message_of(write(tmp_path, "run\tloss\na\t2\n"))
+    assert "Expected tabs" in message_of(write(tmp_path, "run,loss\na,2\n", "runs.tsv"))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "parts"),
+    [
+        ("utf-16", ["UTF-16", "ff fe", "Save it as UTF-8"]),
+        ("utf-16-le", ["row 1", "zero byte at byte 1", "UTF-16", "Save it as UTF-8"]),
+        ("utf-32", ["UTF-32", "Save it as UTF-8"]),
+        ("latin-1", ["row 3", "byte 0xe9", "not UTF-8", repr("\xe9"), "Save it as UTF-8"]),
+    ],
+)
+def test_a_wrong_encoding(tmp_path, encoding, parts):
+    content = (HEADER + GOOD + "caf\xe9,target,2.5,1M,20M,0.25,15\n").encode(encoding)
+    message = message_of(write(tmp_path, content))
+    for part in ("runs.csv", *parts):
+        assert part in message
+    if encoding == "latin-1":
+        assert f"at byte {content.index(0xE9)}" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (b"PK\x03\x04rest", "spreadsheet"),
+        (gzip.compress(b"x", mtime=0), "end in .gz"),
+        (b"PAR1....PAR1", "end in .parquet"),
+    ],
+)
+def test_a_file_of_another_kind(tmp_path, content, part):
+    assert part in message_of(write(tmp_path, content))
+
+
+def test_damaged_gzip(tmp_path):
+    packed = gzip.compress((HEADER + GOOD * 50).encode())
+    assert "truncated" in message_of(write(tmp_path, packed[:-20], "runs.csv.gz"))
+    assert "not a gzip file" in message_of(write(tmp_path, HEADER, "runs.csv.gz"))
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ('{"run": "a", "loss": 2}\n{"run": "b", "lo', ["row 2", "last line is truncated", "remove the last line"]),
+        ('{"run": "a", "loss": 2}\n{run: b}\n{"run": "c", "loss": 2}\n', ["row 2", "not JSON", "one object per line"]),
+        ('{"run": "a", "loss": 2}\n[1, 2]\n', ["row 2", "[1, 2]", "one object per line"]),
+        ('{"run": "a", "loss": 2}, {"run": "b", "loss": 2}\n', ["row 1"]),
+        ('{\n"run": {"0": "a"}\n}\n', ["row 1", "one object per line"]),
+        ('[{"run": "a", "loss": 2}, {"run"', ["truncated"]),
+        ("[" * 100_000, ["truncated or not JSON"]),
+        ("{}\n{}\n", ["empty"]),
+    ],
+)
+def test_bad_json(tmp_path, content, parts):
+    message = message_of(write(tmp_path, content, "runs.jsonl"))
+    for part in ("runs.jsonl", *parts):
+        assert part in message
+
+
+def test_a_truncated_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    file = tmp_path / "runs.parquet"
+    pd.DataFrame({"run": ["a"] * 500, "loss": 2.0, "step": range(500)}).to_parquet(file)
+    content = file.read_bytes()
+    for damaged in (content[:-30], content[:40], b"PAR1" + content[200:], HEADER.encode()):
+        message = message_of(write(tmp_path, damaged, "runs.parquet"))
+        assert "runs.parquet" in message
+        assert "truncated, or not Parquet" in message
+
+
+FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+FIELDS = st.sampled_from(
+    ["a", "target", "2.5", "-1", "", "nan", "34%", "8.1B", '"', '""', "\n", ",", ";", "\r", " ", "\xe9", "1e999"]
+)
+
+
+@FUZZ
+@given(st.lists(FIELDS, max_size=30))
+def test_any_csv_is_read_or_refused_in_words(tmp_path, fields):
+    file = write(tmp_path, "run,loss,replay\n" + ",".join(fields))
+    try:
+        read_runs(file)
+    except CptlawError:
+        return
+
+
+@FUZZ
+@given(st.binary(max_size=200), st.sampled_from(["runs.csv", "runs.tsv", "runs.jsonl", "runs.csv.gz", "runs.parquet"]))
+def test_any_bytes_are_read_or_refused_in_words(tmp_path, content, name):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    file = write(tmp_path, content, name)
+    try:
+        read_runs(file)
+    except CptlawError:
+        return
+
+
+VALUES = (
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5) | st.lists(st.integers(), max_size=2)
+)
+
+
+@FUZZ
+@given(
+    st.lists(
+        st.fixed_dictionaries({"run": VALUES, "loss": VALUES, "tokens": VALUES, "other": VALUES}),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_any_values_are_read_or_refused_in_words(records):
+    try:
+        runs = read_runs(pd.DataFrame(records, dtype=object))
+    except CptlawError:
+        return
+    assert np.isfinite(runs.frame["loss"]).all()
+    assert repr(runs)
+    assert runs.fingerprint

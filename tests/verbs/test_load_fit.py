@@ -1,0 +1,52 @@
+"""Fits are read back as they were written, and damaged files are refused in words."""
+
+import json
+
+import pandas as pd
+import pytest
+from cases import design
+
+import cptlaw as cl
+from cptlaw.errors import DataError
+
+
+def test_fit_files_round_trip(tmp_path):
+    frame = design("ptpp-gate", noise=0.01)
+    fitted = cl.fit("ptpp-gate:unit_tokens=1e6", frame, on="target", where="replay < 0.9", prior={"E": "1.2:0.5"})
+    path = fitted.save(tmp_path / "fit.json")
+    again = cl.load_fit(path)
+    points = pd.DataFrame({"n_params": [2e9], "tokens": [5e9], "replay": [0.2], "ptpp": [500.0]})
+    pd.testing.assert_frame_equal(again.forecast(points), fitted.forecast(points))
+    assert again.to_dict() == fitted.to_dict()
+    assert again.law.units["tokens"] == 1e6
+    document = json.loads(path.read_text())
+    assert document["units"] == {"n_params": 1e9, "tokens": 1e6}
+    assert set(document) >= {"law_version", "provenance", "settings", "data"}
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("{", "not a readable fit"), ("{}", "not a cptlaw fit"), ('{"format": "cptlaw-fit"}', "damaged")],
+)
+def test_bad_fit_files(tmp_path, content, words):
+    path = tmp_path / "fit.json"
+    path.write_text(content)
+    with pytest.raises(DataError, match=words):
+        cl.load_fit(path)
+
+
+def test_missing_fit_file(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        cl.load_fit(tmp_path / "nothing.json")
+    fitted = cl.fit("chinchilla", design("chinchilla"), on="target")
+    with pytest.raises(DataError, match="cannot be written"):
+        fitted.save(tmp_path / "no folder" / "fit.json")
+
+
+def test_a_fit_with_held_and_tied_parameters_is_read_back(tmp_path):
+    runs = cl.examples.load("en-fr-pilot").where("ptpp == 279 and replay > 0 and atpp >= 1.9")
+    for restraint in ({"fix": {"A": 0.0, "alpha": 0.3}}, {"tie": [("alpha", "beta")]}):
+        fit = cl.fit("ptpp-blind", runs, "target", starts=8, **restraint)
+        read = cl.load_fit(fit.save(tmp_path / "fit.json"))
+        assert read.params == pytest.approx(fit.params)
