@@ -19,6 +19,9 @@ from cptlaw.units import format_percent, format_quantity, short_percent
 from cptlaw.writing import REPORT, write_text
 
 LEAST_SHOWN = 0.05  # weight of a law in an average
+SAME = 5e-4  # relative difference that three digits do not show
+MOST_EVALS = 3  # of which the laws are listed one by one
+LEAST_SHARE = 0.001  # of a corpus in a mix
 LIMITS = {
     "max-forgetting": "the limit on forgetting",
     "max-target-loss": "the limit on the target loss",
@@ -40,10 +43,14 @@ class Answer(Result):
     replay, tokens, atpp, flops
         The mix: share of the source corpus, adaptation tokens with replay, tokens per parameter, 6 N D. ``None`` where
         infeasible.
+    mix
+        Share of each corpus, by name, where the runs mix k corpora; `replay` is then that of the source eval's own.
     lr_peak
         Peak rate, where the runs vary it.
     target_loss, source_loss, forgetting
         What to expect, each with ``_lo`` and ``_hi``; nats per token, and a share of `base_source_loss`.
+    losses
+        Where the mean over several evals is lowered: by eval ``loss``, ``loss_lo``, ``loss_hi``.
     target_gain
         Without runs: by which share the target loss falls below the base model's; low end, middle, high end.
     scores
@@ -72,6 +79,7 @@ class Answer(Result):
     kind: str
     feasible: bool
     replay: float | None = None
+    mix: Mapping[str, float] = field(default_factory=dict)
     tokens: float | None = None
     atpp: float | None = None
     flops: float | None = None
@@ -86,6 +94,7 @@ class Answer(Result):
     forgetting_lo: float | None = None
     forgetting_hi: float | None = None
     base_source_loss: float | None = None
+    losses: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     target_gain: tuple[float, float, float] | None = None
     scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     probabilities: Mapping[str, float] = field(default_factory=dict)
@@ -147,6 +156,8 @@ class Answer(Result):
                 )
             elif self.source_loss is not None:
                 lines.append(("source loss", f"{self._span('source_loss')} {self._unit}"))
+            if self.losses:
+                lines.append(("losses", self._each_loss()))
         lines += [(name, score_text(fields)) for name, fields in self.scores.items()] if self.feasible else []
         lines += [(_of(name), likelihood(value)) for name, value in self.probabilities.items()]
         if self.without_risk is not None and (self.probabilities or not self.feasible):
@@ -163,7 +174,7 @@ class Answer(Result):
             count = len({entry["study"] for entry in self.evidence})
             lines.append(("from", f"{count} studies of others (--json lists them); no run of yours"))
         if self.next_runs:
-            lines.append(("run next", runs_in_words(self.next_runs)))
+            lines.append(("run next", runs_in_words(self.next_runs, bool(self.mix))))
         return lines
 
     @property
@@ -181,8 +192,9 @@ class Answer(Result):
         if self._page is None:
             from cptlaw.reporting.plain_page import plain_page
 
-            # Without runs there is nothing to draw, and no extra to install for it.
-            page = plain_page(self, self.steps, (_pilots(self), _studies(self)))
+            # Without runs, and of a mix of k corpora, there is nothing to draw, and no extra to install for it.
+            rests_on = (_pilots(self), _studies(self)) if self._plan is None else self._plan.tables
+            page = plain_page(self, self.steps, rests_on)
             return write_text(path, page, REPORT, force=force)
         written: Path = self._page().save(path, force=force)
         return written
@@ -195,19 +207,25 @@ class Answer(Result):
     def _advice(self) -> str:
         if not self.feasible:
             best = (self.best_reachable or {}).get(self._quantity)
-            reach = "" if best is None else f"; {self._value(self.blocking or '', best)} can be promised"
+            reach = "" if best is None else f"; the tightest that one keeps so is {self._value(best)}"
             limits = " and ".join(LIMITS.get(name, name) for name in (self.blocking or "").split(" and "))
             return f"no mix keeps {limits} with {format_percent(self.risk or 0.5)} probability{reach}"
         mix = f"train on {format_quantity(self.tokens or 0, 3)} tokens"
-        if self.replay is not None:
+        if self.mix:
+            mix += f": {_shares(self.mix)}"
+        elif self.replay is not None:
             mix += f", {format_percent(self.replay, 3)} of them replay"
         if self.lr_peak is not None:
             mix += f", peak rate {self.lr_peak:.3g}"
         return f"{mix} ({self.atpp:.3g} tokens per parameter, {self.flops:.2g} FLOPs)"
 
-    def _value(self, name: str, value: float) -> str:
-        in_percent = "forgetting" in name or " " in name
-        return format_percent(value, 3) if in_percent else f"{value:.4g}"
+    def _value(self, value: float) -> str:
+        name = self.blocking or ""
+        if not ("forgetting" in name or " " in name):
+            return f"{value:.4g} {self._unit}"
+        # A rise of more than the whole is easily read as a share that is left.
+        many = name == "max-forgetting" and value >= 1.0
+        return format_percent(value, 3) + (f", a source loss {1.0 + value:.2g} times the base model's" if many else "")
 
     @property
     def _quantity(self) -> str:
@@ -226,18 +244,37 @@ class Answer(Result):
         middle, low, high = ("not bounded" if value is None else show(value) for value in values)
         return f"{middle} ({low} to {high})"
 
+    def _each_loss(self) -> str:
+        return "; ".join(
+            f"{name} " + "{} ({} to {})".format(*(_number(found[end]) for end in ("loss", "loss_lo", "loss_hi")))
+            for name, found in self.losses.items()
+        )
+
     def _alternative(self, mix: Mapping[str, Any]) -> str:
-        text = f"{mix['change']}: target loss {mix['target_loss']:.4g}"
+        name = "mean loss" if self.losses else "target loss"
+        text = f"{mix['change']}: {name} {mix['target_loss']:.4g}"
         return text if mix.get("forgetting") is None else f"{text}, forgetting {short_percent(mix['forgetting'])}"
 
     def _price(self) -> str:
         other = self.without_risk or {}
-        if other.get("tokens") is None:
+        if other.get("tokens") is None or other.get("feasible") is False:
             return "none: the forecasts themselves allow no mix"
+        if self.feasible and self._is_planned(other):
+            return "nothing: what is as good as a coin toss would be the same run"
         mix = f"{format_quantity(other['tokens'], 3)} tokens"
+        if other.get("mix"):
+            mix += f": {_shares(other['mix'])}"
         if other.get("replay") is not None:
             mix += f", {format_percent(other['replay'], 3)} replay"
+        if other.get("lr_peak") is not None and other["lr_peak"] != self.lr_peak:
+            mix += f", peak rate {other['lr_peak']:.3g}"
         return f"as good as a coin toss would be {mix}"
+
+    def _is_planned(self, other: Mapping[str, Any]) -> bool:
+        """Say whether another run is the planned one, to the digits that are shown."""
+        pairs = [(getattr(self, name), other.get(name)) for name in ("tokens", "replay", "lr_peak")]
+        pairs += [(share, (other.get("mix") or {}).get(name)) for name, share in self.mix.items()]
+        return all(one == two or (one and two and abs(two / one - 1.0) < SAME) for one, two in pairs)
 
     def _laws(self) -> str:
         weights: dict[str, dict[str, float]] = {}
@@ -245,6 +282,12 @@ class Answer(Result):
             of_eval = weights.setdefault(entry["on"], {})
             name = str(entry["law"]).partition(":")[0]
             of_eval[name] = of_eval.get(name, 0.0) + entry["weight"]
+        if len(weights) > MOST_EVALS:
+            pooled: dict[str, float] = {}
+            for found in weights.values():
+                for name, weight in found.items():
+                    pooled[name] = pooled.get(name, 0.0) + weight / len(weights)
+            weights = {f"{len(weights)} evals": pooled}
         parts = []
         for on, found in weights.items():
             # Three laws are what a reader takes in; the rest of the weight is in the JSON.
@@ -254,12 +297,23 @@ class Answer(Result):
         return "; ".join(parts)
 
 
-def runs_in_words(cells: Iterable[Mapping[str, Any]]) -> str:
+def _shares(mix: Mapping[str, float]) -> str:
+    """Return the shares of corpora in words, the largest first; those that are next to nothing are left out."""
+    listed = sorted(mix.items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{name} {format_percent(share, 2)}" for name, share in listed if share >= LEAST_SHARE)
+
+
+def _number(value: float | None) -> str:
+    return "not bounded" if value is None else f"{value:.4g}"
+
+
+def runs_in_words(cells: Iterable[Mapping[str, Any]], of_mix: bool = False) -> str:
     """Return runs to train next in words: size, tokens, replay, seeds; nothing where there are none."""
     shown = []
     for cell in [*cells][:3]:
         mix = f"{format_quantity(cell['tokens'], 3)} tokens"
         mix += "" if cell.get("replay") is None else f" at {format_percent(cell['replay'], 3)} replay"
+        mix += " of this mix" if of_mix else ""
         size = cell.get("n_params")
         shown.append(f"on {mix}" if size is None else f"{format_quantity(size, 3)} on {mix}")
     # Repeats of one cell are seeds: said once, with their number.

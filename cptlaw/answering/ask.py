@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.answering.answered import Answer
+from cptlaw.answering.of_corpora import from_mixes
 from cptlaw.answering.question import RISK, Asked
 from cptlaw.answering.with_runs import from_runs
 from cptlaw.answering.without_runs import from_studies
@@ -82,5 +83,8 @@ def answer(
                 )
         return from_studies(asked, shift)
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    found = from_runs(table, asked, where, schedules, seed)
+    if table.corpora and "replay" not in table.frame.columns:
+        found = from_mixes(table, asked, where, seed)
+    else:
+        found = from_runs(table, asked, where, schedules, seed)
     return found if shift is None else replace(found, findings=by_severity([*found.findings, UNREAD]))

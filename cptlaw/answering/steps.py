@@ -26,7 +26,7 @@ def steps(
     planned: MixPlan,
 ) -> tuple[str, ...]:
     """Return the commands: the fits, the forecast, the plan and the next runs."""
-    chosen = _chosen(runs, where)
+    chosen = chosen_rows(runs, where)
     evals = [*fits, *scores]
     files = {name: f"{file_name(name)}.json" for name in evals}
     lines = [command_line(["cptlaw", "fit", *chosen, "--on", name, "-o", files[name]]) for name in evals]
@@ -45,7 +45,7 @@ def steps(
 
 def answer_command(runs: Runs, question: Asked, where: str | None) -> str:
     """Return the command that asks the question again and writes its page."""
-    words = ["cptlaw", "answer", *_chosen(runs, where), "--n-params", format_quantity(question.n_params, 6)]
+    words = ["cptlaw", "answer", *chosen_rows(runs, where), "--n-params", format_quantity(question.n_params, 6)]
     for name in ("ptpp", "tokens", "target_tokens", "budget", "max_forgetting", "max_target_loss"):
         if (value := getattr(question, name)) is not None:
             words += [f"--{name.replace('_', '-')}", f"{value:.6g}"]
@@ -54,7 +54,7 @@ def answer_command(runs: Runs, question: Asked, where: str | None) -> str:
     return command_line([*words, *(word for pair in more for word in pair), "-o", "report.html"])
 
 
-def _chosen(runs: Runs, where: str | None) -> list[str]:
+def chosen_rows(runs: Runs, where: str | None) -> list[str]:
     """Return the words that name the table, how it is read, and its rows."""
     table = runs.label if runs.path is not None else "RUNS.csv"
     roles = [word for name, role in runs.roles.items() for word in (f"--{role}-eval", name)]

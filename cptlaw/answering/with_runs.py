@@ -12,27 +12,24 @@ import pandas as pd
 
 from cptlaw.answering.answered import Answer, runs_in_words
 from cptlaw.answering.in_points import fitted_scores, probabilities_in_points, ways_of
+from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Asked
-from cptlaw.answering.steps import SHARES_FOR_NEXT, answer_command, steps
+from cptlaw.answering.steps import answer_command, steps
 from cptlaw.answering.what_if import other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
-from cptlaw.commands import command_line
-from cptlaw.errors import CptlawError, UsageError
+from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.planning import MixPlan
-from cptlaw.planning.next_runs.cells import Bases, candidates
-from cptlaw.planning.next_runs.open_forecast import open_forecast
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.schedules import Schedule
 from cptlaw.uncertainty.chances import probability_below
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.units import format_quantity
 from cptlaw.verbs import fit
 
 AUTO = "auto"
-NEXT_RUNS = 2
-INTERVAL = 0.9
+WITHOUT_RISK = ("feasible", "replay", "tokens", "flops", "lr_peak")
 EXPECTED = ("target_loss", "source_loss", "forgetting")
 
 
@@ -70,15 +67,15 @@ def from_runs(
         probabilities=_probabilities(asked, fits, sure) | probabilities_in_points(asked, scores, sure, point_of),
         scores=sure.scores,
         risk=asked.risk,
-        laws=(*(entry for one in fits.values() for entry in _laws(one)), *ways_of(scores)),
-        without_risk={name: getattr(plain, name) for name in ("feasible", "replay", "tokens", "flops", *EXPECTED)},
+        laws=(*(entry for one in fits.values() for entry in laws_in(one)), *ways_of(scores)),
+        without_risk={name: getattr(plain, name, None) for name in (*WITHOUT_RISK, *EXPECTED)},
         what_if=what_if(asked, fits, sure),
         other_sizes=other_sizes(asked, fits, asked.risk, scores) if sure.feasible else (),
         blocking=sure.blocking,
         best_reachable=sure.best_reachable,
         next_runs=cells,
         findings=by_severity(dict.fromkeys([*found, *trouble])),
-        evidence=_evidence(runs, fits),
+        evidence=evidence(runs, fits),
         steps=steps(runs, asked, where, fits, tuple(scores), sure),
         _page=lambda: replace(_page(runs, asked, fits, sure, scores, where), to_train=runs_in_words(cells)),
         _plan=sure,
@@ -109,8 +106,6 @@ def _roles(runs: Runs, question: Asked) -> list[str]:
         With all that is missing, so that one more try will do.
     """
     roles = {runs.role(name) for name in runs.evals}
-    if runs.corpora and "replay" not in runs.frame.columns:
-        raise UsageError(_mix_of_corpora(runs, question))
     missing = _missing(runs, question, roles)
     # What is missing of the source does no harm where nothing limits forgetting, but is said with the rest.
     needed = [text for text in missing if "source_eval" not in text or question.max_forgetting is not None]
@@ -121,25 +116,6 @@ def _roles(runs: Runs, question: Asked) -> list[str]:
     return [role for role in ("target", "source") if role in roles]
 
 
-def _mix_of_corpora(runs: Runs, question: Asked) -> str:
-    """Return that runs of k corpora have no one replay, with the command that plans their mix."""
-    corpora = runs.corpora
-    listed = ", ".join(corpora[:8]) + (", .." if len(corpora) > 8 else "")
-    target = next((name for name in runs.evals if runs.role(name) == "target"), None)
-    source = next((name for name in runs.evals if runs.role(name) == "source"), None)
-    words = ["cptlaw", "plan", "mix", runs.label, *runs.read_with, "--n-params", f"{question.n_params:.6g}"]
-    tokens = question.spendable or question.target_tokens
-    words += ["--tokens", "20B" if tokens is None else f"{tokens:.6g}"]
-    words += ["--minimise", f"{target}=1"] if target is not None else []
-    if None not in (source, question.max_forgetting, question.base_source_loss):
-        words += ["--max-forgetting", f"{source}={question.max_forgetting:g}"]
-        words += ["--base-loss", f"{source}={question.base_source_loss:g}", "--risk", f"{question.risk:g}"]
-    return (
-        f"{runs.label}: its runs mix {len(corpora)} corpora ({listed}), and answer chooses one replay. The best mix of "
-        f"all, which `cptlaw plan mix` finds:\n  {command_line(words)}"
-    )
-
-
 def _missing(runs: Runs, question: Asked, roles: set[Any]) -> list[str]:
     """Return what the table leaves open, each with the option that says it."""
     frame = runs.frame
@@ -148,7 +124,9 @@ def _missing(runs: Runs, question: Asked, roles: set[Any]) -> list[str]:
         missing.append("which eval is the new domain's: target_eval= (--target-eval EVAL)")
     if "source" not in roles and (question.max_forgetting is not None or "target" not in roles):
         text = "which eval is the old domain's: source_eval= (--source-eval EVAL)"
-        missing.append(text + (", or leave max_forgetting (--max-forgetting) out" if question.max_forgetting else ""))
+        limited = question.max_forgetting is not None
+        optional = ", or leave max_forgetting (--max-forgetting) out" if limited else ", where forgetting matters"
+        missing.append(text + optional)
     if "tokens" not in frame.columns and (names := _alike(frame, "token")):
         missing.append(f"which column counts the adaptation tokens: --columns tokens={names[0]}")
     elif "tokens" not in frame.columns and "step" in frame.columns:
@@ -184,7 +162,7 @@ def _with_budget(question: Asked, fits: Mapping[str, Any]) -> Asked:
 def _with_tokens(question: Asked, target: Any) -> tuple[Asked, list[Finding]]:
     """Return the question with tokens where neither they, nor compute, nor a limit on the target says how many."""
     if question.kind != "min-tokens" or question.max_target_loss is not None or question.min_score:
-        return question, _no_limit(question)
+        return question, _no_limit(question, target)
     data = target.data
     # As far as anything was measured: beyond it the answer would rest on the law alone.
     per_parameter = float((data["tokens"] / data["n_params"]).max())
@@ -197,11 +175,13 @@ def _with_tokens(question: Asked, target: Any) -> tuple[Asked, list[Finding]]:
             f"{per_parameter:.3g} per parameter, the most that your runs have.",
             "Give --tokens, --target-tokens, --budget or --max-target-loss.",
         ),
-        *_no_limit(question),
+        *_no_limit(question, target),
     ]
 
 
-def _no_limit(question: Asked) -> list[Finding]:
+def _no_limit(question: Asked, target: Any) -> list[Finding]:
+    if "replay" not in target.data.columns:  # models from scratch: there is nothing to forget
+        return []
     if question.max_forgetting is not None or question.max_target_loss is not None or question.benchmarks:
         return []
     return [
@@ -236,33 +216,16 @@ def _next_runs(
         return (), []
     # A limit on forgetting is what small runs inform most: the source loss moves with replay at every scale.
     on = "source" if "source" in fits and question.max_forgetting is not None else "target"
-    # The doubt of an average is mostly that of the law which counts most.
-    leading = fits[on].members[0].fit
-    row = pd.DataFrame([point_of(question, plan)])
-    noise: Finding | None = None
-    try:
-        cells = candidates(leading, runs.frame, row.iloc[0], None, None, None, None)
-        bases, forecast = Bases.of(runs.frame), open_forecast(leading, row, INTERVAL)
-        for share in SHARES_FOR_NEXT:
-            suggestion = forecast.answer(cells, bases, share * plan.flops, NEXT_RUNS)
-            if suggestion.cells:
-                return tuple(suggestion.to_dict()["cells"]), []
-            noise = next((one for one in suggestion.findings if one.code == "noise-binds"), None)
-    except CptlawError as error:
-        return (), [Finding("info", "no-suggestion", f"which runs to buy next cannot be said: {error}")]
-    most = format_percent(SHARES_FOR_NEXT[-1])
-    none = f"no run for up to {most} of the plan's compute would narrow the interval of the {on} loss"
-    if noise is None:
-        advice = "Only runs as large as the plan would narrow it further."
-        return (), [Finding("info", "no-suggestion", f"{none}.", advice)]
-    return (), [Finding("info", "no-suggestion", f"{none}: {noise.message}", noise.advice)]
+    return next_runs(runs, fits[on], pd.DataFrame([point_of(question, plan)]), plan.flops)
 
 
-def _laws(fitted: Any) -> Iterable[Mapping[str, Any]]:
+def laws_in(fitted: Any) -> Iterable[Mapping[str, Any]]:
+    """Return eval, law and weight of each law of a fitted loss."""
     return [{"on": fitted.on, "law": member.fit.law.spec, "weight": member.weight} for member in fitted.members]
 
 
-def _evidence(runs: Runs, fits: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+def evidence(runs: Runs, fits: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Return which rows of one's own an answer rests on, by the name of each fitted loss."""
     return tuple(
         {
             "study": runs.label,

@@ -125,12 +125,15 @@ def _joint(data: pd.DataFrame, point: dict[str, Array], direction: Direction, di
     value, low, high = (format_quantity(float(f"{math.exp(end):.3g}")) for end in (asked, *ends))
     limit = f"up to {high}" if distance > 0 else f"from {low}"
     parts = " and ".join(name for name, _ in direction.powers)
+    # Where budgets of pre-training are counted per parameter too, it is said which tokens are meant.
+    adapting = direction.name == "tokens_per_param" and "ptpp" in data.columns
+    words = f"adaptation {direction.words}" if adapting else direction.words
     return Finding(
         "warning",
         "extrapolation",
-        f"asked at {value} {direction.words}, fitted {limit}: {_factor(math.exp(abs(distance)))} times "
+        f"asked at {value} {words}, fitted {limit}: {_factor(math.exp(abs(distance)))} times "
         f"{'beyond' if distance > 0 else 'below'}{f', though {parts} lie within their ranges' if inside else ''}.",
-        f"A run at {value} {direction.words} would turn this into interpolation.",
+        f"A run at {value} {words} would turn this into interpolation.",
         math.exp(abs(distance)),
     )
 

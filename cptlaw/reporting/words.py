@@ -12,6 +12,7 @@ import pandas as pd
 from cptlaw.fitting import Fit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.options import points
+from cptlaw.planning.result import score_text
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.uncertainty.chances import likelihood
@@ -55,17 +56,9 @@ def _mix_text(here: Mapping[str, Any]) -> str:
 
 
 def answer(plan: MixPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT) -> str:
-    """Return the answer in one sentence, losses in `unit`."""
+    """Return the answer in one sentence, losses in `unit`; of scores, those that were limited."""
     if plan is not None and not plan.feasible:
-        values = plan.feasible_from or {}
-        relative = plan.forgetting_measure == "relative"
-        granted = " and ".join(
-            f"{name} {format_percent(value) if name == 'max-forgetting' and relative else format_quantity(value, 4)}"
-            for name, value in values.items()
-        )
-        return f"No mix keeps all limits: {plan.blocking} blocks." + (
-            f" One exists beyond {granted}." if granted else ""
-        )
+        return _refusal(plan)
     losses = []
     for row in forecasts.to_dict("records"):
         ends = "" if pd.isna(row["lo"]) else f" ({row['lo']:.4f} to {row['hi']:.4f})"
@@ -75,15 +68,39 @@ def answer(plan: MixPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT
         return f"{text[:1].upper()}{text[1:]} {unit}."
     mix = f"{format_quantity(float(plan.tokens or 0), 4)} tokens"
     mix += "" if plan.replay is None else f" with {format_percent(plan.replay)} replay"
+    mix += "" if plan.lr_peak is None else f" at a peak rate of {plan.lr_peak:.3g}"
     forgotten = ""
     if plan.forgetting is not None:
         relative = plan.forgetting_measure == "relative"
         forgotten = f", forgetting {format_percent(plan.forgetting) if relative else f'{plan.forgetting:.4g} nats'}"
-    expected = f"expect {text} {unit}{forgotten}"
+    scored = "".join(f", {name} {score_text(fields)}" for name, fields in plan.scores.items())
+    expected = f"expect {text} {unit}{forgotten}{scored}"
     if plan.risk is None and plan.binding:
         # The optimum lies where a limit binds, so that the measured loss keeps it about every other time.
         return f"At {mix} the forecasts just meet the limits: {expected}."
     return f"Train on {mix}: {expected}."
+
+
+def _refusal(plan: MixPlan) -> str:
+    """Return what keeps a plan from being, in the words of its limits, and where one begins."""
+    blocking = " and ".join(_called(name) for name in (plan.blocking or "").split(" and "))
+    sure = "" if plan.risk is None else f" with {format_percent(plan.risk)} probability"
+    text = f"No mix keeps {blocking}{sure}."
+    granted = []
+    for name, value in (plan.feasible_from or {}).items():
+        share = " " in name or (name == "max-forgetting" and plan.forgetting_measure == "relative")
+        granted.append(f"{_called(name)} at {format_percent(value) if share else format_quantity(value, 4)}")
+    return text + (f" One does from {' and '.join(granted)}." if granted else "")
+
+
+def _called(name: str) -> str:
+    """Return a bound of a plan as people say it: ``the limit on forgetting``."""
+    kind, _, of = name.partition(" ")
+    words = {"min": f"the least {of}", "max-drop": f"the most points that {of} loses"}
+    return (
+        words.get(kind)
+        or f"the limit on {NAMES.get(name.replace('-', '_'), kind.removeprefix('max-').replace('-', ' '))}"
+    )
 
 
 def chances(

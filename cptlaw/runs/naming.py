@@ -152,16 +152,9 @@ def listed(names: Iterable[str], most: int = 16) -> str:
 
 
 def _headless(names: list[str]) -> str:
-    """Return what numbers for names of columns mean: a file without a header, or a column for each amount of data."""
-    numbers = [name for name in names if _is_number(name)]
-    if not numbers:
+    """Return what numbers for names of columns mean: a file without a header."""
+    if not any(is_number(name) for name in names):
         return ""
-    if len(numbers) > 2 and _is_number(names[1]) and not _is_number(names[0]):
-        rest = [name for name in names if name not in numbers]
-        return (
-            f" The columns {', '.join(numbers[:3])} .. seem to hold one loss for each amount of data: write one row "
-            f"per loss, in pandas table.melt({rest}, var_name='tokens', value_name='loss')."
-        )
     return " The first line seems to hold data: a header line with the names of the columns is expected."
 
 
@@ -250,7 +243,8 @@ def _kind_told_by(name: str) -> str | None:
     return "total" if "total" in word else None
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Say whether a name of a column is a number."""
     try:
         float(text)
     except ValueError:

@@ -10,6 +10,7 @@ from typing import Any
 
 from cptlaw.errors import CptlawError, DataError, UsageError
 from cptlaw.reading import STDIN, existing_file
+from cptlaw.runs.as_found import by_amount, joined_shares, parameters_in, runs_of_steps
 from cptlaw.runs.corpora import unnamed_mix
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
@@ -89,7 +90,10 @@ def read_runs(
     read_with = _as_flags(columns, losses, scores)
     columns, constants = _constants(columns)
     raw, naming = load_table(source, columns)
-    notes: tuple[str, ...] = ()
+    raw, notes = by_amount(raw, naming)
+    if implied := parameters_in(raw.frame, naming):
+        columns = {**(columns or {}), **implied}
+    naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
     if shares := unnamed_mix(raw.frame, naming):
         columns = {**(columns or {}), **shares}
         read_as = ", ".join(f"{name} from {place!r}" for name, place in shares.items())
@@ -110,7 +114,12 @@ def read_runs(
         naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
     elif (place := _names_evals(raw, naming)) is not None:
         naming = name_columns(map(str, raw.frame.columns), {**(columns or {}), "eval": place}, raw.label)
+        columns = {**(columns or {}), "eval": place}
         notes += (f"column {place!r} is read as the name of the eval: runs have several losses at a point otherwise",)
+    for shape in (joined_shares, runs_of_steps):
+        raw, said = shape(raw, naming)
+        naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
+        notes += said
     checked = check_table(raw, naming, n_params_kind)
     runs = Runs(
         frame=checked.frame,

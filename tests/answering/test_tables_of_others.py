@@ -58,18 +58,32 @@ def test_runs_that_count_steps_and_no_tokens(capsys):
     assert "batch_tokens=2.1M" in found.following
 
 
-def test_a_wide_table_of_mixes_is_seen_to_be_one_and_sent_to_the_plan_of_mixes(capsys):
-    path = table("dmsl_slimpajama.csv")
-    said = first_try(capsys, path, "--n-params", "1B", "--tokens", "10B", expected="answer chooses one replay")
-    assert "read as evals arxiv, book, c4" in said
-    command = said.strip().splitlines()[-1].split()
-    assert command[:3] == ["cptlaw", "plan", "mix"]
-    with pytest.raises(SystemExit) as ended:
-        main(command[1:])
-    assert ended.value.code == 0
-    assert "Mix with the lowest loss for n_params 1B at 10B tokens" in capsys.readouterr().out
-    with pytest.raises(cl.UsageError, match="--minimise arxiv=1"):
-        cl.answer(cl.read_runs(path, target_eval="arxiv"), n_params="1B", tokens="10B")
+def test_a_wide_table_of_mixes_is_answered_with_a_mix():
+    runs = cl.read_runs(table("dmsl_slimpajama.csv"), target_eval="arxiv").where("tokens >= 8e9")
+    found = cl.answer(runs, n_params="1B", tokens="10B")
+    assert (found.kind, found.feasible) == ("mix", True)
+    assert sum(found.mix.values()) == pytest.approx(1)
+    assert found.mix["arxiv"] == pytest.approx(runs.frame["mix_arxiv"].max(), abs=1e-3)
+    assert found.target_loss_lo < found.target_loss < found.target_loss_hi
+
+
+def test_shares_that_stand_in_one_column(capsys):
+    path = table("mixlaws_scratch_2_3mix.csv")
+    said = first_try(capsys, path, "--n-params", "410M", "--tokens", "80B", expected="its runs mix 3 corpora")
+    assert "--columns batch_tokens=2M" in said
+    assert "Github 1., Pile_CC 3., Books3 2." in said
+    runs = cl.read_runs(path, columns={"batch_tokens": "2.1M"})
+    assert runs.frame["run"].nunique() == 51
+    two = runs.frame[runs.frame["mix_set"] == "2Mix"].iloc[0]
+    assert (two["ratios"], two["mix_Github"], two["mix_Pile_CC"], two["mix_Books3"]) == ("0.25-0.75", 0.25, 0.75, 0)
+
+
+def test_a_column_for_each_amount_of_data():
+    runs = cl.read_runs(table("sft_flan.csv"), columns={"batch_tokens": 512})
+    assert (len(runs), runs.frame["run"].nunique()) == (450, 30)
+    assert runs.frame["tokens"].max() == 1_638_400 * 512
+    assert runs.frame["n_params"].min() == 60_506_624
+    assert any("steps of one example" in note for note in runs.notes)
 
 
 def test_an_export_of_a_tracker_whose_names_are_paths(tmp_path, capsys):
@@ -172,18 +186,3 @@ def test_a_limit_on_forgetting_chooses_among_six_rates(six_rates):
     # A lower rate forgets less and learns less: the one that was chosen learns most of those that are sure enough.
     lower = six_rates[(six_rates["lr_peak"] < found.lr_peak) & (six_rates["eval"] == "target")]["loss"]
     assert (lower > measured["target"]).all()
-
-
-def test_a_mix_of_k_corpora_is_led_to_its_plan(tmp_path, capsys):
-    """An answer chooses one replay; of a table with the shares of three corpora the command that plans them is said."""
-    path = tmp_path / "mixes.csv"
-    shares = [(0.2, 0.3, 0.5), (0.5, 0.3, 0.2), (0.3, 0.6, 0.1)]
-    lines = [f"{k},1e8,{d},{a},{b},{c},2.1,1.4" for k, (a, b, c) in enumerate(shares) for d in (1e9, 2e9)]
-    path.write_text("run,n_params,tokens,weight_web,weight_code,weight_math,web_loss,code_loss\n" + "\n".join(lines))
-    with pytest.raises(SystemExit) as ended:
-        main(["answer", str(path), "--target-eval", "code", "--n-params", "1B", "--tokens", "20B"])
-    assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert "mix 3 corpora (web, code, math)" in said
-    command = said.splitlines()[-1].strip()
-    assert command == f"cptlaw plan mix {path} --n-params 1e+09 --tokens 2e+10 --minimise code=1"

@@ -166,10 +166,10 @@ def test_command_line_writes_the_page_and_ends_with_3_where_no_plan_is(undrawn, 
         main(words.split())
     assert ended.value.code == 3
     said = json.loads(capsys.readouterr().out)
-    assert said["answer"].startswith("No mix keeps all limits: max-t")
+    assert said["answer"].startswith("No mix keeps the limit on t")
     assert said["plan"]["feasible"] is False
     assert said["output"] == str(page)
-    assert "No mix keeps all limits" in page.read_text(encoding="utf-8")
+    assert "No mix keeps the limit on" in page.read_text(encoding="utf-8")
 
 
 def test_the_front_is_drawn_under_a_risk(runs, files, monkeypatch):

@@ -113,9 +113,42 @@ def test_a_missing_loss_names_the_one_column_that_it_may_be_and_not_a_hundred():
         read_runs(pd.DataFrame({f"c{i}": [1.0] for i in range(102)}))
     assert len(str(said.value)) < 700
     amounts = pd.DataFrame({"model": ["a"], "200000": [4.2], "400000": [4.1], "800000": [4.0], "size": ["1B"]})
-    with pytest.raises(DataError, match=r"table\.melt\(\['model', 'size'\]"):
-        read_runs(amounts)
-    assert read_runs(amounts.melt(["model", "size"], var_name="tokens", value_name="loss")).frame["tokens"].max() == 8e5
+    runs = read_runs(amounts)
+    assert runs.frame["tokens"].tolist() == [2e5, 4e5, 8e5]
+    assert (runs.frame["run"].unique().tolist(), set(runs.frame["n_params"])) == (["a"], {1e9})
+
+
+def test_amounts_too_small_for_tokens_are_steps_whose_tokens_are_asked_for():
+    table = pd.DataFrame({"model": ["a", "b"], "0": [4.9, 4.8], "200": [4.2, 4.1], "400": [4.1, None]})
+    assert read_runs(table).frame["step"].tolist() == [0, 200, 400, 0, 200]
+    assert read_runs(table, columns={"batch_tokens": "512"}).frame["tokens"].max() == 400 * 512
+
+
+def test_shares_joined_in_one_column_are_named_after_the_evals_that_they_serve():
+    rows = []
+    for web in (0.25, 0.5, 0.75):
+        for step in (1000, 2000):
+            losses = {"code": 2 + 0.2 * web - step * 1e-4, "web": 3 - 0.3 * web - step * 1e-4}
+            rows += [{"mix": f"{1 - web}/{web}", "step": step, "domain": name, "loss": losses[name]} for name in losses]
+    table = pd.DataFrame(rows).rename(columns={"mix": "data"})
+    runs = read_runs(table, columns={"batch_tokens": "1M"})
+    assert runs.corpora == ("code", "web")
+    assert runs.frame["run"].nunique() == 3
+    half = runs.frame[runs.frame["data"] == "0.75/0.25"]
+    assert set(half["mix_code"]) == {0.75}
+    # Losses that move with no share by its name tell nothing: nothing is guessed then.
+    blind = read_runs(table.assign(loss=[3 + 0.1 * i for i in range(len(table))]))
+    assert blind.corpora == ()
+    assert any("give each a column mix_NAME" in note for note in blind.notes)
+
+
+def test_checkpoints_without_a_run_are_those_of_the_runs_that_their_settings_name():
+    table = pd.DataFrame(
+        {"model": ["a", "a", "b", "b"], "eval": "target", "step": [1, 2, 1, 2], "loss": [3.0, 2.9, 2.8, 2.7]}
+    )
+    runs = read_runs(table)
+    assert runs.frame["run"].tolist() == ["a", "a", "b", "b"]
+    assert "no column 'run': rows alike in 'model' are one run" in runs.notes
 
 
 @pytest.mark.parametrize("name", ["weight_{}", "{}_share", "ratio/{}"])

@@ -53,13 +53,15 @@ def expected_at(
             value = values.get(f"source_loss{end}")
             values[f"forgetting{end}"] = None if value is None else how.of(value)
     slope = mix.target.slope_in_replay(replay, counted)
-    if slope < -FLAT * (values["target_loss"] or np.inf):
+    # Where all runs have one replay, what the target law says of it is its prior, and nothing to warn of.
+    varied = mix.target.fit.data.empty or len(mix.target.fitted_replay) > 1
+    if varied and slope < -FLAT * (values["target_loss"] or np.inf):
         found.append(
             Finding(
                 "warning",
                 "target-falls-with-replay",
                 f"at this mix the target law ({mix.target.spec}) claims that one more percent of replay "
-                f"changes the target loss by {slope / 100:.2g} nats per token, so that less of the target corpus would "
+                f"changes the target loss by {slope / 100:.2g} {mix.unit}, so that less of the target corpus would "
                 f"be better.",
                 "Do not trust the replay that follows from it: compare with ratio_of=own or a dcpt law, or add runs at "
                 "other replay.",

@@ -127,7 +127,7 @@ def build_mixes(scenario: Any, given: Any, target: Any, source: Any) -> list[Fit
     }
     known = {name: _measured(value, name, fits.values()) for name, value in known.items()}
     known |= _pretraining_rate(fits.values(), known.get("n_params"))
-    rates: Any = [] if "lr_peak" in known else _rates(fits.values())
+    rates: Any = [] if "lr_peak" in known else _rates(fits.values(), known.get("n_params"))
     settings = [known | {"lr_peak": float(rate)} for rate in rates] or [known]
     return [_build(scenario, given, fits, each) for each in settings]
 
@@ -139,16 +139,25 @@ def _pretraining_rate(fits: Iterable[Any], n_params: float | None) -> dict[str, 
     """
     for fit in fits:
         if n_params is not None and {"lr_pretrain", "n_params"} <= set(fit.data.columns):
-            sizes, rates = fact(fit.data, "rates of pre-training", partial(_sizes_and_rates, fit.data))
-            apart = np.abs(np.log(sizes / n_params))
-            nearest = rates[(apart <= apart.min() + 1e-9) & ~np.isnan(rates)]
+            nearest = _at_nearest_size(fit.data, "lr_pretrain", n_params)
             if len(nearest):
                 return {"lr_pretrain": float(np.median(nearest))}
     return {}
 
 
-def _sizes_and_rates(rows: pd.DataFrame) -> tuple[Array, Array]:
-    return rows["n_params"].to_numpy(dtype=float), rows["lr_pretrain"].to_numpy(dtype=float)
+def _at_nearest_size(rows: pd.DataFrame, name: str, n_params: float | None) -> Array:
+    """Return the values of a column in the fitted rows of the size nearest to a model's; of all rows without sizes."""
+    if n_params is None or "n_params" not in rows.columns:
+        return rows[name].dropna().to_numpy(dtype=float)
+    sizes, values = fact(rows, f"{name} by size", partial(_sizes_and_values, rows, name))
+    apart = np.abs(np.log(sizes / n_params))
+    found: Array = values[apart <= apart.min(initial=np.inf) + 1e-9]
+    return found
+
+
+def _sizes_and_values(rows: pd.DataFrame, name: str) -> tuple[Array, Array]:
+    known = rows[rows[name].notna()]
+    return known["n_params"].to_numpy(dtype=float), known[name].to_numpy(dtype=float)
 
 
 def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, float]) -> FittedMix:
@@ -197,18 +206,22 @@ def _forgetting(given: Any, source: Loss | None) -> tuple[ForgettingScale | None
     return ForgettingScale(reference, given.forgetting), list(reference.findings)
 
 
-def _rates(fits: Any) -> Array:
-    """Return the measured peak rates to choose from: those that all fits which read the rate have seen."""
+def _rates(fits: Any, n_params: float | None) -> Array:
+    """Return the measured peak rates to choose from: those that all fits which read the rate have seen at this size.
+
+    Of a size that was not run, those of the nearest one. Larger models are run at lower rates as a rule, and a law
+    cannot tell what the size does from what the rate does where every size has its own.
+    """
     levels: list[Array] = []
     for fit in fits:
         if any("lr_peak" in law.inputs for law in laws_of(fit)) and "lr_peak" in fit.data.columns:
-            levels.append(np.unique(fit.data["lr_peak"].dropna().to_numpy(dtype=float)))
+            levels.append(np.unique(_at_nearest_size(fit.data, "lr_peak", n_params)))
     if not levels:
         return np.array([])
     shared = levels[0]
     for other in levels[1:]:
         shared = np.intersect1d(shared, other)
-    return shared
+    return shared if len(shared) else levels[0]
 
 
 def _measured(value: float, name: str, fits: Any) -> float:

@@ -1,0 +1,55 @@
+"""The runs worth buying next, after an answer: those that narrow its most doubtful loss for the least compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from cptlaw.answering.steps import SHARES_FOR_NEXT
+from cptlaw.errors import CptlawError
+from cptlaw.findings import Finding
+from cptlaw.planning.next_runs.cells import Bases, candidates
+from cptlaw.planning.next_runs.open_forecast import open_forecast
+from cptlaw.runs import Runs
+from cptlaw.units import format_percent
+
+NEXT_RUNS = 2
+INTERVAL = 0.9
+
+
+def next_runs(
+    runs: Runs, fitted: Any, row: pd.DataFrame, flops: float
+) -> tuple[tuple[Mapping[str, Any], ...], list[Finding]]:
+    """Return the runs to buy next, and why there are none.
+
+    Parameters
+    ----------
+    runs
+        The table.
+    fitted
+        The loss that matters, an average of laws.
+    row
+        The planned run, one row; runs that could be next share what they do not choose, such as a mix of k corpora.
+    flops
+        Compute of the plan.
+    """
+    leading = fitted.members[0].fit  # the doubt of an average is mostly that of the law which counts most
+    noise: Finding | None = None
+    try:
+        cells = candidates(leading, runs.frame, row.iloc[0], None, None, None, None)
+        bases, forecast = Bases.of(runs.frame), open_forecast(leading, row, INTERVAL)
+        for share in SHARES_FOR_NEXT:
+            suggestion = forecast.answer(cells, bases, share * flops, NEXT_RUNS)
+            if suggestion.cells:
+                return tuple(suggestion.to_dict()["cells"]), []
+            noise = next((one for one in suggestion.findings if one.code == "noise-binds"), None)
+    except CptlawError as error:
+        return (), [Finding("info", "no-suggestion", f"which runs to buy next cannot be said: {error}")]
+    most = format_percent(SHARES_FOR_NEXT[-1])
+    none = f"no run for up to {most} of the plan's compute would narrow the interval of the {fitted.on} loss"
+    if noise is None:
+        advice = "Only runs as large as the plan would narrow it further."
+        return (), [Finding("info", "no-suggestion", f"{none}.", advice)]
+    return (), [Finding("info", "no-suggestion", f"{none}: {noise.message}", noise.advice)]

@@ -1,0 +1,276 @@
+"""The answer from runs that mix k corpora: the mix to train, by the planner of `cptlaw plan mix`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from cptlaw import planning
+from cptlaw.answering.answered import Answer
+from cptlaw.uncertainty.chances import probability_below
+from cptlaw.answering.next_runs import next_runs
+from cptlaw.answering.question import IN_POINTS, RANGE, Asked
+from cptlaw.answering.steps import chosen_rows
+from cptlaw.answering.with_runs import evidence, laws_in
+from cptlaw.answering.words import in_answer
+from cptlaw.commands import command_line
+from cptlaw.errors import UsageError
+from cptlaw.findings import Finding, by_severity
+from cptlaw.planning.corpora.result import CorporaPlan
+from cptlaw.planning.result import flops_of
+from cptlaw.runs import Runs
+from cptlaw.runs.schema import MIX
+from cptlaw.units import format_quantity
+from cptlaw.verbs import fit
+from cptlaw.writing import file_name
+
+AUTO = "auto"
+LIMITS = {"max-forgetting": "forgetting", "max-loss": "target_loss"}  # a limit of the plan, and what it is about
+
+
+def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int = 0) -> Answer:
+    """Answer a question from a table of mixes of k corpora; see `cptlaw.answer`.
+
+    The target eval's loss is minimised; where none is named, the mean over all evals.
+    """
+    roles = {str(runs.role(name)): name for name in runs.evals if runs.role(name) in ("target", "source")}
+    _check(runs, question, roles)
+    losses = [name for name in runs.evals if name not in runs.scores]
+    goal = [roles["target"]] if "target" in roles else losses
+    wanted = dict.fromkeys([*goal, *([roles["source"]] if "source" in roles else [])])
+    fits = {name: fit(AUTO, runs, on=name, where=where, seed=seed) for name in wanted}
+    asked, found = _with_tokens(question, fits[goal[0]].data)
+    if len(goal) > 1:
+        found.append(_mean_of(goal))
+    given = _scenario(asked, roles, goal, fits)
+    sure, plain = (planning.mix(fits, **given, **_risk(question, risk)) for risk in (question.risk, None))
+    row = _row(asked, sure if sure.feasible else plain)
+    cells, trouble = ((), []) if row is None else next_runs(runs, fits[goal[0]], row, sure.flops)
+    of_fits = (item for one in fits.values() for item in one.findings)
+    blocking = None if sure.blocking is None else _renamed(sure.blocking)
+    return Answer(
+        question=asked.text,
+        kind="mix",
+        feasible=sure.feasible,
+        **(_expected(sure, roles, goal) if sure.feasible else {}),
+        base_source_loss=_base(sure, roles),
+        probabilities={} if not sure.feasible or row is None else _probabilities(question, fits, roles, sure, row),
+        risk=question.risk,
+        laws=tuple(entry for one in fits.values() for entry in laws_in(one)),
+        without_risk={
+            "feasible": plain.feasible,
+            "mix": dict(plain.mix),
+            "tokens": plain.tokens,
+            "flops": plain.flops,
+            **(_losses(plain, roles, goal) if plain.feasible else {}),
+        },
+        what_if=_what_if(asked, fits, roles, goal, sure),
+        blocking=blocking,
+        best_reachable=_reachable(sure),
+        next_runs=cells,
+        findings=by_severity(dict.fromkeys([*found, *map(in_answer, sure.findings), *of_fits, *trouble])),
+        evidence=evidence(runs, fits),
+        steps=_steps(runs, question, where, fits, given),
+        _plan=sure,
+    )
+
+
+def _check(runs: Runs, question: Asked, roles: Mapping[str, str]) -> None:
+    """Refuse what a mix of k corpora cannot answer, each with what can.
+
+    Raises
+    ------
+    UsageError
+        Naming all of it at once.
+    """
+    wrong = []
+    for name in (*IN_POINTS, *RANGE):
+        if getattr(question, name):
+            other = "--min-share and --max-share" if name in RANGE else "--max-loss"
+            flag = {"min_score": "--min"}.get(name, f"--{name.replace('_', '-')}")
+            wrong.append(f"{flag} is about one replay: `cptlaw plan mix` has {other}, by name")
+    if question.target_tokens is not None and roles.get("target") not in runs.corpora:
+        wrong.append(
+            "--target-tokens needs a target eval that is called like its corpus (--target-eval EVAL); give all tokens "
+            "with --tokens, and pools with `cptlaw plan mix --unique NAME=D`"
+        )
+    if question.max_target_loss is not None and "target" not in roles:
+        wrong.append("--max-target-loss: say which eval is the new domain's, --target-eval EVAL")
+    if question.max_forgetting is not None and "source" not in roles:
+        wrong.append("--max-forgetting: say which eval is the old domain's, --source-eval EVAL")
+    if "tokens" not in runs.frame.columns and "step" in runs.frame.columns:
+        wrong.append("say how many tokens a step trains on: --columns batch_tokens=2M (columns= in the library)")
+    if wrong:
+        listed = "".join(f"\n  {text}" for text in wrong)
+        corpora, evals = ", ".join(runs.corpora), ", ".join(map(repr, runs.evals))
+        raise UsageError(
+            f"{runs.label}: its runs mix {len(runs.corpora)} corpora ({corpora}).{listed}\nEvals found: {evals}."
+        )
+
+
+def _with_tokens(question: Asked, data: pd.DataFrame) -> tuple[Asked, list[Finding]]:
+    """Return the question with the tokens in all, and what was assumed where it does not say them."""
+    if question.spendable is not None:
+        return question.replaced(tokens=question.spendable, budget=None), []
+    if "tokens" not in data.columns:
+        raise UsageError("answer: say how many tokens there are to spend, --tokens D or --budget FLOPS.")
+    sizes = data["n_params"] if "n_params" in data.columns else question.n_params
+    tokens = float((data["tokens"] / sizes).max()) * question.n_params
+    note = Finding(
+        "info",
+        "tokens-assumed",
+        f"nothing says how many tokens may be spent: {format_quantity(tokens, 3)} are planned with, "
+        f"{tokens / question.n_params:.3g} per parameter, the most that your runs have.",
+        "Give --tokens or --budget.",
+    )
+    return question.replaced(tokens=tokens), [note]
+
+
+def _mean_of(evals: list[str]) -> Finding:
+    return Finding(
+        "info",
+        "mean-of-evals",
+        f"no eval is named as the new domain's: the mean loss of all {len(evals)} is what is lowered.",
+        f"Name one with --target-eval, such as --target-eval {evals[0]}.",
+    )
+
+
+def _scenario(asked: Asked, roles: Mapping[str, str], goal: list[str], fits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the plan of the mix is given, apart from the risk.
+
+    Raises
+    ------
+    UsageError
+        If forgetting is limited and nothing says what it counts from.
+    """
+    source = roles.get("source")
+    given: dict[str, Any] = {"tokens": asked.tokens, "n_params": asked.n_params, "minimise": dict.fromkeys(goal, 1.0)}
+    if asked.max_target_loss is not None:
+        given["max_loss"] = {goal[0]: asked.max_target_loss}
+    if asked.target_tokens is not None:
+        given["unique_tokens"] = {roles["target"]: asked.target_tokens}
+    if source is not None and asked.base_source_loss is not None:
+        given["base_loss"] = {source: asked.base_source_loss}
+    if source is not None and asked.max_forgetting is not None:
+        given["max_forgetting"] = {source: asked.max_forgetting}
+        if asked.base_source_loss is None and fits[source].base.empty:
+            raise UsageError(
+                f"max_forgetting (--max-forgetting): no loss of a base model was measured on {source!r}. Give "
+                "base_source_loss= (--base-source-loss L0), one evaluation of it, or add rows with tokens = 0."
+            )
+    return given
+
+
+def _risk(question: Asked, risk: float | None) -> dict[str, Any]:
+    limited = question.max_target_loss is not None or question.max_forgetting is not None
+    return {"risk": risk} if limited and risk is not None else {}
+
+
+def _row(asked: Asked, plan: CorporaPlan) -> pd.DataFrame | None:
+    """Return the planned run as a row with the inputs of laws; nothing where there is no mix."""
+    if not plan.mix:
+        return None
+    shares = {MIX + name: share for name, share in plan.mix.items()}
+    return pd.DataFrame([{"n_params": asked.n_params, "tokens": plan.tokens, **shares}]).astype(float)
+
+
+def _expected(plan: CorporaPlan, roles: Mapping[str, str], goal: list[str]) -> dict[str, Any]:
+    """Return the fields of a mix that keeps the limits."""
+    of_source = {"replay": plan.mix.get(roles["source"])} if "source" in roles else {}
+    n_params = plan.n_params or 0.0
+    return {
+        **of_source,
+        "mix": dict(plan.mix),
+        "tokens": plan.tokens,
+        "atpp": plan.tokens / n_params,
+        "flops": flops_of(n_params, plan.tokens),
+        "losses": {name: dict(found) for name, found in plan.losses.items()} if len(goal) > 1 else {},
+        **_losses(plan, roles, goal, ("", "_lo", "_hi")),
+    }
+
+
+def _losses(
+    plan: CorporaPlan, roles: Mapping[str, str], goal: list[str], ends: tuple[str, ...] = ("",)
+) -> dict[str, Any]:
+    """Return the losses of a plan under the names that an answer has for them."""
+    found: dict[str, Any] = {}
+    for end in ends:
+        if len(goal) == 1:
+            found[f"target_loss{end}"] = plan.losses[goal[0]].get(f"loss{end}")
+        if "source" in roles:
+            of_source = plan.losses[roles["source"]]
+            found[f"source_loss{end}"] = of_source.get(f"loss{end}")
+            found[f"forgetting{end}"] = of_source.get(f"forgetting{end}")
+    return found
+
+
+def _base(plan: CorporaPlan, roles: Mapping[str, str]) -> float | None:
+    return plan.losses[roles["source"]].get("base_loss") if plan.feasible and "source" in roles else None
+
+
+def _probabilities(
+    question: Asked, fits: Mapping[str, Any], roles: Mapping[str, str], plan: CorporaPlan, row: pd.DataFrame
+) -> dict[str, float]:
+    """Return with what probability a measured loss keeps each limit under the planned mix."""
+    found = {}
+    if question.max_target_loss is not None:
+        found["max-target-loss"] = probability_below(fits[roles["target"]], row, question.max_target_loss)
+    base = _base(plan, roles)
+    if question.max_forgetting is not None and base is not None:
+        highest = base * (1.0 + question.max_forgetting)
+        found["max-forgetting"] = probability_below(fits[roles["source"]], row, highest)
+    return found
+
+
+def _what_if(
+    asked: Asked, fits: Mapping[str, Any], roles: Mapping[str, str], goal: list[str], plan: CorporaPlan
+) -> tuple[Mapping[str, Any], ...]:
+    """Return what twice the tokens would do, and the best of the mixes that were run."""
+    row = _row(asked, plan)
+    if row is None:
+        return ()
+    changed = [("twice the tokens", row.assign(tokens=2.0 * row["tokens"]), dict(plan.mix))]
+    if plan.best_measured_mix is not None:
+        ran = {MIX + name: share for name, share in plan.best_measured_mix.items()}
+        changed.append(("the best mix that was run", row.assign(**ran), dict(plan.best_measured_mix)))
+    found = []
+    for change, at, mix in changed:
+        losses = {name: float(one.predict(at)[0]) for name, one in fits.items()}
+        entry = {"change": change, "mix": mix, "tokens": float(at["tokens"].iloc[0])}
+        entry["target_loss"] = sum(losses[name] for name in goal) / len(goal)
+        base = _base(plan, roles)
+        if base is not None:
+            entry["forgetting"] = losses[roles["source"]] / base - 1.0
+        found.append(entry)
+    return tuple(found)
+
+
+def _renamed(blocking: str) -> str:
+    """Return limits of the plan, which name evals, as an answer calls them."""
+    names = {"max-loss": "max-target-loss"}
+    kinds = [name.partition(" ")[0] for name in blocking.split(" and ")]
+    return " and ".join(names.get(kind, kind) for kind in kinds)
+
+
+def _reachable(plan: CorporaPlan) -> dict[str, float | None] | None:
+    if plan.best_reachable is None:
+        return None
+    lowest = {LIMITS[name.partition(" ")[0]]: value for name, value in plan.best_reachable.items()}
+    return {"target_loss": None, "forgetting": None} | lowest
+
+
+def _steps(
+    runs: Runs, question: Asked, where: str | None, fits: Mapping[str, Any], given: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Return the commands that repeat the answer: a fit for each eval, and the plan."""
+    rows = chosen_rows(runs, where)
+    files = {name: f"{file_name(name)}.json" for name in fits}
+    lines = [command_line(["cptlaw", "fit", *rows, "--on", name, "-o", file]) for name, file in files.items()]
+    words = ["cptlaw", "plan", "mix", *(word for file in files.values() for word in ("--fit", file))]
+    for name, value in (given | _risk(question, question.risk)).items():
+        flag = "--" + ("unique" if name == "unique_tokens" else name.replace("_", "-"))
+        values = [f"{key}={one:.6g}" for key, one in value.items()] if isinstance(value, dict) else [f"{value:.6g}"]
+        words += [word for one in values for word in (flag, one)]
+    return (*lines, command_line(words))
