@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -10,7 +10,6 @@ import pandas as pd
 from cptlaw.answering.question import Asked
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.findings import Finding
-from cptlaw.planning import MixPlan
 from cptlaw.runs import Runs
 from cptlaw.scores import fit_all_scores
 from cptlaw.scores.check_scores import check_scores
@@ -56,15 +55,9 @@ def fitted_scores(
 
 
 def probabilities_in_points(
-    question: Asked,
-    scores: Mapping[str, Any],
-    plan: MixPlan,
-    point: Callable[[Asked, MixPlan], Mapping[str, float]],
+    question: Asked, scores: Mapping[str, Any], plan: Any, row: pd.DataFrame
 ) -> dict[str, float]:
     """Return with what probability a measured score keeps each limit under the planned mix."""
-    if not plan.feasible or not scores:
-        return {}
-    row = pd.DataFrame([point(question, plan)])
     found = {}
     for name, least in (question.min_score or {}).items():
         found[f"min {name}"] = probability_above(scores[name], row, least)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from cptlaw import planning
 from cptlaw.answering.answered import Answer
-from cptlaw.uncertainty.chances import probability_below
+from cptlaw.answering.in_points import fitted_scores, probabilities_in_points, ways_of
 from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.question import IN_POINTS, RANGE, Asked
 from cptlaw.answering.steps import chosen_rows
@@ -19,9 +19,11 @@ from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.planning.corpora.result import CorporaPlan
+from cptlaw.planning.options import SHORTER
 from cptlaw.planning.result import flops_of
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import MIX
+from cptlaw.uncertainty.chances import probability_below
 from cptlaw.units import format_quantity
 from cptlaw.verbs import fit
 from cptlaw.writing import file_name
@@ -41,13 +43,15 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
     goal = [roles["target"]] if "target" in roles else losses
     wanted = dict.fromkeys([*goal, *([roles["source"]] if "source" in roles else [])])
     fits = {name: fit(AUTO, runs, on=name, where=where, seed=seed) for name in wanted}
-    asked, found = _with_tokens(question, fits[goal[0]].data)
+    scores, about = fitted_scores(runs, question, where, seed, None)
+    asked, notes = _with_tokens(question, fits[goal[0]].data)
+    found = [*notes, *about]
     if len(goal) > 1:
         found.append(_mean_of(goal))
-    given = _scenario(asked, roles, goal, fits)
+    given = _scenario(asked, roles, goal, fits, scores)
     sure, plain = (planning.mix(fits, **given, **_risk(question, risk)) for risk in (question.risk, None))
     row = _row(asked, sure if sure.feasible else plain)
-    cells, trouble = ((), []) if row is None else next_runs(runs, fits[goal[0]], row, sure.flops)
+    cells, trouble = ((), []) if row is None else next_runs(runs, fits[goal[0]], row, float(sure.flops or 0))
     of_fits = (item for one in fits.values() for item in one.findings)
     blocking = None if sure.blocking is None else _renamed(sure.blocking)
     return Answer(
@@ -56,9 +60,10 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         feasible=sure.feasible,
         **(_expected(sure, roles, goal) if sure.feasible else {}),
         base_source_loss=_base(sure, roles),
-        probabilities={} if not sure.feasible or row is None else _probabilities(question, fits, roles, sure, row),
+        probabilities={} if row is None else _probabilities(question, fits, roles, scores, sure, row),
+        scores=sure.scores,
         risk=question.risk,
-        laws=tuple(entry for one in fits.values() for entry in laws_in(one)),
+        laws=(*(entry for one in fits.values() for entry in laws_in(one)), *ways_of(scores)),
         without_risk={
             "feasible": plain.feasible,
             "mix": dict(plain.mix),
@@ -72,7 +77,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         next_runs=cells,
         findings=by_severity(dict.fromkeys([*found, *map(in_answer, sure.findings), *of_fits, *trouble])),
         evidence=evidence(runs, fits),
-        steps=_steps(runs, question, where, fits, given),
+        steps=_steps(runs, question, where, (*fits, *scores), given),
         _plan=sure,
     )
 
@@ -86,11 +91,10 @@ def _check(runs: Runs, question: Asked, roles: Mapping[str, str]) -> None:
         Naming all of it at once.
     """
     wrong = []
-    for name in (*IN_POINTS, *RANGE):
-        if getattr(question, name):
-            other = "--min-share and --max-share" if name in RANGE else "--max-loss"
-            flag = {"min_score": "--min"}.get(name, f"--{name.replace('_', '-')}")
-            wrong.append(f"{flag} is about one replay: `cptlaw plan mix` has {other}, by name")
+    for name in RANGE:
+        if getattr(question, name) is not None:
+            flag = f"--{name.replace('_', '-')}"
+            wrong.append(f"{flag} is about one replay: `cptlaw plan mix` has --min-share and --max-share, by corpus")
     if question.target_tokens is not None and roles.get("target") not in runs.corpora:
         wrong.append(
             "--target-tokens needs a target eval that is called like its corpus (--target-eval EVAL); give all tokens "
@@ -137,7 +141,9 @@ def _mean_of(evals: list[str]) -> Finding:
     )
 
 
-def _scenario(asked: Asked, roles: Mapping[str, str], goal: list[str], fits: Mapping[str, Any]) -> dict[str, Any]:
+def _scenario(
+    asked: Asked, roles: Mapping[str, str], goal: list[str], fits: Mapping[str, Any], scores: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return what the plan of the mix is given, apart from the risk.
 
     Raises
@@ -147,6 +153,9 @@ def _scenario(asked: Asked, roles: Mapping[str, str], goal: list[str], fits: Map
     """
     source = roles.get("source")
     given: dict[str, Any] = {"tokens": asked.tokens, "n_params": asked.n_params, "minimise": dict.fromkeys(goal, 1.0)}
+    if scores:
+        in_points = {name: getattr(asked, name) for name in IN_POINTS}
+        given |= {"scores": scores} | {name: value for name, value in in_points.items() if value}
     if asked.max_target_loss is not None:
         given["max_loss"] = {goal[0]: asked.max_target_loss}
     if asked.target_tokens is not None:
@@ -164,8 +173,7 @@ def _scenario(asked: Asked, roles: Mapping[str, str], goal: list[str], fits: Map
 
 
 def _risk(question: Asked, risk: float | None) -> dict[str, Any]:
-    limited = question.max_target_loss is not None or question.max_forgetting is not None
-    return {"risk": risk} if limited and risk is not None else {}
+    return {"risk": risk} if question.limited and risk is not None else {}
 
 
 def _row(asked: Asked, plan: CorporaPlan) -> pd.DataFrame | None:
@@ -211,10 +219,17 @@ def _base(plan: CorporaPlan, roles: Mapping[str, str]) -> float | None:
 
 
 def _probabilities(
-    question: Asked, fits: Mapping[str, Any], roles: Mapping[str, str], plan: CorporaPlan, row: pd.DataFrame
+    question: Asked,
+    fits: Mapping[str, Any],
+    roles: Mapping[str, str],
+    scores: Mapping[str, Any],
+    plan: CorporaPlan,
+    row: pd.DataFrame,
 ) -> dict[str, float]:
-    """Return with what probability a measured loss keeps each limit under the planned mix."""
-    found = {}
+    """Return with what probability a measured loss or score keeps each limit under the planned mix."""
+    if not plan.feasible:
+        return {}
+    found = probabilities_in_points(question, scores, plan, row)
     if question.max_target_loss is not None:
         found["max-target-loss"] = probability_below(fits[roles["target"]], row, question.max_target_loss)
     base = _base(plan, roles)
@@ -249,28 +264,38 @@ def _what_if(
 
 def _renamed(blocking: str) -> str:
     """Return limits of the plan, which name evals, as an answer calls them."""
-    names = {"max-loss": "max-target-loss"}
-    kinds = [name.partition(" ")[0] for name in blocking.split(" and ")]
-    return " and ".join(names.get(kind, kind) for kind in kinds)
+    return " and ".join(_limit(name) for name in blocking.split(" and "))
+
+
+def _limit(name: str) -> str:
+    kind = name.partition(" ")[0]
+    return {"max-loss": "max-target-loss", "max-forgetting": "max-forgetting"}.get(kind, name)
 
 
 def _reachable(plan: CorporaPlan) -> dict[str, float | None] | None:
     if plan.best_reachable is None:
         return None
-    lowest = {LIMITS[name.partition(" ")[0]]: value for name, value in plan.best_reachable.items()}
+    # Those of scores are in points already.
+    lowest = {LIMITS.get(name.partition(" ")[0], name): value for name, value in plan.best_reachable.items()}
     return {"target_loss": None, "forgetting": None} | lowest
 
 
 def _steps(
-    runs: Runs, question: Asked, where: str | None, fits: Mapping[str, Any], given: Mapping[str, Any]
+    runs: Runs, question: Asked, where: str | None, evals: tuple[str, ...], given: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """Return the commands that repeat the answer: a fit for each eval, and the plan."""
     rows = chosen_rows(runs, where)
-    files = {name: f"{file_name(name)}.json" for name in fits}
+    files = {name: f"{file_name(name)}.json" for name in evals}
     lines = [command_line(["cptlaw", "fit", *rows, "--on", name, "-o", file]) for name, file in files.items()]
-    words = ["cptlaw", "plan", "mix", *(word for file in files.values() for word in ("--fit", file))]
-    for name, value in (given | _risk(question, question.risk)).items():
-        flag = "--" + ("unique" if name == "unique_tokens" else name.replace("_", "-"))
+    words = ["cptlaw", "plan", "mix", *(word for name in files for word in _with_file(name, files[name], given))]
+    for name, value in {**given, **_risk(question, question.risk)}.items():
+        if name == "scores":
+            continue
+        flag = "--" + SHORTER.get(name, name).replace("_", "-")
         values = [f"{key}={one:.6g}" for key, one in value.items()] if isinstance(value, dict) else [f"{value:.6g}"]
         words += [word for one in values for word in (flag, one)]
     return (*lines, command_line(words))
+
+
+def _with_file(name: str, file: str, given: Mapping[str, Any]) -> list[str]:
+    return ["--score" if name in given.get("scores", {}) else "--fit", file]

@@ -64,7 +64,7 @@ def from_runs(
         lr_peak=getattr(sure, "lr_peak", None),
         **plan_fields,
         base_source_loss=sure.base_source_loss,
-        probabilities=_probabilities(asked, fits, sure) | probabilities_in_points(asked, scores, sure, point_of),
+        probabilities=_probabilities(asked, fits, scores, sure),
         scores=sure.scores,
         risk=asked.risk,
         laws=(*(entry for one in fits.values() for entry in laws_in(one)), *ways_of(scores)),
@@ -194,12 +194,14 @@ def _no_limit(question: Asked, target: Any) -> list[Finding]:
     ]
 
 
-def _probabilities(question: Asked, fits: Mapping[str, Any], plan: MixPlan) -> dict[str, float]:
-    """Return with what probability a measured loss keeps each limit under the planned mix."""
+def _probabilities(
+    question: Asked, fits: Mapping[str, Any], scores: Mapping[str, Any], plan: MixPlan
+) -> dict[str, float]:
+    """Return with what probability a measured loss or score keeps each limit under the planned mix."""
     if not plan.feasible:
         return {}
     row = pd.DataFrame([point_of(question, plan)])
-    found = {}
+    found = probabilities_in_points(question, scores, plan, row)
     if question.max_target_loss is not None:
         found["max-target-loss"] = probability_below(fits["target"], row, question.max_target_loss)
     if question.max_forgetting is not None and plan.base_source_loss is not None:

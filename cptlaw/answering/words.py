@@ -10,7 +10,6 @@ from cptlaw.planning.reference import ANOTHER
 WIDER = "`cptlaw plan mix` with --min-share or --max-share"
 
 
-
 def in_answer(finding: Finding) -> Finding:
     """Return a finding of a plan with advice that `cptlaw.answer` takes: it chooses the reference, and names tokens."""
     return replace(finding, message=as_answer(finding.message), advice=as_answer(finding.advice))

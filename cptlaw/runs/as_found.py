@@ -145,7 +145,8 @@ def _order(scales: pd.DataFrame, evals: np.ndarray, losses: np.ndarray, table: n
     of_eval, places = linear_sum_assignment(slopes)
     if slopes[of_eval, places].max() >= 0:
         return None
-    return [names[of_eval[list(places).index(place)]] for place in range(len(names))]
+    by_place = dict(zip(places.tolist(), of_eval.tolist(), strict=True))
+    return [names[by_place[place]] for place in range(len(names))]
 
 
 def _places(columns: dict[str, np.ndarray], shares: list[tuple[float, ...]]) -> dict[str, int]:

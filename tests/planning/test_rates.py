@@ -1,0 +1,25 @@
+"""Which peak rates a plan chooses from: those that models of its size were run at."""
+
+import pytest
+
+import cptlaw as cl
+
+ROWS = "ptpp in (62, 124) and lr_schedule == 'constant' and replay > 0"
+
+
+@pytest.fixture(scope="module")
+def fits():
+    """Every size has a rate of its own, as larger models have lower ones."""
+    runs = cl.examples.load("code-to-prose")
+    return [cl.fit("shared-tokens", runs, on=role, where=ROWS, starts=4) for role in ("target", "source")]
+
+
+@pytest.mark.parametrize(("size", "rate"), [(45_936, 0.003), (75_072, 0.0021), (124_672, 0.0015), (200_000, 0.0015)])
+def test_a_plan_takes_no_rate_of_another_size(fits, size, rate):
+    plan = cl.plan.trade_off(*fits, n_params=size, ptpp=124, tokens="1M", max_forgetting="60%", base_source_loss=2)
+    assert plan.lr_peak == rate
+
+
+def test_a_rate_that_is_given_is_taken(fits):
+    given = {"n_params": 75_072, "ptpp": 124, "tokens": "1M", "max_forgetting": "60%", "base_source_loss": 2}
+    assert cl.plan.trade_off(*fits, lr_peak=3e-3, **given).lr_peak == 3e-3
