@@ -104,8 +104,10 @@ class ScoreLaw:
 
     def natural(self, theta: Array) -> dict[str, Any]:
         """Return parameters by name, (s, 1) each, of coordinates (s, k)."""
+        # Side by side in memory: NumPy before 2 may take another exponential for strided columns, call by call.
+        across = np.ascontiguousarray(theta.T)[:, :, None]
         return {
-            name: np.exp(theta[:, i : i + 1]) if axis.positive else theta[:, i : i + 1]
+            name: np.exp(across[i]) if axis.positive else across[i]
             for i, (name, axis) in enumerate(self.all_axes.items())
         }
 

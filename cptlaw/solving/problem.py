@@ -124,9 +124,10 @@ class Problem:
     def shapes(self, z: Array, order: int) -> SimpleNamespace:
         """Return the law's shape parameters at z (s, m) as Jets of shape (s, 1), pinned ones as numbers."""
         values: dict[str, Any] = dict(self.fixed)
+        across = _one_after_another(z)
         for m, (axis, group) in enumerate(zip(self._axes, self.shape_groups, strict=True)):
-            coordinate, index = z[:, m : m + 1], self.k + m
-            value = axis.from_axis(coordinate)
+            index = self.k + m
+            value = axis.from_axis(across[m][:, None])
             slope, curve = axis.derivatives(value)
             curves = None if order < 2 else ({} if curve is None else {(index, index): curve})
             # Tied shapes share one Jet, so that their slopes add up by themselves.
@@ -202,8 +203,9 @@ class Problem:
         found: dict[str, Any] = {name: np.full(len(z), value) for name, value in self.fixed.items()}
         for k, group in enumerate(self.amplitude_groups):
             found.update(dict.fromkeys(group, c[:, k] / scales[:, k]))
+        across = _one_after_another(z)
         for m, (axis, group) in enumerate(zip(self._axes, self.shape_groups, strict=True)):
-            found.update(dict.fromkeys(group, axis.from_axis(z[:, m])))
+            found.update(dict.fromkeys(group, axis.from_axis(across[m])))
         found = self.law.published(found)
         return np.stack([np.broadcast_to(found[name], len(z)) for name in self.law.parameters], axis=1)
 
@@ -218,6 +220,13 @@ class Problem:
         values = [float(np.ravel(scale.value if isinstance(scale, Jet) else scale)[0]) for scale in scales]
         natural = [float(given[group[0]]) for group in self.amplitude_groups]
         return np.array(natural) * np.array(values), z
+
+
+def _one_after_another(z: Array) -> Array:
+    """Return the coordinates with those of one shape side by side in memory, (m, s)."""
+    # NumPy before 2 takes another exponential for strided columns where input and output happen to lie close together
+    # in memory: the same fit would end in other last digits from one call to the next.
+    return np.ascontiguousarray(z.T)
 
 
 def _mean_size(column: Jet) -> Jet:
