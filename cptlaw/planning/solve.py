@@ -13,6 +13,7 @@ from cptlaw.planning.limits import Limit
 
 ROUNDS = 8
 SETTLED = 1e-5  # relative change of a limited quantity that a further look at the doubt may still make
+UNSEEN = 1e-4  # the same, below which nothing is said of it: no printed digit shows it
 LEAST_SCALE = 1e-2  # of a limited quantity, for relative changes: forgetting may be limited to 0
 
 
@@ -147,6 +148,8 @@ def solve(question: AnyQuestion, risk: float | None) -> Solution:
         if news <= SETTLED:
             return Solution(question, optimum, certain, _open_ends(question))
         places = optimum.place[None]
+    if news <= UNSEEN:
+        return Solution(question, optimum, certain, _open_ends(question))
     unsettled = Finding(
         "warning",
         "risk-not-settled",

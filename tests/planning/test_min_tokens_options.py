@@ -1,12 +1,19 @@
 """Fewest tokens with repeated target tokens, under risk, and from every reference for forgetting."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from planning_fits import FORM_1, FORM_3, MODEL, SOURCE_1, check_against_brute_force, lowest, made_fit
 
 import cptlaw as cl
+from cptlaw.planning.limits import Margin
+from cptlaw.planning.mixes.min_tokens import question_of
+from cptlaw.planning.mixes.mix import build_mixes
 from cptlaw.planning.mixes.repetition import effective_tokens, tokens_for_effective
+from cptlaw.planning.scenario import MinTokens, read_scenario
 
 BASE = 1.9
 OPTIONS = {"max_forgetting": "2%", "max_target_loss": 1.8, "base_source_loss": BASE}
@@ -105,6 +112,26 @@ def test_more_certainty_costs_tokens(doubtful):
         tokens.append(found.tokens)
     assert np.all(np.diff(tokens) > 0)
     assert tokens[0] == pytest.approx(point.tokens, rel=1e-9)  # as likely too high as too low: the forecast itself
+
+
+def test_a_limit_that_its_doubt_leaves_only_some_tokens_is_found(forms):
+    given = read_scenario(MinTokens, {**MODEL, "max_target_loss": 1.8, "risk": 0.9}, "min-tokens")
+    question = question_of(build_mixes(MinTokens, given, *forms)[0])
+    # Doubt that is least at e^25 tokens and twelve times as wide at both ends: beyond e^27 or so no loss is sure.
+    places = np.array([*itertools.product((0.5, 2.5, 4.5), (22.0, 25.0, 28.0)), (2.5, 25.0)])
+    doubt = Margin(places, np.log(0.02) + np.log(12.0) * ((places[:, 1] - 25.0) / 3.0) ** 2, own=0.0)
+    limit = replace(question.limits[0], margin=doubt)
+    question = replace(question, limits=(limit,))
+    found = question.optimum()
+    replay, logs = (
+        axis.ravel()
+        for axis in np.meshgrid(np.linspace(question.low, question.high, 101), np.linspace(21.0, 30.0, 901))
+    )
+    at = question.place(replay, np.exp(logs))
+    upper = limit.upper(limit.loss.at(replay, np.exp(logs)), at)
+    assert upper[logs > 29.0].min() > 1.8  # so that more tokens are no way out
+    assert found.kept
+    assert np.log(found.value) == pytest.approx(logs[upper <= 1.8].min(), abs=0.011)  # the grid's step
 
 
 @pytest.mark.parametrize("risk", [0.3, 0.0, 1.0])

@@ -71,8 +71,14 @@ class FewestTokens(MixQuestion):
 
     @property
     def scans(self) -> bool:
-        """Whether a limited loss may rise with tokens, so that the first number that will do is scanned for."""
-        return any(limit.loss.reads("tokens") and not limit.loss.falls_with_tokens for limit in self.limits)
+        """Whether a limited loss may rise with tokens, so that the first number that will do is scanned for.
+
+        Its doubt grows beyond the runs: a limit that is kept with a probability at some tokens may fail again at more.
+        """
+        return any(
+            limit.loss.reads("tokens") and (not limit.loss.falls_with_tokens or limit.margin is not None)
+            for limit in self.limits
+        )
 
     def needed(self, replay: Array) -> Array:
         """Return the fewest tokens that keep all limits at each replay, (n,); infinity where none do."""
