@@ -21,8 +21,19 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 
 
+def _say_version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    # Not click's own option: that one needs an installed package, and a copy of the repository runs without.
+    if asked and not context.resilient_parsing:
+        import cptlaw
+
+        click.echo(f"cptlaw, version {cptlaw.__version__}")
+        context.exit()
+
+
 @click.group(cls=Named, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="cptlaw")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_say_version, help="Show the version."
+)
 def cli() -> None:
     """Scaling laws of continual pre-training: from a table of runs to a plan.
 
