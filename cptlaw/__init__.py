@@ -124,12 +124,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":  # looked up on demand: the command line's --help is to answer at once
-        from importlib import metadata
+        from cptlaw.version import version
 
-        try:
-            return metadata.version("cptlaw")
-        except metadata.PackageNotFoundError:  # run from a folder without being installed
-            return "0+unknown"
+        return version()
     if name not in _HOMES:
         raise AttributeError(f"module 'cptlaw' has no attribute {name!r}")
     from importlib import import_module

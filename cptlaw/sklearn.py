@@ -12,6 +12,9 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import CptlawError, UsageError
+from cptlaw.laws import law
+from cptlaw.runs import read_runs
+from cptlaw.verbs import fit
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
@@ -101,8 +104,6 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc, unused-
         ValueError
             If a column is missing, or the rows cannot determine the law.
         """
-        import cptlaw as cl
-
         values, y = validate_data(self, X, y, y_numeric=True, dtype="numeric", ensure_min_samples=2)
         frame = self._frame(X, values)
         losses = np.asarray(y, dtype=float)
@@ -111,8 +112,8 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc, unused-
         runs = np.arange(len(frame)).astype(str) if groups is None else np.asarray(groups).astype(str)
         table = frame.assign(run=runs, eval=self.role, loss=losses)
         try:
-            table_ = cl.read_runs(table, n_params_kind="non_embedding")
-            self.fit_ = cl.fit(
+            table_ = read_runs(table, n_params_kind="non_embedding")
+            self.fit_ = fit(
                 self.law, table_, on=self.role, delta=self.delta, starts=self.starts, seed=self.random_state
             )
         except CptlawError as error:
@@ -146,10 +147,8 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc, unused-
 
 
 def _inputs_of(name: str) -> tuple[str, ...]:
-    import cptlaw as cl
-
     try:
-        return tuple(cl.law(name).inputs)
+        return tuple(law(name).inputs)
     except CptlawError as error:
         raise ValueError(str(error)) from error
 

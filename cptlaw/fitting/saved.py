@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-import cptlaw
 from cptlaw.errors import UsageError
 from cptlaw.laws import LAWS, Law
 from cptlaw.laws.base import Role
 from cptlaw.result import Result
+from cptlaw.version import version
 from cptlaw.writing import FIT, write_text
 
 FORMAT = "cptlaw-fit"
@@ -58,7 +58,7 @@ class Saved(Result):
         return {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
-            "cptlaw_version": cptlaw.__version__,
+            "cptlaw_version": version(),
             **self.content(),
             "role": self.role,
             "provenance": dict(self.provenance),

@@ -257,7 +257,7 @@ class StopRule:
         """Forecast the end from what was measured so far."""
         import pandas as pd
 
-        import cptlaw as cl
+        from cptlaw.curves import forecast_run
 
         last = max((row["step"] for row in self._rows), default=0)
         columns = ["eval", "loss", "lo", "hi", "limit", "bound"]
@@ -273,7 +273,7 @@ class StopRule:
         if not set(ready) & {"source", "target"}:  # a name that says no role: its loss only falls
             roles, frame = {str(ready[0]): "target"}, frame[frame["eval"] == ready[0]].assign(eval="target")
         try:
-            found = cl.forecast_run(frame[["run", "eval", "step", "loss"]], {"run": self.schedule}, interval=INTERVAL)
+            found = forecast_run(frame[["run", "eval", "step", "loss"]], {"run": self.schedule}, interval=INTERVAL)
         except (CptlawError, ArithmeticError, ValueError) as error:
             # Days of training must not end for want of advice. Rows that do not suffice yet are no surprise.
             severity: Severity = "info" if isinstance(error, DataError) else "warning"

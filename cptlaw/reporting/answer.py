@@ -13,11 +13,12 @@ from cptlaw.findings import MOST_SHOWN, Finding, group
 from cptlaw.fitting import Fit
 from cptlaw.planning import MixPlan, Suggestion
 from cptlaw.reporting.figures import Figure
-from cptlaw.reporting.repeat import versions
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import unit_of
+from cptlaw.version import versions
 
+PACKAGES = ("numpy", "scipy", "pandas", "plotly")  # what computed and drew; without Plotly there are no figures
 TO_DO = ("extrapolation", "unseen-input")  # doubts whose advice is a run
 
 
@@ -74,7 +75,7 @@ class Report(Result):
     runs: Runs
     commands: tuple[str, ...]
     interval: float
-    versions: Mapping[str, str] = field(default_factory=versions)
+    versions: Mapping[str, str] = field(default_factory=lambda: versions(PACKAGES))
     scores: pd.DataFrame = field(default_factory=pd.DataFrame)
     to_train: str | None = None
 

@@ -1,13 +1,10 @@
-"""How to repeat a report: the commands that lead to it, and the versions that it was made with."""
+"""How to repeat a report: the commands that lead to it."""
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
-from importlib import metadata
 from typing import Any
 
-import cptlaw
 from cptlaw.commands import command_line
 from cptlaw.fitting import Fit
 from cptlaw.planning.options import points
@@ -16,18 +13,6 @@ from cptlaw.units import format_quantity
 from cptlaw.writing import file_name
 
 FLAGS_IN_POINTS = {"min_score": "--min", "max_drop": "--max-drop", "base_score": "--base-score"}
-PACKAGES = ("numpy", "scipy", "pandas", "plotly")
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what computed and drew."""
-    found = {"cptlaw": cptlaw.__version__, "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:  # without Plotly a report can still be computed, though not drawn
-            continue
-    return found
 
 
 def commands(

@@ -20,6 +20,7 @@ from cptlaw.findings import Finding
 from cptlaw.reading import plain_json
 from cptlaw.result import Line, Result
 from cptlaw.units import format_percent
+from cptlaw.version import version
 from cptlaw.writing import SEALED, check_output, write_text
 
 FORMAT = "cptlaw-sealed-forecast"
@@ -112,14 +113,12 @@ def register(forecast: Mapping[str, Any] | str | Path, output: str | Path | None
     DataError
         If it is not a forecast, holds no point, or `output` exists.
     """
-    import cptlaw
-
     label, document = _read(forecast)
     points, interval, laws = _checked(label, document, "intervals")
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    seal = Seal(points, interval, laws, now, cptlaw.__version__, "")
+    seal = Seal(points, interval, laws, now, version(), "")
     # The hash is of the content as the file has it, so that anyone can compute it again without this package.
-    seal = Seal(points, interval, laws, now, cptlaw.__version__, _sha256(seal._content()))
+    seal = Seal(points, interval, laws, now, version(), _sha256(seal._content()))
     if output is None:
         return seal
     path = check_output(output, SEALED)
@@ -127,7 +126,7 @@ def register(forecast: Mapping[str, Any] | str | Path, output: str | Path | None
     if path.exists():
         raise DataError(f"{path}: exists, and a sealed forecast is never written over. Give -o another name.")
     write_text(path, json.dumps(seal.to_dict(), indent=1, allow_nan=False) + "\n", SEALED)
-    return Seal(points, interval, laws, now, cptlaw.__version__, seal.sha256, path)
+    return Seal(points, interval, laws, now, version(), seal.sha256, path)
 
 
 def load_seal(path: str | Path) -> Seal:

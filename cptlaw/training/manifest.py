@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import json
-import platform
 import subprocess
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from cptlaw import __version__
 from cptlaw.training.jobs import Sweep, fingerprint_of
 from cptlaw.training.prepare import read_index
 from cptlaw.training.store import Store
+from cptlaw.version import versions
 
 PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "datasets", "numpy")
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that decide about a result."""
-    found = {"cptlaw": __version__, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def git_commit(folder: Path) -> str | None:
@@ -68,7 +55,7 @@ def write_manifest(sweep: Sweep, store: Store) -> None:
         "tokens": sweep.tokens,
         "flops": sweep.flops,
         "texts": texts,
-        "versions": versions(),
+        "versions": versions(PACKAGES),
         "commit": git_commit(Path(__file__).parent),
     }
     store.write_json("manifest.json", manifest)

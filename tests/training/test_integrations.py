@@ -98,7 +98,7 @@ def test_a_forecast_that_fails_does_not_end_the_training(tmp_path, monkeypatch, 
     def fails(*args, **options):
         raise OverflowError("math range error")
 
-    monkeypatch.setattr("cptlaw.forecast_run", fails)
+    monkeypatch.setattr("cptlaw.curves.forecast_run", fails)
     trainer = trained(tmp_path, TrainerCallback(max_target_loss=1.0, stop=True), monkeypatch)
     assert trainer.state.global_step == STEPS
     assert "no forecast at step" in caplog.text
