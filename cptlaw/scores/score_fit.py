@@ -144,16 +144,9 @@ class ScoreFit(Combined):
 
     def _scores(self, frame: pd.DataFrame) -> tuple[Array, Array, list[Array | None]]:
         """Return scores and the standard deviation by the link's doubt, (ways, n) each, and the carriers' losses."""
-        found, doubt, losses = [], [], list[Array | None]()
-        known: dict[str, Array | None] = {}
-        for way in self.ways:
-            if way.carrier is not None and way.carrier not in known:
-                known[way.carrier] = way.losses(frame)
-            loss = known[way.carrier] if way.carrier is not None else None
-            p, sd = way.at(frame, loss)
-            found.append(p)
-            doubt.append(sd)
-            losses.append(loss)
+        known = self._losses(frame)
+        losses = [known[way.carrier] for way in self.ways]
+        found, doubt = zip(*(way.at(frame, loss) for way, loss in zip(self.ways, losses, strict=True)), strict=True)
         return np.array(found), np.array(doubt), losses
 
     @property
@@ -164,9 +157,14 @@ class ScoreFit(Combined):
 
     def predict(self, frame: Any) -> Array:
         """Return the forecast score of each row, from 0 to 1, shape (n,)."""
-        scores, _, _ = self._scores(as_points(frame))
-        found: Array = self.weights @ scores
+        rows = as_points(frame)
+        losses = self._losses(rows)
+        found: Array = self.weights @ np.array([way.score(rows, losses.get(way.carrier)) for way in self.ways])
         return found
+
+    def _losses(self, frame: pd.DataFrame) -> dict[str | None, Array | None]:
+        """Return the carrying losses at rows, (n,), by eval: several ways read one loss."""
+        return {name: way.losses(frame) for name, way in {way.carrier: way for way in self.ways}.items()}
 
     def beyond(self, frame: pd.DataFrame) -> Array:
         """Return by how many e-folds rows lie outside the fitted models along the worst direction, (n,)."""

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.laws.score_law import Array, ScoreLaw
+from cptlaw.laws.score_law import LEAST, Array, ScoreLaw
 from cptlaw.scores.fisher import Tasks
 from cptlaw.scores.joint import Joint
 from cptlaw.scores.pooling import Pooled, fit_pooled
@@ -165,12 +165,21 @@ class Way:
         forecast: Array = self.loss.predict(frame)
         return forecast
 
-    def at(self, frame: pd.DataFrame, losses: Array | None) -> tuple[Array, Array]:
-        """Return scores, (n,), and the standard deviation that the doubt about the link gives them, (n,)."""
-        x = {
+    def score(self, frame: pd.DataFrame, losses: Array | None) -> Array:
+        """Return scores, (n,), without their doubt, which costs five times as much."""
+        p = self.law.score(self.theta[None], self._inputs(frame, losses), np.full((1, 1), self.chance))[0]
+        found: Array = np.broadcast_to(np.clip(p, LEAST, 1.0 - LEAST), (len(frame),)).copy()
+        return found
+
+    def _inputs(self, frame: pd.DataFrame, losses: Array | None) -> dict[str, Array]:
+        return {
             name: np.asarray(losses if name == "carrier" else _column(frame, name), dtype=float) / self.units[name]
             for name in self.law.inputs
         }
+
+    def at(self, frame: pd.DataFrame, losses: Array | None) -> tuple[Array, Array]:
+        """Return scores, (n,), and the standard deviation that the doubt about the link gives them, (n,)."""
+        x = self._inputs(frame, losses)
         p, slopes = self.law.score_and_slopes(self.theta[None], x, np.full((1, 1), self.chance))
         p = np.broadcast_to(p[0], (len(frame),))
         slope = np.broadcast_to(slopes[0], (len(frame), len(self.theta)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def text(name: str, value: float) -> str:
 
 def first(fitted: Fitted) -> Scenario:
     """Return the scenario that a page starts with: the largest runs' model and tokens, and a limit that can be kept."""
-    largest: dict[str, float] = {}
+    largest: dict[str, Any] = {}
     for name in ("n_params", "ptpp", "tokens"):
         if name in fitted.ranges:
             columns = [fit.data[name].to_numpy(dtype=float) for fit in fitted.fits if name in fit.data.columns]
@@ -96,7 +97,14 @@ def spans(fitted: Fitted, scenario: Scenario) -> dict[str, tuple[float, float, f
     return {name: (round(low, 6), round(high, 6), value) for name, (low, high, value) in found.items()}
 
 
-def read(fitted: Fitted, sliders: Mapping[str, Any], chosen: Mapping[str, Any], rate: Any, base: Any) -> Scenario:
+def read(
+    fitted: Fitted,
+    sliders: Mapping[str, Any],
+    chosen: Mapping[str, Any],
+    rate: Any,
+    base: Any,
+    scores: Mapping[str, Mapping[str, float]] | None = None,
+) -> Scenario:
     """Return what the controls ask.
 
     Parameters
@@ -111,6 +119,8 @@ def read(fitted: Fitted, sliders: Mapping[str, Any], chosen: Mapping[str, Any], 
         The peak rate, or `BEST`.
     base
         The base model's source loss as it was typed; empty for none.
+    scores
+        What is asked of scores, by option and eval, as `cptlaw.webapp.scored.read` returns it.
 
     Raises
     ------
@@ -130,7 +140,8 @@ def read(fitted: Fitted, sliders: Mapping[str, Any], chosen: Mapping[str, Any], 
         values["lr_peak"] = parse_quantity(rate, "peak rate")
     if base not in (None, ""):
         values["base_source_loss"] = parse_quantity(base, "the base model's source loss")
-    return Scenario.read(values)
+    in_points: dict[str, Any] = dict(scores or {})
+    return replace(Scenario.read(values), **in_points)
 
 
 def measured(fitted: Fitted, name: str, value: float) -> float:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import CptlawError, UsageError
+from cptlaw.findings import Finding
 from cptlaw.planning import suggest
 from cptlaw.planning.loss import laws_of
 from cptlaw.reporting.make_report import report
+from cptlaw.scores import fit_all_scores
 from cptlaw.verbs import fit
 from cptlaw.webapp.fitted import Fitted
 from cptlaw.webapp.moves import move
-from cptlaw.webapp.scenario import Scenario
+from cptlaw.webapp.scenario import IN_POINTS, Scenario
 from cptlaw.webapp.session import Loaded, Session, Shelf, Stage
 
 MOST_CELLS = 8
@@ -27,12 +30,25 @@ def fit_both(session: Session, shelf: Shelf, loaded: Loaded, tell: Stage) -> Non
         ]
         fits = {}
         for place, role in enumerate(roles):
-            tell(f"finding the laws of the {role} loss", 0.05 + 0.9 * place / len(roles))
+            tell(f"finding the laws of the {role} loss", 0.05 + 0.7 * place / len(roles))
             fits[role] = fit(loaded.laws[role], loaded.runs, role, loaded.where or None)
-        fitted = Fitted.build(fits["target"], fits.get("source"))
+        if loaded.runs.scores:
+            tell("finding how the scores follow the losses", 0.75)
+        fitted = Fitted.build(fits["target"], fits.get("source"), *_scores(loaded, fits))
     ready = loaded.with_fits(fitted)
     shelf.keep(ready)
     session.take(ready)
+
+
+def _scores(loaded: Loaded, fits: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Finding, ...]]:
+    """Return the fits of the table's scores, and why there are none where they cannot be fitted."""
+    if not loaded.runs.scores:
+        return {}, ()
+    try:
+        losses = {one.on: one for one in fits.values()}
+        return fit_all_scores(loaded.runs, None, loaded.where or None, losses=losses), ()
+    except CptlawError as error:  # the losses have their answer all the same
+        return {}, (Finding("warning", "scores-not-fitted", f"The table's scores could not be fitted: {error}"),)
 
 
 def suggest_cells(loaded: Loaded, scenario: Scenario, budget: str, tell: Stage) -> Any:
@@ -54,9 +70,11 @@ def make_page(loaded: Loaded, scenario: Scenario, tell: Stage) -> bytes:
     parts = iter(range(1, 10 * REPORT_PARTS))
     point = _point(fitted, scenario)
     limits: dict[str, Any] = {}
+    in_points: dict[str, Any] = {"scores": fitted.scores} if fitted.scores else {}
     if scenario.tokens is None and fitted.source is not None:
         limits = {"max_forgetting": scenario.max_forgetting, "max_target_loss": scenario.max_target_loss}
         limits |= {"base_source_loss": scenario.base_source_loss, "risk": scenario.risk}
+        in_points |= {name: dict(getattr(scenario, name)) for name in IN_POINTS if getattr(scenario, name)}
     known = {"n_params": scenario.n_params, "ptpp": scenario.ptpp} if limits else {"at": point}
     found = report(
         loaded.runs,
@@ -64,6 +82,7 @@ def make_page(loaded: Loaded, scenario: Scenario, tell: Stage) -> bytes:
         fitted.source,
         **known,
         **limits,
+        **in_points,
         progress=lambda part: tell(f"drawing: {part}", min(next(parts) / REPORT_PARTS, 0.98)),
     )
     return found.to_html().encode()

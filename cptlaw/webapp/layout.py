@@ -10,6 +10,7 @@ from cptlaw.webapp.upload import LARGEST
 PLANNING_INPUTS = {"n_params", "tokens", "replay", "ptpp", "lr_peak"}
 ROLES = ("target", "source")
 AUTO = "auto"
+BLANK = {"layout": {"xaxis": {"visible": False}, "yaxis": {"visible": False}}}  # a figure before there is one
 CURSOR = "Point at the map to see what a mix does; press to take it."
 
 
@@ -44,6 +45,8 @@ def _stores(token: str) -> list[Any]:
         dcc.Store(id="table"),
         dcc.Store(id="finished"),
         dcc.Store(id="asked"),
+        dcc.Store(id="sure"),
+        dcc.Store(id="score-limits", data={}),
         dcc.Store(id="pins", data=[]),
         dcc.Store(id="pinned-at", data=[]),
         dcc.Store(id="nowhere"),
@@ -118,7 +121,8 @@ def _board() -> Any:
         return dcc.Graph(
             id=name,
             config={"displayModeBar": False, "responsive": True},
-            style={"height": "430px"},
+            figure=BLANK,
+            style={"height": "330px" if name == "score-curve" else "430px"},
             clear_on_unhover=True,
         )
 
@@ -132,6 +136,7 @@ def _board() -> Any:
                         id="chart-map",
                     ),
                     html.Section([html.H2(id="curves-title"), graph("curves")], className="chart"),
+                    _scores(graph),
                     html.Section(id="compared", className="wide"),
                 ],
                 className="charts",
@@ -157,6 +162,7 @@ def _board() -> Any:
                         dcc.Input(id="base_source_loss", type="text", debounce=0.6, autoComplete="off"),
                         "empty: as measured, or by a law of base models",
                     ),
+                    html.Div(id="score-fields"),
                 ],
                 className="controls",
                 **{"aria-label": "the question"},
@@ -165,6 +171,28 @@ def _board() -> Any:
         ],
         id="board",
         className="board",
+        hidden=True,
+    )
+
+
+def _scores(graph: Any) -> Any:
+    """Return where scores stand: what to expect of each, and how one of them follows its loss."""
+    from dash import html
+
+    return html.Section(
+        [
+            html.Div([html.H2("Scores under this mix"), html.Div(id="scores-table")], className="expected"),
+            html.Div(
+                [
+                    html.H2(id="score-title"),
+                    _choice("score-shown", "score shown"),
+                    graph("score-curve"),
+                ],
+                className="chart",
+            ),
+        ],
+        id="scores",
+        className="wide scores",
         hidden=True,
     )
 

@@ -17,7 +17,7 @@ from cptlaw.planning.result import MixPlan
 from cptlaw.planning.scenario import MinTokens, TradeOff
 from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.figures.forgetting_map import draw_map, edges_of, map_grid
-from cptlaw.uncertainty.chances import probability_below
+from cptlaw.uncertainty.chances import probability_above, probability_below
 from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.webapp import sentences
 from cptlaw.webapp.curves import draw_curves
@@ -88,7 +88,7 @@ def move(
     plan, mix, notes = _plan(fitted, scenario, sure, doubt)
     chances = _probabilities(fitted, scenario, plan) if sure else {}
     chart = _chart(fitted, scenario, mix, plan, pins, sure) if draws else None
-    found = by_severity([*notes, *plan.findings])
+    found = by_severity([*notes, *plan.findings, *fitted.notes])
     if doubt and not knows:
         found = by_severity([*found, _too_few(fitted)])
     return Move(
@@ -124,8 +124,9 @@ def _plan(
         "base_source_loss": scenario.base_source_loss,
         "max_forgetting": scenario.max_forgetting,
         "interval": COVERAGE if sure else None,
+        **fitted.in_points(scenario),
     }
-    limited = scenario.max_forgetting is not None
+    limited = scenario.max_forgetting is not None or bool(scenario.limited_scores)
     if scenario.tokens is None and "tokens" in fitted.ranges:
         if scenario.max_target_loss is None:
             raise UsageError(
@@ -165,16 +166,26 @@ def _as_given(mix: FittedMix, replay: float | None, tokens: float) -> TradeOffPl
 def _probabilities(fitted: Fitted, scenario: Scenario, plan: MixPlan) -> dict[str, float]:
     if not plan.feasible:
         return {}
-    values = {"n_params": scenario.n_params, "ptpp": plan.ptpp, "tokens": plan.tokens, "replay": plan.replay}
-    given = {**values, "lr_peak": plan.lr_peak}
-    row = pd.DataFrame([{name: float(value) for name, value in given.items() if value is not None}])
+    row = row_of(scenario, plan)
     found = {}
     if scenario.max_forgetting is not None and fitted.source is not None and plan.base_source_loss is not None:
         highest = plan.base_source_loss * (1.0 + scenario.max_forgetting)
         found["max_forgetting"] = probability_below(fitted.source, row, highest)
     if scenario.max_target_loss is not None:
         found["max_target_loss"] = probability_below(fitted.target, row, scenario.max_target_loss)
+    for name, least in scenario.min_score.items():
+        found[f"min {name}"] = probability_above(fitted.planned_scores[name], row, least)
+    for name, drop in scenario.max_drop.items():
+        base = plan.scores[name]["base"]
+        found[f"max-drop {name}"] = probability_above(fitted.planned_scores[name], row, (base or 0.0) - drop)
     return found
+
+
+def row_of(scenario: Scenario, plan: MixPlan) -> pd.DataFrame:
+    """Return a planned mix as a row of inputs of laws."""
+    values = {"n_params": scenario.n_params, "ptpp": plan.ptpp, "tokens": plan.tokens, "replay": plan.replay}
+    given = {**values, "lr_peak": plan.lr_peak}
+    return pd.DataFrame([{name: float(value) for name, value in given.items() if value is not None}])
 
 
 def _mark(figure: Figure, pins: Sequence[tuple[float, float]]) -> None:
@@ -197,6 +208,7 @@ def _chart(
     if mix.forgetting is None or not {"tokens", "replay"} <= set(fitted.ranges):
         return None
     limits = {"max_forgetting": scenario.max_forgetting, "max_target_loss": scenario.max_target_loss}
+    limits |= fitted.in_points(scenario)
     limited = any(value is not None for value in limits.values())
     asked = {
         "n_params": scenario.n_params or 1.0,

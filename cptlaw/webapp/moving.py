@@ -8,7 +8,7 @@ from cptlaw.errors import CptlawError, UsageError
 from cptlaw.planning.result import MixPlan, flops_of
 from cptlaw.runs import Runs
 from cptlaw.units import format_percent, format_quantity
-from cptlaw.webapp import controls, sentences, shown
+from cptlaw.webapp import controls, scored, sentences, shown
 from cptlaw.webapp.controls import BEST, CHOSEN, LIMITS, SLIDERS
 from cptlaw.webapp.fitted import Fitted
 from cptlaw.webapp.layout import ROLES
@@ -31,18 +31,18 @@ def register(app: Any, sessions: Sessions) -> None:
 
 
 def scenario_of(fitted: Fitted, given: tuple[Any, ...]) -> Scenario:
-    """Return what the controls ask: positions of the sliders, the boxes, the rate and the base loss, in this order."""
+    """Return what the controls ask: sliders, boxes, the rate, the base loss and limits on scores, in this order."""
     sliders = dict(zip(SLIDERS, given, strict=False))
     boxes = given[len(SLIDERS) : len(SLIDERS) + len(BOXES)]
     chosen = {name: bool(value) for name, value in zip(BOXES.values(), boxes, strict=True)}
-    rate, base = given[len(SLIDERS) + len(BOXES) :][:2]
-    return controls.read(fitted, sliders, chosen, rate, base)
+    rate, base, typed = given[len(SLIDERS) + len(BOXES) :][:3]
+    return controls.read(fitted, sliders, chosen, rate, base, scored.read(fitted, typed))
 
 
 def places(kind: Any) -> list[Any]:
     """Return the controls as inputs or states of a callback, in the order of `scenario_of`."""
     names = (*SLIDERS, *BOXES, "lr_peak", "base_source_loss")
-    return [kind(name, "value") for name in names]
+    return [*(kind(name, "value") for name in names), kind("score-limits", "data")]
 
 
 def _setting(app: Any, sessions: Sessions) -> None:
@@ -56,6 +56,11 @@ def _setting(app: Any, sessions: Sessions) -> None:
         Output("lr_peak", "options"),
         Output("lr_peak", "value"),
         Output("base_source_loss", "value"),
+        Output("score-fields", "children"),
+        Output("score-limits", "data", allow_duplicate=True),
+        Output("score-shown", "options"),
+        Output("score-shown", "value"),
+        Output("scores", "hidden"),
     ]
 
     @app.callback(
@@ -160,7 +165,10 @@ def _positions(fitted: Fitted, scenario: Scenario) -> tuple[Any, ...]:
     if asked is not None and fitted.rates:
         rate = f"{min(fitted.rates, key=lambda level: abs(level / asked - 1.0)):.10g}"
     base = "" if scenario.base_source_loss is None else f"{scenario.base_source_loss:.6g}"
-    return (*settings, *hidden, *boxes, *styles, rates, rate, base)
+    names = list(fitted.scores)
+    first = next(iter([*scenario.limited_scores, *names]), None)
+    in_points = (scored.fields(fitted, scenario), scored.texts(fitted, scenario), names, first, not names)
+    return (*settings, *hidden, *boxes, *styles, rates, rate, base, *in_points)
 
 
 def _moving(app: Any, sessions: Sessions) -> None:
@@ -170,12 +178,13 @@ def _moving(app: Any, sessions: Sessions) -> None:
         ("sentence", "children"), ("sentence", "className"), ("chances", "children"), ("asides", "children"),
         ("map", "figure"), ("chart-map", "hidden"), ("map-title", "children"), ("curves", "figure"),
         ("curves-title", "children"), ("notes", "children"), ("about-findings", "children"),
-        ("doubt-state", "children"), ("doubt-state", "className"), ("problem-move", "children"),
+        ("scores-table", "className"), ("doubt-state", "children"), ("doubt-state", "className"),
+        ("problem-move", "children"),
     ]  # fmt: skip
     typed = [(f"exact-{name}", "value") for name in (*SLIDERS, "flops")]
 
     @app.callback(
-        *(Output(name, what) for name, what in (*shown_parts, *typed)),
+        *(Output(name, what, allow_duplicate=name == "scores-table") for name, what in (*shown_parts, *typed)),
         Output("asked", "data"),
         *places(Input),
         Input("pinned-at", "data"),
@@ -208,6 +217,7 @@ def _moving(app: Any, sessions: Sessions) -> None:
 
     @app.callback(
         *(Output(name, what, allow_duplicate=True) for name, what in (*shown_parts, *typed)),
+        Output("sure", "data"),
         Input("asked", "data"),
         State("pinned-at", "data"),
         *places(State),
@@ -219,16 +229,17 @@ def _moving(app: Any, sessions: Sessions) -> None:
         session = session_of(sessions, given[-1])
         stay, same = (no_update,) * len(shown_parts), (no_update,) * len(typed)
         if session is None or session.fitted is None or asked is None or session.asked != asked:
-            return (*stay, *same)
+            return (*stay, *same, no_update)
         try:
             scenario = scenario_of(session.fitted, given)
             found = move(session.fitted, scenario, doubt=True, pins=_pinned_places(pinned))
         except CptlawError as error:
-            return (*stay[3:], "", "state", in_app_problem(error), *same)
+            return (*stay[3:], "", "state", in_app_problem(error), *same, no_update)
         if session.asked != asked:
-            return (*stay, *same)
+            return (*stay, *same, no_update)
+        session.answered = asked, scenario, found.plan
         words = _typed(session.fitted, given, scenario, found.plan)
-        return (*_shown(session.fitted, found, sure=True), *words)
+        return (*_shown(session.fitted, found, sure=True), *words, asked)
 
 
 def in_app_problem(error: Exception) -> str:
@@ -279,6 +290,7 @@ def _shown(fitted: Fitted, found: Move, sure: bool) -> tuple[Any, ...]:
         found.curves.title,
         shown.all_findings(notes, of_fits),
         shown.count(notes, of_fits),
+        "" if sure else "waiting",  # scores of the last answer stay until those of this one come with its doubt
         *state,
         None,
     )
@@ -367,6 +379,7 @@ def _column(scenario: Scenario, found: Move) -> dict[str, str]:
         "mix": sentences.mix_text(plan) if plan.feasible else "none keeps the limits",
         **{label: losses.get(label, "-").split(" of the")[0].removesuffix(f" {plan.unit}") for label in
            ("target loss", "forgetting")},
+        "scores": "; ".join(f"{on} {sentences.score_text(fields)}" for on, fields in plan.scores.items()) or "-",
         "limits hold": "; ".join(text.partition(": ")[2] for text in found.chances) or "-",
         "compute (FLOP)": format_quantity(plan.flops) if plan.flops and scenario.n_params else "-",
     }  # fmt: skip

@@ -15,7 +15,7 @@ from cptlaw.planning.result import MixPlan, interval_text
 from cptlaw.reporting.cost import cost_text
 from cptlaw.uncertainty.chances import likelihood
 from cptlaw.units import format_percent, format_quantity, short_percent
-from cptlaw.webapp.scenario import Scenario
+from cptlaw.webapp.scenario import Scenario, drop_text, least_text
 
 LIMITS = {"max_forgetting": "forgetting at most {}", "max_target_loss": "target loss at most {}"}
 
@@ -33,12 +33,14 @@ ADVICE = {
     "other replay.",
     "no-reference": "Type the base model's source loss into its field.",
     "base-loss-differs": "Check the base model's source loss that was typed in.",
+    "scores-not-fitted": "Bring a table with scores of four models or more.",
 }
 CONTROLS = {
     "n-params": "the model size", "ptpp": "the pre-training tokens per parameter", "tokens": "the adaptation tokens",
     "replay": "the replay", "max-forgetting": "the limit on forgetting",
     "max-target-loss": "the limit on the target loss",
     "base-source-loss": "the base model's source loss", "risk": "the certainty", "where": "the rows to fit",
+    "min": "the least score", "max-drop": "the most that a score may fall", "base-score": "the base model's score",
     "target-eval": "the eval of the target loss", "source-eval": "the eval of the source loss", "law": "the law",
 }  # fmt: skip
 _NAMED = re.compile(r"\b\w+=? \(--([a-z-]+)\)")
@@ -111,7 +113,18 @@ def _expected(plan: MixPlan) -> str:
         parts.append(f"forgetting of {short_percent(plan.forgetting)}{_ends(plan, 'forgetting', short_percent)}")
     elif plan.source_loss is not None:
         parts.append(f"a source loss of {show(plan.source_loss)}{_ends(plan, 'source_loss', show)}")
-    return " and ".join(parts)
+    parts += [f"{name} of {score_text(fields)}" for name, fields in plan.scores.items()]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
+
+
+def score_text(fields: Mapping[str, float | None]) -> str:
+    """Return what is expected of a score, with its interval where there is one."""
+    return in_points(fields["score"] or 0.0) + interval_text(fields.get("score_lo"), fields.get("score_hi"), in_points)
+
+
+def in_points(score: float) -> str:
+    """Print a score to a tenth of a point, which is what limits are about."""
+    return f"{100 * score:.1f}%"
 
 
 def _ends(plan: MixPlan, name: str, show: Any) -> str:
@@ -125,6 +138,15 @@ def _reach(plan: MixPlan) -> str:
         parts.append(f"the least forgetting in reach is {short_percent(best['forgetting'] or 0.0)}")
     if "target" in (plan.blocking or "") and best.get("target_loss") is not None:
         parts.append(f"the lowest target loss in reach is {best['target_loss']:.4g}")
+    for name, value in best.items():
+        kind, _, on = name.partition(" ")
+        option = {"score": f"min {on}", "drop": f"max-drop {on}"}.get(kind, "")
+        if on and option in (plan.blocking or "") and value is not None:
+            parts.append(
+                f"the highest {on} in reach is {in_points(value)}"
+                if kind == "score"
+                else f"the least fall of {on} in reach is {100 * value:.2g} points"
+            )
     return f"; {' and '.join(parts)}" if parts else ""
 
 
@@ -132,27 +154,46 @@ def chances(scenario: Scenario, plan: MixPlan, found: Mapping[str, float]) -> tu
     """Return how likely each limit holds, in words."""
     said = []
     for name, chance in found.items():
-        limit = getattr(scenario, name)
-        shown = format_percent(limit, 3) if name == "max_forgetting" else f"{limit:.4g}"
+        limit = limit_text(scenario, name)
         words = "not known" if math.isnan(chance) else likelihood(chance)
         missed = (
             ""
             if math.isnan(chance) or chance >= scenario.risk - 0.005
             else f", less than the {format_percent(scenario.risk)} asked for"
         )
-        said.append(f"{LIMITS[name].format(shown).capitalize()}: {words}{missed}")
+        # The name of an eval is written as it is.
+        said.append(f"{limit.capitalize() if name in LIMITS else limit}: {words}{missed}")
     return tuple(said)
+
+
+def limit_text(scenario: Scenario, name: str) -> str:
+    """Return a limit in words, by its name, which is an option's or ``min NAME`` or ``max-drop NAME``."""
+    kind, _, on = name.partition(" ")
+    if kind == "min":
+        return least_text(on, scenario.min_score[on])
+    if kind == "max-drop":
+        return drop_text(on, scenario.max_drop[on])
+    limit = getattr(scenario, name)
+    return LIMITS[name].format(format_percent(limit, 3) if name == "max_forgetting" else f"{limit:.4g}")
+
+
+def _allowed(name: str, value: float) -> str:
+    """Return from which value of a limit there is a mix, in words."""
+    kind, _, on = name.partition(" ")
+    if kind == "min":
+        return f"{on} of {in_points(value)}"
+    if kind == "max-drop":
+        return f"{on} to fall by {100 * value:.2g} points"
+    if "forgetting" in name:
+        return f"forgetting of {short_percent(value)}"
+    return f"{name.removeprefix('max-').replace('-', ' ')} of {format_quantity(value, 4)}"
 
 
 def asides(scenario: Scenario, plan: MixPlan, sure: bool) -> tuple[str, ...]:
     """Return what the mix costs and what doubt does to it."""
     if not plan.feasible:
         values = plan.feasible_from or {}
-        shown = [
-            f"{'forgetting' if 'forgetting' in name else name.removeprefix('max-').replace('-', ' ')} of "
-            f"{short_percent(value) if 'forgetting' in name else format_quantity(value, 4)}"
-            for name, value in values.items()
-        ]
+        shown = [_allowed(name, value) for name, value in values.items()]
         return (f"There is a mix if you allow {' and '.join(shown)}.",) if shown else ()
     found = []
     if scenario.n_params and scenario.tokens != 1.0 and plan.tokens and plan.flops:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cptlaw.errors import CptlawError, UsageError, visible
 from cptlaw.runs import Runs
-from cptlaw.webapp import moving, opening, taking
+from cptlaw.webapp import moving, opening, scored, taking
 from cptlaw.webapp.layout import page
 from cptlaw.webapp.session import Loaded, Session, Sessions
 from cptlaw.webapp.upload import LARGEST
@@ -57,7 +57,7 @@ def build(runs: Runs | None = None, where: str = "", hosts: tuple[str, ...] = LO
     )
     app.layout = page(sessions.token)
     app.index_string = app.index_string.replace("<html>", '<html lang="en">')
-    for room in (opening, moving, taking):
+    for room in (opening, moving, scored, taking):
         room.register(app, sessions)
     _guard(app.server, hosts)
     return app

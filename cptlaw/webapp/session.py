@@ -132,6 +132,8 @@ class Session:
         The scenario of the address that the page was opened with, until it is shown.
     asked
         The scenario of the last move: doubt about an older one is not shown.
+    answered
+        The scenario of the last answer with its doubt, as the address has it and as it was read, and its plan.
     pinned
         Answers of pinned scenarios, by scenario.
     version
@@ -146,6 +148,7 @@ class Session:
     incoming: tuple[str, bytes] | None = None
     linked: Any = None
     asked: Any = None
+    answered: tuple[str, Any, Any] | None = None
     pinned: dict[str, Any] = field(default_factory=dict)
     version: int = 0
     suggestion: Any = None
@@ -165,6 +168,7 @@ class Session:
             # At once and under the lock: a move must never answer with the fits of one table and the scenario of
             # another.
             self.loaded, self.incoming, self.suggestion, self.asked, self.pinned = loaded, None, None, None, {}
+            self.answered = None
             self.version += 1
             self.jobs = {place: job for place, job in self.jobs.items() if place in FITS}
 

@@ -126,7 +126,9 @@ def compared(columns: Sequence[Mapping[str, str]]) -> Any:
         for number in range(1, len(columns) + 1)
     ]
     body = [
-        html.Tr([html.Th(label, scope="row"), *(html.Td(column[label]) for column in columns)]) for label in columns[0]
+        html.Tr([html.Th(label, scope="row"), *(html.Td(column[label]) for column in columns)])
+        for label in columns[0]
+        if any(column[label] != "-" for column in columns)
     ]
     inner = html.Table([html.Thead(html.Tr([html.Td(""), *head])), html.Tbody(body)])
     label = "pinned scenarios"

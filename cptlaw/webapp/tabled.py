@@ -8,7 +8,7 @@ are shown are still the average's own: only the search for a plan and the colour
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ ABOUT = 100.0  # times the most fitted tokens up to which the grid is fine
 BEYOND = 0.002  # of replay, on either side of what plans search: slopes are taken there
 WORST = 50.0  # in log loss, for what is not finite
 MOST_TABLES = 32
+MOST_KNOWN = 512
 LEAST_GRID = 256  # points from which it is worth looking whether they are a grid
 
 
@@ -108,6 +109,27 @@ def _read_off(surface: Any, replay: Array, logs: Array) -> Array:
         if len(shares) * len(tokens) <= 2 * len(replay):
             return np.asarray(surface(shares, tokens)[row, column], dtype=float)
     return np.asarray(surface.ev(replay, logs), dtype=float)
+
+
+class Remembering:
+    """A fitted loss that carries scores: what it says of a mix is asked once and not by each score anew."""
+
+    def __init__(self, fit: Any) -> None:
+        self._fit = fit
+        self._known: dict[Any, Array] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fit, name)
+
+    def log_quantiles(self, frame: pd.DataFrame, probabilities: Sequence[float], measured: bool = True) -> Array:
+        """Return quantiles of the log loss at each row, (n, probabilities)."""
+        key = tuple(frame.columns), frame.to_numpy(dtype=float).tobytes(), tuple(probabilities), measured
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known = {}
+            found = self._known[key] = np.asarray(self._fit.log_quantiles(frame, probabilities, measured), dtype=float)
+        return found
 
 
 def tabled(fit: Any, replay: tuple[float, float], tokens: tuple[float, float]) -> Any:

@@ -1,8 +1,8 @@
 """Plans and answers in points: limits on scores, kept with a probability, and drops from the base model's score."""
 
 import numpy as np
-import pandas as pd
 import pytest
+from scored_runs import gsm8k, losses, mmlu, runs_with_two_scores
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
@@ -10,46 +10,10 @@ from cptlaw.planning.options import points
 from cptlaw.planning.points import BaseScore, Drop
 from cptlaw.scores.error_rate import ErrorRate
 
-ITEMS = 4000
-
-
-def losses(n, tokens, replay):
-    """Source and target loss of an adapted model: more replay keeps the one and holds up the other."""
-    spent = np.log1p(tokens / 1e8)
-    size = 300 / n**0.34
-    return 2.0 + size + 0.09 * spent * (1 - replay) ** 2, 2.6 + size - 0.22 * spent * (1 - 0.6 * replay**2)
-
-
-def mmlu(source):
-    return 0.25 + 0.7 / (1 + np.exp(3.0 * (source - 2.3)))
-
-
-def gsm8k(target):
-    return 0.9 / (1 + np.exp(5.0 * (target - 2.0)))
-
 
 @pytest.fixture(scope="module")
 def runs():
-    random = np.random.default_rng(3)
-    rows = []
-
-    def add(run, n, tokens, replay):
-        known = {"run": run, "n_params": n, "tokens": tokens, "replay": replay, "ptpp": 100.0}
-        source, target = losses(n, tokens, np.nan_to_num(replay))
-        for name, value in (("source", source), ("target", target)):
-            rows.append({**known, "eval": name, "loss": value * np.exp(0.001 * random.standard_normal())})
-        for name, share, chance in (("mmlu", mmlu(source), 0.25), ("gsm8k", gsm8k(target), 0.0)):
-            score = random.binomial(ITEMS, share) / ITEMS
-            rows.append(
-                {**known, "eval": name, "loss": score, "metric": "accuracy", "n_items": ITEMS, "chance": chance}
-            )
-
-    for n in (1e8, 3e8, 1e9):
-        add(f"base-{n:g}", n, 0.0, np.nan)
-        for replay in (0.05, 0.25, 0.5):
-            for tokens in (2e8, 1e9, 5e9):
-                add(f"{n:g}-{replay}", n, tokens, replay)
-    return cl.read_runs(pd.DataFrame(rows))
+    return runs_with_two_scores()
 
 
 @pytest.fixture(scope="module")

@@ -160,7 +160,7 @@ def test_controls_start_with_an_answer_and_give_back_what_they_show(fitted):
     spans = controls.spans(fitted, start)
     sliders = {name: str(span[2]) for name, span in spans.items()}
     read = controls.read(fitted, sliders, {"replay": ["on"], "max_forgetting": ["on"]}, controls.BEST, "")
-    assert vars(read) == pytest.approx(vars(start))
+    assert read.to_query() == start.to_query()
     with pytest.raises(UsageError, match="not a number"):
         controls.read(fitted, {**sliders, "tokens": "x"}, {}, controls.BEST, "")
 

@@ -1,35 +1,14 @@
-"""The app in a real browser: Debian's Chromium, driven by Playwright, no network but this machine."""
+"""The app in a real browser."""
 
-import os
 import re
-import shutil
-import threading
-from pathlib import Path
 
 import pytest
+from browsing import DESK, MARKS, PATIENCE, PHONE, answered, check_accessible, fits_the_width, served, shot
 
 import cptlaw as cl
 from cptlaw.reporting import make_report
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install 'cptlaw[dev]'")
-pytest.importorskip("dash", reason="the app needs Dash: pip install 'cptlaw[app]'")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the accessibility check needs axe-core")
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [
-    pytest.mark.skipif(BROWSER is None, reason="no Chromium on the path: apt-get install chromium"),
-    # Playwright and Waitress leave sockets to the end of the process.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.xdist_group("browser"),
-]
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
-PATIENCE = 120_000  # milliseconds; a busy machine is slow
-SHOTS = os.environ.get("CPTLAW_SCREENSHOTS")  # a folder to keep what the tests saw
-PHONE, DESK = {"width": 390, "height": 844}, {"width": 1440, "height": 900}
+pytestmark = MARKS
 ROWS = (
     "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9 and ptpp in (31, 62, 124) "
     "and seed == 0 and n_params != 75072"
@@ -38,78 +17,11 @@ ROWS = (
 
 @pytest.fixture(scope="module")
 def address():
-    """Serve the app with the example runs, on any free port."""
-    from waitress import create_server
-
+    """Serve the app with the example runs."""
     from cptlaw.webapp import build
 
-    app = build(cl.examples.load("en-fr-pilot"), ROWS)
-    server = create_server(app.server, host="127.0.0.1", port=0, threads=6)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.effective_port}/"
-    server.close()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=BROWSER, args=FLAGS)
+    with served(build(cl.examples.load("en-fr-pilot"), ROWS)) as found:
         yield found
-        found.close()
-
-
-# Plotly brings a style sheet for maps, which no figure here is: the report's policy blocks it, as it should.
-BLOCKED = "Applying inline style violates the following Content Security Policy directive 'style-src"
-
-
-@pytest.fixture
-def open_page(browser):
-    """Open pages; at the end none may have said an error or asked another machine for anything."""
-    said, pages = [], []
-
-    def open_at(url, size=DESK):
-        page = browser.new_page(viewport=size)
-        page.set_default_timeout(PATIENCE)
-        known = BLOCKED if url.startswith("file:") else ()  # of the report alone; the app may say nothing at all
-        page.on(
-            "console",
-            lambda message: (
-                said.append(message.text) if message.type == "error" and not message.text.startswith(known) else None
-            ),
-        )
-        page.on("pageerror", lambda error: said.append(str(error)))
-        here = ("file:", "data:", "blob:", "http://127.0.0.1:")
-        page.on("request", lambda request: None if request.url.startswith(here) else said.append(request.url))
-        page.goto(url)
-        pages.append(page)
-        return page
-
-    yield open_at
-    for page in pages:
-        page.close()
-    assert said == []
-
-
-def shot(page, name):
-    if SHOTS:
-        page.screenshot(path=Path(SHOTS) / f"{name}.png", full_page=True)
-
-
-def check_accessible(page):
-    found = axe.Axe().run(page, options=RULES).response["violations"]
-    assert [(each["id"], [node["html"][:160] for node in each["nodes"]]) for each in found] == []
-
-
-def fits_the_width(page):
-    return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-
-
-def answered(page):
-    """Wait until the answer stands with its intervals."""
-    page.wait_for_selector("#board:not([hidden])")
-    page.wait_for_selector("#map .heatmaplayer, #map .hm")
-    page.wait_for_function("document.querySelector('#doubt-state').innerText.includes('90%')")
 
 
 @pytest.fixture(scope="module")

@@ -178,7 +178,7 @@ def map_table(mix: FittedMix, tokens: Array, replay: Array) -> pd.DataFrame:
     """
     assert mix.forgetting is not None
     shares, counts = (mesh.ravel() for mesh in np.meshgrid(replay, tokens, indexing="ij"))
-    losses = {loss.role: loss.at(shares, counts) for loss in mix.losses}
+    losses = {loss.role: loss.at(shares, counts) for loss in (*mix.losses, *mix.scores.values())}
     kept = np.ones(len(shares), dtype=bool)
     for limit in mix.limits:
         kept &= limit.certain().reached(losses[limit.loss.role]) <= limit.value

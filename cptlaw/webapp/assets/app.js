@@ -70,6 +70,13 @@
       window.history.replaceState(window.history.state, "", text);
       return null;
     },
+    limits: function (least, fall, base, ids, known) {  // of scores: all that was typed, by eval
+      var found = {};
+      (ids || []).forEach(function (id, at) {
+        found[id.on] = [least, fall, base].map(function (each) { return each[at] || ""; });
+      });
+      return JSON.stringify(found) === JSON.stringify(known) ? window.dash_clientside.no_update : found;
+    },
     cursor: function (data) {
       var point = under(data);
       if (!point) { line(null); return "Point at the map to see what a mix does; press to take it."; }
