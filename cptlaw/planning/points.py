@@ -21,6 +21,7 @@ from cptlaw.verbs import load_fit
 
 LEAST = "min "
 DROP = "max-drop "
+BASE_SIZE = 1e-6  # relative difference up to which two sizes are one
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def score_fields(
     interval
         Coverage of the ends; ``None`` for none.
     """
-    bases = {limit.name.removeprefix(DROP): limit for limit in limits if limit.name.startswith(DROP)}
+    limits = tuple(limits)
     found: dict[str, dict[str, float | None]] = {}
     for name, loss in losses.items():
         ends = loss.forecast(replay, tokens, interval).losses
@@ -192,11 +193,17 @@ def score_fields(
             f"score{end}": None if wrong[other] is None else float(1.0 - np.float64(wrong[other]))
             for end, other in (("", ""), ("_lo", "_hi"), ("_hi", "_lo"))
         }
-        if name in bases and bases[name].forgetting is not None:
-            base = 1.0 - bases[name].forgetting.reference.loss  # type: ignore[union-attr]
-            fields |= {"base": base, "drop": base - (fields["score"] or 0.0)}
-        found[name] = fields
+        found[name] = fields | drop_of(name, wrong[""], limits)
     return found
+
+
+def drop_of(name: str, wrong: float | None, limits: Iterable[Limit]) -> dict[str, float | None]:
+    """Return the base model's score and the points below it at an error rate, where a limit says from what to count."""
+    for limit in limits:
+        if limit.name == DROP + name and limit.forgetting is not None and wrong is not None:
+            base = limit.forgetting.reference.loss
+            return {"base": 1.0 - base, "drop": wrong - base}
+    return {}
 
 
 def keeps(limits: Iterable[Limit], replay: Any, tokens: float) -> dict[str, Array]:

@@ -243,7 +243,7 @@ class KnownRun(TypedDict, total=False):
     n_params: Annotated[Quantity, amount("106M", "Parameters of the model, where a law reads them.", "N")]
 
 
-class ScheduleOfRun(KnownRun, Limits, TargetLimit, BaseLoss, Intervals, total=False):
+class ScheduleOfRun(KnownRun, Limits, TargetLimit, ScoreLimits, BaseLoss, Intervals, total=False):
     """The question of `schedule`."""
 
     weight_source: Annotated[Quantity, Entry(share, "Weight of the source loss, 0 to 1; the target has the rest.", "W")]

@@ -91,7 +91,7 @@ def fit_all_scores(
         "scale": doubted.scale,
         "loss_scale": doubted.loss_scale,
         "freedom": doubted.freedom,
-        "rollouts": tuple(f"{fold.direction} above {fold.highest:.3g}" for fold in folds),
+        "rollouts": tuple(fold.label for fold in folds),
         "skipped": tuple(skipped),
         "provenance": {
             "source": str(table.path) if table.path else None,

@@ -106,7 +106,7 @@ def join(table: Runs) -> Joint:
     whole = (
         rows.groupby(["run", "place"], sort=False, as_index=False, observed=True)[inputs].first()
         if inputs
-        else rows[["run", "place"]].drop_duplicates()
+        else rows[["run", "place"]].drop_duplicates(ignore_index=True)
     )
     index = pd.MultiIndex.from_frame(whole[["run", "place"]])
     tasks: dict[str, Task] = {}
@@ -142,6 +142,9 @@ def keys_of(frame: pd.DataFrame) -> pd.DataFrame:
     """Return what tells the model of each row: its run, and its place, which is tokens, or step where none are."""
     where = next((name for name in ("tokens", "step") if name in frame.columns and frame[name].notna().any()), None)
     place = np.zeros(len(frame)) if where is None else frame[where].fillna(0.0).to_numpy(dtype=float)
+    if where == "step" and "phase" in frame.columns:
+        # Steps count from the start of their phase: those of pre-training lie before the first of CPT.
+        place = np.where((frame["phase"] == "pretrain").to_numpy(dtype=bool), place - place.max() - 1.0, place)
     return pd.DataFrame({"run": frame["run"].astype(str).to_numpy(), "place": _rounded(place)}, index=frame.index)
 
 

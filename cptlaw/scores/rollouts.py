@@ -44,7 +44,8 @@ class ModelCut:
     direction
         Along what.
     columns, highest
-        The product of which columns, and its highest value among the fitted models.
+        The product of which columns, and its highest value among the fitted models; no columns where the models are cut
+        along their losses, of which the carrying ones then count as known.
     fit, test
         Masks of the joint rows, (n,).
     reach
@@ -57,6 +58,15 @@ class ModelCut:
     fit: Mask
     test: Mask
     reach: Array
+
+    @property
+    def label(self) -> str:
+        """What the higher models are, in words."""
+        return (
+            f"{self.direction} above {self.highest:.3g}"
+            if self.columns
+            else f"{self.direction} below {self.highest:.3g}"
+        )
 
     def below(self, frame: pd.DataFrame) -> Mask:
         """Return which rows of another frame belong to the fitted models, (n,)."""
@@ -83,7 +93,26 @@ def folds_of(joint: Joint) -> list[ModelCut]:
     for name in mix_columns(joint.frame.columns):
         # Without them ways that do not see the mix would be judged by scale alone, and where that is one, not at all.
         of_mixes += _cut(joint, name, (name,), (OF_MIXES,), [*found, *of_mixes])
-    return [*found, *of_mixes[:MOST_OF_MIXES]]
+    return [*found, *of_mixes[:MOST_OF_MIXES]] or _along_losses(joint)
+
+
+def _along_losses(joint: Joint) -> list[ModelCut]:
+    """Cut models that differ in no input along each of their losses, so that links and carriers are weighed at all."""
+    found: list[ModelCut] = []
+    scored = np.isfinite([joint.values(task) for task in joint.tasks]).any(axis=0)
+    for share in SHARES:
+        for name in joint.losses:
+            level = np.where(scored, joint.values(name), np.nan)
+            known = np.isfinite(level)
+            if known.sum() <= LEAST_ROWS:
+                continue
+            lowest = float(np.quantile(level[known], 1.0 - share))
+            fit, test = known & (level >= lowest), known & (level < lowest)
+            if fit.sum() < LEAST_ROWS or not test.any() or any(np.array_equal(fit, one.fit) for one in found):
+                continue
+            reach = np.where(test, np.log(lowest / np.where(known, level, lowest)), 0.0)
+            found.append(ModelCut(f"{name} loss", (), lowest, fit, test, reach))
+    return found[:MOST]
 
 
 def _cut(
@@ -182,6 +211,8 @@ class Carried:
 
 def carrier_in(fit: Any, joint: Joint, fold: ModelCut) -> Carried | None:
     """Forecast a carrier's losses from the lower models alone; None where that cannot be done."""
+    if not fold.columns:
+        return Carried(joint.values(fit.on), np.zeros(0))
     lead: Fit = fit.leading if hasattr(fit, "leading") else fit
     if not set(fold.columns) <= set(lead.data.columns):
         return None

@@ -14,6 +14,7 @@ from cptlaw.planning.limits import Limit, forgetting
 from cptlaw.planning.scenario import Goal, Measure
 from cptlaw.planning.schedules.box import KEPT, Best, minimise_in_box
 from cptlaw.planning.schedules.curve_loss import CurveLoss, shared_columns
+from cptlaw.planning.schedules.scored import ScheduledScore
 from cptlaw.planning.schedules.space import ScheduledMix, Space
 from cptlaw.planning.solve import Optimum, without
 
@@ -34,6 +35,8 @@ class ScheduleQuestion:
         Limits, how forgetting counts, and the base model's measured source loss where given.
     seed
         Of the scan.
+    scores
+        Scores that limits are about.
     """
 
     target: CurveLoss
@@ -45,6 +48,7 @@ class ScheduleQuestion:
     measure: Measure
     base_loss: float | None
     seed: int
+    scores: tuple[ScheduledScore, ...] = ()
 
     @property
     def losses(self) -> tuple[CurveLoss, ...]:
@@ -64,7 +68,7 @@ class ScheduleQuestion:
                 # A measured loss of the base model is better than the law's own where CPT starts.
                 found["base_source_loss"] = self.base_loss
             found["forgetting"] = forgetting(found["source_loss"], found["base_source_loss"], self.measure)
-        return found
+        return found | {f"{score.role}_loss": score.error_rate(found) for score in self.scores}
 
     def weighted(self, found: Mapping[str, float], start: str = "") -> float:
         """Return the weighted loss; `start` = ``"base_"`` for that of the base model."""
@@ -82,6 +86,8 @@ class ScheduleQuestion:
     def limited(self, limit: Limit, found: Mapping[str, float], place: Array) -> float:
         """Return a limited quantity where the forecasts are `found`, as its margin at the place has it."""
         upper = float(limit.upper(np.array([found[f"{limit.loss.role}_loss"]]), place[None])[0])
+        if limit.quantity == "points" and limit.forgetting is not None:
+            return float(limit.forgetting.of(upper))
         if limit.quantity != "forgetting":
             return upper
         return float(forgetting(upper, found["base_source_loss"], self.measure))

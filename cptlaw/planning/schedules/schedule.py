@@ -9,11 +9,13 @@ from typing import Any, Unpack
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.planning.limits import Limit, build_limits
+from cptlaw.planning.points import drop_of, reached_names, score_limits
 from cptlaw.planning.scenario import Goal, ScheduleOfRun, documented, read_scenario
 from cptlaw.planning.schedules.box import Best
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.planning.schedules.question import ScheduleQuestion
 from cptlaw.planning.schedules.schedule_plan import NEAR, SchedulePlan
+from cptlaw.planning.schedules.scored import scheduled_scores
 from cptlaw.planning.schedules.space import MEANING, Space, build_space
 from cptlaw.planning.solve import certificate, solve
 from cptlaw.runs.metrics import unit_of
@@ -42,7 +44,9 @@ def schedule(target: Any, source: Any = None, **scenario: Unpack[ScheduleOfRun])
         be ``{"peak": (1e-5, 4e-4)}`` or ``["peak=1e-5:4e-4"]``; ``schedules`` a file, a `Schedule`, or schedules by
         run. The CPT phase is what stands where nothing is chosen: a cosine to 0 of 10,000 steps at the peak of
         pre-training where none is known. Forgetting counts from `base_source_loss` or, without it, from the law's own
-        loss where CPT starts. Under a risk the base model's loss counts as known.
+        loss where CPT starts. Limits in points are about `scores`, read off the losses at the schedule's end: of
+        their ways only those through a loss of the plan count, for others see no schedule. Under a risk the base
+        model's loss counts as known.
 
     Raises
     ------
@@ -58,7 +62,9 @@ def schedule(target: Any, source: Any = None, **scenario: Unpack[ScheduleOfRun])
     if source is not None:
         losses["source"] = CurveLoss.build(source, "source", given.n_params)
     space = build_space(list(losses.values()), given, given)
-    limits = build_limits(ScheduleOfRun, given, losses, None, lambda loss: loss.knows_doubt)
+    scores, noticed = scheduled_scores(given.scores, list(losses.values()), given.n_params)
+    in_points = score_limits(given, scores, given.risk, lambda score: score.base)
+    limits = build_limits(ScheduleOfRun, given, losses, None, lambda loss: loss.knows_doubt, in_points)
     if given.base_source_loss is not None and any(v.name == "loss-potential" for v in space.variables):
         raise UsageError(
             "base_source_loss is one base model's loss, but loss-potential asks for another base model. Leave one out."
@@ -73,6 +79,7 @@ def schedule(target: Any, source: Any = None, **scenario: Unpack[ScheduleOfRun])
         measure=given.forgetting,
         base_loss=given.base_source_loss,
         seed=given.seed,
+        scores=tuple(scores.values()),
     )
     solution = solve(question, given.risk)
     common = {
@@ -85,17 +92,17 @@ def schedule(target: Any, source: Any = None, **scenario: Unpack[ScheduleOfRun])
     }
     if solution.optimum.kept:
         common["price_of_doubt"] = solution.price_of_doubt
-        return _answer(solution.question, solution.optimum.place, common, solution.findings)
+        return _answer(solution.question, solution.optimum.place, common, [*solution.findings, *noticed])
     why = certificate(solution.question, solution.optimum.place)
-    quantities = {limit.name: limit.quantity for limit in limits}
+    quantities = {limit.name: limit.quantity for limit in limits if limit not in in_points}
+    reachable = {quantities[name]: value for name, value in why.lowest.items() if name in quantities}
+    reachable |= reached_names(why.lowest)
     return SchedulePlan(
         feasible=False,
         **common,
         blocking=" and ".join(why.blocking),
-        best_reachable={
-            quantities[name]: value if math.isfinite(value) else None for name, value in why.lowest.items()
-        },
-        findings=by_severity(solution.findings),
+        best_reachable={name: value if math.isfinite(value) else None for name, value in reachable.items()},
+        findings=by_severity([*solution.findings, *noticed]),
     )
 
 
@@ -159,6 +166,11 @@ def _answer(
         weighted_loss=weighted,
         weighted_change=None if weighted is None else weighted - question.weighted(found, "base_"),
         forgetting=found.get("forgetting"),
+        scores={
+            score.role: score.forecast(whole, chosen.replay, common["interval"])
+            | drop_of(score.role, found[f"{score.role}_loss"], question.limits)
+            for score in question.scores
+        },
         binding=binding,
         findings=by_severity([*findings, *edges]),
     )

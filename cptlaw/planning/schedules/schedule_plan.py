@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cptlaw.findings import Finding
-from cptlaw.planning.result import Plan, number_text, quantity_text
+from cptlaw.planning.result import Plan, number_text, quantity_text, score_text
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
@@ -45,6 +45,8 @@ class SchedulePlan(Plan):
         changes.
     forgetting, forgetting_measure
         Against `base_source_loss`.
+    scores
+        By eval: ``score`` (0 to 1), ``score_lo``, ``score_hi``, and where a drop is limited ``base`` and ``drop``.
     binding
         Limits that are met exactly, and ends of ranges at which a choice lies.
     blocking, best_reachable
@@ -86,6 +88,7 @@ class SchedulePlan(Plan):
     weighted_change: float | None = None
     forgetting: float | None = None
     forgetting_measure: str = "relative"
+    scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     binding: tuple[str, ...] = ()
     blocking: str | None = None
     best_reachable: Mapping[str, float | None] | None = None
@@ -145,6 +148,7 @@ class SchedulePlan(Plan):
                 lines.append((name.replace("_", " "), text))
         if self.forgetting is not None:
             lines.append(("forgetting", self._show("forgetting", self.forgetting)))
+        lines += [(name, score_text(fields)) for name, fields in self.scores.items()]
         if self.weighted_change is not None:
             lines.append(
                 ("weighted loss", f"{number_text(self.weighted_loss)}, changed by {self.weighted_change:+.4f}")
@@ -158,7 +162,7 @@ class SchedulePlan(Plan):
         return lines
 
     def _show(self, name: str, value: float) -> str:
-        if name == "forgetting" and self.forgetting_measure == "relative":
+        if (name == "forgetting" and self.forgetting_measure == "relative") or name.startswith(("score ", "drop ")):
             return format_percent(value, 4)
         return number_text(value)
 

@@ -1,0 +1,193 @@
+"""A fitted score in a plan of schedules: what it comes to at the losses that the plan's laws forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import UsageError
+from cptlaw.findings import Finding
+from cptlaw.laws.calculus import Array
+from cptlaw.planning.points import BASE_SIZE, score_fits
+from cptlaw.planning.schedules.curve_loss import CurveLoss
+from cptlaw.schedules import Schedule
+from cptlaw.scores.error_rate import ErrorRate
+from cptlaw.scores.score_fit import ScoreFit
+from cptlaw.units import format_percent
+
+SEEN = 0.5  # weight of the ways through the plan's losses below which the rest is worth a word
+
+
+@dataclass(frozen=True, eq=False)
+class LossAtEnd:
+    """The loss at the last step of one schedule, as the ways to a score read a fitted loss.
+
+    Parameters
+    ----------
+    loss
+        The law of whole curves.
+    rows
+        Its inputs at that step, one row.
+    """
+
+    loss: CurveLoss
+    rows: pd.DataFrame
+
+    @property
+    def law(self) -> Any:
+        """The law."""
+        return self.loss.fit.law
+
+    def predict(self, frame: pd.DataFrame) -> Array:
+        """Return the loss, (1,), whatever the row: the schedule says it."""
+        found: Array = self.loss.fit.predict(self.rows)
+        return found
+
+    def log_quantiles(self, frame: pd.DataFrame, probabilities: Sequence[float], measured: bool = True) -> Array:
+        """Return quantiles of the log loss, (1, probabilities)."""
+        found: Array = self.loss.fit.log_quantiles(self.rows, probabilities, measured)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class ScheduledScore:
+    """A score as an error rate, which a plan of schedules keeps below a limit.
+
+    Parameters
+    ----------
+    fit
+        The score by the ways through losses of the plan, whose weights add up to one.
+    role
+        The eval.
+    losses
+        The losses that carry it, by eval.
+    n_params
+        Parameters of the model; NaN where they are not known.
+    """
+
+    fit: ScoreFit
+    role: str
+    losses: Mapping[str, CurveLoss]
+    n_params: float
+
+    @property
+    def n_runs(self) -> int:
+        """Runs behind the score."""
+        return int(self.fit.n_runs)
+
+    @property
+    def knows_doubt(self) -> bool:
+        """Whether there are enough runs to say how runs differ."""
+        return all(loss.knows_doubt for loss in self.losses.values())
+
+    def error_rate(self, found: Mapping[str, float]) -> float:
+        """Return the error rate at losses that are forecast, by role as in ``target_loss``."""
+        row = pd.DataFrame(index=range(1))
+        shares = [
+            way.weight * way.score(row, np.array([found[f"{self.losses[str(way.carrier)].role}_loss"]]))[0]
+            for way in self.fit.ways
+        ]
+        return float(1.0 - np.sum(shares))
+
+    def after(self, schedule: Schedule, replay: float | None) -> ErrorRate:
+        """Return the score after a schedule, with the doubt of its losses there."""
+        ends = {
+            name: LossAtEnd(loss, loss.frame(loss.fit_law.read(schedule, np.array([schedule.n_steps])), replay))
+            for name, loss in self.losses.items()
+        }
+        return ErrorRate(
+            replace(self.fit, ways=tuple(replace(way, loss=ends[str(way.carrier)]) for way in self.fit.ways))
+        )
+
+    @property
+    def row(self) -> pd.DataFrame:
+        """The model, one row; how far it lies from the models with scores is all that the score reads of it."""
+        return pd.DataFrame({"n_params": [self.n_params]} if np.isfinite(self.n_params) else {}, index=range(1))
+
+    def margins(self, schedule: Schedule, replay: float | None, chance: float) -> tuple[Array, Array]:
+        """Return how far above its forecast the error rate may lie, in logs, (1,) each: without items, and with."""
+        there = self.after(schedule, replay)
+        centre = np.log(there.predict(self.row))
+        law, whole = (there.log_quantiles(self.row, [chance], measured)[:, 0] - centre for measured in (False, True))
+        return law, whole
+
+    def forecast(self, schedule: Schedule, replay: float | None, interval: float | None) -> dict[str, float | None]:
+        """Return score, score_lo and score_hi after a schedule."""
+        score = self.after(schedule, replay).score
+        found: dict[str, float | None] = {
+            "score": float(score.predict(self.row)[0]),
+            "score_lo": None,
+            "score_hi": None,
+        }
+        if interval is not None and self.knows_doubt:
+            low, high = score.quantiles(self.row, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval])[0]
+            found |= {"score_lo": float(low), "score_hi": float(high)}
+        return found
+
+    @property
+    def base(self) -> float:
+        """The base model's measured score.
+
+        Raises
+        ------
+        UsageError
+            If there is none.
+        """
+        base = self.fit.base
+        if np.isfinite(self.n_params) and "n_params" in base.columns:
+            base = base[np.isclose(base["n_params"].astype(float), self.n_params, rtol=BASE_SIZE, atol=0)]
+        if base.empty or base["loss"].nunique() > 1:
+            raise UsageError(f"{self.role}: no one score of the base model was measured.")
+        return float(base["loss"].iloc[0])
+
+
+def scheduled_scores(
+    fits: Any, losses: Sequence[CurveLoss], n_params: float | None
+) -> tuple[dict[str, ScheduledScore], list[Finding]]:
+    """Return the scores of a plan by eval, and what of their fits sees no schedule.
+
+    Parameters
+    ----------
+    fits
+        Fitted scores or their files: one, several, or a mapping.
+    losses
+        The losses of the plan.
+    n_params
+        Parameters of the model, where they are known.
+
+    Raises
+    ------
+    UsageError
+        If one of them is no fit of a score, or goes through none of the plan's losses.
+    """
+    carriers = {loss.fit.on: loss for loss in losses}
+    found, notes = {}, []
+    for name, fit in score_fits(fits).items():
+        kept = [way for way in fit.ways if way.carrier in carriers]
+        seen = sum(way.weight for way in kept)
+        if not kept or seen <= 0:
+            through = next(iter(carriers))
+            raise UsageError(
+                f"scores (--score): no way to {name} goes through a loss of this plan ({', '.join(carriers)}), and "
+                f"other ways see no schedule. Found: {', '.join(way.name for way in fit.ways)}. Fit it through one, on "
+                f"a table that has both: cptlaw fit RUNS --on {name} --law score-sigmoid:through={through}"
+            )
+        if seen < SEEN:
+            notes.append(
+                Finding(
+                    "warning",
+                    "ways-left-out",
+                    f"{name}: ways with {format_percent(1.0 - seen, 2)} of the weight go through none of the plan's "
+                    f"losses and see no schedule; the plan rests on the others.",
+                    f"See `cptlaw fit` on {name}: which loss carries it?",
+                )
+            )
+        ways = tuple(way.weighing(way.weight / seen, way.error) for way in kept)
+        used = {str(way.carrier): carriers[str(way.carrier)] for way in ways}
+        size = float("nan") if n_params is None else n_params
+        found[name] = ScheduledScore(replace(fit, ways=ways), name, used, size)
+    return found, notes
