@@ -74,6 +74,18 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
 
 
+def listed(names: Iterable[str], most: int = 16) -> str:
+    """Return names with commas between; of many the first ones and how many more there are.
+
+    Examples
+    --------
+    >>> listed("abcde", 3), listed("ab", 3)
+    ('a, b, c and 2 more', 'a, b')
+    """
+    every = list(names)
+    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
+
+
 def visible(text: str) -> str:
     """Return text with what nobody can see, and a terminal may obey, written out.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 
 from cptlaw.errors import UsageError, shown
@@ -103,6 +104,37 @@ def parse_probability(text: str | float, what: str = "probability") -> float:
     if not 0 < value < 1:
         raise UsageError(f"{what}: {shown(text)} is no probability between 0 and 1, such as 0.9 or 90%.")
     return value
+
+
+def parse_pairs(texts: Iterable[str], option: str, expected: str, between: str | None = ",") -> dict[str, str]:
+    """Read texts such as ``K=V`` or ``K=V,L=W``.
+
+    Parameters
+    ----------
+    texts
+        As they were typed.
+    option, expected
+        The option and the form of a pair, for the error message.
+    between
+        What separates pairs; ``None`` where each text is one.
+
+    Raises
+    ------
+    UsageError
+        If a pair lacks its name, its value, or what stands between them.
+
+    Examples
+    --------
+    >>> parse_pairs(["alpha=0.34, E=1.8"], "--fix", "NAME=VALUE")
+    {'alpha': '0.34', 'E': '1.8'}
+    """
+    found: dict[str, str] = {}
+    for pair in (pair for text in texts for pair in (text.split(between) if between else [text])):
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals or not name or not value:
+            raise UsageError(f"{option} {pair!r}: expected {expected}.")
+        found[name] = value
+    return found
 
 
 def format_quantity(value: float, digits: int = 3) -> str:

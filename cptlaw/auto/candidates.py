@@ -37,8 +37,6 @@ class Candidate:
 
     Parameters
     ----------
-    law
-        The law.
     tied
         Parameters that share a value.
     share

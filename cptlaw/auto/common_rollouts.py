@@ -135,8 +135,6 @@ class Rolling:
 
     Parameters
     ----------
-    fit
-        The law fitted to all its rows.
     parts
         Which rows each part has, (parts, n_points).
     """

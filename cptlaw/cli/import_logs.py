@@ -74,14 +74,14 @@ def import_logs(
       cptlaw import metrics.jsonl -o runs.csv --map loss:fr=eval/fr_nll,tokens=seen,lr=opt/lr --set n_params=124M
     """
     import cptlaw as cl
-    from cptlaw.importing.wanted import pairs
+    from cptlaw.units import parse_pairs
 
     runs = cl.import_logs(
         source,
         output,
-        mapping=pairs(mapping, "--map", "loss:EVAL=METRIC or COLUMN=METRIC, as in loss:fr=eval/fr_loss"),
-        constants=pairs(constants, "--set", "COLUMN=VALUE, as in n_params=124M"),
-        config=pairs(config, "--config", "COLUMN=KEY, as in seed=seed"),
+        mapping=parse_pairs(mapping, "--map", "loss:EVAL=METRIC or COLUMN=METRIC, as in loss:fr=eval/fr_loss"),
+        constants=parse_pairs(constants, "--set", "COLUMN=VALUE, as in n_params=124M"),
+        config=parse_pairs(config, "--config", "COLUMN=KEY, as in seed=seed"),
         **rest,
     )
     show_notes(runs.notes)

@@ -10,8 +10,7 @@ import click
 
 from cptlaw.cli import complete
 from cptlaw.cli.output import JSON, STRICT, VERBOSITY, show_notes
-from cptlaw.errors import UsageError
-from cptlaw.units import parse_quantity
+from cptlaw.units import parse_pairs, parse_quantity
 
 if TYPE_CHECKING:
     from cptlaw.runs import Runs
@@ -255,14 +254,15 @@ def read_table(runs: str, options: dict[str, Any]) -> Runs:
     """Read the runs table with the options of `table`, taking them out of `options`; tell once what was assumed."""
     from cptlaw.runs import read_runs
 
-    columns = dict(_pair(text, "--columns", "eval=domain") for text in options.pop("columns"))
+    form = "NAME=COLUMN, as in {}"
+    columns = parse_pairs(options.pop("columns"), "--columns", form.format("eval=domain"), between=None)
     wide: dict[str, Any] = {}
     for name, place, example in (
         ("losses", "losses", "fr=fr_loss"),
         ("scores", "score_columns", "gsm8k=gsm8k_acc"),
     ):
         text = options.pop(place, None)
-        wide[name] = dict(_pair(part, f"--{name}", example) for part in text.split(",")) if text else None
+        wide[name] = parse_pairs([text], f"--{name}", form.format(example)) if text else None
     table = read_runs(runs, columns=columns or None, **wide, **{key: options.pop(key) for key in TABLE_OPTIONS})
     show_notes(table.notes)
     return table
@@ -284,10 +284,3 @@ SAME = {
     "prior",
     "schedules",
 }
-
-
-def _pair(text: str, flag: str, example: str) -> tuple[str, str]:
-    name, equals, column = (part.strip() for part in text.partition("="))
-    if not equals or not name or not column:
-        raise UsageError(f"{flag} {text!r}: expected NAME=COLUMN, as in {example}.")
-    return name, column

@@ -10,6 +10,7 @@ from cptlaw.cli import options
 from cptlaw.cli.output import show
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
+from cptlaw.units import parse_pairs
 
 
 @click.command()
@@ -66,7 +67,8 @@ def sweep(
     if dry_run + status + tune_lr > 1:
         raise UsageError("--dry-run, --status and --tune-lr are three questions. Ask one at a time.")
     retry_failed = how.pop("retry_failed")
-    how["engine_options"] = dict(_pair(text) for text in how.pop("engine_option"))
+    expected = "OPTION=VALUE, as in partition=gpu"
+    how["engine_options"] = parse_pairs(how.pop("engine_option"), "--engine-option", expected, between=None)
     if status:
         show(verb.status(recipe, output), [*again, *(["-o", output] if output else [])])
         return
@@ -89,10 +91,3 @@ def sweep(
     else:
         following = ["cptlaw", "check", f"{found.store}/runs.csv", "--on", "target"]
     show(found, following, then=then)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    option, equals, value = text.partition("=")
-    if not equals or not option or not value:
-        raise UsageError(f"--engine-option {text!r}: expected OPTION=VALUE, as in partition=gpu.")
-    return option, value

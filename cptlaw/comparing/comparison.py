@@ -25,13 +25,7 @@ SHOWN_SCORES = ("law", "huber_log", "mae_rel", "slope", "n_fit", "n_test", "n_pa
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Comparison(Result):
-    """Laws scored by their forecasts.
-
-    Attributes
-    ----------
-    frame
-        One row per law, best first, as `cptlaw.compare` gives it.
-    """
+    """Laws scored by their forecasts."""
 
     frame: pd.DataFrame
 

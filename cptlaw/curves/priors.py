@@ -66,10 +66,6 @@ class Coordinates:
     ----------
     law
         lr-annealing, or cpt-dynamics with or without an open base model.
-    role
-        Of the eval.
-    scales
-        Of the run.
     """
 
     law: CurveLaw

@@ -14,7 +14,7 @@ from cptlaw.curves.posterior import Normal, posterior
 from cptlaw.curves.prior_average import average
 from cptlaw.curves.priors import Coordinates, Scales
 from cptlaw.curves.run_forecast import RunForecast
-from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.errors import DataError, UsageError, did_you_mean, listed
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws import law
 from cptlaw.laws.curve_law import CurveLaw, global_steps
@@ -154,8 +154,8 @@ def _unfinished(
         )
     if not planned:
         raise UsageError(
-            f"no run of {label} has a schedule. The runs are {_listed(names)}; the schedules are of "
-            f"{_listed(list(plans))}. Expected schedules under the names of their runs."
+            f"no run of {label} has a schedule. The runs are {listed(names)}; the schedules are of "
+            f"{listed(plans) or 'none'}. Expected schedules under the names of their runs."
         )
     found = []
     for name in [run] if run is not None else planned:
@@ -167,11 +167,6 @@ def _unfinished(
         what = f"run {run!r} is" if run is not None else f"all {len(planned)} planned runs are"
         raise UsageError(f"{what} finished: the rows reach the last planned step. There is nothing left to forecast.")
     return found
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:5]) or "none"
-    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
 
 
 def _one(
@@ -318,7 +313,7 @@ def _of_no_schedule(names: list[str]) -> list[Finding]:
         Finding(
             "info",
             "no-schedule",
-            f"{_listed(names)}: no schedule, so not forecast; where the column lr gives their rates, they count as "
+            f"{listed(names)}: no schedule, so not forecast; where the column lr gives their rates, they count as "
             "finished.",
             "To forecast one, give its whole plan in the schedules file.",
         )

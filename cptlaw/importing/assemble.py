@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.errors import DataError, UsageError, did_you_mean, listed
 from cptlaw.importing.batches import batch_factors
 from cptlaw.importing.history import LR_NAMES, SAMPLES_NAMES, TOKENS_NAMES, History, Record, first_of
 from cptlaw.importing.wanted import Wanted, eval_of, is_eval_loss
@@ -60,7 +60,7 @@ def _losses(histories: Sequence[History], wanted: Wanted) -> tuple[dict[str, str
         for metric in wanted.losses.values():
             if metric not in metrics:
                 near = did_you_mean(metric, metrics)
-                raise UsageError(f"--map: no metric {metric!r} in the logs.{near} Found: {_listed(metrics)}.")
+                raise UsageError(f"--map: no metric {metric!r} in the logs.{near} Found: {listed(metrics)}.")
         return dict(wanted.losses), []
     found: dict[str, str] = {}
     for metric in filter(is_eval_loss, metrics):
@@ -145,7 +145,7 @@ def _of_run(history: History, wanted: Wanted) -> dict[str, object]:
         if key not in history.config:
             raise UsageError(
                 f"--config {column}={key}: run {history.run!r} ({history.path}) has no setting {key!r}."
-                f"{did_you_mean(key, history.config)} Found: {_listed(history.config) or 'no settings at all'}."
+                f"{did_you_mean(key, history.config)} Found: {listed(history.config) or 'no settings at all'}."
             )
         whole[column] = history.config[key]
     return whole | wanted.from_name(history.run) | dict(wanted.constants)
@@ -241,11 +241,6 @@ def _no_loss(histories: Sequence[History], losses: Mapping[str, str]) -> str:
     asked = f" as asked ({', '.join(losses.values())})" if losses else ""
     return (
         f"{histories[0].path}: no loss of a validation set{asked}. Expected a metric such as eval_fr_loss, eval/loss "
-        f"or 'validation lm loss'. Found {len(histories)} runs with the metrics {_listed(metrics) or '(none)'}. "
+        f"or 'validation lm loss'. Found {len(histories)} runs with the metrics {listed(metrics) or '(none)'}. "
         f"Name the losses with --map loss:EVAL=METRIC."
     )
-
-
-def _listed(names: Mapping[str, object]) -> str:
-    shown = ", ".join(list(names)[:20])
-    return shown + (f", .. ({len(names)} in all)" if len(names) > 20 else "")

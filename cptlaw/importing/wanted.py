@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
@@ -163,17 +163,6 @@ def is_eval_loss(metric: str) -> bool:
     """
     words = {word.lower() for word in _WORD.findall(metric.replace("_", " "))}
     return bool(words & {"loss", "nll"}) and bool(words & set(_EVAL_WORDS)) and not words & set(_NOT_A_LOSS)
-
-
-def pairs(texts: Sequence[str], option: str, form: str) -> dict[str, str]:
-    """Read ``K=V`` texts, with commas between them."""
-    found: dict[str, str] = {}
-    for text in (part for whole in texts for part in whole.split(",")):
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip() or not value.strip():
-            raise UsageError(f"{option} {text!r}: expected {form}.")
-        found[key.strip()] = value.strip()
-    return found
 
 
 def _column(name: str, option: str) -> str:

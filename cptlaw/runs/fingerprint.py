@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 Words = npt.NDArray[np.uint64]
+STEP = np.uint64(0x9E3779B97F4A7C15)  # of SplitMix64; with it the order of the columns counts
 
 
 def fingerprint(frame: pd.DataFrame, columns: tuple[str, ...]) -> str:
@@ -35,7 +36,7 @@ def fingerprint(frame: pd.DataFrame, columns: tuple[str, ...]) -> str:
     present = sorted(name for name in columns if name in frame.columns and frame[name].notna().any())
     rows = np.zeros(len(frame), dtype=np.uint64)
     for name in present:
-        rows = _mix(rows ^ _words(frame[name]))
+        rows = scatter((rows ^ _words(frame[name])) + STEP)
     digest = hashlib.sha256(f"{len(frame)} {' '.join(present)}\n".encode())
     # One byte order on every machine.
     digest.update(np.sort(rows).astype("<u8").tobytes())
@@ -53,9 +54,8 @@ def _words(column: pd.Series) -> Words:
     return np.asarray(words[codes], dtype=np.uint64)
 
 
-def _mix(words: Words) -> Words:
-    """Scatter the bits of each word (the finaliser of SplitMix64), so that the order of the columns counts."""
-    words = words + np.uint64(0x9E3779B97F4A7C15)
+def scatter(words: Words) -> Words:
+    """Scatter the bits of each word: the finaliser of SplitMix64."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(words ^ (words >> np.uint64(31)), dtype=np.uint64)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.errors import DataError, UsageError, did_you_mean, listed
 from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, column_of, corpus_of, normal_name
 
 # A column of losses is named with the eval before or after; what is beside a loss, such as its error, is no eval.
@@ -139,16 +139,15 @@ def missing_column(column: str, found: Iterable[str], label: str) -> DataError:
     meaning = f" ({COLUMNS[column].meaning})" if column in COLUMNS else ""
     place = alike[0] if len(alike) == 1 else "NAME IN THE FILE"
     return DataError(
-        f"{label}: column {column!r}{meaning} is missing.{hint} Columns found: {listed(names)}. "
+        f"{label}: column {column!r}{meaning} is missing.{hint} Columns found: {quoted(names)}. "
         f"Rename the column, or say which one it is with columns={{{column!r}: {place!r}}} "
         f"(--columns '{column}={place}').{_wide(names) if column == 'loss' else _one_value(column)}{_headless(names)}"
     )
 
 
-def listed(names: Iterable[str], most: int = 16) -> str:
+def quoted(names: Iterable[str]) -> str:
     """Return names in quotes, with commas between; of many the first ones and how many more there are."""
-    shown = [repr(name) for name in names]
-    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
+    return listed(map(repr, names))
 
 
 def _headless(names: list[str]) -> str:
@@ -230,7 +229,7 @@ def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> di
         if name not in names:
             raise UsageError(
                 f"columns=: {label} has no column {name!r} to read {canonical!r} from.{did_you_mean(str(name), names)} "
-                f"Columns found: {listed(names)}."
+                f"Columns found: {quoted(names)}."
             )
         given[canonical] = name
     return given

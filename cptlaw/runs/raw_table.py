@@ -20,8 +20,6 @@ class RawTable:
     frame
         Its columns under their own names. The index holds the row numbers that messages name: the line of the file for
         CSV and JSON Lines (the header of a CSV file is line 1), the position from 0 for all else.
-    label
-        What stands for the table in messages.
     path
         The file, if there is one.
     """

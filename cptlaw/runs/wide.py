@@ -10,7 +10,7 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.runs.metrics import BITS_PER_BYTE, LOSS, PASS_AT, metric_name
-from cptlaw.runs.naming import listed, name_columns
+from cptlaw.runs.naming import name_columns, quoted
 from cptlaw.runs.numbers import checked_numbers
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import RawTable
@@ -54,7 +54,7 @@ def stacked(
             if column not in names:
                 raise UsageError(
                     f"{option}=: {raw.label} has no column {column!r} to read the {option} of eval {name!r} from."
-                    f"{did_you_mean(column, names)} Columns found: {listed(names)}."
+                    f"{did_you_mean(column, names)} Columns found: {quoted(names)}."
                 )
     if twice := sorted(set(losses) & set(scores)):
         raise UsageError(f"losses= and scores= both name the eval {twice[0]!r}. Give each a name of its own.")

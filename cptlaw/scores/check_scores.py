@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cptlaw.errors import listed
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.score_law import Array
 from cptlaw.result import Line, Result, Table
@@ -18,7 +19,6 @@ MONOTONE = 0.6  # rank correlation of a score with its loss, below which it does
 ABOVE = 2.0  # standard errors above chance that the best models must reach
 SIGNAL = 2.0  # range of the scores along the loss over their scatter around it
 BEST = 0.25  # share of the models that count as the best: those of the lowest loss
-MOST_LISTED = 8
 FEW = 6  # models below which no judgement is made
 
 
@@ -111,8 +111,8 @@ class ScoreCheck(Result):
         """Which ones do, and which do not."""
         good = [one.name for one in self.tasks if one.carries]
         bad = [f"{one.name} ({one.verdict})" for one in self.tasks if not one.carries]
-        found = [("carry signal", _listed(good))] if good else []
-        found += [("do not", _listed(bad))] if bad else []
+        found = [("carry signal", listed(good))] if good else []
+        found += [("do not", listed(bad))] if bad else []
         losses = dict.fromkeys(one.loss or "compute" for one in self.tasks)
         return [*found, ("compared with", ", ".join(losses))]
 
@@ -169,12 +169,6 @@ def check_scores(runs: Runs, on: str, where: str | None = None) -> ScoreCheck:
             )
         )
     return ScoreCheck(on, tuple(judged), by_severity(found))
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:MOST_LISTED]) + (
-        f", and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    )
 
 
 def _judge(joint: Joint, name: str) -> Judged:

@@ -17,15 +17,7 @@ LEAST = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class ErrorRate:
-    """The share of items that are answered wrongly; it forecasts like a fitted loss.
-
-    Attributes
-    ----------
-    score
-        The fitted score.
-    role
-        As what a plan uses it.
-    """
+    """The share of items that are answered wrongly; it forecasts like a fitted loss."""
 
     score: Any
     role: str = "other"

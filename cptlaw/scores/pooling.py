@@ -36,8 +36,6 @@ class Pooled:
 
     Parameters
     ----------
-    law
-        The law.
     found
         Coordinates, (tasks, k), with their covariances.
     prior

@@ -25,8 +25,6 @@ class PlannedWay:
 
     Parameters
     ----------
-    law
-        The law of scores.
     tasks
         The benchmarks, in the order of the fit.
     carriers
@@ -103,8 +101,6 @@ class Way:
 
     Parameters
     ----------
-    law
-        The law of scores.
     carrier
         The eval whose loss it reads; ``None`` where it reads none.
     units

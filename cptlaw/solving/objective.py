@@ -90,14 +90,8 @@ class Objective:
 
     Parameters
     ----------
-    problem
-        The law bound to data.
-    delta
-        Huber threshold.
     weights
         Weight of each row, (s, n); ones where absent.
-    penalty
-        Priors.
     rising
         Weight of the penalty on losses that rise with the law's ratio at the rows (``monotone=soft``).
     forecast

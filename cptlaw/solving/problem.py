@@ -26,8 +26,6 @@ class Problem:
 
     Parameters
     ----------
-    law
-        The law; its terms are evaluated on `x`.
     x
         Inputs of n rows as `Law.bind` returns them.
     loss

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.laws.base import Law, Role
-from cptlaw.units import parse_quantity
+from cptlaw.units import parse_pairs, parse_quantity
 
 PRIOR_SCALES = ("value", "log", "share")
 PRIOR_FORM = "MEAN:SD, as in E=1.8:0.1"
@@ -270,19 +270,11 @@ class Restraint:
                 )
 
 
-def _pairs(given: Mapping[str, Any] | Iterable[str] | None, flag: str, example: str) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if isinstance(given, Mapping):
-        return dict(given)
-    found: dict[str, Any] = {}
-    for item in [given] if isinstance(given, str) else given:
-        for text in item.split(","):
-            name, equals, value = text.partition("=")
-            if not equals:
-                raise UsageError(f"{flag} {text!r}: expected NAME=VALUE, as in {flag} {example}.")
-            found[name.strip()] = value.strip()
-    return found
+def _pairs(given: Mapping[str, Any] | Iterable[str] | None, flag: str, example: str) -> Mapping[str, Any]:
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    texts = [given] if isinstance(given, str) else given
+    return parse_pairs(texts, flag, f"NAME=VALUE, as in {flag} {example}")
 
 
 def _names(group: Any) -> list[str]:

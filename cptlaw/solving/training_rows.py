@@ -29,14 +29,8 @@ class TrainingRows:
 
     Parameters
     ----------
-    law
-        The law.
     frame
         Rows with run, loss and the law's inputs, raw units.
-    role
-        Role of the eval.
-    on
-        Name of the eval.
     findings
         What was left out, and why.
     schedules

@@ -15,19 +15,7 @@ from cptlaw.training.store import Store
 
 
 class Checkpoints:
-    """Saves a run and finds where it can go on.
-
-    Parameters
-    ----------
-    job
-        The run.
-    store
-        Where checkpoints go.
-    accelerator
-        The processes of the run.
-    shard
-        Whether each holds a part of the weights.
-    """
+    """Saves a run and finds where it can go on."""
 
     def __init__(self, job: Job, store: Store, accelerator: Accelerator, *, shard: bool):
         self._folder, self._store, self._accelerator, self._shard = f"checkpoints/{job.id}", store, accelerator, shard

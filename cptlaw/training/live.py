@@ -36,8 +36,6 @@ class Live:
 
     Parameters
     ----------
-    job
-        The run.
     store
         Where they go.
     step

@@ -68,8 +68,6 @@ class Training:
 
     Parameters
     ----------
-    job
-        What to train.
     store
         Where its texts, its start and its checkpoints are.
     accelerator

@@ -15,19 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cptlaw.runs.fingerprint import Words, scatter
 from cptlaw.training.jobs import fingerprint_of
 
 Ints = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 _ROUNDS = 6
-
-
-def _scatter(words: Words) -> Words:
-    """Scatter the bits of each word: the finaliser of SplitMix64."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(words ^ (words >> np.uint64(31)))
 
 
 def shuffled(position: Ints, size: int, key: Words) -> Ints:
@@ -59,7 +52,7 @@ def shuffled(position: Ints, size: int, key: Words) -> Ints:
     while todo.any():
         left, right, keys = words[todo] >> half, words[todo] & mask, key[todo]
         for round_ in range(_ROUNDS):
-            noise = _scatter(right + keys + np.uint64((round_ + 1) * 0x9E3779B97F4A7C15 % 2**64))
+            noise = scatter(right + keys + np.uint64((round_ + 1) * 0x9E3779B97F4A7C15 % 2**64))
             # One round: half of the word is changed by a function of the other half. Whatever that function, the round
             # can be undone, so that no two positions meet.
             left, right = right, left ^ (noise & mask)
@@ -166,7 +159,7 @@ class DataMix:
             if mine.any():
                 epoch, position = np.divmod(nth[mine], corpus.size)
                 # A new shuffle each time the corpus is read through.
-                key = _scatter(epoch.astype(np.uint64) + np.uint64(self._key(corpus.text, "order")))
+                key = scatter(epoch.astype(np.uint64) + np.uint64(self._key(corpus.text, "order")))
                 window[mine] = self._of_pool(corpus, shuffled(position, corpus.size, key))
         return part, window
 

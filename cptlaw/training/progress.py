@@ -19,8 +19,6 @@ class SweepProgress:
 
     Parameters
     ----------
-    sweep
-        The jobs.
     store
         Where unfinished jobs say how far they are.
     stream

@@ -60,15 +60,7 @@ def read_recipe(path: Path) -> tuple[str, Any]:
 
 
 class Recipe:
-    """A recipe as it is read: what all jobs share, and the texts that they turn out to need.
-
-    Parameters
-    ----------
-    top
-        The fields of the file.
-    path
-        The file.
-    """
+    """A recipe as it is read: what all jobs share, and the texts that they turn out to need."""
 
     def __init__(self, top: Fields, path: Path):
         self.path = path

@@ -28,17 +28,7 @@ MIN_LOG_TOKENS, MAX_LOG_TOKENS = -20.0, 600.0
 
 @dataclass(frozen=True)
 class MixQuestion:
-    """What both questions share.
-
-    Parameters
-    ----------
-    mix
-        The scenario.
-    limits
-        Limits to keep.
-    low, high
-        Range of replay.
-    """
+    """What both questions share."""
 
     mix: FittedMix
     limits: tuple[Limit, ...]

@@ -23,8 +23,6 @@ class Surface:
 
     Parameters
     ----------
-    loss
-        The loss.
     replay, log_tokens
         Ends of the two ranges. Beyond them the value at the nearest end holds.
     shape

@@ -28,16 +28,10 @@ class OpenForecast:
 
     Parameters
     ----------
-    fit
-        The fit of what there is.
     asked
         One row: the forecast that matters.
-    interval
-        Coverage of the interval.
     before
         The row as `Fit.forecast` returned it.
-    doubt
-        The doubt about it.
     """
 
     fit: Fit

@@ -29,8 +29,6 @@ class CurveLoss:
     ----------
     fit
         Fit of a curve law.
-    role
-        ``"target"`` or ``"source"``.
     n_params
         Parameters of the model; NaN where the law does not read them.
     """

@@ -47,17 +47,6 @@ class Queue:
 
     Every job is looked at once when it starts, ends or fails, however many wait: each counts the jobs that it still
     needs, and stands in a heap by its place in the sweep once there are none.
-
-    Parameters
-    ----------
-    sweep
-        The jobs.
-    store
-        Where finished and failed jobs are recorded.
-    retry_failed
-        Whether jobs that failed earlier are forgiven.
-    progress
-        Who is told.
     """
 
     def __init__(self, sweep: Sweep, store: Store, *, retry_failed: bool, progress: Listener):

@@ -61,15 +61,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Run:
-    """One job of a sweep, and the texts that it reads.
-
-    Parameters
-    ----------
-    job
-        Of kind ``adapt``, with a model of kind ``pretrained``.
-    sweep
-        To which it belongs.
-    """
+    """One job of a sweep, and the texts that it reads."""
 
     job: Job
     sweep: Sweep
