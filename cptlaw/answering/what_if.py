@@ -35,7 +35,7 @@ def what_if(question: Asked, fits: Mapping[str, Any], planned: MixPlan) -> tuple
     if not changed:
         return ()
     rows = pd.DataFrame([values for _, values in changed])
-    losses = {f"{role}_loss": fit.predict(rows) for role, fit in fits.items()}
+    losses = {f"{loss.role}_loss": loss.predict(rows) for loss in planned.mix.losses}
     found = []
     for place, (change, values) in enumerate(changed):
         mix: dict[str, Any] = {

@@ -206,7 +206,7 @@ def _probabilities(
         found["max-target-loss"] = probability_below(fits["target"], row, question.max_target_loss)
     if question.max_forgetting is not None and plan.base_source_loss is not None:
         highest = plan.base_source_loss * (1.0 + question.max_forgetting)
-        found["max-forgetting"] = probability_below(fits["source"], row, highest)
+        found["max-forgetting"] = probability_below(plan.mix.source, row, highest)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -72,12 +72,16 @@ class Loss(OneLoss):
         Inputs that the scenario fixes, raw, such as n_params and ptpp.
     surfaces
         Evaluations on grids, kept for searches: `cptlaw.planning.mixes.surface`.
+    carried
+        Log loss by which the losses of this base model's runs are taken to lie above the fit's forecasts, as the base
+        model's own does: `cptlaw.planning.base_error`.
     """
 
     fit: Any
     role: LossRole
     known: Mapping[str, float]
     surfaces: dict[Any, Any] = field(default_factory=dict, repr=False)
+    carried: float = 0.0
 
     @classmethod
     def build(cls, fit: Any, role: LossRole, known: Mapping[str, float]) -> Loss:
@@ -196,14 +200,22 @@ class Loss(OneLoss):
         fit = self.fit
         by_law = self._reads_columns and isinstance(fit, Fit)
         found = fit.law.predict(fit.params, rows, fit.role) if by_law else fit.predict(rows)
-        return np.asarray(found.reshape(shape), dtype=float)
+        return np.asarray(found.reshape(shape) * np.exp(self.carried), dtype=float)
+
+    def predict(self, frame: pd.DataFrame) -> Array:
+        """Return the losses of rows of this base model, (n,)."""
+        return np.asarray(self.fit.predict(frame) * np.exp(self.carried), dtype=float)
+
+    def log_quantiles(self, frame: pd.DataFrame, probabilities: Sequence[float]) -> Array:
+        """Return quantiles of the log of measured losses of this base model, shape (n, probabilities)."""
+        return np.asarray(self.fit.log_quantiles(frame, probabilities) + self.carried, dtype=float)
 
     def curve(self, replay: Array) -> TokenCurve | None:
         """Return the loss as a function of tokens at each replay, with its exact inverse, where there is one.
 
         There is for a single law that falls with tokens; it saves the search for the tokens that keep a limit.
         """
-        if not self.falls_with_tokens or not self.reads("tokens"):
+        if self.carried or not self.falls_with_tokens or not self.reads("tokens"):
             return None
         key = replay.tobytes()
         if self.surfaces.get("replay") != key:  # a search asks for the same replays several times in a row
@@ -253,6 +265,7 @@ class Loss(OneLoss):
         losses: dict[str, list[float | None]] = {}
         for end, values in columns.items():
             numbers = np.full(len(rows), np.nan) if values is None else np.asarray(values, dtype=float)
+            numbers = numbers * np.exp(self.carried)
             losses[end] = [float(value) if np.isfinite(value) else None for value in numbers]
         found: list[Finding] = []
         for i, findings in enumerate(noticed):

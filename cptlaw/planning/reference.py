@@ -117,12 +117,12 @@ def find_reference(
             # rate of CPT, and an annealed base model lies below it.
             if len(_base_models(source.fit)) >= LEAST_BASE_MODELS and np.isfinite(budget_of(source)):
                 return _by_base_law(source, None)
-            own = _own_base_loss(source)
+            own = own_base_loss(source)
             if own is None:
                 raise
             return _by_own_law(source, own)
     if kind == "law":
-        own = _own_base_loss(source)
+        own = own_base_loss(source)
         if own is None:
             raise UsageError(
                 f"reference='law' needs a source law that is finite without tokens and has one loss there at every "
@@ -160,7 +160,7 @@ def find_reference(
     return Reference(kind, float(limit[0]), (Finding(severity, f"reference-{kind}", note, INSTEAD),))
 
 
-def _own_base_loss(source: Loss) -> float | None:
+def own_base_loss(source: Loss) -> float | None:
     """Return the source law's own loss without tokens; ``None`` where it has none, or one that depends on the mix."""
     # In an average only the laws that are finite without tokens speak there.
     if not source.reads("tokens") or all("tokens" in law.diverges_at_zero for law in source.laws):

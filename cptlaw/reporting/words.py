@@ -119,12 +119,13 @@ def chances(
             base = plan.base_source_loss
             most = base * (1 + most) if plan.forgetting_measure == "relative" else base + most
         if fit is not None and fit.n_runs >= MIN_RUNS:
-            chance = probability_below(fit, here, most)
+            of_source = name != "max_target_loss" and plan.mix is not None and plan.mix.source is not None
+            chance = probability_below(plan.mix.source if of_source else fit, here, most)
             found.append((_limit_text(name, limits[name], plan), chance_text(chance)))
     return tuple(found)
 
 
-def probability_below(fit: Fit, here: Mapping[str, Any], loss: float) -> float:
+def probability_below(fit: Any, here: Mapping[str, Any], loss: float) -> float:
     """Return the probability that a loss measured at a point is at most `loss`; within 0.05 to 0.95."""
     quantiles = fit.log_quantiles(pd.DataFrame([dict(here)]), PROBABILITIES)[0]
     low, high = PROBABILITIES[0], PROBABILITIES[-1]

@@ -66,7 +66,7 @@ def _ends(loss: Loss, shares: Array, tokens: Array, coverage: float) -> tuple[Ar
     # An average answers many places in one call; one law follows its profile at each, so that few must do.
     places = np.arange(len(shares)) if len(loss.laws) > 1 else np.linspace(0, len(shares) - 1, FEW).round().astype(int)
     chances = [0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage]
-    margins = loss.fit.log_quantiles(loss.frame(shares[places], tokens[places]), chances)
+    margins = loss.log_quantiles(loss.frame(shares[places], tokens[places]), chances)
     margins = margins - np.log(loss.at(shares[places], tokens[places]))[:, None]
     every = np.arange(len(shares))
     centre = np.log(loss.at(shares, tokens))

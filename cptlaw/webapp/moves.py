@@ -170,7 +170,7 @@ def _probabilities(fitted: Fitted, scenario: Scenario, plan: MixPlan) -> dict[st
     found = {}
     if scenario.max_forgetting is not None and fitted.source is not None and plan.base_source_loss is not None:
         highest = plan.base_source_loss * (1.0 + scenario.max_forgetting)
-        found["max_forgetting"] = probability_below(fitted.source, row, highest)
+        found["max_forgetting"] = probability_below(plan.mix.source, row, highest)
     if scenario.max_target_loss is not None:
         found["max_target_loss"] = probability_below(fitted.target, row, scenario.max_target_loss)
     for name, least in scenario.min_score.items():

@@ -14,6 +14,7 @@ from cptlaw.checking.distance import fact
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
+from cptlaw.planning.base_error import with_base_error
 from cptlaw.planning.limits import ForgettingScale, Limit, build_limits
 from cptlaw.planning.loss import Loss, as_fit, check_pair, laws_of, measured_levels
 from cptlaw.planning.points import score_limits, score_losses
@@ -165,6 +166,9 @@ def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, flo
     check_pair(losses.values())
     source = losses.get("source")
     how, findings = _forgetting(given, source)
+    if how is not None and source is not None:
+        losses["source"], carried = with_base_error(source, how.reference)
+        findings += carried
     most = getattr(given, "max_forgetting", None)
     if most is not None and given.forgetting == "relative" and most >= 1:
         findings.append(
@@ -186,7 +190,9 @@ def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, flo
     scores = score_losses(getattr(given, "scores", None), known)
     in_points = score_limits(given, scores, given.risk) if hasattr(given, "min_score") else ()
     limits = build_limits(scenario, given, losses, how, lambda loss: loss.knows_doubt, in_points)
-    return FittedMix(losses["target"], source, how, low, high, *fitted, given, limits, tuple(findings), scores)
+    return FittedMix(
+        losses["target"], losses.get("source"), how, low, high, *fitted, given, limits, tuple(findings), scores
+    )
 
 
 def _forgetting(given: Any, source: Loss | None) -> tuple[ForgettingScale | None, list[Finding]]:
