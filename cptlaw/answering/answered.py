@@ -159,11 +159,15 @@ class Answer(Result):
             if self.losses:
                 lines.append(("losses", self._each_loss()))
         lines += [(name, score_text(fields)) for name, fields in self.scores.items()] if self.feasible else []
-        lines += [(_of(name), likelihood(value)) for name, value in self.probabilities.items()]
+        # Of no plan, only the studies say how likely the mix that comes nearest keeps its limit.
+        best = "" if self.feasible else "at best "
+        lines += [(_of(name), best + likelihood(value)) for name, value in self.probabilities.items()]
         if self.without_risk is not None and (self.probabilities or not self.feasible):
             lines.append(("price of doubt", self._price()))
         if self.what_if:
             lines.append(("what if", "; ".join(self._alternative(mix) for mix in self.what_if)))
+        if self.options is not None:
+            lines.append(("what replay does", self._replays()))
         if self.other_sizes:
             lines.append(("same compute", "; ".join(self._alternative(mix) for mix in self.other_sizes)))
         if self.rule_of_thumb is not None:
@@ -178,9 +182,15 @@ class Answer(Result):
         return lines
 
     @property
-    def tables(self) -> list[Table]:
+    def details(self) -> list[Line]:
         """What each replay would do, where no run was given."""
-        return [] if self.options is None else [self.options]
+        if self.options is None:
+            return []
+        names = [name.replace(" (90 % interval)", "") for name in self.options.columns[1:]]
+        return [
+            (f"replay {row[0]}", "; ".join(f"{name} {cell}" for name, cell in zip(names, row[1:], strict=True)))
+            for row in self.options.rows
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the promised JSON keys."""
@@ -193,7 +203,7 @@ class Answer(Result):
             from cptlaw.reporting.plain_page import plain_page
 
             # Without runs, and of a mix of k corpora, there is nothing to draw, and no extra to install for it.
-            rests_on = (_pilots(self), _studies(self)) if self._plan is None else self._plan.tables
+            rests_on = (self.options, _pilots(self), _studies(self)) if self.options is not None else self._plan.tables
             page = plain_page(self, self.steps, rests_on)
             return write_text(path, page, REPORT, force=force)
         written: Path = self._page().save(path, force=force)
@@ -249,6 +259,11 @@ class Answer(Result):
             f"{name} " + "{} ({} to {})".format(*(_number(found[end]) for end in ("loss", "loss_lo", "loss_hi")))
             for name, found in self.losses.items()
         )
+
+    def _replays(self) -> str:
+        """Return the forgetting at no replay and at two shares of it; `details` has the rest."""
+        rows = () if self.options is None else self.options.rows
+        return "; ".join(f"{row[0]}: forgetting {row[1]}" for row in rows[::2])
 
     def _alternative(self, mix: Mapping[str, Any]) -> str:
         name = "mean loss" if self.losses else "target loss"

@@ -26,7 +26,7 @@ from cptlaw.units import format_percent, format_quantity, short_percent
 
 REPLAYS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75)
 RULE_OF_THUMB = 0.25  # of replay, as is recommended between 5 and 30 % (Ibrahim et al. 2024, Gu et al. 2024)
-SHOWN = (0.0, 0.05, 0.1, 0.25, 0.5)
+SHOWN = (0.0, 0.05, 0.1, 0.25, 0.5)  # every other one of them in the answer itself
 PILOT_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8)  # of the tokens that are asked about
 PILOT_REPLAYS = (0.0, 0.05, 0.1, 0.25, 0.5)
 PILOTS = 3
@@ -55,7 +55,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
     frame = studies.rows_of(shift, question.n_params, ptpp, mixes)
     forgetting, gain = studies.expected("forgetting", frame), studies.expected("gain", frame)
     best, feasible = _chosen(question, forgetting, gain, question.risk)
-    plain, _ = _chosen(question, forgetting, gain, 0.5)
+    plain, even = _chosen(question, forgetting, gain, 0.5)
     replay, tokens = mixes[best]
     shown = frame[frame["replay"].isin(SHOWN)]
     pilots = next_pilots(shown, shift)
@@ -74,7 +74,8 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
     else:
         # Nothing can be expected of a mix that does not keep the limit.
         expected = {"blocking": "max-forgetting"}
-        expected |= {"best_reachable": {"target_loss": None, "forgetting": float(ends[1].min())}}
+        tightest = float(forgetting.quantile(question.risk).min())
+        expected |= {"best_reachable": {"target_loss": None, "forgetting": tightest}}
     return Answer(
         question=question.text,
         kind=question.kind,
@@ -83,7 +84,8 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         base_source_loss=base,
         probabilities=probabilities,
         risk=question.risk,
-        without_risk={"replay": mixes[plain][0], "tokens": mixes[plain][1]},
+        without_risk={"feasible": even, "replay": mixes[plain][0] if even else None}
+        | {"tokens": mixes[plain][1] if even else None},
         next_runs=tuple({str(key): value for key, value in cell.items()} for cell in pilots.to_dict("records")),
         options=_options(frame, forgetting, gain, limit),
         rule_of_thumb=_rule(frame, forgetting, gain, limit),

@@ -58,8 +58,22 @@ def test_a_limit_that_nothing_keeps_is_said():
     assert not got.feasible
     assert got.blocking == "max-forgetting"
     assert got.replay is None
-    assert got.best_reachable["forgetting"] > 0
     assert "no mix keeps the limit on forgetting with 80% probability" in str(got)
+    # The tightest that can be kept is kept with the probability that was asked, and nothing tighter is.
+    tightest = got.best_reachable["forgetting"]
+    assert answer(max_forgetting=tightest * 1.001).feasible
+    assert not answer(max_forgetting=tightest * 0.999).feasible
+    # No mix keeps it as often as not either, so that no price of doubt is named.
+    assert got.without_risk == {"feasible": False, "replay": None, "tokens": None}
+    assert dict(got.lines)["price of doubt"].startswith("none")
+    assert dict(got.lines)["forgetting within its limit"].startswith("at best")
+
+
+def test_twelve_lines_and_each_replay_on_request():
+    got = answer(max_forgetting="30%")
+    assert len(got.summary(quiet=True).splitlines()) <= 12
+    assert "10%: forgetting" in dict(got.lines)["what replay does"]
+    assert "replay 25%" in got.summary(verbose=True)
 
 
 def test_risk_buys_replay():
@@ -67,7 +81,7 @@ def test_risk_buys_replay():
     assert sure.feasible
     assert sure.probabilities["max-forgetting"] >= 0.8
     assert sure.replay > even.replay
-    assert sure.without_risk == {"replay": even.replay, "tokens": even.tokens}
+    assert sure.without_risk == {"feasible": True, "replay": even.replay, "tokens": even.tokens}
     assert sure.tokens == pytest.approx(20e9 / (1 - sure.replay))
 
 
