@@ -31,6 +31,7 @@ from cptlaw.schedules import Schedule
 from cptlaw.solving.options import Options
 from cptlaw.solving.origin import provenance_of
 from cptlaw.solving.training_rows import training_rows
+from cptlaw.units import input_text
 
 STARTS = 4  # of each law: with a prior on every parameter, searches agree
 LEAST_ROWS = 4  # fewer say nothing that priors do not
@@ -186,8 +187,8 @@ def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list
                 Finding(
                     "info",
                     "one-level",
-                    f"all rows have one {name}, {float(adapted[name].iloc[0]):g}: what it changes joins the constant, "
-                    "and forecasts elsewhere rest on priors.",
+                    f"all rows have one {name}, {input_text(name, float(adapted[name].iloc[0]))}: what it changes "
+                    "joins the constant, and forecasts elsewhere rest on priors.",
                     f"Runs at another {name} would show it.",
                 )
             )

@@ -147,12 +147,14 @@ def _small_replay(law: Law, frame: pd.DataFrame) -> list[Finding]:
     count = len(np.unique(runs[small]))
     if count >= FEW_AT_SMALL or len(levels) < 2:
         return []
+    few = f"{count} run lies" if count == 1 else f"{count} runs lie" if count else "no run lies"
+    rests = "them alone" if count > 1 else "it alone" if count else "runs at more of it"
     return [
         Finding(
             "info",
             "few-at-small-replay",
-            f"{count} runs lie at a replay of {SMALL_REPLAY:.0%} or less (the lowest level is {levels[0]:.1%}). "
-            f"Forgetting changes fastest there, so what {law.name} says of small replay rests on them.",
+            f"{few} at a replay of {SMALL_REPLAY:.0%} or less (the lowest level is {levels[0]:.1%}). Forgetting "
+            f"changes fastest there, and what {law.name} says of small replay rests on {rests}.",
             "Do not plan below the lowest level; one or two runs there are cheap and worth much.",
         )
     ]

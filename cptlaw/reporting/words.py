@@ -27,7 +27,7 @@ NAMES = {"max_forgetting": "forgetting", "max_target_loss": "target loss", "max_
 
 def _model_text(here: Mapping[str, Any]) -> str:
     text = f"a model of {format_quantity(float(here['n_params']), 4)} parameters" if "n_params" in here else "the model"
-    return text + (f" pre-trained on {float(here['ptpp']):g} tokens per parameter" if "ptpp" in here else "")
+    return text + (f" pre-trained on {float(here['ptpp']):.4g} tokens per parameter" if "ptpp" in here else "")
 
 
 def question(plan: MixPlan | None, here: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
@@ -90,7 +90,7 @@ def _refusal(plan: MixPlan) -> str:
     for name, value in (plan.feasible_from or {}).items():
         share = " " in name or (name == "max-forgetting" and plan.forgetting_measure == "relative")
         granted.append(f"{_called(name)} at {format_percent(value) if share else format_quantity(value, 4)}")
-    return text + (f" One does from {' and '.join(granted)}." if granted else "")
+    return text + (f" With {' and '.join(granted)} one does." if granted else "")
 
 
 def _called(name: str) -> str:

@@ -1,0 +1,54 @@
+"""The words of a report: its answer names what was limited, and a refusal what would be granted."""
+
+import pandas as pd
+
+from cptlaw.planning.result import MixPlan
+from cptlaw.reporting import words
+
+FORECASTS = pd.DataFrame(
+    [
+        {"on": "code", "loss": 1.5, "lo": 1.45, "hi": 1.55},
+        {"on": "web", "loss": 2.5, "lo": 2.4, "hi": 2.6},
+    ]
+)
+
+
+def test_the_answer_names_rate_and_the_scores_that_are_limited():
+    scores = {"mmlu": {"score": 0.43, "score_lo": 0.40, "score_hi": 0.46, "base": 0.442, "drop": 0.012}}
+    plan = MixPlan(
+        feasible=True,
+        n_params=8e9,
+        ptpp=None,
+        tokens=2e9,
+        replay=0.2,
+        lr_peak=3e-5,
+        forgetting=0.02,
+        risk=0.8,
+        scores=scores,
+    )
+    said = words.answer(plan, FORECASTS)
+    assert said == (
+        "Train on 2B tokens with 20% replay at a peak rate of 3e-05: expect code loss 1.5000 (1.4500 to 1.5500) and "
+        "web loss 2.5000 (2.4000 to 2.6000) nats per token, forgetting 2%, mmlu 43% (40% to 46%), 1.2 points below the "
+        "base model's 44.2%."
+    )
+
+
+def test_a_refusal_speaks_of_limits_and_not_of_options():
+    plan = MixPlan(
+        feasible=False,
+        n_params=8e9,
+        ptpp=None,
+        risk=0.8,
+        blocking="max-forgetting",
+        feasible_from={"max-forgetting": 0.277},
+    )
+    assert words.answer(plan, FORECASTS) == (
+        "No mix keeps the limit on forgetting with 80% probability. With the limit on forgetting at 27.7% one does."
+    )
+    two = {"max-drop mmlu": 0.021, "max-tokens": 2e9}
+    plan = MixPlan(feasible=False, n_params=8e9, ptpp=None, blocking="max-drop mmlu and max-tokens", feasible_from=two)
+    assert words.answer(plan, FORECASTS) == (
+        "No mix keeps the most points that mmlu loses and the limit on tokens. With the most points that mmlu "
+        "loses at 2.1% and the limit on tokens at 2B one does."
+    )
