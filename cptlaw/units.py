@@ -157,9 +157,23 @@ def format_quantity(value: float, digits: int = 3) -> str:
     return f"{rounded:.{digits}g}"
 
 
+READABLE = 1e4  # a share from which an exponent says more than its digits
+
+
 def format_percent(fraction: float, digits: int = 3) -> str:
-    """Print a share or a relative change, ``0.0213`` as ``'2.13%'``."""
-    return f"{100 * fraction:.{digits}g}%" if math.isfinite(fraction) else str(fraction)
+    """Print a share or a relative change, ``0.0213`` as ``'2.13%'``.
+
+    Examples
+    --------
+    >>> format_percent(0.0213), format_percent(0.997, 2), format_percent(12.345)
+    ('2.13%', '100%', '1234%')
+    """
+    if not math.isfinite(fraction):
+        return str(fraction)
+    text = f"{100 * fraction:.{digits}g}"
+    # More digits before the point than were asked for are no reason for an exponent.
+    whole = "e+" in text and abs(fraction) < READABLE
+    return f"{100 * fraction:.0f}%" if whole else f"{text}%"
 
 
 def short_percent(fraction: float) -> str:

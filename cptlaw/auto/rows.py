@@ -74,6 +74,18 @@ def choose_rows(table: Runs, on: str, where: str | None) -> Chosen:
     found: list[Finding] = []
     adapted = (frame["tokens"] > 0).to_numpy()
     kept = np.ones(len(frame), dtype=bool)
+    if "phase" in frame.columns:
+        kept &= ~((frame["phase"].astype(str) == "pretrain") & frame["tokens"].isna()).to_numpy()
+        if not kept.all():
+            found.append(
+                Finding(
+                    "info",
+                    "pretraining-rows",
+                    f"{int((~kept).sum())} rows of the phase pretrain are left out: they have no tokens of adaptation.",
+                    "Write tokens 0 where the base model was measured: forgetting then counts from its loss.",
+                )
+            )
+            frame, kept, adapted = frame[kept], kept[kept], adapted[kept]
     if "lr_schedule" in frame.columns:
         runs_of = frame[adapted].groupby("lr_schedule", observed=True)["run"].nunique().sort_values(kind="stable")
         if len(runs_of) > 1:

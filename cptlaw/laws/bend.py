@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from cptlaw.laws.base import Law, Option, Shape
 from cptlaw.laws.calculus import exp
 from cptlaw.laws.parameters import number
@@ -127,4 +129,7 @@ class Bent(Law):
         size, tokens = self.joined
         # Searched is the ratio of the two terms at one unit of each, which data determine whatever the units are.
         factor = params[size] * exp(self.log_unit(SimpleNamespace(**params)))
-        return {**params, tokens: params[tokens] * factor if power > 0 else params[tokens] / factor}
+        if power > 0:
+            return {**params, tokens: params[tokens] * factor}
+        with np.errstate(divide="ignore", invalid="ignore"):  # a term of size that came out as zero has no ratio to it
+            return {**params, tokens: params[tokens] / factor}

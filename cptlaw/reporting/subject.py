@@ -17,6 +17,7 @@ from cptlaw.reporting.points import IN_POINTS, LIMITS_IN_POINTS, limits_in_point
 from cptlaw.reporting.words import LIMITS
 from cptlaw.runs import Runs
 from cptlaw.runs.points import point
+from cptlaw.runs.schema import mix_columns
 from cptlaw.scores import ScoreFit
 from cptlaw.units import parse_quantity
 
@@ -136,17 +137,28 @@ def _plan(
     return min_tokens(*fits, **asked, interval=interval, savings=False)
 
 
+def _best_mix(fit: Any, given: Mapping[str, Any]) -> dict[str, float]:
+    """Return the shares of the fitted mix of k corpora with the lowest loss, where none were given."""
+    names = [name for name in fit.law.inputs if name in mix_columns(fit.data.columns)]
+    if not names or any(name in given for name in names):
+        return {}
+    best = fit.data.loc[fit.data["loss"].idxmin()]
+    return {name: float(best[name]) for name in names}
+
+
 def _where_it_matters(
     fits: tuple[Any, ...], given: Mapping[str, Any], model: Mapping[str, Any], plan: MixPlan | None
 ) -> dict[str, Any]:
     """Return the point of the forecasts: what was given, then the plan's mix, then the largest that was fitted."""
-    here: dict[str, Any] = {}
+    here: dict[str, Any] = _best_mix(fits[0], given)
     for name in dict.fromkeys(name for fit in fits for name in fit.law.inputs):
         planned = None if plan is None else getattr(plan, name, None)
         asked = model.get(name)
         seen = pd.concat([fit.data[name] for fit in fits if name in fit.data.columns]).astype(float)
         if name in given:
             here[name] = given[name]
+        elif name in here:  # a share of the best mix that was run
+            continue
         elif planned is not None:
             here[name] = planned
         elif asked is not None:

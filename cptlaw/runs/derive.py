@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, MutableMapping
+from collections.abc import Hashable, Mapping, MutableMapping
 
 import numpy as np
 import pandas as pd
@@ -30,16 +30,35 @@ def derived(data: MutableMapping[Hashable, object], frame: pd.DataFrame) -> tupl
     What a table says itself is never replaced: only rows without a value are filled.
     """
     notes = []
-    if "tokens" not in data and "step" in data and "phase" not in data:  # steps of pre-training adapt nothing
+    if "tokens" not in data and "step" in data:
         if "batch_tokens" not in data and (batch := _product(frame)) is not None:
             data["batch_tokens"] = batch
             notes.append("batch_tokens: batch size x sequence length")
+        adapting = {**data, "step": _adapting_steps(data)} if "phase" in data else data
         # Each row by its own batch: runs of a table may differ in it.
-        if _filled(data, "tokens", "step", "batch_tokens", np.multiply):
-            notes.append("tokens: step x tokens of a step, as the table does not count them")
+        if _filled(adapting, "tokens", "step", "batch_tokens", np.multiply):
+            data["tokens"] = adapting["tokens"]
+            since = " since its phase cpt began" if "phase" in data else ""
+            notes.append(f"tokens: step x tokens of a step{since}, as the table does not count them")
     if _filled(data, "ptpp", "pt_tokens", "n_params", np.divide):
         notes.append("ptpp: pt_tokens / n_params")
     return tuple(notes)
+
+
+def _adapting_steps(data: Mapping[Hashable, object]) -> np.ndarray:
+    """Return the steps of CPT, (n,), counted from where it began in each run; steps of pre-training adapt nothing.
+
+    A run whose steps of CPT go on from those of its pre-training began at the last of these.
+    """
+    step = np.asarray(data["step"], dtype=float)
+    phase = np.array([str(name) for name in pd.Series(data["phase"])])
+    runs = np.array([str(name) for name in pd.Series(data["run"])]) if "run" in data else np.zeros(len(step))
+    found = np.where(phase == "pretrain", np.nan, step)
+    for run in np.unique(runs):
+        own, before = found[runs == run], step[(runs == run) & (phase == "pretrain")]
+        if len(before) and np.isfinite(own).any() and np.nanmin(own) >= before.max():
+            found[runs == run] = own - before.max()
+    return found
 
 
 def _product(frame: pd.DataFrame) -> np.ndarray | None:

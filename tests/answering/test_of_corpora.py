@@ -135,3 +135,12 @@ def test_tokens_are_assumed_as_many_as_were_run(runs):
     found = cl.answer(runs, n_params="1B")
     assert found.tokens == pytest.approx(4e10)
     assert "tokens-assumed" in {finding.code for finding in found.findings}
+
+
+def test_a_report_without_a_point_takes_the_best_mix_that_was_run(runs, tmp_path):
+    pytest.importorskip("plotly")
+    fitted = cl.fit(runs, on="target")
+    page = cl.report(runs, fitted)
+    best = runs.frame[runs.frame["eval"] == "code"].sort_values("loss").iloc[0]
+    assert page.forecasts["mix_code"].iloc[0] == pytest.approx(best["mix_code"])
+    assert page.forecasts["n_params"].iloc[0] == 3e8

@@ -61,3 +61,13 @@ def test_it_is_said_which_rule_left_points_out():
     assert len(said) == 2
     assert said[0].startswith("3 points within twice the warm-up")
     assert said[1].startswith("2 points in the first tenth")
+
+
+def test_rows_of_pretraining_are_left_out_and_said():
+    runs = cl.examples.load("en-fr-pilot").where("n_params == 75072 and ptpp == 62 and lr_schedule == 'constant'")
+    frame = runs.frame.assign(phase="cpt", lr_schedule="constant")
+    early = frame.head(2).assign(phase="pretrain", tokens=float("nan"), replay=float("nan"), run="trunk")
+    both = cl.read_runs(pd.concat([early, frame], ignore_index=True), n_params_kind="total")
+    chosen = choose_rows(both, "target", None)
+    assert "pretraining-rows" in {finding.code for finding in chosen.findings}
+    assert len(chosen.frame) == len(choose_rows(cl.read_runs(frame, n_params_kind="total"), "target", None).frame)

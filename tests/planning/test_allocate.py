@@ -203,3 +203,24 @@ def test_dcpt_pair_front():
     assert found.ptpp is None
     assert len(found.points) == 20
     assert (found.points[0].replay, found.points[-1].replay) == (0.1, 0.5)
+
+
+def test_an_average_of_laws_that_fall_is_split_too():
+    rng = np.random.default_rng(0)
+    sizes, ratios = np.array([1e8, 2e8, 4e8, 8e8]), np.array([5, 10, 20, 40])
+    rows = [
+        {"run": f"{n:g}-{r}", "n_params": n, "tokens": n * r, "loss": 1.8 + 480 / n**0.35 + 2100 / (n * r) ** 0.37}
+        for n in sizes
+        for r in ratios
+    ]
+    table = pd.DataFrame(rows)
+    table["loss"] *= np.exp(0.001 * rng.normal(size=len(table)))
+    fitted = cl.fit(table, on="target")
+    assert len(fitted.members) > 1
+    found = cl.plan.allocate(fitted, budget="1e20")
+    assert found.method == "search"
+    assert 6 * found.n_params * found.tokens == pytest.approx(1e20)
+    # Half and twice the size at the same compute are worse.
+    for factor in (0.5, 2.0):
+        at = {"n_params": found.n_params * factor, "tokens": found.tokens / factor}
+        assert fitted.forecast(at)["loss"].iloc[0] > found.target_loss

@@ -168,3 +168,12 @@ def test_domains_name_evals_where_rows_have_no_run_too():
     assert read_runs(table.assign(loss=[2.0, 1.5, 1.9, 1.4])).evals == ("en", "fr")
     pooled = table.assign(tokens=[1e9, 2e9, 3e9, 4e9], loss=[2.0, 1.5, 1.9, 1.4])
     assert read_runs(pooled).evals == ("target",)
+
+
+def test_steps_of_cpt_count_from_where_it_began():
+    rows = [("a", "pretrain", 1000, 3.0), ("a", "pretrain", 2000, 2.9), ("a", "cpt", 2000, 3.4)]
+    rows += [("a", "cpt", 2500, 2.8), ("b", "cpt", 100, 2.9)]
+    table = pd.DataFrame(rows, columns=["run", "phase", "step", "loss"]).assign(batch_tokens=1e6)
+    runs = read_runs(table)
+    assert runs.frame["tokens"].fillna(-1).tolist() == [-1, -1, 0, 5e8, 1e8]
+    assert any("since its phase cpt began" in note for note in runs.notes)

@@ -230,7 +230,8 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
             f"allocate: law {loss.spec} reads replay. Give replay= (--replay), the share of the source corpus, "
             f"such as 50%."
         )
-    if not (loss.reads("tokens") and loss.falls_with_tokens and loss.reads("n_params")):
+    # Of an average every law must, for its weights to differ from size to size does no harm to the search.
+    if not (all("tokens" in law.decreasing for law in loss.laws) and loss.reads("n_params")):
         raise UsageError(
             f"allocate: law {loss.spec} does not fall with tokens and read sizes, so that no budget has a best split "
             f"under it. Fit one that does, such as chinchilla, dcpt-l3 or ptpp-floor."
