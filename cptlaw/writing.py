@@ -206,6 +206,24 @@ def write_text(
     return Path(path)
 
 
+def make_folder(folder: str | Path) -> Path:
+    """Make a folder to write into, with those above it, where it is not there yet.
+
+    Raises
+    ------
+    DataError
+        If there is a file in its place, or it cannot be made.
+    """
+    folder = Path(folder)
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise DataError(f"{folder} is a file. Expected a folder to write into.")
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # a name that is too long; a zero byte
+        raise _cannot(folder, error if isinstance(error, OSError) else OSError(str(error))) from None
+    return folder
+
+
 def csv_text(frame: pd.DataFrame, **options: Any) -> str:
     """Return a table as CSV in which no cell of text is a formula for a spreadsheet.
 

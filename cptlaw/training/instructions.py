@@ -10,20 +10,32 @@ from typing import Any
 
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.training.jobs import Job, Sweep
+from cptlaw.writing import bytes_kind, write_text
+
+MANIFEST = bytes_kind("the manifest of a run", b'{\n  "run": ')
 
 
 def write_instructions(sweep: Sweep, folder: Path) -> list[Path]:
-    """Write one JSON file per run into a folder, dependencies named, and return the files."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write one JSON file per run into a folder, dependencies named, and return the files.
+
+    Raises
+    ------
+    DataError
+        If the folder holds a file of such a name that is no manifest of a run.
+    """
     names = {job.id: job.name for job in sweep.jobs}
     files = []
     for job in sweep.jobs:
         if job.kind == "evaluate":
             continue
         path = folder / f"{plain_name(job.name)}.json"
-        path.write_text(json.dumps(instructions(job, sweep, names), indent=2) + "\n", encoding="utf-8")
-        files.append(path)
+        files.append(write_text(path, json.dumps(instructions(job, sweep, names), indent=2) + "\n", MANIFEST))
     return files
+
+
+def holds_manifests(folder: Path) -> bool:
+    """Whether an earlier dry run wrote into a folder."""
+    return any(MANIFEST.recognises(path) for path in folder.glob("*.json") if path.is_file())
 
 
 def plain_name(name: str) -> str:

@@ -24,7 +24,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import DataError, UsageError
+from cptlaw.writing import make_folder
+
+# What a sweep writes under names that a folder of the user's may have too.
+TABLES = ("runs.csv", "jobs.csv", "jobs.jsonl", "schedules.json", "manifest.json")
 
 
 class Store:
@@ -53,6 +57,28 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({self.url!r})"
+
+    def check_ours(self) -> None:
+        """Complain of a place that holds what no sweep wrote under the names that a sweep writes.
+
+        Raises
+        ------
+        DataError
+            If it is a file, or a folder with such files.
+        """
+        if self._is_local:
+            make_folder(self._root)
+        if self.exists("manifest.json"):
+            with contextlib.suppress(ValueError, RecursionError):  # the user's own, or damaged
+                found = self.read_json("manifest.json")
+                if isinstance(found, dict) and {"sweep", "recipe", "jobs"} <= set(found):
+                    return
+        for name in TABLES:
+            if self.exists(name):
+                raise DataError(
+                    f"{self.url} holds a file {name} and is no folder of a sweep, which would write over it. Expected "
+                    f"a folder of its own for the results; give another one with -o."
+                )
 
     # Files
 

@@ -18,7 +18,7 @@ from cptlaw.training import require_training
 from cptlaw.training.engines.base import Engine
 from cptlaw.training.estimate import DryRun, estimate
 from cptlaw.training.foreign import write_foreign
-from cptlaw.training.instructions import write_instructions
+from cptlaw.training.instructions import holds_manifests, write_instructions
 from cptlaw.training.jobs import Job, Sweep
 from cptlaw.training.manifest import write_manifest
 from cptlaw.training.prepare import prepare
@@ -28,6 +28,7 @@ from cptlaw.training.status import SweepStatus, status_of
 from cptlaw.training.store import Store
 from cptlaw.training.table import schedules_of, write_tables
 from cptlaw.training.tune_lr import LearningRates, tune
+from cptlaw.writing import make_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,13 +129,14 @@ def sweep(
     Raises
     ------
     DataError
-        If the recipe or its text is unusable. A run that fails does not raise: the others go on, and `failures` says
-        why.
+        If the recipe or its text is unusable, or the store holds tables that no sweep wrote. A run that fails does not
+        raise: the others go on, and `failures` says why.
     """
     require_training()
     chosen = make_engine(engine, workers, engine_options) if isinstance(engine, str) else engine
     plan = load_sweep(recipe)
     place = _store_of(recipe, store)
+    place.check_ours()
     place.clear_scratch()
     progress = SweepProgress(plan, place)
     try:
@@ -186,6 +188,7 @@ def tune_lr(
     require_training()
     chosen = make_engine(engine, workers, engine_options) if isinstance(engine, str) else engine
     place = _store_of(recipe, store)
+    place.check_ours()
 
     def run(plan: Sweep) -> Callable[[Job], float | None]:
         progress = SweepProgress(plan, place)
@@ -225,7 +228,9 @@ def dry_run(
     found = estimate(plan, workers or os.cpu_count() or 1)
     if manifests is None:
         return found
-    files = write_instructions(plan, Path(manifests)) + write_foreign(plan, Path(manifests))
+    folder = make_folder(manifests)
+    again = holds_manifests(folder)
+    files = write_instructions(plan, folder) + write_foreign(plan, folder, again)
     return replace(found, written=f"{len(files)} files in {manifests}")
 
 

@@ -8,9 +8,11 @@ from small_sweep import RECIPE, prepared, train_here, write_language
 
 import cptlaw as cl
 from cptlaw.cli import main
+from cptlaw.errors import DataError
 from cptlaw.training.jobs import Job
 from cptlaw.training.recipe import load_sweep
 from cptlaw.training.store import Store
+from cptlaw.training.sweep import dry_run
 from cptlaw.training.table import jobs_table, runs_table
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
@@ -135,6 +137,36 @@ def test_dry_run_says_what_it_would_cost_and_trains_nothing(recipe, tmp_path, mo
     found = json.loads(capsys.readouterr().out)
     assert found["total"]["tokens"] == sweep.tokens
     assert found["total"]["seconds"] > 0
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "manifest.json", "jobs.csv"])
+def test_a_folder_with_tables_of_its_own_is_no_place_for_results(recipe, tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    recipe()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / name).write_text("mine\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["sweep", "sweep.yaml", "-o", "mine"])
+    assert (ended.value.code, f"holds a file {name}" in capsys.readouterr().err) == (2, True)
+    assert [path.read_text() for path in (tmp_path / "mine").iterdir()] == ["mine\n"]
+
+
+def test_a_dry_run_replaces_its_own_manifests_only(recipe, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = recipe()
+    dry_run(path, "out")
+    manifest = min((tmp_path / "out").glob("*.json"))
+    before = manifest.read_text()
+    dry_run(path, "out")
+    assert manifest.read_text() == before
+    manifest.write_text('{"run": "mine"}')
+    with pytest.raises(DataError, match="is not the manifest of a run"):
+        dry_run(path, "out")
+    assert manifest.read_text() == '{"run": "mine"}'
+    with pytest.raises(DataError, match=r"sweep\.yaml is a file\. Expected a folder"):
+        dry_run(path, "sweep.yaml")
+    with pytest.raises(DataError, match="cannot be written"):
+        dry_run(path, "a" * 300)
 
 
 def test_jobs_table_tells_what_is_waiting(recipe, tmp_path):
