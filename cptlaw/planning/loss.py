@@ -318,12 +318,17 @@ def as_fit(fit: Any, name: str) -> Any:
     DataError
         If the file cannot be read.
     UsageError
-        If this is neither.
+        If this is neither, or is of a score.
     """
     if isinstance(fit, str | Path):
-        return load_fit(fit)
+        fit = load_fit(fit)
     if not all(hasattr(fit, needed) for needed in ("predict", "forecast", "role", "on", "data")):
         raise UsageError(f"{name}={fit!r}: expected a fit, as cl.fit(...) or cl.load_fit(...) returns, or its file.")
+    if getattr(fit, "is_score", False):  # the lowest of it would be the worst
+        raise UsageError(
+            f"{name}: this fit is of the score {fit.on!r}. Expected a fit of a loss; scores are limited, with scores= "
+            f"(--score) and min_score= (--min) or max_drop= (--max-drop)."
+        )
     return fit
 
 

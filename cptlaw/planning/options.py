@@ -76,7 +76,8 @@ def _points(value: Any, what: str) -> float:
     else:
         number = parse_quantity(value, what)
         if 1 < number <= 100 and not text.endswith("%"):
-            raise UsageError(f"{what}={value}: more than 1. Write {number:g}% for a score, {number:g}pt for points.")
+            right = f"{number:g}pt for points" if "--max-drop" in what else f"{number:g}% for a score"
+            raise UsageError(f"{what}={value}: more than 1. Write {right}.")
     if number > 1:
         raise UsageError(
             f"{what}={value}: more than {'100%' if '%' in text else 1}. Expected at most 1, or 100%, as in 60%."

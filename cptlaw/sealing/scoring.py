@@ -14,7 +14,7 @@ from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.findings import Finding, by_severity
 from cptlaw.result import Result, Table, plain
 from cptlaw.runs import Runs, read_runs
-from cptlaw.sealing.seal import NOT_INPUTS, Seal, load_seal
+from cptlaw.sealing.seal import NOT_INPUTS, Seal, is_score, load_seal
 from cptlaw.solving.origin import digest
 from cptlaw.units import format_percent, format_quantity
 
@@ -31,7 +31,8 @@ class Scores(Result):
     ----------
     frame
         One row per forecast and measured run: seal, law, on, run, the inputs as forecast, loss, lo, hi,
-        measured (nats), error (forecast / measured - 1) and inside: whether the interval held, missing without one.
+        measured (nats), error (forecast / measured - 1; of a score forecast - measured) and inside: whether the
+        interval held, missing without one.
     totals
         One row per law and eval: forecasts, measured runs, mean absolute and mean error, share inside, interval asked.
     findings
@@ -209,7 +210,8 @@ def _row(seal: Seal, point: Any, measured: Any) -> dict[str, Any]:
         "lo": low,
         "hi": high,
         "measured": loss,
-        "error": float(point["loss"]) / loss - 1.0,
+        # Of a score the difference, which is in points: a score may be zero.
+        "error": float(point["loss"]) - loss if is_score(point) else float(point["loss"]) / loss - 1.0,
         "inside": None if low is None or high is None else bool(low <= loss <= high),
     }
 

@@ -27,7 +27,7 @@ FORMAT = "cptlaw-sealed-forecast"
 FORMAT_VERSION = 1
 HOW = "A forecast is written by `cptlaw forecast FIT.json .. --at .. --json > FORECAST.json`."
 # All else of a point is an input, by which the measured run is found.
-NOT_INPUTS = frozenset({"loss", "lo", "hi", "law", "on", "findings"})
+NOT_INPUTS = frozenset({"loss", "lo", "hi", "law", "on", "findings", "metric", "score"})
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,7 +37,8 @@ class Seal(Result):
     Attributes
     ----------
     points
-        One mapping per forecast loss: ``on`` (the eval), ``law``, ``loss``, ``lo``, ``hi`` in nats, and the inputs.
+        One mapping per forecast: ``on`` (the eval), ``law``, ``loss``, ``lo``, ``hi`` in nats, and the inputs. Of a
+        score, which has a ``metric``, loss, lo and hi are shares from 0 to 1.
     interval
         The probability that a measured loss was to lie between lo and hi, or ``None``.
     laws
@@ -84,8 +85,10 @@ class Seal(Result):
         """What was sealed, and when."""
         evals = dict.fromkeys(str(point["on"]) for point in self.points)
         interval = "without intervals" if self.interval is None else f"{format_percent(self.interval)} intervals"
-        losses = "1 forecast loss" if len(self.points) == 1 else f"{len(self.points)} forecast losses"
-        return f"sealed {self.sealed}: {losses} on {', '.join(evals)}, {interval}"
+        scores = sum(is_score(point) for point in self.points)
+        counts = ((len(self.points) - scores, "loss", "losses"), (scores, "score", "scores"))
+        what = " and ".join(f"{n} forecast {one if n == 1 else many}" for n, one, many in counts if n)
+        return f"sealed {self.sealed}: {what} on {', '.join(evals)}, {interval}"
 
     @property
     def lines(self) -> list[Line]:
@@ -227,18 +230,33 @@ def _check_point(where: str, point: Any) -> None:
     if not isinstance(point, Mapping) or not isinstance(point.get("on"), str):
         raise DataError(f"{where}: expected an object with `on`, the eval that is forecast. {HOW}")
     loss, low, high = (point.get(name) for name in ("loss", "lo", "hi"))
-    if not _positive(loss):
-        raise DataError(f"{where}: `loss` is {shown(loss)}. Expected a loss in nats, above zero.")
+    share = is_score(point)
+    usable = _is_share if share else _positive
+    if not usable(loss):
+        expected = "a score from 0 to 1" if share else "a loss in nats, above zero"
+        raise DataError(f"{where}: `loss` is {shown(loss)}. Expected {expected}.")
     for name, end in (("lo", low), ("hi", high)):
-        if end is not None and not _positive(end):
-            raise DataError(f"{where}: `{name}` is {shown(end)}. Expected a loss in nats, or null.")
+        if end is not None and not usable(end):
+            expected = "a score from 0 to 1" if share else "a loss in nats"
+            raise DataError(f"{where}: `{name}` is {shown(end)}. Expected {expected}, or null.")
     if low is not None and high is not None and not low <= loss <= high:
-        raise DataError(f"{where}: the loss {loss:g} lies outside its interval, {low:g} to {high:g}.")
+        raise DataError(
+            f"{where}: the {'score' if share else 'loss'} {loss:g} lies outside its interval, {low:g} to {high:g}."
+        )
     inputs = {name: value for name, value in point.items() if name not in NOT_INPUTS}
     if not _is_flat({**inputs, "law": point.get("law")}):
         raise DataError(f"{where}: an input is a list or an object. Expected plain numbers and texts. {HOW}")
     if not inputs:
         raise DataError(f"{where}: has no inputs, such as n_params and tokens, to know the run by. {HOW}")
+
+
+def is_score(point: Mapping[str, Any]) -> bool:
+    """Whether a forecast is of a score, from 0 to 1, and not of a loss."""
+    return isinstance(point.get("metric"), str)
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def _is_flat(values: Mapping[str, Any]) -> bool:
