@@ -143,22 +143,7 @@ class Answer(Result):
     @property
     def lines(self) -> list[Line]:
         """The answer, the mix first."""
-        lines = [("answer", self._advice())]
-        if self.feasible:
-            if self.target_loss is not None:
-                lines.append(("target loss", f"{self._span('target_loss')} {self._unit}"))
-            elif self.target_gain is not None:
-                low, middle, high = (short_percent(value) for value in self.target_gain)
-                lines.append(("target loss", f"falls by {middle} of the base model's ({low} to {high})"))
-            if self.forgetting is not None:
-                lines.append(
-                    ("forgetting", f"{self._span('forgetting', percent=True)} of the base model's source loss")
-                )
-            elif self.source_loss is not None:
-                lines.append(("source loss", f"{self._span('source_loss')} {self._unit}"))
-            if self.losses:
-                lines.append(("losses", self._each_loss()))
-        lines += [(name, score_text(fields)) for name, fields in self.scores.items()] if self.feasible else []
+        lines = [("answer", self._advice()), *(self._expected() if self.feasible else ())]
         # Of no plan, only the studies say how likely the mix that comes nearest keeps its limit.
         best = "" if self.feasible else "at best "
         lines += [(_of(name), best + likelihood(value)) for name, value in self.probabilities.items()]
@@ -180,6 +165,22 @@ class Answer(Result):
         if self.next_runs:
             lines.append(("run next", runs_in_words(self.next_runs, bool(self.mix))))
         return lines
+
+    def _expected(self) -> list[Line]:
+        """Return what to expect of both losses, and of the scores."""
+        lines: list[Line] = []
+        if self.target_loss is not None:
+            lines.append(("target loss", f"{self._span('target_loss')} {self._unit}"))
+        elif self.target_gain is not None:
+            low, middle, high = (short_percent(value) for value in self.target_gain)
+            lines.append(("target loss", f"falls by {middle} of the base model's ({low} to {high})"))
+        if self.forgetting is not None:
+            lines.append(("forgetting", f"{self._span('forgetting', percent=True)} of the base model's source loss"))
+        elif self.source_loss is not None:
+            lines.append(("source loss", f"{self._span('source_loss')} {self._unit}"))
+        if self.losses:
+            lines.append(("losses", self._each_loss()))
+        return lines + [(name, score_text(fields)) for name, fields in self.scores.items()]
 
     @property
     def details(self) -> list[Line]:

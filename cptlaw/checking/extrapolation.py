@@ -33,22 +33,21 @@ def extrapolations(law: Law, data: pd.DataFrame, frame: pd.DataFrame | Columns) 
     points = {name: np.asarray(frame[name], dtype=float) for name in known}
     directions = tuple(d for d in seen(law, data) if all(name in known for name, _ in d.powers))
     away = outside(data, points, directions) if known else np.zeros((len(frame), 0))
-    both = {"n_params", "tokens"} <= {direction.name for direction in directions}
-    ladder = fact(data, "ladder", lambda: _Ladder.of(data)) if both else None
+    names = [direction.name for direction in directions]
+    ladder = fact(data, "ladder", lambda: _Ladder.of(data)) if {"n_params", "tokens"} <= set(names) else None
     unread = _unread(law, data, frame)
     found: list[list[Finding]] = [[] for _ in range(len(frame))]
-    for name in known:
+    for name, values in points.items():
         low, high = _ends(data, name)
-        values = points[name]
         inside = (low - 1e-9 * abs(low) <= values) & (values <= high + 1e-9 * abs(high))
         for i in np.flatnonzero(~inside).tolist():
             found[i] += _single(law, data, name, float(values[i]), (low, high))
     for i in np.flatnonzero(np.abs(away).max(axis=1, initial=0.0) >= math.log(FAR)).tolist():
-        beyond = dict(zip([direction.name for direction in directions], away[i], strict=True))
+        beyond = dict(zip(names, away[i], strict=True))
         found[i] += _jointly(data, {name: values[[i]] for name, values in points.items()}, directions, beyond)
     for i in range(len(frame)):
         if ladder is not None:
-            beyond = dict(zip([direction.name for direction in directions], away[i], strict=True))
+            beyond = dict(zip(names, away[i], strict=True))
             found[i] += ladder.findings(float(points["n_params"][i]), float(points["tokens"][i]), beyond)
         for name, measured, asked in unread:
             found[i] += _blind(law, name, measured, asked[i])

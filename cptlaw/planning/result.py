@@ -138,12 +138,7 @@ class MixPlan(Plan):
             base = f" of the base model's {number_text(self.base_source_loss)} ({self.reference})"
             lines.append(("forgetting", self._with_interval("forgetting") + base))
         lines += [(name, score_text(fields)) for name, fields in self.scores.items()]
-        lines.append(("binding", ", ".join(self.binding) or "nothing"))
-        if self.risk is not None:
-            lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
-        if self.price_of_doubt is not None:
-            lines.append(("price of doubt", f"{self._price(self.price_of_doubt)} more than without risk"))
-        return lines
+        return lines + limit_lines(self, self._price)
 
     def _price(self, value: float) -> str:
         return f"{number_text(value)} {self.unit.split()[0]} of target loss"
@@ -180,6 +175,16 @@ _OF_OPTION = {
     "min-replay": "replay",
     "max-replay": "replay",
 }
+
+
+def limit_lines(plan: Any, price: Callable[[float], str]) -> list[Line]:
+    """Return what a plan says of its limits: which bind, how sure they are to hold, and what that costs."""
+    lines = [("binding", ", ".join(plan.binding) or "nothing")]
+    if plan.risk is not None:
+        lines.append(("risk", f"each limit holds with probability {format_percent(plan.risk)}"))
+    if plan.price_of_doubt is not None:
+        lines.append(("price of doubt", f"{price(plan.price_of_doubt)} more than without risk"))
+    return lines
 
 
 def score_text(fields: Mapping[str, float | None]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cptlaw.findings import Finding
-from cptlaw.planning.result import Plan, interval_text, number_text, quantity_text, score_text
+from cptlaw.planning.result import Plan, interval_text, limit_lines, number_text, quantity_text, score_text
 from cptlaw.result import Line, Table
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
@@ -105,12 +105,7 @@ class CorporaPlan(Plan):
         if self.expected_regret is not None:
             lines.append(("regret", f"{self.expected_regret:.2g} nats expected, {self.regret_hi:.2g} in one of ten"))
         lines += [(name, score_text(found)) for name, found in self.scores.items()]
-        lines.append(("binding", ", ".join(self.binding) or "nothing"))
-        if self.risk is not None:
-            lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
-        if self.price_of_doubt is not None:
-            lines.append(("price of doubt", f"{number_text(self.price_of_doubt)} nats more than without risk"))
-        return lines
+        return lines + limit_lines(self, lambda price: f"{number_text(price)} nats")
 
     @property
     def tables(self) -> list[Table]:

@@ -224,18 +224,7 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
     """
     given = read_scenario(Allocate, scenario, "allocate")
     known = {name: getattr(given, name) for name in ("ptpp", "lr_peak") if getattr(given, name) is not None}
-    loss = Loss.build(target, "target", known | {"n_params": 1e9})
-    if loss.reads("replay") and given.replay is None:
-        raise UsageError(
-            f"allocate: law {loss.spec} reads replay. Give replay= (--replay), the share of the source corpus, "
-            f"such as 50%."
-        )
-    # Of an average every law must, for its weights to differ from size to size does no harm to the search.
-    if not (all("tokens" in law.decreasing for law in loss.laws) and loss.reads("n_params")):
-        raise UsageError(
-            f"allocate: law {loss.spec} does not fall with tokens and read sizes, so that no budget has a best split "
-            f"under it. Fit one that does, such as chinchilla, dcpt-l3 or ptpp-floor."
-        )
+    loss = _loss_of(target, known | {"n_params": 1e9}, given.replay)
     share, flops = given.replay or 0.0, given.budget
     best = _closed_form(loss, share, flops)
     n_params = best.n_params if best is not None else _search(loss, share, flops)
@@ -270,6 +259,22 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
         blocking=tuple(name for name, kept in keeps(limits, share, tokens).items() if not kept.all()),
         _loss=loss,
     )
+
+
+def _loss_of(target: Any, known: dict[str, float], replay: float | None) -> Loss:
+    loss = Loss.build(target, "target", known)
+    if loss.reads("replay") and replay is None:
+        raise UsageError(
+            f"allocate: law {loss.spec} reads replay. Give replay= (--replay), the share of the source corpus, "
+            f"such as 50%."
+        )
+    # Of an average every law must, for its weights to differ from size to size does no harm to the search.
+    if not (all("tokens" in law.decreasing for law in loss.laws) and loss.reads("n_params")):
+        raise UsageError(
+            f"allocate: law {loss.spec} does not fall with tokens and read sizes, so that no budget has a best split "
+            f"under it. Fit one that does, such as chinchilla, dcpt-l3 or ptpp-floor."
+        )
+    return loss
 
 
 def at_size(loss: Loss, n_params: float) -> Loss:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cptlaw.findings import Finding
-from cptlaw.planning.result import Plan, number_text, quantity_text, score_text
+from cptlaw.planning.result import Plan, interval_text, limit_lines, number_text, quantity_text, score_text
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
@@ -139,13 +139,7 @@ class SchedulePlan(Plan):
             lines.append(("loss potential", f"{format_percent(self.loss_potential)}{within('loss-potential')}"))
         if self.tokens is not None:
             lines.append(("tokens", quantity_text(self.tokens)))
-        for name in ("target_loss", "source_loss"):
-            if getattr(self, name) is not None:
-                low, high = getattr(self, f"{name}_lo"), getattr(self, f"{name}_hi")
-                span = "" if low is None else f" ({number_text(low)} to {number_text(high)})"
-                base = getattr(self, f"base_{name}")
-                text = f"{number_text(getattr(self, name))}{span} {self.unit}, from {number_text(base)}"
-                lines.append((name.replace("_", " "), text))
+        lines += [(f"{role} loss", self._loss(f"{role}_loss")) for role in self._roles]
         if self.forgetting is not None:
             lines.append(("forgetting", self._show("forgetting", self.forgetting)))
         lines += [(name, score_text(fields)) for name, fields in self.scores.items()]
@@ -153,13 +147,17 @@ class SchedulePlan(Plan):
             lines.append(
                 ("weighted loss", f"{number_text(self.weighted_loss)}, changed by {self.weighted_change:+.4f}")
             )
-        lines.append(("binding", ", ".join(self.binding) or "nothing"))
-        if self.risk is not None:
-            lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
-        if self.price_of_doubt is not None:
-            unit = "steps" if self.goal == "steps" else f"{self.unit.split()[0]} of {self.goal} loss"
-            lines.append(("price of doubt", f"{number_text(self.price_of_doubt)} {unit} more than without risk"))
-        return lines
+        unit = "steps" if self.goal == "steps" else f"{self.unit.split()[0]} of {self.goal} loss"
+        return lines + limit_lines(self, lambda price: f"{number_text(price)} {unit}")
+
+    @property
+    def _roles(self) -> list[str]:
+        return [role for role in ("target", "source") if getattr(self, f"{role}_loss") is not None]
+
+    def _loss(self, name: str) -> str:
+        low, high = getattr(self, f"{name}_lo"), getattr(self, f"{name}_hi")
+        text = number_text(getattr(self, name)) + interval_text(low, high, number_text)
+        return f"{text} {self.unit}, from {number_text(getattr(self, f'base_{name}'))}"
 
     def _show(self, name: str, value: float) -> str:
         if (name == "forgetting" and self.forgetting_measure == "relative") or name.startswith(("score ", "drop ")):
