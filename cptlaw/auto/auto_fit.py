@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import special
 
 from cptlaw.auto.auto_law import AutoLaw, Member
 from cptlaw.auto.combined import Combined
 from cptlaw.auto.common_rollouts import Rollout, directions
-from cptlaw.auto.quick_doubt import beyond_the_data, parameter_doubt, spread_quantile
-from cptlaw.auto.quick_doubt import scatter as one_measurement
+from cptlaw.auto.quick_doubt import LEAST_WEIGHT, OF_PARAMETERS, OF_ROLLOUTS, expected_in_rollouts, half_widths
 from cptlaw.auto.weights import RolloutScores
 from cptlaw.checking.distance import fact, outside
 from cptlaw.checking.extrapolation import extrapolations
@@ -25,15 +23,17 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
+from cptlaw.learned import left_out
 from cptlaw.result import Line, Table
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
+from cptlaw.solving.huber import FLOOR_ROWS, noise_variance
+from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.answers import ForecastFrame
 from cptlaw.uncertainty.intervals import ABSURD, absurd
 from cptlaw.units import parse_probability
 
 ONE_SEARCH = ("objective", "n_starts", "n_agree", "rank", "n_free")  # what the search of one law tells
-LEAST_WEIGHT = 0.01  # of a law at a point, below which its doubt is not computed
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -183,12 +183,17 @@ class AutoFit(Combined):
         readable = self._readable(frame)
         share = self._weights(frame, readable)
         centres = np.zeros(share.shape)
+        positive = np.ones(share.shape, dtype=bool)
         for j, (fit, rows) in enumerate(zip(self.fits, readable, strict=True)):
             if rows is not None and share[:, j].any():
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    found = np.log(np.maximum(fit.law.predict(fit.params, rows, fit.role), 1e-300))
-                centres[:, j] = np.where(share[:, j] > 0, found, 0.0)
-        return share, centres, readable
+                    loss = fit.law.predict(fit.params, rows, fit.role)
+                    centres[:, j] = np.where(share[:, j] > 0, np.log(np.maximum(loss, 1e-300)), 0.0)
+                positive[:, j] = ~(loss <= 0)
+        # A law that falls below zero there has no logarithm, and would take the whole average along.
+        kept = share * positive
+        share = np.where(kept.sum(axis=1, keepdims=True) > 0, kept, share)
+        return share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300), centres, readable
 
     def predict(self, frame: Any) -> Array:
         """Return the forecast loss of each row, nats per token, shape (n,): the weighted mean of log losses."""
@@ -206,26 +211,30 @@ class AutoFit(Combined):
         return found
 
     def _doubt(self, frame: pd.DataFrame, coverage: float, last: dict[Any, Any]) -> tuple[Array, Array, Array, Array]:
-        share, centres, readable = self._centres(frame)
-        mean = np.sum(share * centres, axis=1)
-        normal = float(special.ndtri(0.5 + 0.5 * coverage))
-        # How far the laws lie apart is a standard deviation; scaled to the coverage it adds to the others in
-        # quadrature.
-        forms = normal**2 * np.sum(share * (centres - mean[:, None]) ** 2, axis=1)
-        parameters, distance, scatter = (np.zeros(len(frame)) for _ in range(3))
-        for j, (fit, rows) in enumerate(zip(self.fits, readable, strict=True)):
-            counted = np.flatnonzero(share[:, j] >= LEAST_WEIGHT)
-            if rows is None or not len(counted):
-                continue
-            part, weight = rows.iloc[counted], share[counted, j]
-            if ("spread", j) not in last:
-                last["spread", j] = parameter_doubt(fit, part)
-            spread = spread_quantile(fit, coverage) * last["spread", j]
-            parameters[counted] += weight * spread**2
-            distance[counted] += weight * beyond_the_data(fit, part, coverage) ** 2
-            scatter[counted] += weight * one_measurement(fit, coverage) ** 2
-        used = np.maximum(np.sum(np.where(share >= LEAST_WEIGHT, share, 0.0), axis=1), 1e-12)
-        return np.sqrt(forms), np.sqrt(parameters / used), np.sqrt(distance / used), np.sqrt(scatter / used)
+        forms, parameters, distance = half_widths(self.fits, self._centres(frame), coverage, last)
+        spread, freedom = self._noise()
+        if "rollouts" not in last:
+            last["rollouts"] = self._beside_expected(frame, spread)
+        scatter = np.full(len(frame), t_quantile(coverage, freedom) * spread)
+        return forms, OF_PARAMETERS * last["rollouts"] ** OF_ROLLOUTS * parameters, distance, scatter
+
+    def _noise(self) -> tuple[float, float]:
+        """Return the spread of one measurement around the average, log loss, and its degrees of freedom, kept."""
+        if "noise" not in self._cache:
+            free = max(self.n_points - sum(member.weight * member.fit.rank for member in self.members), 1.0)
+            self._cache["noise"] = float(np.sqrt(noise_variance(self.residuals(), free))), free + FLOOR_ROWS
+        found: tuple[float, float] = self._cache["noise"]
+        return found
+
+    def _beside_expected(self, frame: pd.DataFrame, noise: float) -> Array:
+        """Return by what factor the average errs in its rollouts, beside what is expected of them, (n,)."""
+        along = fact(self.data, "directions", lambda: directions(self.data))
+        key = ("expected", left_out())
+        if key not in self._cache:
+            names = tuple(one.name for one in along)
+            reach = self.scores.reach.reshape(self.scores.error.shape[1], len(along))
+            self._cache[key] = expected_in_rollouts(self.members, reach, names, noise)
+        return self.scores.beside_expected(outside(self.data, frame, along), self._cache[key])
 
     def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the log loss, shape (n, probabilities).

@@ -37,7 +37,7 @@ STARTS = 4  # of each law: with a prior on every parameter, searches agree
 LEAST_ROWS = 4  # fewer say nothing that priors do not
 HEAVY = 0.05  # weight from which a law decides what forecasts see
 MANY_ROWS = 400  # from which fewer starts do
-INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", AREA)
+INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", AREA, "step")
 
 Places = NDArray[np.int_]
 Schedules = Mapping[str, Schedule] | str | Path

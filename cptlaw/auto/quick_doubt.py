@@ -6,20 +6,68 @@ what a form errs by outside the data (`cptlaw.uncertainty.discrepancy`) outweigh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pandas as pd
+from scipy import special
 
+from cptlaw.auto.auto_law import Member
 from cptlaw.fitting.curvature import covariance
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws.calculus import Array
-from cptlaw.solving.huber import FLOOR_ROWS, noise_variance
+from cptlaw.solving.huber import FLOOR_ROWS
 from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.student import t_quantile
-from cptlaw.uncertainty.discrepancy import discrepancy
+from cptlaw.uncertainty.discrepancy import Scale, discrepancy, usual_rate
 
 # What an average errs by beyond its data, beside one law of which the rates were learned: chosen so that nine of ten
 # held-out points lie inside, whichever study is left out (docs/bench.md). The spread between the laws comes on top.
 OF_AN_AVERAGE = 0.5
+# The doubt about parameters takes the forms for true. It counts a little less than in full, and is drawn towards what
+# the average erred by in its own rollouts; both chosen in the same way.
+OF_PARAMETERS, OF_ROLLOUTS = 0.8, 0.5
+LEAST_WEIGHT = 0.01  # of a law at a point, below which its doubt is not computed
+HEAVY = 0.05  # weight from which the rate of a law counts in what is expected of rollouts
+
+
+def half_widths(
+    fits: Sequence[Fit],
+    centres: tuple[Array, Array, list[pd.DataFrame | None]],
+    coverage: float,
+    kept: dict[Any, Any],
+) -> tuple[Array, Array, Array]:
+    """Return half-widths in log loss of an average, (n,) each: of the forms, the parameters and the distance.
+
+    Parameters
+    ----------
+    fits
+        The laws.
+    centres
+        Weights and log losses of the laws at each row, (n, laws) each, and the rows as each law reads them.
+    coverage
+        Of the central interval.
+    kept
+        What was computed of these rows at another coverage.
+    """
+    share, centre, readable = centres
+    mean = np.sum(share * centre, axis=1)
+    # How far the laws lie apart is a standard deviation; scaled to the coverage it adds to the others in quadrature.
+    normal = float(special.ndtri(0.5 + 0.5 * coverage))
+    forms = normal**2 * np.sum(share * (centre - mean[:, None]) ** 2, axis=1)
+    parameters, distance = np.zeros(len(share)), np.zeros(len(share))
+    for j, (fit, rows) in enumerate(zip(fits, readable, strict=True)):
+        counted = np.flatnonzero(share[:, j] >= LEAST_WEIGHT)
+        if rows is None or not len(counted):
+            continue
+        part, weight = rows.iloc[counted], share[counted, j]
+        if ("spread", j) not in kept:
+            kept["spread", j] = parameter_doubt(fit, part)
+        parameters[counted] += weight * (spread_quantile(fit, coverage) * kept["spread", j]) ** 2
+        distance[counted] += weight * beyond_the_data(fit, part, coverage) ** 2
+    used = np.maximum(np.sum(np.where(share >= LEAST_WEIGHT, share, 0.0), axis=1), 1e-12)
+    return np.sqrt(forms), np.sqrt(parameters / used), np.sqrt(distance / used)
 
 
 def parameter_doubt(fit: Fit, frame: pd.DataFrame) -> Array:
@@ -41,13 +89,25 @@ def spread_quantile(fit: Fit, coverage: float) -> float:
     return t_quantile(coverage, max(fit.n_blocks - 1, 1) + FLOOR_ROWS)
 
 
-def scatter(fit: Fit, coverage: float) -> float:
-    """Return the half-width in log loss that the noise of one measurement has, by the residuals of adapted rows."""
-    residual = fit.residuals()
-    adapted = (fit.data["tokens"] > 0).to_numpy() if "tokens" in fit.data.columns else np.ones(len(residual), bool)
-    # By adapted rows: base models lie on another part of the curve, and few of them scatter little.
-    freedom = max(float(adapted.sum()) - fit.rank, 1.0)
-    return t_quantile(coverage, freedom) * float(np.sqrt(noise_variance(residual[adapted], freedom)))
+def expected_in_rollouts(members: Sequence[Member], reach: Array, names: tuple[str, ...], noise: float) -> Array:
+    """Return the log error to be expected of an average in rollouts, (rollouts,).
+
+    Parameters
+    ----------
+    members
+        The laws with their weights.
+    reach
+        E-folds that each rollout goes outside what it fits, (rollouts, directions).
+    names
+        Of the directions.
+    noise
+        Spread of the residuals of the average.
+    """
+    heavy = [member for member in members if member.weight >= HEAVY] or list(members[:1])
+    weight = np.array([member.weight for member in heavy])
+    rate = float(weight @ [usual_rate(member.fit) / 100.0 for member in heavy]) / float(weight.sum())
+    found: Array = np.hypot(noise, OF_AN_AVERAGE * rate * Scale.learned().reach(reach, names))
+    return found
 
 
 def beyond_the_data(fit: Fit, frame: pd.DataFrame, coverage: float) -> Array:

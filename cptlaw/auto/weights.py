@@ -19,6 +19,7 @@ POWER = 4.0  # of the cosine between the directions of rollout and point
 ANYWAY = 0.02  # what a rollout counts that goes another way
 NEAR = 0.3  # e-folds outside the data below which all rollouts count alike
 EVIDENCE = 1.0  # rollouts that would have to be seen for half of the sharpness
+LEAST_ERROR = 0.002  # log error of an average in a rollout, below which it is luck
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +42,35 @@ class RolloutScores:
 
     def weights(self, outside: Array) -> Array:
         """Return the weights at points, (points, laws), given their e-folds outside the data, (points, directions)."""
-        count = len(outside)
         if not self.error.shape[1]:
-            return np.tile(self.share / self.share.sum(), (count, 1))
+            return np.tile(self.share / self.share.sum(), (len(outside), 1))
         # Below the noise no law is better than another.
-        score = np.log(np.hypot(self.error, NOISE))
+        mean, firm = self._at(outside, np.log(np.hypot(self.error, NOISE)))
+        sharpness = SHARPNESS * firm
+        log_weight = np.log(self.share) - sharpness[:, None] * (mean - mean.min(axis=1, keepdims=True))
+        weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
+        found: Array = weight / weight.sum(axis=1, keepdims=True)
+        return found
+
+    def beside_expected(self, outside: Array, expected: Array) -> Array:
+        """Return by what factor the average errs in rollouts that go the way of points, beside what is expected, (n,).
+
+        Parameters
+        ----------
+        outside
+            E-folds of the points outside the data, (n, directions).
+        expected
+            Of each rollout, log error, (rollouts,).
+        """
+        if not self.error.shape[1]:
+            return np.ones(len(outside))
+        own = np.sqrt(np.sum(self.weights(self.reach) * self.error.T**2, axis=1))
+        mean, firm = self._at(outside, np.log(np.hypot(own, LEAST_ERROR) / expected)[None])
+        found: Array = np.exp(firm * mean[:, 0])
+        return found
+
+    def _at(self, outside: Array, told: Array) -> tuple[Array, Array]:
+        """Return the mean at points of what rollouts tell, (n, k) of (k, rollouts), and how firmly it counts, (n,)."""
         length = np.linalg.norm(self.reach, axis=1)
         away = np.linalg.norm(outside, axis=1)
         # How far a rollout went the way that the point lies: one along tokens says little of a larger model.
@@ -54,10 +79,5 @@ class RolloutScores:
         counts = length * (far * np.maximum(cosine, 0.0) ** POWER + (1.0 - far) + ANYWAY) + 1e-12
         total = counts.sum(axis=1)
         seen = total / counts.max(axis=1)  # rollouts that count as much as the one that counts most
-        mean = counts @ score.T / total[:, None]
         # Few rollouts must not decide as firmly as many.
-        sharpness = SHARPNESS * seen / (seen + EVIDENCE)
-        log_weight = np.log(self.share) - sharpness[:, None] * (mean - mean.min(axis=1, keepdims=True))
-        weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
-        found: Array = weight / weight.sum(axis=1, keepdims=True)
-        return found
+        return counts @ told.T / total[:, None], seen / (seen + EVIDENCE)
