@@ -291,8 +291,9 @@ class AutoFit(Combined):
     def interval_method(self) -> str:
         """Where the intervals of forecasts come from, in words."""
         return (
-            "the spread between the laws, the doubt about their parameters, what laws err by outside their data as "
-            "learned from other studies, and the noise of one measurement"
+            "the spread between the laws, the doubt about their parameters, beside what their average errs by in "
+            "rollouts, what laws err by outside their data as learned from other studies, and the noise of one "
+            "measurement"
         )
 
     def residuals(self) -> Array:
