@@ -37,7 +37,7 @@ STARTS = 4  # of each law: with a prior on every parameter, searches agree
 LEAST_ROWS = 4  # fewer say nothing that priors do not
 HEAVY = 0.05  # weight from which a law decides what forecasts see
 MANY_ROWS = 400  # from which fewer starts do
-INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", AREA, "step")
+INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", AREA)
 
 Places = NDArray[np.int_]
 Schedules = Mapping[str, Schedule] | str | Path
@@ -152,7 +152,8 @@ def _averaged(
     # Geometric, as the weights count errors: a rollout far out must not decide alone.
     mean = np.exp(np.log(np.maximum(errors, 1e-12)).mean(axis=1)) if len(folds) else np.full(len(fits), np.nan)
     members = tuple(Member(fits[i][1], float(weight[i]), float(mean[i])) for i in order)
-    kept_columns = ["run", *(one for one in INPUTS if one in adapted.columns), *mix_columns(adapted.columns), "loss"]
+    inputs = (*INPUTS, "step") if any(fit.law.needs_schedules for _, fit, _ in fits) else INPUTS
+    kept_columns = ["run", *(one for one in inputs if one in adapted.columns), *mix_columns(adapted.columns), "loss"]
     return AutoFit(
         on=name,
         role=table.role(name),
