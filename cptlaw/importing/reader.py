@@ -87,8 +87,8 @@ def _hidden(path: Path) -> bool:
 
 
 def run_name(path: Path, source: Path) -> str:
-    """Name a run after its path relative to the source, or after the source where they are the same."""
-    inner = path.relative_to(source).as_posix() if path.is_relative_to(source) else path.name
+    """Name a run after its path relative to the source, or after itself where it is the source or holds it."""
+    inner = path.relative_to(source).as_posix() if path.is_relative_to(source) else "."
     return path.resolve().name if inner == "." else inner
 
 

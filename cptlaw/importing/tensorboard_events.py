@@ -33,8 +33,7 @@ class TensorBoard(Reader):
         for folder in sorted({path.parent for path in found}):
             files = sorted((path for path in found if path.parent == folder), key=_time_of)
             records = tuple(record for path in files for record in _records(path))
-            name = folder.resolve().name if source.is_file() else run_name(folder, source)
-            histories.append(History(name, folder, records, config_beside(folder)))
+            histories.append(History(run_name(folder, source), folder, records, config_beside(folder)))
         return histories
 
 

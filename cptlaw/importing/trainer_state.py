@@ -43,8 +43,7 @@ class TrainerState(Reader):
             # A source that is itself a checkpoint belongs to the run above it, which lies outside the source.
             inside = folder if folder.is_relative_to(source) or source.is_file() else source
             records = tuple(_record(entry, number, path) for number, entry in enumerate(state["log_history"]))
-            name = folder.resolve().name if source.is_file() else run_name(inside, source)
-            histories.append(History(name, path, records, config_beside(folder, path.parent)))
+            histories.append(History(run_name(inside, source), path, records, config_beside(folder, path.parent)))
         return histories
 
 

@@ -37,10 +37,9 @@ class WandbHistory(Reader):
         histories = []
         for path in found:
             folder = path.parent.parent if path.parent.name == "files" else path.parent
-            name = folder.resolve().name if source.is_file() or folder == source.parent else run_name(folder, source)
             rows, notes = json_lines(path)
             records = tuple(_record(entry) for _, entry in rows)
-            histories.append(History(name, path, records, _config(path.parent), notes=notes))
+            histories.append(History(run_name(folder, source), path, records, _config(path.parent), notes=notes))
         return histories
 
 

@@ -15,15 +15,7 @@ from cptlaw.scores.ways import Way
 
 
 def score_from(document: Mapping[str, Any], label: str) -> ScoreFit:
-    """Return the fitted score that a file's document holds.
-
-    Raises
-    ------
-    DataError
-        If one of its fits is damaged.
-    ArithmeticError, AttributeError, LookupError, TypeError, ValueError
-        If the document is damaged elsewhere.
-    """
+    """Return the fitted score that a file holds; of a damaged document the errors are those of `auto_from`."""
     losses = {
         str(name): auto_from(item, label) if item.get("law") == "auto" else fit_from(item, label)
         for name, item in document["losses"].items()

@@ -14,18 +14,8 @@ from cptlaw.writing import csv_text
 COLUMNS = (
     *("run", "eval", "loss", "n_params", "n_params_non_embedding", "n_params_kind", "tokens", "replay", "ptpp"),
     *("step", "lr", "lr_schedule", "lr_peak", "seed", "order", "batch_tokens", "flops", "domain", "tokenizer"),
-    *(
-        "model",
-        "base",
-        "phase",
-        "n_trainable",
-        "lora_rank",
-        "optimizer_state",
-        "pt_lr_end",
-        "metric",
-        "n_items",
-        "chance",
-    ),
+    *("model", "base", "phase", "n_trainable", "lora_rank", "optimizer_state", "pt_lr_end"),
+    *("metric", "n_items", "chance"),
 )
 
 
