@@ -38,7 +38,8 @@ class Bench(Result):
     ----------
     frame
         One row per split and law, in the columns `COLUMNS`. Errors and regret are fractions of the loss; ``width_90``
-        is half the median width of 90 % intervals, as a fraction; ``cpu_s`` is fit and forecasts.
+        is half the median width of 90 % intervals, as a fraction, infinite where the median one has no end, which holds
+        whatever is measured; ``cpu_s`` is fit and forecasts.
     findings
         Which studies are not there, which laws could not be fitted where.
     """
@@ -57,7 +58,8 @@ class Bench(Result):
     def tables(self) -> list[Table]:
         """Means over the losses of each split, and all splits of each law."""
         formats: dict[str, Callable[[Any], str]] = {
-            **dict.fromkeys(("mae_rel", "width_90", "regret"), lambda value: f"{100 * value:.2f}"),
+            **dict.fromkeys(("mae_rel", "regret"), lambda value: f"{100 * value:.2f}"),
+            "width_90": lambda value: "open" if value == np.inf else f"{100 * value:.2f}",
             **dict.fromkeys(("coverage_50", "coverage_90"), format_percent),
             "cpu_s": lambda value: f"{value:.1f}",
             "losses": str,
@@ -109,7 +111,7 @@ def bench(
     findings: list[Finding] = []
     rows: list[dict[str, Any]] = []
     tables: dict[str, Runs | None] = {}
-    chosen = list(_chosen(_names(splits)))
+    chosen = list(_chosen(_split_names(splits)))
     for study in dict.fromkeys(split.study for split in chosen):
         tables[study] = load(study, data)
         if tables[study] is None:
@@ -135,8 +137,26 @@ def _names(given: str | Iterable[str] | None) -> list[str]:
     return [item.strip() for item in items if item.strip()]
 
 
+def _known_splits() -> list[str]:
+    return [*OWN, *TABLES, *dict.fromkeys(f"{split.study}/{split.name}" for split in SPLITS)]
+
+
+def _split_names(given: str | Iterable[str] | None) -> list[str]:
+    """Return the names of splits; in one text commas part them, and stand in some of them."""
+    if not isinstance(given, str):
+        return _names(given)
+    known, names = set(_known_splits()), [""]
+    for part in given.split(","):
+        longer = f"{names[-1]},{part}".strip()
+        if any(name.startswith(longer) for name in known):
+            names[-1] = longer
+        else:
+            names.append(part.strip())
+    return [name for name in names if name]
+
+
 def _chosen(names: list[str]) -> Iterator[Split]:
-    known = [*OWN, *TABLES, *dict.fromkeys(f"{split.study}/{split.name}" for split in SPLITS)]
+    known = _known_splits()
     for name in names:
         if name not in known:
             raise UsageError(f"--splits {name!r}: there is no such study or split.{did_you_mean(name, known)}")
@@ -168,6 +188,12 @@ def _one_split(table: Runs, split: Split, named: list[str]) -> tuple[list[dict[s
             findings.append(Finding("info", "not-fitted", message))
             continue
         rows.append({**shared, "law": name, **found, "cpu_s": time.process_time() - started})
+        if found["width_90"] == np.inf:
+            message = (
+                f"{split.study}, {split.name}, {split.on}: the rows do not bound what {name} forecasts, so that its "
+                f"intervals hold whatever is measured."
+            )
+            findings.append(Finding("info", "unbounded", message, "Look at its error, not at its coverage."))
     for name, baseline in BASELINES.items():
         if name == "nearest-budget" and "ptpp" not in test.columns:
             continue

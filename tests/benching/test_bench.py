@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from cptlaw.benching import bench
+from cptlaw.benching.run import COLUMNS, Bench
 from cptlaw.benching.splits import SPLITS
 from cptlaw.benching.tables import OWN, TABLES, load
 from cptlaw.errors import DataError, UsageError
@@ -89,6 +90,16 @@ def test_unknown_names_are_refused() -> None:
         bench(splits="gadr")
     with pytest.raises(UsageError, match="no law"):
         bench(laws="chinchila", splits="gadre")
+
+
+def test_names_of_splits_may_hold_commas() -> None:
+    found = bench(laws="ptpp-blind", splits="en-fr-pilot/budget 279 from 31, 62, 124,docs-to-code/largest size")
+    assert list(found.frame["split"].unique()) == ["budget 279 from 31, 62, 124", "largest size"]
+
+
+def test_intervals_without_ends_are_said() -> None:
+    rows = pd.DataFrame([["s", "t", "target", "law", 9, 2, 0.01, 1.0, 1.0, np.inf, np.nan, 0.1]], columns=list(COLUMNS))
+    assert "open" in Bench(rows, ()).tables[0].rows[0]
 
 
 def test_splits_forecast_what_they_do_not_fit() -> None:
