@@ -13,7 +13,7 @@ from cptlaw.findings import Finding
 from cptlaw.runs import Runs
 from cptlaw.scores import fit_all_scores
 from cptlaw.scores.check_scores import check_scores
-from cptlaw.scores.mean import with_means
+from cptlaw.scores.derived import with_derived
 from cptlaw.uncertainty.chances import probability_above
 
 
@@ -32,7 +32,7 @@ def fitted_scores(
     names = question.benchmarks
     if not names:
         return {}, []
-    runs = with_means(runs, names)
+    runs = with_derived(runs, names)
     for name in names:
         if name not in runs.scores:
             raise DataError(

@@ -26,7 +26,7 @@ from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
 from cptlaw.result import Progress
 from cptlaw.runs import Runs, read_runs
-from cptlaw.scores.mean import with_means
+from cptlaw.scores.derived import with_derived
 from cptlaw.solving.huber import huber
 from cptlaw.solving.options import HowToSearch, Options
 from cptlaw.solving.restraint import Restraint
@@ -123,7 +123,7 @@ def compare(
     named = _listed(laws)
     given = runs if isinstance(runs, Runs) else read_runs(runs)
     on = given.meant(on)
-    given = with_means(given, [on])
+    given = with_derived(given, [on])
     seed, schedules = how.get("seed", 0), how.get("schedules")
     if on in given.scores:
         return _of_scores([str(one) for one in named], given, on, where, how, progress)

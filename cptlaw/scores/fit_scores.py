@@ -15,8 +15,8 @@ from cptlaw.findings import by_severity
 from cptlaw.laws.score_law import Array, score_law
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
+from cptlaw.scores.derived import fingerprint_of, with_derived
 from cptlaw.scores.joint import Joint, join, rank_correlation
-from cptlaw.scores.mean import fingerprint_of, with_means
 from cptlaw.scores.rollouts import ModelCut, carrier_in, folds_of, rolled
 from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.scores.ways import PlannedWay, Way
@@ -62,7 +62,7 @@ def fit_all_scores(
 
     Fits of losses that are there already, by eval, are given as `losses`.
     """
-    table = with_means(table, names or ())
+    table = with_derived(table, names or ())
     rows = table if where is None else table.where(where)
     joint = join(rows)
     wanted = list(joint.tasks) if names is None else list(names)

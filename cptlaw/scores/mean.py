@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +10,7 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.runs import Runs
 from cptlaw.scores.joint import MEAN, keys_of, measured_at, task_of
+from cptlaw.scores.rows import appended
 
 
 def with_means(table: Runs, names: Iterable[str]) -> Runs:
@@ -37,14 +37,13 @@ def with_means(table: Runs, names: Iterable[str]) -> Runs:
     return table
 
 
-def fingerprint_of(table: Runs) -> str:
-    """Return the fingerprint of a table as it was before means were added to it."""
-    measured = ~table.frame["eval"].astype(str).str.startswith(MEAN).to_numpy()
-    return table.fingerprint if measured.all() else replace(table, frame=table.frame[measured]).fingerprint
+def members_of(name: str) -> list[str]:
+    """Return the tasks over which a mean is; none of an eval that is no mean."""
+    return str(name).removeprefix(MEAN).split(",") if str(name).startswith(MEAN) else []
 
 
 def _with_mean(table: Runs, name: str) -> Runs:
-    members = name.removeprefix(MEAN).split(",")
+    members = members_of(name)
     if len(members) < 2 or not all(members) or len(set(members)) < len(members):
         raise UsageError(f"{name!r}: expected a mean over two scores or more, as in {MEAN}hellaswag,arc_easy.")
     for member in members:
@@ -85,9 +84,4 @@ def _with_mean(table: Runs, name: str) -> Runs:
         n_items=np.round(middle * (1.0 - middle) / noise),
         chance=float(np.mean(chances)),
     )
-    added.index = pd.RangeIndex(len(added)) + int(table.frame.index.max()) + 1
-    texts = [one for one in table.frame.columns if isinstance(table.frame[one].dtype, pd.CategoricalDtype)]
-    plain = table.frame.astype(dict.fromkeys(texts, object))
-    joined = pd.concat([plain, added.astype(dict.fromkeys(texts, object))])
-    joined.index.name = table.frame.index.name
-    return replace(table, frame=joined.astype(dict.fromkeys(texts, "category")))
+    return appended(table, added)

@@ -20,7 +20,7 @@ from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
 from cptlaw.scores.check_scores import check_scores
-from cptlaw.scores.mean import with_means
+from cptlaw.scores.derived import with_derived
 from cptlaw.solving import identifiability as identify
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.restraint import GivenRestraint, Restraint
@@ -127,7 +127,7 @@ def check(
     refuse_others(restraint, GivenRestraint.__annotations__, "check")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     on = table.meant(on, "target")
-    table = with_means(table, [on])
+    table = with_derived(table, [on])
     if on in table.scores:
         return check_scores(table, on, where)
     if law_name == "auto":

@@ -10,8 +10,8 @@ from cptlaw.fitting.fit_one import fit_one
 from cptlaw.laws import Law, law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, read_runs
+from cptlaw.scores.derived import with_derived
 from cptlaw.scores.fit_scores import fit_scores
-from cptlaw.scores.mean import with_means
 from cptlaw.solving.options import HowToFit
 
 
@@ -83,7 +83,7 @@ def fit(
         raise UsageError(f"restraint={how['restraint']!r}: expected auto or none.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     on = table.meant(on)
-    table = with_means(table, [on])
+    table = with_derived(table, [on])
     if _is_score(law_name, table, on):
         for name in ("delta", "starts", "fix", "tie", "bound", "prior"):
             if how.get(name):

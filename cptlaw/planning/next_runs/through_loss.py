@@ -11,8 +11,8 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs
+from cptlaw.scores.derived import with_derived
 from cptlaw.scores.fit_scores import fit_scores
-from cptlaw.scores.mean import with_means
 from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.units import format_percent
 
@@ -27,7 +27,7 @@ def score_to_sharpen(table: Runs, on: str, where: str | None, law_name: Any, how
     UsageError
         If no loss carries the score, so that no next runs can be chosen for it.
     """
-    table = with_means(table, [on])
+    table = with_derived(table, [on])
     if on not in table.scores:
         return None
     of_scores = isinstance(law_name, str) and law_name.partition(":")[0] in known_score_laws()
