@@ -8,5 +8,6 @@ _NEEDS = {
     "optuna": ["cptlaw/integrations/optuna_pruner.py"],
     "ray": ["cptlaw/integrations/ray_stopper.py"],
     "sklearn": ["cptlaw/sklearn.py"],
+    "markdown_it": ["tests/test_pages.py"],
 }
 collect_ignore = [path for package, paths in _NEEDS.items() if not find_spec(package) for path in paths]
