@@ -6,11 +6,13 @@ import math
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cptlaw.checking.mix_ups import suspicions
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.base import LETTERS, Law
 from cptlaw.laws.calculus import Array, Jet, Positive
+from cptlaw.solving.blocks import run_codes
 from cptlaw.solving.identifiability import best_rank
 from cptlaw.solving.problem import Problem
 from cptlaw.units import format_percent, format_quantity
@@ -22,14 +24,15 @@ RISE = 0.01  # relative rise of a loss along its run that the laws cannot show
 def check_rows(law: Law, frame: pd.DataFrame, problem: Problem) -> tuple[Finding, ...]:
     """Look at the rows that a law is to be fitted on, bound to it in `problem`; the worst comes first."""
     read = [name for name in law.inputs if name in frame.columns]  # a law may do without some
+    runs, names = run_codes(frame)
     return by_severity(
         [
             *(finding for name in read for finding in _of_levels(law, frame, problem, name)),
             *_confounded(law, frame),
             *_few_runs(law, frame, problem),
             *_not_identified(law, problem),
-            *_rising(law, frame),
-            *suspicions(law, frame),
+            *_rising(law, frame, runs, names),
+            *suspicions(law, frame, runs, names),
         ]
     )
 
@@ -57,14 +60,13 @@ def _of_levels(law: Law, frame: pd.DataFrame, problem: Problem, name: str) -> li
 
 def _confounded(law: Law, frame: pd.DataFrame) -> list[Finding]:
     """Say where size and tokens grow together, so that their effects cannot be told apart."""
-    if (
-        not {"n_params", "tokens"} <= set(law.inputs)
-        or frame["n_params"].nunique() < 2
-        or frame["tokens"].nunique() < 2
-    ):
+    if not {"n_params", "tokens"} <= set(law.inputs):
         return []
-    adapted = frame[frame["tokens"] > 0]  # the base models' rows lie at no number of tokens
-    size, tokens = np.log(adapted["n_params"].to_numpy()), np.log(adapted["tokens"].to_numpy())
+    size, tokens = frame["n_params"].to_numpy(dtype=float), frame["tokens"].to_numpy(dtype=float)
+    adapted = tokens > 0  # the base models' rows lie at no number of tokens
+    size, tokens = np.log(size[adapted]), np.log(tokens[adapted])
+    if not len(size) or np.ptp(size) == 0 or np.ptp(tokens) == 0:
+        return []
     correlation = float(np.corrcoef(size, tokens)[0, 1])
     if not abs(correlation) > CONFOUNDED:
         return []
@@ -167,21 +169,25 @@ def _two_stages(levels: Array) -> Finding:
     )
 
 
-def _rising(law: Law, frame: pd.DataFrame) -> list[Finding]:
-    if "tokens" not in law.decreasing or not {"run", "tokens"} <= set(frame.columns):
+def _rising(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_]) -> list[Finding]:
+    if "tokens" not in law.decreasing or "tokens" not in frame.columns:
         return []
     # First against last row: the warm-up transient and noise in between do not count as a rise.
-    ordered = frame.sort_values("tokens", kind="stable").groupby("run", observed=True, sort=False)["loss"]
-    change = ordered.last() / ordered.first() - 1.0
-    rising = change[change > RISE]
-    if rising.empty:
+    order = np.lexsort((frame["tokens"].to_numpy(dtype=float), runs))
+    first = np.flatnonzero(np.diff(runs[order], prepend=-1))
+    last = np.append(first[1:], len(order)) - 1
+    loss = frame["loss"].to_numpy(dtype=float)[order]
+    change = loss[last] / loss[first] - 1.0
+    rising = int((change > RISE).sum())
+    if not rising:
         return []
+    most = int(change.argmax())
     return [
         Finding(
             "warning",
             "rising-loss",
-            f"the loss rises with tokens by more than {format_percent(RISE)} in {len(rising)} of {len(change)} runs "
-            f"(most: {format_percent(float(rising.max()))} in {rising.idxmax()!r}); {law.name} can only fall.",
+            f"the loss rises with tokens by more than {format_percent(RISE)} in {rising} of {len(change)} runs "
+            f"(most: {format_percent(float(change[most]))} in {str(names[most])!r}); {law.name} can only fall.",
             "This is the small-replay regime, or the warm-up transient: leave it out with --where, for instance by "
             "tokens or replay.",
         )

@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
-from cptlaw.solving.blocks import run_codes
 
 LEAST_RUNS = 6
 STRANGE = 0.15  # log loss by which a whole run lies off the others
@@ -32,12 +32,15 @@ FEW_AT_SMALL = 3  # runs below which the steep end of small replay rests on acci
 SMALL_REPLAY = 0.1
 
 
-def suspicions(law: Law, frame: pd.DataFrame) -> list[Finding]:
-    """Return what looks mixed up in the rows of one eval, and where the steep end of replay is thin."""
-    return [*_units(frame), *_strange_runs(law, frame), *_small_replay(law, frame)]
+def suspicions(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_]) -> list[Finding]:
+    """Return what looks mixed up in the rows of one eval, and where the steep end of replay is thin.
+
+    `runs` is the run of each row as a number, (n,), and `names` what these numbers stand for.
+    """
+    return [*_units(frame, runs, names), *_strange_runs(law, frame, runs, names), *_small_replay(law, frame, runs)]
 
 
-def _units(frame: pd.DataFrame) -> list[Finding]:
+def _units(frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_]) -> list[Finding]:
     found = []
     loss = frame["loss"].to_numpy(dtype=float)
     if float(np.median(loss)) > HIGHEST_LOSS:
@@ -53,10 +56,9 @@ def _units(frame: pd.DataFrame) -> list[Finding]:
     if not {"tokens", "n_params"} <= set(frame.columns):
         return found
     tokens, size = frame["tokens"].to_numpy(dtype=float), frame["n_params"].to_numpy(dtype=float)
-    codes, names = run_codes(frame)
     highest = np.full(len(names), -np.inf)
     used = (tokens > 0) & (size > 0)
-    np.maximum.at(highest, codes[used], np.log10(tokens[used] / size[used]))
+    np.maximum.at(highest, runs[used], np.log10(tokens[used] / size[used]))
     names, highest = names[np.isfinite(highest)], highest[np.isfinite(highest)]
     if len(highest) >= LEAST_RUNS:
         middle = float(np.median(highest))
@@ -81,7 +83,7 @@ def _units(frame: pd.DataFrame) -> list[Finding]:
     return found
 
 
-def _strange_runs(law: Law, frame: pd.DataFrame) -> list[Finding]:
+def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_]) -> list[Finding]:
     """Say which runs lie off all others as a whole."""
     columns = [np.ones(len(frame))]
     for name in (name for name in ("n_params", "tokens", "ptpp", "replay") if name in frame.columns):
@@ -95,7 +97,6 @@ def _strange_runs(law: Law, frame: pd.DataFrame) -> list[Finding]:
         columns += [place, place**2] if len(np.unique(values)) > 2 else [place]
     if "domain" in frame.columns and frame["domain"].nunique() > 1:
         columns += [(frame["domain"] == name).to_numpy(dtype=float) for name in sorted(frame["domain"].unique())[1:]]
-    runs, names = run_codes(frame)
     if len(names) < max(LEAST_RUNS, 2 * len(columns)):
         return []
     residual = _robust_residuals(np.column_stack(columns), np.log(frame["loss"].to_numpy(dtype=float)))
@@ -138,11 +139,11 @@ def _robust_residuals(design: Array, values: Array) -> Array:
     return residual
 
 
-def _small_replay(law: Law, frame: pd.DataFrame) -> list[Finding]:
+def _small_replay(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp]) -> list[Finding]:
     """Say that the steep end of small replay rests on few runs."""
     if "replay" not in law.inputs or "replay" not in frame.columns or law.ratio_of is None:
         return []
-    share, runs = frame["replay"].to_numpy(dtype=float), run_codes(frame)[0]
+    share = frame["replay"].to_numpy(dtype=float)
     small, levels = (share > 0) & (share <= SMALL_REPLAY * (1 + 1e-9)), np.unique(share[share > 0])
     count = len(np.unique(runs[small]))
     if count >= FEW_AT_SMALL or len(levels) < 2:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
@@ -37,14 +38,17 @@ def check_residuals(frame: pd.DataFrame, residual: Array, matrix: Array, delta: 
     delta
         Huber threshold of the fit.
     """
-    return (*_patterns(frame, residual), *_influence(frame, residual, matrix, delta))
-
-
-def _patterns(frame: pd.DataFrame, residual: Array) -> list[Finding]:
-    """Say at which levels of a factor the fit lies to one side, by more than chance, runs counted as one."""
     runs, names = run_codes(frame)
+    return (
+        *_patterns(frame, runs, len(names), residual),
+        *_influence((runs, names), residual, matrix, delta),
+    )
+
+
+def _patterns(frame: pd.DataFrame, runs: NDArray[np.intp], n_runs: int, residual: Array) -> list[Finding]:
+    """Say at which levels of a factor the fit lies to one side, by more than chance, runs counted as one."""
     spread = float(np.sqrt(np.mean(residual**2)))
-    if spread < 1e-9 or len(names) < LEAST_RUNS:
+    if spread < 1e-9 or n_runs < LEAST_RUNS:
         return []
     levels = {name: groups for name in FACTORS if len(groups := _levels(frame, name)) > 1}
     # Bonferroni: with forty levels looked at, one lies off by two standard errors for no reason.
@@ -112,9 +116,11 @@ def _levels(frame: pd.DataFrame, name: str) -> list[tuple[str, Array]]:
     ]
 
 
-def _influence(frame: pd.DataFrame, residual: Array, matrix: Array, delta: float) -> list[Finding]:
+def _influence(
+    coded: tuple[NDArray[np.intp], NDArray[np.str_]], residual: Array, matrix: Array, delta: float
+) -> list[Finding]:
     """Say which runs move the whole fit: Cook's distance of a run left out, to first order."""
-    run, labels = run_codes(frame)
+    run, labels = coded
     lengths = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
     rows, singular, _ = np.linalg.svd(matrix / lengths, full_matrices=False)
     rows = rows[:, singular > 1e-4 * singular[0]]
@@ -142,7 +148,7 @@ def _influence(frame: pd.DataFrame, residual: Array, matrix: Array, delta: float
     return found
 
 
-def _moves(rows: Array, run: Array, psi: Array, n_runs: int) -> Array:
+def _moves(rows: Array, run: NDArray[np.intp], psi: Array, n_runs: int) -> Array:
     """Return how the fit moves without each run, in the coordinates of the orthonormal columns `rows`: (runs, k).
 
     Without the rows V of a run it moves by (1 - V'V)^-1 V' psi, to first order.

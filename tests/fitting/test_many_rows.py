@@ -32,11 +32,11 @@ def test_a_run_that_decides_a_direction_alone_moves_nothing_that_others_see():
 def test_a_run_in_other_units_is_found_among_many():
     frame = table(500, 500)
     frame.loc[100, "tokens"] *= 1e3
-    told = [found.message for found in mix_ups._units(frame)]
+    told = [found.message for found in mix_ups._units(frame, *run_codes(frame))]
     assert len(told) == 1
     assert "'r100'" in told[0]
     frame.loc[200, "tokens"] *= 1e3  # two of them hide each other, as they ever did
-    assert mix_ups._units(frame) == []
+    assert mix_ups._units(frame, *run_codes(frame)) == []
 
 
 def test_blocks_are_those_of_each_run_by_itself():
