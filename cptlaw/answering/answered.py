@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -204,11 +204,28 @@ class Answer(Result):
             from cptlaw.reporting.plain_page import plain_page
 
             # Without runs, and of a mix of k corpora, there is nothing to draw, and no extra to install for it.
-            rests_on = (self.options, _pilots(self), _studies(self)) if self.options is not None else self._plan.tables
-            page = plain_page(self, self.steps, rests_on)
+            page = plain_page(self, *self._on_page())
             return write_text(path, page, REPORT, force=force)
         written: Path = self._page().save(path, force=force)
         return written
+
+    def _on_page(self) -> tuple[list[Line], list[str], list[Table], tuple[str, ...]]:
+        """Return what a page without figures shows beside the answer: lines, what to do, tables, commands."""
+        from cptlaw.reporting.cost import cost_text
+
+        # Which runs come next and which studies speak stands on the page in places of its own.
+        elsewhere = " (--json lists them)"
+        lines = [(name, text.replace(elsewhere, "")) for name, text in self.lines[1:] if name != "run next"]
+        lines += [] if self.flops is None else [("cost", cost_text(self.flops))]
+        runs = runs_in_words(self.next_runs, bool(self.mix))
+        if self.options is not None:
+            doing = [f"Train the three pilots, which narrow it most for their compute: {runs}."]
+            doing.append("Put them into files that a trainer reads with the command below, and ask again with runs.")
+            return lines, doing, [self.options, _pilots(self), _studies(self)], self.steps
+        doing = [f"Train next, as what narrows the answer most for its compute: {runs}."] if runs else []
+        doing.append("Seal this forecast before the run is trained, and score it after.")
+        named = zip(("The mix", "The losses"), self._plan.tables, strict=False)
+        return lines, doing, [replace(table, caption=name) for name, table in named], self.steps
 
     @property
     def following(self) -> str:
@@ -288,7 +305,7 @@ class Answer(Result):
 
     def _is_planned(self, other: Mapping[str, Any]) -> bool:
         """Say whether another run is the planned one, to the digits that are shown."""
-        pairs = [(getattr(self, name), other.get(name)) for name in ("tokens", "replay", "lr_peak")]
+        pairs = [(getattr(self, name), other.get(name)) for name in ("tokens", "replay", "lr_peak") if name in other]
         pairs += [(share, (other.get("mix") or {}).get(name)) for name, share in self.mix.items()]
         return all(one == two or (one and two and abs(two / one - 1.0) < SAME) for one, two in pairs)
 

@@ -20,6 +20,7 @@ from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.inputs import Columns
 from cptlaw.laws.inverse import TokenCurve
+from cptlaw.runs.schema import corpus_of
 from cptlaw.uncertainty.intervals import MIN_RUNS, expected
 from cptlaw.verbs import load_fit
 
@@ -100,6 +101,11 @@ class Loss(OneLoss):
                 f"replay or both, such as ptpp-floor or dcpt-l3."
             )
         missing = [name for name in loss.inputs if name not in (*known, "tokens", "replay") and not loss.optional(name)]
+        if any(corpus_of(name) for name in missing):
+            raise UsageError(
+                f"{role}: law {loss.spec} reads the shares of k corpora, and this plan chooses one replay. `cptlaw "
+                f"plan mix` finds all shares (cl.plan.mix in the library)."
+            )
         for name in missing:
             example = " Give ptpp= (--ptpp), such as 279." if name == "ptpp" else f" Give {name}=."
             meaning = ", the pre-training tokens per parameter of the base model" if name == "ptpp" else ""

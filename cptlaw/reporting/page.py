@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 MOST_CSV = 100_000  # bytes of a figure's data that the page carries as a download
 _OPTION = re.compile(r" (?:\w+= )?\(--[^)]*\)")  # as in "name a law (--law)"
+_DANGLING = re.compile(r"\b(?:give|say|name|with|and|or|to|of|by)\.$", re.IGNORECASE)
 GLOSSARY = (
     ("CPT", "continual pre-training: training a base model on, on a mix of new and old text"),
     ("source, target", "what the base model already knew, and the new domain; a loss is measured on each"),
@@ -68,7 +69,7 @@ def page(report: Report) -> str:
         policy=policy(scripts, [style, ""]),  # Plotly makes an empty style and fills it by script
         scripts=[Markup(script) for script in scripts],
         style=Markup(style),
-        doubts=[(_without_flags(finding), count) for finding, count in group(report.doubts)],
+        doubts=[(without_flags(finding), count) for finding, count in group(report.doubts)],
         most=MOST_SHOWN,
         forecasts=forecast_table(report),
         scores=score_table(report.scores, report.interval),
@@ -81,9 +82,12 @@ def page(report: Report) -> str:
     )
 
 
-def _without_flags(finding: Finding) -> Finding:
+def without_flags(finding: Finding) -> Finding:
     """Return a finding for a reader who runs nothing: options of commands stand in the appendix alone."""
-    kept = [part for part in re.split(r"(?<=\.)\s+", _OPTION.sub("", finding.advice)) if "--" not in part]
+    parts = re.split(r"(?<=\.)\s+", finding.advice)
+    told = ((part, _OPTION.sub("", part)) for part in parts)
+    # A sentence whose object was an option has lost its point with it.
+    kept = [left for part, left in told if "--" not in left and not (left != part and _DANGLING.search(left))]
     return replace(finding, message=_OPTION.sub("", finding.message), advice=" ".join(kept))
 
 

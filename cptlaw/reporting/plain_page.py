@@ -1,27 +1,81 @@
-"""An answer that has no figures, as one HTML document: the answer of studies, which rests on no runs of one's own."""
+"""An answer that has no figures, as one HTML document: of studies, which rests on no runs, or of mixes of k corpora."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from cptlaw.reporting.page import asset, policy
-from cptlaw.result import LEFT, Line, Result, Table, as_html
+from cptlaw.findings import Finding, group
+from cptlaw.reporting.page import asset, policy, without_flags
+from cptlaw.result import Line, Result, Table
 
 
-def plain_page(answer: Result, steps: Sequence[str], tables: Sequence[Table]) -> str:
-    """Return the document."""
-    following: list[Line] = [("next", step) for step in steps]
-    title, style = html.escape(answer.title), asset("page.css")
-    body = as_html("The answer", [*answer.lines, *following], [*answer.tables, *tables])
-    doubts = as_html("What is doubtful", findings=answer.findings)
-    # The page's style puts text at the left; its policy would refuse the attributes that do so in a notebook.
-    main = (body + doubts).replace(LEFT, "")
+def plain_page(
+    answer: Result, lines: Sequence[Line], doing: Sequence[str], tables: Sequence[Table], steps: Sequence[str]
+) -> str:
+    """Return the document, laid out as the first screen of a report.
+
+    Parameters
+    ----------
+    answer
+        Its title is the question and its first line the answer; its findings are shown too.
+    lines
+        What else there is to say, line by line.
+    doing
+        What to do next, in words.
+    tables
+        What else it rests on.
+    steps
+        The commands that repeat it.
+    """
+    first = answer.lines[0][1]
+    heading, style = "Continual pre-training: a plan", asset("page.css")
+    no = "" if getattr(answer, "feasible", True) else " no"
+    sections = [
+        f"<div><h2>What it takes</h2>\n{_pairs(lines)}</div>",
+        f"<div><h2>What is doubtful</h2>\n{_doubts(answer.findings)}</div>",
+        f"<div><h2>What to do next</h2>\n<ol>{''.join(f'<li>{html.escape(text)}</li>' for text in doing)}</ol></div>",
+    ]
+    listed = "".join(_section(table) for table in tables if table.rows)
+    repeat = "\n".join(map(html.escape, steps))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="cptlaw">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         # No script at all; the only style is the page's own, known by its SHA-256.
         f'<meta http-equiv="Content-Security-Policy" content="{policy([], [style])}">\n'
-        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n"
-        f"<body>\n<header><h1>{title}</h1></header>\n<main>{main}</main>\n</body>\n</html>\n"
+        f"<title>{heading}</title>\n<style>{style}</style>\n</head>\n"
+        f'<body>\n<header>\n<h1>{heading}</h1>\n<p class="question">{html.escape(answer.title)}</p>\n'
+        f'<p class="answer{no}">{html.escape(first[:1].upper() + first[1:])}.</p>\n</header>\n<main>\n'
+        f'<section class="first" aria-label="The answer in short">\n{"".join(sections)}\n</section>\n{listed}'
+        f"<section><h2>How to repeat it</h2>\n<pre><code>{repeat}</code></pre></section>\n"
+        f"</main>\n</body>\n</html>\n"
+    )
+
+
+def _pairs(lines: Iterable[Line]) -> str:
+    rows = (
+        f'<tr><th scope="row">{html.escape(label)}</th><td>{html.escape(text)}</td></tr>\n' for label, text in lines
+    )
+    return f"<table><tbody>{''.join(rows)}</tbody></table>\n"
+
+
+def _doubts(findings: Iterable[Finding]) -> str:
+    """Return the findings for a reader who runs nothing, all of them: nothing else on the page has the others."""
+    items = []
+    for finding, count in group(findings):
+        said = without_flags(finding)
+        advice = f' <span class="advice">{html.escape(said.advice)}</span>' if said.advice else ""
+        like = f' <span class="more">+{count - 1} like it</span>' if count > 1 else ""
+        items.append(f'<li class="{finding.severity}">{html.escape(said.message)}{advice}{like}</li>\n')
+    return f'<ul class="findings">{"".join(items)}</ul>\n' if items else "<p>Nothing stands out.</p>\n"
+
+
+def _section(table: Table) -> str:
+    """Return a table under its caption as a heading; a wide one is scrolled in its own box."""
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in table.columns)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n" for row in table.rows)
+    caption = html.escape(table.caption or "More")
+    return (
+        f'<section><h2>{caption}</h2>\n<div class="scroll" tabindex="0" role="region" aria-label="{caption}">'
+        f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div></section>\n"
     )

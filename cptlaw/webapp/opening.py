@@ -84,6 +84,7 @@ def _opening(app: Any, sessions: Sessions) -> None:
         if loaded is None:
             return name, pins, True, problem or "There are no runs yet: drop a table.", *hidden
         try:
+            _of_one_replay(loaded.runs)
             loaded = replace(loaded, runs=_with_target(loaded.runs), fitted=None)
         except CptlawError as error:
             hidden_form, _, *evals = _form(session, None)
@@ -130,6 +131,7 @@ def _reading(app: Any, sessions: Sessions) -> None:
                 columns = {each["name"]: value for each, value in zip(ids, values, strict=True) if value}
                 chosen = {role: name for role, name in zip(ROLES, evals, strict=True) if name not in (None, NONE)}
             runs = _brought(session, columns)
+            _of_one_replay(runs)
             runs = with_roles(runs, chosen) if chosen else _with_target(runs)
         except CptlawError as error:
             return no_update, in_app(str(error)), *_form(session, columns)
@@ -155,6 +157,16 @@ def _form(session: Session, columns: Mapping[str, str] | None) -> tuple[Any, ...
     options = [NONE, *evals]
     offered = shown.column_choices(names, {**taken, **(columns or {})}) if names else []
     return not (names or evals), offered, options, NONE, options, NONE
+
+
+def _of_one_replay(runs: Runs) -> None:
+    """Refuse runs of k corpora before anything is fitted to them: the page has one control for the mix."""
+    if runs.corpora and "replay" not in runs.frame.columns:
+        listed = ", ".join(runs.corpora[:8]) + (", .." if len(runs.corpora) > 8 else "")
+        raise UsageError(
+            f"{runs.label}: its runs mix {len(runs.corpora)} corpora ({listed}), and this page chooses one replay. "
+            f"`cptlaw answer` finds the best mix of all in the terminal."
+        )
 
 
 def _with_target(runs: Runs) -> Runs:

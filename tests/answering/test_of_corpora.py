@@ -87,6 +87,11 @@ def test_a_limit_that_no_mix_keeps_is_an_answer(runs):
     assert "the tightest that one keeps so is" in found.lines[0][1]
 
 
+def test_a_limit_that_costs_nothing_has_no_price(runs):
+    found = cl.answer(runs, n_params="1B", tokens="8B", max_forgetting="50%", base_source_loss=BASE)
+    assert dict(found.lines)["price of doubt"] == "nothing: what is as good as a coin toss would be the same run"
+
+
 def test_the_commands_of_explain_give_the_same_mix(path, limited, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = ["--target-eval", "code", "--source-eval", "web", "--n-params", "1B", "--tokens", "8B"]
@@ -108,8 +113,10 @@ def test_the_commands_of_explain_give_the_same_mix(path, limited, tmp_path, monk
 
 def test_the_page_shows_corpora_and_evals(limited, tmp_path):
     page = limited.report(tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "corpus" in page
-    assert "cptlaw plan mix" in page
+    for words in ("<h2>The mix</h2>", "<h2>What to do next</h2>", "GPU hours (H100", "cptlaw plan mix", "of this mix"):
+        assert words in page
+    # Its reader runs nothing: no option of a command stands outside the commands that repeat it.
+    assert "--" not in page.partition("<main>")[2].partition("<pre>")[0]
 
 
 @pytest.mark.parametrize(
@@ -144,3 +151,9 @@ def test_a_report_without_a_point_takes_the_best_mix_that_was_run(runs, tmp_path
     best = runs.frame[runs.frame["eval"] == "code"].sort_values("loss").iloc[0]
     assert page.forecasts["mix_code"].iloc[0] == pytest.approx(best["mix_code"])
     assert page.forecasts["n_params"].iloc[0] == 3e8
+
+
+def test_a_plan_of_one_replay_says_which_plan_finds_the_shares(runs):
+    fitted = cl.fit(runs, on="target")
+    with pytest.raises(cl.UsageError, match="`cptlaw plan mix` finds all shares"):
+        cl.plan.limited_data(fitted, n_params="1B", target_tokens="1B")

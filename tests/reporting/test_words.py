@@ -2,8 +2,10 @@
 
 import pandas as pd
 
+from cptlaw.findings import Finding
 from cptlaw.planning.result import MixPlan
 from cptlaw.reporting import words
+from cptlaw.reporting.page import without_flags
 
 FORECASTS = pd.DataFrame(
     [
@@ -52,3 +54,11 @@ def test_a_refusal_speaks_of_limits_and_not_of_options():
         "No mix keeps the most points that mmlu loses and the limit on tokens. With the most points that mmlu "
         "loses at 2.1% and the limit on tokens at 2B one does."
     )
+
+
+def test_a_sentence_whose_object_was_an_option_goes_with_it():
+
+    advice = "Add runs beyond it. To look there at the risk of extrapolating, give min_replay= (--min-replay)."
+    assert without_flags(Finding("info", "replay-at-edge", "..", advice)).advice == "Add runs beyond it."
+    kept = "Name a law (--law) that reads it."
+    assert without_flags(Finding("info", "x", "..", kept)).advice == "Name a law that reads it."

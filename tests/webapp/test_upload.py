@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cptlaw.errors import CptlawError, DataError
+from cptlaw.webapp.opening import _of_one_replay
 from cptlaw.webapp.upload import LARGEST, columns_of, decode, read_upload
 
 pytest.importorskip("plotly", reason="the app needs Plotly: pip install 'cptlaw[app]'")
@@ -80,3 +81,13 @@ def test_unknown_columns_can_be_mapped():
     assert taken["tokens"] == "tokens"
     assert len(read_upload(*upload(text), {"loss": "bpb_like", "run": "job_name"})) == 2
     assert columns_of("broken.parquet", b"no") == ([], {})
+
+
+def test_a_table_of_k_corpora_is_refused_before_it_is_fitted(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    head, row = "run,eval,loss,n_params,tokens,mix_web,mix_code,mix_math\n", "{},target,{},1e8,1e9,{},{},{}\n"
+    mixes = [("a", 2.5, 0.2, 0.3, 0.5), ("b", 2.4, 0.5, 0.3, 0.2)]
+    runs = read_upload(*upload(head + "".join(row.format(*mix) for mix in mixes)))
+    with pytest.raises(CptlawError, match=r"mix 3 corpora \(web, code, math\), and this page chooses one replay"):
+        _of_one_replay(runs)
+    _of_one_replay(read_upload(*upload(TABLE)))
