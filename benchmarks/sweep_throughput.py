@@ -25,10 +25,10 @@ from benchmarks.harness import Clock
 from cptlaw.training import models
 from cptlaw.training.engines.local import LocalEngine
 from cptlaw.training.jobs import Job
+from cptlaw.training.load_sweep import load_sweep
 from cptlaw.training.loop import Training, accelerator_for, loss_of, optimizer_for
 from cptlaw.training.prepare import prepare
 from cptlaw.training.progress import SweepProgress
-from cptlaw.training.recipe import load_sweep
 from cptlaw.training.store import Store
 from cptlaw.units import parse_quantity
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cptlaw.training.recipe import load_sweep
+from cptlaw.training.load_sweep import load_sweep
 from cptlaw.training.store import Store
 from cptlaw.training.table import jobs_table, runs_table, schedules_of
 

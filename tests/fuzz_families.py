@@ -157,7 +157,7 @@ def yaml(world: World) -> None:
 
 def recipes(world: World) -> None:
     """A recipe of a sweep, damaged."""
-    from cptlaw.training.recipe import load_sweep
+    from cptlaw.training.load_sweep import load_sweep
 
     world.write("old.jsonl", '{"text": "one two three"}\n' * 3)
     recipe: dict[str, Any] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cptlaw.errors import DataError
 from cptlaw.training import fields as read
@@ -17,10 +17,7 @@ from cptlaw.training.fields import Fields, Plain
 from cptlaw.training.jobs import Job
 from cptlaw.training.model_spec import Model
 from cptlaw.training.phases import make_phase, rate_of
-
-if TYPE_CHECKING:
-    from cptlaw.training.recipe import Recipe
-
+from cptlaw.training.recipe import Recipe
 
 # They fall from the first step on, so that no stage of one budget is a stage of another.
 FALLING = ("cosine", "linear")

@@ -1,25 +1,22 @@
-"""From SWEEP.yaml to the jobs of a sweep. docs/sweep.md describes the fields; this file is what they mean.
+"""What SWEEP.yaml says: docs/sweep.md describes the fields; this file is what they mean.
 
-The parts that make jobs stand beside it: `ladders` (pre-training) and `adaptations` (continual pre-training). Nothing
-here needs torch: a recipe can be read and priced on any machine.
+`load_sweep` makes the jobs of it, by `ladders` (pre-training) and `adaptations` (continual pre-training). Nothing here
+needs torch: a recipe can be read and priced on any machine.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.errors import DataError, did_you_mean
 from cptlaw.reading import existing_file, parse_yaml, read_utf8
 from cptlaw.training import fields as read
 from cptlaw.training import given, tokenizers
-from cptlaw.training.adaptations import adaptations, evaluations, read_adapt
+from cptlaw.training.adapt_block import read_adapt
 from cptlaw.training.fields import Fields, Plain
-from cptlaw.training.jobs import Job, Sweep, fingerprint_of
-from cptlaw.training.ladders import Base, given_bases, ladders
+from cptlaw.training.jobs import Job, fingerprint_of
 from cptlaw.training.model_spec import Model, read_models
 from cptlaw.training.prepare import text_fingerprint
 from cptlaw.training.resources import Resources, Rows, read_resources
@@ -30,27 +27,6 @@ from cptlaw.training.sources import identity, read_source, with_files
 PROCESS_BYTES = 700_000_000
 
 KEEP = ("last", "best", "all")
-
-
-def load_sweep(path: str | Path) -> Sweep:
-    """Read a recipe and return the jobs that it asks for.
-
-    Parameters
-    ----------
-    path
-        A YAML file; relative paths in it start at its folder.
-
-    Raises
-    ------
-    DataError
-        If the file is not usable: the message names the place in it, what was found and what was expected.
-    """
-    path = Path(path)
-    content, value = read_recipe(path)
-    try:
-        return Recipe(Fields(value, path.name), path).sweep(content)
-    except UsageError as error:
-        raise DataError(f"{path.name}: {error}") from None
 
 
 def read_recipe(path: Path) -> tuple[str, Any]:
@@ -64,7 +40,7 @@ class Recipe:
 
     def __init__(self, top: Fields, path: Path):
         self.path = path
-        self._name = top.take("name", read.text, path.stem)
+        self.name = top.take("name", read.text, path.stem)
         self.resources = top.take("resources", read_resources, Resources())
         self.rows = self.resources.read_rows(top, Rows(128, 8, 0), path.name)
         self._precision = top.take("precision", read.choice("fp32", "bf16"), "fp32")
@@ -87,9 +63,9 @@ class Recipe:
         self.pretrain = top.take("pretrain", read.mapping, None)
         blocks = top.take("adapt", read.many(read.mapping), [])
         top.end()
-        self._texts: dict[str, Plain] = {}
+        self.texts: dict[str, Plain] = {}
         self._keys: dict[str, str] = {}
-        self.adapt = [read_adapt(self, block) for block in blocks]
+        self.adapt = [read_adapt(block, self) for block in blocks]
         longest = max([self.rows.context, *(block["rows"].context for block in self.adapt)])
         found = [
             model
@@ -101,27 +77,7 @@ class Recipe:
             self.check_models(block)
         self._check_tokenizer()
 
-    def sweep(self, content: str) -> Sweep:
-        """Return the jobs, base models first."""
-        jobs: list[Job] = []
-        bases: list[Base] = []
-        scratch = [model.name for model in self.models.values() if not model.is_given]
-        if self.pretrain is not None:
-            jobs, bases = ladders(self, self.pretrain)
-        elif scratch:
-            raise DataError(f"{self.path.name}: {', '.join(scratch)} start from scratch: `pretrain` is missing.")
-        measured, with_weights = given_bases(self)
-        jobs, bases = measured + jobs, bases + with_weights
-        for block in self.adapt:
-            jobs += adaptations(self, block, bases)
-        if not jobs:
-            raise DataError(f"{self.path.name}: nothing to train. Give `pretrain`, `adapt`, or both.")
-        # Blocks of `adapt` may ask for the same run; it is trained once.
-        jobs = _with_distinct_names(list({job.id: job for job in jobs}.values()))
-        jobs += evaluations(self, jobs)
-        return Sweep(self._name, tuple(jobs), self._texts, content, tuple(self._notes()))
-
-    def _notes(self) -> Iterator[str]:
+    def notes(self) -> Iterator[str]:
         """Yield what a recipe brings along without asking for it."""
         for model in self.models.values():
             off = given.dropout_of(model.config)
@@ -216,7 +172,7 @@ class Recipe:
         source = self.sources[name]
         key = text_fingerprint(source, self.tokenizer)
         trained = self.tokenizer["kind"] == "trained"
-        self._texts[key] = {
+        self.texts[key] = {
             "name": name,
             "source": source,
             "tokenizer": self.tokenizer,
@@ -352,10 +308,3 @@ def _read_evaluate(value: Any, where: str) -> Plain:
     if "{model}" not in command:
         raise DataError(f"{where}: {command!r} names no {{model}}, the folder of the model to evaluate.")
     return {"command": command, "seconds": seconds}
-
-
-def _with_distinct_names(jobs: list[Job]) -> list[Job]:
-    """Tell runs apart that differ only in what a name does not say, such as their warm-up."""
-    # Only where names clash: names without a hash are what people read and filter by.
-    names = Counter(job.name for job in jobs)
-    return [replace(job, name=f"{job.name}-{job.id[:6]}") if names[job.name] > 1 else job for job in jobs]

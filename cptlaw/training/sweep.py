@@ -20,10 +20,10 @@ from cptlaw.training.estimate import DryRun, estimate
 from cptlaw.training.foreign import write_foreign
 from cptlaw.training.instructions import holds_manifests, write_instructions
 from cptlaw.training.jobs import Job, Sweep
+from cptlaw.training.load_sweep import load_sweep
 from cptlaw.training.manifest import write_manifest
 from cptlaw.training.prepare import prepare
 from cptlaw.training.progress import SweepProgress
-from cptlaw.training.recipe import load_sweep
 from cptlaw.training.status import SweepStatus, status_of
 from cptlaw.training.store import Store
 from cptlaw.training.table import schedules_of, write_tables

@@ -20,6 +20,7 @@ from cptlaw.findings import Finding
 from cptlaw.result import Line, Result, Table
 from cptlaw.training.fields import Fields
 from cptlaw.training.jobs import Job, Sweep
+from cptlaw.training.load_sweep import sweep_of
 from cptlaw.training.phases import rate_of
 from cptlaw.training.recipe import Recipe, read_recipe
 from cptlaw.units import format_quantity
@@ -153,7 +154,7 @@ class _Trial:
         """Return the run of a model at a rate; what it needs is noted too."""
         if rate not in self._sweeps:
             recipe = Recipe(Fields(self._changed(rate), self._path.name), self._path)
-            self._sweeps[rate] = recipe.sweep(self._content)
+            self._sweeps[rate] = sweep_of(recipe, self._content)
         sweep = self._sweeps[rate]
         kind = "base" if self._pretrain else "adapt"
         # The last one: of several budgets that of the most tokens, which is what the rate is for.

@@ -4,8 +4,8 @@ import json
 import random
 
 from cptlaw.training.engines.base import Queue
+from cptlaw.training.load_sweep import load_sweep
 from cptlaw.training.prepare import prepare
-from cptlaw.training.recipe import load_sweep
 from cptlaw.training.store import Store
 from cptlaw.training.worker import run_job
 

@@ -12,9 +12,9 @@ from small_sweep import RECIPE, prepared, train_here
 
 from cptlaw.errors import DataError
 from cptlaw.training import prepare as preparing
+from cptlaw.training.load_sweep import load_sweep
 from cptlaw.training.megatron import documents
 from cptlaw.training.prepare import read_index
-from cptlaw.training.recipe import load_sweep
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
 

@@ -15,9 +15,9 @@ import cptlaw as cl
 from cptlaw.errors import DataError
 from cptlaw.training import models
 from cptlaw.training.given import content_of
+from cptlaw.training.load_sweep import load_sweep
 from cptlaw.training.mix import DataMix, Part
 from cptlaw.training.prepare import prepare
-from cptlaw.training.recipe import load_sweep
 from cptlaw.training.sizes import count_lora
 from cptlaw.training.store import Store
 from cptlaw.training.table import jobs_table, runs_table, schedules_of

@@ -14,8 +14,8 @@ from small_sweep import Silent
 
 from cptlaw.errors import UsageError
 from cptlaw.training.engines.slurm import SlurmEngine
+from cptlaw.training.load_sweep import load_sweep
 from cptlaw.training.prepare import prepare
-from cptlaw.training.recipe import load_sweep
 from cptlaw.training.store import Store
 from cptlaw.training.sweep import make_engine
 from cptlaw.training.worker import run_job

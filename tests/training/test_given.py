@@ -13,8 +13,8 @@ from tiny_model import save_tiny
 from cptlaw.errors import DataError
 from cptlaw.training import models
 from cptlaw.training.given import content_of, read_config, vocabulary_in
+from cptlaw.training.load_sweep import load_sweep
 from cptlaw.training.model_spec import sizes_of
-from cptlaw.training.recipe import load_sweep
 from cptlaw.training.sizes import count_folder, count_gpt2
 from cptlaw.training.table import runs_table
 

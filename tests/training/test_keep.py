@@ -16,7 +16,7 @@ from cptlaw.training.evals import Eval
 from cptlaw.training.hook import read_scores
 from cptlaw.training.keeping import folder_of, kept_steps
 from cptlaw.training.live import file_name
-from cptlaw.training.recipe import load_sweep
+from cptlaw.training.load_sweep import load_sweep
 from cptlaw.training.table import jobs_table, runs_table, write_tables
 from cptlaw.training.worker import run_job
 

@@ -12,7 +12,7 @@ from small_sweep import RECIPE, prepared, results, train_here
 
 from cptlaw.errors import DataError
 from cptlaw.training import loop, models, sizes
-from cptlaw.training.recipe import load_sweep
+from cptlaw.training.load_sweep import load_sweep
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
 

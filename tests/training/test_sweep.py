@@ -10,7 +10,7 @@ import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import DataError
 from cptlaw.training.jobs import Job
-from cptlaw.training.recipe import load_sweep
+from cptlaw.training.load_sweep import load_sweep
 from cptlaw.training.store import Store
 from cptlaw.training.sweep import dry_run
 from cptlaw.training.table import jobs_table, runs_table
