@@ -319,6 +319,43 @@ def refits(runs: Runs) -> str:
     )
 
 
+def at_the_measured_loss(study: Study) -> list[str]:
+    """Return whether the loss or its link errs: rows of a table of errors with the loss forecast, and with it known."""
+    runs, rows = cl.read_runs(study.fitted), []
+    losses: dict[str, Any] = {}
+    for way in ("score-sigmoid", "score-exponential"):
+        with leaving_out(study.source):
+            fits = fit_all_scores(runs, law_name=way, losses=losses)
+        missed = []
+        for name, fit in fits.items():
+            losses |= fit.losses
+            held = study.held_out[study.held_out["eval"] == name]
+            if fit.carrier is None or held["loss"].mean() <= fit.chance + ABOVE:
+                continue
+            measured = study.held_out[study.held_out["eval"] == fit.carrier].groupby("run")["loss"].mean()
+            held = held.assign(measured=held["run"].map(measured)).dropna(subset=["measured"]).reset_index(drop=True)
+            asked = held.reindex(columns=["n_params", "tokens", "replay", "ptpp", "lr_peak"]).dropna(axis=1, how="all")
+            known = asked.assign(**{fit.carrier: held["measured"]})
+            errors = [100.0 * (fit.predict(points) - held["loss"]) for points in (asked, known)]
+            off = 100.0 * (fit.losses[fit.carrier].predict(asked) / held["measured"] - 1.0)
+            missed.append([*(value for one in errors for value in (one.abs().mean(), one.mean())), off.mean()])
+        error, bias, error_known, bias_known, off = np.mean(missed, axis=0)
+        known_cells = f"{error_known:.2f} | {bias_known:+.2f} | {off:+.2f} %"
+        rows.append(f"| {study.name} | {way} | {error:.2f} ({len(missed)}) | {bias:+.2f} | {known_cells} |")
+    return rows
+
+
+LINKS = [
+    "### The loss or its link: where the error is made",
+    "",
+    "The ways through a validation loss over the benchmarks above chance, once at the loss that was forecast, once at",
+    "the loss that was measured (where it was); *loss*: by how much its forecast lies off.",
+    "",
+    "| study | way | error | bias | at the measured loss | bias | loss |",
+    "|---|---|---|---|---|---|---|",
+]
+
+
 def main() -> None:
     """Print the tables, or write them into the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -326,13 +363,17 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put the tables into docs/accuracy.md")
     given = parser.parse_args()
     lines: list[str] = []
+    links = list(LINKS)
     for study in studies(given.data):
         lines += report(study)
+        if len(study.ways) > 2:
+            links += at_the_measured_loss(study)
         print("\n".join(lines[-60:] if given.write else lines), flush=True)
         if study.name.startswith("Gadre") and not any("bootstrap" in line for line in lines):
             lines += [refits(cl.read_runs(pd.concat([study.fitted, study.held_out]))), ""]
         if study.name.startswith("MATH-500"):
             lines += one_curve(pd.concat([study.fitted, study.held_out], ignore_index=True))
+    lines += links if lines else []
     if given.write and lines:
         text = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
         PAGE.write_text(f"{text}{MARK}\n\n" + "\n".join(lines).rstrip() + "\n", encoding="utf-8")
