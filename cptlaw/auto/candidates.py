@@ -12,6 +12,7 @@ from cptlaw.auto.rows import Chosen, levels
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws import Law, law
 from cptlaw.laws.base import Role
+from cptlaw.laws.shared_tokens import SIZES
 from cptlaw.learned.priors import learned_priors
 from cptlaw.solving.restraint import Prior, Restraint
 from cptlaw.solving.training_rows import TrainingRows
@@ -148,8 +149,14 @@ def _of_cpt(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Ca
         yield Candidate(law("ptpp-blind"), (), 1.0)
     else:
         rate = "progress" if levels(frame, "lr_peak") >= RATES else "amplitude"
+        # Whether the shift changes with size is for rollouts to say, where there are sizes enough to tell; together
+        # the two count as one law does.
+        several = levels(frame, "n_params") >= SIZES
         for bend, share in SHARED.items():
-            yield Candidate(law("shared-tokens", bend=bend, rate=rate), (), share)
+            same = law("shared-tokens", bend=bend, rate=rate, without="sizes" if several else "")
+            yield Candidate(same, (), 0.5 * share if several and bend == 1 else share)
+        if several:
+            yield Candidate(law("shared-tokens", rate=rate), (), 0.5 * SHARED[1])
     mixes = levels(frame, "replay")
     # At one mix the exponent of the share and its barrier have nothing to be fitted to.
     if levels(frame, "ptpp") > 1 and mixes > 1:

@@ -163,7 +163,7 @@ class Option:
 def option_text(value: Any) -> str:
     """Return the value of an option as a spec writes it."""
     if isinstance(value, float):
-        return repr(value)  # every digit: the text builds the same law again
+        return repr(value).removesuffix(".0")  # every digit: the text builds the same law again
     if isinstance(value, tuple):
         return "+".join(value)
     return "none" if value is None else str(value).lower()

@@ -21,12 +21,15 @@ from numpy.typing import NDArray
 from cptlaw.laws.base import Amplitude, Known, Option, RatioOf, Role, Shape
 from cptlaw.laws.bend import Bent
 from cptlaw.laws.calculus import Array, Positive, exp, expm1, log, log1p
+from cptlaw.laws.parameters import or_none, positive
 
 RATE, BUDGET = 1e-3, 100.0  # peak rates and tokens per parameter at which B is stated
 USUAL = {"lr_peak": RATE, "lr_pretrain": RATE, "ptpp": BUDGET, "replay": 0.0}  # where a frame lacks the column
 # What reads an optional column, and nothing else.
 PARAMETERS_OF = {"lr_peak": ("h",), "lr_pretrain": ("w",), "ptpp": ("b",), "replay": ("a2",)}
-SHIFT = ("d0", "beta", "a2", "h", "w", "b")  # the shapes of the shift
+SHIFT = ("d0", "beta", "a2", "h", "w", "b", "m", "s")  # the shapes of the shift
+ASIDE = ("base", "sizes")  # what else may be left out
+SIZES = 4  # of models, from which it shows how the shift changes with size; with three, rollouts gain nothing
 
 TOKEN_EXPONENT = Shape(0.02, 2.5, start=(0.15, 0.6), usual=(0.3, 0.47, "log"))
 EXCHANGE = Shape(1e-3, 1e2, start=(0.3, 3.0), usual=(1.0, 0.69, "log"))
@@ -37,15 +40,18 @@ OF_RATE = Shape(-0.5, 3.0, start=(0.2, 1.0), scale="linear", usual=(0.6, 0.3))
 OF_PRETRAINING_RATE = Shape(-2.0, 1.0, start=(-0.4, 0.0), scale="linear", usual=(-0.2, 0.2))
 OF_BUDGET = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.1))
 OF_PROGRESS = (0.75, 0.3)  # rate times steps, a little less than in proportion
+# A larger model has taken more steps at as many tokens per parameter, and keeps two corpora apart with less replay.
+OF_SIZE = Shape(-1.0, 2.0, start=(-0.1, 0.8), scale="linear", usual=(0.0, 0.15))
+SIZE_OF_MIX = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.15))
 # What the target loss gains grows with the rate of CPT alone.
-OF_TARGET: dict[str, tuple[float, float]] = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1)}
+OF_TARGET: dict[str, tuple[float, float]] = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1), "m": (0.5, 0.3)}
 SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
 
 
 def _without(given: Any) -> tuple[str, ...]:
     parts = given.split("+") if isinstance(given, str) else (given or ())
     found = tuple(sorted({part for part in parts if part}))
-    if not set(found) <= {*USUAL, "base"}:
+    if not set(found) <= {*USUAL, *ASIDE}:
         raise ValueError(given)
     return found
 
@@ -65,6 +71,10 @@ class SharedTokens(Bent):
     grows with the rates and with the budget: b above 0 says that over-trained models forget more. With rate=progress
     the rate of CPT says how fast the shift is run through, x = (D/(d0 N)) (lr/1e-3)^h, and no longer how large it gets.
 
+    From four sizes on a fit states d0 and a2 `around` the one in their middle, N0: x is (N/N0)^m times as large, and
+    a2 stands for a2 (N/N0)^s. With m = 1 the shift follows the tokens, as in Wang et al., and not the tokens per
+    parameter; s above 0 says that replay is worth more to larger models, which forget more without it.
+
     B is the shift without replay after many tokens, at rates of 1e-3 and 100 tokens of pre-training per parameter. A
     fit leaves out what its table has no column for.
     """
@@ -79,14 +89,15 @@ class SharedTokens(Bent):
         "the curve of the others."
     )
     measured = (
-        "Five example tables: 0.6 to 1.6 % from three budgets, 1.8 to 12 % from two early ones; two sealed "
-        "forecasts, one of which it lost (docs/measured_tables.md). Over-trained models at several rates, with "
-        "rate=progress: 0.2 to 0.8 % (docs/bench.md)."
+        "Five example tables: 0.8 to 1.6 % from three budgets, 1.8 to 7.8 % from two early ones; sealed forecasts of "
+        "larger models: the target within 2.2 %, the source within 7.2 (docs/measured_tables.md). Over-trained models "
+        "at several rates, with rate=progress: 0.2 to 0.8 % (docs/bench.md)."
     )
     order = 45
     equation = (
         "L = E + F/N^g + A/(k P N + D)^a +/- B (lr/1e-3)^h (lr'/1e-3)^w (P/100)^b (1 - (1 + D/(d0 N))^-beta) "
-        "f(a2, r_cpt) + U (1 - (1 + D/(d0 N))^-beta),  f as in cpt-dynamics-replay, 1 without replay"
+        "f(a2, r_cpt) + U (1 - (1 + D/(d0 N))^-beta),  f as in cpt-dynamics-replay, 1 without replay; "
+        "from four sizes on d0 goes as N^-m and a2 as N^s"
     )
     source = "this project; the shift and its factor of the mix are those of Wang et al. 2025, eq. 8, arXiv:2505.07796"
     status = "reconstructed"
@@ -113,6 +124,8 @@ class SharedTokens(Bent):
         "h": OF_RATE,
         "w": OF_PRETRAINING_RATE,
         "b": OF_BUDGET,
+        "m": OF_SIZE,
+        "s": SIZE_OF_MIX,
     }
     diverges_at_zero = ("n_params",)
     reads_base_rows = True
@@ -136,18 +149,28 @@ class SharedTokens(Bent):
         ),
         "without": Option(
             (),
-            f"some of {', '.join((*USUAL, 'base'))}, joined by +",
-            "Optional columns that are not read; and base where no base model was measured, which leaves out U.",
+            f"some of {', '.join((*USUAL, *ASIDE))}, joined by +",
+            "Optional columns that are not read; base where no base model was measured, which leaves out U; and sizes "
+            "for a shift that is the same at all of them, which leaves out m and s.",
             _without,
+        ),
+        "around": Option(
+            None,
+            "a number of parameters, or none",
+            "The model size at which d0 and a2 are stated, and from which they change with size; none: they are the "
+            "same at all sizes. A fit to four sizes and more sets it to the one in their middle.",
+            or_none(positive),
         ),
     }
     damage: bool
     rate: Literal["amplitude", "progress"]
     without: tuple[str, ...]
+    around: float | None
 
     def configure(self) -> None:
         """Leave out the parameters of what is not read; add those of the damage."""
         gone = {name for part in self.without for name in PARAMETERS_OF.get(part, ())}
+        gone |= {"m", "s"} if self.around is None else {"s"} if "replay" in self.without else set()
         self.inputs = tuple(name for name in self.inputs if name not in self.without)
         self.amplitudes = tuple(name for name in self.amplitudes if name != "U" or "base" not in self.without)
         self.shapes = {name: shape for name, shape in self.shapes.items() if name not in gone}
@@ -178,7 +201,9 @@ class SharedTokens(Bent):
         lacks = [name for name in USUAL if name not in frame.columns or frame[name].isna().all()]
         if "tokens" not in frame.columns or not (frame["tokens"] == 0).any():
             lacks.append("base")
-        return self.with_options(damage=self.damage if pays is None else pays, without={*self.without, *lacks})
+        damage = self.damage if pays is None else pays
+        around = None if "sizes" in self.without else self.around or middle(frame)
+        return self.with_options(damage=damage, without={*self.without, *lacks}, around=around)
 
     def shift_of_source(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of the parameters ending in ``_source``, given a fit of this law to the source loss."""
@@ -231,11 +256,17 @@ class SharedTokens(Bent):
         finally:
             self.ratio_of = kept
 
+    def _beside(self, x: Any) -> Any:
+        """Return the log of the size over that at which d0 and a2 are stated."""
+        return log(x.N) - math.log((self.around or 1.0) / self.units["n_params"])
+
     # -- the terms, one by one -------------------------------------------------------------------------------------
 
     def saturation(self, x: Any, p: Any) -> Any:
-        """Return 1 - (1 + x)^-beta with x = D/(d0 N), times (lr/1e-3)^h where the rate acts on the progress."""
+        """Return 1 - (1 + x)^-beta with x = D/(d0 N), times powers of the size and, with rate=progress, of the rate."""
         way = (x.D * 1.0) * (x.N**-1.0) / p.d0
+        if self.around is not None:
+            way = way * exp(p.m * self._beside(x))
         if self.rate == "progress" and "h" in self.shapes:
             way = way * exp(p.h * (log(x.lr_peak) - math.log(RATE)))
         return -expm1(-p.beta * log1p(way))
@@ -248,8 +279,9 @@ class SharedTokens(Bent):
         r_cpt = (1.0 - r) * x.of_source + r * (1.0 - x.of_source)
         # Convex for the source: a little replay saves much of it. Concave for the target: a little replay costs it
         # little. Both are one without replay, so that B is the shift there and hardly correlates with a2.
-        convex = expm1(p.a2 * r_cpt) / expm1(p.a2)
-        concave = expm1(-p.a2 * r_cpt) / expm1(-p.a2)
+        a2 = p.a2 if self.around is None else p.a2 * exp(p.s * self._beside(x))
+        concave = expm1(-a2 * r_cpt) / expm1(-a2)
+        convex = concave * exp(a2 * (r_cpt - 1.0))  # (e^(a2 r) - 1) / (e^a2 - 1), which would overflow
         return convex * of_source + concave * (1.0 - of_source)
 
     def shift(self, x: Any, p: Any, of_source: Array) -> Any:
@@ -277,3 +309,10 @@ class SharedTokens(Bent):
             damage = p.B_source * self.shift(x, of_source, np.ones_like(x.of_source))
             terms.append(damage * damage)  # no power: the damage of a base model is 0, and has no logarithm
         return terms
+
+
+def middle(frame: pd.DataFrame) -> float | None:
+    """Return the model size in the middle of those measured; None where there are fewer than four."""
+    adapted = frame[frame["tokens"] > 0] if "tokens" in frame.columns else frame
+    sizes = np.unique(adapted["n_params"].to_numpy(dtype=float)) if "n_params" in frame.columns else np.array([])
+    return float(f"{sizes[len(sizes) // 2]:.2g}") if len(sizes) >= SIZES else None

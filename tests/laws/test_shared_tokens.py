@@ -22,6 +22,7 @@ def points(**columns: object) -> pd.DataFrame:
 VARIANTS = [
     "shared-tokens:damage=true",
     "shared-tokens:damage=true:rate=progress",
+    "shared-tokens:around=100M:damage=true:rate=progress",
     "shared-tokens:bend=3:without=base+lr_pretrain+ptpp",
     "shared-tokens:without=base+lr_peak+lr_pretrain+ptpp+replay",
 ]
@@ -65,6 +66,32 @@ def test_free_of_units() -> None:
     scaled = frame.assign(tokens=frame["tokens"] * 10, n_params=frame["n_params"] * 10)
     moved = {**PARAMS, "F": PARAMS["F"] * 10**0.3, "A": PARAMS["A"] * 10**0.3}
     assert chosen.predict(moved, scaled, "source") == pytest.approx(chosen.predict(PARAMS, frame, "source"), rel=1e-12)
+
+
+def test_the_shift_may_follow_tokens_and_replay_be_worth_more_to_larger_models() -> None:
+    only_shift = {**PARAMS, "A": 0.0, "F": 0.0, "U": 0.0, "E": 0.0, "m": 1.0, "s": 0.0}
+    chosen = law("shared-tokens:around=1e8")
+    sizes = points(n_params=[1e8, 1e9], ptpp=100.0)
+    at_one = law("shared-tokens").predict({**PARAMS, "A": 0.0, "F": 0.0, "U": 0.0, "E": 0.0}, sizes.iloc[:1], "source")
+    # At the size that d0 is stated for nothing changes; with m = 1 the same tokens shift every model alike.
+    assert chosen.predict(only_shift, sizes, "source") == pytest.approx([at_one[0]] * 2, rel=1e-12)
+    larger = {**only_shift, "m": 0.0, "s": 0.3}
+    some, none = (
+        chosen.predict(larger, points(n_params=[1e8, 1e9], tokens=[1e9, 1e10], replay=replay), "source")
+        for replay in (0.1, 0.0)
+    )
+    assert none[0] == pytest.approx(none[1])
+    assert some[1] / none[1] < some[0] / none[0]
+
+
+def test_a_fit_to_four_sizes_asks_how_the_shift_goes_with_size() -> None:
+    runs = cl.examples.load("docs-to-code").where("ptpp in (62, 124) and lr_schedule == 'constant' or tokens == 0")
+    four = cl.fit("shared-tokens", runs, on="source", starts=2)
+    assert four.law.around == 75000
+    assert {"m", "s"} <= set(four.params)
+    three = cl.fit("shared-tokens", runs, on="source", where="n_params < 100000", starts=2)
+    assert three.law.around is None
+    assert not {"m", "s"} & set(three.params)
 
 
 def test_the_target_pays_for_the_damage() -> None:
