@@ -279,6 +279,25 @@ def file_name(text: str, most: int = 80) -> str:
     return plain[:most] or "unnamed"
 
 
+def file_names(texts: Iterable[str]) -> list[str]:
+    """Return a name of a file for each text, no two alike: evals in another script are all spelled with dashes.
+
+    Examples
+    --------
+    >>> file_names(["losses of a", "losses of \u03b1", "losses of \u03b2"])
+    ['losses-of-a', 'losses-of', 'losses-of-2']
+    """
+    found: list[str] = []
+    for text in texts:
+        stem, count = file_name(text), 1
+        name = stem
+        while name in found:
+            count += 1
+            name = f"{stem}-{count}"
+        found.append(name)
+    return found
+
+
 def _harmless(value: Any) -> Any:
     if not isinstance(value, str) or not value.startswith(FORMULA_STARTS):
         return value

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cptlaw.errors import DataError, UsageError
-from cptlaw.writing import IMAGES, check_output, file_name, replacing
+from cptlaw.writing import IMAGES, check_output, file_names, make_folder, replacing
 
 if TYPE_CHECKING:
     from cptlaw.reporting.figures import Figure
@@ -48,9 +48,12 @@ def write_images(
         )
     folder = Path(folder)
     # Figures are named after evals, and those may be called anything.
-    files = [folder / name for name in names or [f"{file_name(figure.name)}.{ending}" for figure in figures]]
+    files = [
+        folder / name
+        for name in names or (f"{name}.{ending}" for name in file_names(figure.name for figure in figures))
+    ]
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for file in files:
             check_output(file, IMAGES[ending], force=force)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".figures-") as scratch:
