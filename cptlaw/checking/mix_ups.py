@@ -100,15 +100,18 @@ def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: 
     if len(names) < max(LEAST_RUNS, 2 * len(columns)):
         return []
     residual = _robust_residuals(np.column_stack(columns), np.log(frame["loss"].to_numpy(dtype=float)))
-    by_run = pd.Series(residual).groupby(runs).median().set_axis(names)
-    away = by_run - by_run.median()
+    counts = np.bincount(runs)
+    first = np.cumsum(counts) - counts
+    ordered = residual[np.lexsort((residual, runs))]
+    by_run = 0.5 * (ordered[first + (counts - 1) // 2] + ordered[first + counts // 2])
+    away = by_run - np.median(by_run)
     # The median absolute deviation as a standard deviation of normal errors: the strange run has no part in it.
-    usual = 1.4826 * float(away.abs().median())
-    strange = away[(away.abs() > STRANGE) & (away.abs() > TIMES * usual)]
-    if strange.empty or len(strange) > 0.2 * len(by_run):  # many are a pattern, not a slip
+    usual = 1.4826 * float(np.median(np.abs(away)))
+    strange = np.flatnonzero((np.abs(away) > STRANGE) & (np.abs(away) > TIMES * usual))
+    if len(strange) > 0.2 * len(by_run):  # many are a pattern, not a slip
         return []
     found = []
-    for run, gap in zip(map(str, strange.index), strange.to_numpy(dtype=float).tolist(), strict=True):
+    for run, gap in zip(names[strange].tolist(), away[strange].tolist(), strict=True):
         near = next((how for how, by in FACTORS.items() if by and abs(gap - math.log(by)) < max(0.05, 3 * usual)), None)
         guess = f", as if {near}" if near else ""
         found.append(
