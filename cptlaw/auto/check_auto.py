@@ -14,7 +14,7 @@ from cptlaw.auto.common_rollouts import directions, rollouts
 from cptlaw.auto.fit_auto import INPUTS, LEAST_ROWS, of_design, reasons_in_words, with_source_rows
 from cptlaw.auto.rows import choose_rows, trained
 from cptlaw.checking.design import check_rows
-from cptlaw.checking.extrapolation import extrapolation
+from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.result import Line, Result, Table
@@ -152,7 +152,7 @@ def check_auto(
             problem = Problem(chosen, chosen.bind(read, training.role), loss, Restraint(tied=candidate.tied))
             laws.append(Readable(chosen.spec, problem.size, identify.best_rank(problem)))
             if not laws[1:]:  # the first law, which is preferred
-                noticed |= dict.fromkeys(far for _, row in asked.iterrows() for far in extrapolation(chosen, read, row))
+                noticed |= dict.fromkeys(far for notes in extrapolations(chosen, read, asked) for far in notes)
             noticed |= dict.fromkeys(one for one in check_rows(chosen, read, problem) if one.code in OF_THE_ROWS)
         except (CptlawError, ValueError) as error:
             skipped[candidate.law.spec] = str(error)

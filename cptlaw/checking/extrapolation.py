@@ -22,13 +22,8 @@ CONFOUNDED = 0.95  # correlation of log N with log D from which their effects ca
 OFF_LADDER = 2.0  # standard deviations from the line along which size and tokens grew together
 
 
-def extrapolation(law: Law, data: pd.DataFrame, row: pd.Series) -> tuple[Finding, ...]:
-    """Say how far outside the fitted data a point lies, the worst first."""
-    return extrapolations(law, data, pd.DataFrame([dict(row)]))[0]
-
-
 def extrapolations(law: Law, data: pd.DataFrame, frame: pd.DataFrame | Columns) -> list[tuple[Finding, ...]]:
-    """Say the same of each of many points, (n,)."""
+    """Say of each point, (n,), how far outside the fitted data it lies, the worst first."""
     known = [name for name in law.inputs if name in data.columns and name in frame.columns]
     points = {name: np.asarray(frame[name], dtype=float) for name in known}
     directions = tuple(d for d in seen(law, data) if all(name in known for name, _ in d.powers))

@@ -283,13 +283,7 @@ class DCPT7(_DCPT):
 
     name = "dcpt-l7"
     equation = "L = E + A/N^alpha + B (r+eps)^eta/D^beta + C/(r+eps)^gamma"
-    shapes = {
-        "alpha": EXPONENT,
-        "beta": EXPONENT,
-        "gamma": EXPONENT,
-        "eta": Shape(0.01, 10.0, start=(0.1, 3.0)),
-        "eps": EPSILON,
-    }
+    shapes = DCPT3.shapes
 
     def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the four published terms."""

@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.checking.distance import fact
-from cptlaw.checking.extrapolation import extrapolation
+from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import FitError, UsageError
 from cptlaw.findings import Finding, Severity
 from cptlaw.fitting import Fit
@@ -255,7 +255,7 @@ def _by_base_law(source: Loss, base_law: Any) -> Reference:
 
     # Fewer runs cannot say how runs differ; then the reference counts as known.
     doubt = half_width if fitted.n_runs >= MIN_RUNS else None
-    return Reference("base-law", loss, (note, *extrapolation(fitted.law, fitted.data, row.iloc[0])), doubt)
+    return Reference("base-law", loss, (note, *extrapolations(fitted.law, fitted.data, row)[0]), doubt)
 
 
 def _by_shifted_law(source: Loss) -> Reference:

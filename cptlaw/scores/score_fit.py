@@ -13,8 +13,8 @@ import pandas as pd
 from cptlaw.auto.auto_law import AutoLaw
 from cptlaw.auto.combined import Combined
 from cptlaw.checking.distance import directions_of, outside
-from cptlaw.checking.extrapolation import extrapolation
-from cptlaw.findings import Finding, by_severity
+from cptlaw.checking.extrapolation import extrapolations
+from cptlaw.findings import Finding
 from cptlaw.laws.base import Role
 from cptlaw.laws.score_law import Array
 from cptlaw.result import Line, Table
@@ -284,8 +284,8 @@ class ScoreFit(Combined):
             for name, value in parts.items():
                 out[f"doubt_{name}"] = value**2 / whole
         out["metric"] = self.metric
-        found = [extrapolation(self.law, self.data, rows.iloc[place]) for place in range(len(rows))]  # type: ignore[arg-type]
-        out["findings"] = pd.Series([by_severity(one) for one in found], index=out.index, dtype=object)
+        found = extrapolations(self.law, self.data, rows)  # type: ignore[arg-type]
+        out["findings"] = pd.Series(found, index=out.index, dtype=object)
         return ForecastFrame.of(out, interval, [self])
 
     @property

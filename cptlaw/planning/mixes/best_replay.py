@@ -24,15 +24,7 @@ ON_LIMIT = 1e-6  # nats per token, or of the base loss: distance from which a li
 def lowest_target_loss(
     mix: FittedMix, tokens: Callable[[Array], Array], within: float = 0.0
 ) -> tuple[dict[str, Any], list[Finding]]:
-    """Return the fields of a plan that minimises the target loss over replay, and its findings.
-
-    Parameters
-    ----------
-    tokens
-        Tokens of the whole mix at each replay, (n,) to (n,).
-    within
-        Share of the lowest target loss by which the fewest tokens may miss it.
-    """
+    """Return the fields of a plan that asks for `BestReplay`, and its findings."""
     solution = solve(BestReplay.of(mix, tokens=tokens, within=within), mix.risk)
     question, optimum = solution.question, solution.optimum
     fields, found = fixed_fields(mix), [*mix.findings, *solution.findings]
