@@ -179,7 +179,7 @@ class Answer(Result):
         elif self.source_loss is not None:
             lines.append(("source loss", f"{self._span('source_loss')} {self._unit}"))
         if self.losses:
-            lines.append(("losses", self._each_loss()))
+            lines.append(("losses", f"{self._each_loss()} {self._unit}"))
         return lines + [(name, score_text(fields)) for name, fields in self.scores.items()]
 
     @property
