@@ -316,7 +316,8 @@ class ScoreFit(Combined):
         used = ", ".join(f"{way.name} {way.weight:.2f}" for way in heavy)
         light = len(self.ways) - len(heavy)
         missed = 100.0 * float(np.sqrt(np.mean(self.residuals() ** 2)))
-        rolled = f"by {len(self.rollouts)} rollouts" if self.rollouts else "no rollout: too few models"
+        count = len(self.rollouts)
+        rolled = f"by {count} rollout{'s' * (count > 1)}" if count else "no rollout: too few models"
         return [
             ("ways", used + (f"; {light} more below .05" if light else "")),
             ("weights", rolled),
