@@ -35,6 +35,7 @@ def read_parquet(path: Path, label: str) -> RawTable:
         check_size(file, label, MOST_ROWS)
         # Without what pandas noted in it: an index of long ago would hide a column.
         table = file.read().replace_schema_metadata(None)
+        table.validate(full=True)  # text that is no UTF-8 would else be met cell by cell
     return RawTable(from_dataframe(table, label).frame, label, path)
 
 

@@ -188,7 +188,9 @@ def _names_evals(raw: RawTable, naming: Naming) -> str | None:
         if not point:
             return None
     # Only where rows of one run and step would otherwise repeat each other: a table with one eval keeps its domains.
-    if not raw.frame.duplicated(point).any() or raw.frame.duplicated([*point, taken["domain"]]).any():
+    # As text: a cell of a DataFrame may hold a list, which cannot be looked up.
+    told = raw.frame[[*point, taken["domain"]]].astype(str)
+    if not told.duplicated(point).any() or told.duplicated().any():
         return None
     return taken["domain"]
 

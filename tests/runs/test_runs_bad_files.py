@@ -234,3 +234,20 @@ def test_any_values_are_read_or_refused_in_words(records):
     assert np.isfinite(runs.frame["loss"]).all()
     assert repr(runs)
     assert runs.fingerprint
+
+
+def test_text_of_a_parquet_file_that_is_no_utf8_is_refused(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    broken = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"a\xca")])
+    columns = {"run": broken, "eval": ["target"], "loss": [2.0], "n_params": [1e6], "tokens": [1e6]}
+    pq.write_table(pa.table(columns), tmp_path / "runs.parquet")
+    with pytest.raises(CptlawError, match="truncated, or not Parquet"):
+        read_runs(tmp_path / "runs.parquet")
+
+
+def test_a_cell_that_is_a_list_is_no_traceback():
+    frame = pd.DataFrame({"domain": ["a", "b"], "loss": [2.0, 2.1], "n_params": [[1e6], 1e6], "tokens": [1e6, 1e6]})
+    with pytest.raises(CptlawError):
+        read_runs(frame)
