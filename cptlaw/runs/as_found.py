@@ -18,6 +18,7 @@ LEAST_AMOUNTS = 3  # columns named by numbers that make a table one with a colum
 LEAST_TOKENS = 1000  # what a table counts in smaller numbers are no tokens
 LEAST_SIZE = 1e4  # parameters; a column of smaller numbers that is called size counts something else
 JOINED = re.compile(r"\d*\.?\d+(?:\s*[-_/:;|,]\s*\d*\.?\d+)+")
+VALUE = "value"  # where tables of losses and scores keep the scores
 BETWEEN = re.compile(r"\s*[-_/:;|,]\s*")
 # What names a run whose table counts steps and has no column for it.
 SETTINGS = ("n_params", "replay", "ptpp", "pt_tokens", "lr_peak", "lr_schedule", "seed", "batch_tokens")
@@ -63,6 +64,20 @@ def parameters_in(frame: pd.DataFrame, naming: Naming) -> dict[str, str]:
             if not unreadable.any() and len(values) and np.nanmin(values) >= LEAST_SIZE:
                 return {"n_params": str(name)}
     return {}
+
+
+def values_beside_losses(raw: RawTable, naming: Naming) -> tuple[RawTable, tuple[str, ...]]:
+    """Return a table with its scores in the column of losses, of one that has them in a column ``value`` beside it."""
+    taken = naming.file_columns
+    if not {"loss", "metric"} <= set(taken) or VALUE not in raw.frame.columns or VALUE in taken.values():
+        return raw, ()
+    loss, value = raw.frame[taken["loss"]], raw.frame[VALUE]
+    told = loss.isna() & value.notna() & raw.frame[taken["metric"]].notna()
+    if not told.any():
+        return raw, ()
+    note = f"{int(told.sum())} rows have no {taken['loss']!r} and a metric: theirs is read from {VALUE!r}"
+    filled = loss.astype(object).where(~told, value)
+    return replace(raw, frame=raw.frame.assign(**{taken["loss"]: filled})), (note,)
 
 
 def joined_shares(raw: RawTable, naming: Naming) -> tuple[RawTable, tuple[str, ...]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from cptlaw.errors import CptlawError, DataError, UsageError
 from cptlaw.reading import STDIN, existing_file
-from cptlaw.runs.as_found import by_amount, joined_shares, parameters_in, runs_of_steps
+from cptlaw.runs.as_found import by_amount, joined_shares, parameters_in, runs_of_steps, values_beside_losses
 from cptlaw.runs.corpora import unnamed_mix
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
@@ -116,7 +116,7 @@ def read_runs(
         naming = name_columns(map(str, raw.frame.columns), {**(columns or {}), "eval": place}, raw.label)
         columns = {**(columns or {}), "eval": place}
         notes += (f"column {place!r} is read as the name of the eval: runs have several losses at a point otherwise",)
-    for shape in (joined_shares, runs_of_steps):
+    for shape in (joined_shares, runs_of_steps, values_beside_losses):
         raw, said = shape(raw, naming)
         naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
         notes += said

@@ -132,7 +132,9 @@ def _scatter(law: ScoreLaw, tasks: Tasks, found: Found, rows: Array) -> Array:
         surplus = np.sum(missed / (noise + np.exp(guess)[:, None]), axis=1) - freedom
         low, high = np.where(surplus > 0, guess, low), np.where(surplus > 0, high, guess)
     # What lies so far below the noise of the items cannot be told from nothing.
-    own = np.maximum(0.5 * (low + high), np.log(UNSEEN * np.min(noise, axis=1)))
+    with np.errstate(invalid="ignore"):
+        own = np.maximum(0.5 * (low + high), np.log(UNSEEN * np.min(noise, axis=1)))
+    own = np.where(rows > 0, own, np.log(USUAL_RHO))  # a task of none of these rows
     # The median: a few benchmarks that jump must not make all others look noisy. On logarithms, so that one for which
     # this way is wrong does not either.
     common = float(np.median(own)) if len(rows) > 2 else math.log(USUAL_RHO)

@@ -96,10 +96,16 @@ def folds_of(joint: Joint) -> list[ModelCut]:
     return [*found, *of_mixes[:MOST_OF_MIXES]] or _along_losses(joint)
 
 
+def _scored(joint: Joint) -> Mask:
+    # Losses are often measured all along a run, and scores at its end.
+    found: Mask = np.any(np.isfinite([joint.values(task) for task in joint.tasks]), axis=0)
+    return found
+
+
 def _along_losses(joint: Joint) -> list[ModelCut]:
     """Cut models that differ in no input along each of their losses, so that links and carriers are weighed at all."""
     found: list[ModelCut] = []
-    scored = np.isfinite([joint.values(task) for task in joint.tasks]).any(axis=0)
+    scored = _scored(joint)
     for share in SHARES:
         for name in joint.losses:
             level = np.where(scored, joint.values(name), np.nan)
@@ -118,20 +124,22 @@ def _along_losses(joint: Joint) -> list[ModelCut]:
 def _cut(
     joint: Joint, direction: str, columns: tuple[str, ...], shares: Sequence[float], known: Sequence[ModelCut]
 ) -> Iterator[ModelCut]:
-    """Yield the cuts along one direction at shares of the models, without those that are known."""
+    """Yield the cuts along one direction at shares of the models with scores, without those that are known."""
     if not set(columns) <= set(joint.frame.columns):
         return
     level = product(joint.frame, columns)
-    edges = np.unique(level[np.isfinite(level) & (level > 0)])
+    scored = _scored(joint) & np.isfinite(level)
+    edges = np.unique(level[scored & (level > 0)])
     fits = [one.fit for one in known]
     for share in shares:
         # Two levels leave nothing to see a slope in.
         if len(edges) < 3:
             break
-        highest = float(np.quantile(level[np.isfinite(level)], share))
+        highest = float(np.quantile(level[scored], share))
         fit = np.isfinite(level) & (level <= highest * (1 + 1e-9))
         test = np.isfinite(level) & ~fit
-        if fit.sum() < LEAST_ROWS or not test.any() or any(np.array_equal(fit, one) for one in fits):
+        enough = (fit & scored).sum() >= LEAST_ROWS and (test & scored).any()
+        if not enough or any(np.array_equal(fit, one) for one in fits):
             continue
         top = float(level[fit].max())
         if top <= 0:

@@ -135,3 +135,13 @@ def test_a_chance_in_percent_is_refused_with_advice():
     with pytest.raises(DataError, match=r"write 25% or 0\.25"):
         read_runs(table(loss=[0.3, 0.4, 2.5, 2.4], chance=25))
     assert read_runs(table(loss=[0.3, 0.4, 2.5, 2.4], chance="25%")).on("gsm8k").frame["chance"].tolist() == [0.25] * 2
+
+
+def test_scores_in_a_column_of_values_beside_the_losses():
+    both = table(loss=[None, None, 2.5, 2.4], value=["10%", "20%", None, None])
+    runs = read_runs(both)
+    assert runs.on("gsm8k").frame["loss"].tolist() == [0.1, 0.2]
+    assert runs.on("target").frame["loss"].tolist() == [2.5, 2.4]
+    assert any("read from 'value'" in note for note in runs.notes)
+    with pytest.raises(DataError, match="column 'loss'"):  # a loss that is missing stays missing
+        read_runs(both.assign(loss=[None, None, 2.5, None]))

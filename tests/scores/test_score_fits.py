@@ -296,3 +296,17 @@ def test_few_rollouts_of_few_scores_leave_wide_tails(fits):
     width = [np.ptp(one.quantiles(asked, [0.05, 0.95])) for one in (few, many)]
     assert width[0] > 1.2 * width[1]
     assert fits["easy"].freedom == len(fits["easy"].rollouts) + 4 - 2
+
+
+def test_losses_all_along_the_runs_and_scores_at_their_ends():
+    """Cuts of the models are made where scores are: one whose lower models have none tells nothing of a link."""
+    ends = table().query("n_params >= 3e8")
+    along = ends[ends["eval"] == "val"]
+    parts = np.geomspace(1e-4, 0.5, 20)
+    earlier = [along.assign(tokens=along["tokens"] * part, loss=along["loss"] * part**-0.05) for part in parts]
+    fit = cl.fit(cl.read_runs(pd.concat([*earlier, ends])), on="easy")
+    assert len(fit.rollouts) > 1
+    found = cl.forecast(fit, "n_params=1e9,tokens=1e11")
+    assert found["lo"].iloc[0] < found["loss"].iloc[0] < found["hi"].iloc[0]
+    shares = found[["doubt_loss", "doubt_link", "doubt_form", "doubt_distance", "doubt_items"]].iloc[0]
+    assert np.isfinite(shares.to_numpy(dtype=float)).all()
