@@ -13,7 +13,7 @@ from cptlaw.answering.in_points import fitted_scores, probabilities_in_points, w
 from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.question import IN_POINTS, RANGE, Asked
 from cptlaw.answering.steps import chosen_rows
-from cptlaw.answering.with_runs import evidence, laws_in
+from cptlaw.answering.with_runs import evidence, laws_in, tokens_assumed
 from cptlaw.answering.words import in_answer
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
@@ -24,7 +24,6 @@ from cptlaw.planning.result import flops_of
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import MIX
 from cptlaw.uncertainty.chances import probability_below
-from cptlaw.units import format_quantity
 from cptlaw.verbs import fit
 from cptlaw.writing import file_name
 
@@ -120,15 +119,7 @@ def _with_tokens(question: Asked, data: pd.DataFrame) -> tuple[Asked, list[Findi
         return question.replaced(tokens=question.spendable, budget=None), []
     if "tokens" not in data.columns:
         raise UsageError("answer: say how many tokens there are to spend, --tokens D or --budget FLOPS.")
-    sizes = data["n_params"] if "n_params" in data.columns else question.n_params
-    tokens = float((data["tokens"] / sizes).max()) * question.n_params
-    note = Finding(
-        "info",
-        "tokens-assumed",
-        f"nothing says how many tokens may be spent: {format_quantity(tokens, 3)} are planned with, "
-        f"{tokens / question.n_params:.3g} per parameter, the most that your runs have.",
-        "Give --tokens or --budget.",
-    )
+    tokens, note = tokens_assumed(data, question, "Give --tokens or --budget.")
     return question.replaced(tokens=tokens), [note]
 
 

@@ -163,20 +163,25 @@ def _with_tokens(question: Asked, target: Any) -> tuple[Asked, list[Finding]]:
     """Return the question with tokens where neither they, nor compute, nor a limit on the target says how many."""
     if question.kind != "min-tokens" or question.max_target_loss is not None or question.min_score:
         return question, _no_limit(question, target)
-    data = target.data
+    tokens, note = tokens_assumed(
+        target.data, question, "Give --tokens, --target-tokens, --budget or --max-target-loss."
+    )
+    return question.replaced(tokens=tokens), [note, *_no_limit(question, target)]
+
+
+def tokens_assumed(data: pd.DataFrame, question: Asked, advice: str) -> tuple[float, Finding]:
+    """Return the tokens to plan with where the question says none, and the finding that says so."""
     # As far as anything was measured: beyond it the answer would rest on the law alone.
-    per_parameter = float((data["tokens"] / data["n_params"]).max())
+    sizes = data["n_params"] if "n_params" in data.columns else question.n_params
+    per_parameter = float((data["tokens"] / sizes).max())
     tokens = per_parameter * question.n_params
-    return question.replaced(tokens=tokens), [
-        Finding(
-            "info",
-            "tokens-assumed",
-            f"nothing says how many tokens may be spent: {format_quantity(tokens, 3)} are planned with, "
-            f"{per_parameter:.3g} per parameter, the most that your runs have.",
-            "Give --tokens, --target-tokens, --budget or --max-target-loss.",
-        ),
-        *_no_limit(question, target),
-    ]
+    return tokens, Finding(
+        "info",
+        "tokens-assumed",
+        f"nothing says how many tokens may be spent: {format_quantity(tokens, 3)} are planned with, "
+        f"{per_parameter:.3g} per parameter, the most that your runs have.",
+        advice,
+    )
 
 
 def _no_limit(question: Asked, target: Any) -> list[Finding]:

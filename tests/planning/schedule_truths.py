@@ -1,4 +1,4 @@
-"""Published coefficients of both losses, and a run, for tests of plans of schedules."""
+"""Published coefficients of both losses, and runs, for tests of plans of schedules."""
 
 from cptlaw.schedules import Phase, Schedule, areas
 
@@ -8,6 +8,11 @@ SOURCE = dict(zip(NAMES, (3.057, 0.490, 0.497, 0.366, 28, 0.189, 0.299, 0.298), 
 TARGET = dict(zip(NAMES, (3.024, 0.412, 0.677, -0.666, 5662, 0.146, 0.278, 0.324), strict=True))
 BASE = Phase("pretrain", 20_000, "wsd", peak=2e-4, warmup=500, decay=4000)
 RUN = Schedule([BASE, Phase("cpt", 5000, "cosine", peak=2e-4)])
+FOUR_RUNS = {
+    f"{shape}-{peak:g}": Schedule([BASE, Phase("cpt", 5000, shape, peak=peak)])
+    for shape in ("cosine", "constant")
+    for peak in (1e-4, 2e-4)
+}
 
 
 def losses(run, source=SOURCE, target=TARGET):

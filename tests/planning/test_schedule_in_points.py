@@ -5,18 +5,13 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from schedule_truths import FOUR_RUNS, RUN, SOURCE, TARGET
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.scores import fit_all_scores
 
-NAMES = ("L0", "A", "alpha", "B", "E", "beta", "C1", "C2")
-# Fig. 3 of arXiv:2505.07796 (specification 6.4): Knowledge-Pile, 106M.
-SOURCE = dict(zip(NAMES, (3.057, 0.490, 0.497, 0.366, 28, 0.189, 0.299, 0.298), strict=True))
-TARGET = dict(zip(NAMES, (3.024, 0.412, 0.677, -0.666, 5662, 0.146, 0.278, 0.324), strict=True))
-BASE = Phase("pretrain", 20_000, "wsd", peak=2e-4, warmup=500, decay=4000)
-RUN = Schedule([BASE, Phase("cpt", 5000, "cosine", peak=2e-4)])
 ITEMS = 5000
 
 
@@ -31,16 +26,11 @@ def mmlu(source):
 @pytest.fixture(scope="module")
 def runs():
     """Curves of both losses of four runs, and both scores every thousand steps."""
-    known = {
-        f"{shape}-{peak:g}": Schedule([BASE, Phase("cpt", 5000, shape, peak=peak)])
-        for shape in ("cosine", "constant")
-        for peak in (1e-4, 2e-4)
-    }
     law, rng, parts = cl.law("cpt-dynamics"), np.random.default_rng(0), []
-    for run in known:
+    for run in FOUR_RUNS:
         steps = np.array([*range(1000, 20_001, 1000), *range(200, 5001, 200)])
         rows = pd.DataFrame({"run": run, "step": steps, "phase": ["pretrain"] * 20 + ["cpt"] * 25})
-        rows_with_areas = law.attach(rows, known)
+        rows_with_areas = law.attach(rows, FOUR_RUNS)
         exact = {on: law.predict(p, rows_with_areas, on) for on, p in (("source", SOURCE), ("target", TARGET))}
         for on, loss in exact.items():
             noise = 0.001 * rng.standard_normal() + 0.001 * rng.standard_normal(len(rows))
@@ -48,7 +38,7 @@ def runs():
         for on, share, chance in (("gsm8k", gsm8k(exact["target"]), 0.0), ("mmlu", mmlu(exact["source"]), 0.25)):
             scored = rows.assign(eval=on, loss=rng.binomial(ITEMS, share) / ITEMS, metric="accuracy", n_items=ITEMS)
             parts.append(scored.assign(chance=chance)[(rows["phase"] == "cpt") & (steps % 1000 == 0)])
-    return cl.read_runs(pd.concat(parts, ignore_index=True)), known
+    return cl.read_runs(pd.concat(parts, ignore_index=True)), FOUR_RUNS
 
 
 @pytest.fixture(scope="module")

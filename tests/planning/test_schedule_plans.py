@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from schedule_truths import BASE, NAMES, RUN, SOURCE, TARGET, losses
+from schedule_truths import BASE, FOUR_RUNS, NAMES, RUN, SOURCE, TARGET, losses
 
 import cptlaw as cl
 from cptlaw.cli import main
@@ -38,21 +38,16 @@ def target():
 @pytest.fixture(scope="module")
 def measured():
     """Fits of both losses to noisy curves of four runs, target first."""
-    runs = {
-        f"{shape}-{peak:g}": Schedule([BASE, Phase("cpt", 5000, shape, peak=peak)])
-        for shape in ("cosine", "constant")
-        for peak in (1e-4, 2e-4)
-    }
     law, rng, parts = cl.law("cpt-dynamics"), np.random.default_rng(0), []
-    for run in runs:
+    for run in FOUR_RUNS:
         steps = [*np.arange(1000, 20_001, 500), *np.arange(100, 5001, 100)]
         rows = pd.DataFrame({"run": run, "step": steps, "phase": ["pretrain"] * 39 + ["cpt"] * 50})
         for on, truth in (("source", SOURCE), ("target", TARGET)):
-            exact = law.predict(truth, law.attach(rows, runs), on)
+            exact = law.predict(truth, law.attach(rows, FOUR_RUNS), on)
             noise = 0.002 * rng.standard_normal() + 0.002 * rng.standard_normal(len(rows))
             parts.append(rows.assign(eval=on, loss=exact * np.exp(noise)))
     rows = pd.concat(parts, ignore_index=True)
-    return tuple(cl.fit("cpt-dynamics", rows, on=on, schedules=runs, starts=8) for on in ("target", "source"))
+    return tuple(cl.fit("cpt-dynamics", rows, on=on, schedules=FOUR_RUNS, starts=8) for on in ("target", "source"))
 
 
 class TestSchedule:
