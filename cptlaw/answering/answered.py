@@ -163,7 +163,7 @@ class Answer(Result):
             count = len({entry["study"] for entry in self.evidence})
             lines.append(("from", f"{count} studies of others (--json lists them); no run of yours"))
         if self.next_runs:
-            lines.append(("run next", runs_in_words(self.next_runs, bool(self.mix))))
+            lines.append(("run next", runs_in_words(self.next_runs, self.mix)))
         return lines
 
     def _expected(self) -> list[Line]:
@@ -217,7 +217,7 @@ class Answer(Result):
         elsewhere = " (--json lists them)"
         lines = [(name, text.replace(elsewhere, "")) for name, text in self.lines[1:] if name != "run next"]
         lines += [] if self.flops is None else [("cost", cost_text(self.flops))]
-        runs = runs_in_words(self.next_runs, bool(self.mix))
+        runs = runs_in_words(self.next_runs, self.mix)
         if self.options is not None:
             doing = [f"Train the three pilots, which narrow it most for their compute: {runs}."]
             doing.append("Put them into files that a trainer reads with the command below, and ask again with runs.")
@@ -340,13 +340,14 @@ def _number(value: float | None) -> str:
     return "not bounded" if value is None else f"{value:.4g}"
 
 
-def runs_in_words(cells: Iterable[Mapping[str, Any]], of_mix: bool = False) -> str:
-    """Return runs to train next in words: size, tokens, replay, seeds; nothing where there are none."""
+def runs_in_words(cells: Iterable[Mapping[str, Any]], planned: Mapping[str, float] | None = None) -> str:
+    """Return runs to train next in words: size, tokens, replay or mix (beside the planned one), seeds."""
     shown = []
     for cell in [*cells][:3]:
         mix = f"{format_quantity(cell['tokens'], 3)} tokens"
         mix += "" if cell.get("replay") is None else f" at {format_percent(cell['replay'], 3)} replay"
-        mix += " of this mix" if of_mix else ""
+        if cell.get("mix"):
+            mix += " of this mix" if _shares(cell["mix"]) == _shares(planned or {}) else f" of {_shares(cell['mix'])}"
         size = cell.get("n_params")
         shown.append(f"on {mix}" if size is None else f"{format_quantity(size, 3)} on {mix}")
     # Repeats of one cell are seeds: said once, with their number.

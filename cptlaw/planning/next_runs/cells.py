@@ -23,25 +23,31 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.planning.options import label, positive, share
 from cptlaw.planning.result import flops_of
+from cptlaw.runs.schema import corpus_of
 
 if TYPE_CHECKING:
     from cptlaw.fitting.fitted_law import Fit
 
 SHORTER = (0.125, 0.25, 0.5, 1.0)  # of the longest runs in the table, in tokens per parameter
 MOST_POINTS = 8
+MOST_MIXES = 12  # of k corpora, to choose from
 SAME = 1e-6
 NEAR = 0.02  # an asked level this little above one that there is stands for that one, as 125K for 124,672
 
 
 @dataclass(frozen=True)
 class CandidateRun:
-    """One run that could be made; `ptpp` and `replay` are ``None`` where neither law nor table knows them."""
+    """One run that could be made; `ptpp` and `replay` are ``None`` where neither law nor table knows them.
+
+    `mix` has the shares of k corpora, (column, share) each; it is empty for laws that read no such mix.
+    """
 
     n_params: float
     ptpp: float | None
     replay: float | None
     tokens: float
     checkpoints: tuple[float, ...]
+    mix: tuple[tuple[str, float], ...] = ()
 
     @property
     def run_flops(self) -> float:
@@ -101,7 +107,8 @@ def candidates(
     sizes, ptpps, replays, tokens
         Levels of one's own: numbers, or text such as ``"241M,517M"``. Where absent: the levels of the fitted rows and
         the asked one, with steps in between where they are far apart; no size above the asked one; lengths from an
-        eighth of the longest runs, in tokens per parameter, up to the longest ones and up to the asked tokens.
+        eighth of the longest runs, in tokens per parameter, up to the longest ones and up to the asked tokens. Mixes of
+        k corpora are those of the fitted rows and the asked one.
     """
     data = fit.data
     reads = fit.law.inputs
@@ -120,6 +127,7 @@ def candidates(
         wanted = _asked(asked, "replay")
         found = set(_levels(data, "replay")) | ({wanted} if wanted is not None else set())
         replay_levels = sorted(found) if found else [None]
+    mixes = _mixes(fit, asked)
     own_tokens = _given(tokens, "tokens", positive)
     spans = _spans(data)
     found_cells = []
@@ -127,7 +135,10 @@ def candidates(
         for length in own_tokens or _lengths(spans, size, _asked(asked, "tokens")):
             points = _checkpoints(spans, size, length)
             found_cells += [
-                CandidateRun(size, budget, mix, length, points) for budget in ptpp_levels for mix in replay_levels
+                CandidateRun(size, budget, replay, length, points, mix)
+                for budget in ptpp_levels
+                for replay in replay_levels
+                for mix in mixes
             ]
     return found_cells
 
@@ -139,6 +150,8 @@ def rows_of(cells: Sequence[CandidateRun], asked: pd.Series, inputs: Sequence[st
         for name in ("n_params", "ptpp", "replay")
         if name in inputs
     }
+    for name in dict(cells[0].mix):
+        columns[name] = np.repeat([dict(cell.mix)[name] for cell in cells], [len(cell.checkpoints) for cell in cells])
     columns["tokens"] = np.concatenate([cell.checkpoints for cell in cells])
     frame = pd.DataFrame(columns).astype(float)
     for name in asked.index:
@@ -203,6 +216,21 @@ def _bridge(have: Sequence[float], asked: float | None) -> list[float]:
     steps = 0 if gap < math.log(2) else (1 if gap < math.log(4) else 2)
     between = [float(f"{value:.2g}") for value in np.geomspace(nearest, asked, steps + 2)[1:-1]]
     return sorted({*have, *between, asked})
+
+
+def _mixes(fit: Fit, asked: pd.Series) -> list[tuple[tuple[str, float], ...]]:
+    """Return mixes of k corpora to choose from: the asked one, and those of the fitted runs, far apart if many."""
+    names = [name for name in fit.law.inputs if corpus_of(name)]
+    if not names:
+        return [()]
+    trained = fit.data.loc[fit.data["tokens"] > 0, names].drop_duplicates().to_numpy(dtype=float)
+    found = np.array([[asked[name] for name in names]], dtype=float)
+    for _ in range(MOST_MIXES - 1):
+        away = np.abs(trained[:, None, :] - found[None, :, :]).sum(axis=2).min(axis=1)
+        if not len(away) or away.max() < NEAR:
+            break
+        found = np.vstack([found, trained[int(away.argmax())]])
+    return [tuple(zip(names, map(float, shares), strict=True)) for shares in found]
 
 
 def _levels(frame: pd.DataFrame, name: str) -> list[float]:

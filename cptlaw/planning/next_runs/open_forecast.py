@@ -15,6 +15,7 @@ from cptlaw.planning.next_runs.greedy import Choice, Sample, choose
 from cptlaw.planning.next_runs.suggestion import Cell, Suggestion
 from cptlaw.planning.result import quantity_text
 from cptlaw.runs.metrics import unit_of
+from cptlaw.runs.schema import corpus_of
 from cptlaw.units import format_percent, format_quantity
 
 MOST_CELLS = 24
@@ -108,6 +109,7 @@ def _cell(candidate: CandidateRun, step: Choice, gain: float) -> Cell:
         run_flops=step.run_flops,
         base_flops=step.base_flops,
         checkpoints=candidate.checkpoints,
+        mix={str(corpus_of(name)): share for name, share in candidate.mix},
     )
 
 
@@ -210,6 +212,7 @@ def _name(cell: CandidateRun) -> str:
         parts.append(f"ptpp {format_quantity(cell.ptpp)}")
     if cell.replay is not None:
         parts.append(f"replay {format_percent(cell.replay)}")
+    parts += [f"{name} {format_percent(share)}" for name, share in cell.mix]
     return f"a run at {', '.join(parts)}, tokens {format_quantity(cell.tokens)}"
 
 

@@ -96,11 +96,12 @@ def suggest(
         at = _with_single_levels(at, members[0])
         # The heaviest law comes first; one that reads what the point does not say cannot forecast it.
         fit = next((one for one in members if set(one.law.inputs) <= set(at.columns)), members[0])
-        _check(fit.law, at)
+        _check_kind(fit.law)
     else:
         chosen = law(asked_law)
-        _check(chosen, at)
+        _check_kind(chosen)
         fit = fit_law(chosen, table, on, where, **how)
+    _check_point(fit.law, at)  # fitted, for a law of k corpora takes those of the table
     found = candidates(fit, table.frame, at.iloc[0], given.sizes, given.ptpps, given.replays, given.tokens)
     answer = open_forecast(fit, at, given.interval).answer(found, Bases.of(table.frame), given.budget, given.n)
     notes = [*([_heaviest(fit)] if averaged else []), *([of_the_loss(score, at)] if score is not None else [])]
@@ -154,12 +155,15 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and not any(character.isdigit() for character in value)
 
 
-def _check(chosen: Law, asked: pd.DataFrame) -> None:
+def _check_kind(chosen: Law) -> None:
     if chosen.on_base_models or "tokens" not in chosen.inputs:
         raise UsageError(
             f"law {chosen.name} does not describe runs of continual pre-training, so no run would sharpen it. "
             f"Expected a law that reads tokens; `cptlaw laws` lists them."
         )
+
+
+def _check_point(chosen: Law, asked: pd.DataFrame) -> None:
     missing = [name for name in chosen.inputs if name not in asked.columns]
     if missing:
         raise UsageError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from cptlaw.findings import Finding
 from cptlaw.planning.result import Plan, number_text, quantity_text
 from cptlaw.result import Line, Table
 from cptlaw.runs.metrics import USUAL_UNIT
+from cptlaw.runs.schema import MIX, corpus_of
 from cptlaw.units import format_percent, format_quantity
 from cptlaw.writing import CELLS, csv_text, write_text
 
@@ -36,6 +37,8 @@ class Cell:
         What the base model adds: 0 where there is one, or where a line before has paid for it.
     checkpoints
         Tokens at which to measure the loss along the run; `tokens` is the last.
+    mix
+        Share of each of k corpora, by name; empty where the law reads no such mix.
     """
 
     n_params: float
@@ -47,6 +50,7 @@ class Cell:
     run_flops: float
     base_flops: float
     checkpoints: tuple[float, ...]
+    mix: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,7 +102,15 @@ class Suggestion(Plan):
         names = ("n_params", "ptpp", "replay", "tokens", "flops", "gain", "run_flops", "base_flops")
         columns: dict[str, Any] = {"run": [f"next-{place}" for place in range(1, len(self.cells) + 1)]}
         columns |= {name: [getattr(cell, name) for cell in self.cells] for name in names}
+        if self._corpora:
+            del columns["replay"]
+            columns |= {f"{MIX}{name}": [cell.mix[name] for cell in self.cells] for name in self._corpora}
         return pd.DataFrame(columns)
+
+    @property
+    def _corpora(self) -> tuple[str, ...]:
+        """The k corpora of the cells; none where their mix is a replay."""
+        return tuple(self.cells[0].mix) if self.cells else ()
 
     def save(self, path: str | Path, force: bool = False) -> Path:
         """Write the cells as CSV, in one step or not at all. Only `force` overwrites another kind of file."""
@@ -115,7 +127,7 @@ class Suggestion(Plan):
     def title(self) -> str:
         """What was asked, in one line."""
         where = ", ".join(
-            f"{name} {format_percent(value) if name == 'replay' else quantity_text(value)}"
+            f"{name} {format_percent(value) if name == 'replay' or corpus_of(name) else quantity_text(value)}"
             for name, value in self.at.items()
         )
         return f"Next runs for the {self.on} loss at {where} ({self.law})"
@@ -138,7 +150,8 @@ class Suggestion(Plan):
             (
                 format_quantity(cell.n_params),
                 "-" if cell.ptpp is None else format_quantity(cell.ptpp),
-                "-" if cell.replay is None else format_percent(cell.replay),
+                *(format_percent(cell.mix[name]) for name in self._corpora),
+                *(() if self._corpora else ("-" if cell.replay is None else format_percent(cell.replay),)),
                 format_quantity(cell.tokens),
                 format_quantity(cell.flops),
                 format_quantity(cell.base_flops),
@@ -147,7 +160,8 @@ class Suggestion(Plan):
             for cell in self.cells
         )
         note = "gain: how much narrower the interval becomes, after the lines above, in " + self.unit
-        return [Table(("n_params", "ptpp", "replay", "tokens", "flops", "of it base", "gain"), rows, "", note)]
+        mix = self._corpora or ("replay",)
+        return [Table(("n_params", "ptpp", *mix, "tokens", "flops", "of it base", "gain"), rows, "", note)]
 
 
 def _interval_text(ends: tuple[float | None, float | None]) -> str:
