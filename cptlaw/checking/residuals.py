@@ -21,6 +21,7 @@ LEAST_RUNS = 3
 CHANCE = 0.01  # that a fit of a true law shows any pattern at all
 SHARE = 0.5  # of the root mean square residual, from which a pattern is worth a word
 INFLUENCE = 1.0  # Cook's distance of a run
+ALONE = 0.2  # share of the loss by which a fit moves without a run, from which the rest does not determine it
 LEAST_SHARE = 5.0  # and times that of the median run
 
 
@@ -136,12 +137,18 @@ def _influence(
     found = []
     for r in _worst(distances, max(INFLUENCE, LEAST_SHARE * usual)):
         shift = float(np.abs(rows @ moves[r]).max())
+        # To first order; where a run has a direction to itself, the number says nothing but that.
+        much = (
+            f"decides much alone: without it fitted losses move by up to {shift:.2%} (Cook's distance "
+            f"{distances[r]:.2g}, median {usual:.2g})."
+            if shift < ALONE
+            else "decides a part of the law alone: what the other runs say of it is next to nothing."
+        )
         found.append(
             Finding(
                 "info",
                 "influential-run",
-                f"run {labels[r]!r} decides much alone: without it fitted losses move by up to {shift:.2%} (Cook's "
-                f"distance {distances[r]:.2g}, median {usual:.2g}).",
+                f"run {str(labels[r])!r} {much}",
                 f"See whether the forecast stands without it: --where 'run != \"{labels[r]}\"'.",
             )
         )

@@ -84,3 +84,43 @@ def test_areas_below_zero_are_compared_and_the_advice_can_be_pasted():
     frame = rows.assign(s1=1.0, s2=-rows["replay"], lr_schedule=rows["lr_schedule"])
     with np.errstate(all="raise"):
         check_unread(law("lr-annealing"), frame, np.log(frame["loss"].to_numpy()) - np.log(frame["loss"]).mean())
+
+
+def two_kinds(effect, column="optimizer", levels=("adamw", "sam"), noise=0.003):
+    """Runs of two kinds that a column of the user's own tells apart, at equal inputs."""
+    frame = table(0.0, noise).drop(columns="lr_peak")
+    kind = np.where(frame["run"].str.endswith("0.0001"), *levels)
+    return frame.assign(**{column: kind}, loss=frame["loss"] * np.where(kind == levels[0], 1.0, 1.0 + effect))
+
+
+@pytest.mark.parametrize(
+    ("column", "levels"), [("optimizer", ("adamw", "sam")), ("lr_factor", (0.5, 0.67)), ("seed", (0, 1))]
+)
+@pytest.mark.parametrize("name", ["ptpp-floor", "auto"])
+def test_a_column_of_the_users_own_that_moves_the_loss_is_said(column, levels, name):
+    how = {"starts": 8} if name != "auto" else {}
+    found = unread(cl.fit(name, two_kinds(0.04, column, levels), "target", **how))
+    assert [column in one.message for one in found] == [True]
+    assert "--where" in found[0].advice
+
+
+def test_columns_that_move_nothing_or_name_runs_or_were_measured_are_not_said():
+    frame = two_kinds(0.0)
+    rng = np.random.default_rng(1)
+    frame = frame.assign(
+        note=frame["run"],
+        train_loss=frame["loss"] * 1.1,
+        tags=[["a"]] * len(frame),
+        grade=rng.integers(0, 9, len(frame)),
+    )
+    assert not unread(cl.fit("ptpp-floor", frame, "target", starts=8))
+
+
+def test_base_models_are_what_errs_where_a_seed_is_theirs():
+    """Nine base models a seed, whose offsets all their runs share: 27 points of a seed are no more than nine."""
+    frame = table(0.0).drop(columns="lr_peak")
+    frame["seed"] = np.where(frame["run"].str.endswith("0.0001"), 0, 1)
+    base = frame.groupby(["n_params", "ptpp", "seed"]).ngroup().to_numpy()
+    offset = 0.02 * np.random.default_rng(4).standard_normal(base.max() + 1)
+    shifted = frame.assign(loss=frame["loss"] * np.exp(offset[base]))
+    assert not unread(cl.fit("ptpp-floor", shifted, "target", starts=8))
