@@ -137,3 +137,15 @@ def test_sealed_forecasts_find_the_runs_that_were_trained_later():
         (total,) = found["totals"]
         assert total["measured"] == count
         assert total["mean_absolute_error"] < most  # as docs/measured_tables.md says
+
+
+def test_the_seal_of_617k_tells_what_the_terms_of_size_are_worth():
+    folder = Path(__file__).parents[2] / "examples"
+    runs = cl.read_runs(folder / "measured" / "large.csv")
+    for role, halved in (("target", 2.5), ("source", 1.5)):
+        seal = cl.load_seal(folder / "sealed" / f"en_fr_617k_62_{role}_shared.json")
+        found = cl.score([seal], runs, where="lr_schedule == 'constant'").to_dict()
+        error = {total["law"]: total["mean_absolute_error"] for total in found["totals"]}
+        (with_sizes,) = (value for name, value in error.items() if name.endswith("around=200000"))
+        (without,) = (value for name, value in error.items() if name.endswith("+sizes"))
+        assert without > halved * with_sizes  # as docs/measured_tables.md says

@@ -46,7 +46,7 @@ def test_what_was_measured_is_part_of_its_recipes(example, recipes, tmp_path):
     assert set(frame.loc[base, "base"].astype(str)) <= bases
 
 
-@pytest.mark.parametrize("name", ["learning_rates_46k", "learning_rates_125k", "en_fr_large"])
+@pytest.mark.parametrize("name", ["learning_rates_46k", "learning_rates_125k", "en_fr_large", "en_fr_617k"])
 def test_the_other_recipes_can_be_read(name, tmp_path):
     assert read_with_stand_ins(SWEEPS / f"{name}.yaml", tmp_path)[1].tokens > 1e6
 
