@@ -128,7 +128,8 @@ def fit(
 @click.option(
     "--laws",
     "law_names",
-    required=True,
+    default="auto",
+    show_default=True,
     metavar="A,B,..",
     shell_complete=complete.laws,
     help="Laws to compare, with commas between; all: every one that the columns allow, and auto.",

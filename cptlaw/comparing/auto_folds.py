@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
+from cptlaw.auto.auto_fit import AutoFit
 from cptlaw.auto.fit_auto import fit_auto
 from cptlaw.comparing.baselines import BASELINES
 from cptlaw.laws.calculus import Array
@@ -29,13 +31,8 @@ class NamedForecast:
     forecasts: bool
 
 
-def of_auto(table: Runs, on: str, fitted: pd.DataFrame, test: pd.DataFrame, seed: int) -> tuple[Array, int, int]:
-    """Fit law auto to what a fold fits and forecast what it tests.
-
-    Returns
-    -------
-    losses, rows fitted, free parameters of the heaviest law
-    """
+def of_auto(table: Runs, on: str, fitted: pd.DataFrame, seed: int, schedules: Any = None) -> AutoFit:
+    """Fit law auto to what a fold fits, with laws of schedules where schedules are given."""
     frame = table.frame
     seen = pd.MultiIndex.from_frame(fitted[["run", "tokens"]].astype({"run": str}))
     rows = pd.MultiIndex.from_frame(frame[["run", "tokens"]].astype({"run": str}))
@@ -47,8 +44,10 @@ def of_auto(table: Runs, on: str, fitted: pd.DataFrame, test: pd.DataFrame, seed
         # Base models of a held-out budget stay out with it: their loss alone would tell most of the forecast.
         kept |= (frame["tokens"] == 0).to_numpy() & pd.MultiIndex.from_frame(frame[keys]).isin(known)
     part = frame[kept]
-    found = fit_auto(replace(table, frame=part.assign(eval=part["eval"].cat.remove_unused_categories())), on, seed=seed)
-    return found.predict(test), found.n_points, found.leading.n_free
+    kept_rows = replace(table, frame=part.assign(eval=part["eval"].cat.remove_unused_categories()))
+    found = fit_auto(kept_rows, on, seed=seed, schedules=schedules)
+    # What a fold tests are other runs, whose schedules are known all the same.
+    return found if schedules is None else found.with_schedules(schedules)
 
 
 def of_baselines(fitted: pd.DataFrame, test: pd.DataFrame) -> dict[str, Array]:
@@ -56,7 +55,7 @@ def of_baselines(fitted: pd.DataFrame, test: pd.DataFrame) -> dict[str, Array]:
     return {
         name: forecast(fitted, test)
         for name, forecast in BASELINES.items()
-        if name != "nearest-budget" or ("ptpp" in fitted.columns and fitted["ptpp"].nunique() > 1)
+        if name != "nearest-budget" or ("ptpp" in fitted.columns and pd.concat([fitted, test])["ptpp"].nunique() > 1)
     }
 
 

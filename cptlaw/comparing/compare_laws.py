@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -15,6 +15,7 @@ from cptlaw.comparing.auto_folds import NamedForecast, adapted, of_auto, of_base
 from cptlaw.comparing.baselines import INPUTS, regret
 from cptlaw.comparing.compare_scores import compare_scores
 from cptlaw.comparing.comparison import ComparisonFrame
+from cptlaw.comparing.coverage import coverage, held, points_of_fold
 from cptlaw.comparing.hold_out import HeldOut, HoldOut
 from cptlaw.comparing.metrics import METRIC_DELTA, METRICS, metrics
 from cptlaw.comparing.stacking import mean_and_error, stacking_weights
@@ -43,12 +44,16 @@ class HowToCompare(HoldOut, HowToSearch, total=False):
 
 @dataclass(frozen=True, eq=False)
 class _Scored:
-    """Forecasts of one law in one fold; `test` has the rows that were forecast, with run and loss."""
+    """Forecasts of one law in one fold; `test` has the rows that were forecast, with run and loss.
+
+    `held` says at a few of them whether the 90 % interval holds what was measured.
+    """
 
     predicted: Array
     test: pd.DataFrame
     n_fit: int
     n_free: int
+    held: Array = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +66,8 @@ class _Outcome:
 
 
 def compare(
-    laws: str | Iterable[str | Law],
-    runs: Any,
+    laws: Any,
+    runs: Any = None,
     on: str | None = None,
     *,
     where: str | None = None,
@@ -74,8 +79,8 @@ def compare(
     Parameters
     ----------
     laws
-        Names of laws with their options, or one comma-separated text; ``all`` stands for law auto and every law that
-        the columns allow. ``ptpp-nearest`` is the blind law on the highest
+        Names of laws with their options, or one comma-separated text; the runs in its place stand for law auto;
+        ``all`` for law auto and every law that the columns allow. ``ptpp-nearest`` is the blind law on the highest
         fitted budget alone; ``ptpp-oracle`` is fitted on the test rows, a bound and no forecast.
     runs
         A runs table: `Runs`, a DataFrame or a path.
@@ -93,17 +98,18 @@ def compare(
     progress
         Called with a line of text after each fit.
     **how
-        delta, starts, seed as in `fit`, and schedules (by run, or a file) for laws of loss curves among the laws.
+        delta, starts, seed as in `fit`, and schedules (by run, or a file) for law auto and laws of loss curves.
 
     Returns
     -------
     DataFrame
         Of a score see `cptlaw.comparing.compare_scores`: errors in points. Of a loss
         one row per law, best ``huber_log`` first: law, huber_log, rmse_log, mae_rel, mape_clip, intercept, slope, r2,
-        regret, n_fit (mean over folds), n_test, n_params_free, difference, difference_se, weight, diagnostics,
-        findings. A law that could not be fitted comes last, without scores, with the reason among its findings.
-        Baselines without a law (`cptlaw.comparing.baselines`) always stand beside and take no weight. ``regret`` is
-        what is lost, as a share of the loss, by choosing replay, rate, budget or size by the forecast.
+        coverage_90, regret, n_fit (mean over folds), n_test, n_params_free, difference, difference_se, weight,
+        diagnostics, findings. A law that could not be fitted comes last, without scores, with the reason among its
+        findings. Baselines without a law (`cptlaw.comparing.baselines`) always stand beside and take no weight.
+        ``coverage_90`` is the share of held-out losses inside the 90 % interval, at up to sixteen points; ``regret``
+        is what is lost, as a share of the loss, by choosing replay, rate, budget or size by the forecast.
 
         ``difference`` is how much higher ``huber_log`` is than that of the best law that is a forecast, and
         ``difference_se`` its standard error: points of a run, runs of a base model, and points of a held-out level err
@@ -120,6 +126,8 @@ def compare(
     """
     refuse_others(how, HowToCompare.__annotations__, "compare")
     held_out = HeldOut.of(how)
+    if runs is None:  # compare(runs, on="target", cv=..), as fit(runs, on="target")
+        laws, runs = AUTO, laws
     named = _listed(laws)
     given = runs if isinstance(runs, Runs) else read_runs(runs)
     on = given.meant(on)
@@ -135,11 +143,11 @@ def compare(
     frame = adapted(given, on, where)
     plain = [] if frame is None else held_out.folds(frame, given)[0]
     if AUTO in named and frame is not None:
-        outcomes[AUTO] = _auto_folds(frame, given, plain, on, seed)
+        outcomes[AUTO] = _auto_folds(frame, given, plain, on, how)
         if progress is not None:
             progress(AUTO)
     common = _common_folds(outcomes)
-    if frame is not None and not all(candidate.needs_schedules or candidate.on_base_models for candidate in chosen):
+    if frame is not None and (AUTO in outcomes or not all(one.on_base_models for one in chosen)):
         outcomes |= _baseline_folds(frame, [pair for pair in plain if pair[0].label in common])
     rows = [_row(name, outcome, common) for name, outcome in outcomes.items()]
     table = pd.DataFrame(rows).sort_values("huber_log", kind="stable", na_position="last", ignore_index=True)
@@ -189,7 +197,11 @@ def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any
     """Return one row of the table: scores pooled over the common folds."""
     if isinstance(outcome, str):
         failed = Finding("error", "not-fitted", outcome)
-        empty = dict.fromkeys((*METRICS, "regret"), np.nan) | {"n_fit": 0, "n_test": 0, "n_params_free": 0}
+        empty = dict.fromkeys((*METRICS, "coverage_90", "regret"), np.nan) | {
+            "n_fit": 0,
+            "n_test": 0,
+            "n_params_free": 0,
+        }
         return {"law": name, **empty, "findings": (failed,)}
     folds = [outcome.folds[label] for label in common]
     observed = np.concatenate([fold.test["loss"].to_numpy(dtype=float) for fold in folds])
@@ -207,6 +219,7 @@ def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any
     return {
         "law": name,
         **metrics(np.concatenate([fold.predicted for fold in folds]), observed),
+        "coverage_90": coverage([fold.held for fold in folds]),
         "regret": _mean([regret(fold.test, fold.predicted) for fold in folds]),
         "n_fit": round(float(np.mean([fold.n_fit for fold in folds]))),
         "n_test": len(observed),
@@ -283,6 +296,7 @@ def _forecast_folds(
                 test[[name for name in JUDGED if name in test.columns]].copy(),
                 len(rows),
                 fitted.n_free,
+                held(fitted, test, points_of_fold(len(folds))) if chosen.forecasts else np.zeros(0),
             )
             by_fold.append([finding for finding in fitted.findings if finding.code != "base-rows"])
         except FitError as error:
@@ -330,20 +344,31 @@ def _count(by_fold: Sequence[Sequence[Finding]]) -> list[Finding]:
 
 
 def _auto_folds(
-    frame: pd.DataFrame, table: Runs, folds: Sequence[tuple[Fold, np.ndarray]], on: str, seed: int
+    frame: pd.DataFrame, table: Runs, folds: Sequence[tuple[Fold, np.ndarray]], on: str, how: HowToCompare
 ) -> _Outcome | str:
     """Return what law auto forecasts, or why it cannot."""
     frame, scored = with_base_models(frame), {}
+    by_fold: list[list[Finding]] = []
     for fold, anchors in folds:
         test = frame[fold.test]
         try:
-            losses, n_fit, n_free = of_auto(table, on, frame[fold.fit | anchors], test, seed)
+            fitted = of_auto(table, on, frame[fold.fit | anchors], how.get("seed", 0), how.get("schedules"))
         except CptlawError as error:
             if len(folds) == 1:
                 return str(error)
             continue
-        scored[fold.label] = _Scored(losses, test, n_fit, n_free)
-    return _Outcome(NamedForecast(AUTO, True), scored, ()) if scored else "law auto could not be fitted in any fold."
+        scored[fold.label] = _Scored(
+            fitted.predict(test),
+            test,
+            fitted.n_points,
+            fitted.leading.n_free,
+            held(fitted, test, points_of_fold(len(folds))),
+        )
+        by_fold.append(list(fitted.findings))
+    if not scored:
+        return "law auto could not be fitted in any fold."
+    findings = _count(by_fold) if len(folds) > 1 else by_fold[0]
+    return _Outcome(NamedForecast(AUTO, True), scored, tuple(findings))
 
 
 def _baseline_folds(frame: pd.DataFrame, folds: Sequence[tuple[Fold, np.ndarray]]) -> dict[str, _Outcome]:

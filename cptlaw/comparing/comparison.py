@@ -18,9 +18,11 @@ SCORES = {
     **dict.fromkeys(("huber_log", "rmse_log", "mae_rel", "mape_clip"), "{:.3g}".format),
     **dict.fromkeys(("intercept", "slope", "r2", "weight"), "{:.3f}".format),
     **dict.fromkeys(("difference", "difference_se"), "{:.2g}".format),
+    "coverage_90": format_percent,
+    "regret": "{:.2%}".format,
 }
-SHOWN_SCORES = ("law", "huber_log", "mae_rel", "slope", "n_fit", "n_test", "n_params_free", "difference",
-                "difference_se", "weight")  # fmt: skip
+SHOWN_SCORES = ("law", "huber_log", "mae_rel", "coverage_90", "regret", "slope", "n_fit", "n_test", "n_params_free",
+                "difference", "difference_se", "weight")  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -70,8 +72,13 @@ class Comparison(Result):
     @property
     def tables(self) -> list[Table]:
         """The scores."""
-        note = "mae_rel: mean relative error; difference: how far huber_log is behind the best, and its standard error"
-        return [Table.of(self.frame[[name for name in SHOWN_SCORES if name in self.frame]], SCORES, "", note)]
+        note = (
+            "mae_rel: mean relative error; coverage_90: share inside the 90% interval; regret: lost by choosing by the "
+            "forecast; difference: how far huber_log is behind the best, and its standard error"
+        )
+        # Where the rows hold no decision, or no law gave intervals, an empty column would only puzzle.
+        shown = [name for name in SHOWN_SCORES if name in self.frame and self.frame[name].notna().any()]
+        return [Table.of(self.frame[shown], SCORES, "", note)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the promised rows."""

@@ -1,5 +1,7 @@
 """Metrics, splits and comparisons."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 import cptlaw as cl
 from cptlaw.comparing.baselines import BASELINES, regret
+from cptlaw.comparing.coverage import coverage, held
 from cptlaw.comparing.metrics import METRICS, metrics
 from cptlaw.errors import FitError, UsageError
 from cptlaw.fitting.folds import split
@@ -118,6 +121,7 @@ def test_the_true_law_wins_and_the_table_has_the_promised_columns():
     assert list(found.columns) == [
         "law",
         *METRICS,
+        "coverage_90",
         "regret",
         "n_fit",
         "n_test",
@@ -220,6 +224,55 @@ def test_law_auto_is_compared_like_any_other():
     found = cl.compare("auto,ptpp-blind", runs, on="target", **asked).set_index("law")
     assert found.loc["auto", "mae_rel"] < 0.015
     assert found.loc["auto", "weight"] > found.loc["ptpp-blind", "weight"]
+
+
+def test_without_a_law_auto_stands_beside_the_baselines_with_coverage_and_regret():
+    runs = cl.examples.load("en-fr-pilot")
+    found = cl.compare(runs, on="target", fit_where="ptpp in (31, 62, 124)", test_where="ptpp == 279 and tokens > 0")
+    by_law = found.set_index("law")
+    assert set(found["law"]) == {"auto", *BASELINES}
+    assert by_law.loc["auto", "coverage_90"] > 0.8
+    assert by_law.loc[list(BASELINES), "coverage_90"].isna().all()
+    assert by_law["regret"].notna().all()
+    assert "transient" in {finding.code for finding in by_law.loc["auto", "findings"]}
+    assert "coverage_90" in str(found.answer)
+    assert "regret" in str(found.answer)
+
+
+def test_baselines_stand_in_every_split_also_where_one_fold_fits_a_single_budget():
+    frame = design("ptpp-floor", noise=0.003)
+    found = cl.compare("ptpp-blind", frame, on="target", cv="rollout:ptpp")
+    assert set(BASELINES) < set(found["law"])
+
+
+def test_law_auto_reads_the_schedules_that_a_comparison_is_given():
+    runs = cl.examples.load("docs-to-code")
+    schedules = Path(cl.examples.__file__).with_name("docs_to_code_schedules.json")
+    some = {
+        "where": "n_params < 40000 and (tokens == 0 or atpp > 6)",
+        "fit_where": "ptpp < 100",
+        "test_where": "ptpp > 100",
+    }
+    errors = [
+        cl.compare(runs, on="target", **some, **how).set_index("law").loc["auto", "mae_rel"]
+        for how in ({}, {"schedules": schedules})
+    ]
+    assert errors[0] != errors[1]
+    assert max(errors) < 0.2
+
+
+def test_coverage_counts_open_ends_as_held_and_points_without_an_interval_not_at_all():
+    class Fitted:
+        def forecast(self, frame, interval):
+            assert interval == 0.9
+            return frame.assign(lo=[1.0, None, 3.5, None], hi=[2.5, 3.0, None, None])
+
+    test = pd.DataFrame({"loss": [2.0, 2.0, 2.0, 2.0]})
+    found = held(Fitted(), test, 4)
+    assert found[:3].tolist() == [1, 1, 0]
+    assert np.isnan(found[3])
+    assert coverage([found]) == pytest.approx(2 / 3)
+    assert np.isnan(coverage([]))
 
 
 def test_regret_is_the_loss_of_the_chosen_mix_over_the_best():
