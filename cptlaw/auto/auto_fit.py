@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from cptlaw.auto.combined import Combined
 from cptlaw.auto.common_rollouts import Rollout, directions
 from cptlaw.auto.quick_doubt import LEAST_WEIGHT, OF_PARAMETERS, OF_ROLLOUTS, expected_in_rollouts, half_widths
 from cptlaw.auto.weights import RolloutScores
+from cptlaw.checking.assumed import assumed
 from cptlaw.checking.distance import fact, outside
 from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import CptlawError
@@ -281,7 +283,8 @@ class AutoFit(Combined):
             out["lo"], out["hi"] = np.exp(ends[:, 0]), np.exp(ends[:, 1])
         found = []
         of_rows = extrapolations(self.law, self.data, rows)  # type: ignore[arg-type]
-        for place, notes in enumerate(of_rows):
+        silent = assumed(self.law, self.data, rows)  # type: ignore[arg-type]
+        for place, notes in enumerate(map(operator.add, of_rows, silent)):
             loss = float(out["loss"].iloc[place])
             found.append(by_severity([absurd(loss), *notes] if loss > ABSURD else notes))
         out["findings"] = pd.Series(found, index=out.index, dtype=object)

@@ -35,6 +35,7 @@ from cptlaw.units import input_text
 
 STARTS = 4  # of each law: with a prior on every parameter, searches agree
 LEAST_ROWS = 4  # fewer say nothing that priors do not
+ODD = ("suspected-units", "suspected-mix-up")
 HEAVY = 0.05  # weight from which a law decides what forecasts see
 MANY_ROWS = 400  # from which fewer starts do
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", AREA)
@@ -162,7 +163,7 @@ def _averaged(
         folds=tuple(folds),
         data=adapted[kept_columns].reset_index(drop=True),
         base=table.base_losses(name),
-        findings=by_severity([*rows.findings, *of_design(rows, adapted, folds), *_unread(members)]),
+        findings=by_severity([*rows.findings, *of_design(rows, adapted, folds), *_odd(members), *_unread(members)]),
         provenance=provenance,
         skipped=skipped,
     )
@@ -194,6 +195,11 @@ def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list
                 )
             )
     return found
+
+
+def _odd(members: tuple[Member, ...]) -> list[Finding]:
+    """Return what is odd about the rows themselves, whichever law reads them."""
+    return [one for one in members[0].fit.findings if one.code in ODD]
 
 
 def _unread(members: tuple[Member, ...]) -> list[Finding]:

@@ -105,12 +105,18 @@ def _single(law: Law, data: pd.DataFrame, name: str, value: float, ends: tuple[f
         Finding(
             "warning" if far else "info",
             "extrapolation",
-            f"the forecast goes {times}{how} your {INPUT_WORDS.get(name, name)}: {name} {here}, and the runs have "
+            f"the forecast goes {times}{how} your {_words(name, data)}: {name} {here}, and the runs have "
             f"{shown[0]} to {shown[1]}.",
             f"A run at or {how} {name} {here} would turn this into interpolation.",
             factor,
         )
     ]
+
+
+def _words(name: str, data: pd.DataFrame) -> str:
+    """Return what an input is called; tokens of models from scratch adapt nothing."""
+    from_scratch = name == "tokens" and not {"ptpp", "replay"} & set(data.columns)
+    return "training tokens" if from_scratch else INPUT_WORDS.get(name, name)
 
 
 def _joint(data: pd.DataFrame, point: dict[str, Array], direction: Direction, distance: float, inside: bool) -> Finding:

@@ -66,7 +66,7 @@ def _units(frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_])
         # The run in question must not widen the range that it is measured by.
         second, first = np.sort(far)[-2:]
         # Only a run farther out than all others can be one.
-        for run, value in [(names[i], float(highest[i])) for i in np.flatnonzero(far > 1.0) if far[i] == first]:
+        for run, value in [(str(names[i]), float(highest[i])) for i in np.flatnonzero(far > 1.0) if far[i] == first]:
             gap, others = value - middle, float(second)
             near = UNITS[int(np.abs(np.log10(UNITS) - abs(gap)).argmin())]
             # Far outside the others, and among them once the unit is put right.

@@ -18,10 +18,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cptlaw.errors import DataError
 from cptlaw.laws.base import Amplitude, Known, Option, RatioOf, Role, Shape
 from cptlaw.laws.bend import Bent
 from cptlaw.laws.calculus import Array, Positive, exp, expm1, log, log1p
 from cptlaw.laws.parameters import or_none, positive
+from cptlaw.units import input_text
 
 RATE, BUDGET = 1e-3, 100.0  # peak rates and tokens per parameter at which B is stated
 USUAL = {"lr_peak": RATE, "lr_pretrain": RATE, "ptpp": BUDGET, "replay": 0.0}  # where a frame lacks the column
@@ -224,11 +226,30 @@ class SharedTokens(Bent):
                     # levels as they are.
                     filled[name] = frame[name].where(~base | frame[name].notna(), frame[name].median())
         elif known.fitted is not None:
+            for name in ("replay", "ptpp"):
+                if name in self.inputs and name not in self.without and name not in frame.columns:
+                    filled |= self._only_level(name, frame, known.fitted)
             for name in ("lr_peak", "lr_pretrain"):
                 if name in self.inputs and name in known.fitted.columns:
                     usual = float(known.fitted[name].median())
                     filled[name] = frame[name].fillna(usual) if name in frame.columns else usual
         return frame.assign(**filled)
+
+    def _only_level(self, name: str, frame: pd.DataFrame, fitted: pd.DataFrame) -> dict[str, float]:
+        """Return the one level that the fitted rows have of an input that the points to forecast do not name."""
+        trains = "tokens" not in frame.columns or bool((frame["tokens"] != 0).any())
+        levels = fitted[name].dropna().unique() if name in fitted.columns else np.zeros(0)
+        if name == "replay" and not trains:
+            return {}  # a base model has no mix
+        if len(levels) > 1:
+            # A mix or budget taken in silence would be a confident answer to another question.
+            ends = levels.min(), levels.max(), fitted[name].median()
+            low, high, usual = (input_text(name, float(end)) for end in ends)
+            raise DataError(
+                f"law {self.name} needs the column {name!r} in what is to be forecast: the fitted rows have {low} to "
+                f"{high}. Say which, as in {name}={usual}."
+            )
+        return {name: float(levels[0])} if len(levels) else {}
 
     def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
         if name in USUAL and name not in frame.columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cptlaw.checking.assumed import assumed
 from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import DataError, UsageError
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.learned import studies
 from cptlaw.runs.points import as_points
@@ -74,7 +76,9 @@ def forecast(fit: LawOnRows, rows: Any, interval: float | None) -> pd.DataFrame:
     out["loss"] = found.loss
     if found.ends is not None:
         out["lo"], out["hi"] = found.ends
-    out["findings"] = pd.Series(found.findings, index=out.index, dtype=object)
+    # Said of what was asked and not of what was filled in: plans choose the rate themselves.
+    notes = [by_severity(both) for both in map(operator.add, found.findings, assumed(fit.law, fit.data, asked))]
+    out["findings"] = pd.Series(notes, index=out.index, dtype=object)
     return out
 
 

@@ -26,6 +26,7 @@ from cptlaw.solving.problem import Problem
 from cptlaw.solving.restraint import GivenRestraint, Restraint
 from cptlaw.solving.training_rows import training_rows
 from cptlaw.units import input_text
+from cptlaw.verbs.law_first import asked
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -96,8 +97,8 @@ class Check(Result):
 
 
 def check(
-    law_name: str | Law,
-    runs: Any,
+    law_name: Any,
+    runs: Any = None,
     on: str | None = None,
     where: str | None = None,
     *,
@@ -110,7 +111,7 @@ def check(
     Parameters
     ----------
     law_name, runs, where, schedules
-        As in `cptlaw.fit`.
+        As in `cptlaw.fit`; the runs alone stand for law auto.
     on
         The eval; where it is left out, the only one, else the target.
     at
@@ -125,6 +126,7 @@ def check(
         If rows, names or options are unusable.
     """
     refuse_others(restraint, GivenRestraint.__annotations__, "check")
+    law_name, runs, on, where = asked(law_name, runs, on, where)
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     on = table.meant(on, "target")
     table = with_derived(table, [on])
@@ -144,8 +146,8 @@ def check(
     )
     # The law's own inputs: levels of a column that it does not read say nothing of it.
     inputs = frame[[name for name in chosen.inputs if name in frame.columns]].astype(float)
-    asked = pd.DataFrame() if at is None else as_points(at)
-    far = [finding for several in extrapolations(chosen, frame, asked) for finding in several]
+    points = pd.DataFrame() if at is None else as_points(at)
+    far = [finding for several in extrapolations(chosen, frame, points) for finding in several]
     return Check(
         law=chosen,
         on=training.on,

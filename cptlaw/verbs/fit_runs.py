@@ -7,12 +7,13 @@ from typing import Any, Unpack
 from cptlaw.auto.fit_auto import fit_auto
 from cptlaw.errors import UsageError, refuse_others
 from cptlaw.fitting.fit_one import fit_one
-from cptlaw.laws import Law, law
+from cptlaw.laws import law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, read_runs
 from cptlaw.scores.derived import with_derived
 from cptlaw.scores.fit_scores import fit_scores
 from cptlaw.solving.options import HowToFit
+from cptlaw.verbs.law_first import asked
 
 
 def fit(
@@ -74,11 +75,7 @@ def fit(
         If the rows cannot determine the law: too few points, or an input with a single level.
     """
     refuse_others(how, HowToFit.__annotations__, "fit")
-    # Three ways to call it, told apart by what stands where: a law first, a table first, or a table and its eval.
-    if runs is None:
-        law_name, runs = "auto", law_name
-    elif isinstance(runs, str) and not isinstance(law_name, str | Law | type):  # fit(runs, "target", "ptpp <= 31")
-        law_name, runs, on, where = "auto", law_name, runs, where if on is None else on
+    law_name, runs, on, where = asked(law_name, runs, on, where)
     if how.get("restraint", "none") not in ("auto", "none"):
         raise UsageError(f"restraint={how['restraint']!r}: expected auto or none.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)

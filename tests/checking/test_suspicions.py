@@ -6,6 +6,7 @@ import pytest
 from cases import design
 
 import cptlaw as cl
+from cptlaw.laws import law
 
 
 def codes(found):
@@ -84,3 +85,19 @@ def test_how_far_the_forecast_lies_outside_the_runs(frame):
     said = [item.message for item in far if item.code == "extrapolation"]
     assert len(said) == 2
     assert any("times beyond your pre-training tokens per parameter: ptpp 279" in message for message in said)
+
+
+@pytest.mark.parametrize(
+    ("column", "factor", "code"), [("tokens", 1e-3, "suspected-units"), ("loss", 1.25, "suspected-mix-up")]
+)
+def test_law_auto_says_what_is_odd_about_a_run(column, factor, code):
+    sizes = [(size, size * ratio) for size in (2e7, 5e7, 1.2e8, 3e8) for ratio in (5, 10, 20, 40)]
+    frame = pd.DataFrame(sizes, columns=["n_params", "tokens"]).assign(eval="target")
+    truth = law("chinchilla").predict({"E": 1.69, "A": 406.0, "alpha": 0.34, "B": 411.0, "beta": 0.28}, frame)
+    noise = 0.003 * np.random.default_rng(0).standard_normal(len(frame))
+    frame = frame.assign(run=[f"run-{i}" for i in range(len(frame))], loss=truth * np.exp(noise))
+    assert not {"suspected-units", "suspected-mix-up"} & set(codes(cl.fit(frame, on="target")))
+    mixed = frame.assign(**{column: frame[column].where(frame["run"] != "run-7", frame[column] * factor)})
+    found = [one for one in cl.fit(mixed, on="target").findings if one.code == code]
+    assert len(found) == 1
+    assert "run 'run-7'" in found[0].message

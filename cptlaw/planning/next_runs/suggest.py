@@ -23,6 +23,7 @@ from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import point
 from cptlaw.solving.options import HowToFit
 from cptlaw.verbs import fit as fit_law
+from cptlaw.verbs.law_first import asked as law_and_runs
 
 AUTO = "auto"
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak")
@@ -34,8 +35,8 @@ class HowToSuggest(NextRuns, HowToFit, total=False):
 
 
 def suggest(
-    law_name: str | Law | None,
-    runs: Any,
+    law_name: Any,
+    runs: Any = None,
     on: str | None = None,
     where: str | None = None,
     **asked: Unpack[HowToSuggest],
@@ -45,8 +46,8 @@ def suggest(
     Parameters
     ----------
     law_name, runs, on, where
-        What is fitted, as for `cptlaw.fit`. Of the laws that ``"auto"`` averages the heaviest one is sharpened; for a
-        score that of the loss that carries it.
+        What is fitted, as for `cptlaw.fit`; the runs alone stand for law auto, of whose laws the heaviest one is
+        sharpened; for a score that of the loss that carries it.
     **asked
         The forecast that matters and the budget, which are needed; what to choose from; and how to fit. Levels are such
         as ``"241M,517M"``, sensible ones where absent, see `docs/suggest.md`; `at` may also be a mapping, a row, or a
@@ -80,9 +81,9 @@ def suggest(
     """
     given = read_scenario(NextRuns, {name: value for name, value in asked.items() if name not in HOW_TO_FIT}, "suggest")
     how: dict[str, Any] = {name: value for name, value in asked.items() if name in HOW_TO_FIT}
+    asked_law, runs, on, where = law_and_runs(law_name, runs, on, where)
     table, at = runs if isinstance(runs, Runs) else read_runs(runs), _point(given.at)
     on = table.meant(on)
-    asked_law = AUTO if law_name is None else law_name
     score = score_to_sharpen(table, on, where, asked_law, how)
     if score is not None:
         on, asked_law = (
