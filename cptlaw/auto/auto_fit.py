@@ -16,6 +16,7 @@ from cptlaw.auto.auto_law import AutoLaw, Member
 from cptlaw.auto.combined import Combined
 from cptlaw.auto.common_rollouts import Rollout, directions
 from cptlaw.auto.quick_doubt import LEAST_WEIGHT, OF_PARAMETERS, OF_ROLLOUTS, expected_in_rollouts, half_widths
+from cptlaw.auto.rows import read_by
 from cptlaw.auto.weights import RolloutScores
 from cptlaw.checking.assumed import assumed
 from cptlaw.checking.distance import fact, outside
@@ -133,7 +134,7 @@ class AutoFit(Combined):
             # Without schedules the columns decide, so that one look at them does for all questions.
             known = ("reads", j, None if fit.law.needs_schedules else tuple(frame.columns))
             try:
-                rows = fit.completed(frame)
+                rows = read_by(fit.law, fit.completed(frame))
                 if fit.law.needs_schedules or known not in self._cache:
                     fit.law.bind(rows.head(1), fit.role)
                     self._cache[known] = True

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
+from cptlaw.laws.base import Law
 from cptlaw.runs import Runs
 from cptlaw.runs.order import in_order
 from cptlaw.runs.schema import MIX, mix_columns
@@ -21,6 +22,7 @@ WARM_UPS = 2.0
 TRANSIENT = 0.095
 AT_PEAK = 0.99  # share of a run's highest rate from which it counts as reached
 CPT_COLUMNS = ("replay", "ptpp")
+ANY_MIX = 0.5  # stands where a law is not asked
 IN_ORDER = ("n_params", "ptpp", "replay", "lr_peak", "tokens", "step", "loss", "run")
 
 
@@ -155,3 +157,11 @@ def levels(frame: pd.DataFrame, name: str) -> int:
         return 0
     values = frame.loc[frame["tokens"] != 0, name] if "tokens" in frame.columns else frame[name]
     return int(values.nunique())
+
+
+def read_by(law: Law, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows as a law without a loss of base models reads them: a mix for those, which have none, is not asked."""
+    if "tokens" not in law.diverges_at_zero or not {"tokens", "replay"} <= set(rows.columns):
+        return rows
+    open_ = rows["replay"].isna() & (rows["tokens"] == 0)
+    return rows.assign(replay=rows["replay"].mask(open_, ANY_MIX)) if open_.any() else rows

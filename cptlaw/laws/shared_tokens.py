@@ -58,6 +58,15 @@ def _without(given: Any) -> tuple[str, ...]:
     return found
 
 
+def _sees_damage(frame: pd.DataFrame) -> bool:
+    """Say whether the shift of the source loss differs from run to run: by mix or by rate.
+
+    At one mix and one rate what the target pays for it is one number more in its own shift, and runs away elsewhere.
+    """
+    trained = frame[frame["tokens"] > 0] if "tokens" in frame.columns else frame
+    return any(name in trained.columns and trained[name].nunique() > 1 for name in ("replay", "lr_peak"))
+
+
 class SharedTokens(Bent):
     """The shift between two corpora over the loss of all tokens read so far.
 
@@ -203,7 +212,7 @@ class SharedTokens(Bent):
         lacks = [name for name in USUAL if name not in frame.columns or frame[name].isna().all()]
         if "tokens" not in frame.columns or not (frame["tokens"] == 0).any():
             lacks.append("base")
-        damage = self.damage if pays is None else pays
+        damage = self.damage if pays is None else pays and _sees_damage(frame)
         around = None if "sizes" in self.without else self.around or middle(frame)
         return self.with_options(damage=damage, without={*self.without, *lacks}, around=around)
 
