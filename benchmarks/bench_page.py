@@ -51,10 +51,10 @@ def by_study(rows: pd.DataFrame) -> str:
     return "\n".join((f"| {' | '.join(auto.index)} |", "|---" * len(cells) + "|", f"| {' | '.join(cells)} |"))
 
 
-def with_table(page: str, made: str) -> str:
+def with_table(page: str, made: str, begin: str = BEGIN) -> str:
     """Return the page with the table between its marks."""
-    before, rest = page.split(BEGIN)
-    return f"{before}{BEGIN}\n{made}\n{END}{rest.split(END, 1)[1]}"
+    before, rest = page.split(begin)
+    return f"{before}{begin}\n{made}\n{END}{rest.split(END, 1)[1]}"
 
 
 def main() -> None:

@@ -7,8 +7,9 @@ law auto takes (`cptlaw.auto.quick_doubt.OF_AN_AVERAGE`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import pandas as pd
@@ -39,46 +40,66 @@ SPREAD = np.array([0.5] * 7 + [2.0, 0.4, 0.15, 0.5, 1.0, 0.3, 0.3])
 
 def averages(every: list[Series]) -> Iterator[Roll]:
     """Yield the rolls of law auto, each under what was learned from the other studies."""
-    seen: dict[str, int] = {}
+    for series in thinned(every, EVERY):
+        for fold in cuts(series):
+            found = forecast_of(series, fold)
+            if found is not None:
+                told = _roll(series, fold.direction, *found)
+                if len(told.error):
+                    yield told
+
+
+def thinned(every: Iterable[Series], one_in: Mapping[str, int]) -> Iterator[Series]:
+    """Yield one series in so many of the studies that have many alike."""
+    seen: Counter[str] = Counter()
     for series in every:
-        place = seen.get(series.study, 0)
-        seen[series.study] = place + 1
-        if place % EVERY.get(series.study, 1):
-            continue
-        for fold in _cuts(series):
-            with leaving_out(series.study) if series.study in studies() else nullcontext():
-                found = _roll(series, fold)
-            if found is not None and len(found.error):
-                yield found
+        if seen[series.study] % one_in.get(series.study, 1) == 0:
+            yield series
+        seen[series.study] += 1
 
 
-def _cuts(series: Series) -> list[Rollout]:
-    """Return the cut along each direction whose lower rows are closest to three fifths."""
+def cuts(series: Series, most: int = 1) -> list[Rollout]:
+    """Return the cuts along each direction, at most so many, whose lower rows are closest to three fifths."""
     every = [fold for fold in rollouts(series.frame, directions(series.frame)) if fold.fit.sum() >= LEAST_ROWS]
     if series.kind == "static":  # along tokens a static ladder goes where tokens per parameter and compute go
         every = [fold for fold in every if fold.direction != "tokens"]
     of_direction = {fold.direction: [one for one in every if one.direction == fold.direction] for fold in every}
-    return [min(folds, key=lambda one: abs(float(one.fit.mean()) - LOWER)) for folds in of_direction.values()]
+    nearest = (sorted(folds, key=lambda one: abs(float(one.fit.mean()) - LOWER)) for folds in of_direction.values())
+    return [fold for folds in nearest for fold in folds[:most]]
 
 
-def _roll(series: Series, fold: Rollout) -> Roll | None:
+def forecast_of(series: Series, fold: Rollout) -> tuple[AutoFit, pd.DataFrame] | None:
+    """Return law auto fitted to the lower rows under what the other studies say, and the upper rows, spread, kept few.
+
+    The fit is None where the lower rows do not allow one.
+    """
     frame = series.frame
     upper = frame[fold.test]
     few = np.unique(np.linspace(0, len(upper) - 1, min(MOST_TESTED, len(upper))).round().astype(int))
-    upper = upper.iloc[few].reset_index(drop=True)
     try:
-        fit = cl.fit("auto", frame[fold.fit].reset_index(drop=True), on=str(frame["eval"].iloc[0]))
-        error = np.log(fit.predict(upper)) - np.log(upper["loss"].to_numpy(dtype=float))
-        doubt = _own_doubt(fit, upper)
+        with without(series.study):
+            fit = cl.fit("auto", frame[fold.fit].reset_index(drop=True), on=str(frame["eval"].iloc[0]))
     except (CptlawError, np.linalg.LinAlgError):
         return None
+    return fit, upper.iloc[few].reset_index(drop=True)
+
+
+def without(study: str) -> AbstractContextManager[None]:
+    """Return the context in which nothing is known of a study."""
+    return leaving_out(study) if study in studies() else nullcontext()
+
+
+def _roll(series: Series, direction: str, fit: AutoFit, upper: pd.DataFrame) -> Roll:
+    with without(series.study):
+        error = np.log(fit.predict(upper)) - np.log(upper["loss"].to_numpy(dtype=float))
+        doubt = _own_doubt(fit, upper)
     kept = np.isfinite(error) & (np.abs(error) < ABSURD)
     along = directions(fit.data)
     return Roll(
         study=series.study,
         series=series.name,
         law="auto",
-        direction=fold.direction,
+        direction=direction,
         spread=spread(fit),
         names=tuple(one.name for one in along),
         distance=outside(fit.data, upper, along)[kept],

@@ -39,11 +39,9 @@ class Series:
     frame: pd.DataFrame
 
 
-def all_series(folder: str | None, only: str = "") -> Iterator[Series]:
-    """Yield the series of every study whose file is there."""
-    for study, (file, build) in STUDIES.items():
-        if only and study not in only.split(","):
-            continue
+def all_series(folder: str | None, further: bool = False) -> Iterator[Series]:
+    """Yield the series of every study whose file is there, and of the examples that nothing was learned from."""
+    for study, (file, build) in (STUDIES | FURTHER if further else STUDIES).items():
         if file is None:
             yield from build(pd.DataFrame())
             continue
@@ -172,4 +170,9 @@ STUDIES: dict[str, tuple[str | None, Callable[[pd.DataFrame], Iterator[Series]]]
     "watts": ("watts_musicpile_60m.csv", _watts),
     "en-fr-pilot": (None, _example("en-fr-pilot")),
     "docs-to-code": (None, _example("docs-to-code")),
+}
+
+# Examples that no number was learned from.
+FURTHER: dict[str, tuple[str | None, Callable[[pd.DataFrame], Iterator[Series]]]] = {
+    name: (None, _example(name)) for name in ("code-to-prose", "docs-to-manuals", "en-fr-ladder")
 }

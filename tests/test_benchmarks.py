@@ -105,3 +105,26 @@ def test_the_best_mix_of_a_size_that_was_not_fitted() -> None:
 def test_accuracy_says_which_files_are_absent(tmp_path: Path) -> None:
     printed = run("benchmarks.accuracy", "--data", str(tmp_path))
     assert printed.count("skipped: ") == 3
+
+
+def rollouts_of(*beyond: np.ndarray) -> pd.DataFrame:
+    """Return six rollouts of each of eight studies, missed in turn by these shares of the half-width."""
+    names = ("error", "half_50", "half_90", "inside_50", "inside_90", "score_50", "score_90")
+    parts = [
+        {"study": f"study {i}", "series": "loss", "cut": f"cut {j}", **dict.fromkeys(names, 0.01)}
+        | {"beyond": beyond[(i * 6 + j) % len(beyond)]}
+        for i in range(8)
+        for j in range(6)
+    ]
+    return pd.DataFrame(parts)
+
+
+def test_points_that_err_together_put_few_studies_near_nine_of_ten() -> None:
+    from benchmarks.whole_studies import by_luck, table
+
+    alone = np.linspace(0.1, 1.0, 10)  # after widening, nine of ten in every rollout
+    assert by_luck(rollouts_of(2.0 * alone)).mean() == 8
+    together = [np.full(10, 0.5)] * 9 + [np.full(10, 5.0)]  # all of a rollout or nothing: of six, 83 or 100 %
+    rows = rollouts_of(*together)
+    assert by_luck(rows).mean() == 0
+    assert "| study 0 | 6 | 0.01 |" in table(rows)
