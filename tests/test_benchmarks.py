@@ -50,6 +50,37 @@ def test_growth() -> None:
     ]  # fmt: skip
 
 
+def test_forecasts_inside_the_cpt_tables() -> None:
+    printed = run(
+        "benchmarks.cpt_forecasts", "--tables", "code-to-prose", "--kinds", "budget,size-based", "--most", "1"
+    )
+    errors, held, base = (part for part in printed.split("law auto\n")[1].split("\n\n") if part.startswith("|"))
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in (errors + "\n" + held).splitlines()]
+    by_kind = [
+        line for line in cells if line[0] in ("a budget ahead, from three", "one size ahead, its base models known")
+    ]
+    assert [line[1] for line in by_kind] == ["1"] * 4  # one forecast of each kind, errors and coverage
+    shown = [[float(value) for value in line[2].split(" / ")] for line in by_kind]
+    assert all(0 < error < 5 for line in shown[:2] for error in line)
+    assert all(0 <= share <= 100 for line in shown[2:] for share in line)
+    of_all = base.splitlines()[-1].strip("| ").split(" | ")
+    assert of_all[:2] == ["all", "4"]
+    assert all(np.isfinite(float(value)) for value in of_all[2:])
+
+
+def test_forecasts_inside_look_at_nothing_that_judges() -> None:
+    from benchmarks.cpt_forecasts import KINDS, cuts, load
+
+    pilot, ladder = load("en-fr-pilot"), load("en-fr-ladder")
+    assert pilot.frame["ptpp"].max() < 279
+    assert ladder.frame["n_params"].max() < 4e5
+    found = list(cuts(ladder))
+    assert {cut.kind for cut in found} == set(KINDS)
+    for cut in found:
+        fitted, test = ladder.on("source").where(cut.fit).frame, ladder.on("source").where(cut.test).frame
+        assert not set(fitted.index[fitted["tokens"] > 0]) & set(test.index)
+
+
 COLUMNS = ["curves", "seen", "others", "n", "ours", "last", "line", "held", "half-width"]
 
 

@@ -25,7 +25,7 @@ MIXES = 1.0  # laws of mixes of k corpora, whose rollouts decide
 BENDS = {1: 1.0, 1.5: 1.0, 2: 0.5, 3: 0.25}  # by the bend
 # What each form counts before any rollout is seen, by how often it was the best on frozen splits of other studies
 # (docs/bench.md).
-SHARED = {1: 1.0, 2: 0.15}  # by the bend
+SHARED = {1: 1.0, 2: 0.15}  # by the bend; transfer or not, changing with size or not, together
 RATES = 3  # peak rates of CPT from which a table can tell how the rate acts; see docs/bench.md
 PTPP_FORMS, MIX_ONLY, SCHEDULED = 0.15, 0.1, 1.0
 FLOOR, SHARE, EXPONENT = Prior(0.65, 0.3, "share"), Prior(0.1, 1.2, "share"), Prior(0.3, 0.5, "log")
@@ -140,23 +140,25 @@ def _of_pre_training() -> Iterator[Candidate]:
 
 
 def middle_of_pre_training() -> Candidate:
-    """Return the candidate that lies in the middle of those for models from scratch."""
+    """Return the candidate in the middle of those for models from scratch: neither end of the bends decides."""
     return Candidate(law("chinchilla", bend=1.5), (("alpha", "beta"),))
+
+
+def middle_of_cpt(frame: pd.DataFrame) -> Candidate:
+    """Return the candidate that lies in the middle of those for CPT."""
+    return Candidate(law("shared-tokens", rate=_rate(frame), without="sizes", transfer=True))
+
+
+def _rate(frame: pd.DataFrame) -> str:
+    """Return where the rate of CPT acts (`cptlaw.laws.shared_tokens`), as far as a table can tell."""
+    return "progress" if levels(frame, "lr_peak") >= RATES else "amplitude"
 
 
 def _of_cpt(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Candidate]:
     if role == "other":  # whose share of the mix it is in is not known
         yield Candidate(law("ptpp-blind"), (), 1.0)
     else:
-        rate = "progress" if levels(frame, "lr_peak") >= RATES else "amplitude"
-        # Whether the shift changes with size is for rollouts to say, where there are sizes enough to tell; together
-        # the two count as one law does.
-        several = levels(frame, "n_params") >= SIZES
-        for bend, share in SHARED.items():
-            same = law("shared-tokens", bend=bend, rate=rate, without="sizes" if several else "")
-            yield Candidate(same, (), 0.5 * share if several and bend == 1 else share)
-        if several:
-            yield Candidate(law("shared-tokens", rate=rate), (), 0.5 * SHARED[1])
+        yield from _of_shared_tokens(role, _rate(frame), levels(frame, "n_params") >= SIZES)
     mixes = levels(frame, "replay")
     # At one mix the exponent of the share and its barrier have nothing to be fitted to.
     if levels(frame, "ptpp") > 1 and mixes > 1:
@@ -168,3 +170,17 @@ def _of_cpt(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Ca
     if has_schedules and role != "other":
         name = "cpt-dynamics-joint" if levels(frame, "n_params") > 1 else "cpt-dynamics-replay"
         yield Candidate(law(name, normalised=True), (), SCHEDULED)
+
+
+def _of_shared_tokens(role: Role, rate: str, several: bool) -> Iterator[Candidate]:
+    """Yield the forms of shared-tokens, which count as one law together."""
+    # Whether the shift changes with size is for rollouts to say, where there are sizes enough to tell.
+    sizes = ("sizes", "") if several else ("",)
+    # The source loss is better described with transfer on every table, the target loss on some.
+    transfers = (False, True) if role == "target" else (True,)
+    for transfer in transfers:
+        for without in sizes:
+            chosen = law("shared-tokens", rate=rate, without=without, transfer=transfer)
+            share = SHARED[1] / len(transfers) / len(sizes)
+            yield Candidate(chosen, (), share)
+    yield Candidate(law("shared-tokens", bend=2, rate=rate, without=sizes[0]), (), SHARED[2])

@@ -17,7 +17,7 @@ from cptlaw.auto.auto_law import Member
 from cptlaw.auto.candidates import Candidate, candidates
 from cptlaw.auto.common_rollouts import Rollout, directions, rolled, rolling_source, rollouts
 from cptlaw.auto.curve_tables import AREA, as_curves
-from cptlaw.auto.rows import Chosen, choose_rows, levels, trained
+from cptlaw.auto.rows import Chosen, choose_rows, levels, trained, without_lone_base_models
 from cptlaw.auto.under_trained import without_under_trained
 from cptlaw.auto.weights import RolloutScores
 from cptlaw.errors import CptlawError, FitError, UsageError
@@ -58,7 +58,7 @@ def fit_auto(
     rows = as_curves(rows, schedules) or rows
     name = str(rows.frame["eval"].iloc[0])
     role = table.role(name)
-    rows = without_under_trained(rows, role)
+    rows = without_under_trained(without_lone_base_models(rows, role), role)
     frame = rows.frame
     count = int(trained(frame).sum()) if rows.is_curves or "tokens" in frame.columns else 0
     if not rows.is_curves and "tokens" not in frame.columns and "step" in frame.columns:
@@ -218,6 +218,9 @@ def with_source_rows(table: Runs, rows: Chosen, where: str | None) -> Runs:
         source = next((one for one in table.evals if table.role(one) == "source"), None)
         if source is not None:
             with suppress(UsageError):  # the filter may name the eval, or leave none of its rows
-                kept |= set(choose_rows(table, source, where).frame.index)
+                of_source = choose_rows(table, source, where).frame
+                if rows.pretraining:
+                    of_source = of_source[of_source["n_params"] * of_source["ptpp"] >= rows.pretraining]
+                kept |= set(of_source.index)
     frame = table.frame[table.frame.index.isin(list(kept))]
     return replace(table, frame=frame.assign(eval=frame["eval"].cat.remove_unused_categories()))

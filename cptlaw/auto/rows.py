@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
-from cptlaw.laws.base import Law
+from cptlaw.laws.base import Law, Role
 from cptlaw.runs import Runs
 from cptlaw.runs.order import in_order
 from cptlaw.runs.schema import MIX, mix_columns
@@ -40,12 +40,15 @@ class Chosen:
         What was left out, and why.
     is_curves
         Whether they are loss curves of models from scratch, with their forward areas (`cptlaw.auto.curve_tables`).
+    pretraining
+        The fewest tokens of pre-training of a base model that is not left out as under-trained.
     """
 
     runs: Runs
     is_cpt: bool
     findings: tuple[Finding, ...]
     is_curves: bool = False
+    pretraining: float = 0.0
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -141,6 +144,29 @@ def _warm_up(rate: pd.Series[float], tokens: pd.Series[float], run: pd.Series[st
     usual = length.max() if rising.any() else 0.0
     first = tokens.groupby(run).transform("min")
     return length.fillna(first.clip(upper=usual)).clip(upper=reached).where(peak.notna())
+
+
+def without_lone_base_models(rows: Chosen, role: Role) -> Chosen:
+    """Return the rows of a target loss without base models of sizes at which no model was adapted.
+
+    On a corpus that they have not seen base models get better with size more slowly than adapted models do: next to
+    those of other sizes alone they tell nothing of it, and laws would carry it over (docs/bench.md). Source losses of
+    such base models are fitted.
+    """
+    frame = rows.frame
+    if role != "target" or not rows.is_cpt or "n_params" not in frame.columns:
+        return rows
+    kept = frame["n_params"].isin(frame.loc[trained(frame), "n_params"]).to_numpy()
+    if kept.all():
+        return rows
+    found = Finding(
+        "info",
+        "base-rows",
+        f"{int((~kept).sum())} rows of base models of sizes without CPT are not fitted: what they lose on the target "
+        "corpus says little of adapted models.",
+        "Nothing: their source losses are fitted.",
+    )
+    return replace(rows, runs=replace(rows.runs, frame=frame[kept]), findings=(*rows.findings, found))
 
 
 def trained(frame: pd.DataFrame) -> NDArray[np.bool_]:

@@ -22,7 +22,7 @@ from cptlaw.errors import DataError
 from cptlaw.laws.base import Amplitude, Known, Option, RatioOf, Role, Shape
 from cptlaw.laws.bend import Bent
 from cptlaw.laws.calculus import Array, Positive, exp, expm1, log, log1p
-from cptlaw.laws.parameters import or_none, positive
+from cptlaw.laws.parameters import positive
 from cptlaw.units import input_text
 
 RATE, BUDGET = 1e-3, 100.0  # peak rates and tokens per parameter at which B is stated
@@ -45,9 +45,14 @@ OF_PROGRESS = (0.75, 0.3)  # rate times steps, a little less than in proportion
 # A larger model has taken more steps at as many tokens per parameter, and keeps two corpora apart with less replay.
 OF_SIZE = Shape(-1.0, 2.0, start=(-0.1, 0.8), scale="linear", usual=(0.0, 0.15))
 SIZE_OF_MIX = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.15))
+TRANSFER = Shape(0.02, 1.0, start=(0.2, 0.9), scale="linear", usual=(0.6, 0.3))
 # What the target loss gains grows with the rate of CPT alone.
 OF_TARGET: dict[str, tuple[float, float]] = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1), "m": (0.5, 0.3)}
 SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
+
+
+def _size(given: Any) -> float | None:
+    return None if given is None else positive(given)
 
 
 def _without(given: Any) -> tuple[str, ...]:
@@ -88,6 +93,11 @@ class SharedTokens(Bent):
 
     B is the shift without replay after many tokens, at rates of 1e-3 and 100 tokens of pre-training per parameter. A
     fit leaves out what its table has no column for.
+
+    What size and tokens are worth on the one corpus may be worth less on the other: with ``transfer=true`` their terms
+    count 1 - (1 - t) s for the source loss and t + (1 - t) s for the target loss, s = (1 - (1 + x)^-beta) f. The better
+    base model then has more to forget and more to gain, and one that has never seen the target corpus hardly gets
+    better on it. t = 1 is the law as it stands above.
     """
 
     name = "shared-tokens"
@@ -108,7 +118,8 @@ class SharedTokens(Bent):
     equation = (
         "L = E + F/N^g + A/(k P N + D)^a +/- B (lr/1e-3)^h (lr'/1e-3)^w (P/100)^b (1 - (1 + D/(d0 N))^-beta) "
         "f(a2, r_cpt) + U (1 - (1 + D/(d0 N))^-beta),  f as in cpt-dynamics-replay, 1 without replay; "
-        "from four sizes on d0 goes as N^-m and a2 as N^s"
+        "from four sizes on d0 goes as N^-m and a2 as N^s; with transfer=true F and A count 1 - (1 - t) s, "
+        "t + (1 - t) s for the target, s = (1 - (1 + D/(d0 N))^-beta) f"
     )
     source = "this project; the shift and its factor of the mix are those of Wang et al. 2025, eq. 8, arXiv:2505.07796"
     status = "reconstructed"
@@ -167,16 +178,23 @@ class SharedTokens(Bent):
         ),
         "around": Option(
             None,
-            "a number of parameters, or none",
-            "The model size at which d0 and a2 are stated, and from which they change with size; none: they are the "
-            "same at all sizes. A fit to four sizes and more sets it to the one in their middle.",
-            or_none(positive),
+            "a number of parameters; for a shift that is the same at all sizes write without=sizes",
+            "The model size at which d0 and a2 are stated, and from which they change with size. A fit to four sizes "
+            "and more sets it to the one in their middle.",
+            _size,
+        ),
+        "transfer": Option(
+            False,
+            "true or false",
+            "Whether the shift also moves what size and tokens are worth: all of it on the corpus that the model is "
+            "trained on, and the share t of it on the other.",
         ),
     }
     damage: bool
     rate: Literal["amplitude", "progress"]
     without: tuple[str, ...]
     around: float | None
+    transfer: bool
 
     def configure(self) -> None:
         """Leave out the parameters of what is not read; add those of the damage."""
@@ -185,6 +203,8 @@ class SharedTokens(Bent):
         self.inputs = tuple(name for name in self.inputs if name not in self.without)
         self.amplitudes = tuple(name for name in self.amplitudes if name != "U" or "base" not in self.without)
         self.shapes = {name: shape for name, shape in self.shapes.items() if name not in gone}
+        if self.transfer:
+            self.shapes |= {"t": TRANSFER}
         if "replay" in self.without:
             self.ratio_of = None
         if self.rate == "progress" and "h" in self.shapes:
@@ -324,13 +344,22 @@ class SharedTokens(Bent):
                 growth = growth + getattr(p, name) * (log(column) - math.log(usual))
         return self.saturation(x, p) * exp(growth) * self.of_mix(x, p, of_source)
 
+    def worth(self, x: Any, p: Any) -> Any:
+        """Return what size and tokens are worth of what they are worth to a model of the eval's own corpus."""
+        if not self.transfer:
+            return 1.0
+        gone_over = self.saturation(x, p) * self.of_mix(x, p, x.of_source)
+        away = gone_over * x.of_source + (1.0 - gone_over) * (1.0 - x.of_source)
+        return 1.0 - (1.0 - p.t) * away
+
     def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the size term, the shared token term, the shift, the raised rate, the damage."""
         # One curve for both phases: D counts as it is, and a token of pre-training as k of them, so that a longer base
         # model is farther along the same curve.
         read = p.k * ((x.P * 1.0) * (x.N * 1.0)) + x.D
         sign = 2.0 * x.of_source - 1.0
-        terms = [1.0, x.N**-p.g, read**-p.a, sign * self.shift(x, p, x.of_source)]
+        worth = self.worth(x, p)
+        terms = [1.0, x.N**-p.g * worth, read**-p.a * worth, sign * self.shift(x, p, x.of_source)]
         if "base" not in self.without:
             terms.append(self.saturation(x, p))
         if self.damage:

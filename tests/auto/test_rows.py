@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.auto.rows import choose_rows
+from cptlaw.auto.rows import choose_rows, without_lone_base_models
 
 STEPS = np.array([0, 20, 40, 80, 120, 400, 1000])
 
@@ -61,6 +61,16 @@ def test_it_is_said_which_rule_left_points_out():
     assert len(said) == 2
     assert said[0].startswith("3 points within twice the warm-up")
     assert said[1].startswith("2 points in the first tenth")
+
+
+def test_base_models_of_sizes_without_cpt_are_fitted_to_the_source_loss_alone():
+    runs, fitted = cl.examples.load("code-to-prose"), "ptpp == 31 and (n_params < 50K or tokens == 0)"
+    for role, sizes, codes in (("target", 2, ["base-rows"]), ("source", 4, [])):
+        rows = choose_rows(runs, role, fitted)
+        found = without_lone_base_models(rows, role)
+        assert found.frame["n_params"].nunique() == sizes
+        assert [one.code for one in found.findings if one.code == "base-rows"] == codes
+        assert (found.frame["tokens"] == 0).any()
 
 
 def test_rows_of_pretraining_are_left_out_and_said():

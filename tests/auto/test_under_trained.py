@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
+from cptlaw.auto.fit_auto import with_source_rows
 from cptlaw.auto.rows import choose_rows
 from cptlaw.auto.under_trained import without_under_trained
 
@@ -55,10 +56,27 @@ def test_never_more_than_a_third_is_left_out():
     assert len(kept(frame).frame) == 10
 
 
-def test_tables_of_cpt_keep_their_rows():
+def test_tables_of_cpt_without_budgets_keep_their_rows():
     frame = ladder(EXCESS).assign(replay=0.25, eval="target")
     rows = choose_rows(cl.read_runs(frame), "target", None)
     assert without_under_trained(rows, "target") is rows
+
+
+@pytest.mark.parametrize(("study", "left"), [("docs-to-code", True), ("en-fr-pilot", False)])
+def test_base_models_that_have_only_begun_are_left_out_where_the_others_show_them(study, left):
+    runs = cl.examples.load(study)
+    rows = choose_rows(runs, "source", "ptpp in (15, 31)")
+    found = without_under_trained(rows, "source")
+    gone = rows.frame.drop(found.frame.index)
+    assert {(row.n_params, row.ptpp) for row in gone.itertuples()} == ({(30352.0, 15.0)} if left else set())
+    assert found.pretraining == pytest.approx(45936 * 15 if left else 0.0)
+    told = [one.message for one in found.findings if one.code == "under-trained"]
+    assert len(told) == left
+    assert all("rows of base models below 689K tokens of pre-training" in one for one in told)
+    # The target loss takes over what the source rows of the same base models say.
+    of_target = without_under_trained(choose_rows(runs, "target", "ptpp in (15, 31)"), "target")
+    paired = with_source_rows(runs, of_target, "ptpp in (15, 31)").frame
+    assert paired["n_params"].mul(paired["ptpp"]).min() == pytest.approx(45936 * 15)
 
 
 def test_law_auto_forecasts_better_without_them_and_says_so():

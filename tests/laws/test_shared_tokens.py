@@ -25,6 +25,8 @@ VARIANTS = [
     "shared-tokens:around=100M:damage=true:rate=progress",
     "shared-tokens:bend=3:without=base+lr_pretrain+ptpp",
     "shared-tokens:without=base+lr_peak+lr_pretrain+ptpp+replay",
+    "shared-tokens:rate=progress:transfer=true",
+    "shared-tokens:bend=2:damage=true:transfer=true",
 ]
 
 
@@ -92,6 +94,26 @@ def test_a_fit_to_four_sizes_asks_how_the_shift_goes_with_size() -> None:
     three = cl.fit("shared-tokens", runs, on="source", where="n_params < 100000", starts=2)
     assert three.law.around is None
     assert not {"m", "s"} & set(three.params)
+
+
+def test_what_size_and_tokens_are_worth_may_not_carry_over() -> None:
+    chosen = law("shared-tokens:transfer=true")
+    bare = {**PARAMS, "B": 0.0, "U": 0.0, "t": 0.25}
+    quality = PARAMS["F"] + PARAMS["A"] * 100.0**-0.3
+    base, far = points(tokens=0.0), points(tokens=1e30, replay=0.0)
+    # A base model has on the target corpus a quarter of what it has on its own; going over turns this round.
+    assert chosen.predict(bare, base, "source") == pytest.approx([PARAMS["E"] + quality])
+    assert chosen.predict(bare, base, "target") == pytest.approx([PARAMS["E"] + 0.25 * quality])
+    assert chosen.predict(bare, far, "target") == pytest.approx([PARAMS["E"] + PARAMS["F"]], rel=1e-4)
+    assert chosen.predict(bare, far, "source") == pytest.approx([PARAMS["E"] + 0.25 * PARAMS["F"]], rel=1e-4)
+    for role in ("source", "target"):
+        same = chosen.predict({**PARAMS, "t": 1.0}, points(), role)
+        assert same == pytest.approx(law("shared-tokens").predict(PARAMS, points(), role), rel=1e-12)
+
+
+def test_no_size_is_said_by_leaving_sizes_out() -> None:
+    with pytest.raises(cl.UsageError, match=r"around=none: expected a number of parameters; .* write without=sizes"):
+        law("shared-tokens:around=none")
 
 
 def test_the_target_pays_for_the_damage() -> None:
