@@ -103,12 +103,14 @@ def bench(
     Raises
     ------
     UsageError
-        If a law or split does not exist.
+        If a law, a split or the folder does not exist.
     """
     named = _names(laws)
     for name in named:
         if name != "auto":
             law(name)
+    if data is not None and not Path(data).is_dir():
+        raise UsageError(f"--data {str(data)!r}: there is no such folder. Give the one that holds the public tables.")
     findings: list[Finding] = []
     rows: list[dict[str, Any]] = []
     tables: dict[str, Runs | None] = {}

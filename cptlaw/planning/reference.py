@@ -49,7 +49,7 @@ ENDLESS = 1e30  # tokens, for an average that has no limit in closed form
 LEAST_BASE_MODELS = 6  # for the five parameters of the law of base models
 
 ANOTHER = ", or another reference= (--reference): base-law, asymptote or min-tokens"
-INSTEAD = f"Give base_source_loss= (--base-source-loss), one evaluation of the base model{ANOTHER}."
+INSTEAD = f"One evaluation of the base model is better. Give base_source_loss= (--base-source-loss){ANOTHER}."
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MOST_CSV = 100_000  # bytes of a figure's data that the page carries as a download
 _OPTION = re.compile(r" (?:\w+= )?\(--[^)]*\)")  # as in "name a law (--law)"
-_DANGLING = re.compile(r"\b(?:give|say|name|with|and|or|to|of|by)\.$", re.IGNORECASE)
+_DANGLING = re.compile(r"\b(?:give|say|name|with|and|or|to|of|by|another)[.,:]", re.IGNORECASE)
 GLOSSARY = (
     ("CPT", "continual pre-training: training a base model on, on a mix of new and old text"),
     ("source, target", "what the base model already knew, and the new domain; a loss is measured on each"),

@@ -111,3 +111,8 @@ def test_splits_forecast_what_they_do_not_fit() -> None:
         rows = runs.on(split.on)
         fit, test = rows.where(split.fit).frame, rows.where(split.test).frame
         assert not np.isin(test.index, fit.index).any(), split
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder"):
+        bench(tmp_path / "nowhere", "auto", "gadre")

@@ -224,3 +224,17 @@ def test_an_average_of_laws_that_fall_is_split_too():
     for factor in (0.5, 2.0):
         at = {"n_params": found.n_params * factor, "tokens": found.tokens / factor}
         assert fitted.forecast(at)["loss"].iloc[0] > found.target_loss
+
+
+def test_a_law_whose_shift_may_raise_the_loss_is_split_too_at_the_rate_of_the_runs():
+    """shared-tokens may rise with tokens at first, and its rate is no question of sizes: brute force agrees."""
+    runs = cl.examples.load("en-fr-pilot")
+    fitted = cl.fit("shared-tokens", runs, "target", where="tokens == 0 or atpp >= 1.9", starts=4)
+    found = cl.plan.allocate(fitted, budget=5e12, replay=0.5, ptpp=279)
+    assert found.lr_peak == pytest.approx(3e-3)
+    sizes = np.geomspace(1e4, 1e7, 2000)
+    grid = pd.DataFrame({"n_params": sizes, "tokens": 5e12 / 6 / sizes, "replay": 0.5, "ptpp": 279.0, "lr_peak": 3e-3})
+    losses = fitted.predict(grid)
+    assert found.target_loss <= losses.min() * (1 + 1e-9)
+    assert found.n_params == pytest.approx(sizes[losses.argmin()], rel=0.01)
+    assert "peak rate" in str(found)

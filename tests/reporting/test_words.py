@@ -59,6 +59,10 @@ def test_a_refusal_speaks_of_limits_and_not_of_options():
 def test_a_sentence_whose_object_was_an_option_goes_with_it():
 
     advice = "Add runs beyond it. To look there at the risk of extrapolating, give min_replay= (--min-replay)."
+    reference = (
+        "Measure it. Give base_source_loss= (--base-source-loss), or another reference= (--reference): asymptote."
+    )
+    assert without_flags(Finding("info", "reference-base-law", "..", reference)).advice == "Measure it."
     assert without_flags(Finding("info", "replay-at-edge", "..", advice)).advice == "Add runs beyond it."
     kept = "Name a law (--law) that reads it."
     assert without_flags(Finding("info", "x", "..", kept)).advice == "Name a law that reads it."

@@ -13,7 +13,8 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.inverse import PowerCurve
-from cptlaw.planning.loss import Loss
+from cptlaw.planning.loss import Loss, as_fit
+from cptlaw.planning.mixes.mix import pretraining_rate, rates_to_choose
 from cptlaw.planning.options import positive
 from cptlaw.planning.points import keeps, score_fields, score_limits, score_losses
 from cptlaw.planning.result import (
@@ -63,8 +64,9 @@ class AllocatePlan(Plan):
     ----------
     budget
         FLOPs, 6 n_params tokens.
-    replay, ptpp
-        Held fixed; ``None`` where the law does not read them.
+    replay, ptpp, lr_peak
+        Held fixed, the peak rate where it was not given the best of those that were fitted; ``None`` where the law does
+        not read them.
     n_params, tokens, atpp, flops
         The optimum.
     target_loss
@@ -102,6 +104,7 @@ class AllocatePlan(Plan):
     interval: float | None
     findings: tuple[Finding, ...]
     unit: str = USUAL_UNIT
+    lr_peak: float | None = None
     scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     blocking: tuple[str, ...] = ()
     _loss: Loss | None = field(default=None, compare=False)
@@ -132,6 +135,8 @@ class AllocatePlan(Plan):
             lines.append(("at replay", format_percent(self.replay)))
         if self.ptpp is not None:
             lines.append(("at ptpp", f"{self.ptpp:g}"))
+        if self.lr_peak is not None:
+            lines.append(("at peak rate", f"{self.lr_peak:.3g}"))
         loss = number_text(self.target_loss) + interval_text(self.target_loss_lo, self.target_loss_hi, number_text)
         lines.append(("target loss", f"{loss} {self.unit}"))
         if self.a is not None:
@@ -224,6 +229,16 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
     """
     given = read_scenario(Allocate, scenario, "allocate")
     known = {name: getattr(given, name) for name in ("ptpp", "lr_peak") if getattr(given, name) is not None}
+    fit = as_fit(target, "target")
+    # Sizes are what is asked, so that rates are those of all fitted rows and not of the nearest size.
+    known = pretraining_rate([fit], None) | known
+    rates = [] if "lr_peak" in known else rates_to_choose([fit], None).tolist()
+    plans = [_at_rate(fit, given, known | {"lr_peak": rate}) for rate in rates] or [_at_rate(fit, given, known)]
+    return min(plans, key=lambda plan: plan.target_loss)
+
+
+def _at_rate(target: Any, given: Any, known: dict[str, float]) -> AllocatePlan:
+    """Return the best split with all inputs but size and tokens known."""
     loss = _loss_of(target, known | {"n_params": 1e9}, given.replay)
     share, flops = given.replay or 0.0, given.budget
     best = _closed_form(loss, share, flops)
@@ -241,6 +256,7 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
         budget=flops,
         replay=given.replay if loss.reads("replay") else None,
         ptpp=given.ptpp if loss.reads("ptpp") else None,
+        lr_peak=known.get("lr_peak") if loss.reads("lr_peak") else None,
         n_params=n_params,
         tokens=tokens,
         atpp=tokens / n_params,
@@ -268,11 +284,11 @@ def _loss_of(target: Any, known: dict[str, float], replay: float | None) -> Loss
             f"allocate: law {loss.spec} reads replay. Give replay= (--replay), the share of the source corpus, "
             f"such as 50%."
         )
-    # Of an average every law must, for its weights to differ from size to size does no harm to the search.
-    if not (all("tokens" in law.decreasing for law in loss.laws) and loss.reads("n_params")):
+    # A law whose loss may rise with tokens at first has a best split all the same; the search says where it has none.
+    if not (loss.reads("tokens") and loss.reads("n_params")):
         raise UsageError(
-            f"allocate: law {loss.spec} does not fall with tokens and read sizes, so that no budget has a best split "
-            f"under it. Fit one that does, such as chinchilla, dcpt-l3 or ptpp-floor."
+            f"allocate: law {loss.spec} does not read both sizes and tokens, so that no budget has a best split under "
+            f"it. Fit one that does, such as chinchilla, dcpt-l3 or shared-tokens."
         )
     return loss
 

@@ -127,19 +127,19 @@ def build_mixes(scenario: Any, given: Any, target: Any, source: Any) -> list[Fit
         if option.law_input and getattr(given, name) is not None
     }
     known = {name: _measured(value, name, fits.values()) for name, value in known.items()}
-    known |= _pretraining_rate(fits.values(), known.get("n_params"))
-    rates: Any = [] if "lr_peak" in known else _rates(fits.values(), known.get("n_params"))
+    known |= pretraining_rate(fits.values(), known.get("n_params"))
+    rates: Any = [] if "lr_peak" in known else rates_to_choose(fits.values(), known.get("n_params"))
     settings = [known | {"lr_peak": float(rate)} for rate in rates] or [known]
     return [_build(scenario, given, fits, each) for each in settings]
 
 
-def _pretraining_rate(fits: Iterable[Any], n_params: float | None) -> dict[str, float]:
-    """Return the peak rate of pre-training of the fitted runs nearest in size, where laws read one.
+def pretraining_rate(fits: Iterable[Any], n_params: float | None) -> dict[str, float]:
+    """Return the peak rate of pre-training of the fitted runs nearest in size, of all without one, where laws read it.
 
     A plan is for a base model that exists: its rate is no choice, and is taken to be what such models were given.
     """
     for fit in fits:
-        if n_params is not None and {"lr_pretrain", "n_params"} <= set(fit.data.columns):
+        if "lr_pretrain" in fit.data.columns:
             nearest = _at_nearest_size(fit.data, "lr_pretrain", n_params)
             if len(nearest):
                 return {"lr_pretrain": float(np.median(nearest))}
@@ -212,7 +212,7 @@ def _forgetting(given: Any, source: Loss | None) -> tuple[ForgettingScale | None
     return ForgettingScale(reference, given.forgetting), list(reference.findings)
 
 
-def _rates(fits: Any, n_params: float | None) -> Array:
+def rates_to_choose(fits: Any, n_params: float | None) -> Array:
     """Return the measured peak rates to choose from: those that all fits which read the rate have seen at this size.
 
     Of a size that was not run, those of the nearest one. Larger models are run at lower rates as a rule, and a law
