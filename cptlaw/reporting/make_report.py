@@ -21,6 +21,8 @@ from cptlaw.reporting import words
 from cptlaw.reporting.answer import Report
 from cptlaw.reporting.cost import cost_text
 from cptlaw.reporting.drawings import draw, leading
+from cptlaw.reporting.figures.calibration import as_doubt
+from cptlaw.reporting.figures.figure import Figure
 from cptlaw.reporting.figures.suggested_cells import suggested_cells
 from cptlaw.reporting.points import chances_in_points, expected_scores, fits_of_scores, links
 from cptlaw.reporting.repeat import commands
@@ -116,7 +118,7 @@ def report(
         plan=subject.plan,
         suggestion=suggestion,
         forecasts=forecasts,
-        doubts=by_severity([*unfitted, *_doubts(subject, forecasts, suggestion)]),
+        doubts=by_severity([*_of_intervals(drawn, subject), *unfitted, *_doubts(subject, forecasts, suggestion)]),
         figures=tuple(drawn),
         fits=fits,
         runs=table,
@@ -167,6 +169,15 @@ def _doubts(subject: Subject, forecasts: pd.DataFrame, suggestion: Suggestion | 
     yield from () if subject.plan is None else subject.plan.findings
     yield from _other_data(subject.table, subject.fits)
     yield from () if suggestion is None else suggestion.findings
+
+
+def _of_intervals(drawn: list[Figure], subject: Subject) -> Iterator[Finding]:
+    """Yield how many of the held-out losses lie in their intervals."""
+    for figure in drawn:
+        kind, _, on = figure.name.partition("-")
+        found = as_doubt(figure, on, subject.interval) if kind == "calibration" else None
+        if found is not None:
+            yield found
 
 
 def _suggestion(subject: Subject, budget: Any) -> Suggestion:

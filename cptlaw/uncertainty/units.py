@@ -111,6 +111,8 @@ def units_along(fit: LawOnRows, problem: Problem, gradients: Array) -> tuple[Arr
     """
     known = _leverage(fit, problem)
     directions = gradients @ known.turned
+    # Effects and freedom are ratios, free of scale; a law that breaks down at a point has slopes of 1e200 there.
+    directions = directions / np.maximum(np.abs(directions).max(axis=1, initial=0.0, keepdims=True), 1e-300)
     runs, points = len(known.by_run), len(known.by_point)
     by_run = np.sum((known.by_run @ directions.T) ** 2, axis=0) * (runs - 1) / runs
     by_point = np.sum((known.by_point @ directions.T) ** 2, axis=0) * (points - 1) / points

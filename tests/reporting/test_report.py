@@ -5,12 +5,16 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import UsageError
 from cptlaw.reporting import drawings, make_report
+from cptlaw.reporting.figures.calibration import as_doubt
+from cptlaw.reporting.figures.figure import Figure
 from cptlaw.reporting.images import write_images
 from cptlaw.reporting.make_report import report
 from cptlaw.reporting.subject import Subject
@@ -243,3 +247,23 @@ def test_units_are_those_of_the_table(runs, tmp_path):
     assert "nats per byte" in " ".join(Page(content).text)
     assert "nats per byte" in made.answer
     assert "nats per byte" in str(made.plan)
+
+
+def test_how_many_held_out_losses_lie_inside_stands_among_the_doubts(found):
+    said = [doubt for doubt in found.doubts if doubt.code == "calibration"]
+    assert [doubt.message.split(" lie")[0].split("held-out ")[1] for doubt in said] == [
+        "target losses",
+        "source losses",
+    ]
+    assert all("in their 90% intervals" in doubt.message for doubt in said)
+
+
+def test_too_few_inside_is_a_warning_and_open_intervals_do_not_count():
+    data = pd.DataFrame({"measured": [2.0] * 72, "lo": [1.9] * 49 + [2.1] * 23, "hi": 2.2})
+    figure = Figure("calibration-target", "", "", data, None)
+    doubt = as_doubt(figure, "target", 0.9)
+    assert doubt.severity == "warning"
+    assert doubt.message.startswith("49 of 72 held-out target losses lie in their 90% intervals")
+    assert as_doubt(replace(figure, data=data.iloc[:49]), "target", 0.9).severity == "info"
+    assert as_doubt(replace(figure, data=data.assign(hi=np.nan)), "target", 0.9) is None
+    assert as_doubt(replace(figure, data=data[["measured"]]), "target", 0.9) is None

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.comparing.metrics import metrics
+from cptlaw.findings import Finding
 from cptlaw.fitting import Fit
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank, translucent
 from cptlaw.runs.metrics import unit_of
@@ -14,6 +15,7 @@ from cptlaw.units import format_percent
 
 PROFILES = 6  # rows whose interval is profiled; those of the others are theirs or somewhat narrower
 MOST_ROWS = 200  # with error bars; more could not be read
+SHORT = 0.05  # share of held-out losses by which intervals may hold fewer than they say without a warning
 
 
 def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float = 0.9) -> Figure:
@@ -38,10 +40,13 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
     rows = (fit.data if held_out is None else held_out).reset_index(drop=True)
     rows = rows.rename(columns={"loss": "measured"})
     # Intervals of rows that were fitted would be of the fit, and the share inside them says nothing of forecasts.
-    bars = fit.n_runs >= MIN_RUNS and unseen and len(rows) <= MOST_ROWS
+    bars = fit.n_runs >= MIN_RUNS and unseen
     data = fit.forecast(rows, None).drop(columns="findings").rename(columns={"loss": "forecast"})
     if bars:
-        data["lo"], data["hi"] = bands(fit, rows, interval, PROFILES)
+        few = np.unique(np.linspace(0, len(rows) - 1, MOST_ROWS).round().astype(int))
+        ends = np.full((2, len(rows)), np.nan)
+        ends[:, few] = bands(fit, rows.iloc[few].reset_index(drop=True), interval, PROFILES)
+        data["lo"], data["hi"] = ends
     low = float(min(data["forecast"].min(), data["measured"].min()))
     high = float(max(data["forecast"].max(), data["measured"].max()))
     edge = 0.03 * (high - low or 1.0)
@@ -88,16 +93,35 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
         caption += f", slope {scores['slope']:.3f}, intercept {scores['intercept']:.3f} on logarithms (ideally 1 and 0)"
     caption += "."
     if bars:
-        # An open interval holds every loss: it is no success.
-        known = data["lo"].notna() & data["hi"].notna()
-        inside = (data["measured"] >= data["lo"]) & (data["measured"] <= data["hi"])
-        caption += (
-            f" {int(inside[known].sum())} of {int(known.sum())} lie within their {format_percent(interval)} intervals."
-        )
+        inside, known = held(data)
+        caption += f" {inside} of {known} lie within their {format_percent(interval)} intervals."
     title = (
-        f"{int(inside[known].sum())} of {int(known.sum())} held-out {fit.on} losses lie in their "
-        f"{format_percent(interval)} intervals"
+        f"{inside} of {known} held-out {fit.on} losses lie in their {format_percent(interval)} intervals"
         if bars
         else f"{'Held-out' if unseen else 'Fitted'} {fit.on} losses lie {format_percent(scores['mae_rel'], 2)} off"
     )
     return Figure(f"calibration-{fit.on}", title, caption, data, drawing)
+
+
+def held(data: pd.DataFrame) -> tuple[int, int]:
+    """Return how many measured losses lie between lo and hi, and how many have both ends."""
+    # An open interval holds every loss: it is no success.
+    known = data["lo"].notna() & data["hi"].notna()
+    inside = (data["measured"] >= data["lo"]) & (data["measured"] <= data["hi"])
+    return int(inside[known].sum()), int(known.sum())
+
+
+def as_doubt(figure: Figure, on: str, interval: float) -> Finding | None:
+    """Return what the held-out losses of a calibration figure say of its intervals; None where it has none."""
+    if "lo" not in figure.data:
+        return None
+    inside, known = held(figure.data)
+    if not known:
+        return None
+    short = inside < (interval - SHORT) * known
+    return Finding(
+        "warning" if short else "info",
+        "calibration",
+        f"{inside} of {known} held-out {on} losses lie in their {format_percent(interval)} intervals.",
+        "Take the intervals of this report for the least doubt there is." if short else "",
+    )
