@@ -11,7 +11,8 @@ import pandas as pd
 
 from cptlaw.auto.candidates import candidates
 from cptlaw.auto.common_rollouts import directions, rollouts
-from cptlaw.auto.fit_auto import INPUTS, LEAST_ROWS, of_design, reasons_in_words, with_source_rows
+from cptlaw.auto.curve_tables import as_curves
+from cptlaw.auto.fit_auto import INPUTS, LEAST_ROWS, of_design, reasons_in_words, refuse_steps, with_source_rows
 from cptlaw.auto.rows import choose_rows, trained
 from cptlaw.checking.design import check_rows
 from cptlaw.checking.extrapolation import extrapolations
@@ -136,6 +137,8 @@ def check_auto(
     """
     asked = pd.DataFrame() if at is None else as_points(at)
     rows = choose_rows(table, on, where)
+    rows = as_curves(rows, schedules) or rows
+    refuse_steps(table, rows)
     frame = rows.frame
     name = str(frame["eval"].iloc[0])
     paired = with_source_rows(table, rows, where)
@@ -162,7 +165,7 @@ def check_auto(
     folds = rollouts(frame, directions(adapted))
     inputs = adapted[[one for one in INPUTS if one in adapted.columns and adapted[one].notna().any()]].astype(float)
     # Several laws notice the same in other words: the first one's count.
-    few = too_few(int(trained(adapted).sum()) if "tokens" in frame.columns else 0, name)
+    few = too_few(int(trained(adapted).sum()) if rows.is_curves or "tokens" in frame.columns else 0, name)
     first = {(one.code, one.message if one.code == "extrapolation" else ""): one for one in reversed(noticed)}
     return AutoCheck(
         on=name,

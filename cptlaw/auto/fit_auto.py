@@ -61,11 +61,7 @@ def fit_auto(
     rows = without_under_trained(without_lone_base_models(rows, role), role)
     frame = rows.frame
     count = int(trained(frame).sum()) if rows.is_curves or "tokens" in frame.columns else 0
-    if not rows.is_curves and "tokens" not in frame.columns and "step" in frame.columns:
-        raise FitError(
-            f"{table.label} counts steps and no tokens. Say how many a step trains on, as in --columns "
-            f"batch_tokens=2M (columns= in the library), or name the column of the tokens: --columns tokens=NAME."
-        )
+    refuse_steps(table, rows)
     if count < LEAST_ROWS:
         raise FitError(
             f"{count} rows of {name!r} with tokens are too few for law auto, which needs {LEAST_ROWS}: add runs, or "
@@ -106,6 +102,16 @@ def fit_auto(
     if not fits:
         raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: " + reasons_in_words(skipped))
     return _averaged(rows, fits, sources, skipped, table, name, provenance)
+
+
+def refuse_steps(table: Runs, rows: Chosen) -> None:
+    """Refuse a table that counts steps where no law can read them."""
+    if not rows.is_curves and "tokens" not in rows.frame.columns and "step" in rows.frame.columns:
+        raise FitError(
+            f"{table.label} counts steps and no tokens. Say how many a step trains on, as in --columns "
+            f"batch_tokens=2M (columns= in the library), or name the column of the tokens: --columns tokens=NAME. Laws "
+            f"of loss curves read steps; they need the schedules (--schedules)."
+        )
 
 
 def reasons_in_words(skipped: Mapping[str, str]) -> str:

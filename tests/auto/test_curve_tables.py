@@ -63,3 +63,13 @@ def test_points_of_a_curve_are_levels_of_their_own() -> None:
     kept = distinct(dense)
     assert len(kept) == pytest.approx((dense[-1] - dense[0]) / 0.05, rel=0.2)
     assert np.all(np.diff(kept) > 0.05)
+
+
+def test_curves_are_checked_as_they_are_fitted() -> None:
+    frame, schedules = curves()
+    checked = cl.check(frame, on="c4", schedules=schedules)
+    fitted = cl.fit(frame, on="c4", schedules=schedules)
+    assert {member.fit.law.spec for member in fitted.members} <= {one.law for one in checked.laws}
+    assert checked.n_points == fitted.n_points
+    with pytest.raises(cl.CptlawError, match=r"counts steps and no tokens.*--schedules"):
+        cl.check(frame, on="c4")
