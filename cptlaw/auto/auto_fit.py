@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cptlaw.auto.auto_law import AutoLaw, Member
 from cptlaw.auto.combined import Combined
 from cptlaw.auto.common_rollouts import Rollout, directions
 from cptlaw.auto.quick_doubt import LEAST_WEIGHT, OF_PARAMETERS, OF_ROLLOUTS, expected_in_rollouts, half_widths
 from cptlaw.auto.rows import read_by
+from cptlaw.auto.shared_error import SharedError
 from cptlaw.auto.weights import RolloutScores
 from cptlaw.checking.assumed import assumed
 from cptlaw.checking.distance import fact, outside
@@ -199,9 +199,15 @@ class AutoFit(Combined):
         return share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300), centres, readable
 
     def predict(self, frame: Any) -> Array:
-        """Return the forecast loss of each row, nats per token, shape (n,): the weighted mean of log losses."""
-        share, centres, _ = self._centres(as_points(frame))
-        found: Array = np.exp(np.sum(share * centres, axis=1))
+        """Return the forecast loss of each row, nats per token, shape (n,).
+
+        The weighted mean of the laws' log losses, less what they miss of such base models.
+        """
+        rows = as_points(frame)
+        share, centres, _ = self._centres(rows)
+        if "missed" not in self._cache:
+            self._cache["missed"] = SharedError.of(self.data, self.residuals())
+        found: Array = np.exp(np.sum(share * centres, axis=1) - self._cache["missed"].at(rows))
         return found
 
     def doubt(self, frame: Any, coverage: float) -> tuple[Array, Array, Array, Array]:
@@ -301,14 +307,10 @@ class AutoFit(Combined):
         )
 
     def residuals(self) -> Array:
-        """Return log(predicted) - log(observed) of the common rows, shape (n_points,)."""
-        found: Array = np.log(self.predict(self.data)) - np.log(self.data["loss"].to_numpy(dtype=float))
+        """Return log(predicted) - log(observed) of the common rows, as the laws alone predict them, (n_points,)."""
+        share, centres, _ = self._computed(as_points(self.data))
+        found: Array = np.sum(share * centres, axis=1) - np.log(self.data["loss"].to_numpy(dtype=float))
         return found
-
-    @property
-    def tested(self) -> NDArray[np.bool_]:
-        """Which of the common rollouts count, (folds,)."""
-        return np.ones(len(self.folds), dtype=bool)
 
     # -- the answer ------------------------------------------------------------------------------------------------
 
