@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -29,6 +29,10 @@ SHARED = {1: 1.0, 2: 0.15}  # by the bend; transfer or not, changing with size o
 RATES = 3  # peak rates of CPT from which a table can tell how the rate acts; see docs/bench.md
 PTPP_FORMS, MIX_ONLY, SCHEDULED = 0.15, 0.1, 1.0
 FLOOR, SHARE, EXPONENT = Prior(0.65, 0.3, "share"), Prior(0.1, 1.2, "share"), Prior(0.3, 0.5, "log")
+# How firmly other studies' numbers hold a law of models from scratch. The rows of a ladder err together, however many
+# they are, and what is learned of the floor allows for more than studies differ by (docs/bench.md).
+INDEPENDENT, MOST_ALIKE = 16, 16  # rows that count as independent, and how many there may be of each
+FLOOR_SPREAD = 0.5  # of the learned spread of the irreducible loss
 EXPONENTS = ("alpha", "beta", "eta", "gamma", "g3", "alpha_N", "alpha_D")
 
 
@@ -44,12 +48,15 @@ class Candidate:
         What it counts before rollouts are seen, beside the other candidates.
     judged
         Parameters whose fitted values tell how plausible it is, by what was learned of them from other studies.
+    firm
+        Whether its priors are as firm as other ladders from scratch want them.
     """
 
     law: Law
     tied: tuple[tuple[str, ...], ...] = ()
     share: float = 1.0
     judged: tuple[str, ...] = ()
+    firm: bool = False
 
     def restraint(self, training: TrainingRows, known: Restraint | None = None) -> Restraint:
         """Return ties, what the source loss tells and weak priors on the rest, for the law that reads the rows."""
@@ -60,6 +67,8 @@ class Candidate:
             for name, prior in all_priors(reading, training.role, training.frame).items()
             if name not in followers and name not in reading.derived
         }
+        if self.firm:
+            priors = firmer(priors, len(training.frame))
         told = Restraint() if known is None else Restraint().with_known(reading, known)
         weak = {name: prior for name, prior in priors.items() if name not in told.named}
         return replace(told, tied=self.tied, priors={**told.priors, **weak})
@@ -98,6 +107,13 @@ def all_priors(chosen: Law, role: Role, frame: pd.DataFrame) -> dict[str, Prior]
     return {**found, **{name: prior for name, prior in learned.items() if name != "w"}}
 
 
+def firmer(priors: Mapping[str, Prior], count: int) -> dict[str, Prior]:
+    """Return priors that a ladder of so many rows does not outvote."""
+    alike = min(max(count / INDEPENDENT, 1.0), MOST_ALIKE)
+    spread = {name: FLOOR_SPREAD if name == "E" else 1.0 for name in priors}
+    return {name: replace(prior, sd=prior.sd * spread[name] / math.sqrt(alike)) for name, prior in priors.items()}
+
+
 def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candidate]:
     """Yield the candidates for these rows, the one to prefer first."""
     frame = rows.frame
@@ -133,10 +149,10 @@ def _of_curves(sizes: int) -> Iterator[Candidate]:
 def _of_pre_training() -> Iterator[Candidate]:
     tied = (("alpha", "beta"),)
     for bend, share in BENDS.items():
-        yield Candidate(law("chinchilla", bend=bend), tied, share, tied[0])
+        yield Candidate(law("chinchilla", bend=bend), tied, share, tied[0], firm=True)
     for bend, share in BENDS.items():
-        yield Candidate(law("chinchilla", bend=bend), (), UNTIED * share, tied[0])
-    yield Candidate(law("kaplan"), (), KAPLAN)
+        yield Candidate(law("chinchilla", bend=bend), (), UNTIED * share, tied[0], firm=True)
+    yield Candidate(law("kaplan"), (), KAPLAN, firm=True)
 
 
 def middle_of_pre_training() -> Candidate:

@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.auto.candidates import Candidate, middle_of_pre_training
+from cptlaw.auto.candidates import INDEPENDENT, MOST_ALIKE, Candidate, firmer, middle_of_pre_training
 from cptlaw.laws import law
+from cptlaw.solving.restraint import Prior
 
 
 def fit(token_exponent, tied):
@@ -26,3 +27,13 @@ def test_a_tie_that_carries_an_unusual_exponent_over_counts_less():
 
 def test_without_parameters_to_judge_the_share_stays():
     assert middle_of_pre_training().share_of(fit(1.3, None)) == 1.0
+
+
+def test_many_rows_do_not_outvote_other_studies():
+    priors = {"E": Prior(2.0, 0.2, "log"), "alpha": Prior(0.3, 0.3, "log")}
+    few, many, most = (firmer(priors, count) for count in (5, 4 * INDEPENDENT, 10**6))
+    assert few["alpha"] == priors["alpha"]
+    assert few["E"].sd < priors["E"].sd
+    assert many["alpha"].sd == pytest.approx(few["alpha"].sd / 2)
+    assert most["E"].sd == pytest.approx(few["E"].sd / MOST_ALIKE**0.5)
+    assert most["alpha"].mean == priors["alpha"].mean
