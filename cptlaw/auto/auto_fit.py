@@ -199,10 +199,7 @@ class AutoFit(Combined):
         return share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300), centres, readable
 
     def predict(self, frame: Any) -> Array:
-        """Return the forecast loss of each row, nats per token, shape (n,).
-
-        The weighted mean of the laws' log losses, less what they miss of such base models.
-        """
+        """Return the forecast loss of each row, (n,): the laws' weighted mean, less what they miss of base models."""
         rows = as_points(frame)
         share, centres, _ = self._centres(rows)
         if "missed" not in self._cache:
