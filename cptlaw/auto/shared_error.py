@@ -67,7 +67,7 @@ class SharedError:
         count = np.bincount(model)
         missed = np.bincount(model, np.clip(residual, -FAR * spread, FAR * spread)) / count
         middle = np.column_stack([np.bincount(model, axis) / count for axis in place.T])
-        pull = np.linalg.solve(_alike(middle, middle) + OWN * np.eye(len(count)), missed)
+        pull = np.asarray(np.linalg.solve(_alike(middle, middle) + OWN * np.eye(len(count)), missed), dtype=float)
         return cls(rows, along, middle, pull)
 
     def at(self, frame: pd.DataFrame) -> Array:
