@@ -81,7 +81,7 @@ def test_forecasts_inside_look_at_nothing_that_judges() -> None:
         assert not set(fitted.index[fitted["tokens"] > 0]) & set(test.index)
 
 
-COLUMNS = ["curves", "seen", "others", "n", "ours", "last", "line", "held", "half-width"]
+COLUMNS = ["curves", "seen", "others", "n", "ours", "last", "line", "to the better", "held", "half-width"]
 
 
 def back_test(*only: str) -> pd.DataFrame:

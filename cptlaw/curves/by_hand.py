@@ -26,8 +26,13 @@ SHARES = {
     ("target", True): (0.9, 0.08, 0.02),
     ("other", True): (0.9, 0.08, 0.02),
 }
-SHARPNESS = 3.0  # weights go as this power of the miss in rollouts that reach as far as the forecast
-NOISE = 0.004  # log error below which rules are equally good
+# Of the squared logarithm of how much larger the squared miss is than the least one, what the logarithm of a weight
+# falls by: rules that miss alike in rollouts differ by chance, one that misses ten times as much is wrong here.
+SHARPNESS = 0.35
+# Rows, more than the two that any line goes through, that count by half: the first rows of a run rise or fall as the
+# later ones do not.
+HALF, ANY_LINE = 3.0, 2
+NOISE = 0.002  # log error below which rules are equally good
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +47,14 @@ class Stack:
         Log errors of the three in rollouts within the run, each (3,).
     reach
         How far the longest of these rollouts goes: its step over that of the last row that it saw, in logs.
+    rows
+        How many rows of the run were seen.
     """
 
     shares: tuple[float, float, float]
     misses: Sequence[Array] = ()
     reach: float = 0.0
+    rows: int = 0
 
     def weights(self, ahead: float) -> Array:
         """Return what the three count, with sum 1, (3,), where the asked step is `ahead` times that of the last row."""
@@ -54,8 +62,10 @@ class Stack:
         if len(self.misses):
             # Rollouts that go less far than the forecast say less about it.
             counts = min(1.0, self.reach / max(math.log(max(ahead, 1.0)), 1e-9))
-            square = np.mean(np.square(self.misses), axis=0)
-            score = score - 0.5 * SHARPNESS * counts * np.log(square + NOISE**2)
+            beyond = max(self.rows - ANY_LINE, 0)
+            counts *= beyond / (beyond + HALF)
+            square = np.log(np.mean(np.square(self.misses), axis=0) + NOISE**2)
+            score = score - SHARPNESS * counts * (square - square.min()) ** 2
         found: Array = np.exp(score - score.max())
         return np.asarray(found / found.sum())
 

@@ -72,10 +72,11 @@ def forecast_run(
 
     Notes
     -----
-    What the law itself misses is taken as 0.4 % for each factor e in steps that is still to go, and as half of what
-    annealing is still to gain. Noise and its correlation are estimated from the rows. The run's last row is forecast
-    from its earlier ones too: priors that do this better count more, and where all of them missed by more than they
-    should the interval is widened. docs/unfinished_runs.md has the back-test.
+    The law is averaged with the last value and a straight line through the later rows. The interval covers part of what
+    the law leaves open and of what the three disagree by, what all of them miss on the way to go, and the noise, which
+    is estimated from the rows with its correlation. The run's last row is forecast from its earlier ones too: priors
+    that do this better count more, and where all of them missed by more than they should the interval is widened.
+    docs/unfinished_runs.md has the back-test.
 
     Examples
     --------

@@ -28,11 +28,14 @@ def test_the_line_is_exact_on_a_power_law_and_the_last_value_on_a_constant():
 def test_who_forecasts_the_runs_own_rows_counts_most():
     misses = [np.array([0.03, 0.001, 0.02]), np.array([0.05, 0.001, 0.03])]
     shares = SHARES["other", False]
-    near = Stack(shares, misses, reach=np.log(2)).weights(2.0)
+    near = Stack(shares, misses, reach=np.log(2), rows=40).weights(2.0)
     assert near[1] > 0.8
     assert near.sum() == pytest.approx(1.0)
-    far = Stack(shares, misses, reach=np.log(2)).weights(16.0)
+    far = Stack(shares, misses, reach=np.log(2), rows=40).weights(16.0)
+    few = Stack(shares, misses, reach=np.log(2), rows=4).weights(2.0)
     assert shares[1] < far[1] < near[1]
+    assert shares[1] < few[1] < near[1]
+    assert Stack(shares, misses, reach=np.log(2), rows=2).weights(2.0) == pytest.approx(shares)
     assert Stack(shares).weights(3.0) == pytest.approx(shares)
     centre, apart = Stack((0.5, 0.5, 1e-12)).pooled(1.0, np.array([2.0, 9.0]), 2.0)
     assert (centre, apart) == (pytest.approx(1.5), pytest.approx(0.5))
