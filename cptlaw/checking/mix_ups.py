@@ -18,6 +18,7 @@ from cptlaw.laws.calculus import Array
 
 LEAST_RUNS = 6
 STRANGE = 0.15  # log loss by which a whole run lies off the others
+STRANGE_ALONE = 0.28  # the same for runs on one corpus alone, beside others; bits for nats are .37
 TIMES = 6.0  # and times the usual scatter of runs
 ROUNDS = 20
 # What a mix-up of units would multiply a loss by.
@@ -85,6 +86,11 @@ def _units(frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_])
 
 def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_]) -> list[Finding]:
     """Say which runs lie off all others as a whole."""
+    if "tokens" in frame.columns and (frame["tokens"] == 0).any():
+        # Zero has no logarithm, and a base model is no run of the table's kind.
+        trained = (frame["tokens"] != 0).to_numpy()
+        kept, runs = np.unique(runs[trained], return_inverse=True)
+        frame, names = frame[trained], names[kept]
     columns = [np.ones(len(frame))]
     for name in (name for name in ("n_params", "tokens", "ptpp", "replay") if name in frame.columns):
         values = frame[name].to_numpy(dtype=float)
@@ -95,8 +101,16 @@ def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: 
         place = (place - place.mean()) / place.std()
         # A parabola in logarithms follows any of the laws closely enough to see a run that lies 15 % off it.
         columns += [place, place**2] if len(np.unique(values)) > 2 else [place]
+    alone = np.zeros(len(frame), dtype=bool)
+    if "replay" in frame.columns:
+        # On one corpus alone nothing of the other is learned, or nothing kept: no parabola of other mixes goes there.
+        ends = [(frame["replay"] == end).to_numpy() for end in (0.0, 1.0)]
+        ends = [end for end in ends if 0 < end.sum() < len(end)]
+        columns += [end.astype(float) for end in ends]
+        alone = np.any([alone, *ends], axis=0)
     if "domain" in frame.columns and frame["domain"].nunique() > 1:
-        columns += [(frame["domain"] == name).to_numpy(dtype=float) for name in sorted(frame["domain"].unique())[1:]]
+        known = sorted(frame["domain"].dropna().unique())
+        columns += [(frame["domain"] == name).to_numpy(dtype=float) for name in known[1:]]
     if len(names) < max(LEAST_RUNS, 2 * len(columns)):
         return []
     residual = _robust_residuals(np.column_stack(columns), np.log(frame["loss"].to_numpy(dtype=float)))
@@ -107,7 +121,8 @@ def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: 
     away = by_run - np.median(by_run)
     # The median absolute deviation as a standard deviation of normal errors: the strange run has no part in it.
     usual = 1.4826 * float(np.median(np.abs(away)))
-    strange = np.flatnonzero((np.abs(away) > STRANGE) & (np.abs(away) > TIMES * usual))
+    limit = np.where(np.bincount(runs, alone) > 0, STRANGE_ALONE, STRANGE)
+    strange = np.flatnonzero((np.abs(away) > limit) & (np.abs(away) > TIMES * usual))
     if len(strange) > 0.2 * len(by_run):  # many are a pattern, not a slip
         return []
     found = []

@@ -101,3 +101,11 @@ def test_law_auto_says_what_is_odd_about_a_run(column, factor, code):
     found = [one for one in cl.fit(mixed, on="target").findings if one.code == code]
     assert len(found) == 1
     assert "run 'run-7'" in found[0].message
+
+
+@pytest.mark.parametrize("name", ["en-fr-ladder", "domains"])
+def test_base_models_and_runs_on_one_corpus_alone_are_no_mix_ups(name):
+    """Zero tokens have no logarithm, and mixes do not foretell what one corpus alone does; both were named as slips."""
+    runs = cl.examples.load(name)
+    for on in ("source", "target"):
+        assert "suspected-mix-up" not in codes(cl.check("shared-tokens", runs, on))
