@@ -159,3 +159,10 @@ def test_points_that_err_together_put_few_studies_near_nine_of_ten() -> None:
     rows = rollouts_of(*together)
     assert by_luck(rows).mean() == 0
     assert "| study 0 | 6 | 0.01 |" in table(rows)
+
+
+def test_auto_with_schedules_beside_auto_without() -> None:
+    row = run("benchmarks.auto_schedules", "--only", "dynamics/WSD/source").splitlines()[2]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert float(cells[3]) < float(cells[5])
+    assert float(cells[4]) >= 80

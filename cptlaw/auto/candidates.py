@@ -28,6 +28,8 @@ BENDS = {1: 1.0, 1.5: 1.0, 2: 0.5, 3: 0.25}  # by the bend
 SHARED = {1: 1.0, 2: 0.15}  # by the bend; transfer or not, changing with size or not, together
 RATES = 3  # peak rates of CPT from which a table can tell how the rate acts; see docs/bench.md
 PTPP_FORMS, MIX_ONLY, SCHEDULED = 0.15, 0.1, 1.0
+# lambda of annealing: as published, for runs of many thousand steps, and a memory of 50 steps for runs of hundreds.
+MEMORIES = (0.999, 0.98)
 FLOOR, SHARE, EXPONENT = Prior(0.65, 0.3, "share"), Prior(0.1, 1.2, "share"), Prior(0.3, 0.5, "log")
 # How firmly other studies' numbers hold a law of models from scratch. The rows of a ladder err together, however many
 # they are, and what is learned of the floor allows for more than studies differ by (docs/bench.md).
@@ -141,7 +143,8 @@ def _of_curves(sizes: int) -> Iterator[Candidate]:
     # Both readings of the warm-up are offered, for the papers differ: the reference code of the annealing law counts it
     # at the peak, that of the multi-power law as it ran.
     for warmup in ("actual", "peak"):
-        yield Candidate(law("lr-annealing", warmup=warmup, size=sizes > 1))
+        # The gain of annealing fades by the learned prior: ahead on curves longer than the fitted ones (docs/bench.md).
+        yield Candidate(law("lr-annealing", warmup=warmup, size=sizes > 1, fading=True))
     if sizes < 2:
         yield Candidate(law("multi-power"))
 
@@ -185,7 +188,8 @@ def _of_cpt(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Ca
             yield Candidate(law(name), (), MIX_ONLY)
     if has_schedules and role != "other":
         name = "cpt-dynamics-joint" if levels(frame, "n_params") > 1 else "cpt-dynamics-replay"
-        yield Candidate(law(name, normalised=True), (), SCHEDULED)
+        for decay in MEMORIES:
+            yield Candidate(law(name, normalised=True, one_gain=True, decay=decay), (), SCHEDULED / len(MEMORIES))
 
 
 def _of_shared_tokens(rate: str, several: bool) -> Iterator[Candidate]:

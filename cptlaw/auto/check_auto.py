@@ -136,12 +136,12 @@ def check_auto(
         If the columns allow no law; the reasons of all are given.
     """
     asked = pd.DataFrame() if at is None else as_points(at)
-    rows = choose_rows(table, on, where)
+    rows = choose_rows(table, on, where, schedules is not None)
     rows = as_curves(rows, schedules) or rows
     refuse_steps(table, rows)
     frame = rows.frame
     name = str(frame["eval"].iloc[0])
-    paired = with_source_rows(table, rows, where)
+    paired = with_source_rows(table, rows, where, schedules is not None)
     adapted = frame[frame["tokens"] > 0] if "tokens" in frame.columns else frame
     laws: list[Readable] = []
     noticed: dict[Finding, None] = {}

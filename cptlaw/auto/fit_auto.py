@@ -54,7 +54,7 @@ def fit_auto(
     FitError
         If no law can be fitted; the reasons of all are given.
     """
-    rows = choose_rows(table, on, where)
+    rows = choose_rows(table, on, where, schedules is not None)
     rows = as_curves(rows, schedules) or rows
     name = str(rows.frame["eval"].iloc[0])
     role = table.role(name)
@@ -67,7 +67,7 @@ def fit_auto(
             f"{count} rows of {name!r} with tokens are too few for law auto, which needs {LEAST_ROWS}: add runs, or "
             f"name a law with its priors (--law LAW --prior ..)."
         )
-    paired = with_source_rows(table, rows, where)
+    paired = with_source_rows(table, rows, where, schedules is not None)
     place = pd.Series(np.arange(len(frame)), index=frame.index)
     fits: list[tuple[Candidate, Fit, Places]] = []
     sources: dict[str, Fit] = {}
@@ -216,7 +216,7 @@ def _unread(members: tuple[Member, ...]) -> list[Finding]:
     return [one for one in heavy[0].findings if one.code == "unread-factor"]
 
 
-def with_source_rows(table: Runs, rows: Chosen, where: str | None) -> Runs:
+def with_source_rows(table: Runs, rows: Chosen, where: str | None, all_schedules: bool = False) -> Runs:
     """Return the chosen rows together with those of the source eval, chosen in the same way."""
     kept = set(rows.frame.index)
     own = str(rows.frame["eval"].iloc[0])
@@ -224,7 +224,7 @@ def with_source_rows(table: Runs, rows: Chosen, where: str | None) -> Runs:
         source = next((one for one in table.evals if table.role(one) == "source"), None)
         if source is not None:
             with suppress(UsageError):  # the filter may name the eval, or leave none of its rows
-                of_source = choose_rows(table, source, where).frame
+                of_source = choose_rows(table, source, where, all_schedules).frame
                 if rows.pretraining:
                     of_source = of_source[of_source["n_params"] * of_source["ptpp"] >= rows.pretraining]
                 kept |= set(of_source.index)

@@ -63,11 +63,12 @@ class Chosen:
         return bool(names) and not plain and len(self.frame[names].dropna().drop_duplicates()) > 1
 
 
-def choose_rows(table: Runs, on: str, where: str | None) -> Chosen:
+def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = False) -> Chosen:
     """Select the rows of one eval on which all candidates are fitted.
 
     Rows of base models (tokens = 0) stay. Of CPT runs, what lies within twice the warm-up of the rate is left out, or
-    the first tenth where rates are not known; and where runs have several schedules, all but the one that most have.
+    the first tenth where rates are not known; and where runs have several schedules, all but the one that most have,
+    unless `all_schedules`: a law that knows schedules is among those that are fitted.
     """
     rows = table.on(on)
     rows = rows if where is None else rows.where(where)
@@ -91,7 +92,7 @@ def choose_rows(table: Runs, on: str, where: str | None) -> Chosen:
                 )
             )
             frame, kept, adapted = frame[kept], kept[kept], adapted[kept]
-    if "lr_schedule" in frame.columns:
+    if "lr_schedule" in frame.columns and not all_schedules:
         runs_of = frame[adapted].groupby("lr_schedule", observed=True)["run"].nunique().sort_values(kind="stable")
         if len(runs_of) > 1:
             main = runs_of.index[-1]
@@ -102,7 +103,7 @@ def choose_rows(table: Runs, on: str, where: str | None) -> Chosen:
                     "main-schedule",
                     f"{int((~kept).sum())} rows under other schedules than {main!r}, which most runs have, are left "
                     "out: laws without schedules cannot tell them apart.",
-                    "Choose others with --where; a law of schedules takes all rows (cptlaw fit --law).",
+                    "Choose others with --where, or give the schedules of all (--schedules).",
                 )
             )
     for early, where_they_lie in _transients(frame, adapted & kept):

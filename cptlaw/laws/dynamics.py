@@ -273,9 +273,22 @@ class CptDynamicsReplay(CptDynamics):
             "Divide the factor of the shift by its value without replay, so that B is the shift without replay and "
             "hardly correlates with a2. Not published.",
         ),
+        "one_gain": Option(
+            False,
+            "true or false",
+            "Annealing gains the same in both phases, C1 = C2, as published fits find within 7 %: base models that "
+            "were all annealed alike do not tell C1.",
+        ),
     }
     replay_form: Literal["corrected", "as_printed"]
     normalised: bool
+    one_gain: bool
+
+    def configure(self) -> None:
+        """Leave out C1 where annealing gains the same in both phases."""
+        super().configure()
+        if self.one_gain:
+            self.amplitudes = tuple(name for name in self.amplitudes if name != "C1")
 
     def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
         if name == "replay" and name in frame.columns and "s1_cpt" in frame.columns:
@@ -296,7 +309,8 @@ class CptDynamicsReplay(CptDynamics):
     def annealing(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the annealing terms, that of CPT with e^(a1 r)."""
         *before, of_cpt = super().annealing(x, p)
-        return *before, of_cpt * exp(p.a1 * x.r)
+        terms = *before, of_cpt * exp(p.a1 * x.r)
+        return (sum(terms[1:], terms[0]),) if self.one_gain else terms
 
     def shift(self, x: Any, p: Any) -> Any:
         """Return the shift times the factor of the mix."""
