@@ -10,6 +10,7 @@ import numpy as np
 from cptlaw.auto.auto_fit import AutoFit
 from cptlaw.auto.auto_law import Member
 from cptlaw.auto.common_rollouts import Rollout
+from cptlaw.auto.shared_error import BriefBase
 from cptlaw.auto.weights import RolloutScores
 from cptlaw.fitting.fit_file import common_of, fit_from
 
@@ -54,4 +55,5 @@ def auto_from(document: Mapping[str, Any], label: str) -> AutoFit:
             for i, fold in enumerate(document["folds"])
         ),
         skipped=document.get("skipped", {}),
+        brief=tuple(BriefBase(**one) for one in document.get("brief", ())),
     )

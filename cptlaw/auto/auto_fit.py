@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from cptlaw.auto.combined import Combined
 from cptlaw.auto.common_rollouts import Rollout, directions
 from cptlaw.auto.quick_doubt import LEAST_WEIGHT, OF_PARAMETERS, OF_ROLLOUTS, expected_in_rollouts, half_widths
 from cptlaw.auto.rows import read_by
-from cptlaw.auto.shared_error import SharedError
+from cptlaw.auto.shared_error import BriefBase, SharedError
 from cptlaw.auto.weights import RolloutScores
 from cptlaw.checking.assumed import assumed
 from cptlaw.checking.distance import fact, outside
@@ -63,6 +63,8 @@ class AutoFit(Combined):
         Where the data came from: file, fingerprint, filter, kind of parameter count.
     skipped
         Laws that could not be fitted, with the reason.
+    brief
+        Base models whose runs are left out.
     """
 
     on: str
@@ -75,6 +77,7 @@ class AutoFit(Combined):
     findings: tuple[Finding, ...]
     provenance: Mapping[str, Any]
     skipped: Mapping[str, str] = field(default_factory=dict)
+    brief: tuple[BriefBase, ...] = ()
     _cache: dict[Any, Any] = field(default_factory=dict)
 
     # -- what is the same as for one law ---------------------------------------------------------------------------
@@ -203,7 +206,7 @@ class AutoFit(Combined):
         rows = as_points(frame)
         share, centres, _ = self._centres(rows)
         if "missed" not in self._cache:
-            self._cache["missed"] = SharedError.of(self.data, self.residuals())
+            self._cache["missed"] = SharedError.of(self.data, self.residuals(), self.brief)
         found: Array = np.exp(np.sum(share * centres, axis=1) - self._cache["missed"].at(rows))
         return found
 
@@ -379,14 +382,11 @@ class AutoFit(Combined):
         found = self.to_dict()
         for known, member in zip(found["members"], self.members, strict=True):
             known["fit"] = member.fit.document()
+        found["brief"] = [asdict(one) for one in self.brief]
         found["scores"] = {name: getattr(self.scores, name).tolist() for name in ("share", "error", "reach")}
         found["folds"] = [
-            {
-                "direction": fold.direction,
-                "label": fold.label,
-                "fit": fold.fit.astype(int).tolist(),
-                "test": fold.test.astype(int).tolist(),
-            }
+            {"direction": fold.direction, "label": fold.label}
+            | {name: getattr(fold, name).astype(int).tolist() for name in ("fit", "test")}
             for fold in self.folds
         ]
         return found

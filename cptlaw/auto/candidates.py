@@ -33,7 +33,7 @@ MEMORIES = (0.999, 0.98)
 FLOOR, SHARE, EXPONENT = Prior(0.65, 0.3, "share"), Prior(0.1, 1.2, "share"), Prior(0.3, 0.5, "log")
 # How firmly other studies' numbers hold a law of models from scratch. The rows of a ladder err together, however many
 # they are, and what is learned of the floor allows for more than studies differ by (docs/bench.md).
-INDEPENDENT, MOST_ALIKE = 12, 16  # rows that count as independent, and how many there may be of each
+INDEPENDENT, MOST_ALIKE = 10, 16  # rows that count as independent, and how many there may be of each
 FLOOR_SPREAD = 0.5  # of the learned spread of the irreducible loss
 EXPONENTS = ("alpha", "beta", "eta", "gamma", "g3", "alpha_N", "alpha_D")
 

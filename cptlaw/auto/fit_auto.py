@@ -18,6 +18,7 @@ from cptlaw.auto.candidates import Candidate, candidates
 from cptlaw.auto.common_rollouts import Rollout, directions, rolled, rolling_source, rollouts
 from cptlaw.auto.curve_tables import AREA, as_curves
 from cptlaw.auto.rows import Chosen, choose_rows, levels, trained, without_lone_base_models
+from cptlaw.auto.shared_error import brief_bases
 from cptlaw.auto.under_trained import without_under_trained
 from cptlaw.auto.weights import RolloutScores
 from cptlaw.errors import CptlawError, FitError, UsageError
@@ -161,7 +162,7 @@ def _averaged(
     members = tuple(Member(fits[i][1], float(weight[i]), float(mean[i])) for i in order)
     inputs = (*INPUTS, "step") if any(fit.law.needs_schedules for _, fit, _ in fits) else INPUTS
     kept_columns = ["run", *(one for one in inputs if one in adapted.columns), *mix_columns(adapted.columns), "loss"]
-    return AutoFit(
+    found = AutoFit(
         on=name,
         role=table.role(name),
         members=members,
@@ -173,6 +174,9 @@ def _averaged(
         provenance=provenance,
         skipped=skipped,
     )
+    # What is left out for the forecasts of others still says what its own runs come to.
+    brief = rows.of_brief
+    return replace(found, brief=brief_bases(brief, found.predict(brief)), _cache={}) if len(brief) else found
 
 
 def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list[Finding]:

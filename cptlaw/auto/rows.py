@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -42,6 +42,8 @@ class Chosen:
         Whether they are loss curves of models from scratch, with their forward areas (`cptlaw.auto.curve_tables`).
     pretraining
         The fewest tokens of pre-training of a base model that is not left out as under-trained.
+    of_brief
+        The rows of those that are.
     """
 
     runs: Runs
@@ -49,6 +51,7 @@ class Chosen:
     findings: tuple[Finding, ...]
     is_curves: bool = False
     pretraining: float = 0.0
+    of_brief: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def frame(self) -> pd.DataFrame:

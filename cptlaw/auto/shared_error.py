@@ -7,6 +7,7 @@ near it, the less the farther they lie. A model from scratch is its own base mod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,42 @@ SAME = 0.02  # e-folds within which base models are one
 MOST = 300  # base models that are told apart
 
 
+@dataclass(frozen=True)
+class BriefBase:
+    """A base model that had only begun and is left out of the fit, and what the fit misses of its runs.
+
+    Its error has a cause of its own, so that it is no other base model's.
+
+    Attributes
+    ----------
+    n_params, ptpp
+        Which one.
+    missed
+        log(predicted) - log(observed), the mean over its runs.
+    """
+
+    n_params: float
+    ptpp: float
+    missed: float
+
+
+def brief_bases(rows: pd.DataFrame, predicted: Array) -> tuple[BriefBase, ...]:
+    """Return what is missed of base models whose runs are left out, given the forecasts of their rows, (n,)."""
+    missed = rows[["n_params", "ptpp"]].assign(missed=np.log(predicted) - np.log(rows["loss"].to_numpy(dtype=float)))
+    means = missed.groupby(["n_params", "ptpp"], as_index=False).mean()
+    return tuple(BriefBase(*map(float, row)) for row in means.itertuples(index=False))
+
+
+def _missed_of(brief: Sequence[BriefBase], frame: pd.DataFrame) -> Array:
+    """Return what is missed at points of base models that are left out, log loss, (n,); 0 at all others."""
+    found = np.zeros(len(frame))
+    if brief and {"n_params", "ptpp"} <= set(frame.columns):
+        size, budget = (frame[name].to_numpy(dtype=float) for name in ("n_params", "ptpp"))
+        for one in brief:
+            found[np.isclose(size, one.n_params, rtol=SAME) & np.isclose(budget, one.ptpp, rtol=SAME)] = one.missed
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class SharedError:
     """What is missed of each base model, carried over to points.
@@ -40,15 +77,18 @@ class SharedError:
         Of the base models, (models, directions), in the lengths over which an error fades.
     pull
         What each adds at its own place, log loss, (models,).
+    brief
+        Base models that are left out.
     """
 
     rows: pd.DataFrame
     along: tuple[Direction, ...]
     places: Array
     pull: Array
+    brief: Sequence[BriefBase] = ()
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, residual: Array) -> SharedError:
+    def of(cls, rows: pd.DataFrame, residual: Array, brief: Sequence[BriefBase] = ()) -> SharedError:
         """Read it off the residuals of an average of laws.
 
         Parameters
@@ -57,10 +97,12 @@ class SharedError:
             The fitted rows: inputs in raw units.
         residual
             log(predicted) - log(observed), (n,).
+        brief
+            Base models whose rows are not among them.
         """
         along = _tells_apart(rows)
         if not along:
-            return cls(rows, (), np.zeros((0, 0)), np.zeros(0))
+            return cls(rows, (), np.zeros((0, 0)), np.zeros(0), brief)
         spread = TO_SPREAD * float(np.median(np.abs(residual))) + LEAST_SPREAD
         place = _places(rows, rows, along)
         model = _models(place)
@@ -68,15 +110,16 @@ class SharedError:
         missed = np.bincount(model, np.clip(residual, -FAR * spread, FAR * spread)) / count
         middle = np.column_stack([np.bincount(model, axis) / count for axis in place.T])
         pull = np.asarray(np.linalg.solve(_alike(middle, middle) + OWN * np.eye(len(count)), missed), dtype=float)
-        return cls(rows, along, middle, pull)
+        return cls(rows, along, middle, pull, brief)
 
     def at(self, frame: pd.DataFrame) -> Array:
         """Return what the laws' average is taken to miss at points, log loss, (n,); 0 where they have no place."""
         names = {name for direction in self.along for name, _ in direction.powers}
+        own = _missed_of(self.brief, frame)
         if not self.along or not names <= set(frame.columns):
-            return np.zeros(len(frame))
+            return own
         found: Array = _alike(_places(frame, self.rows, self.along), self.places) @ self.pull
-        return np.where(np.isfinite(found), found, 0.0)
+        return own + np.where(np.isfinite(found), found, 0.0)
 
 
 def _tells_apart(rows: pd.DataFrame) -> tuple[Direction, ...]:

@@ -103,7 +103,13 @@ def _without_short_pretraining(rows: Chosen, role: Role) -> Chosen:
     )
     finding = Finding("info", "under-trained", message, "To fit them all the same, name a law (--law LAW).")
     chosen = replace(rows.runs, frame=frame[kept])
-    return replace(rows, runs=chosen, findings=(*rows.findings, finding), pretraining=float(tokens[kept].min()))
+    return replace(
+        rows,
+        runs=chosen,
+        findings=(*rows.findings, finding),
+        pretraining=float(tokens[kept].min()),
+        of_brief=frame[~kept & trained(frame)],
+    )
 
 
 def _lowest_kept(

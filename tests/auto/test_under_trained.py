@@ -1,5 +1,7 @@
 """Rows of models trained too briefly are left out by law auto where the others show them to be, and only there."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -77,6 +79,22 @@ def test_base_models_that_have_only_begun_are_left_out_where_the_others_show_the
     of_target = without_under_trained(choose_rows(runs, "target", "ptpp in (15, 31)"), "target")
     paired = with_source_rows(runs, of_target, "ptpp in (15, 31)").frame
     assert paired["n_params"].mul(paired["ptpp"]).min() == pytest.approx(45936 * 15)
+
+
+def test_base_models_that_are_left_out_still_say_what_their_own_runs_come_to(tmp_path):
+    runs = cl.examples.load("en-fr-pilot")
+    fit = cl.fit("auto", runs, "target", "replay <= 0.25 or tokens == 0")
+    assert {(one.n_params, one.ptpp) for one in fit.brief} == {(45936.0, 15.0), (75072.0, 15.0)}
+    asked = (
+        runs.on("target").where("replay == 0.5 and lr_schedule == 'constant' and lr_peak == 0.003 and atpp > 2").frame
+    )
+    own = ((asked["ptpp"] == 15) & (asked["n_params"] < 100e3)).to_numpy()
+    assert own.any()
+    found, without = (one.predict(asked) for one in (fit, replace(fit, brief=(), _cache={})))
+    error, plain = (float(np.mean(np.abs(one / asked["loss"] - 1)[own])) for one in (found, without))
+    assert error < 0.5 * plain
+    assert without[~own] == pytest.approx(found[~own])
+    assert cl.load_fit(fit.save(tmp_path / "fit.json")).predict(asked) == pytest.approx(found)
 
 
 def test_law_auto_forecasts_better_without_them_and_says_so():
