@@ -86,9 +86,9 @@ def _units(frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_])
 
 def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_]) -> list[Finding]:
     """Say which runs lie off all others as a whole."""
-    if "tokens" in frame.columns and (frame["tokens"] == 0).any():
+    trained = (frame["tokens"] != 0).to_numpy() if "tokens" in frame.columns else np.full(len(frame), True)
+    if trained.any() and not trained.all():
         # Zero has no logarithm, and a base model is no run of the table's kind.
-        trained = (frame["tokens"] != 0).to_numpy()
         kept, runs = np.unique(runs[trained], return_inverse=True)
         frame, names = frame[trained], names[kept]
     columns = [np.ones(len(frame))]
