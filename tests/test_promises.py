@@ -267,6 +267,12 @@ def test_a_loss_that_no_model_has_is_an_error(call, tmp_path):
     assert "[absurd-loss]" in out
     assert "1.2e+14" in out
     assert call("forecast", str(path), "--at", f"{at}34%", "--strict")[0] == 0
+    path = cl.given_fit("chinchilla", {**CHINCHILLA, "E": 0.0, "A": 0.0, "B": 0.01}, "target").save(
+        tmp_path / "low.json"
+    )
+    code, out, _ = call("forecast", str(path), "--at", "n_params=1B,tokens=1T", "--strict")
+    assert code == 4
+    assert "none that text leaves" in out
 
 
 def test_every_verb_is_one_function_of_the_library():

@@ -33,7 +33,7 @@ from cptlaw.schedules import Schedule, read_schedules
 from cptlaw.solving.huber import FLOOR_ROWS, noise_variance
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.answers import ForecastFrame
-from cptlaw.uncertainty.intervals import ABSURD, absurd
+from cptlaw.uncertainty.intervals import absurd
 from cptlaw.units import parse_probability
 
 ONE_SEARCH = ("objective", "n_starts", "n_agree", "rank", "n_free")  # what the search of one law tells
@@ -292,8 +292,7 @@ class AutoFit(Combined):
         of_rows = extrapolations(self.law, self.data, rows)  # type: ignore[arg-type]
         silent = assumed(self.law, self.data, rows)  # type: ignore[arg-type]
         for place, notes in enumerate(map(operator.add, of_rows, silent)):
-            loss = float(out["loss"].iloc[place])
-            found.append(by_severity([absurd(loss), *notes] if loss > ABSURD else notes))
+            found.append(by_severity([*absurd(float(out["loss"].iloc[place])), *notes]))
         out["findings"] = pd.Series(found, index=out.index, dtype=object)
         return ForecastFrame.of(out, interval, [self])
 

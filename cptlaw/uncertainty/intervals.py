@@ -29,6 +29,7 @@ from cptlaw.uncertainty.profile import noise, profile, profiles
 DRAWS = 400
 MIN_RUNS = 3  # fewer runs cannot say how runs differ
 ABSURD = 14.0  # nats per token; a uniform guess among a million tokens has 13.8
+NOTHING = 1e-3  # nats per token, below which text holds nothing to learn
 
 
 def bootstrap(fit: LawOnRows, count: int = DRAWS) -> Array:
@@ -118,21 +119,23 @@ def expected(fit: LawOnRows, frame: Any, interval: float | None) -> ExpectedLoss
                 "Add runs nearer to this point, or hold parameters with --fix or --prior.",
             )
             findings = [(*found, silent) if mute else found for found, mute in zip(findings, silent_rows, strict=True)]
-    findings = [
-        (absurd(value), *found) if value > ABSURD else found for value, found in zip(loss, findings, strict=True)
-    ]
+    findings = [(*absurd(value), *found) for value, found in zip(loss, findings, strict=True)]
     return ExpectedLoss(loss, ends, findings)
 
 
-def absurd(loss: float) -> Finding:
-    """Return the finding on a loss that no language model has."""
-    return Finding(
-        "error",
-        "absurd-loss",
-        f"a loss of {loss:.3g} nats per token is higher than that of guessing among a million tokens at random: the "
-        "law does not hold at this point.",
-        "Stay within the fitted inputs, replay above all; many laws have a barrier at a share of 0.",
-    )
+def absurd(loss: float) -> list[Finding]:
+    """Return the finding on a loss that no language model has; none for any other."""
+    if NOTHING < loss <= ABSURD or np.isnan(loss):
+        return []
+    than = "higher than that of guessing among a million tokens at random" if loss > ABSURD else "none that text leaves"
+    return [
+        Finding(
+            "error",
+            "absurd-loss",
+            f"a loss of {loss:.3g} nats per token is {than}: the law does not hold at this point.",
+            "Stay within the fitted inputs, replay above all; many laws have a barrier at a share of 0.",
+        )
+    ]
 
 
 def _interval(
