@@ -67,7 +67,8 @@ def main() -> None:
     parser.add_argument("--data", help="folder of public tables")
     parser.add_argument("--only", default="", help="studies, separated by commas")
     asked = parser.parse_args()
-    every = thinned(all_series(asked.data, asked.only), EVERY)
+    only = asked.only.split(",") if asked.only else None
+    every = (one for one in thinned(all_series(asked.data), EVERY) if only is None or one.study in only)
     rows = [(series.study, *one) for series in every for one in errors(series)]
     found = pd.DataFrame(rows, columns=["study", *PARTS])
     logs = np.log(np.maximum(found[list(PARTS)], LEAST)).assign(study=found["study"])

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import pandas as pd
 import cptlaw as cl
 from benchmarks.curve_fits import development
 from benchmarks.harness import find_data, progress, table
-from cptlaw.learned import leaving_out, studies
+from benchmarks.learn_averages import without
 from cptlaw.runs import Runs
 from cptlaw.schedules import Schedule, read_schedules
 
@@ -97,7 +96,7 @@ def _splits(
 def forecast(case: Case, with_schedules: bool) -> tuple[float, float, float]:
     """Return the mean absolute relative error, the share inside 90 % intervals, and the CPU seconds."""
     begun = time.process_time()
-    with leaving_out(case.study) if case.study in studies() else nullcontext():
+    with without(case.study):
         fit = cl.fit("auto", case.runs, case.on, case.fit, schedules=case.schedules if with_schedules else None)
         fit = fit.with_schedules(case.schedules) if with_schedules else fit
         loss = case.test["loss"].to_numpy(dtype=float)
