@@ -1,8 +1,8 @@
 """The laws by name, with options: ``law("dcpt-l3", monotone="soft")`` or ``law("dcpt-l3:monotone=soft")``.
 
 Nothing is listed here. A class with a name registers itself when it is defined: a built-in law when its file in this
-folder is imported, a law of an installed package through the entry-point group ``cptlaw.laws``, any other when the
-notebook or module that defines it runs.
+folder or in `others` is imported, a law of an installed package through the entry-point group ``cptlaw.laws``, any
+other when the notebook or module that defines it runs.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class Registry(Mapping[str, "type[Law]"]):
             if not self._built_in:
                 self._built_in = True
                 package = importlib.import_module("cptlaw.laws")
-                for module in pkgutil.iter_modules(package.__path__):
-                    importlib.import_module(_BUILT_IN + module.name)
+                for module in pkgutil.walk_packages(package.__path__, _BUILT_IN):
+                    importlib.import_module(module.name)
 
     def _load_installed(self) -> None:
         with self._loading:

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from cptlaw.laws import law
-from cptlaw.laws.lr_drops import Drops, drops_of
-from cptlaw.laws.multi_power import effect
+from cptlaw.laws.others.lr_drops import Drops, drops_of
+from cptlaw.laws.others.multi_power import effect
 from cptlaw.schedules import Phase, Schedule
 
 PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "data"

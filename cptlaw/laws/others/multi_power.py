@@ -15,7 +15,7 @@ from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT
 from cptlaw.laws.base import Amplitude, Role, Shape
 from cptlaw.laws.calculus import Jet, exp, log
 from cptlaw.laws.curve_law import SKIP_STEPS, WARMUP, CurveLaw
-from cptlaw.laws.lr_drops import Drops, drops_of
+from cptlaw.laws.others.lr_drops import Drops, drops_of
 from cptlaw.schedules import LAMBDA, Schedule, effective_lr
 
 # Where the authors' protocol starts, and near which its early stop leaves the three that may be held.
