@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cptlaw.importing.import_logs import import_logs
     from cptlaw.laws import Law, law
     from cptlaw.planning import suggest
-    from cptlaw.reporting import Report, figures, report
+    from cptlaw.reporting import Report, figures, plot, report
     from cptlaw.runs import Runs, read_runs
     from cptlaw.sealing import Scores, Seal, load_seal, register, score
     from cptlaw.training.sweep import sweep
@@ -69,6 +69,7 @@ _HOMES = {
     "load_fit": "cptlaw.verbs",
     "load_seal": "cptlaw.sealing",
     "plan": "cptlaw.planning",
+    "plot": "cptlaw.reporting",
     "read_runs": "cptlaw.runs",
     "register": "cptlaw.sealing",
     "report": "cptlaw.reporting",
@@ -111,6 +112,7 @@ __all__ = [
     "load_fit",
     "load_seal",
     "plan",
+    "plot",
     "read_runs",
     "register",
     "report",

@@ -13,7 +13,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cptlaw.findings import MOST_SHOWN, Finding, group
@@ -155,22 +154,6 @@ class Result:
         if not quiet and self.findings:
             parts.append("\n".join(finding_lines(self.findings, verbose, "summary(verbose=True) shows all")))
         return "\n\n".join(parts)
-
-    def plot(self, **options: Any) -> Any:
-        """Return the answer as a figure of Plotly, which a notebook shows. Needs the extra ``report``.
-
-        Parameters
-        ----------
-        **options
-            Those of the figure; `cptlaw.figures` has one function for each, which gives caption and data too.
-
-        Raises
-        ------
-        UsageError
-            If there is no figure of this kind of answer, or Plotly is not installed.
-        """
-        # Drawing stands above all answers: it is found by name and when it is asked for, as pandas finds its backends.
-        return import_module("cptlaw.reporting.plots").plot(self, **options)
 
     def __repr__(self) -> str:
         return self.summary()

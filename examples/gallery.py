@@ -125,21 +125,11 @@ def pieces() -> Iterator[Piece]:
         "cl.figures.observed_fitted(target)",
         "Whether the law describes the runs it was fitted on, facet by facet.",
     )
-    yield Piece(
-        cl.figures.residuals(target),
-        "cl.figures.residuals(target)",
-        "Which factor the law misses: a trend in a panel is a part of the loss that it does not know.",
-    )
     held_out = runs.on("target").adapted().where(f"{ROWS} and ptpp == 279").frame
     yield Piece(
         cl.figures.calibration(target, held_out),
         "cl.figures.calibration(target, held_out)",
         "Whether forecasts come true, and intervals hold as often as they say, on rows that were not fitted.",
-    )
-    yield Piece(
-        cl.figures.identifiability(target),
-        "cl.figures.identifiability(target)",
-        "Which parameters the data determines, and which combination of them it sees worst.",
     )
     table, schedules = curves()
     drawn = cl.figures.loss_curves(table, "target", schedules=schedules)
@@ -160,12 +150,12 @@ def pieces() -> Iterator[Piece]:
 
 
 def plots(runs: cl.Runs, target: cl.Fit, source: cl.Fit) -> Iterator[Piece]:
-    """Yield what `plot()` of forecasts, comparisons and plans draws."""
+    """Yield what `cl.plot` of forecasts, comparisons and plans draws."""
     shares = target.forecast({**MIX, "tokens": 1_000_000, "replay": [0.1, 0.2, 0.3, 0.4, 0.5]})
     yield Piece(
         cl.figures.forecast_points(shares),
         'forecast = target.forecast({.., "replay": [0.1, 0.2, 0.3, 0.4, 0.5]})\n'
-        "cl.figures.forecast_points(forecast)      # forecast.plot() draws the same",
+        "cl.figures.forecast_points(forecast)      # cl.plot(forecast) draws the same",
         "Several forecasts side by side, each with its interval.",
     )
     laws = "ptpp-gate,ptpp-floor,ptpp-nearest"
@@ -173,28 +163,28 @@ def plots(runs: cl.Runs, target: cl.Fit, source: cl.Fit) -> Iterator[Piece]:
     yield Piece(
         cl.figures.law_scores(scores),
         'scores = cl.compare([..], runs, on="target", fit_where=.., test_where=..)\n'
-        "cl.figures.law_scores(scores)             # scores.plot()",
+        "cl.figures.law_scores(scores)             # cl.plot(scores)",
         "Which law forecasts rows that it has not seen, and whether it beats guesses without a law.",
     )
     plan = cl.plan.trade_off(target, source, **MODEL, tokens="1M", max_forgetting="25%")
     yield Piece(
         cl.figures.losses_by_replay(plan),
         'plan = cl.plan.trade_off(target, source, tokens="1M", max_forgetting="25%", ..)\n'
-        "cl.figures.losses_by_replay(plan)         # plan.plot()",
+        "cl.figures.losses_by_replay(plan)         # cl.plot(plan)",
         "What more replay costs the target and brings the source, and where the plan lies.",
     )
     split = cl.plan.allocate(target, replay="25%", ptpp=124, budget="1e13")
     yield Piece(
         cl.figures.budget_split(split),
         'plan = cl.plan.allocate(target, replay="25%", ptpp=124, budget="1e13")\n'
-        "cl.figures.budget_split(plan)             # plan.plot()",
+        "cl.figures.budget_split(plan)             # cl.plot(plan)",
         "Which model size a budget is best spent on, and how much another size would cost.",
     )
     sealed = [DOCS.parent / "examples" / "sealed" / f"en_fr_204k_{on}_auto.json" for on in ("source", "target")]
     yield Piece(
         cl.figures.sealed_scores(cl.score(sealed, cl.examples.load("en-fr-ladder"))),
         'scores = cl.score([..], cl.examples.load("en-fr-ladder"))\n'
-        "cl.figures.sealed_scores(scores)          # scores.plot()",
+        "cl.figures.sealed_scores(scores)          # cl.plot(scores)",
         "Whether forecasts that were sealed before their runs were trained came true.",
     )
     law = cl.given_fit("cpt-dynamics", PUBLISHED, "target", note="Wang et al. 2025, fig. 3")
@@ -202,7 +192,7 @@ def plots(runs: cl.Runs, target: cl.Fit, source: cl.Fit) -> Iterator[Piece]:
     yield Piece(
         cl.figures.schedule_rates(whole),
         "plan = cl.plan.whole_schedule(target, steps=2000, ..)\n"
-        "cl.figures.schedule_rates(plan)           # plan.plot()",
+        "cl.figures.schedule_rates(plan)           # cl.plot(plan)",
         "The learning rate that a plan of a schedule chose, step by step.",
     )
     yield from_loss_to_score()

@@ -1,7 +1,9 @@
-"""What keeps the house small: short files, few parameters, imports that point one way, and a light start."""
+"""What keeps the house small: a budget of code per room, imports that point one way, open signatures, a light start."""
 
 import ast
+import collections
 import graphlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,15 +12,50 @@ import pytest
 
 import cptlaw
 
-PACKAGE, TESTS = Path(cptlaw.__file__).parent, Path(__file__).parent
-LINES, PARAMETERS = 400, 7
+PACKAGE = Path(cptlaw.__file__).parent
 HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 
-# What is still over the limit. A file or a function leaves these lists for good when it is brought below.
-LONG_FILES: set[str] = set()
-WIDE_FUNCTIONS = {
-    "cptlaw.integrations.huggingface.TrainerCallback.__init__",
+# Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
+# is a decision, whose reason stands in the commit.
+CEILINGS = {
+    "words, files, results": 1187,
+    "answering": 1350,
+    "auto": 1191,
+    "benching": 336,
+    "checking": 904,
+    "cli": 917,
+    "comparing": 816,
+    "curves": 818,
+    "examples": 27,
+    "fitting": 806,
+    "importing": 1248,
+    "integrations": 297,
+    "laws": 3509,
+    "learned": 99,
+    "planning": 5367,
+    "reporting": 2178,
+    "runs": 2103,
+    "schedules": 519,
+    "scores": 1554,
+    "sealing": 327,
+    "simulate": 276,
+    "solving": 1132,
+    "training": 4531,
+    "uncertainty": 953,
+    "verbs": 177,
+    "webapp": 2245,
 }
+IN_ALL = 34_950
+POSITIONAL = 6  # parameters that may be given by place; options are named
+# What is still over. A function leaves this list for good when it is brought below.
+WIDE_FUNCTIONS = {
+    "cptlaw.comparing.compare_scores.compare_scores",
+    "cptlaw.planning.mixes.allocate.compute_optimal",
+    "cptlaw.planning.next_runs.cells.candidates",
+    "cptlaw.planning.search.minimise",
+    "cptlaw.scores.fit_scores.fit_all_scores",
+}
+# Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {
     "cptlaw",
     "cptlaw.importing.reader",
@@ -26,20 +63,8 @@ IMPORT_BY_NAME = {
     "cptlaw.laws.registry",
     "cptlaw.planning",
     "cptlaw.reporting.figures",
-    "cptlaw.result",
     "cptlaw.training.sweep",
 }
-
-
-def functions(tree, prefix):
-    """Public functions and methods with their number of named parameters; `self`, * and ** do not count."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield from functions(node, f"{prefix}.{node.name}")
-        elif isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name == "__init__"):
-            given = node.args
-            names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-            yield f"{prefix}.{node.name}", len([name for name in names if name not in ("self", "cls")])
 
 
 def sources():
@@ -47,14 +72,48 @@ def sources():
         yield path.relative_to(PACKAGE.parent).as_posix(), path.read_text(encoding="utf-8")
 
 
-def test_files_can_be_read_in_one_go():
-    tests = ((path.as_posix(), path.read_text(encoding="utf-8")) for path in TESTS.rglob("*.py"))
-    long = {name for name, text in (*sources(), *tests) if text.count("\n") > LINES}
-    assert long <= LONG_FILES
-
-
 def module_of(path):
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def code_lines(text):
+    """How many lines of a module are code: no docstring, comment, blank or import."""
+    skip = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            skip |= set(range(node.lineno, node.end_lineno + 1))
+        body = getattr(node, "body", None)
+        defines = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if (
+            defines
+            and body
+            and isinstance(body[0], ast.Expr)
+            and isinstance(getattr(body[0].value, "value", None), str)
+        ):
+            skip |= set(range(body[0].lineno, body[0].end_lineno + 1))
+    lines = enumerate(text.splitlines(), 1)
+    return sum(1 for n, line in lines if n not in skip and line.strip() and not line.strip().startswith("#"))
+
+
+def room_of(module):
+    parts = module.split(".")
+    folder = len(parts) > 1 and (PACKAGE / parts[1]).is_dir()
+    return parts[1] if folder else "words, files, results"
+
+
+def test_every_room_keeps_its_budget():
+    rooms = collections.Counter()
+    for path, text in sources():
+        rooms[room_of(module_of(path))] += code_lines(text)
+    over = {room: count for room, count in rooms.items() if count > CEILINGS.get(room, 0)}
+    assert over == {}
+    assert sum(rooms.values()) <= IN_ALL
+
+
+def test_what_counts_as_code():
+    assert (
+        code_lines('"""Words."""\nimport os\n\n\ndef f():\n    """More\n    words."""\n    # why\n    return os\n') == 2
+    )
 
 
 def imported(node):
@@ -70,28 +129,69 @@ def imported(node):
         yield from imported(child)
 
 
-def test_no_circle_of_imports_is_hidden_in_functions():
-    """Whoever reads a module can read it with those below it, and never has to know one that imports it."""
+@pytest.fixture(scope="module")
+def below():
+    """Module -> modules that it imports, of this package."""
     modules = {module_of(path): ast.parse(text) for path, text in sources()}
-    below = {
-        name: {known if known in modules else known.rpartition(".")[0] for known in imported(tree)} & modules.keys()
+    return {
+        name: {known if known in modules else known.rpartition(".")[0] for known in imported(tree)}
+        & modules.keys() - {name}
         for name, tree in modules.items()
     }
-    for name in below:
-        below[name] -= {name}
+
+
+def test_no_circle_of_imports_is_hidden_in_functions(below):
+    """Whoever reads a module can read it with those below it, and never has to know one that imports it."""
     graphlib.TopologicalSorter(below).prepare()  # raises CycleError, with the circle
 
 
 def test_few_places_import_by_name():
-    """What no reader of imports can follow: doors that load on first use, and folders whose every file counts."""
+    """What no reader of imports can follow stands in a few doors alone."""
     by_name = {module_of(path) for path, text in sources() if "import_module(" in text}
     assert by_name <= IMPORT_BY_NAME
 
 
-def test_functions_take_few_parameters():
+def test_no_room_names_a_room_above_its_own(below):
+    """A string such as ``"cptlaw.reporting.plots"`` is an import that no contract sees."""
+    rooms = collections.defaultdict(set)
+    for name, others in below.items():
+        rooms[room_of(name)] |= {room_of(other) for other in others}
+
+    def under(room, seen):
+        for other in rooms[room] - seen:
+            under(other, seen | {other})
+            seen |= {other}
+        return seen
+
+    upward = []
+    for path, text in sources():
+        module = module_of(path)
+        if module == "cptlaw":
+            continue
+        for node in ast.walk(ast.parse(text)):
+            named = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+            if re.fullmatch(r"cptlaw(\.\w+)+", named) and named in below:
+                room, other = room_of(module), room_of(named)
+                if other != room and room in under(other, {other}):
+                    upward.append((module, named))
+    assert upward == []
+
+
+def functions(tree, prefix):
+    """Public functions and methods with what of them may be given by place; `self` does not count."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from functions(node, f"{prefix}.{node.name}")
+        elif isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name == "__init__"):
+            names = [one.arg for one in (*node.args.posonlyargs, *node.args.args) if one.arg not in ("self", "cls")]
+            yield f"{prefix}.{node.name}", len(names)
+
+
+def test_functions_take_few_parameters_by_place():
     wide = set()
     for path, text in sources():
-        wide |= {name for name, count in functions(ast.parse(text), module_of(path)) if count > PARAMETERS}
+        if not path.startswith("cptlaw/cli/"):  # click hands a verb its options by name
+            wide |= {name for name, count in functions(ast.parse(text), module_of(path)) if count > POSITIONAL}
     assert wide <= WIDE_FUNCTIONS
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.planning.result import score_text
 from cptlaw.result import Line, Result, Table, plain
@@ -118,18 +117,6 @@ class Answer(Result):
     def plan(self) -> Any:
         """The plan behind the answer; ``None`` without runs."""
         return self._plan
-
-    def plot(self, **options: Any) -> Any:
-        """Return the figure of the plan behind the answer, as Plotly has it. Needs the extra ``report``.
-
-        Raises
-        ------
-        UsageError
-            If the answer is without runs, or Plotly is not installed.
-        """
-        if self._plan is None:
-            raise UsageError("an answer without runs has no figure: there is nothing of yours to draw.")
-        return self._plan.plot(**options)
 
     @property
     def _unit(self) -> str:

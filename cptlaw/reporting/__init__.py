@@ -1,7 +1,8 @@
-"""To look at: figures, one page to send, and an app to play with. The only part that draws."""
+"""To look at: figures and one page to send. The only part that draws."""
 
 from cptlaw.reporting import figures
 from cptlaw.reporting.answer import Report
 from cptlaw.reporting.make_report import report
+from cptlaw.reporting.plots import plot
 
-__all__ = ["Report", "figures", "report"]
+__all__ = ["Report", "figures", "plot", "report"]

@@ -16,12 +16,10 @@ from cptlaw.planning.scenario import Pareto, options_of
 from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.figures.calibration import calibration
 from cptlaw.reporting.figures.forgetting_map import forgetting_map
-from cptlaw.reporting.figures.identifiability import identifiability
 from cptlaw.reporting.figures.interval_fan import interval_fan
 from cptlaw.reporting.figures.loss_curves import loss_curves
 from cptlaw.reporting.figures.observed_fitted import observed_fitted
 from cptlaw.reporting.figures.pareto_front import pareto_front, with_intervals
-from cptlaw.reporting.figures.residuals import residuals
 from cptlaw.reporting.subject import MODEL, Subject
 from cptlaw.result import Progress
 from cptlaw.runs import Runs
@@ -55,13 +53,10 @@ def draw(subject: Subject, held_out: Mapping[str, pd.DataFrame | None], schedule
     kinds: dict[str, Callable[[Fit], Figure]] = {
         "calibration": lambda fit: calibration(fit, held_out[fit.on], interval),
         "observed and fitted": lambda fit: observed_fitted(fit, interval),
-        "residuals": residuals,
-        "identifiability": lambda fit: identifiability(fit, interval),
         "loss curves": lambda fit: loss_curves(table, fit.on, schedules=schedules, fit=fit),
     }
     for kind, figure in kinds.items():
-        # The parameters of one law among several say little about their average.
-        for fit in (fit for fit in fits if kind != "identifiability" or isinstance(fit, Fit)):
+        for fit in fits:
             tell(f"{kind}, {fit.on}")
             drawn.append(figure(fit))
     return drawn

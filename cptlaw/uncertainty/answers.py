@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pandas as pd
-from pandas.plotting import PlotAccessor
 
 from cptlaw.findings import Finding, by_severity
 from cptlaw.result import Line, Result, Table, plain
@@ -142,24 +141,8 @@ class Forecast(Result):
         return found
 
 
-class Plot(PlotAccessor):
-    """``frame.plot()`` draws the answer; with arguments, and as ``frame.plot.line``, it is pandas' own."""
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Return the answer as a figure of Plotly, or what pandas draws where it is told what."""
-        if arguments or options:
-            return super().__call__(*arguments, **options)
-        drawn: AnswerFrame = self._parent  # type: ignore[attr-defined]  # the frame, which the stubs do not know
-        return drawn.answer.plot()
-
-
 class AnswerFrame(pd.DataFrame):
     """A frame that prints as its answer does; what is selected from it is a frame like any other."""
-
-    @property
-    def plot(self) -> Plot:
-        """``plot()`` draws the answer with Plotly; all else is what pandas has."""
-        return Plot(self)
 
     def to_polars(self) -> Any:
         """Return the frame as one of polars; findings become lists of their codes."""

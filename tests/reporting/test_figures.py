@@ -58,9 +58,7 @@ def drawn(runs, fits, unseen):
     at = {**MODEL, "replay": 0.25}
     return {
         "observed": cl.figures.observed_fitted(target),
-        "residuals": cl.figures.residuals(target),
         "calibration": cl.figures.calibration(target, unseen),
-        "identifiability": cl.figures.identifiability(target),
         "fan": cl.figures.interval_fan(target, at, unseen, coverages=(0.5, 0.9)),
         "map": cl.figures.forgetting_map(target, source, plan=plan, **MODEL, **LIMITS),
         "pareto": cl.figures.pareto_front(front),
@@ -71,7 +69,7 @@ def drawn(runs, fits, unseen):
     }
 
 
-FIGURES = ("observed", "residuals", "calibration", "identifiability", "fan", "map", "pareto", "curves", "cells")
+FIGURES = ("observed", "calibration", "fan", "map", "pareto", "curves", "cells")
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -90,7 +88,7 @@ def test_every_figure_has_words_data_and_a_title_with_its_unit_on_every_axis(dra
     assert any(unit in said for unit in ("nats per byte", "factor", "adaptation tokens"))
 
 
-@pytest.mark.parametrize("name", ["observed", "residuals", "identifiability"])
+@pytest.mark.parametrize("name", ["observed"])
 def test_panels_restack_on_narrow_screens_without_overlap(drawn, name):
     meta = json.loads(drawn[name].to_json())["layout"]["meta"]
     assert meta["narrow"]["height"] >= meta["wide"]["height"]
@@ -116,10 +114,6 @@ def test_observed_and_fitted_are_the_rows_of_the_fit(drawn, fits):
     assert np.allclose(np.sort(data["observed"]), np.sort(fit.data["loss"]))
     assert np.allclose(data["fitted"], fit.predict(data))
     assert ((data["lo"] < data["fitted"]) & (data["fitted"] < data["hi"])).all()
-
-
-def test_residuals_are_those_of_the_fit(drawn, fits):
-    assert np.allclose(np.log1p(drawn["residuals"].data["residual"]), fits["target"].residuals())
 
 
 def test_calibration_counts_what_lies_inside(drawn, unseen):

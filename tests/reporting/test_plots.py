@@ -1,4 +1,4 @@
-"""plot() of answers, tab completion, and tables of polars: what a notebook asks for."""
+"""`cl.plot` of results, tab completion, and tables of polars: what a notebook asks for."""
 
 import subprocess
 import sys
@@ -9,7 +9,6 @@ import pytest
 import cptlaw as cl
 from cptlaw.curves.shift import ShiftFit
 from cptlaw.laws import describe, law
-from cptlaw.schedules import Phase, Schedule
 
 go = pytest.importorskip("plotly.graph_objects")
 
@@ -33,42 +32,41 @@ def source(runs):
     return cl.fit("ptpp-floor", runs, on="source", where=ROWS)
 
 
-def title(figure):
-    assert isinstance(figure, go.Figure)
-    assert len(figure.data) > 0
-    assert figure.layout.title.text
-    return figure.layout.title.text
+def drawn(result):
+    """Plotly's own figure of a result, whose words stand beside it."""
+    figure = cl.plot(result)
+    assert figure.title
+    assert figure.caption
+    assert isinstance(figure.drawing, go.Figure)
+    assert len(figure.drawing.data) > 0
+    return figure.drawing
 
 
 def test_a_fit_draws_itself(target):
-    figure = target.plot()
-    assert "misses the fitted target losses" in title(figure)
-    drawn = sum(len(trace.x) for trace in figure.data if trace.mode == "markers")
-    assert 0 < drawn <= target.n_points
+    assert "misses the fitted target losses" in cl.plot(target).title
+    points = sum(len(trace.x) for trace in drawn(target).data if trace.mode == "markers")
+    assert 0 < points <= target.n_points
 
 
 def test_an_average_of_laws_draws_itself(runs):
     average = cl.fit(runs, on="target", where=f"{ROWS} and n_params == 75072")
-    assert title(average.plot())
+    assert drawn(average)
 
 
-def test_a_forecast_draws_itself_and_pandas_keeps_its_own(target, source):
+def test_a_forecast_draws_itself(target, source):
     frame = target.forecast({**POINT, "replay": [0.1, 0.25, 0.5]})
-    figure = frame.plot()
-    title(figure)
+    figure = drawn(frame)
+    assert list(drawn(frame.answer).data[0].y) == list(figure.data[0].y)
     assert list(figure.data[0].x) == [0.1, 0.25, 0.5]
     assert list(figure.data[0].y) == pytest.approx(frame["loss"].tolist())
     assert figure.data[0].error_y.array[0] == pytest.approx(frame["hi"][0] - frame["loss"][0])
-    assert callable(frame.plot.line)  # pandas' own, with its backends
-    assert isinstance(frame.plot, pd.plotting.PlotAccessor)
-    assert not hasattr(type(frame[["loss"]].plot), "answer")
     both = cl.forecast([target, source], pd.DataFrame([POINT]))
-    assert {trace.name for trace in both.plot().data} == {"ptpp-floor, target", "ptpp-floor, source"}
+    assert {trace.name for trace in drawn(both).data} == {"ptpp-floor, target", "ptpp-floor, source"}
 
 
 def test_one_point_and_no_interval(target):
-    assert len(title(target.forecast(POINT).plot())) > 0
-    assert target.forecast(POINT, interval=None).plot().data[0].error_y.array is None
+    assert drawn(target.forecast(POINT))
+    assert drawn(target.forecast(POINT, interval=None)).data[0].error_y.array is None
 
 
 def test_a_comparison_draws_itself(runs):
@@ -79,26 +77,25 @@ def test_a_comparison_draws_itself(runs):
         fit_where=ROWS,
         test_where=ROWS.replace("in (31, 62, 124)", "== 279"),
     )
-    figure = scores.plot()
-    assert "forecasts best" in title(figure)
+    assert "forecasts best" in cl.plot(scores).title
+    figure = drawn(scores)
     bars = dict(zip(figure.data[0].y, figure.data[0].x, strict=True))
     assert bars["ptpp-floor"] == pytest.approx(scores.set_index("law").loc["ptpp-floor", "mae_rel"])
 
 
 def test_plans_draw_themselves(target, source):
     fewest = cl.plan.min_tokens(target, source, **MODEL, max_forgetting="18%", max_target_loss=1.75, interval=None)
-    figure = fewest.plot()
-    title(figure)
+    figure = drawn(fewest)
     stars = [trace for trace in figure.data if trace.name == "plan"]
     assert stars[0].x[0] == pytest.approx(fewest.tokens)
     traded = cl.plan.trade_off(target, source, **MODEL, tokens="1M", max_forgetting="25%", interval=None)
-    losses = {trace.name: trace for trace in traded.plot().data}
+    losses = {trace.name: trace for trace in drawn(traded).data}
     assert {"target loss", "source loss"} <= set(losses)
     assert losses["plan"].x[0] == pytest.approx(traded.replay)
     front = cl.plan.pareto(target, source, **MODEL, budget="7.5e11", points=5)
-    assert title(front.plot())
+    assert drawn(front)
     limited = cl.plan.limited_data(target, **MODEL, target_tokens="0.7M", interval=None)
-    assert title(limited.plot())
+    assert drawn(limited)
 
 
 def test_a_plan_says_and_writes_no_more_than_before(target, source):
@@ -110,11 +107,11 @@ def test_a_plan_says_and_writes_no_more_than_before(target, source):
 
 def test_what_has_no_figure_says_so(runs, target):
     with pytest.raises(cl.UsageError, match="no figure of a ShiftFit"):
-        ShiftFit.plot(object.__new__(ShiftFit))
-    with pytest.raises(cl.UsageError, match="nothing of yours to draw"):
-        cl.answer(n_params="8B", ptpp=1875, target_tokens="20B", shift="language").plot()
-    with pytest.raises(cl.UsageError, match="nothing cannot be used"):
-        target.plot(nothing=1)
+        cl.plot(object.__new__(ShiftFit))
+    with pytest.raises(cl.UsageError, match="no figure of a Answer"):
+        cl.plot(cl.answer(n_params="8B", ptpp=1875, target_tokens="20B", shift="language"))
+    with pytest.raises(cl.UsageError, match="no figure of a Runs"):
+        cl.plot(runs)
 
 
 def test_without_plotly_the_message_says_what_to_install(target):
@@ -122,7 +119,7 @@ def test_without_plotly_the_message_says_what_to_install(target):
         "import sys; sys.modules['plotly'] = None\nimport cptlaw as cl\n"
         "runs = cl.examples.load('en-fr-pilot')\n"
         f"fit = cl.fit('ptpp-floor', runs, on='target', where={ROWS!r})\n"
-        "try:\n    fit.plot()\nexcept cl.UsageError as error:\n    print(error)\n"
+        "try:\n    cl.plot(fit)\nexcept cl.UsageError as error:\n    print(error)\n"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "pip install 'cptlaw[report]'" in ended.stdout
@@ -161,13 +158,13 @@ def test_an_answer_from_a_frame(runs):
     rows = runs.where("n_params == 75072 and ptpp == 62").frame
     found = cl.answer(rows, n_params=75_072, ptpp=62, tokens="1M", max_forgetting="20%")
     assert found.feasible
-    assert title(found.plot())
+    assert drawn(found)
     assert not [name for name in found.to_dict() if name.startswith("_")]
 
 
 def test_a_split_of_a_budget_draws_itself(target):
     plan = cl.plan.allocate(target, replay="25%", ptpp=124, budget="1e13")
-    curve, star = plan.plot().data
+    curve, star = drawn(plan).data
     sizes, losses = list(curve.x), list(curve.y)
     best = min(range(len(losses)), key=losses.__getitem__)
     assert sizes[best] == pytest.approx(plan.n_params)
@@ -185,10 +182,9 @@ def test_scores_of_sealed_forecasts_draw_themselves(runs, target, source):
     assert len(rows) == 2
     both = cl.forecast([target, source], rows)
     scores = cl.score(cl.register(both.answer.to_dict()), measured)
-    figure = scores.plot()
+    figure = drawn(scores)
     assert {trace.name for trace in figure.data} == {"ptpp-floor, target", "ptpp-floor, source"}
-    drawn = sum(len(trace.x) for trace in figure.data)
-    assert drawn == len(scores.frame)
+    assert sum(len(trace.x) for trace in figure.data) == len(scores.frame)
     first = figure.data[0]
     chosen = scores.frame[scores.frame["on"] == first.name.split(", ")[1]]
     assert list(first.x) == pytest.approx(chosen["error"].tolist())
@@ -213,56 +209,3 @@ def test_seals_that_name_other_inputs_are_drawn_together(runs, target):
     assert figure.data["point"].nunique() == 2
     assert sum(len(trace.x) for trace in figure.drawing.data) == len(scores.frame)
     assert not any("nan" in text for text in figure.drawing.layout.yaxis.ticktext)
-
-
-def test_checks_draw_what_the_rows_determine(runs):
-    one = cl.check("ptpp-floor", runs, "target")
-    free, sure = one.plot().data
-    assert (list(free.x), list(sure.x)) == ([one.n_free], [one.rank])
-    several = cl.check("auto", runs, "target", where=ROWS)
-    figure = several.plot()
-    title(figure)
-    assert list(figure.data[0].y) == [read.law for read in several.laws]
-
-
-def test_a_sealed_forecast_draws_what_it_promises(target):
-    frame = cl.forecast(target, pd.DataFrame([POINT] * 3).assign(replay=[0.1, 0.25, 0.5]))
-    seal = cl.register(frame.answer.to_dict())
-    figure = seal.plot()
-    title(figure)
-    assert list(figure.data[0].x) == [0.1, 0.25, 0.5]
-    assert list(figure.data[0].y) == pytest.approx(frame["loss"].tolist())
-    assert seal.plot(along="tokens").data[0].x[0] == 1e6
-
-
-def test_unfinished_runs_draw_where_they_end():
-    step = list(range(100, 501, 50))
-    log = pd.DataFrame({"run": "a", "eval": "target", "step": step, "loss": [2 + k**-0.5 for k in step]})
-    found = cl.forecast_run(log, {"a": Schedule([Phase("cpt", 1000, "constant", peak=1e-3, warmup=10)])})
-    figure = found.plot()
-    title(figure)
-    (curve,) = figure.data
-    assert list(curve.x) == [500, 1000]
-    assert list(curve.y) == pytest.approx([log["loss"].iloc[-1], found.points["loss"].iloc[0]])
-    assert curve.error_y.array[1] == pytest.approx(found.points["hi"].iloc[0] - found.points["loss"].iloc[0])
-
-
-def test_returns_to_the_start_draw_themselves():
-    base = {"a": Schedule([Phase("pretrain", 2000, "constant", peak=2e-4, warmup=100)])}
-    published = {"L0": 3.0, "A": 0.4, "alpha": 0.6, "E": 5000.0, "beta": 0.15, "C1": 0.3, "C2": 0.3}
-    source = cl.given_fit("cpt-dynamics", {**published, "B": 0.1}, "source")
-    target = cl.given_fit("cpt-dynamics", {**published, "B": -0.5}, "target")
-    plan = cl.plan.turning_length(target, source, weight_source=0.9, schedules=base)
-    figure = plan.plot()
-    title(figure)
-    curve, start = figure.data[:2]
-    assert start.y[0] == pytest.approx(plan.start)
-    assert max(curve.y) == pytest.approx(max(plan.highest, plan.start), rel=1e-3)
-    assert (plan.kind == "finite") == (len(figure.data) == 3)
-    critical = cl.plan.critical_point(source, schedules=base)
-    assert critical.kind == "finite"
-    line, level, star = critical.plot().data
-    before = [loss for step, loss in zip(line.x, line.y, strict=True) if step < critical.steps]
-    assert min(before) > critical.level > min(line.y)
-    assert (star.x[0], star.y[0]) == (critical.steps, level.y[0])
-    assert "_curve" not in critical.to_dict()

@@ -137,7 +137,7 @@ def test_report_is_the_planners_answer(found, files):
     assert f"{plan.target_loss:.4f}" in found.answer
     assert {figure.name for figure in found.figures} >= {
         "forgetting-map", "pareto-front", "interval-fan-target", "interval-fan-source", "observed-fitted-target",
-        "residuals-source", "calibration-target", "identifiability-source", "loss-curves-target", "suggested-cells",
+        "calibration-target", "loss-curves-target", "suggested-cells",
     }  # fmt: skip
 
 
@@ -221,7 +221,7 @@ def test_missing_extra_is_one_clear_line(monkeypatch, runs, files):
 
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
     with pytest.raises(UsageError, match=r"pip install 'cptlaw\[report\]'"):
-        cl.figures.residuals(cl.load_fit(files / "target.json"))
+        cl.figures.observed_fitted(cl.load_fit(files / "target.json"))
     monkeypatch.setitem(sys.modules, "kaleido", None)
     with pytest.raises(UsageError, match=r"pip install 'cptlaw\[images\]'"):
         write_images([], ".", "png")

@@ -98,7 +98,7 @@ def test_the_report_draws_all_figures_offline_at_both_widths_and_prints(browser,
     runs = cl.examples.load("en-fr-pilot")
     target = cl.fit("ptpp-floor", runs, on="target", where=KEPT, starts=16)
     plain = {"doubts": (), "plan": None, "suggestion": None, "commands": ("cptlaw report",)}
-    figures = (cl.figures.residuals(target), cl.figures.loss_curves(runs, "target", fit=target))
+    figures = (cl.figures.observed_fitted(target), cl.figures.loss_curves(runs, "target", fit=target))
     forecasts = target.forecast(target.data.head(1)).assign(on="target", law="ptpp-floor")
     made = cl.Report(
         heading="Test", question="?", answer="!", cost="", chances=(), interval=0.9,

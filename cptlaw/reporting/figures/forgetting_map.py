@@ -20,6 +20,7 @@ from cptlaw.planning.mixes.min_tokens import question_of
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.scenario import MinTokens, read_scenario
 from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, Figure, axis, blank
+from cptlaw.reporting.figures.losses_by_replay import losses_by_replay
 from cptlaw.units import format_percent, format_quantity
 
 ROWS, COLUMNS = 61, 81  # of the map: replay, tokens
@@ -72,6 +73,18 @@ def forgetting_map(
     tokens, replay = map_grid(mix, plan, max_tokens)
     known = bool(mix.limits) and all(limit.loss.knows_doubt for limit in mix.limits)
     edges = edges_of(mix, plan, tokens, replay, risks) if known else {}
+    return draw_map(mix, plan, tokens, replay, edges)
+
+
+def map_of_plan(plan: MinTokensPlan) -> Figure:
+    """Draw the map of a plan of the fewest tokens; without a limit on forgetting, both losses along the replay."""
+    mix = plan.mix
+    if mix is None:
+        raise UsageError("this plan does not know its fits, as one read from a file: ask for it again to draw it.")
+    if mix.source is None or mix.forgetting is None:
+        return losses_by_replay(plan)
+    tokens, replay = map_grid(mix, plan)
+    edges = {} if plan.risk is None else edges_of(mix, plan, tokens, replay, (plan.risk,))
     return draw_map(mix, plan, tokens, replay, edges)
 
 
