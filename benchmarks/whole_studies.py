@@ -48,7 +48,7 @@ def scored(fit: AutoFit, upper: pd.DataFrame) -> dict[str, Any]:
     error = np.log(fit.predict(upper)) - loss
     found: dict[str, Any] = {"error": float(np.sqrt(np.mean(error**2))), "worst": float(np.abs(error).max())}
     for coverage in COVERAGES:
-        low, high = fit.log_quantiles(upper, [0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage]).T
+        low, high = fit.log_quantiles(upper, [0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage])
         half = 0.5 * (high - low)
         found[f"inside_{100 * coverage:.0f}"] = float(np.mean((low <= loss) & (loss <= high)))
         found[f"half_{100 * coverage:.0f}"] = float(np.median(half))

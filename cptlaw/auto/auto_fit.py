@@ -246,7 +246,7 @@ class AutoFit(Combined):
         return self.scores.beside_expected(outside(self.data, frame, along), self._cache[key])
 
     def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
-        """Return quantiles of the log loss, shape (n, probabilities).
+        """Return quantiles of the log loss, shape (probabilities, n).
 
         Parameters
         ----------
@@ -260,12 +260,12 @@ class AutoFit(Combined):
         rows = as_points(frame)
         asked = np.asarray(probabilities, dtype=float)
         centre = np.log(self.predict(rows))
-        found = np.repeat(centre[:, None], len(asked), axis=1)
+        found = np.tile(centre, (len(asked), 1))
         for coverage in sorted({round(abs(2.0 * float(one) - 1.0), 12) for one in asked} - {0.0}):
             *of_loss, noise = self.doubt(rows, coverage)
             half = np.sqrt(sum(part**2 for part in of_loss) + (noise**2 if measured else 0.0))
             for j in np.flatnonzero(np.isclose(np.abs(2.0 * asked - 1.0), coverage, atol=1e-11)):
-                found[:, j] = centre + np.sign(asked[j] - 0.5) * half
+                found[j] = centre + np.sign(asked[j] - 0.5) * half
         return found
 
     def forecast(self, frame: Any, interval: float | str | None = 0.9) -> ForecastFrame:
@@ -287,7 +287,7 @@ class AutoFit(Combined):
         out["loss"] = self.predict(rows)
         if interval is not None:
             ends = self.log_quantiles(rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval])
-            out["lo"], out["hi"] = np.exp(ends[:, 0]), np.exp(ends[:, 1])
+            out["lo"], out["hi"] = np.exp(ends)
         found = []
         of_rows = extrapolations(self.law, self.data, rows)  # type: ignore[arg-type]
         silent = assumed(self.law, self.data, rows)  # type: ignore[arg-type]

@@ -86,7 +86,7 @@ class Fit(LawOnRows, Saved):
         return ForecastFrame.of(intervals.forecast(self, frame, interval), interval, [self])
 
     def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
-        """Return quantiles of the log loss at each row, shape (n, probabilities).
+        """Return quantiles of the log loss at each row, shape (probabilities, n).
 
         The interval of `forecast` with probability c ends at the quantiles (1 - c) / 2 and (1 + c) / 2; the quantile
         1/2 is the forecast. Each row is profiled once up to 90 %, once more up to 99 % where that is asked; what

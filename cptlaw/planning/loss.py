@@ -213,7 +213,7 @@ class Loss(OneLoss):
         return np.asarray(self.fit.predict(frame) * np.exp(self.carried), dtype=float)
 
     def log_quantiles(self, frame: pd.DataFrame, probabilities: Sequence[float]) -> Array:
-        """Return quantiles of the log of measured losses of this base model, shape (n, probabilities)."""
+        """Return quantiles of the log of measured losses of this base model, shape (probabilities, n)."""
         return np.asarray(self.fit.log_quantiles(frame, probabilities) + self.carried, dtype=float)
 
     def curve(self, replay: Array) -> TokenCurve | None:
@@ -245,7 +245,7 @@ class Loss(OneLoss):
         centre = np.log(self.fit.predict(frame))
         # Two quantiles of one trace: the law's own doubt is what next runs can lessen, the noise of a measurement is
         # not.
-        law, whole = (self.fit.log_quantiles(frame, [chance], measured)[:, 0] - centre for measured in (False, True))
+        law, whole = (self.fit.log_quantiles(frame, [chance], measured)[0] - centre for measured in (False, True))
         return law, whole
 
     def forecast(self, replay: Any, tokens: Any, interval: float | None) -> Expected:

@@ -127,7 +127,7 @@ def chances(
 
 def probability_below(fit: Any, here: Mapping[str, Any], loss: float) -> float:
     """Return the probability that a loss measured at a point is at most `loss`; within 0.05 to 0.95."""
-    quantiles = fit.log_quantiles(pd.DataFrame([dict(here)]), PROBABILITIES)[0]
+    quantiles = fit.log_quantiles(pd.DataFrame([dict(here)]), PROBABILITIES)[:, 0]
     low, high = PROBABILITIES[0], PROBABILITIES[-1]
     return float(np.interp(math.log(loss), np.maximum.accumulate(quantiles), PROBABILITIES, low, high))
 

@@ -58,7 +58,7 @@ class ErrorRate:
         return found
 
     def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
-        """Return quantiles of the log error rate, (n, probabilities)."""
+        """Return quantiles of the log error rate, (probabilities, n)."""
         shares = self.score.quantiles(frame, [1.0 - chance for chance in probabilities], measured)
         found: Array = np.log(np.maximum(1.0 - shares, LEAST))
         return found

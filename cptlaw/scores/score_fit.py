@@ -216,7 +216,7 @@ class ScoreFit(Combined):
             if loss is None or way.loss is None or way.given(frame) is not None or way.weight < LEAST_WEIGHT:
                 continue
             if way.carrier not in known:
-                ends = way.loss.log_quantiles(frame, [chance], measured=False)[:, 0]
+                ends = way.loss.log_quantiles(frame, [chance], measured=False)[0]
                 centre = np.log(loss)
                 ends = np.where(np.isfinite(ends), centre + self.loss_scale * (ends - centre), centre)
                 known[str(way.carrier)] = np.exp(ends)
@@ -225,7 +225,7 @@ class ScoreFit(Combined):
         return moved
 
     def quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
-        """Return quantiles of the score at each row, shape (n, probabilities).
+        """Return quantiles of the score at each row, shape (probabilities, n).
 
         Parameters
         ----------
@@ -242,22 +242,22 @@ class ScoreFit(Combined):
         centre = arcsine(self.weights @ scores)
         rest = sum(parts[name] ** 2 for name in ("link", "form", "distance"))
         rest = np.sqrt(rest + (parts["items"] ** 2 if measured else 0.0))
-        found = np.empty((len(frame), len(probabilities)))
+        found = np.empty((len(probabilities), len(frame)))
         for j, chance in enumerate(probabilities):
             coverage = abs(2.0 * chance - 1.0)
             if coverage < 1e-12:
-                found[:, j] = centre
+                found[j] = centre
                 continue
             side = math.copysign(1.0, chance - 0.5)
             by_loss = self._by_loss(frame, scores, losses, 1.0 - chance)
             by_loss = np.where(np.sign(by_loss) == side, by_loss, 0.0)
             half = np.hypot(by_loss, self._deviations(coverage) * rest)
-            found[:, j] = centre + side * half
+            found[j] = centre + side * half
         shares: Array = np.sin(np.clip(found, 0.0, 0.5 * math.pi)) ** 2
         return shares
 
     def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
-        """Return quantiles of the logarithm of the score, shape (n, probabilities); see `quantiles`."""
+        """Return quantiles of the logarithm of the score, shape (probabilities, n); see `quantiles`."""
         found: Array = np.log(np.maximum(self.quantiles(frame, probabilities, measured), 1e-9))
         return found
 
@@ -278,7 +278,7 @@ class ScoreFit(Combined):
         out["loss"] = self.predict(rows)
         if interval is not None:
             ends = self.quantiles(rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval])
-            out["lo"], out["hi"] = ends[:, 0], ends[:, 1]
+            out["lo"], out["hi"] = ends
             parts = self.parts(rows)
             whole = sum(value**2 for value in parts.values())
             for name, value in parts.items():

@@ -32,7 +32,7 @@ def probability_below(fitted: Any, row: pd.DataFrame, limit: float) -> float:
 
     It is 0 or 1 beyond the outermost quantiles, and nan where there are none.
     """
-    quantiles: Array = fitted.log_quantiles(row, CHANCES)[0]
+    quantiles: Array = fitted.log_quantiles(row, CHANCES)[:, 0]
     known = np.isfinite(quantiles)  # a loss that the data does not bound has none at the ends
     if not known.any():
         return float("nan")
@@ -47,7 +47,7 @@ def probability_below(fitted: Any, row: pd.DataFrame, limit: float) -> float:
 
 def probability_above(fitted: Any, row: pd.DataFrame, least: float) -> float:
     """Return the probability that a measured score at a row is at least so high, from the forecast's quantiles."""
-    ordered = np.maximum.accumulate(fitted.quantiles(row, CHANCES)[0])
+    ordered = np.maximum.accumulate(fitted.quantiles(row, CHANCES)[:, 0])
     return 1.0 - float(np.interp(least, ordered, CHANCES, left=0.0, right=1.0))
 
 

@@ -211,19 +211,20 @@ def log_quantiles(fit: LawOnRows, rows: Any, probabilities: Sequence[float], mea
     if asked.ndim != 1 or not np.all((asked > 0) & (asked < 1)):
         raise UsageError(f"probabilities={probabilities!r}: expected numbers between 0 and 1.")
     centre = np.log(fit.predict(frame))
-    found = np.repeat(centre[:, None], len(asked), axis=1)
+    found = np.tile(centre, (len(asked), 1))
     coverages = np.abs(2.0 * asked - 1.0)
     several = sorted({round(float(coverage), 12) for coverage in coverages if coverage > 0})
     if not several:
         return found
     if fit.n_blocks < MIN_RUNS:
-        return np.where(asked == 0.5, found, np.where(asked < 0.5, -np.inf, np.inf))
+        chance = asked[:, None]
+        return np.where(chance == 0.5, found, np.where(chance < 0.5, -np.inf, np.inf))
     forms = discrepancy(fit, frame, several)
     for coverage, ends, form in zip(several, profiles(fit, frame, several), forms, strict=True):
         scatter = np.hypot(form, measurement_scatter(fit, coverage) if measured else 0.0)
         for j in np.flatnonzero(np.isclose(coverages, coverage, atol=1e-11)):
             side, end = (-1.0, ends[:, 0]) if asked[j] < 0.5 else (1.0, ends[:, 1])
-            found[:, j] = centre + side * np.hypot(end - centre, scatter)
+            found[j] = centre + side * np.hypot(end - centre, scatter)
     return found
 
 

@@ -67,10 +67,10 @@ def _ends(loss: Loss, shares: Array, tokens: Array, coverage: float) -> tuple[Ar
     places = np.arange(len(shares)) if len(loss.laws) > 1 else np.linspace(0, len(shares) - 1, FEW).round().astype(int)
     chances = [0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage]
     margins = loss.log_quantiles(loss.frame(shares[places], tokens[places]), chances)
-    margins = margins - np.log(loss.at(shares[places], tokens[places]))[:, None]
+    margins = margins - np.log(loss.at(shares[places], tokens[places]))
     every = np.arange(len(shares))
     centre = np.log(loss.at(shares, tokens))
-    low, high = (np.exp(centre + np.interp(every, places, margins[:, end])) for end in (0, 1))
+    low, high = (np.exp(centre + np.interp(every, places, margins[end])) for end in (0, 1))
     return low, high
 
 

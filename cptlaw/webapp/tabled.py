@@ -122,7 +122,7 @@ class Remembering:
         return getattr(self._fit, name)
 
     def log_quantiles(self, frame: pd.DataFrame, probabilities: Sequence[float], measured: bool = True) -> Array:
-        """Return quantiles of the log loss at each row, (n, probabilities)."""
+        """Return quantiles of the log loss at each row, (probabilities, n)."""
         key = tuple(frame.columns), frame.to_numpy(dtype=float).tobytes(), tuple(probabilities), measured
         found = self._known.get(key)
         if found is None:

@@ -63,11 +63,11 @@ def test_quantiles_agree_with_the_forecast(pilot) -> None:
     rows = held_out(runs, "target").head(4)
     found = target.forecast(rows, interval=0.8)
     quantiles = np.exp(target.log_quantiles(rows, [0.1, 0.5, 0.9]))
-    assert quantiles[:, 0] == pytest.approx(found["lo"].to_numpy())
-    assert quantiles[:, 1] == pytest.approx(found["loss"].to_numpy())
-    assert quantiles[:, 2] == pytest.approx(found["hi"].to_numpy())
+    assert quantiles[0] == pytest.approx(found["lo"].to_numpy())
+    assert quantiles[1] == pytest.approx(found["loss"].to_numpy())
+    assert quantiles[2] == pytest.approx(found["hi"].to_numpy())
     narrower = np.exp(target.log_quantiles(rows, [0.9], measured=False))
-    assert np.all(narrower < quantiles[:, 2:])
+    assert np.all(narrower < quantiles[2:])
 
 
 def test_at_no_tokens_and_at_both_ends_of_replay_it_is_finite(pilot) -> None:

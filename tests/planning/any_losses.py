@@ -36,13 +36,13 @@ class AnyLoss:
 
         spread = self.spread * (1 + 0.3 * np.abs(np.log(frame["tokens"].to_numpy(dtype=float) / 2e10)))
         half = np.hypot(spread, 0.003) if measured else spread
-        return np.log(self.predict(frame))[:, None] + half[:, None] * ndtri(np.asarray(probabilities))
+        return np.log(self.predict(frame)) + half * ndtri(np.asarray(probabilities))[:, None]
 
     def forecast(self, frame, interval=0.9):
         found = frame.assign(loss=self.predict(frame), findings=[()] * len(frame))
         if interval is not None:
             ends = np.exp(self.log_quantiles(frame, [0.5 - interval / 2, 0.5 + interval / 2]))
-            found["lo"], found["hi"] = ends.T
+            found["lo"], found["hi"] = ends
         return found
 
 

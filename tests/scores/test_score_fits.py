@@ -149,7 +149,7 @@ def test_a_loss_that_is_known_leaves_its_doubt_out(fits):
 
 def test_quantiles_are_in_order_and_those_of_measurements_wider(fits):
     point = {"n_params": [3e9], "tokens": [6e10]}
-    law, whole = (fits["hard"].quantiles(point, [0.05, 0.5, 0.95], measured)[0] for measured in (False, True))
+    law, whole = (fits["hard"].quantiles(point, [0.05, 0.5, 0.95], measured)[:, 0] for measured in (False, True))
     assert whole[0] < law[0] < law[1] < law[2] < whole[2]
     assert law[1] == pytest.approx(fits["hard"].predict(point)[0])
 

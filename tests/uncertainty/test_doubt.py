@@ -79,13 +79,13 @@ def test_log_and_share_priors_survive_the_file_and_refuse_nonsense(tmp_path):
 def test_quantiles_come_from_one_trace_and_are_the_interval():
     fit = cl.fit("chinchilla", runs(30), on="target", starts=8)
     frame = pd.DataFrame({"n_params": [7e9, 7e9], "tokens": [1.4e11, 1e12]})
-    found = np.exp(fit.log_quantiles(frame, [0.05, 0.25, 0.5, 0.75, 0.95]))
+    found = np.exp(fit.log_quantiles(frame, [0.05, 0.25, 0.5, 0.75, 0.95])).T
     table = fit.forecast(frame, 0.9)
     assert found[:, [0, 2, 4]] == pytest.approx(table[["lo", "loss", "hi"]].to_numpy(), rel=1e-12)
     assert np.all(np.diff(found, axis=1) > 0)
     fresh = cl.fit("chinchilla", runs(30), on="target", starts=8).forecast(frame, 0.5)
     assert np.log(found[:, 3] / found[:, 1]) == pytest.approx(np.log(fresh["hi"] / fresh["lo"]), rel=0.1)
-    inner = np.exp(fit.log_quantiles(frame, [0.05, 0.95], measured=False))
+    inner = np.exp(fit.log_quantiles(frame, [0.05, 0.95], measured=False)).T
     assert np.all(inner[:, 0] > found[:, 0])
     assert np.all(inner[:, 1] < found[:, 4])
 

@@ -67,7 +67,7 @@ def test_identified_profile_agrees_with_the_delta_method(study):
     assert np.all((ratio > 0.97) & (ratio < 1.15))
     within = fitted.data.drop(columns="loss").iloc[[0, 5]]  # where nothing is added for a wrong form
     inner = fitted.log_quantiles(within, [0.05, 0.95], measured=False)
-    assert inner == pytest.approx(profile(fitted, within, 0.9), abs=1e-9)
+    assert inner == pytest.approx(profile(fitted, within, 0.9).T, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -81,7 +81,7 @@ class EvalLoss(OneLoss):
         """Return how far above its forecast a loss may lie, in logs, (n,): the law's part, and all with the noise."""
         frame = self.frame(shares, tokens)
         centre = np.log(self.fit.predict(frame))
-        law, whole = (self.fit.log_quantiles(frame, [chance], measured)[:, 0] - centre for measured in (False, True))
+        law, whole = (self.fit.log_quantiles(frame, [chance], measured)[0] - centre for measured in (False, True))
         return law, whole
 
     def forecast(self, shares: Array, tokens: Array, interval: float | None) -> Expected:

@@ -127,7 +127,7 @@ class CurveLoss:
         """
         rows = self.frame(self.fit_law.read(schedule, np.array([schedule.n_steps])), replay)
         centre = np.log(self.fit.predict(rows))
-        law, whole = (self.fit.log_quantiles(rows, [chance], measured)[:, 0] - centre for measured in (False, True))
+        law, whole = (self.fit.log_quantiles(rows, [chance], measured)[0] - centre for measured in (False, True))
         return law, whole
 
     def forecast(

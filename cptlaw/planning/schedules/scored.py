@@ -48,7 +48,7 @@ class LossAtEnd:
         return found
 
     def log_quantiles(self, frame: pd.DataFrame, probabilities: Sequence[float], measured: bool = True) -> Array:
-        """Return quantiles of the log loss, (1, probabilities)."""
+        """Return quantiles of the log loss, (probabilities, 1)."""
         found: Array = self.loss.fit.log_quantiles(self.rows, probabilities, measured)
         return found
 
@@ -112,7 +112,7 @@ class ScheduledScore:
         """Return how far above its forecast the error rate may lie, in logs, (1,) each: without items, and with."""
         there = self.after(schedule, replay)
         centre = np.log(there.predict(self.row))
-        law, whole = (there.log_quantiles(self.row, [chance], measured)[:, 0] - centre for measured in (False, True))
+        law, whole = (there.log_quantiles(self.row, [chance], measured)[0] - centre for measured in (False, True))
         return law, whole
 
     def forecast(self, schedule: Schedule, replay: float | None, interval: float | None) -> dict[str, float | None]:
@@ -124,7 +124,7 @@ class ScheduledScore:
             "score_hi": None,
         }
         if interval is not None and self.knows_doubt:
-            low, high = score.quantiles(self.row, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval])[0]
+            low, high = score.quantiles(self.row, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval])[:, 0]
             found |= {"score_lo": float(low), "score_hi": float(high)}
         return found
 

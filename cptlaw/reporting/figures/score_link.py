@@ -52,7 +52,7 @@ def score_link(fit: ScoreFit, at: Any = None, interval: float = 0.9) -> Figure:
         found = fit.forecast(asked, interval)
         forecast = pd.DataFrame({"kind": "forecast", "loss": expected, "score": found["loss"].to_numpy()})
         forecast = forecast.assign(lo=found["lo"].to_numpy(), hi=found["hi"].to_numpy())
-        forecast = forecast.assign(loss_lo=spread[:, 0], loss_hi=spread[:, 1])
+        forecast = forecast.assign(loss_lo=spread[0], loss_hi=spread[1])
     everything = np.concatenate([measured["loss"], forecast.get("loss_lo", []), forecast.get("loss_hi", [])])
     grid = np.linspace(float(np.nanmin(everything)), float(np.nanmax(everything)), STEPS)
     # A typical model stands for the inputs that other ways read: along the link only the loss changes.
