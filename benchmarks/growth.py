@@ -1,4 +1,4 @@
-"""How the cost of the verbs grows: the exponent of CPU time in rows, runs, curves, cells and jobs.
+"""How the cost of the verbs grows: the exponent of CPU time in rows, runs, curves, cells, jobs and lines.
 
     python -m benchmarks.growth              a table of exponents; 1 is linear
     python -m benchmarks.growth --guard      the point fit beside a fixed reference; ends with 1 if it has doubled
@@ -119,6 +119,13 @@ def schedule_jobs(n: int) -> Callable[[], Any]:
     return work
 
 
+def printed_rows(n: int) -> Callable[[], Any]:
+    """Return the text of n forecasts."""
+    fitted = cl.fit("chinchilla", table(60, 60), on="target")
+    answer = fitted.forecast(pd.DataFrame({"n_params": 3e9, "tokens": np.geomspace(1e9, 1e12, n)})).answer
+    return answer.summary
+
+
 class _Remembered:
     """A store in which every job is finished as soon as it is asked for."""
 
@@ -154,6 +161,7 @@ GROWS: dict[str, tuple[Callable[[int], Callable[[], Any]], tuple[int, ...]]] = {
     "curves": (fit_curves, (10, 20, 40, 80)),
     "cells": (suggest_cells, (40, 80, 160, 320)),
     "jobs": (schedule_jobs, (2_000, 5_000, 10_000, 20_000)),
+    "printed": (printed_rows, (2_000, 4_000, 8_000, 16_000)),
 }
 
 

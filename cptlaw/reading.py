@@ -13,6 +13,7 @@ import json
 import math
 import re
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +34,8 @@ LARGEST_YAML = 20_000_000
 # Values of a YAML document, those that aliases repeat counted each time.
 MOST_ITEMS = 1_000_000
 
-# Bytes that a compressed file may hold.
-LARGEST_UNPACKED = 4_000_000_000
+# Bytes that a compressed file may hold: a table of five million rows. A bomb of 1 MB holds a thousand times as much.
+LARGEST_UNPACKED = 500_000_000
 
 # The longer mark first: UTF-32 begins with the mark of UTF-16.
 _SIGNATURES = (
@@ -82,7 +83,10 @@ def read_utf8(path: Path) -> bytes:
                 # One byte more than is allowed: a bomb is seen without being unpacked.
                 content = packed.read(LARGEST_UNPACKED + 1)
             if len(content) > LARGEST_UNPACKED:
-                raise DataError(f"{path}: holds more than {LARGEST_UNPACKED / 1e9:.0f} GB. Unpack it, and take a part.")
+                raise DataError(
+                    f"{path}: holds more than {LARGEST_UNPACKED / 1e6:.0f} MB unpacked, the most that is read. "
+                    f"Unpack it, and take the rows that matter, or save it as Parquet."
+                )
     except (EOFError, zlib.error) as error:
         raise DataError(f"{path}: the compressed file is truncated or damaged ({error}). Copy it again.") from None
     except gzip.BadGzipFile as error:
@@ -223,6 +227,22 @@ def parse_yaml(text: str, label: str) -> Any:
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
         raise DataError(f"{label}{line}: not YAML ({problem}). Mend the line, or quote the text.") from None
     return builder.value
+
+
+def flatten(value: object, prefix: str = "", joint: str = ".") -> dict[str, object]:
+    """Return nested settings as one level, keys joined.
+
+    Examples
+    --------
+    >>> flatten({"opt": {"lr": 0.1}, "seed": 0})
+    {'opt.lr': 0.1, 'seed': 0}
+    """
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    found: dict[str, object] = {}
+    for key, inner in value.items():
+        found |= flatten(inner, f"{prefix}{joint}{key}" if prefix else str(key), joint)
+    return found
 
 
 _TOO_DEEP = f"lists and mappings are nested more than {DEEPEST} deep"

@@ -80,13 +80,11 @@ class Table:
         """Return the table in columns, for a pipe."""
         lines = [self.columns, *self.rows]
         widths = [max(len(line[place]) for line in lines) for place in range(len(self.columns))]
-        shown = []
-        for line in lines:
-            cells = [
-                f"{cell:>{width}}" if right else f"{cell:<{width}}"
-                for cell, width, right in zip(line, widths, self.aligned, strict=True)
-            ]
-            shown.append("  ".join(cells).rstrip())
+        # Once for all lines: it looks at every cell.
+        form = "  ".join(
+            f"{{:{'>' if right else '<'}{width}}}" for right, width in zip(self.aligned, widths, strict=True)
+        )
+        shown = [form.format(*line).rstrip() for line in lines]
         return "\n".join([*([self.caption] if self.caption else []), *shown, *([self.note] if self.note else [])])
 
     def to_html(self) -> str:

@@ -46,7 +46,7 @@ def test_curve_fits(tmp_path: Path) -> None:
 def test_growth() -> None:
     printed = run("benchmarks.growth", "--quick")
     assert [line.split(" | ")[0].strip("| ") for line in printed.splitlines()[2:]] == [
-        "rows", "runs", "curves", "cells", "jobs",
+        "rows", "runs", "curves", "cells", "jobs", "printed",
     ]  # fmt: skip
 
 

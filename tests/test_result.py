@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,3 +105,21 @@ def test_frames_print_as_answers_and_stay_frames():
     assert type(frame.head()) is pd.DataFrame
     assert list(frame.to_dict("records")[0])[-4:] == ["loss", "lo", "hi", "findings"]
     assert frame.answer.to_dict()["intervals"][0]["law"] == "ptpp-floor"
+
+
+def test_text_of_a_table_grows_with_its_rows():
+    def cpu(n):
+        table = Table(("run", "loss"), tuple((f"r{row}", f"{row / 7:.4f}") for row in range(n)))
+        seconds = []
+        for _ in range(3):
+            begun = time.process_time()
+            assert table.text().count("\n") == n
+            seconds.append(time.process_time() - begun)
+        return min(seconds)
+
+    assert cpu(16_000) < 40 * cpu(1000)  # 16 where it is linear, 256 where it looks at all rows for each
+
+
+def test_numbers_of_a_table_stand_at_the_right():
+    table = Table(("run", "loss"), (("a", "2.5"), ("bcd", "10.25")), "Losses", "in nats")
+    assert table.text() == "Losses\nrun   loss\na      2.5\nbcd  10.25\nin nats"

@@ -22,6 +22,7 @@ from cptlaw.solving.options import Options
 from cptlaw.solving.restraint import Restraint
 
 RESTRAINT = ("fix", "tie", "bound", "prior", "correlation")  # in the order of `Restraint.build`
+FARTHEST = math.log(1e3)  # of the median fitted loss from the measured one: no search ends there
 
 
 def fit_from(document: Mapping[str, Any], label: str) -> Fit:
@@ -64,8 +65,13 @@ def fit_from(document: Mapping[str, Any], label: str) -> Fit:
         if "draws" in document:
             fit._cache["draws"] = _rows_of(document["draws"], len(fit.params))
         _rows_of(fit.optima, fit.n_free)  # coordinates of the free parameters
+        fit.data["run"].astype(str)
         for name in ("loss", *(name for name in chosen.inputs if name in fit.data)):
             fit.data[name].to_numpy(dtype=float)
+        with np.errstate(all="ignore"):
+            off = np.abs(np.log(fit.predict(fit.data) / fit.data["loss"].to_numpy(dtype=float)))
+        if len(off) and not np.median(off) < FARTHEST:
+            raise ValueError("its parameters are far from every loss that it was fitted to")
     except (CptlawError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise damaged(path, error) from None
     return fit

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cptlaw.importing.history import flatten
-from cptlaw.reading import read_json, read_yaml
+from cptlaw.reading import flatten, read_json, read_yaml
 
 NAMES = ("config.json", "args.json", "training_args.json", "config.yaml", "config.yml", "hparams.yaml")
 

@@ -76,22 +76,6 @@ class History:
     notes: tuple[str, ...] = ()
 
 
-def flatten(value: object, prefix: str = "", joint: str = ".") -> dict[str, object]:
-    """Return nested settings as one level, keys joined.
-
-    Examples
-    --------
-    >>> flatten({"opt": {"lr": 0.1}, "seed": 0})
-    {'opt.lr': 0.1, 'seed': 0}
-    """
-    if not isinstance(value, Mapping):
-        return {prefix: value}
-    found: dict[str, object] = {}
-    for key, inner in value.items():
-        found |= flatten(inner, f"{prefix}{joint}{key}" if prefix else str(key), joint)
-    return found
-
-
 def numbers_of(values: Mapping[str, object]) -> dict[str, float]:
     """Return what is a number, text such as ``"NaN"`` included; other text and lists are left out."""
     found = {}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
-from cptlaw.errors import DataError, UsageError, did_you_mean, refuse_others
+from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean, refuse_others, shown
 from cptlaw.importing import wandb_runs
 from cptlaw.importing.assemble import assemble
 from cptlaw.importing.history import History
@@ -113,7 +113,7 @@ def _histories(source: str, log_format: str | None) -> tuple[list[History], tupl
         beside = sorted(other.name for other in path.parent.iterdir()) if path.parent.is_dir() else []
         raise DataError(f"{path}: no such file or folder.{did_you_mean(path.name, beside)} Check the path.")
     reader, found, others = _recognise(path, log_format)
-    histories = reader.read(found, path)
+    histories = _read(reader, found, path)
     if not histories:
         raise DataError(
             f"{path}: read as {reader.title}, and there is no row in it. Expected a line with names, then rows; was it "
@@ -126,6 +126,22 @@ def _histories(source: str, log_format: str | None) -> tuple[list[History], tupl
     if others:
         notes.append(f"also there, and not read: {', '.join(others)}; choose with --format")
     return histories, tuple(notes)
+
+
+def _read(reader: Reader, found: list[Path], source: Path) -> list[History]:
+    """Read what was found; whatever a damaged file does to its reader ends in one message that names it."""
+    try:
+        return reader.read(found, source)
+    except CptlawError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a file may hold anything where its package writes a number
+        if len(found) > 1:
+            for path in found:
+                _read(reader, [path], source)
+        raise DataError(
+            f"{found[0] if len(found) == 1 else source}: read as {reader.title}, and holds what that does not write "
+            f"({type(error).__name__}: {shown(str(error))}). Copy it again, mend it, or leave it out."
+        ) from None
 
 
 def _recognise(path: Path, log_format: str | None) -> tuple[Reader, list[Path], list[str]]:

@@ -59,13 +59,13 @@ def _histories(path: Path) -> list[History]:
             ).fetchall()
             params: dict[str, dict[str, object]] = defaultdict(dict)
             for run, key, value in database.execute("select run_uuid, key, value from params"):
-                params[run][key] = value
+                params[run][str(key)] = value
             steps: dict[str, dict[float, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
             # The last value at a step counts, as in MLflow's own charts; NaN is stored as 0 with a mark.
             for run, step, key, value, is_nan in database.execute(
                 "select run_uuid, step, key, value, is_nan from metrics order by timestamp"
             ):
-                steps[run][float(step)][key] = float("nan") if is_nan else float(value)
+                steps[run][float(step)][str(key)] = float("nan") if is_nan else float(value)
     except sqlite3.Error as error:
         raise DataError(f"{path}: the database cannot be read ({error}). Close the server, or copy the file.") from None
     count = Counter(name for _, name in runs)

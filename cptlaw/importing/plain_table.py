@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError, UsageError, shown
-from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, flatten, numbers_of
+from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
 from cptlaw.importing.reader import Reader, file_run_name, files_below
-from cptlaw.reading import plain_json, read_utf8
+from cptlaw.reading import flatten, plain_json, read_utf8
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.units import parse_quantity
 

@@ -92,8 +92,7 @@ class LmEvalResults(ScoreFiles):
         """Return ``model_name``, or the pretrained model among the arguments."""
         if isinstance(value.get("model_name"), str) and value["model_name"]:
             return str(value["model_name"])
-        config = value.get("config")
-        arguments = config.get("model_args") if isinstance(config, dict) else None
+        arguments = _mapping(value, "config").get("model_args")
         if isinstance(arguments, dict):
             return str(arguments.get("pretrained", ""))
         found = re.search(r"pretrained=([^,]+)", arguments) if isinstance(arguments, str) else None
@@ -101,11 +100,10 @@ class LmEvalResults(ScoreFiles):
 
     def scores(self, value: Mapping[str, Any]) -> Iterator[tuple[str, Score]]:
         """Yield one score per task and metric; of several filters of a metric the first."""
-        counts = value.get("n-samples") if isinstance(value.get("n-samples"), dict) else {}
+        counts, samples = _mapping(value, "n-samples"), _mapping(value, "samples")
         for task, metrics in value["results"].items():
-            count = (counts or {}).get(task)
-            items = count.get("effective") if isinstance(count, dict) else None
-            yield from _scores(str(task), metrics, _positive(items), value.get("samples", {}).get(task))
+            items = _mapping(counts, task).get("effective")
+            yield from _scores(str(task), metrics, _positive(items), samples.get(task))
 
 
 class LightEvalResults(ScoreFiles):
@@ -123,22 +121,20 @@ class LightEvalResults(ScoreFiles):
 
     def model(self, value: Mapping[str, Any]) -> str:
         """Return ``config_general.model_name``."""
-        general = value["config_general"] if isinstance(value["config_general"], dict) else {}
-        named = general.get("model_name") or (general.get("model_config") or {}).get("model_name")
-        return str(named or "")
+        general = _mapping(value, "config_general")
+        return str(general.get("model_name") or _mapping(general, "model_config").get("model_name") or "")
 
     def scores(self, value: Mapping[str, Any]) -> Iterator[tuple[str, Score]]:
         """Yield one score per task and metric; averages over tasks are left out, they follow from the others."""
-        tasks = value.get("config_tasks") if isinstance(value.get("config_tasks"), dict) else {}
+        tasks = _mapping(value, "config_tasks")
         for key, metrics in value["results"].items():
             # An average beside its tasks would be a benchmark counted twice.
             if key == "all" or "_average" in key:
                 continue
             parts = str(key).split("|")
             name = parts[1] if len(parts) >= 3 else parts[0]
-            config = (tasks or {}).get(key) or (tasks or {}).get("|".join(parts[:-1])) or {}
-            items = config.get("effective_num_docs") if isinstance(config, dict) else None
-            yield from _scores(name, metrics, _positive(items), None)
+            config = _mapping(tasks, key) or _mapping(tasks, "|".join(parts[:-1]))
+            yield from _scores(name, metrics, _positive(config.get("effective_num_docs")), None)
 
 
 class OlmesResults(ScoreFiles):
@@ -157,17 +153,14 @@ class OlmesResults(ScoreFiles):
 
     def model(self, value: Mapping[str, Any]) -> str:
         """Return the model of ``model_config``: its path, where that ends with a checkpoint, else its name."""
-        config = value.get("model_config")
-        if not isinstance(config, dict):
-            return ""
+        config = _mapping(value, "model_config")
         path = str(config.get("model_path") or "")
         return path if run_and_step(path)[1] is not None else str(config.get("model", ""))
 
     def scores(self, value: Mapping[str, Any]) -> Iterator[tuple[str, Score]]:
         """Yield the task's metrics, the primary one first, and bits per byte of the right answers."""
         found = value["metrics"]
-        config = value.get("task_config")
-        primary = str(config.get("primary_metric", "")) if isinstance(config, dict) else ""
+        primary = str(_mapping(value, "task_config").get("primary_metric", ""))
         if primary not in found and found.get("primary_score") is not None:
             same = (
                 name for name, score in found.items() if name != "primary_score" and score == found["primary_score"]
@@ -250,6 +243,12 @@ def _scores(task: str, metrics: Any, items: float | None, samples: Any) -> Itera
         seen[name] = Score(value, name, count)
     for place, (name, score) in enumerate(seen.items()):
         yield (task if place == 0 else f"{task}:{name}"), score
+
+
+def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return what stands under a key where it is an object, as it should be, else an empty one."""
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
 
 
 def _error_of(key: str) -> str:

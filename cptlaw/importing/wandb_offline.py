@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError, UsageError
-from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, flatten, numbers_of
+from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
 from cptlaw.importing.reader import Reader, files_below
-from cptlaw.reading import plain_json
+from cptlaw.reading import flatten, plain_json
 
 MAGIC = b":W&B"
 HEADER = 7  # bytes before the first block's pieces

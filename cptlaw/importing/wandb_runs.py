@@ -10,10 +10,10 @@ from typing import Any
 
 from cptlaw.errors import DataError, UsageError, shown
 from cptlaw.importing.config_files import load_config
-from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, flatten, numbers_of
+from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
 from cptlaw.importing.plain_table import json_lines
 from cptlaw.importing.reader import Reader, files_below, run_name
-from cptlaw.reading import read_utf8
+from cptlaw.reading import flatten, read_utf8
 
 API = "wandb:"
 _SPREAD = ("__MIN", "__MAX")

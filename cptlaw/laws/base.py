@@ -132,7 +132,7 @@ class Law(Described, Inputs):
         if "name" in cls.__dict__:  # a class without a name of its own is what several laws share
             LAWS.add(cls)
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, /, **options: Any) -> None:
         for key in options:
             if key not in self.choices:
                 has = f"its options are {', '.join(self.choices)}" if self.choices else "it has no options"

@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from cptlaw.runs.convert import to_numbers
+from cptlaw.errors import DataError
+from cptlaw.reading import flatten
+from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.corpora import MAPPING, OFF
 from cptlaw.runs.naming import Naming, is_number
 from cptlaw.runs.raw_table import RawTable
@@ -22,6 +24,28 @@ VALUE = "value"  # where tables of losses and scores keep the scores
 BETWEEN = re.compile(r"\s*[-_/:;|,]\s*")
 # What names a run whose table counts steps and has no column for it.
 SETTINGS = ("n_params", "replay", "ptpp", "pt_tokens", "lr_peak", "lr_schedule", "seed", "batch_tokens")
+
+
+def unnested(raw: RawTable) -> RawTable:
+    """Return a table whose objects within objects, as of a trainer's settings, are columns with their names joined."""
+    frame = raw.frame
+    if not frame.columns.is_unique:  # which is complained of when its columns are named
+        return raw
+    nested = [
+        name
+        for name in frame.columns
+        if frame[name].dtype == object and name != MAPPING and any(isinstance(value, dict) for value in frame[name])
+    ]
+    if not nested:
+        return raw
+    columns: dict[str, pd.Series] = {}
+    for name in frame.columns:
+        cells = [flatten(value, str(name)) for value in frame[name]] if name in nested else []
+        for inner in dict.fromkeys(key for cell in cells for key in cell) if name in nested else [name]:
+            if inner in columns:
+                raise DataError(f"{raw.label}: column {inner!r} is there nested and by itself. Rename one of them.")
+            columns[inner] = pd.Series([cell.get(inner) for cell in cells], index=frame.index) if cells else frame[name]
+    return replace(raw, frame=pd.DataFrame(columns, index=frame.index))
 
 
 def by_amount(raw: RawTable, naming: Naming) -> tuple[RawTable, tuple[str, ...]]:
@@ -38,7 +62,7 @@ def by_amount(raw: RawTable, naming: Naming) -> tuple[RawTable, tuple[str, ...]]
         return raw, ()
     rest = raw.frame.drop(columns=amounts)
     if "run" not in naming.file_columns:
-        texts = [name for name in _texts(rest) if rest[name].is_unique]
+        texts = [name for name in _texts(rest) if hashable(rest[name]).is_unique]
         rest = rest.assign(run=rest[texts[0]] if texts else [f"row-{row}" for row in rest.index])
     few = any(0 < float(name) < LEAST_TOKENS for name in amounts)
     parts = [rest.assign(**{"step" if few else "tokens": float(name)}, loss=raw.frame[name]) for name in amounts]
@@ -189,11 +213,10 @@ def runs_of_steps(raw: RawTable, naming: Naming) -> tuple[RawTable, tuple[str, .
     texts = [name for name in _texts(frame) if name not in read]
     shares = () if texts else mix_columns(taken)  # a text beside them names the mix, or joins its shares
     settings = [*texts, *(taken[name] for name in (*SETTINGS, *shares) if name in taken)]
-    if not settings or frame.duplicated([*settings, taken["eval"], taken["step"]]).any():
+    told = frame[list(dict.fromkeys([*settings, taken["eval"], taken["step"]]))].apply(hashable)
+    if not settings or told.duplicated().any() or not told.duplicated([*settings, taken["eval"]]).any():
         return raw, ()
-    if not frame.duplicated([*settings, taken["eval"]]).any():
-        return raw, ()
-    varied = [name for name in settings if frame[name].nunique() > 1] or settings[:1]
-    names = [" ".join(str(part) for part in row) for row in frame[varied].itertuples(index=False)]
+    varied = [name for name in settings if told[name].nunique() > 1] or settings[:1]
+    names = [" ".join(str(part) for part in row) for row in told[varied].itertuples(index=False)]
     listed = ", ".join(map(repr, varied))
     return replace(raw, frame=frame.assign(run=names)), (f"no column 'run': rows alike in {listed} are one run",)

@@ -74,6 +74,14 @@ def to_text(column: pd.Series) -> pd.Categorical:
     return pd.Categorical.from_codes(new_codes, categories=categories.tolist())
 
 
+def hashable(column: pd.Series) -> pd.Series:
+    """Return a column whose values can be compared and counted: what holds lists, from a nested file, as text."""
+    if column.dtype != object:
+        return column
+    # Not as a column of text: pandas refuses one in which some text holds half a character.
+    return pd.Series([str(value) for value in column], index=column.index, dtype=object)
+
+
 def _factorize(column: pd.Series) -> tuple[npt.NDArray[np.intp], list[Any]]:
     """Return the position of each value among the distinct ones, -1 for missing, and the distinct values."""
     try:

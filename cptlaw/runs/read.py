@@ -10,7 +10,7 @@ from typing import Any
 
 from cptlaw.errors import CptlawError, DataError, UsageError
 from cptlaw.reading import STDIN, existing_file
-from cptlaw.runs.as_found import by_amount, joined_shares, parameters_in, runs_of_steps, values_beside_losses
+from cptlaw.runs.as_found import by_amount, joined_shares, parameters_in, runs_of_steps, unnested, values_beside_losses
 from cptlaw.runs.corpora import unnamed_mix
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
@@ -198,7 +198,7 @@ def _names_evals(raw: RawTable, naming: Naming) -> str | None:
 def load_table(source: Any, columns: Mapping[str, str] | None) -> tuple[RawTable, Naming]:
     """Read a table as it was found and decide what its columns are, without checking its rows."""
     if not isinstance(source, str | Path):
-        raw = from_dataframe(source)
+        raw = unnested(from_dataframe(source))
         return raw, name_columns(raw.frame.columns, columns, raw.label)
     piped = str(source) == "-"
     path = existing_file(STDIN if piped else Path(source))
@@ -210,9 +210,9 @@ def load_table(source: Any, columns: Mapping[str, str] | None) -> tuple[RawTable
         delimiter = "\t" if ending == ".tsv" else ","
         raw = read_csv(path, label, lambda header: name_columns(header, columns, label).text_columns, delimiter)
     elif ending in (".jsonl", ".ndjson", ".json"):
-        raw = read_json(path, label)
+        raw = unnested(read_json(path, label))
     elif ending in (".parquet", ".pq"):
-        raw = read_parquet(path, label)
+        raw = unnested(read_parquet(path, label))
     else:
         raise DataError(
             f"{label}: files ending in {ending!r} are not read. Expected {_ENDINGS}; save the table as CSV."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from cptlaw.runs.convert import hashable
 from cptlaw.runs.problems import Problems
 
 
@@ -60,7 +61,7 @@ def _remedy(frame: pd.DataFrame, keys: pd.DataFrame, is_eval_assumed: bool) -> s
         name
         for name in frame.columns
         if name not in ("run", "eval", "loss", *keys.columns)
-        and not keys.assign(other=_hashable(frame[name])).duplicated().any()
+        and not keys.assign(other=hashable(frame[name])).duplicated().any()
     ]
     texts = [name for name in apart if not pd.api.types.is_numeric_dtype(frame[name])]
     if is_eval_assumed and texts:
@@ -76,10 +77,3 @@ def _remedy(frame: pd.DataFrame, keys: pd.DataFrame, is_eval_assumed: bool) -> s
             "several validation sets; else remove the repeats."
         )
     return "Remove the repeats, or give each rerun a name of its own in the column 'run'."
-
-
-def _hashable(column: pd.Series) -> pd.Series:
-    if column.dtype != object:
-        return column
-    # Not as a column of text: pandas refuses one in which some text holds half a character.
-    return pd.Series([str(value) for value in column], index=column.index, dtype=object)

@@ -95,11 +95,15 @@ def _phase(item: Any, where: str, folder: Path) -> Phase:
 
 def _points(path: Path, where: str) -> tuple[Array, Array]:
     """Read a CSV file of (step, lr)."""
-    frame = read_csv(existing_file(path), str(path), lambda header: list(header)).frame
+
+    def all_as_text(header: list[str]) -> list[str]:
+        # Before a row is read: of a file that is no schedule nothing is quoted, whoever wrote the schedules file.
+        if not {"step", "lr"} <= {canonical_name(name) for name in header}:
+            raise DataError(f"{where}: {path} has no columns step and lr. Expected a CSV file of (step, lr).")
+        return header
+
+    frame = read_csv(existing_file(path), str(path), all_as_text).frame
     columns = {canonical_name(str(name)): name for name in frame.columns}
-    for name in ("step", "lr"):
-        if name not in columns:
-            raise DataError(f"{where}: {path} has the columns {', '.join(map(str, frame.columns))}; expected step, lr.")
     return _numbers(frame[columns["step"]], "step", path), _numbers(frame[columns["lr"]], "lr", path)
 
 

@@ -1,8 +1,10 @@
 """Logs of trackers, small ones in the true formats, sound and broken."""
 
 import json
+import sqlite3
 import sys
 import types
+from contextlib import closing
 
 import pytest
 from log_files import cells, write
@@ -156,3 +158,18 @@ def test_damaged_mlflow_metrics(mlruns):
     with pytest.raises(DataError, match=r"fr_loss, row 2: found '17000000'. Expected time, value and step"):
         cl.import_logs(mlruns)
     assert path.exists()
+
+
+@pytest.mark.parametrize(("step", "value"), [(None, 2.5), ("late", 2.5), (1, "low"), (1, None)])
+def test_a_database_with_what_is_no_number_is_named(tmp_path, step, value):
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
+        database.executescript(
+            "create table runs(run_uuid, name, lifecycle_stage, start_time); create table tags(run_uuid, key, value);"
+            "create table params(run_uuid, key, value);"
+            "create table metrics(run_uuid, step, key, value, is_nan, timestamp);"
+            "insert into runs values('abc', 'a', 'active', 1);"
+        )
+        database.execute("insert into metrics values('abc', ?, 'eval_loss', ?, 0, 1)", (step, value))
+        database.commit()
+    with pytest.raises(DataError, match=r"mlflow\.db: read as MLflow database"):
+        cl.import_logs(tmp_path)

@@ -57,6 +57,7 @@ def test_ratio_is_the_share_of_the_corpus_that_each_law_means():
         (lambda: law("dcpt-l3:monotone=sof"), "Did you mean 'soft'"),
         (lambda: law("dcpt-l3:monotone"), "key=value"),
         (lambda: law("kaplan", unit=3), "has no options"),
+        (lambda: law("kaplan:self=1"), "has no options"),
         (lambda: law("ptpp-gate", unit_tokens=0), "positive"),
         (lambda: law("dcpt-l3").predict({"E": 1.0}, ROW), "lacks a value"),
         (lambda: law("chinchilla").predict({"Alpha": 1.0}, ROW), "alpha"),

@@ -1,6 +1,7 @@
 """Bad files: missing, of another kind, cut off, damaged; and anything at all is read or refused in words."""
 
 import gzip
+import json
 
 import numpy as np
 import pandas as pd
@@ -216,12 +217,16 @@ def test_any_bytes_are_read_or_refused_in_words(tmp_path, content, name):
 VALUES = (
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5) | st.lists(st.integers(), max_size=2)
 )
+CELLS = VALUES | st.dictionaries(st.text(max_size=2), VALUES, max_size=2)
 
 
 @FUZZ
 @given(
     st.lists(
-        st.fixed_dictionaries({"run": VALUES, "loss": VALUES, "tokens": VALUES, "other": VALUES}),
+        st.fixed_dictionaries(
+            {"loss": VALUES, "tokens": VALUES, "other": CELLS},
+            optional={"run": VALUES, "eval": VALUES, "step": VALUES, "domain": CELLS, "mix": CELLS},
+        ),
         min_size=1,
         max_size=5,
     )
@@ -251,3 +256,22 @@ def test_a_cell_that_is_a_list_is_no_traceback():
     frame = pd.DataFrame({"domain": ["a", "b"], "loss": [2.0, 2.1], "n_params": [[1e6], 1e6], "tokens": [1e6, 1e6]})
     with pytest.raises(CptlawError):
         read_runs(frame)
+
+
+@pytest.mark.parametrize("rest", [{}, {"eval": "target"}, {"eval": "target", "domain": ["fr"]}])
+def test_objects_within_lines_are_columns_with_joined_names(tmp_path, rest):
+    lines = [{"step": step, "loss": 2.5 - step, "opt": {"lr": 0.1 * step, "name": "adam"}, **rest} for step in (1, 2)]
+    file = write(tmp_path, "".join(json.dumps(line) + "\n" for line in lines), "log.jsonl")
+    for source in (file, pd.DataFrame(lines)):
+        runs = read_runs(source)
+        assert runs.frame["opt.lr"].tolist() == [0.1, 0.2]
+        assert runs.frame["opt.name"].tolist() == ["adam", "adam"]
+    twice = pd.DataFrame(lines).assign(**{"opt.lr": 1.0})
+    assert "nested and by itself" in message_of(twice)
+
+
+def test_what_a_packed_file_may_hold_is_bounded_and_said(tmp_path, monkeypatch):
+    monkeypatch.setattr("cptlaw.reading.LARGEST_UNPACKED", 1_000_000)
+    packed = gzip.compress((HEADER + GOOD).encode() + b"\n" * 2_000_000)
+    message = message_of(write(tmp_path, packed, "runs.csv.gz"))
+    assert "more than 1 MB unpacked" in message

@@ -373,3 +373,13 @@ def test_a_list_or_a_mapping_in_a_field_is_refused(tmp_path, field, value):
     path.write_text("r:\n  - {" + ", ".join(f"{name}: {one}" for name, one in fields.items()) + "}\n")
     with pytest.raises(CptlawError):
         read_schedules(path)
+
+
+def test_nothing_is_quoted_of_a_file_that_is_no_schedule(tmp_path):
+    for name, text in (("a.csv", "secret:x:0\nmore\n"), ("b.csv", 'secret,"\n'), ("c.csv", "secret;lr\n1;2\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / "s.yaml").write_text(f"a: [{{phase: cpt, steps: 10, file: {name}}}]")
+        with pytest.raises(DataError) as caught:
+            read_schedules(tmp_path / "s.yaml")
+        assert name in str(caught.value)
+        assert "secret" not in str(caught.value)

@@ -175,3 +175,13 @@ def test_the_next_command_needs_enough_scores(tmp_path, capsys):
         main(["import", str(source), "-o", str(tmp_path / "runs.csv")])
     assert not ended.value.code
     assert "next:" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("odd", [5, [1], "x", None])
+def test_what_is_no_number_or_object_in_a_score_file_is_left_out(tmp_path, odd):
+    harness = {"results": {"piqa": {"acc,none": 0.5, "f1,none": odd}, "mmlu": odd}, "samples": odd, "n-samples": odd}
+    light = {"config_general": {"model_config": odd}, "results": {"a|piqa|0": {"acc": 0.5}}, "config_tasks": odd}
+    for content in ({**harness, "config": odd}, light):
+        (tmp_path / "results_1.json").write_text(json.dumps(content))
+        runs = import_logs(tmp_path)
+        assert runs.frame.loc[runs.frame["eval"] == "piqa", "loss"].tolist() == [0.5]

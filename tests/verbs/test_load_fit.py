@@ -50,3 +50,17 @@ def test_a_fit_with_held_and_tied_parameters_is_read_back(tmp_path):
         fit = cl.fit("ptpp-blind", runs, "target", starts=8, **restraint)
         read = cl.load_fit(fit.save(tmp_path / "fit.json"))
         assert read.params == pytest.approx(fit.params)
+
+
+def test_a_fit_whose_numbers_no_search_finds_is_damaged(tmp_path):
+    path = cl.fit("chinchilla", design("chinchilla"), on="target").save(tmp_path / "fit.json")
+    sound = json.loads(path.read_text())
+
+    def spoilt(**changes):
+        path.write_text(json.dumps({**sound, **changes}))
+        with pytest.raises(DataError, match="damaged"):
+            cl.load_fit(path)
+
+    spoilt(data={name: cells for name, cells in sound["data"].items() if name != "run"})
+    for name, value in (("E", 1e300), ("A", -1e300), ("alpha", -1e300), ("E", -5.0), ("B", 1e12)):
+        spoilt(params={**sound["params"], name: value})
