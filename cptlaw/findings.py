@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeAlias
 
 Severity = Literal["info", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
 MOST_SHOWN = 3  # kinds of findings that an answer shows unless it is asked for all
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """The option that mends what was found, by its name in the library; each surface has its own words for it.
+
+    Parameters
+    ----------
+    option
+        Name of an argument, such as ``"max_forgetting"``.
+    value
+        What to give; ``None`` where that is for the user to say.
+    """
+
+    option: str
+    value: Any = None
+
+
+Wording: TypeAlias = Callable[[Remedy], str]
+"""How a surface writes an option and its value; an empty text where it has no such option."""
+
+
+def in_python(remedy: Remedy) -> str:
+    """Return a remedy as an argument of the library.
+
+    Examples
+    --------
+    >>> in_python(Remedy("max_forgetting", "2%")), in_python(Remedy("where"))
+    ("max_forgetting='2%'", 'where=..')
+    """
+    return f"{remedy.option}={'..' if remedy.value is None else repr(remedy.value)}"
 
 
 @dataclass(frozen=True)
@@ -24,9 +55,13 @@ class Finding:
     message
         What was found, with the numbers.
     advice
-        What the user can do about it.
+        What the user can do about it, in words that hold on every surface: without the name of an option.
     degree
         How far it goes: of many of one kind the one that goes furthest is shown. No part of what is said.
+    data
+        The numbers and names of the message, for programs.
+    remedy
+        The option that does what `advice` says, where there is one.
     """
 
     severity: Severity
@@ -34,14 +69,32 @@ class Finding:
     message: str
     advice: str = ""
     degree: float = field(default=0.0, compare=False, repr=False)
+    data: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    remedy: Remedy | None = None
 
-    def to_dict(self) -> dict[str, str]:
-        """Return the finding as plain text fields, ready for JSON."""
-        return {"severity": self.severity, "code": self.code, "message": self.message, "advice": self.advice}
+    def __post_init__(self) -> None:
+        if isinstance(self.remedy, Mapping):  # as files hold it
+            object.__setattr__(self, "remedy", Remedy(**self.remedy))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as plain fields, ready for JSON."""
+        said = {"severity": self.severity, "code": self.code, "message": self.message, "advice": self.advice}
+        return {**said, "data": dict(self.data), "remedy": None if self.remedy is None else asdict(self.remedy)}
+
+    def advised(self, words: Wording = in_python) -> str:
+        """Return what to do, with the remedy in the words of a surface."""
+        how = "" if self.remedy is None else words(self.remedy)
+        if not how:
+            return self.advice
+        return f"{self.advice.removesuffix('.')} ({how})." if self.advice else f"Try {how}."
+
+    def text(self, words: Wording = in_python) -> str:
+        """Return the finding as people read it: what was found, and what to do on a line of its own."""
+        advice = self.advised(words)
+        return f"{self.severity}: {self.message} [{self.code}]" + (f"\n    -> {advice}" if advice else "")
 
     def __str__(self) -> str:
-        tail = f"\n    -> {self.advice}" if self.advice else ""
-        return f"{self.severity}: {self.message} [{self.code}]{tail}"
+        return self.text()
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -62,8 +115,9 @@ def group(findings: Iterable[Finding], by_code: bool = True) -> list[tuple[Findi
 
     Examples
     --------
-    >>> group([Finding("info", "far", "row 1"), Finding("info", "far", "row 2")])
-    [(Finding(severity='info', code='far', message='row 1', advice=''), 2)]
+    >>> [(finding, times)] = group([Finding("info", "far", "row 1"), Finding("info", "far", "row 2")])
+    >>> finding.message, times
+    ('row 1', 2)
     """
     kinds: dict[Any, list[Finding]] = {}
     for finding in by_severity(findings):

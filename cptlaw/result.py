@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from cptlaw.findings import MOST_SHOWN, Finding, group
+from cptlaw.findings import MOST_SHOWN, Finding, Wording, group, in_python
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,7 +207,12 @@ def as_html(
     return "".join(parts)
 
 
-def finding_lines(findings: Iterable[Finding], verbose: bool = False, how: str = "-v shows all") -> list[str]:
+def finding_lines(
+    findings: Iterable[Finding],
+    verbose: bool = False,
+    how: str = "-v shows all",
+    words: Wording = in_python,
+) -> list[str]:
     """Return findings as lines: the worst three kinds and how many more there are, or all of them.
 
     Parameters
@@ -218,6 +223,8 @@ def finding_lines(findings: Iterable[Finding], verbose: bool = False, how: str =
         Whether all are given.
     how
         What shows all of them.
+    words
+        How an option is written here.
 
     Examples
     --------
@@ -225,13 +232,13 @@ def finding_lines(findings: Iterable[Finding], verbose: bool = False, how: str =
     ['warning: row 1 lies far out. [far] (+1 like it, -v shows all)']
     """
     if verbose:
-        return [line for finding, _ in group(findings, by_code=False) for line in _lines_of(finding)]
+        return [line for finding, _ in group(findings, by_code=False) for line in finding.text(words).splitlines()]
     groups = group(findings)
     lines, said = [], False
     for finding, count in groups[:MOST_SHOWN]:
         more = "" if count == 1 else f" (+{count - 1} like it{'' if said else f', {how}'})"
         said = said or count > 1
-        first, *rest = _lines_of(finding)
+        first, *rest = finding.text(words).splitlines()
         lines += [first + more, *rest]
     left = sum(count for _, count in groups[MOST_SHOWN:])
     if left:
@@ -239,7 +246,9 @@ def finding_lines(findings: Iterable[Finding], verbose: bool = False, how: str =
     return lines
 
 
-def on_terminal(answer: Result, verbose: bool = False, quiet: bool = False, how: str = "") -> Iterator[Any]:
+def on_terminal(
+    answer: Result, verbose: bool = False, quiet: bool = False, how: str = "", words: Wording = in_python
+) -> Iterator[Any]:
     """Yield an answer as what rich prints: with colour, and wrapped at the width of the window."""
     from rich.padding import Padding
     from rich.table import Table as Grid
@@ -269,17 +278,13 @@ def on_terminal(answer: Result, verbose: bool = False, quiet: bool = False, how:
         yield from ([Text(f"  {table.note}", style="dim")] if table.note else [])
     if not quiet and answer.findings:
         yield Text("")
-        for line in finding_lines(answer.findings, verbose, how or "summary(verbose=True) shows all"):
+        for line in finding_lines(answer.findings, verbose, how or "summary(verbose=True) shows all", words):
             severity = line.partition(":")[0]
             style = _COLOURS.get(severity)
             shown = Text(line, style="" if style else "dim")
             if style:
                 shown.stylize(style, 0, len(severity) + 1)
             yield shown
-
-
-def _lines_of(finding: Finding) -> list[str]:
-    return str(finding).splitlines()
 
 
 def _list(findings: Iterable[Finding]) -> str:

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import cptlaw as cl
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Remedy
 from cptlaw.result import Result, Table, finding_lines, plain
 
 FAR = [Finding("warning", "far", f"row {row} lies far out.", "Add runs.") for row in range(4)]
@@ -65,6 +65,27 @@ def test_what_shows_all_is_said_once():
     lines = finding_lines([*FAR, *KINDS, BAD])
     assert sum("-v shows all" in line for line in lines) == 1
     assert not any("-v" in line for line in finding_lines(KINDS))
+
+
+def test_each_surface_has_its_own_words_for_a_remedy():
+    finding = Finding("info", "no-limit", "No limit.", "Set one.", data={"n": 1}, remedy=Remedy("max_forgetting", "2%"))
+    assert str(finding).endswith("-> Set one (max_forgetting='2%').")
+    assert finding_lines([finding], words=lambda remedy: f"--{remedy.option}")[1].endswith(
+        "-> Set one (--max_forgetting)."
+    )
+    assert finding_lines([finding], words=lambda remedy: "")[1].endswith("-> Set one.")  # it has no such option
+    kept = finding.to_dict()
+    assert (kept["data"], kept["remedy"]) == ({"n": 1}, {"option": "max_forgetting", "value": "2%"})
+    assert Finding(**kept) == finding
+    assert plain(finding) == kept
+
+
+def test_the_command_line_writes_options_as_it_has_them(call):
+    table = str(cl.examples.path("en-fr-pilot"))
+    _, out, _ = call("check", table, "--law", "ptpp-gate", "--on", "target", "--where", "ptpp == 31", "-v")
+    assert "(--fix" in out
+    assert "fix=" not in out
+    assert "(fix=" in cl.check("ptpp-gate", cl.read_runs(table), "target", where="ptpp == 31").summary(verbose=True)
 
 
 def test_page_is_escaped_and_has_all_findings(answer):

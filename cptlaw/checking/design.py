@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.checking.mix_ups import suspicions
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.base import LETTERS, Law
 from cptlaw.laws.calculus import Array, Jet, Positive
 from cptlaw.solving.blocks import run_codes
@@ -52,7 +52,8 @@ def _of_levels(law: Law, frame: pd.DataFrame, problem: Problem, name: str) -> li
                 "replay-at-zero",
                 f"{int((frame['replay'] == 0).sum())} rows have replay 0, where C/(r+eps)^gamma of {law.name} is a "
                 f"barrier of C x {1 / law.constants['eps']:.0e}^gamma and bends the whole fit.",
-                "Leave them out with --where 'replay > 0', or compare with ratio_of=own.",
+                "Leave them out, or compare with the share of the target corpus as the law's ratio.",
+                remedy=Remedy("where", "replay > 0"),
             )
         )
     return found
@@ -94,7 +95,9 @@ def _few_runs(law: Law, frame: pd.DataFrame, problem: Problem) -> list[Finding]:
             "warning",
             "few-runs",
             f"{runs} runs for {problem.size} free parameters. Points of one run are not independent.",
-            "Hold parameters with --fix, --tie or --prior, choose a smaller law, or add runs.",
+            "Hold or tie parameters, choose a smaller law, or add runs.",
+            data={"n_runs": runs, "n_free": problem.size},
+            remedy=Remedy("fix"),
         )
     ]
 
@@ -110,7 +113,9 @@ def _not_identified(law: Law, problem: Problem) -> list[Finding]:
             "not-identified",
             f"these rows identify at most {reachable} of the {problem.size} free parameters of {law.name}, "
             f"whatever the losses.",
-            "Forecasts along the free directions are arbitrary: add levels, or hold parameters with --fix.",
+            "Forecasts along the free directions are arbitrary: add levels, or hold parameters.",
+            data={"rank": reachable, "n_free": problem.size},
+            remedy=Remedy("fix"),
         )
     ]
 
@@ -124,8 +129,9 @@ def one_level(law: Law, problem: Problem, name: str, level: float) -> Finding:
         "one-level",
         f"column {name} has one level ({text}) in the rows chosen, so law {law.name} cannot determine "
         f"{', '.join(lost)}.",
-        f"Add runs at another {name}, choose a law that does not use {name}, or hold these with "
-        f"--fix {','.join(f'{p}=VALUE' for p in lost)}.",
+        f"Add runs at another {name}, choose a law that does not use {name}, or hold these.",
+        data={"column": name, "level": level, "parameters": list(lost)},
+        remedy=Remedy("fix", ",".join(f"{p}=VALUE" for p in lost)),
     )
 
 
@@ -188,7 +194,8 @@ def _rising(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArra
             "rising-loss",
             f"the loss rises with tokens by more than {format_percent(RISE)} in {rising} of {len(change)} runs "
             f"(most: {format_percent(float(change[most]))} in {str(names[most])!r}); {law.name} can only fall.",
-            "This is the small-replay regime, or the warm-up transient: leave it out with --where, for instance by "
-            "tokens or replay.",
+            "This is the small-replay regime, or the warm-up transient: leave it out, by tokens or by replay.",
+            data={"rising": rising, "n_runs": len(change), "run": str(names[most]), "rise": float(change[most])},
+            remedy=Remedy("where"),
         )
     ]

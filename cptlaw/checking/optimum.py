@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array, Jet
 from cptlaw.solving.identifiability import null_directions
@@ -37,7 +37,9 @@ def _terms_at_zero(problem: Problem, c: Array) -> tuple[list[Finding], set[str]]
                 "info",
                 "term-at-zero",
                 f"{' = '.join(group)} = 0: the data sees no such term{rest}.",
-                f"A smaller law, or --fix {group[0]}=0, says the same with fewer parameters.",
+                "The same law without this term has fewer parameters.",
+                data={"parameters": list(group)},
+                remedy=Remedy("fix", f"{group[0]}=0"),
             )
         )
     return found, dead
@@ -57,8 +59,10 @@ def _at_bounds(law: Law, problem: Problem, z: Array, dead: set[str]) -> list[Fin
                 "warning",
                 "at-bound",
                 f"{' = '.join(group)} ends on its {word} bound {float(law.shapes[group[0]].from_axis(end)):g}.",
-                "The data wants it further out or does not see it: forecasts far from the data rest on the bound. Hold "
-                "it with --fix or --prior, or add levels of the input that it belongs to.",
+                "The data wants it further out or does not see it: forecasts far from the data rest on the bound. Add "
+                "levels of the input that it belongs to, put a prior on it, or hold it.",
+                data={"parameters": list(group), "end": word},
+                remedy=Remedy("prior"),
             )
         )
     return found
@@ -78,7 +82,9 @@ def _unseen(problem: Problem, matrix: Array, rank: int, dead: set[str]) -> list[
             "warning",
             "rank",
             f"the Jacobian has rank {rank} of {problem.size}: the fit does not change along {'; '.join(directions)}.",
-            "No standard error exists for these. Add levels, or hold one of them with --fix or --prior.",
+            "No standard error exists for these. Add levels, or hold one of them.",
+            data={"rank": rank, "n_free": problem.size, "directions": directions},
+            remedy=Remedy("fix"),
         )
     ]
 

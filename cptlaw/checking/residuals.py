@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.calculus import Array
 from cptlaw.solving.blocks import run_codes
 from cptlaw.units import format_percent, format_quantity
@@ -149,7 +149,9 @@ def _influence(
                 "info",
                 "influential-run",
                 f"run {str(labels[r])!r} {much}",
-                f"See whether the forecast stands without it: --where 'run != \"{labels[r]}\"'.",
+                "See whether the forecast stands without it.",
+                data={"run": str(labels[r])},
+                remedy=Remedy("where", f'run != "{labels[r]}"'),
             )
         )
     return found

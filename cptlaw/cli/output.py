@@ -13,7 +13,7 @@ import click
 from cptlaw.commands import command_line
 
 if TYPE_CHECKING:
-    from cptlaw.findings import Finding
+    from cptlaw.findings import Finding, Remedy
     from cptlaw.result import Result
 
 FOUND_ERRORS = 4
@@ -79,13 +79,23 @@ def show_text(found: Result) -> None:
         from rich.console import Console
 
         console = Console(highlight=False)
-        for part in on_terminal(found, verbose, quiet, MORE):
+        for part in on_terminal(found, verbose, quiet, MORE, as_option):
             console.print(part)
         return
-    lines = finding_lines(found.findings, verbose, MORE)
+    lines = finding_lines(found.findings, verbose, MORE, as_option)
     click.echo(found.summary(verbose=verbose, quiet=True))
     if lines and not quiet:
         click.echo("\n" + "\n".join(lines))
+
+
+def as_option(remedy: Remedy) -> str:
+    """Return a remedy as the running command writes it; empty where the command has no such option."""
+    for option in click.get_current_context().command.params:
+        if option.name in (remedy.option, f"{remedy.option}_name"):
+            flag = next((name for name in option.opts if name.startswith("--")), "")
+            given = remedy.value not in (None, True)
+            return command_line([flag, *([str(remedy.value)] if given else [])]) if flag else ""
+    return ""
 
 
 def show_json(value: Mapping[str, Any]) -> None:

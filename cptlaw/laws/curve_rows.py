@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.base import Known, Law
 from cptlaw.schedules import Phase, Schedule, read_schedules
 from cptlaw.units import format_quantity
@@ -142,7 +142,8 @@ def _from_column(
                 f"the learning rate jumps between rows of {hidden[0]!r}"
                 + (f" and {len(hidden) - 1} other runs" if hidden[1:] else "")
                 + f" by more than {JUMP:.0%} of its highest value, and the rows do not tell at which step.",
-                "Give these runs in a schedules file (--schedules F): the annealing area depends on it.",
+                "Give these runs in a schedules file: the annealing area depends on it.",
+                remedy=Remedy("schedules"),
             )
         )
     return found, notes

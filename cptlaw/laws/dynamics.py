@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT, SIZE_EXPONENT
 from cptlaw.laws.base import Amplitude, Option, Role, Shape
 from cptlaw.laws.calculus import Array, Jet, Positive, exp, expm1, log1p
@@ -183,7 +183,8 @@ class CptDynamics(CurveLaw):
                     f"the shift is a logarithm here (beta = {bend:.3g}): the data determine B beta = "
                     f"{amplitude * bend:.4g} and E = {speed:.4g}, and neither B nor beta. It has no asymptote.",
                     "Forecasts far beyond the fitted steps, and whether the loss ever returns, are not determined. Run "
-                    "longer, or bound the transfer gap with --bound B=0:X.",
+                    "longer, or bound the transfer gap B from above.",
+                    remedy=Remedy("bound", "B=0:X"),
                 ),
             )
         if speed * float(seen.max()) < 0.1 and bend > 10:

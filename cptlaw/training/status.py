@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Remedy
 from cptlaw.result import Line, Result, Table
 from cptlaw.training.jobs import Job, Sweep
 from cptlaw.training.live import file_name
@@ -102,7 +102,8 @@ def status_of(sweep: Sweep, store: Store) -> SweepStatus:
             row |= {"status": "finished", "done": job.tokens}
         elif job.id in failed:
             row |= {"status": "failed", "reason": store.failed(job.id)}
-            findings.append(Finding("error", "failed", f"{job.name}: {row['reason']}", "--retry-failed tries again."))
+            message = f"{job.name}: {row['reason']}"
+            findings.append(Finding("error", "failed", message, "Try again.", remedy=Remedy("retry_failed", True)))
         elif job.id in begun or f"{file_name(job.name, job.id)}.jsonl" in live:
             row |= _under_way(job, store)
         rows.append(row)

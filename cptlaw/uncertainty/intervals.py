@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cptlaw.checking.assumed import assumed
 from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import DataError, UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.learned import studies
 from cptlaw.runs.points import as_points
@@ -116,7 +116,8 @@ def expected(fit: LawOnRows, frame: Any, interval: float | None) -> ExpectedLoss
                 "warning",
                 "unbounded",
                 "the data does not bound this loss: parameters that fit as well forecast it at any value.",
-                "Add runs nearer to this point, or hold parameters with --fix or --prior.",
+                "Add runs nearer to this point, or hold parameters.",
+                remedy=Remedy("fix"),
             )
             findings = [(*found, silent) if mute else found for found, mute in zip(findings, silent_rows, strict=True)]
     findings = [(*absurd(value), *found) for value, found in zip(loss, findings, strict=True)]
