@@ -32,7 +32,7 @@ test: $(VENV)/.dev  ## the whole suite
 
 test-training: $(VENV)/.dev $(VENV)/.training  ## the sweep: training, killing, resuming; the callback inside other trainers
 	$(RUN) -m pip install --quiet --disable-pip-version-check trl
-	$(RUN) -m pytest -n auto tests/training cptlaw/training
+	$(RUN) -m pytest -n auto tests/training cptlaw_sweep
 
 test-ray: $(VENV)/.dev $(VENV)/.training  ## a node of a Ray cluster is lost in mid-sweep
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[ray]'

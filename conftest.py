@@ -3,10 +3,10 @@
 from importlib.util import find_spec
 
 _NEEDS = {
-    "torch": ["cptlaw/training", "tests/training"],
-    "transformers": ["cptlaw/integrations/huggingface.py"],
-    "optuna": ["cptlaw/integrations/optuna_pruner.py"],
-    "ray": ["cptlaw/integrations/ray_stopper.py"],
+    "torch": ["cptlaw_sweep", "tests/training"],
+    "transformers": ["cptlaw_sweep/integrations/huggingface.py"],
+    "optuna": ["cptlaw_sweep/integrations/optuna_pruner.py"],
+    "ray": ["cptlaw_sweep/integrations/ray_stopper.py"],
     "sklearn": ["cptlaw/sklearn.py"],
     "markdown_it": ["tests/test_pages.py"],
 }

@@ -16,8 +16,9 @@ import numpy as np
 
 import cptlaw as cl
 from benchmarks.harness import Array, machine, progress, table
-from cptlaw.webapp import EXAMPLE_ROWS, build
-from cptlaw.webapp.controls import SLIDERS
+from cptlaw_app import EXAMPLE_ROWS
+from cptlaw_app.controls import SLIDERS
+from cptlaw_app.server import build
 
 
 class Page:

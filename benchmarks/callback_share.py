@@ -18,7 +18,7 @@ import numpy as np
 import torch
 import transformers
 
-from cptlaw.integrations import TrainerCallback
+from cptlaw_sweep.integrations import TrainerCallback
 
 VOCABULARY, CONTEXT = 512, 128
 

@@ -102,8 +102,8 @@ def suggest_cells(n: int) -> Callable[[], Any]:
 
 def schedule_jobs(n: int) -> Callable[[], Any]:
     """Return the scheduling of n jobs of which all need the first: each ready, started and settled in turn."""
-    from cptlaw.training.engines.base import Queue
-    from cptlaw.training.jobs import Job, Sweep
+    from cptlaw_sweep.engines.base import Queue
+    from cptlaw_sweep.jobs import Job, Sweep
 
     base = Job("base", "base", {"number": -1, "keep": "weights"})
     jobs = [Job(f"run-{place}", "adapt", {"number": place, "keep": None}, needs=(base.id,)) for place in range(n)]

@@ -21,8 +21,8 @@ import pandas as pd
 import cptlaw as cl
 from benchmarks.harness import ROOT, Clock, seconds, table
 from benchmarks.unfinished_runs import Case, _case, _until, groups
-from cptlaw.integrations.stopping import FIRST, LEAST, MISSED, conformal_margin, doubt_of, falling_after, score_of
 from cptlaw.schedules import Phase, Schedule, read_schedules
+from cptlaw_sweep.integrations.stopping import FIRST, LEAST, MISSED, conformal_margin, doubt_of, falling_after, score_of
 
 TABLES = ("docs-to-code", "docs-to-manuals", "code-to-prose", "domains", "en-fr-ladder")
 MEASURED = ROOT / "examples" / "measured"

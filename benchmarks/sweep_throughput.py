@@ -22,15 +22,15 @@ import torch
 import yaml
 
 from benchmarks.harness import Clock
-from cptlaw.training import models
-from cptlaw.training.engines.local import LocalEngine
-from cptlaw.training.jobs import Job
-from cptlaw.training.load_sweep import load_sweep
-from cptlaw.training.loop import Training, accelerator_for, loss_of, optimizer_for
-from cptlaw.training.prepare import prepare
-from cptlaw.training.progress import SweepProgress
-from cptlaw.training.store import Store
 from cptlaw.units import parse_quantity
+from cptlaw_sweep import models
+from cptlaw_sweep.engines.local import LocalEngine
+from cptlaw_sweep.jobs import Job
+from cptlaw_sweep.load_sweep import load_sweep
+from cptlaw_sweep.loop import Training, accelerator_for, loss_of, optimizer_for
+from cptlaw_sweep.prepare import prepare
+from cptlaw_sweep.progress import SweepProgress
+from cptlaw_sweep.store import Store
 
 SIZES = ("30K", "100K", "300K", "1M", "3M")
 

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from cptlaw.reporting import Report, figures, plot, report
     from cptlaw.runs import Runs, read_runs
     from cptlaw.sealing import Scores, Seal, load_seal, register, score
-    from cptlaw.training.sweep import sweep
     from cptlaw.verbs import Check, check, fit, forecast, load_fit
-    from cptlaw.webapp import app
 
 # Public name -> where it lives. Loaded on first use, so that the command line answers --help at once.
 _HOMES = {
@@ -52,7 +50,6 @@ _HOMES = {
     "Seal": "cptlaw.sealing",
     "UsageError": "cptlaw.errors",
     "Check": "cptlaw.verbs",
-    "app": "cptlaw.webapp",
     "bench": "cptlaw.benching",
     "check": "cptlaw.verbs",
     "compare": "cptlaw.comparing",
@@ -76,7 +73,6 @@ _HOMES = {
     "score": "cptlaw.sealing",
     "shift_of_runs": "cptlaw.curves",
     "suggest": "cptlaw.planning",
-    "sweep": "cptlaw.training.sweep",
 }
 _MODULES = {"examples", "figures", "plan"}
 
@@ -95,7 +91,6 @@ __all__ = [
     "Seal",
     "UsageError",
     "answer",
-    "app",
     "bench",
     "check",
     "compare",
@@ -119,7 +114,6 @@ __all__ = [
     "score",
     "shift_of_runs",
     "suggest",
-    "sweep",
     "write_pilots",
 ]
 
@@ -129,15 +123,25 @@ def __getattr__(name: str) -> Any:
         from cptlaw.version import version
 
         return version()
-    if name not in _HOMES:
-        raise AttributeError(f"module 'cptlaw' has no attribute {name!r}")
     from importlib import import_module
 
-    home = import_module(_HOMES[name])
-    value = home if name in _MODULES else getattr(home, name)
+    if name in _HOMES:
+        home = import_module(_HOMES[name])
+        value = home if name in _MODULES else getattr(home, name)
+    elif not name.startswith("_") and name in (functions := _joined()):
+        value = functions[name].load()
+    else:
+        raise AttributeError(f"module 'cptlaw' has no attribute {name!r}")
     globals()[name] = value
     return value
 
 
+def _joined() -> dict[str, Any]:
+    """Return the functions that other packages join, such as `sweep` and `app`: entry points by name."""
+    from cptlaw.joined import FUNCTIONS, joined
+
+    return dict(joined(FUNCTIONS))
+
+
 def __dir__() -> list[str]:
-    return sorted(__all__)  # what tab completion shows: public names only
+    return sorted({*__all__, *_joined()})  # what tab completion shows: public names only

@@ -18,13 +18,14 @@ import click
 from mkdocs.structure.files import File, Files
 
 import cptlaw
-from cptlaw import examples, integrations, planning, simulate
+from cptlaw import examples, planning, simulate
 from cptlaw.cli import commands
 from cptlaw.laws import LAWS, Law, describe, law
 from cptlaw.laws.parameters import option_text
 from cptlaw.reporting import figures
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.units import format_quantity
+from cptlaw_sweep import integrations
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
@@ -32,11 +33,11 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 # Pages of the Python reference: title -> names of cptlaw. Names that stand nowhere here are listed under the last one.
 API = {
-    "Questions": ("answer", "check", "fit", "given_fit", "load_fit", "compare", "forecast", "suggest", "report", "app"),
+    "Questions": ("answer", "check", "fit", "given_fit", "load_fit", "compare", "forecast", "suggest", "report"),
     "Tables": ("read_runs", "Runs", "import_logs"),
     "Loss curves": ("forecast_run", "shift_of_runs", "fit_shift", "fit_out_of_domain"),
     "Sealed forecasts": ("register", "load_seal", "score", "Seal", "Scores"),
-    "Training, and laws on real runs": ("sweep", "bench"),
+    "Laws on real runs": ("bench",),
     "Answers": ("Answer", "Check", "Fit", "Report", "Finding", "Law", "law"),
     "Errors and the rest": ("CptlawError", "DataError", "FitError", "UsageError"),
 }
@@ -47,7 +48,9 @@ MODULES = {
     "Example runs": ("cptlaw.examples", ("load", "path", "schedules")),
     "Laws of your own": ("cptlaw.laws", ("Law", "Shape", "Option", "Known")),
     "Testing a law": ("cptlaw.testing", ("check_law",)),
-    "Inside other trainers": ("cptlaw.integrations", integrations.__all__),
+    "Sweep": ("cptlaw_sweep.sweep", ("sweep", "dry_run", "status", "tune_lr")),
+    "App": ("cptlaw_app", ("app",)),
+    "Inside other trainers": ("cptlaw_sweep.integrations", integrations.__all__),
     "scikit-learn": ("cptlaw.sklearn", ("LawRegressor", "OrderedGroupSplit")),
     "Simulated runs": ("cptlaw.simulate", [name for name in simulate.__all__ if not name.isupper()]),
 }

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from cptlaw.training.load_sweep import load_sweep
-from cptlaw.training.store import Store
-from cptlaw.training.table import jobs_table, runs_table, schedules_of
+from cptlaw_sweep.load_sweep import load_sweep
+from cptlaw_sweep.store import Store
+from cptlaw_sweep.table import jobs_table, runs_table, schedules_of
 
 COLUMNS = [
     *("run", "eval", "loss", "n_params", "n_params_non_embedding", "tokens", "replay", "ptpp", "step", "lr"),

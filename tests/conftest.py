@@ -1,4 +1,4 @@
-"""What many tests share: the command line in this process, and the scripts of the folder examples."""
+"""What many tests share: the command line in this process, the scripts of the folder examples, pages in a browser."""
 
 import importlib
 import sys
@@ -41,3 +41,20 @@ def example_script():
             sys.path.remove(str(EXAMPLES))
 
     return load
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from browsing import launched
+
+    with launched() as found:
+        yield found
+
+
+@pytest.fixture
+def open_page(browser):
+    """Open pages; at the end none may have said an error or asked another machine for anything."""
+    from browsing import opening
+
+    with opening(browser) as open_at:
+        yield open_at

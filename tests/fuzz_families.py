@@ -21,7 +21,7 @@ from cptlaw.runs.points import as_points, point, read_points
 from cptlaw.runs.where import parse
 from cptlaw.schedules import read_schedules
 from cptlaw.units import format_quantity, parse_probability, parse_quantity
-from cptlaw.webapp.upload import columns_of, decode, read_upload
+from cptlaw_app.upload import columns_of, decode, read_upload
 
 EXIT_CODES = {0, 2, 3, 4, 130}
 LAWS = [
@@ -157,7 +157,7 @@ def yaml(world: World) -> None:
 
 def recipes(world: World) -> None:
     """A recipe of a sweep, damaged."""
-    from cptlaw.training.load_sweep import load_sweep
+    from cptlaw_sweep.load_sweep import load_sweep
 
     world.write("old.jsonl", '{"text": "one two three"}\n' * 3)
     recipe: dict[str, Any] = {

@@ -12,24 +12,41 @@ import pytest
 
 import cptlaw
 
-PACKAGE = Path(cptlaw.__file__).parent
+ROOT = Path(cptlaw.__file__).parents[1]
+PACKAGES = ("cptlaw", "cptlaw_app", "cptlaw_sweep")
+# What packages beside the core may import of it, and all that they may: `import cptlaw as cl`, and names of these.
+PUBLIC = {
+    "cptlaw",
+    "cptlaw.cli.options",
+    "cptlaw.cli.output",
+    "cptlaw.commands",
+    "cptlaw.errors",
+    "cptlaw.examples",
+    "cptlaw.findings",
+    "cptlaw.reading",
+    "cptlaw.result",
+    "cptlaw.runs",
+    "cptlaw.schedules",
+    "cptlaw.units",
+    "cptlaw.version",
+    "cptlaw.writing",
+}
 HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1187,
+    "words, files, results": 1200,
     "answering": 1350,
     "auto": 1191,
     "benching": 336,
     "checking": 904,
-    "cli": 917,
+    "cli": 855,
     "comparing": 816,
     "curves": 818,
     "examples": 27,
     "fitting": 806,
     "importing": 1248,
-    "integrations": 297,
     "laws": 3509,
     "learned": 99,
     "planning": 5367,
@@ -40,10 +57,10 @@ CEILINGS = {
     "sealing": 327,
     "simulate": 276,
     "solving": 1132,
-    "training": 4531,
     "uncertainty": 953,
     "verbs": 177,
-    "webapp": 2245,
+    "cptlaw_app": 2255,
+    "cptlaw_sweep": 4897,
 }
 IN_ALL = 34_950
 POSITIONAL = 6  # parameters that may be given by place; options are named
@@ -59,17 +76,18 @@ WIDE_FUNCTIONS = {
 IMPORT_BY_NAME = {
     "cptlaw",
     "cptlaw.importing.reader",
-    "cptlaw.integrations",
+    "cptlaw_sweep.integrations",
     "cptlaw.laws.registry",
     "cptlaw.planning",
     "cptlaw.reporting.figures",
-    "cptlaw.training.sweep",
+    "cptlaw_sweep.sweep",
 }
 
 
 def sources():
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE.parent).as_posix(), path.read_text(encoding="utf-8")
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
 
 
 def module_of(path):
@@ -97,7 +115,9 @@ def code_lines(text):
 
 def room_of(module):
     parts = module.split(".")
-    folder = len(parts) > 1 and (PACKAGE / parts[1]).is_dir()
+    if parts[0] != "cptlaw":
+        return parts[0]  # a package beside the core
+    folder = len(parts) > 1 and (ROOT / "cptlaw" / parts[1]).is_dir()
     return parts[1] if folder else "words, files, results"
 
 
@@ -143,6 +163,17 @@ def below():
 def test_no_circle_of_imports_is_hidden_in_functions(below):
     """Whoever reads a module can read it with those below it, and never has to know one that imports it."""
     graphlib.TopologicalSorter(below).prepare()  # raises CycleError, with the circle
+
+
+def test_the_sweep_imports_public_names_of_the_core_alone():
+    for path, text in sources():
+        if path.startswith("cptlaw_sweep/"):
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "cptlaw":
+                    assert node.module in PUBLIC or f"{node.module}.{node.names[0].name}" in PUBLIC, (path, node.lineno)
+                    assert not [name.name for name in node.names if name.name.startswith("_")], (path, node.lineno)
+                if isinstance(node, ast.Import):
+                    assert {name.name for name in node.names if name.name.startswith("cptlaw.")} <= PUBLIC, path
 
 
 def test_few_places_import_by_name():

@@ -50,7 +50,6 @@ def commands() -> tuple[click.Command, ...]:
     """Return the verbs in the order in which a study uses them."""
     from cptlaw.cli import (
         answer,
-        app,
         bench,
         fits,
         forecasts,
@@ -60,7 +59,6 @@ def commands() -> tuple[click.Command, ...]:
         report,
         sealing,
         suggest,
-        sweep,
     )
 
     return (
@@ -75,13 +73,29 @@ def commands() -> tuple[click.Command, ...]:
         suggest.suggest,
         bench.bench,
         report.report,
-        app.app,
         import_logs.import_logs,
-        sweep.sweep,
+        *_joined(),
         reference.laws,
         fits.given,
         reference.example,
     )
+
+
+def _joined() -> list[click.Command]:
+    """Return the verbs of other packages. One that cannot be loaded is told of, and stops no other."""
+    from cptlaw.joined import VERBS, joined
+
+    found = []
+    for name, entry in joined(VERBS).items():
+        try:
+            command = entry.load()
+            if not isinstance(command, click.Command):
+                raise TypeError("it is no command of click")
+        except Exception as error:  # noqa: BLE001 - another package's fault must not stop this one
+            click.echo(f"note: the verb {name} ({entry.value}) cannot be loaded: {error}", err=True)
+            continue
+        found.append(command)
+    return found
 
 
 def main(arguments: list[str] | None = None) -> Any:
@@ -91,7 +105,8 @@ def main(arguments: list[str] | None = None) -> Any:
     """
     # Added here and not at import, so that a test or the documentation can ask for the verbs without the group.
     for command in commands():
-        cli.add_command(command)
+        if command.name not in cli.commands:  # a verb of another package takes no name of ours
+            cli.add_command(command)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # file names may hold what no text can be encoded with
             stream.reconfigure(errors="backslashreplace")

@@ -3,11 +3,11 @@
 import json
 import random
 
-from cptlaw.training.engines.base import Queue
-from cptlaw.training.load_sweep import load_sweep
-from cptlaw.training.prepare import prepare
-from cptlaw.training.store import Store
-from cptlaw.training.worker import run_job
+from cptlaw_sweep.engines.base import Queue
+from cptlaw_sweep.load_sweep import load_sweep
+from cptlaw_sweep.prepare import prepare
+from cptlaw_sweep.store import Store
+from cptlaw_sweep.worker import run_job
 
 
 def write_language(path, words, seed, documents=120):

@@ -11,10 +11,10 @@ import yaml
 from small_sweep import RECIPE, prepared, train_here
 
 from cptlaw.errors import DataError
-from cptlaw.training import prepare as preparing
-from cptlaw.training.load_sweep import load_sweep
-from cptlaw.training.megatron import documents
-from cptlaw.training.prepare import read_index
+from cptlaw_sweep import prepare as preparing
+from cptlaw_sweep.load_sweep import load_sweep
+from cptlaw_sweep.megatron import documents
+from cptlaw_sweep.prepare import read_index
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
 
@@ -121,7 +121,7 @@ def test_preparing_holds_a_shard_and_not_the_text(recipe, tmp_path, monkeypatch)
 
 
 def test_a_tokenizer_takes_documents_many_at_a_time_with_the_ids_of_one_by_one(recipe, tmp_path):
-    from cptlaw.training.tokenizers import load_tokenizer
+    from cptlaw_sweep.tokenizers import load_tokenizer
 
     sweep, store = prepared(recipe(tokenizer={"train_on": "old", "vocabulary": 300}), tmp_path / "out")
     (text,) = (text for text in sweep.texts.values() if text["name"] == "old")

@@ -13,15 +13,15 @@ from test_given import given_recipe
 
 import cptlaw as cl
 from cptlaw.errors import DataError
-from cptlaw.training import models
-from cptlaw.training.given import content_of
-from cptlaw.training.load_sweep import load_sweep
-from cptlaw.training.mix import DataMix, Part
-from cptlaw.training.prepare import prepare
-from cptlaw.training.sizes import count_lora
-from cptlaw.training.store import Store
-from cptlaw.training.table import jobs_table, runs_table, schedules_of
-from cptlaw.training.tune_lr import tune, vertex
+from cptlaw_sweep import models
+from cptlaw_sweep.given import content_of
+from cptlaw_sweep.load_sweep import load_sweep
+from cptlaw_sweep.mix import DataMix, Part
+from cptlaw_sweep.prepare import prepare
+from cptlaw_sweep.sizes import count_lora
+from cptlaw_sweep.store import Store
+from cptlaw_sweep.table import jobs_table, runs_table, schedules_of
+from cptlaw_sweep.tune_lr import tune, vertex
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
 
@@ -208,7 +208,7 @@ def test_adapters_by_rank(recipe, tmp_path):
 def test_adapters_are_counted_without_torch(tmp_path, family):
     from tiny_model import save_tiny
 
-    from cptlaw.training.given import read_config
+    from cptlaw_sweep.given import read_config
 
     folder = save_tiny(tmp_path / "base", family=family, steps=1)
     spec = {"kind": "pretrained", "content": content_of(folder), "lora": {"rank": 3, "alpha": 6}}

@@ -8,12 +8,12 @@ import pytest
 from small_sweep import Silent
 
 from cptlaw.errors import UsageError
-from cptlaw.training.engines.ray import RayEngine
-from cptlaw.training.load_sweep import load_sweep
-from cptlaw.training.prepare import prepare
-from cptlaw.training.store import Store
-from cptlaw.training.sweep import make_engine
-from cptlaw.training.worker import run_job
+from cptlaw_sweep.engines.ray import RayEngine
+from cptlaw_sweep.load_sweep import load_sweep
+from cptlaw_sweep.prepare import prepare
+from cptlaw_sweep.store import Store
+from cptlaw_sweep.sweep import make_engine
+from cptlaw_sweep.worker import run_job
 
 pytestmark = pytest.mark.filterwarnings("default")  # Ray and torch deprecate things of their own
 

@@ -9,9 +9,9 @@ import signal
 import pytest
 from small_sweep import RECIPE, Silent, prepared, train_here
 
-from cptlaw.training.engines.local import LocalEngine
-from cptlaw.training.store import Store
-from cptlaw.training.table import jobs_table, runs_table
+from cptlaw_sweep.engines.local import LocalEngine
+from cptlaw_sweep.store import Store
+from cptlaw_sweep.table import jobs_table, runs_table
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
 
@@ -90,7 +90,7 @@ def test_a_disk_too_full_for_the_reason_still_tells_it(recipe, tmp_path, monkeyp
 
     monkeypatch.setattr(Store, "put_failure", full)
     progress = Silent()
-    from cptlaw.training.engines.base import Queue
+    from cptlaw_sweep.engines.base import Queue
 
     queue = Queue(sweep, store, retry_failed=False, progress=progress)
     queue.start(sweep.jobs[0])

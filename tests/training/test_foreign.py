@@ -14,8 +14,8 @@ from small_sweep import RECIPE
 from test_given import given_recipe
 
 from cptlaw.schedules import Phase, Schedule
-from cptlaw.training.foreign import huggingface, nemo_automodel, torchtitan, write_foreign
-from cptlaw.training.load_sweep import load_sweep
+from cptlaw_sweep.foreign import huggingface, nemo_automodel, torchtitan, write_foreign
+from cptlaw_sweep.load_sweep import load_sweep
 
 pytestmark = pytest.mark.filterwarnings("default")  # the libraries deprecate things of their own
 

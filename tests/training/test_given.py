@@ -11,12 +11,12 @@ from small_sweep import prepared, train_here
 from tiny_model import save_tiny
 
 from cptlaw.errors import DataError
-from cptlaw.training import models
-from cptlaw.training.given import content_of, read_config, vocabulary_in
-from cptlaw.training.load_sweep import load_sweep
-from cptlaw.training.model_spec import sizes_of
-from cptlaw.training.sizes import count_folder, count_gpt2
-from cptlaw.training.table import runs_table
+from cptlaw_sweep import models
+from cptlaw_sweep.given import content_of, read_config, vocabulary_in
+from cptlaw_sweep.load_sweep import load_sweep
+from cptlaw_sweep.model_spec import sizes_of
+from cptlaw_sweep.sizes import count_folder, count_gpt2
+from cptlaw_sweep.table import runs_table
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
 
@@ -58,7 +58,7 @@ def test_a_given_model_is_measured_first_and_then_continued(recipe, tmp_path, we
     assert set(after["ptpp"]) == {100}
     # The base loss is the one that the model itself has, with dropout off.
     model = transformers.AutoModelForCausalLM.from_pretrained(str(tmp_path / "models" / "base")).eval()
-    from cptlaw.training.evals import Eval
+    from cptlaw_sweep.evals import Eval
 
     entry = sweep.jobs[0].definition["evals"][0]
     rows = torch.from_numpy(Eval(entry, store, 32, tmp_path)._rows)

@@ -10,9 +10,9 @@ import torch
 import transformers
 
 from cptlaw.errors import UsageError
-from cptlaw.integrations import StopRule
-from cptlaw.integrations.stopping import FIRST, conformal_margin, doubt_of, falling_after, look_steps, score_of
 from cptlaw.schedules import Phase, Schedule
+from cptlaw_sweep.integrations import StopRule
+from cptlaw_sweep.integrations.stopping import FIRST, conformal_margin, doubt_of, falling_after, look_steps, score_of
 
 pytestmark = pytest.mark.filterwarnings("default")  # the libraries deprecate things of their own
 
@@ -43,7 +43,7 @@ def text(seed, rows=400):
 
 def trained(tmp_path, callback, monkeypatch, **options):
     # The machine of a test may be slow, and its run is short: what forecasts cost is not the matter here.
-    monkeypatch.setattr("cptlaw.integrations.huggingface.FREE_SECONDS", 1e9)
+    monkeypatch.setattr("cptlaw_sweep.integrations.huggingface.FREE_SECONDS", 1e9)
     settings = transformers.TrainingArguments(
         output_dir=str(tmp_path), max_steps=STEPS, per_device_train_batch_size=8, per_device_eval_batch_size=64,
         learning_rate=1e-2, warmup_steps=5, lr_scheduler_type="cosine", report_to=[], save_strategy="no", use_cpu=True,
@@ -58,7 +58,7 @@ def trained(tmp_path, callback, monkeypatch, **options):
 
 
 def test_the_callback_measures_both_losses_and_forecasts_the_end(tmp_path, monkeypatch):
-    from cptlaw.integrations import TrainerCallback
+    from cptlaw_sweep.integrations import TrainerCallback
 
     callback = TrainerCallback(max_target_loss=50.0, max_forgetting=50.0, stop=True)
     trainer = trained(tmp_path, callback, monkeypatch)
@@ -77,7 +77,7 @@ def test_the_callback_measures_both_losses_and_forecasts_the_end(tmp_path, monke
 
 
 def test_the_callback_stops_only_if_asked_what_will_miss_its_limit(tmp_path, monkeypatch):
-    from cptlaw.integrations import TrainerCallback
+    from cptlaw_sweep.integrations import TrainerCallback
 
     # Four words may follow each: nobody comes below log 4.
     asked = trained(tmp_path / "a", TrainerCallback(max_target_loss=0.5 * math.log(4), stop=True), monkeypatch)
@@ -93,12 +93,12 @@ def test_the_callback_stops_only_if_asked_what_will_miss_its_limit(tmp_path, mon
 
 
 def test_a_forecast_that_fails_does_not_end_the_training(tmp_path, monkeypatch, caplog):
-    from cptlaw.integrations import TrainerCallback
+    from cptlaw_sweep.integrations import TrainerCallback
 
     def fails(*args, **options):
         raise OverflowError("math range error")
 
-    monkeypatch.setattr("cptlaw.curves.forecast_run", fails)
+    monkeypatch.setattr("cptlaw.forecast_run", fails)
     trainer = trained(tmp_path, TrainerCallback(max_target_loss=1.0, stop=True), monkeypatch)
     assert trainer.state.global_step == STEPS
     assert "no forecast at step" in caplog.text
@@ -110,9 +110,9 @@ def test_a_trainer_built_on_that_of_hugging_face_takes_the_callback(tmp_path, mo
     from datasets import Dataset
     from tokenizers import Tokenizer, models
 
-    from cptlaw.integrations import TrainerCallback
+    from cptlaw_sweep.integrations import TrainerCallback
 
-    monkeypatch.setattr("cptlaw.integrations.huggingface.FREE_SECONDS", 1e9)
+    monkeypatch.setattr("cptlaw_sweep.integrations.huggingface.FREE_SECONDS", 1e9)
     words = {f"w{k}": k for k in range(63)} | {"<pad>": 63}
     named = {"unk_token": "<pad>", "pad_token": "<pad>", "eos_token": "<pad>"}
     tokenizer = transformers.PreTrainedTokenizerFast(
@@ -169,7 +169,7 @@ def trial(rate, report):
 
 def test_the_pruner_of_optuna_prunes_what_cannot_win():
     optuna = pytest.importorskip("optuna", reason="optuna is not installed")
-    from cptlaw.integrations import LawPruner
+    from cptlaw_sweep.integrations import LawPruner
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     rates = [1e-2, 1e-5, 8e-3, 3e-5]
@@ -201,7 +201,7 @@ def test_the_stopper_of_ray_stops_what_cannot_win():
     pytest.importorskip("ray.tune", reason="Ray Tune is not installed")
     from ray.tune import Stopper
 
-    from cptlaw.integrations import LawStopper
+    from cptlaw_sweep.integrations import LawStopper
 
     stopper = LawStopper(PLAN, metric="eval_loss", step="training_step")
     assert isinstance(stopper, Stopper)
@@ -232,7 +232,7 @@ def test_ray_tune_ends_a_trial_that_cannot_win(tmp_path, monkeypatch):
     """A real run of Ray Tune: the first trial sets what the second one cannot reach."""
     ray = pytest.importorskip("ray", reason="Ray is not installed (extra ray)")
     tune = pytest.importorskip("ray.tune", reason="Ray Tune is not installed")
-    from cptlaw.integrations import LawStopper
+    from cptlaw_sweep.integrations import LawStopper
 
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have the folder of the tests

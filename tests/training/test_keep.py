@@ -11,14 +11,14 @@ from small_sweep import RECIPE, prepared, train_here
 from test_given import given_recipe
 
 from cptlaw.errors import DataError
-from cptlaw.training import models
-from cptlaw.training.evals import Eval
-from cptlaw.training.hook import read_scores
-from cptlaw.training.keeping import folder_of, kept_steps
-from cptlaw.training.live import file_name
-from cptlaw.training.load_sweep import load_sweep
-from cptlaw.training.table import jobs_table, runs_table, write_tables
-from cptlaw.training.worker import run_job
+from cptlaw_sweep import models
+from cptlaw_sweep.evals import Eval
+from cptlaw_sweep.hook import read_scores
+from cptlaw_sweep.keeping import folder_of, kept_steps
+from cptlaw_sweep.live import file_name
+from cptlaw_sweep.load_sweep import load_sweep
+from cptlaw_sweep.table import jobs_table, runs_table, write_tables
+from cptlaw_sweep.worker import run_job
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
 

@@ -11,8 +11,8 @@ import yaml
 from small_sweep import RECIPE, prepared, results, train_here
 
 from cptlaw.errors import DataError
-from cptlaw.training import loop, models, sizes
-from cptlaw.training.load_sweep import load_sweep
+from cptlaw_sweep import loop, models, sizes
+from cptlaw_sweep.load_sweep import load_sweep
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
 

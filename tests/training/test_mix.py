@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cptlaw.training.mix import DataMix, Part, shuffled
+from cptlaw_sweep.mix import DataMix, Part, shuffled
 
 
 @given(size=st.integers(1, 3000), key=st.integers(0, 2**64 - 1))

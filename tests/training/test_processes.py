@@ -13,15 +13,15 @@ import pytest
 import torch
 from small_sweep import RECIPE, prepared, train_here
 
-from cptlaw.training.keeping import folder_of
-from cptlaw.training.models import load_weights, mean_loss
-from cptlaw.training.worker import run_job
+from cptlaw_sweep.keeping import folder_of
+from cptlaw_sweep.models import load_weights, mean_loss
+from cptlaw_sweep.worker import run_job
 
 ASK = """
 import sys
-from cptlaw.training.jobs import Job
-from cptlaw.training.store import Store
-from cptlaw.training.worker import run_in_processes
+from cptlaw_sweep.jobs import Job
+from cptlaw_sweep.store import Store
+from cptlaw_sweep.worker import run_in_processes
 
 store = Store(sys.argv[1])
 run_in_processes(Job.from_dict(store.read_json(f"jobs/{sys.argv[2]}.json")), store, processes=2)
@@ -107,9 +107,9 @@ def test_two_processes_measure_what_one_does_though_killed_on_the_way(recipe, tm
 
 ASK_NODE = """
 import os, sys
-from cptlaw.training.jobs import Job
-from cptlaw.training.store import Store
-from cptlaw.training.worker import run_in_processes
+from cptlaw_sweep.jobs import Job
+from cptlaw_sweep.store import Store
+from cptlaw_sweep.worker import run_in_processes
 
 store = Store(sys.argv[1])
 run_in_processes(Job.from_dict(store.read_json(f"jobs/{sys.argv[2]}.json")), store, processes=1)

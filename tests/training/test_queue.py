@@ -3,8 +3,8 @@
 import pytest
 from small_sweep import RECIPE, Silent, prepared, results, train_here
 
-from cptlaw.training.engines.base import Queue
-from cptlaw.training.jobs import Job, Sweep
+from cptlaw_sweep.engines.base import Queue
+from cptlaw_sweep.jobs import Job, Sweep
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
 
@@ -47,7 +47,7 @@ def steps_of(sweep, store, monkeypatch):
     """Return how many comparisons and pushes the heap made while all jobs ran one after another."""
     import heapq
 
-    from cptlaw.training.engines import base
+    from cptlaw_sweep.engines import base
 
     calls = 0
 

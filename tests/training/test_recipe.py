@@ -7,8 +7,8 @@ from small_sweep import RECIPE
 
 import cptlaw as cl
 from cptlaw.errors import DataError
-from cptlaw.training.load_sweep import load_sweep
-from cptlaw.training.model_spec import shape_of
+from cptlaw_sweep.load_sweep import load_sweep
+from cptlaw_sweep.model_spec import shape_of
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
 

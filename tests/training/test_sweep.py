@@ -9,11 +9,11 @@ from small_sweep import RECIPE, prepared, train_here, write_language
 import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import DataError
-from cptlaw.training.jobs import Job
-from cptlaw.training.load_sweep import load_sweep
-from cptlaw.training.store import Store
-from cptlaw.training.sweep import dry_run
-from cptlaw.training.table import jobs_table, runs_table
+from cptlaw_sweep.jobs import Job
+from cptlaw_sweep.load_sweep import load_sweep
+from cptlaw_sweep.store import Store
+from cptlaw_sweep.sweep import dry_run
+from cptlaw_sweep.table import jobs_table, runs_table
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
 

@@ -3,7 +3,7 @@
 import torch
 import transformers
 
-from cptlaw.training.tokenizers import as_pretrained
+from cptlaw_sweep.tokenizers import as_pretrained
 
 LLAMA = {
     "hidden_size": 16,

@@ -1,0 +1,62 @@
+"""An app to play with: drop a table, fit, move sliders, and watch forecast, map and plan move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+EXAMPLE_ROWS = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9 and ptpp in (31, 62, 124)"
+
+
+def app(
+    runs: Any = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8050,
+    where: str | None = None,
+    tell: Callable[[str], None] = print,
+) -> None:
+    """Serve the app until it is interrupted.
+
+    Parameters
+    ----------
+    runs
+        The runs table that every page opens with: `Runs`, a DataFrame or a path; the example runs where absent.
+    host
+        Address to listen on. Anybody who can reach it can read the runs, so other machines are let in only if asked.
+    port
+        Port to listen on; 0 takes any that is free.
+    where
+        Filter of the rows to fit that the page opens with.
+    tell
+        Receives the lines to show: where the app is, and a warning where others can reach it.
+
+    Raises
+    ------
+    UsageError, DataError
+        If the table cannot be read, Dash is missing, or the port is taken.
+    """
+    from cptlaw.runs import Runs, read_runs
+    from cptlaw_app.server import LOOPBACK, build, listen, serve
+
+    if runs is None:
+        from cptlaw import examples
+
+        runs, where = examples.load("en-fr-pilot"), EXAMPLE_ROWS if where is None else where
+    table = runs if isinstance(runs, Runs) else read_runs(runs)
+    dash = build(table, where or "", (*LOOPBACK, host) if host not in LOOPBACK else LOOPBACK)
+    socket = listen(host, port)
+    name = f"[{host}]" if ":" in host else host
+    if host not in LOOPBACK:
+        tell(
+            f"warning: {host} can be reached from other machines. Whoever can reach it can read the runs and use this "
+            f"machine's time; there is no password."
+        )
+    tell(f"cptlaw app on http://{name}:{socket.getsockname()[1]}/ (Ctrl-C ends it)")
+    try:
+        serve(dash, socket)
+    finally:
+        socket.close()
+
+
+__all__ = ["app"]

@@ -1,0 +1,172 @@
+"""The Ray engine: the jobs of a sweep as tasks of a Ray cluster, each with the CPUs, GPUs and memory that it asks for.
+
+Ray places tasks and starts one again whose node or process was lost; the job then goes on from its last checkpoint in
+the store. Every node needs the same Python environment and must reach the store.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cptlaw.errors import UsageError
+from cptlaw_sweep.engines.base import Listener, Queue
+from cptlaw_sweep.jobs import Job, Sweep
+from cptlaw_sweep.store import Store
+
+TICK_SECONDS = 1.0
+LOOK_SECONDS = 5.0
+
+
+class RayEngine:
+    """Runs jobs on a Ray cluster: the one at `address`, else the one of this machine, else a new one on this machine.
+
+    Parameters
+    ----------
+    workers
+        Most jobs at a time; as many as the cluster has room for where not given.
+    address
+        Of the cluster, as ``ray.init`` takes it. ``RAY_ADDRESS`` and a cluster that was begun with ``ray start`` are
+        found without it.
+    retries
+        How often a job is started again whose node or process was lost.
+    patience
+        Seconds to wait for a node that has room for what is left, after nodes were lost or before new ones came.
+    """
+
+    def __init__(
+        self, workers: int | None = None, address: str | None = None, retries: int = 3, patience: float = 300.0
+    ):
+        self._workers = workers
+        self._address = address
+        self._retries = int(retries)
+        self._patience = float(patience)
+
+    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: Listener) -> None:
+        """Run every job that is not finished; see `cptlaw_sweep.engines.base.Engine`."""
+        ray = _import_ray()
+        queue = Queue(sweep, Store(store_url), retry_failed=retry_failed, progress=progress)
+        if not queue:
+            return
+        is_ours = self._connect(ray)
+        task = ray.remote(max_retries=self._retries, retry_exceptions=False)(_work)
+        running: dict[Any, Job] = {}
+        rooms = _Rooms(ray, self._patience)
+        try:
+            while queue:
+                for job in queue.ready(None if self._workers is None else self._workers - len(running)):
+                    queue.start(job)
+                    asked = task.options(name=job.name, num_cpus=1, num_gpus=job.gpus, memory=job.memory)
+                    running[asked.remote(job.to_dict(), store_url)] = job
+                if not running:
+                    # Whatever still waits can no longer start; it has been told with the job that it needs.
+                    break
+                ended, _ = ray.wait(list(running), num_returns=1, timeout=TICK_SECONDS)
+                for reference in ended:
+                    job = running.pop(reference)
+                    reason = self._reason(ray, reference)
+                    if reason is None:
+                        queue.settle(job)
+                    else:
+                        queue.fail(job, reason)
+                progress.tick(running.values())
+                if not ended and (lacking := rooms.lacking(running.values())):
+                    for reference, job in list(running.items()):
+                        ray.cancel(reference, force=True)
+                        del running[reference]
+                        # Not recorded: nothing is wrong with the job, and a larger cluster runs it in the next session.
+                        queue.fail(job, lacking, record=False)
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=True)
+            if is_ours:
+                ray.shutdown()
+
+    def _connect(self, ray: Any) -> bool:
+        """Connect to a cluster and return whether the connection is ours to end."""
+        if ray.is_initialized():
+            return False
+        # Nothing of a sweep leaves the machine unless the user has said so.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        quiet = {"log_to_driver": False, "logging_level": "warning"}
+        address = self._address or os.environ.get("RAY_ADDRESS")
+        try:
+            ray.init(address=address or "auto", **quiet)
+        except (ConnectionError, ValueError) as error:
+            if address:
+                raise UsageError(
+                    f"no Ray cluster answers at {address} ({error}). Begin one with `ray start --head`, or leave the "
+                    f"address out to use this machine."
+                ) from None
+            ray.init(include_dashboard=False, **quiet)
+        return True
+
+    def _reason(self, ray: Any, reference: Any) -> str | None:
+        """Return why a task has left nothing in the store, or nothing if it has left a result or a reason."""
+        try:
+            problem: str | None = ray.get(reference)
+        except ray.exceptions.OutOfMemoryError:
+            return "its worker was stopped by Ray, because the node ran out of memory"
+        except ray.exceptions.RayError as error:
+            lost = f"its worker was lost {self._retries + 1} times" if self._retries else "its worker was lost"
+            return f"{lost} ({type(error).__name__}: {_first_line(error)})"
+        return problem
+
+
+class _Rooms:
+    """Whether the nodes of a cluster have room for jobs, looked up now and then."""
+
+    def __init__(self, ray: Any, patience: float):
+        self._ray, self._patience = ray, patience
+        self._last_look = self._fine = time.monotonic()
+
+    def lacking(self, jobs: Iterable[Job]) -> str | None:
+        """Return what no node has, once no job has had room on any node for longer than the patience."""
+        now = time.monotonic()
+        if now - self._last_look < min(LOOK_SECONDS, self._patience):
+            return None
+        self._last_look = now
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        # By what they ask for, of which there are few kinds: a sweep may have a hundred thousand jobs.
+        asked = {_request(job) for job in jobs}
+        if any(_fits(dict(request), node) for request in asked for node in nodes):
+            self._fine = now
+        if now - self._fine <= self._patience:
+            return None
+        request = dict(next(iter(asked)))
+        wanted = f"{request['CPU']:g} CPU, {request['GPU']:g} GPU and {request['memory'] / 1e9:.1f} GB"
+        return f"no node of the Ray cluster has {wanted}, and none came within {self._patience:g} seconds"
+
+
+def _request(job: Job) -> tuple[tuple[str, float], ...]:
+    return (("CPU", 1.0), ("GPU", job.gpus), ("memory", float(job.memory)))
+
+
+def _fits(request: Mapping[str, float], node: Mapping[str, float]) -> bool:
+    return all(node.get(name, 0.0) >= amount for name, amount in request.items())
+
+
+def _work(job: dict[str, Any], store_url: str) -> str | None:
+    """Run a job in a worker of Ray; return why it failed if that could not even be written to the store."""
+    from cptlaw_sweep.worker import reason_of, run_job
+
+    try:
+        run_job(job, store_url)
+    except OSError as error:
+        return reason_of(error)
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason given")[:200]
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError:
+        raise UsageError("--engine ray needs Ray. Install it with pip install 'cptlaw[ray]'.") from None
+    return ray

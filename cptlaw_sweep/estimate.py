@@ -1,0 +1,171 @@
+"""What a sweep would cost: tokens, FLOPs, time and disk of every run, before anything is trained."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from cptlaw.findings import Finding
+from cptlaw.result import Line, Result, Table
+from cptlaw.units import format_quantity
+from cptlaw_sweep.jobs import Job, Sweep
+from cptlaw_sweep.progress import format_seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Models above this are not timed here: their speed follows from that of the largest one that was.
+LARGEST_MEASURED = 50_000_000
+
+
+@dataclass(frozen=True, repr=False)
+class DryRun(Result):
+    """What a sweep would train.
+
+    Attributes
+    ----------
+    frame
+        One row per run: tokens, flops, seconds (of one worker), disk_bytes.
+    workers
+        How many run at a time.
+    speed
+        Where the times come from.
+    memory
+        What takes the memory of the largest run.
+    written
+        Manifests that were written, if any.
+    findings
+        What is done without having been asked for.
+    """
+
+    frame: pd.DataFrame
+    workers: int
+    speed: str
+    memory: str = ""
+    written: str | None = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def failed(self) -> int:
+        """Nothing was tried."""
+        return 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the runs as plain data."""
+        total = {name: self.frame[name].sum() for name in ("tokens", "flops", "seconds", "disk_bytes")}
+        runs = json.loads(self.frame.to_json(orient="records"))
+        return {
+            "runs": runs,
+            "total": total,
+            "workers": self.workers,
+            "speed": self.speed,
+            "memory": self.memory,
+            "manifests": self.written,
+        }
+
+    @property
+    def title(self) -> str:
+        """The sum of all runs."""
+        total = {name: float(self.frame[name].sum()) for name in ("tokens", "flops", "seconds")}
+        return (
+            f"{len(self.frame)} runs, {format_quantity(total['tokens'])} tokens, {format_quantity(total['flops'])} "
+            f"FLOPs: {format_seconds(total['seconds'])} on one worker, "
+            f"{format_seconds(total['seconds'] / self.workers)} on {self.workers}"
+        )
+
+    @property
+    def lines(self) -> list[Line]:
+        """Disk, where the times come from, and manifests."""
+        disk = f"{_bytes(float(self.frame['disk_bytes'].sum()))} beside the prepared text"
+        found = [("memory", self.memory), ("disk", disk), ("time", self.speed)]
+        return [*found, ("manifests", self.written)] if self.written else found
+
+    @property
+    def tables(self) -> list[Table]:
+        """The runs, one row each."""
+        shown = self.frame[["run", "kind", "tokens", "flops", "seconds", "memory_bytes", "disk_bytes"]]
+        formats: dict[str, Any] = dict.fromkeys(("tokens", "flops"), format_quantity)
+        formats |= {"seconds": format_seconds, "memory_bytes": _bytes, "disk_bytes": _bytes}
+        names = ("run", "kind", "tokens", "FLOPs", "time", "memory", "disk")
+        return [replace(Table.of(shown, formats), columns=names)]
+
+
+def _bytes(value: float) -> str:
+    return f"{format_quantity(value)}B".replace("KB", "kB").replace("BB", "GB")
+
+
+def estimate(sweep: Sweep, workers: int) -> DryRun:
+    """Estimate each run, from the speed of the training step of each model as measured here, for half a second each."""
+    import pandas as pd
+
+    speeds, speed = _speeds(sweep)
+    rows = []
+    for job in sweep.jobs:
+        if job.kind == "evaluate":
+            continue
+        n_evals = sum(entry["sequences"] for entry in job.definition["evals"]) * len(job.definition["measure_at"])
+        # A loss without a gradient costs a third of a training step.
+        tokens = job.tokens + n_evals * job.definition["context"] / 3
+        rows.append(
+            {
+                "run": job.name,
+                "kind": job.kind,
+                "tokens": job.tokens,
+                "flops": job.flops,
+                "seconds": tokens / speeds[str(job.columns["model"])],
+                "disk_bytes": disk_of(job),
+                "memory_bytes": job.memory,
+                "id": job.id,
+            }
+        )
+    notes = tuple(Finding("info", "recipe", note) for note in sweep.notes)
+    return DryRun(pd.DataFrame(rows), workers, speed, _largest(sweep), findings=notes)
+
+
+def _speeds(sweep: Sweep) -> tuple[dict[str, float], str]:
+    """Return tokens per second of each model, and where they come from."""
+    timed: Callable[[Job], float] | None = None
+    with contextlib.suppress(ImportError):  # without torch nothing can be timed
+        from cptlaw_sweep.timing import tokens_per_second as timed
+    speeds: dict[str, float] = {}
+    by_model = {str(job.columns["model"]): job for job in sweep.jobs if job.kind != "evaluate"}
+    largest: tuple[float, float] | None = None
+    guessed = []
+    for name, job in sorted(by_model.items(), key=lambda item: item[1].columns["n_params"]):
+        size = float(job.columns["n_params"])
+        # A given model would have to be downloaded to be timed.
+        if timed and size <= LARGEST_MEASURED and job.definition["model"]["kind"] != "pretrained":
+            speeds[name] = timed(job)
+            largest = (size, speeds[name])
+        else:
+            # FLOP per second of the largest that was timed; one core does about 3e10 where none was.
+            speeds[name] = largest[0] * largest[1] / size if largest else 5e9 / size
+            guessed.append(name)
+    if not timed:
+        return speeds, "not timed, since torch is not installed here: 3e10 FLOP per second of one core"
+    device = "one thread of this machine" if not max(job.gpus for job in sweep.jobs) else "the GPU of this machine"
+    speed = f"from training steps timed on {device}"
+    if guessed:
+        speed += f"; {', '.join(guessed)} too large to be timed here, or pre-trained: scaled by 6 N"
+    return speeds, speed
+
+
+def _largest(sweep: Sweep) -> str:
+    """Return what takes the memory of the job that needs most of it."""
+    job = max(sweep.jobs, key=lambda job: job.memory)
+    parts = {name: size for name, size in job.run.get("memory", {}).items() if size}
+    said = ", ".join(f"{name} {_bytes(size)}" for name, size in parts.items())
+    return f"{_bytes(job.memory)} per process at most, in {job.name} ({said}, and the process itself)"
+
+
+def disk_of(job: Job) -> int:
+    """Return the bytes that a finished job keeps: weights, or these and both moments of the optimiser; and rows."""
+    # Float32 numbers for each parameter: weights, two moments of AdamW, and a copy of the weights where both are kept.
+    floats: Mapping[Any, int] = {"state": 3, "weights": 1, "weights+state": 4, None: 0}
+    rows = len(job.definition["measure_at"]) * len(job.definition["evals"]) * 160 + 4000
+    models = {"all": len(job.definition["measure_at"]), "last": 1, "best": 1}.get(job.definition.get("kept", "no"), 0)
+    kept = floats[job.definition["keep"]] + models
+    return int(kept * 4 * job.columns["n_params"] + rows)

@@ -1,0 +1,132 @@
+"""The evaluation of kept models: a command of the user's own, whose scores come back as rows.
+
+The command runs without a shell, once per model. ``{model}`` stands for the model's folder, ``{output}`` for where the
+scores go, ``{run}`` and ``{step}`` for the run. It leaves JSON: ``{"NAME": 0.41}``, or ``{"NAME": {"value": 0.41,
+"metric": "accuracy", "n_items": 1319, "chance": 0.25}}``, or results of lm-evaluation-harness (a file or a folder).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from cptlaw.errors import DataError
+from cptlaw_sweep.jobs import Job
+from cptlaw_sweep.keeping import folder_of, kept_steps
+from cptlaw_sweep.store import Store
+
+Row = dict[str, Any]
+
+MOST_BYTES = 100_000_000  # of a file of scores
+SHOWN = 600  # last characters of what a failed command printed
+
+
+def scores_of(job: Job, store: Store, cache: Path) -> tuple[list[Row], dict[str, Any]]:
+    """Run the command on each model that a run kept.
+
+    Returns
+    -------
+    tuple
+        One row per score, and the report of the job.
+
+    Raises
+    ------
+    DataError
+        If the command fails or leaves no scores.
+    """
+    trained, name = str(job.definition["of"]), str(job.columns["run"])
+    started, rows = time.monotonic(), list[Row]()
+    per_step = int(job.run["tokens_per_step"])
+    for step in kept_steps(store, trained):
+        model = store.get_folder(folder_of(trained, step), cache)
+        scratch = store.scratch()
+        output = scratch / "scores.json"
+        _call(job, {"model": str(model), "output": str(output), "run": name, "step": str(step)})
+        for metric, score in read_scores(output).items():
+            rows.append({"eval": metric, "domain": None, "step": step, "tokens": step * per_step, "lr": None, **score})
+        store.remove(f"scratch/{scratch.name}")
+    if not rows:
+        raise DataError("no model was kept, so nothing was evaluated")
+    seconds = time.monotonic() - started
+    return rows, {"name": job.name, "kind": job.kind, "seconds": seconds, "tokens_per_second": None}
+
+
+def _call(job: Job, values: dict[str, str]) -> None:
+    words = []
+    for word in shlex.split(str(job.definition["command"])):
+        for name, value in values.items():
+            word = word.replace("{" + name + "}", value)
+        words.append(word)
+    try:
+        ended = subprocess.run(
+            words, capture_output=True, text=True, errors="replace", check=False, timeout=float(job.run["seconds"])
+        )
+    except OSError as error:
+        raise DataError(f"evaluate: {words[0]} cannot be started ({error})") from None
+    except subprocess.TimeoutExpired:
+        raise DataError(f"evaluate: {words[0]} took longer than {job.run['seconds']:g} seconds") from None
+    if ended.returncode:
+        told = (ended.stderr or ended.stdout).strip()[-SHOWN:]
+        raise DataError(f"evaluate: {words[0]} ended with code {ended.returncode}: {told}")
+
+
+def read_scores(path: Path) -> dict[str, Row]:
+    """Read what an evaluation left: score name -> loss (the value), metric, n_items, chance.
+
+    Raises
+    ------
+    DataError
+        If there is nothing, or nothing that reads as scores.
+    """
+    if path.is_dir():
+        found = sorted(path.rglob("results*.json"))
+        if not found:
+            raise DataError(f"evaluate: the command left no results*.json in {path.name}")
+        path = found[-1]
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise DataError(f"evaluate: {path.name} has more than {MOST_BYTES // 10**6} MB, too much for scores")
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError("evaluate: the command left no scores at {output}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"evaluate: the scores are not JSON ({error})") from None
+    if isinstance(value, dict) and isinstance(value.get("results"), dict):
+        return _of_harness(value)
+    if not isinstance(value, dict) or not value:
+        raise DataError(f"evaluate: expected scores by name, found {str(value)[:60]}")
+    return {str(name): _score(name, score) for name, score in value.items()}
+
+
+def _score(name: Any, score: Any) -> Row:
+    entry = score if isinstance(score, dict) else {"value": score}
+    value = entry.get("value")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise DataError(f"evaluate: the score {name!r} is {value!r}. Expected a number.")
+    row: Row = {"loss": float(value), "metric": str(entry.get("metric", "score"))}
+    return row | {key: entry[key] for key in ("n_items", "chance") if isinstance(entry.get(key), int | float)}
+
+
+def _of_harness(value: dict[str, Any]) -> dict[str, Row]:
+    """Read results of lm-evaluation-harness: ``results: {TASK: {"acc,none": .., "acc_stderr,none": ..}}``."""
+    counts = value.get("n-samples") or {}
+    rows: dict[str, Row] = {}
+    for task, metrics in value["results"].items():
+        if not isinstance(metrics, dict):
+            continue
+        for key, score in metrics.items():
+            metric = key.partition(",")[0]
+            if "stderr" in metric or isinstance(score, bool) or not isinstance(score, int | float):
+                continue
+            items = counts.get(task, {})
+            n_items = items.get("effective") if isinstance(items, dict) else None
+            row = _score(task, {"value": score, "metric": {"acc": "accuracy"}.get(metric, metric), "n_items": n_items})
+            rows[task if task not in rows else f"{task}:{metric}"] = row
+    if not rows:
+        raise DataError("evaluate: the results of the harness hold no score")
+    return rows

@@ -1,0 +1,143 @@
+"""Each run of a sweep as a plain manifest that any trainer can follow: Megatron, torchtitan, NeMo, or your own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cptlaw.schedules import Phase, Schedule
+from cptlaw.writing import bytes_kind, write_text
+from cptlaw_sweep.jobs import Job, Sweep
+
+MANIFEST = bytes_kind("the manifest of a run", b'{\n  "run": ')
+
+
+def write_instructions(sweep: Sweep, folder: Path) -> list[Path]:
+    """Write one JSON file per run into a folder, dependencies named, and return the files.
+
+    Raises
+    ------
+    DataError
+        If the folder holds a file of such a name that is no manifest of a run.
+    """
+    names = {job.id: job.name for job in sweep.jobs}
+    files = []
+    for job in sweep.jobs:
+        if job.kind == "evaluate":
+            continue
+        path = folder / f"{plain_name(job.name)}.json"
+        files.append(write_text(path, json.dumps(instructions(job, sweep, names), indent=2) + "\n", MANIFEST))
+    return files
+
+
+def holds_manifests(folder: Path) -> bool:
+    """Whether an earlier dry run wrote into a folder."""
+    return any(MANIFEST.recognises(path) for path in folder.glob("*.json") if path.is_file())
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a run as a name of a file: no folder, no control characters.
+
+    Examples
+    --------
+    >>> plain_name("2k-p4-s0-new-r0.25"), plain_name("../../etc/passwd")
+    ('2k-p4-s0-new-r0.25', 'etc-passwd')
+    """
+    return re.sub(r"[^A-Za-z0-9_.+=,-]+", "-", name).strip(".-")[:150] or "run"
+
+
+def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any]:
+    """Return what a trainer must do for one run."""
+    definition = job.definition
+    first, last = definition["steps"]
+    per_step = definition["batch"] * definition["context"]
+    phases = [Phase(**phase) for phase in definition["phases"]]
+    lr = Schedule(phases).lr if phases else None
+    start = dict(definition["start"])
+    told: dict[str, Callable[[Any], dict[str, Any]]] = {
+        "seed": lambda seed: {"from": "scratch", "seed": seed},
+        "state": lambda key: {"from": names[key], "with_optimizer_state": True},
+        "weights": lambda key: {"from": names[key], "with_optimizer_state": False},
+        "pretrained": lambda _: {"from": "pretrained", "with_optimizer_state": False},
+    }
+    ((kind, value),) = start.items()
+    texts = definition["mix"]["texts"]
+    mix = definition["mix"]
+    shares = mix.get("weights") or ([mix["share"]] if len(texts) == 1 else [mix["share"], f"1 - {mix['share']}"])
+    return {
+        "run": job.name,
+        "kind": job.kind,
+        "id": job.id,
+        "columns": {key: value for key, value in job.columns.items() if value is not None},
+        "start": told[kind](value),
+        "model": {**definition["model"], "transformers": _config(definition["model"], job.places.get("model"))},
+        "data": {
+            "mix": [
+                {
+                    "text": sweep.texts[key]["name"],
+                    "share_of_tokens": part,
+                    "source": _public(sweep.texts[key]["source"]),
+                }
+                for key, part in zip(texts, shares, strict=True)
+            ],
+            "tokenizer": sweep.texts[texts[0]]["tokenizer"],
+            "context": definition["context"],
+            "seed": definition["mix"]["seed"],
+        },
+        "batch": {"sequences_per_step": definition["batch"], "tokens_per_step": per_step},
+        "steps": {"first": first + 1, "last": last, "tokens": job.tokens},
+        "optimizer": definition["optimizer"],
+        "precision": definition["precision"],
+        "learning_rate": {
+            "phases": definition["phases"],
+            "at_steps": [[step, float(lr[step])] for step in _corners(first, last)] if lr is not None else [],
+        },
+        "evaluate": {
+            "sets": [
+                {
+                    "eval": entry["eval"],
+                    "text": sweep.texts[entry["text"]]["name"],
+                    "split": entry["split"],
+                    "sequences": entry["sequences"],
+                }
+                for entry in definition["evals"]
+            ],
+            "at_steps": definition["measure_at"],
+            "at_tokens": [step * per_step for step in definition["measure_at"]],
+            "loss": "mean cross-entropy in nats per token",
+        },
+        "keep": definition["keep"],
+        "flops": job.flops,
+    }
+
+
+def _corners(first: int, last: int) -> list[int]:
+    """Return some steps at which the rate is told: ends, and sixteenths between them."""
+    return sorted({first + 1, last, *(first + 1 + (last - first - 1) * part // 16 for part in range(17))})
+
+
+def _config(model: dict[str, Any], place: str | None) -> dict[str, Any]:
+    """Return the model as transformers takes it, as far as that is known without transformers."""
+    if model["kind"] == "pretrained":
+        return {"from_pretrained": place, "revision": model.get("revision")}
+    if model["kind"] == "config":
+        return {"vocab_size": model["vocabulary"], "max_position_embeddings": model["context"], **model["config"]}
+    return {
+        "model_type": "gpt2",
+        "vocab_size": model["vocabulary"],
+        "n_positions": model["context"],
+        "n_embd": model["width"],
+        "n_layer": model["layers"],
+        "n_head": model["heads"],
+        "initializer_range": model["width"] ** -0.5,
+        "resid_pdrop": 0.0,
+        "embd_pdrop": 0.0,
+        "attn_pdrop": 0.0,
+    }
+
+
+def _public(source: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in source.items() if value is not None}

@@ -1,0 +1,54 @@
+"""A pruner of Optuna: prunes trials whose forecast says that they will not reach the best one, or a limit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cptlaw.errors import UsageError
+from cptlaw.schedules import Schedule
+from cptlaw_sweep.integrations.stopping import MARGIN, StopRule
+
+try:
+    import optuna
+except ImportError:
+    raise UsageError("LawPruner needs Optuna. Install it with: pip install optuna") from None
+
+
+class LawPruner(optuna.pruners.BasePruner):  # type: ignore[misc, unused-ignore]
+    """Prunes a trial once its loss at the end will lie above its limit.
+
+    Parameters
+    ----------
+    schedule
+        The learning rates of a whole trial. Steps of ``trial.report`` are its optimiser steps.
+    max_loss
+        The limit. Where not given, the best value of the study so far.
+    margin
+        Of the stop rule.
+
+    Examples
+    --------
+    >>> import optuna
+    >>> from cptlaw.schedules import Phase, Schedule
+    >>> plan = Schedule([Phase("cpt", 1000, "constant", peak=1e-3, warmup=10)])
+    >>> study = optuna.create_study(pruner=LawPruner(plan))
+    """
+
+    def __init__(self, schedule: Schedule, *, max_loss: float | None = None, margin: float = MARGIN):
+        self._schedule, self._max_loss, self._margin = schedule, max_loss, margin
+
+    def prune(self, study: Any, trial: Any) -> bool:
+        """Return whether a trial is to be pruned after its last report."""
+        if study.direction != optuna.study.StudyDirection.MINIMIZE:
+            raise UsageError("LawPruner forecasts losses, and the study maximises. Report losses, and minimise.")
+        limit = self._max_loss
+        if limit is None:
+            finished = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
+            limit = min((float(each.value) for each in finished if each.value is not None), default=math.inf)
+        if not math.isfinite(limit) or limit <= 0:
+            return False
+        rule = StopRule(self._schedule, {"target": limit}, margin=self._margin)
+        for step, loss in sorted(trial.intermediate_values.items()):
+            rule.measured("target", int(step), float(loss))
+        return rule.look().stop

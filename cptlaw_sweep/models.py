@@ -1,0 +1,214 @@
+"""Models: GPT-2-style decoders by size, any causal LM of transformers from a configuration, or a pre-trained one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch.utils.checkpoint import checkpoint
+
+from cptlaw.errors import DataError
+from cptlaw_sweep.given import content_of, dropout_of
+from cptlaw_sweep.sizes import piece_tokens
+
+Spec = Mapping[str, Any]
+
+
+def config_of(spec: Spec, place: str | None = None) -> Any:
+    """Return the configuration of transformers for a model; `place` is where a given one lies."""
+    try:
+        if spec["kind"] == "pretrained":
+            return transformers.AutoConfig.from_pretrained(**_source(spec, place))
+        if spec["kind"] == "config":
+            settings = {"vocab_size": spec["vocabulary"], "max_position_embeddings": spec["context"], **spec["config"]}
+            return transformers.AutoConfig.for_model(settings.pop("model_type"), **settings)
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(
+            f"model {spec.get('name') or place or spec.get('config')}: cannot be configured ({error})."
+        ) from None
+    return transformers.GPT2Config(
+        vocab_size=spec["vocabulary"],
+        n_positions=spec["context"],
+        n_embd=spec["width"],
+        n_layer=spec["layers"],
+        n_head=spec["heads"],
+        # 0.02 suits a width of 768 and is far too small below a hundred.
+        initializer_range=spec["width"] ** -0.5,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        use_cache=False,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+
+
+def _source(spec: Spec, place: str | None) -> dict[str, Any]:
+    """Return where transformers finds a given model."""
+    folder = place or spec.get("place")
+    if folder and Path(folder).is_dir():
+        if "content" in spec and place and content_of(Path(folder)) != spec["content"]:
+            raise DataError(
+                f"the model in {folder} is not the one that the recipe was read with. Start the sweep again."
+            )
+        return {"pretrained_model_name_or_path": folder}
+    if "name" not in spec:
+        raise DataError(f"the given model is not at {folder}. Every machine that trains must reach it.")
+    return {"pretrained_model_name_or_path": spec["name"], "revision": spec["revision"] or "main"}
+
+
+def build(spec: Spec, seed: int, place: str | None = None) -> Any:
+    """Return a model: initialised from a seed, or with its pre-trained weights; in float32, ready to train."""
+    torch.manual_seed(seed)
+    config = config_of(spec, place)
+    if spec["kind"] != "pretrained":
+        return transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    without_dropout(config)
+    stored = getattr(config, "dtype", None)
+    try:
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            **_source(spec, place), config=config, dtype=torch.float32
+        )
+    except (OSError, ValueError) as error:
+        raise DataError(f"model {spec.get('name') or place!r} cannot be loaded ({error}).") from None
+    model.stored_dtype = stored  # what it is kept in
+    return with_adapters(model, spec["lora"], seed) if "lora" in spec else model
+
+
+def without_dropout(config: Any) -> dict[str, float]:
+    """Switch dropout off in a configuration, and return what it was where there was any.
+
+    One pass over much text needs none, and with it a loss in training is not the loss that is measured.
+    """
+    found = dropout_of(vars(config))
+    for name in found:
+        setattr(config, name, 0.0)
+    return found
+
+
+def with_adapters(model: Any, lora: Spec, seed: int) -> Any:
+    """Freeze a model and add adapters of low rank to its linear layers, the head left out (arXiv:2106.09685)."""
+    try:
+        import peft
+    except ImportError:
+        raise DataError("lora needs peft. Install it with: pip install 'cptlaw[training]'") from None
+    torch.manual_seed(seed)
+    settings = peft.LoraConfig(
+        r=int(lora["rank"]),
+        lora_alpha=lora["alpha"],
+        lora_dropout=0.0,
+        target_modules="all-linear",
+        task_type="CAUSAL_LM",
+    )
+    return peft.get_peft_model(model, settings)
+
+
+def load_weights(folder: Path) -> Any:
+    """Return the model that a job of the sweep kept."""
+    return transformers.AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32)
+
+
+def count_parameters(model: Any) -> tuple[int, int]:
+    """Return (total, without embeddings); shared weights count once, positions and an untied head are embeddings.
+
+    Parameters
+    ----------
+    model
+        A model of transformers, on any device, "meta" included.
+    """
+    parameters = {id(parameter): parameter.numel() for parameter in model.parameters()}
+    embeddings = {
+        id(module.weight): module.weight.numel() for module in model.modules() if isinstance(module, torch.nn.Embedding)
+    }
+    head = model.get_output_embeddings()
+    if head is not None:
+        embeddings[id(head.weight)] = head.weight.numel()
+    total = sum(parameters.values())
+    return total, total - sum(embeddings.values())
+
+
+def sizes_of(spec: Spec) -> tuple[int, int]:
+    """Return (total, without embeddings) of a model without allocating it."""
+    return _sizes_of(_frozen(spec))
+
+
+def _frozen(value: Any) -> Any:
+    return tuple((key, _frozen(value[key])) for key in value) if isinstance(value, Mapping) else value
+
+
+def _thawed(value: Any) -> Any:
+    return {key: _thawed(item) for key, item in value} if isinstance(value, tuple) else value
+
+
+@lru_cache(maxsize=256)
+def _sizes_of(spec: Any) -> tuple[int, int]:
+    with torch.device("meta"):
+        return count_parameters(transformers.AutoModelForCausalLM.from_config(config_of(_thawed(spec))))
+
+
+def mean_loss(model: Any, rows_bc: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
+    """Return the cross-entropy of windows (b, c + 1) in nats: each of the c tokens is predicted once."""
+    logits_bcv = model(input_ids=rows_bc[:, :-1], use_cache=False).logits
+    return torch.nn.functional.cross_entropy(
+        logits_bcv.flatten(0, 1).float(), rows_bc[:, 1:].flatten(), reduction=reduction
+    )
+
+
+def score_in_pieces(model: Any) -> bool:
+    """Let a model take its loss through the tokens in pieces, so that never all logits are held at once.
+
+    The logits of a piece are computed again in the backward pass. The model's ``forward`` then takes ``rows_bc`` and
+    ``reduction`` too; what wraps the model for several processes sees an ordinary call.
+
+    Returns
+    -------
+    bool
+        Whether it does: not where the logits are more than a linear function of the last hidden state, as with a soft
+        cap. That is tried on a short row.
+    """
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    backbone, head = getattr(inner, inner.base_model_prefix, None), inner.get_output_embeddings()
+    if backbone is None or backbone is inner or head is None:
+        return False
+    with torch.no_grad():
+        ids = torch.arange(8, device=next(model.parameters()).device)[None] % head.weight.shape[0]
+        expected = model(input_ids=ids, use_cache=False).logits.float()
+        found = head(backbone(input_ids=ids, use_cache=False)[0]).float()
+    if expected.shape != found.shape or not torch.allclose(expected, found, rtol=1e-4, atol=1e-5):
+        return False
+    piece = piece_tokens(int(head.weight.shape[0]))
+    plain = inner.forward
+
+    def summed(hidden_tw: torch.Tensor, target_t: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(head(hidden_tw).float(), target_t, reduction="sum")
+
+    def forward(*args: Any, rows_bc: torch.Tensor | None = None, reduction: str = "mean", **given: Any) -> Any:
+        if rows_bc is None:
+            return plain(*args, **given)
+        hidden_tw = backbone(input_ids=rows_bc[:, :-1], use_cache=False)[0].flatten(0, 1)
+        target_t = rows_bc[:, 1:].flatten()
+        total = hidden_tw.new_zeros((), dtype=torch.float32)
+        for hidden, target in zip(hidden_tw.split(piece), target_t.split(piece), strict=True):
+            if hidden.requires_grad:
+                total = total + checkpoint(summed, hidden, target, use_reentrant=False)
+            else:
+                total = total + summed(hidden, target)
+        return total / target_t.numel() if reduction == "mean" else total
+
+    inner.forward = forward
+    return True
+
+
+def loss_in_pieces(model: Any, rows_bc: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
+    """Return the same as `mean_loss` from a model that `score_in_pieces` has changed."""
+    return model(rows_bc=rows_bc, reduction=reduction)
+
+
+def recompute_activations(model: Any) -> None:
+    """Keep only the inputs of layers for the backward pass, and compute the rest again."""
+    enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)
+    enable({"use_reentrant": False})

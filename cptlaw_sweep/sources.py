@@ -1,0 +1,242 @@
+"""Where text comes from: JSON Lines, plain text, Parquet, or a data set of Hugging Face `datasets`.
+
+A source gives documents as (group, text); documents of one group never stand on both sides of the split into training
+and validation text.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from cptlaw.errors import DataError, shown
+from cptlaw_sweep.fields import Fields, count, flag, fraction, many, text
+
+Document = tuple[str, str]
+
+ENDINGS = (".bin", ".idx")
+KINDS = (".jsonl", ".ndjson", ".jsonl.gz", ".txt", ".md", ".py", ".rst", ".parquet")
+
+
+def read_source(value: Any, where: str) -> dict[str, Any]:
+    """Read a text of a recipe into plain data, with its defaults.
+
+    Parameters
+    ----------
+    value
+        ``{files: [..], field: text, group: .., validation: 1%, max_tokens: ..}``, ``{ids: [..], ..}``, or ``{dataset:
+        .., config: .., split: .., revision: .., streaming: .., field: .., group: .., max_tokens: ..}``.
+    """
+    fields = Fields(value, where)
+    if sum(kind in fields for kind in ("files", "dataset", "ids")) != 1:
+        raise DataError(
+            f"{where}: expected one of `files` (paths), `ids` (Megatron's NAME of NAME.bin and NAME.idx) or `dataset` "
+            "(of Hugging Face datasets)."
+        )
+    source: dict[str, Any] = {}
+    if "ids" in fields:
+        names = [name.removesuffix(".bin").removesuffix(".idx") for name in fields.take("ids", many(text))]
+        source |= {"ids": True, "files": [f"{name}{ending}" for name in dict.fromkeys(names) for ending in ENDINGS]}
+    elif "files" in fields:
+        source["files"] = fields.take("files", many(text))
+    else:
+        source["dataset"] = fields.take("dataset", text)
+        for name in ("config", "revision"):
+            source[name] = fields.take(name, text, None)
+        source["data_files"] = fields.take("data_files", many(text), None)
+        source["split"] = fields.take("split", text, "train")
+        source["streaming"] = fields.take("streaming", flag, False)
+    if "ids" not in source:
+        source["field"] = fields.take("field", text, "text")
+        source["group"] = fields.take("group", text, None)
+    source["validation"] = fields.take("validation", fraction, 0.01)
+    source["max_tokens"] = fields.take("max_tokens", count, None)
+    fields.end()
+    if source.get("streaming") and source["max_tokens"] is None:
+        raise DataError(f"{where}: a streamed data set has no end that is known. Say how much is read with max_tokens.")
+    return source
+
+
+def with_files(source: dict[str, Any], folder: Path, where: str) -> dict[str, Any]:
+    """Replace the patterns of a source by the files that they stand for, each with its SHA-256.
+
+    Parameters
+    ----------
+    source
+        As `read_source` returns it.
+    folder
+        Where relative paths start: the folder of the recipe.
+    """
+    if "files" not in source:
+        return source
+    files: list[dict[str, str]] = []
+    for pattern in source["files"]:
+        before = len(files)
+        for name, opened in _matching(pattern, folder):
+            if not any(name.endswith(kind) for kind in (ENDINGS if "ids" in source else KINDS)):
+                raise DataError(f"{where}: {name} is of no known kind. Expected files ending in {', '.join(KINDS)}.")
+            try:
+                with opened as stream:
+                    digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            except OSError as error:
+                raise DataError(f"{where}: {name} cannot be read ({error}). Build the text first.") from None
+            files.append({"path": name, "sha256": digest})
+        if len(files) == before:
+            raise DataError(f"{where}: no file matches {folder / pattern}. Build the text first, or correct the path.")
+    return {**source, "files": sorted(files, key=lambda entry: str(entry["path"]))}
+
+
+def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the files that a pattern stands for, each with its name and a stream; local ones need no library."""
+    if "://" not in pattern:
+        full = folder / pattern
+        names = sorted(glob.glob(str(full), recursive=True)) if glob.has_magic(pattern) else [str(full)]
+        for name in names:
+            try:
+                is_folder = Path(name).is_dir()
+            except (OSError, ValueError) as error:  # a name that no file can have
+                raise DataError(
+                    f"{shown(name)}: cannot be read ({getattr(error, 'strerror', None) or error})."
+                ) from None
+            if not is_folder:
+                yield str(Path(name).absolute()), _Opened(name)
+        return
+    try:
+        import fsspec
+    except ImportError:
+        raise DataError(f"{pattern}: reading a URL needs: pip install 'cptlaw[training]'") from None
+    for file in fsspec.open_files(pattern, "rb"):
+        yield file.full_name, file
+
+
+class _Opened:
+    """A local file that is opened when it is read, as fsspec's files are."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __enter__(self) -> IO[bytes]:
+        self._file = open(self._name, "rb")
+        return self._file
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def identity(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a source decides about its text: contents of files, not where they are."""
+    if "files" not in source:
+        return dict(source)
+    return {**source, "files": [[Path(entry["path"]).name, entry["sha256"]] for entry in source["files"]]}
+
+
+def documents(source: Mapping[str, Any]) -> Iterator[Document]:
+    """Read the documents of a source in order.
+
+    Parameters
+    ----------
+    source
+        As `with_files` returns it.
+
+    Raises
+    ------
+    DataError
+        If a file is gone or broken, or has no such field.
+    """
+    found = False
+    reading = _from_files(source) if "files" in source else _from_dataset(source)
+    for group, content in reading:
+        if content:
+            found = True
+            yield group, content
+    if not found:
+        raise DataError(f"{_label(source)}: there is no text in it.")
+
+
+def id_documents(source: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Read the documents of a source of token ids in order: (group, ids). A document is its own group."""
+    from cptlaw_sweep.megatron import documents as read
+
+    for entry in source["files"]:
+        if entry["path"].endswith(".idx"):
+            for ids in read(entry["path"].removesuffix(".idx")):
+                yield hashlib.sha256(ids.tobytes()).hexdigest(), ids
+
+
+def _label(source: Mapping[str, Any]) -> str:
+    return str(source["dataset"] if "dataset" in source else ", ".join(entry["path"] for entry in source["files"][:2]))
+
+
+def _from_files(source: Mapping[str, Any]) -> Iterator[Document]:
+    import fsspec
+
+    for entry in source["files"]:
+        path = entry["path"]
+        try:
+            with fsspec.open(path, "rb", compression="infer") as file:
+                yield from _from_file(file, path, source)
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{path}: cannot be read ({error}).") from None
+
+
+def _from_file(file: IO[bytes], path: str, source: Mapping[str, Any]) -> Iterator[Document]:
+    if ".jsonl" in path or ".ndjson" in path:
+        for line, content in enumerate(file, 1):
+            if content.strip():
+                try:
+                    record = json.loads(content)
+                except (ValueError, RecursionError) as error:
+                    raise DataError(f"{path}, row {line}: not JSON ({error}). Expected one object per line.") from None
+                yield _document(record, f"{path}:{line}", source, f"{path}, row {line}")
+    elif path.endswith(".parquet"):
+        import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+        import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
+
+        columns = [source["field"], *([source["group"]] if source["group"] else [])]
+        try:
+            row = 0
+            for batch in pq.ParquetFile(file).iter_batches(batch_size=1024, columns=columns):
+                for record in batch.to_pylist():
+                    yield _document(record, f"{path}:{row}", source, f"{path}, row {row}")
+                    row += 1
+        except pa.ArrowException as error:
+            raise DataError(f"{path}: truncated, or not Parquet ({error}).") from None
+    else:
+        yield Path(path).name, file.read().decode("utf-8")
+
+
+def _from_dataset(source: Mapping[str, Any]) -> Iterator[Document]:
+    try:
+        import datasets
+    except ImportError:
+        raise DataError("reading a data set by name needs: pip install 'cptlaw[training]'") from None
+    try:
+        found = datasets.load_dataset(
+            source["dataset"],
+            source["config"],
+            data_files=source["data_files"],
+            split=source["split"],
+            streaming=source["streaming"],
+            revision=source["revision"],
+        )
+    except (OSError, ValueError) as error:
+        raise DataError(f"data set {source['dataset']!r} cannot be loaded ({error}).") from None
+    for row, record in enumerate(found):
+        place = f"{source['dataset']}, row {row}"
+        yield _document(record, f"{source['dataset']}:{row}", source, place)
+
+
+def _document(record: Any, name: str, source: Mapping[str, Any], place: str) -> Document:
+    for field in (source["field"], source["group"]):
+        if field is not None and (not isinstance(record, Mapping) or field not in record):
+            has = ", ".join(map(str, record)) if isinstance(record, Mapping) else repr(record)[:60]
+            raise DataError(f"{place}: there is no field {field!r}. Found: {has}. Name the right one with `field`.")
+    content = record[source["field"]]
+    if not isinstance(content, str):
+        raise DataError(f"{place}: field {source['field']!r} is {content!r:.60}. Expected text.")
+    # Without groups a document stands for itself, wherever it lies.
+    return str(record[source["group"]]) if source["group"] else content[:4096], content

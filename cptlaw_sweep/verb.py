@@ -1,0 +1,93 @@
+"""The verb sweep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cptlaw.cli import options
+from cptlaw.cli.output import show
+from cptlaw.commands import command_line
+from cptlaw.errors import UsageError
+from cptlaw.units import parse_pairs
+
+
+@click.command()
+@click.argument("recipe", metavar="SWEEP.yaml", type=click.Path())
+@click.option(
+    "--engine", default="local", show_default=True, metavar="ENGINE", help="Where runs run: local, ray, slurm."
+)
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="N", help="Processes, or most jobs at a time. [default: one per core]"
+)
+@click.option(
+    "--engine-option", multiple=True, metavar="K=V", help="What the engine takes, as partition=gpu. May be repeated."
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Print every run with its tokens, FLOPs, time and disk, and train nothing."
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="PLACE",
+    help="Where results go: a folder or an fsspec URL; with --dry-run the folder for one manifest per run. "
+    "[default: the name of the recipe]",
+)
+@click.option("--status", is_flag=True, help="Print how the sweep stands, while it runs or after; train nothing.")
+@click.option(
+    "--tune-lr", is_flag=True, help="Find the learning rates by short trials of the smallest models; train no run."
+)
+@click.option("--retry-failed", is_flag=True, help="Try the runs again that failed before.")
+@options.as_json
+def sweep(
+    recipe: str,
+    output: str | None,
+    dry_run: bool,
+    status: bool,
+    tune_lr: bool,
+    **how: Any,
+) -> None:
+    """Train the runs of a recipe: pre-training ladders, then continual pre-training with replay.
+
+    Stopped at any moment, the same command goes on where it was. A run that fails does not stop the others.
+
+    \b
+    Example:
+      cptlaw sweep sweep.yaml --dry-run
+      cptlaw sweep sweep.yaml -o results
+      cptlaw sweep sweep.yaml -o results --status
+      cptlaw sweep sweep.yaml -o /shared/results --engine ray --engine-option address=10.0.0.1:6379
+      cptlaw fit results/runs.csv --law ptpp-gate --on target -o target.json
+    """
+    from cptlaw_sweep import sweep as verb
+
+    found: Any
+    again = ["cptlaw", "sweep", recipe]
+    if dry_run + status + tune_lr > 1:
+        raise UsageError("--dry-run, --status and --tune-lr are three questions. Ask one at a time.")
+    retry_failed = how.pop("retry_failed")
+    expected = "OPTION=VALUE, as in partition=gpu"
+    how["engine_options"] = parse_pairs(how.pop("engine_option"), "--engine-option", expected, between=None)
+    if status:
+        show(verb.status(recipe, output), [*again, *(["-o", output] if output else [])])
+        return
+    if tune_lr:
+        found = verb.tune_lr(recipe, output, **how)
+        show(found, then=f"put the first line under `pretrain` of {recipe}, then {command_line(again)}")
+        return
+    if dry_run:
+        found = verb.dry_run(recipe, output, engine=how["engine"], workers=how["workers"])
+    else:
+        found = verb.sweep(recipe, output, retry_failed=retry_failed, **how)
+    following: list[str] = []
+    then = ""
+    if dry_run and output:
+        then = "follow the manifests with your own trainer, then cptlaw import its logs"
+    elif dry_run:
+        following = [*again, "-o", "results"]
+    elif found.failed:
+        then = f"mend the cause, then {command_line([*again, '-o', found.store, '--retry-failed'])}"
+    else:
+        following = ["cptlaw", "check", f"{found.store}/runs.csv", "--on", "target"]
+    show(found, following, then=then)

@@ -1,0 +1,176 @@
+"""What every engine calls, on whatever machine: run one job, and leave its result or its reason in the store."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cptlaw.errors import UsageError
+from cptlaw_sweep.jobs import Job
+from cptlaw_sweep.store import Store
+
+
+def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
+    """Run one job in this process. Once it returns, the store holds the result, or why there is none.
+
+    Calling it again does nothing for a finished job, and goes on from the last checkpoint of one that was stopped.
+    """
+    job, store = Job.from_dict(job_dict), Store(store_url)
+    # The state of a stage is removed once its children are done, and trained again where the recipe grew a branch.
+    if store.finished(job.id) and (not job.definition.get("keep") or store.exists(f"models/{job.id}")):
+        return
+    if job.kind == "evaluate":
+        evaluate(job, store)
+        return
+    processes = int(job.run.get("processes") or max(1, int(job.gpus)))
+    # The launcher sets WORLD_SIZE: a process of it must train, not launch again.
+    if processes * int(job.run.get("nodes") or 1) > 1 and "WORLD_SIZE" not in os.environ:
+        run_in_processes(job, store, processes)
+        return
+    first = os.environ.get("RANK", "0") == "0"
+    try:
+        from cptlaw_sweep.loop import train
+
+        quiet()
+        rows, report = train(job, store, cache_folder())
+        if first:
+            store.put_result(job.id, rows, report)
+            store.remove(f"checkpoints/{job.id}")
+    except Exception as error:  # noqa: BLE001  whatever it is, it is this run's reason, and the others go on
+        # With several processes the others are waiting for this one, and only leaving ends them.
+        if _asker is not None and not _is_alive(_asker):
+            os._exit(1)  # the sweep was killed: that another process went before this one is no failure of the run
+        if first:
+            store.put_failure(job.id, reason_of(error), traceback.format_exc())
+        if "WORLD_SIZE" in os.environ:
+            sys.exit(1)
+
+
+def evaluate(job: Job, store: Store) -> None:
+    """Run the recipe's command on each model that a run has kept, and leave the scores as rows."""
+    from cptlaw_sweep.hook import scores_of
+
+    try:
+        rows, report = scores_of(job, store, cache_folder())
+        store.put_result(job.id, rows, report)
+    except Exception as error:  # noqa: BLE001  whatever it is, it is this evaluation's reason
+        store.put_failure(job.id, reason_of(error), traceback.format_exc())
+
+
+def reason_of(error: BaseException) -> str:
+    """Return one line that says why a run failed."""
+    kind = type(error).__name__
+    text = " ".join(str(error).split())
+    # What a user can do something about comes first, whatever library raised it.
+    if isinstance(error, OSError) and error.errno == 28:
+        return f"the disk is full ({text})"
+    if kind in ("TrainingError", "DataError", "UsageError"):
+        return text
+    if kind == "OutOfMemoryError" or isinstance(error, MemoryError):
+        return f"out of memory ({text[:200]})"
+    return f"{kind}: {text[:300]}"
+
+
+def quiet() -> None:
+    """Keep the libraries from telling of every file that they read: the sweep tells how it goes."""
+    import logging
+
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    logging.getLogger("accelerate").setLevel(logging.ERROR)
+
+
+def cache_folder() -> Path:
+    """Return the local folder for texts and models of a store that is elsewhere."""
+    folder = Path(os.environ.get("CPTLAW_CACHE", os.path.join(tempfile.gettempdir(), "cptlaw-cache")))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def run_in_processes(job: Job, store: Store, processes: int) -> None:
+    """Run a job that asks for several processes, started by torch's own launcher: on one node, or its part on each.
+
+    On several nodes every node calls this, with ``CPTLAW_NODE`` (0, 1, ..) and ``CPTLAW_HEAD`` (host:port of the
+    first) in its environment; under Slurm both are known without.
+
+    Parameters
+    ----------
+    store
+        Where it is kept; all nodes must reach it.
+    processes
+        How many on each node.
+    """
+    nodes = int(job.run.get("nodes") or 1)
+    where = ["--standalone"] if nodes == 1 else _meeting_place(job, nodes)
+    # Handed over through the store, since the processes may start on other nodes.
+    store.write_json(f"jobs/{job.id}.json", job.to_dict())
+    command = [sys.executable, "-m", "torch.distributed.run", *where, f"--nproc-per-node={processes}"]
+    asked = ["-m", "cptlaw_sweep.worker", store.url, job.id, str(os.getpid())]
+    ended = subprocess.run([*command, *asked], check=False)
+    is_first = nodes == 1 or _node() == 0
+    if is_first and not store.finished(job.id) and store.failed(job.id) is None:
+        store.put_failure(job.id, f"its processes ended with code {ended.returncode}")
+
+
+def _node() -> int:
+    return int(os.environ.get("CPTLAW_NODE", os.environ.get("SLURM_NODEID", "0")))
+
+
+def _meeting_place(job: Job, nodes: int) -> list[str]:
+    """Return how torch's launchers of several nodes find each other."""
+    head = os.environ.get("CPTLAW_HEAD")
+    if head is None and "SLURM_JOB_NODELIST" in os.environ:
+        names = subprocess.run(
+            ["scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"]],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        # Another port for each job: several may have their first node in common.
+        head = f"{names[0]}:{20_000 + int(job.id[:4], 16) % 20_000}"
+    if head is None:
+        raise UsageError(
+            f"the run asks for {nodes} nodes: use --engine slurm, or set CPTLAW_NODE and CPTLAW_HEAD on each node."
+        )
+    host, _, port = head.partition(":")
+    return [f"--nnodes={nodes}", f"--node-rank={_node()}", f"--master-addr={host}", f"--master-port={port}"]
+
+
+# The process that had this one started, where it is one of several.
+_asker: int | None = None
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _leave_with(asker: int, launcher: int) -> None:
+    """End this process when the one that asked for it or torch's launcher is killed.
+
+    The launcher starts processes in sessions of their own, which survive it: without this the job of a sweep that was
+    killed would train on beside the same job of the sweep that was started again.
+    """
+    while os.getppid() == launcher and _is_alive(asker):
+        time.sleep(0.5)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    place, identity, asked_by = sys.argv[1:]
+    _asker = int(asked_by)
+    threading.Thread(target=_leave_with, args=(int(asked_by), os.getppid()), daemon=True).start()
+    run_job(Store(place).read_json(f"jobs/{identity}.json"), place)

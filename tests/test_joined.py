@@ -1,0 +1,52 @@
+"""Verbs and functions that other packages join to the command line and the library through entry points."""
+
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import click
+import pytest
+
+import cptlaw as cl
+from cptlaw import joined
+from cptlaw.cli import commands
+
+ROOT = Path(cl.__file__).parents[1]
+
+
+def test_the_sweep_and_the_app_are_joined():
+    assert joined.joined(joined.VERBS).keys() >= {"app", "sweep"}
+    assert {"app", "sweep"} <= {command.name for command in commands()}
+    assert cl.app.__module__ == "cptlaw_app"
+    pytest.importorskip("cptlaw_sweep.sweep")
+    assert cl.sweep.__module__ == "cptlaw_sweep.sweep"
+
+
+def test_a_checkout_that_is_not_installed_has_its_verbs(tmp_path):
+    program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import cptlaw.cli as c; c.main(['--help'])"
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}; {program}"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert "sweep  " in said
+    assert "app  " in said
+
+
+@pytest.fixture
+def entries(monkeypatch):
+    """Give other entry points of the group of verbs."""
+
+    def give(*pairs):
+        found = [metadata.EntryPoint(name, value, joined.VERBS) for name, value in pairs]
+        monkeypatch.setattr(joined.metadata, "entry_points", lambda group: found if group == joined.VERBS else [])
+
+    return give
+
+
+def test_a_verb_that_cannot_be_loaded_stops_no_other(entries, capsys):
+    entries(("tune", "no_such_package:tune"), ("table", "tests_of_nothing"), ("more", "click:Command"))
+    names = [command.name for command in commands() if isinstance(command, click.Command)]
+    assert "sweep" in names
+    assert "fit" in names
+    said = capsys.readouterr().err
+    assert "the verb tune (no_such_package:tune) cannot be loaded" in said
+    assert "the verb more (click:Command) cannot be loaded: it is no command of click" in said
