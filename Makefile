@@ -82,8 +82,6 @@ studies: $(VENV)/.dev  ## the published studies on simulated data, in full
 	$(RUN) examples/dcpt_cross_domain.py
 	$(RUN) examples/interval_coverage.py
 	$(RUN) examples/suggestion_study.py
-	$(RUN) -m benchmarks.backtests
-	$(RUN) -m benchmarks.curve_fits --restraint
 	$(RUN) -m benchmarks.unfinished_runs
 	$(RUN) -m pytest -n auto -m study
 
@@ -91,7 +89,6 @@ bench: $(VENV)/.dev  ## timings; the peers are described in docs/benchmarks.md
 	$(RUN) -m benchmarks.load_million_rows
 	$(RUN) -m benchmarks.chinchilla_fit
 	$(RUN) -m benchmarks.dcpt_starts
-	$(RUN) -m benchmarks.bootstrap
 	$(RUN) -m benchmarks.app_moves
 	$(RUN) -m benchmarks.curve_fits
 	$(RUN) -m benchmarks.growth

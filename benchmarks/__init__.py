@@ -2,7 +2,6 @@
 
     python -m benchmarks.chinchilla_fit      objective and CPU of one fit, beside other packages and a scipy grid
     python -m benchmarks.dcpt_starts         how many of 64 starts reach the optimum of the D-CPT law
-    python -m benchmarks.bootstrap           1,000 bootstrap refits beside a loop of scipy refits
     python -m benchmarks.load_million_rows   reading and checking a large runs table
 
 Run them from the root of the repository. All linear algebra is held to one thread, so that CPU and wall time mean the

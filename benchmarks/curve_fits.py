@@ -221,40 +221,12 @@ def hold_out(folder: str | None) -> Iterator[Unseen]:
         yield Unseen(f"hold-out {size / 1e6:g}M", rows[train], rows[~train], mpl_schedules(rows))
 
 
-def restrained(folder: str | None, without_hold_out: bool) -> str:
-    """Return the table of fits with restraint chosen by rollouts within the fitted curves, and of their averages."""
-    printed = []
-    for case in [*development(folder), *([] if without_hold_out else hold_out(folder))]:
-        fits, errors, chosen, clock = [], [], [], Clock()
-        for spec in ("multi-power", "lr-annealing:warmup=actual"):
-            progress(f"{case.label}: {spec}, restraint by rollout")
-            with clock.running():
-                fit = cl.fit(spec, case.fitted, on="val", schedules=case.schedules, restraint="auto")
-            fits.append(fit.with_schedules(case.schedules))
-            errors.append(missed_by(fits[-1].predict(case.test), case.test))
-            chosen.append((fit.options.rollout or {})["chosen"])
-        for weights in ("equal", "stack"):
-            found = cl.forecast(fits, case.test, interval=None, weights=weights)
-            mean = found[found["law"] == "average"].reset_index(drop=True)
-            errors.append(missed_by(mean["loss"].to_numpy(dtype=float), case.test))
-            note = next(finding.message for finding in mean["findings"][0] if finding.code == "average")
-        share = note.partition("multi-power ")[2][:4]
-        printed.append([case.label, "; ".join(chosen), seconds(clock.cpu), *errors, share])
-    headers = ["fitted, forecast", "restraint of multi-power; of lr-annealing", "CPU", "multi-power", "lr-annealing"]
-    return table([*headers, "equal weights", "weights by rollout", "of which multi-power"], printed)
-
-
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of the real measurements")
     parser.add_argument("--quick", action="store_true", help="a few starts and steps: says nothing about speed")
-    parser.add_argument("--restraint", action="store_true", help="restraint chosen by rollout, instead of the timings")
-    parser.add_argument("--without-hold-out", action="store_true", help="with --restraint: only lr_schedules")
     arguments = parser.parse_args()
-    if arguments.restraint:
-        print(restrained(arguments.data, arguments.without_hold_out))
-        return
     source = pd.read_csv(data_file("mpl_lr_curves.csv", arguments.data)).rename(columns={"run_id": "run"})
     every = 27 if arguments.quick else 1
     printed = []

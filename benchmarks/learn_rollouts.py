@@ -12,11 +12,12 @@ from benchmarks.harness import Array
 from benchmarks.studies import Series
 from cptlaw.checking.distance import outside, seen
 from cptlaw.errors import CptlawError
-from cptlaw.fitting.choose_restraint import candidates
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
-from cptlaw.laws import law
+from cptlaw.laws import Law, law
+from cptlaw.laws.base import Role
 from cptlaw.learned import leaving_out, studies
+from cptlaw.learned.priors import learned_priors
 from cptlaw.runs import read_runs
 from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.objective import Objective
@@ -30,6 +31,7 @@ POOLS = {
     "static": ("chinchilla", "chinchilla:bend=1.5", "chinchilla:bend=2", "chinchilla:bend=3", "kaplan"),
     "cpt": ("shared-tokens", "ptpp-floor", "ptpp-gated-floor", "ptpp-blind"),
 }
+TIES = (("alpha", "beta"), ("alpha_N", "alpha_D"))
 STARTS = 8
 MOST_DOUBT = 0.5  # of the parameters, in log loss, that is counted
 ABSURD = 2.0  # log error from which a forecast is left out: a fit that fell apart
@@ -95,7 +97,7 @@ def _roll(series: Series, training: TrainingRows, name: str, direction: str, low
     part, upper = frame[lower].reset_index(drop=True), frame[~lower]
     own = Restraint().joined(chosen, training.role)
     try:
-        restraint = candidates(chosen, own, float(part["loss"].min()), training.role)[0].restraint
+        restraint = learned(chosen, own, float(part["loss"].min()), training.role)
         options = Options(chosen.delta, min(STARTS, chosen.starts), 0, restraint)
         fit = fit_rows(replace(training, frame=part), options)
         forecast = fit.predict(upper)
@@ -118,6 +120,15 @@ def _roll(series: Series, training: TrainingRows, name: str, direction: str, low
         params=dict(fit.params),
         mean_loss=float(part["loss"].mean()),
     )
+
+
+def learned(chosen: Law, own: Restraint, lowest_loss: float, role: Role) -> Restraint:
+    """Return the restraint of a roll: exponents tied where a law has a pair, learned priors on the rest."""
+    tied = tuple(tie for tie in TIES if all(name in chosen.shapes and name not in own.named for name in tie))
+    taken = {*own.named, *chosen.derived, *(name for tie in tied for name in tie[1:])}
+    priors = learned_priors(chosen, lowest_loss, role)
+    weak = {name: prior for name, prior in priors.items() if name not in taken}
+    return replace(own, tied=(*own.tied, *tied), priors={**own.priors, **weak})
 
 
 def parameter_doubt(fit: Fit, frame: pd.DataFrame) -> Array:

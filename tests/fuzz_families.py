@@ -325,7 +325,7 @@ def command_lines(world: World) -> None:
         [
             ["laws", draw.choice([law, world.text()])],
             ["check", str(runs), "--law", law, "--on", on, "--where", world.query()],
-            ["fit", str(runs), "--law", law, "--on", on, "--starts", "2", "--draws", "0", "-o", output],
+            ["fit", str(runs), "--law", law, "--on", on, "--starts", "2", "-o", output],
             ["forecast", str(fit), "--at", world.at(), "--interval", world.quantity()],
             ["forecast", str(fit), "--points", str(runs)],
             ["given", law, "--on", on, "--params", f"E={world.quantity()},A=1,B=2,alpha=.3,beta=.3", "-o", "g.json"],

@@ -31,11 +31,6 @@ def test_absent_data_is_said_in_one_line(tmp_path: Path) -> None:
     assert len(printed.splitlines()) == 1
 
 
-def test_bootstrap(tmp_path: Path) -> None:
-    printed = run("benchmarks.bootstrap", "--draws", "4", "--refits", "1", "--data", str(tmp_path))
-    assert "| **cptlaw** | 4 |" in printed
-
-
 def test_curve_fits(tmp_path: Path) -> None:
     printed = run("benchmarks.curve_fits", "--data", str(tmp_path))
     assert printed.startswith("skipped: mpl_lr_curves.csv")

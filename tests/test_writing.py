@@ -16,7 +16,7 @@ from cptlaw.errors import DataError
 
 PILOT = Path(examples.path("en-fr-pilot"))
 ROWS = "ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5) and atpp >= 1.9 and lr_schedule == 'constant'"
-FIT = ("--law", "ptpp-floor", "--on", "target", "--where", ROWS, "--draws", "0")
+FIT = ("--law", "ptpp-floor", "--on", "target", "--where", ROWS)
 
 
 @pytest.fixture

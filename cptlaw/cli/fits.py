@@ -84,9 +84,6 @@ def check(runs: str, law_name: str, on: str | None, where: str | None, **rest: A
 @options.auto_restraint
 @options.schedules
 @options.output("FIT", "FIT.json", "Keep the fit in a file.")
-@click.option(
-    "--draws", type=click.IntRange(0), default=400, show_default=True, help="Bootstrap draws kept in the file."
-)
 @options.strict
 @options.as_json
 def fit(
@@ -96,7 +93,6 @@ def fit(
     where: str | None,
     output: str | None,
     force: bool,
-    draws: int,
     **rest: Any,
 ) -> None:
     """Fit a law, or the average of all that the columns allow, to the losses of one eval.
@@ -106,18 +102,14 @@ def fit(
       cptlaw fit runs.csv --on target -o target.json
       cptlaw fit runs.csv --law dcpt-l3:monotone=paper --on source --fix alpha=0.34
       cptlaw fit runs.csv --law chinchilla --on c4_val --tie alpha,beta --prior E=1.8:0.1
-      cptlaw fit runs.csv --law ptpp-gate --on target --restraint auto -o target.json
       cptlaw fit curves.csv --law cpt-dynamics --on target --schedules schedules.yaml -o target.json
       cptlaw fit runs.csv --on gsm8k -o gsm8k.json
     """
     import cptlaw as cl
-    from cptlaw.uncertainty.intervals import MIN_RUNS
 
     table = options.read_table(runs, rest)
     fitted = cl.fit(law_name, table, on, where, **rest)
     if output:
-        if draws and hasattr(fitted, "draws") and fitted.n_blocks >= MIN_RUNS:
-            fitted.draws(draws)
         fitted.save(output, force)
     following = ["cptlaw", "forecast", output, "--at", _point(fitted)] if output else None
     show(fitted, following or options.same_command(output=f"{fitted.on}.json"))

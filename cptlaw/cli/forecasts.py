@@ -20,12 +20,6 @@ from cptlaw.errors import UsageError
 @click.option("--at", metavar="K=V,K=V,..", help="One point, as in n_params=8.1B,tokens=72B,replay=34%,ptpp=279.")
 @click.option("--points", metavar="POINTS.csv", type=click.Path(), help="A table of points.")
 @options.interval
-@click.option(
-    "--weights",
-    metavar="W",
-    help="Of the average of several laws for one eval: equal, LAW=W,LAW=W, or stack, by rollouts within their rows. "
-    "[default: stack where it can be done]",
-)
 @options.schedules
 @options.strict
 @options.as_json
@@ -34,26 +28,21 @@ def forecast(
     at: str | None,
     points: str | None,
     interval: float,
-    weights: str | None,
     schedules: str | None,
     run: str | None,
     **table: Any,
 ) -> None:
     """Forecast losses at sizes, budgets and mixes never run, or at the end of a run that is not finished.
 
-    Of several fits for one eval the average is forecast too, and how much of its doubt is the law's form, how much its
-    parameters, how much the noise of a measurement.
-
     \b
     Examples:
       cptlaw forecast target.json --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279
       cptlaw forecast target.json source.json --points points.csv --interval 0.8
-      cptlaw forecast floor.json gate.json --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279 --weights equal
       cptlaw forecast curve.json --at run=wsd-20k,step=24000 --schedules schedules.yaml
       cptlaw forecast --run log.csv --schedules schedules.yaml
     """
     if run is not None:
-        if fits or at is not None or points is not None or weights is not None:
+        if fits or at is not None or points is not None:
             raise UsageError("forecast --run takes a table of runs and --schedules, no fits and no points.")
         _forecast_run(run, schedules, interval, table)
         return
@@ -73,7 +62,7 @@ def forecast(
     if points is not None:
         asked, notes = read_points(points)
         show_notes(notes)
-    found = cl.forecast(list(fits), asked, interval, weights, schedules)
+    found = cl.forecast(list(fits), asked, interval, schedules)
     show(found.answer)
 
 

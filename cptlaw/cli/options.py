@@ -154,10 +154,10 @@ schedules = click.option(
 
 auto_restraint = click.option(
     "--restraint",
-    type=click.Choice(["none", "auto"]),
+    type=click.Choice(["none"]),
     default="none",
     show_default=True,
-    help="auto: add ties and learned priors that forecast best within the fitted rows.",
+    help="none: nothing but the rows, and what is said here.",
 )
 
 

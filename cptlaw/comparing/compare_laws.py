@@ -17,8 +17,7 @@ from cptlaw.comparing.compare_scores import compare_scores
 from cptlaw.comparing.comparison import ComparisonFrame
 from cptlaw.comparing.coverage import coverage, held, points_of_fold
 from cptlaw.comparing.hold_out import HeldOut, HoldOut
-from cptlaw.comparing.metrics import METRIC_DELTA, METRICS, metrics
-from cptlaw.comparing.stacking import mean_and_error, stacking_weights
+from cptlaw.comparing.metrics import METRIC_DELTA, METRICS, mean_and_error, metrics
 from cptlaw.errors import CptlawError, FitError, UsageError, refuse_others
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fit_rows import fit_rows
@@ -105,17 +104,16 @@ def compare(
     DataFrame
         Of a score see `cptlaw.comparing.compare_scores`: errors in points. Of a loss
         one row per law, best ``huber_log`` first: law, huber_log, rmse_log, mae_rel, mape_clip, intercept, slope, r2,
-        coverage_90, regret, n_fit (mean over folds), n_test, n_params_free, difference, difference_se, weight,
-        diagnostics, findings. A law that could not be fitted comes last, without scores, with the reason among its
-        findings. Baselines without a law (`cptlaw.comparing.baselines`) always stand beside and take no weight.
+        coverage_90, regret, n_fit (mean over folds), n_test, n_params_free, difference, difference_se, diagnostics,
+        findings. A law that could not be fitted comes last, without scores, with the reason among its
+        findings. Baselines without a law (`cptlaw.comparing.baselines`) always stand beside.
         ``coverage_90`` is the share of held-out losses inside the 90 % interval, at up to sixteen points; ``regret``
         is what is lost, as a share of the loss, by choosing replay, rate, budget or size by the forecast.
 
         ``difference`` is how much higher ``huber_log`` is than that of the best law that is a forecast, and
         ``difference_se`` its standard error: points of a run, runs of a base model, and points of a held-out level err
-        together, and the largest counts, of those with three or more. ``weight`` is what the law should have in an
-        averaged forecast (stacking on these test rows; none for the oracle). ``diagnostics`` names what stands against
-        a law in short.
+        together, and the largest counts, of those with three or more. ``diagnostics`` names what stands against a law
+        in short.
 
     Raises
     ------
@@ -132,7 +130,7 @@ def compare(
     given = runs if isinstance(runs, Runs) else read_runs(runs)
     on = given.meant(on)
     given = with_derived(given, [on])
-    seed, schedules = how.get("seed", 0), how.get("schedules")
+    schedules = how.get("schedules")
     if on in given.scores:
         return _of_scores([str(one) for one in named], given, on, where, how, progress)
     named = with_all(named, given, on, where, schedules)
@@ -152,7 +150,7 @@ def compare(
     rows = [_row(name, outcome, common) for name, outcome in outcomes.items()]
     table = pd.DataFrame(rows).sort_values("huber_log", kind="stable", na_position="last", ignore_index=True)
     judged = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, _Outcome)}
-    return ComparisonFrame(_judged(table, judged, common, seed))
+    return ComparisonFrame(_judged(table, judged, common))
 
 
 def _of_scores(
@@ -228,8 +226,8 @@ def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any
     }
 
 
-def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str], seed: int) -> pd.DataFrame:
-    """Add to scores how sure their differences are, weights for an averaged forecast, and diagnostics in short."""
+def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str]) -> pd.DataFrame:
+    """Add to scores how sure their differences are, and diagnostics in short."""
     errors = pd.concat(
         {
             name: pd.concat(
@@ -248,9 +246,6 @@ def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str
     base = tests["base_model"].reindex(errors.index).astype(str)
     forecasts = [name for name in table["law"] if name in outcomes and outcomes[name].law.forecasts]
     scores = pd.DataFrame(huber(errors.to_numpy(), METRIC_DELTA), errors.index, errors.columns)
-    # Fewer than three levels cannot be resampled; runs then stand for what errs together.
-    weights = stacking_weights(errors[forecasts].to_numpy(), levels if levels.nunique() >= 3 else run, seed)
-    weight = dict(zip(forecasts, weights.tolist(), strict=True))
     difference, error, words = [], [], []
     for name, findings in zip(table["law"], table["findings"], strict=True):
         said = [finding.code for finding in findings if finding.severity != "info"]
@@ -263,10 +258,9 @@ def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str
         difference.append(apart)
         error.append(doubt)
         words.append(", ".join(dict.fromkeys(said)))
-    added = {
+    added: dict[str, Any] = {
         "difference": difference,
         "difference_se": error,
-        "weight": [weight.get(name, float("nan")) for name in table["law"]],
         "diagnostics": words,
     }
     return table.assign(**added)[[*(name for name in table.columns if name != "findings"), *added, "findings"]]

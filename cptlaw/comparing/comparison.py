@@ -16,13 +16,13 @@ from cptlaw.units import format_percent
 ORACLE = "ptpp-oracle"  # fitted on the test rows: a bound, and never the best forecast
 SCORES = {
     **dict.fromkeys(("huber_log", "rmse_log", "mae_rel", "mape_clip"), "{:.3g}".format),
-    **dict.fromkeys(("intercept", "slope", "r2", "weight"), "{:.3f}".format),
+    **dict.fromkeys(("intercept", "slope", "r2"), "{:.3f}".format),
     **dict.fromkeys(("difference", "difference_se"), "{:.2g}".format),
     "coverage_90": format_percent,
     "regret": "{:.2%}".format,
 }
 SHOWN_SCORES = ("law", "huber_log", "mae_rel", "coverage_90", "regret", "slope", "n_fit", "n_test", "n_params_free",
-                "difference", "difference_se", "weight")  # fmt: skip
+                "difference", "difference_se")  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from cptlaw.laws.calculus import Array
@@ -53,3 +55,20 @@ def metrics(predicted: Array, observed: Array) -> dict[str, float]:
         "slope": slope,
         "r2": 1.0 - float(np.sum(error**2)) / around_mean if around_mean > 0 else np.nan,
     }
+
+
+def mean_and_error(values: Array, *groupings: Any) -> tuple[float, float]:
+    """Return a mean and its standard error, rows of one group erring together; the largest over the groupings.
+
+    Groupings with fewer than three groups say nothing and are passed over; the error is nan where none is left.
+    """
+    errors = []
+    for labels in groupings:
+        _, label = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
+        count = int(label.max()) + 1
+        # Two groups have one difference, of which no spread can be told.
+        if count < 3:
+            continue
+        sums = np.bincount(label, weights=values - values.mean())
+        errors.append(float(np.sqrt(np.sum(sums**2) * count / (count - 1))) / len(values))
+    return float(values.mean()), max(errors, default=float("nan"))

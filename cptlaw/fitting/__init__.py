@@ -1,4 +1,4 @@
-"""Fitting: from the rows of one law to a fit, the file that keeps it, and restraint chosen by rollouts."""
+"""Fitting: from the rows of one law to a fit, and the file that keeps it."""
 
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.given import given_fit

@@ -52,7 +52,6 @@ def fit_from(document: Mapping[str, Any], label: str) -> Fit:
                 settings["starts"],
                 settings["seed"],
                 Restraint.build(chosen, *(restraint.get(key) for key in RESTRAINT)),
-                settings.get("rollout"),
             ),
             optima=np.array(document["optima"], dtype=float),
             schedules=schedules_from_json(document.get("schedules", {})),
@@ -62,8 +61,6 @@ def fit_from(document: Mapping[str, Any], label: str) -> Fit:
             # Arrays by row are left out of files; they follow from the schedules that are kept.
             columns = chosen.inputs_of(fit.data, Known(schedules=fit.schedules))
             fit = replace(fit, data=fit.data.assign(**{name: columns[name] for name in chosen.objects}))
-        if "draws" in document:
-            fit._cache["draws"] = _rows_of(document["draws"], len(fit.params))
         _rows_of(fit.optima, fit.n_free)  # coordinates of the free parameters
         fit.data["run"].astype(str)
         for name in ("loss", *(name for name in chosen.inputs if name in fit.data)):

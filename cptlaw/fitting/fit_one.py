@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from cptlaw.fitting.choose_restraint import choose
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.from_source import with_source
@@ -25,12 +22,8 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
     given = Restraint.build(chosen, how.get("fix"), how.get("tie"), how.get("bound"), how.get("prior"))
     restraint = given.joined(chosen, training.role, from_source.known)
     options = Options.build(chosen, how.get("delta"), how.get("starts"), seed, restraint)
-    training = training.chosen()
-    if how.get("restraint") == "auto":
-        options, finding = choose(training, options)
-        training = replace(training, findings=(*training.findings, finding))
     return fit_rows(
-        training,
+        training.chosen(),
         options,
         base=table.base_losses(training.on),
         provenance=provenance_of(table, training.on, where),

@@ -114,13 +114,6 @@ class Fit(LawOnRows, Saved):
         """Where the intervals of forecasts come from, and why they are as wide as they are, in words."""
         return intervals.method(self)
 
-    def draws(self, count: int | None = None) -> Array:
-        """Return bootstrap draws of the parameters, (draws, parameters), computed once and kept."""
-        if "draws" not in self._cache or (count is not None and len(self._cache["draws"]) < count):
-            self._cache["draws"] = intervals.bootstrap(self, count or intervals.DRAWS)
-        drawn: Array = self._cache["draws"]
-        return drawn if count is None else drawn[:count]
-
     def to_dict(self) -> dict[str, Any]:
         """Return the promised JSON keys."""
         return {
@@ -143,7 +136,7 @@ class Fit(LawOnRows, Saved):
 
     def content(self) -> dict[str, Any]:
         """Return what its file holds beside rows: parameters, search, restraint, optima, schedules."""
-        found: dict[str, Any] = {
+        return {
             **self.to_dict(),
             "law_version": self.law.version,
             **law_home(self.law),
@@ -152,9 +145,6 @@ class Fit(LawOnRows, Saved):
             "prior_weight": self.prior_weight,
             **({"schedules": schedules_to_json(self.schedules)} if self.schedules else {}),
         }
-        if "draws" in self._cache:
-            found["draws"] = self._cache["draws"].tolist()
-        return found
 
     @property
     def title(self) -> str:

@@ -61,21 +61,17 @@ def fit_command(path: str, reading: list[str], fit: Any) -> str:
         words += ["--starts", str(options.starts)]
     if options.seed:
         words += ["--seed", str(options.seed)]
-    if options.rollout is not None:
-        # What rollouts chose is found again; what was held by hand beside them cannot be told apart.
-        words += ["--restraint", "auto"]
-    else:
-        restraint, found_again = options.restraint, set(fit.law.from_source)
-        for name, value in restraint.fixed.items():
-            if name not in found_again:
-                words += ["--fix", f"{name}={value!r}"]
-        for group in restraint.tied:
-            words += ["--tie", ",".join(group)]
-        for name, (low, high) in restraint.bounds.items():
-            words += ["--bound", f"{name}={low!r}:{high!r}"]
-        for name, prior in restraint.priors.items():
-            if name not in found_again:
-                words += ["--prior", f"{name}=" + ":".join(map(str, prior.to_list()))]
+    restraint, found_again = options.restraint, set(fit.law.from_source)
+    for name, value in restraint.fixed.items():
+        if name not in found_again:
+            words += ["--fix", f"{name}={value!r}"]
+    for group in restraint.tied:
+        words += ["--tie", ",".join(group)]
+    for name, (low, high) in restraint.bounds.items():
+        words += ["--bound", f"{name}={low!r}:{high!r}"]
+    for name, prior in restraint.priors.items():
+        if name not in found_again:
+            words += ["--prior", f"{name}=" + ":".join(map(str, prior.to_list()))]
     return command_line([*words, "-o", f"{fit.on}.json"])
 
 

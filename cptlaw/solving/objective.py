@@ -47,12 +47,6 @@ class Penalty:
     scales: tuple[str, ...]
     root: Array | None = None
 
-    def drawn(self, rng: np.random.Generator, count: int) -> Penalty:
-        """Return the priors around means that are drawn from them, one set for each of `count` problems."""
-        scores = rng.standard_normal((count, len(self.sds)))
-        scores = scores if self.root is None else scores @ self.root.T
-        return replace(self, means=self.means + self.sds * scores)
-
 
 @dataclass(frozen=True, eq=False)
 class ForecastPenalty:

@@ -34,13 +34,12 @@ DEFAULT_STARTS = Law.starts
 
 @dataclass(frozen=True)
 class Options:
-    """How to fit: threshold, starts, seed and restraint, and how rollouts chose it where they did."""
+    """How to fit: threshold, starts, seed and restraint."""
 
     delta: float
     starts: int = DEFAULT_STARTS
     seed: int = 0
     restraint: Restraint = field(default_factory=Restraint)
-    rollout: Mapping[str, Any] | None = None
 
     @classmethod
     def build(
@@ -59,8 +58,7 @@ class Options:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        found = {"delta": self.delta, "starts": self.starts, "seed": self.seed, "restraint": self.restraint.to_dict()}
-        return found if self.rollout is None else {**found, "rollout": dict(self.rollout)}
+        return {"delta": self.delta, "starts": self.starts, "seed": self.seed, "restraint": self.restraint.to_dict()}
 
 
 def _whole(value: Any, name: str, lowest: int) -> int:

@@ -15,7 +15,6 @@ from cptlaw.runs.metrics import unit_of
 from cptlaw.solving.origin import FittedRows, origin
 from cptlaw.units import format_percent, format_quantity
 
-AVERAGE = "average"
 DOUBT = "doubt_"
 MOST_EXPLAINED = 3  # forecasts of scores of which the parts of the doubt are told
 COUNTS = ("n_params", "tokens", "ptpp", "pt_tokens")
@@ -79,7 +78,7 @@ class Forecast(Result):
 
     @property
     def lines(self) -> list[Line]:
-        """Of averages, how much of the doubt is the law's form, its parameters and the noise."""
+        """Of scores, how much of the doubt is the loss, the link, the form and the items."""
         found: list[Line] = []
         doubt = [name for name in self.frame.columns if str(name).startswith(DOUBT)]
         for row in (
@@ -91,15 +90,6 @@ class Forecast(Result):
                 ]
                 label = f"doubt of {row['on']}" if "on" in row else "doubt"
                 found.append((label, f"{', '.join(parts)} of the variance"))
-        averaged = self.frame[self.frame["law"] == AVERAGE] if doubt and "law" in self.frame else self.frame[:0]
-        for row in averaged.to_dict("records"):
-            parts = [
-                f"{str(name).removeprefix(DOUBT)} {format_percent(row[name], 2)}"
-                for name in doubt
-                if row[name] == row[name]
-            ]
-            text = f"loss {loss_text(row['loss'])}; doubt: {', '.join(parts) or 'without end'}"
-            found.append((f"average of {row['on']}", text))
         return found
 
     @property

@@ -1,4 +1,4 @@
-"""Doubt about a forecast: intervals, draws of the parameters, and how far outside the data a point lies."""
+"""Doubt about a forecast of one law: intervals, and how far outside the data a point lies."""
 
 from __future__ import annotations
 
@@ -18,54 +18,14 @@ from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.learned import studies
 from cptlaw.runs.points import as_points
-from cptlaw.solving import newton
-from cptlaw.solving.components import base_models
 from cptlaw.solving.law_on_rows import LawOnRows
-from cptlaw.solving.objective import Objective
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.discrepancy import discrepancy, usual_rate
 from cptlaw.uncertainty.profile import noise, profile, profiles
 
-DRAWS = 400
 MIN_RUNS = 3  # fewer runs cannot say how runs differ
 ABSURD = 14.0  # nats per token; a uniform guess among a million tokens has 13.8
 NOTHING = 1e-3  # nats per token, below which text holds nothing to learn
-
-
-def bootstrap(fit: LawOnRows, count: int = DRAWS) -> Array:
-    """Refit on reweighted runs and return the parameters, shape (count, parameters).
-
-    The points of one run are not independent, nor are the runs of one base model, so whole base models are reweighted,
-    runs where none is shared, with the exponential weights of the Bayesian bootstrap (Rubin 1981): unlike resampling it
-    never loses the only one at a level. Each refit starts from an optimum that the data cannot tell from the fit and
-    minimises the same objective.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than three runs.
-    """
-    if fit.n_blocks < MIN_RUNS:
-        raise DataError(f"{fit.n_blocks} runs cannot say how runs differ; intervals need at least {MIN_RUNS}.")
-    problem = fit.problem()
-    run_of_row, groups = fit.blocks, fit.n_blocks
-    base = base_models(fit.data)
-    if base is not None and int(base.max()) + 1 >= MIN_RUNS:
-        run_of_row, groups = base, int(base.max()) + 1
-    rng = np.random.default_rng([fit.options.seed, 1])
-    weights = rng.exponential(size=(count, groups))
-    weights *= groups / weights.sum(axis=1, keepdims=True)
-    # Refits start from every optimum in turn: along a flat valley they stay where they start, and so spread over it.
-    starts = fit.optima[np.arange(count) % len(fit.optima)]
-    # What the priors say is uncertain by their own spread, so each refit has other means.
-    penalty = fit.penalty(problem)
-    if penalty is not None:
-        penalty = penalty.drawn(rng, count)
-    goal = Objective(problem, fit.options.delta, weights=weights[:, run_of_row], penalty=penalty)
-    # Draws are for looking at parameters, so that 60 steps and a coarse end will do. Intervals and plans do not use
-    # them: where the data is silent they are too narrow.
-    descent = newton.descend(goal, starts[:, : problem.k], starts[:, problem.k :], iterations=60, tolerance=1e-7)
-    return problem.parameters(descent.c, descent.z)
 
 
 def forecast(fit: LawOnRows, rows: Any, interval: float | None) -> pd.DataFrame:

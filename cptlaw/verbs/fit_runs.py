@@ -56,9 +56,7 @@ def fit(
             Restraint by parameter name: ``{"alpha": 0.34}``, ``[("alpha", "beta")]``, ``{"lambda": (0, 0.9)}``,
             ``{"E": (1.8, 0.1)}`` (mean, standard deviation); or the command line's texts.
         restraint
-            ``"auto"`` adds tied exponents and priors learned from other studies where rollouts within the fitted rows
-            do not speak against them, and where none can be fitted; what `fix`, `tie`, `bound` and `prior` say
-            stays. ``"none"`` where absent.
+            ``"none"``.
         schedules
             For laws of loss curves: learning-rate schedules by run, or a schedules file. Runs that are not in it take
             theirs from the column ``lr``.
@@ -76,8 +74,8 @@ def fit(
     """
     refuse_others(how, HowToFit.__annotations__, "fit")
     law_name, runs, on, where = asked(law_name, runs, on, where)
-    if how.get("restraint", "none") not in ("auto", "none"):
-        raise UsageError(f"restraint={how['restraint']!r}: expected auto or none.")
+    if how.get("restraint", "none") != "none":
+        raise UsageError(f"restraint={how['restraint']!r}: expected none.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     on = table.meant(on)
     table = with_derived(table, [on])

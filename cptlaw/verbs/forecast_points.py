@@ -1,4 +1,4 @@
-"""Forecast points with fits of any kind, and with the average of those that are of one eval."""
+"""Forecast points with fits of any kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from cptlaw.comparing.average import AVERAGE, forecast_average
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
@@ -21,10 +20,9 @@ def forecast(
     fits: Fit | str | Path | Sequence[Fit | str | Path],
     at: Any,
     interval: float | str | None = 0.9,
-    weights: Any = None,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
 ) -> ForecastFrame:
-    """Forecast points with one or several fits, and with the average of those that are of one eval.
+    """Forecast points with one or several fits.
 
     Parameters
     ----------
@@ -33,16 +31,15 @@ def forecast(
     at
         Rows with the inputs of the laws: a DataFrame, a mapping of columns, or one point as text, such as
         ``"n_params=8.1B,tokens=72B,replay=34%,ptpp=279"``.
-    interval, weights
-        As for `forecast_average`.
+    interval
+        Probability that a measured loss lies between lo and hi; ``None`` leaves the two columns out.
     schedules
         For laws of loss curves: learning-rate schedules by run, or a schedules file, beside those of the fitted runs.
 
     Returns
     -------
     DataFrame
-        One row per fit and point, as `Fit.forecast` gives them, with ``law`` and ``on``; then one row per point for
-        each eval with several fits, ``law`` being ``"average"``.
+        One row per fit and point, as `Fit.forecast` gives them, with ``law`` and ``on``.
 
     Examples
     --------
@@ -50,9 +47,9 @@ def forecast(
     >>> rows = "replay in (0.1, 0.25, 0.5) and atpp >= 1.9 and ptpp in (31, 62, 124)"
     >>> runs = cl.examples.load("en-fr-pilot")
     >>> fits = [cl.fit(law, runs, on="target", where=rows, starts=16) for law in ("ptpp-floor", "ptpp-nearest")]
-    >>> found = cl.forecast(fits, "n_params=125K,tokens=1M,replay=25%,ptpp=279", interval=None, weights="equal")
+    >>> found = cl.forecast(fits, "n_params=125K,tokens=1M,replay=25%,ptpp=279", interval=None)
     >>> found["law"].tolist()
-    ['ptpp-floor', 'ptpp-nearest', 'average']
+    ['ptpp-floor', 'ptpp-nearest']
     """
     several: list[Any] = list(fits) if isinstance(fits, list | tuple) else [fits]
     read: list[Any] = [load_fit(fit) if isinstance(fit, str | Path) else fit for fit in several]
@@ -62,8 +59,4 @@ def forecast(
         interval = parse_probability(interval, "interval (--interval)")
     frame = as_points(at)
     tables = [fit.forecast(frame, interval).assign(law=fit.law.spec, on=fit.on) for fit in read]
-    for on in dict.fromkeys(fit.on for fit in read):
-        of_eval = [fit for fit in read if fit.on == on and isinstance(fit, Fit)]  # an average is not averaged again
-        if len(of_eval) > 1:
-            tables.append(forecast_average(of_eval, frame, interval, weights).assign(law=AVERAGE, on=on))
     return ForecastFrame.of(pd.concat(tables, ignore_index=True), interval, read)

@@ -70,7 +70,7 @@ def test_pooled_rates_of_a_real_ladder():
     if runs is None:
         pytest.skip("delphi_midtrain.csv is not in ../shared/data")
     runs = runs.with_roles(target_eval="math_val_raw")
-    found = unread(cl.fit("ptpp-blind", runs, "target", where="replay > 0", starts=8, restraint="auto"))
+    found = unread(cl.fit("ptpp-blind", runs, "target", where="replay > 0", starts=8))
     assert any("lr_peak" in one.message for one in found)
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import cptlaw as cl
 from cptlaw.comparing.baselines import BASELINES, regret
 from cptlaw.comparing.coverage import coverage, held
-from cptlaw.comparing.metrics import METRICS, metrics
+from cptlaw.comparing.metrics import METRICS, mean_and_error, metrics
 from cptlaw.errors import FitError, UsageError
 from cptlaw.fitting.folds import split
 
-JUDGEMENT = ["difference", "difference_se", "weight", "diagnostics"]
+JUDGEMENT = ["difference", "difference_se", "diagnostics"]
 PILOT = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9"
 # laws.md 3.9, all sixteen rows of Huber_log and RMSE_log: a consistency relation that metric code must obey.
 PUBLISHED = [(2.34e-4, 2.27e-2), (1.99e-4, 2.12e-2), (4.43e-5, 9.53e-3), (4.74e-4, 3.47e-2), (5.22e-5, 1.02e-2)]
@@ -135,9 +135,6 @@ def test_the_true_law_wins_and_the_table_has_the_promised_columns():
     by_law = found.set_index("law")
     assert by_law.loc["ptpp-floor", "difference"] == 0
     assert by_law.loc["ptpp-blind", "difference"] > 2 * by_law.loc["ptpp-blind", "difference_se"] > 0
-    assert by_law["weight"].sum() == pytest.approx(1.0)
-    assert by_law["weight"].idxmax() == "ptpp-floor"
-    assert np.isnan(by_law.loc["ptpp-oracle", "weight"])
     assert "within noise" not in by_law.loc["ptpp-blind", "diagnostics"]
     assert (by_law["n_test"] == (frame["ptpp"] == 279).sum()).all()
     assert by_law.loc["ptpp-nearest", "n_fit"] == (frame["ptpp"] == 110).sum()
@@ -180,7 +177,6 @@ def test_the_oracle_alone_is_no_forecast_to_be_weighed():
     asked = {"on": "target", "where": PILOT, "fit_where": "ptpp < 279", "test_where": "ptpp == 279"}
     found = cl.compare("ptpp-oracle", runs, **asked)
     assert found["mae_rel"].iloc[0] < 0.01
-    assert np.isnan(found["weight"].iloc[0])
 
 
 def test_laws_are_judged_on_folds_that_all_could_be_fitted_in():
@@ -213,7 +209,6 @@ def test_baselines_always_stand_beside_and_take_no_weight():
     found = cl.compare("ptpp-floor", frame, on="target", fit_where="ptpp < 279", test_where="ptpp == 279")
     by_law = found.set_index("law")
     assert set(BASELINES) < set(found["law"])
-    assert by_law.loc[list(BASELINES), "weight"].isna().all()
     assert by_law.loc["ptpp-floor", "mae_rel"] < by_law.loc[list(BASELINES), "mae_rel"].min()
     assert (by_law["regret"] >= 0).all()
 
@@ -223,7 +218,7 @@ def test_law_auto_is_compared_like_any_other():
     asked = {"fit_where": "ptpp in (31, 62, 124)", "test_where": "ptpp == 279", "where": PILOT}
     found = cl.compare("auto,ptpp-blind", runs, on="target", **asked).set_index("law")
     assert found.loc["auto", "mae_rel"] < 0.015
-    assert found.loc["auto", "weight"] > found.loc["ptpp-blind", "weight"]
+    assert found.loc["auto", "huber_log"] < found.loc["ptpp-blind", "huber_log"]
 
 
 def test_without_a_law_auto_stands_beside_the_baselines_with_coverage_and_regret():
@@ -314,3 +309,15 @@ def test_a_law_with_usual_priors_is_compared_as_it_is_fitted():
     ).set_index("law")
     assert scores.loc["shared-tokens", "n_test"] == 48
     assert scores.loc["shared-tokens", "mae_rel"] < scores.loc["ptpp-floor", "mae_rel"]
+
+
+def test_standard_error_by_groups():
+    values = np.repeat([1.0, 2.0, 3.0, 6.0], 5)
+    groups = np.repeat(np.arange(4), 5)
+    mean, error = mean_and_error(values, groups)
+    assert mean == 3.0
+    # Points of a group are one observation: the ordinary standard error of four numbers.
+    assert error == pytest.approx(np.std([1, 2, 3, 6], ddof=1) / 2)
+    assert error > mean_and_error(values, np.arange(20))[1]
+    assert mean_and_error(values, np.arange(20), groups)[1] == error
+    assert np.isnan(mean_and_error(values, np.zeros(20))[1])

@@ -12,12 +12,10 @@ import cptlaw as cl
 from benchmarks.mpl_curves import mpl_schedules
 from cptlaw.cli import main
 from cptlaw.errors import DataError, FitError, UsageError
-from cptlaw.fitting.choose_restraint import candidates, rollouts
 from cptlaw.laws import law
 from cptlaw.laws.curve_rows import schedules_from_json, schedules_to_json, thinned
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.solving.blocks import correlation_time
-from cptlaw.solving.restraint import Restraint
 
 PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not PUBLIC.exists(), reason=f"the public data are not at {PUBLIC}")
@@ -159,7 +157,6 @@ def test_autocorrelated_points_are_not_counted_as_independent():
     assert fit.n_blocks == pytest.approx(total / 2, abs=3)
     note = next(finding for finding in fit.findings if finding.code == "autocorrelated")
     assert "independent" in note.message
-    assert fit.draws(20).shape == (20, 8)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -299,7 +296,7 @@ def test_command_line_from_curves_to_forecast(tmp_path, capsys):
     code, out, _ = run_cli(capsys, "check", *common, "--json")
     assert code == 0
     assert json.loads(out)["rank"] == 8
-    code, out, _ = run_cli(capsys, "fit", *common, "--starts", "4", "--draws", "5", "-o", str(fit), "--json")
+    code, out, _ = run_cli(capsys, "fit", *common, "--starts", "4", "-o", str(fit), "--json")
     assert code == 0
     assert json.loads(out)["n_effective"] > 3
     code, out, _ = run_cli(
@@ -325,37 +322,6 @@ def test_laws_of_curves_are_compared_on_runs_that_they_have_not_seen():
 # -- restraint chosen by rollout -----------------------------------------------------------------------------------
 
 
-def test_curves_are_rolled_out_over_schedules_and_steps():
-    table = two_phases(every=100)
-    frame = table[table["eval"] == "source"]
-    found = rollouts(frame, 20, curves=True)
-    assert [fold.direction for fold in found] == ["run"] * 3 + ["step"] * 3
-    held_out = frame[found[0].test]
-    assert held_out["run"].unique().tolist() == ["cosine"]
-    later = frame[found[3].test]
-    assert later["phase"].unique().tolist() == ["cpt"]
-    assert later["step"].min() > 0.4 * 4000
-    assert not any((fold.fit & fold.test).any() for fold in found)
-
-
-def test_curve_laws_offer_published_shapes_and_respect_the_user():
-    offered = [item.name for item in candidates(law("multi-power"), Restraint(), 3.0)]
-    assert offered == ["C 1, beta 0.5, gamma 0.5 held", "weak priors", "none"]
-    own = Restraint.build(law("multi-power"), fix={"gamma": 0.7})
-    held, weak, none = candidates(law("multi-power"), own, 3.0)
-    assert held.restraint.fixed == {"gamma": 0.7, "C": 1.0, "beta": 0.5}
-    assert set(weak.restraint.priors) == {"alpha", "C", "beta"}
-    assert none.restraint == own
-
-
-def test_restraint_of_a_curve_law_is_recorded_and_kept(tmp_path):
-    fit = cl.fit("lr-annealing", tissue_rows(), on="val", schedules=TISSUE, restraint="auto")
-    record = fit.options.rollout
-    assert {item["direction"] for item in record["rollouts"]} == {"step"}  # two runs: none can be left out
-    assert record["chosen"] == "weak priors"
-    assert cl.load_fit(fit.save(tmp_path / "fit.json")).options.rollout == record
-
-
 def test_a_prior_counts_as_one_independent_point_not_as_one_row():
     """Doubling the rows of a curve by repeating each value nearby must not halve what a prior is worth."""
     table = two_phases(noise=0.003, every=40)
@@ -367,23 +333,3 @@ def test_a_prior_counts_as_one_independent_point_not_as_one_row():
         pulled.append(fit.params["alpha"] - free.params["alpha"])
     assert min(pulled) > 0
     assert max(pulled) < 4 * min(pulled)
-
-
-@needs_data
-@pytest.mark.study
-@pytest.mark.parametrize(("size", "by_curve", "pooled"), [(25e6, 0.0041, 0.0058), (100e6, 0.0037, 0.0055)])
-def test_restraint_on_public_curves_forecasts_unseen_schedules_better_than_the_minimum(size, by_curve, pooled):
-    """docs/dynamics.md tells how far this reaches, and where it does not."""
-    table = pd.read_csv(PUBLIC / "mpl_lr_curves.csv").rename(columns={"run_id": "run"}).assign(eval="val")
-    table = table[table["n_params"] == size]
-    schedules, test = mpl_schedules(table), table[table["split"] == "test"]
-    error = {}
-    for restraint in ("auto", "none"):
-        fit = cl.fit(
-            "multi-power", table, on="val", where="split == 'train'", schedules=schedules, restraint=restraint
-        ).with_schedules(schedules)
-        missed = np.abs(fit.predict(test) - test["loss"])
-        error[restraint] = missed.groupby(test["run"]).mean().mean(), missed.mean()
-    assert error["auto"][0] < by_curve
-    assert error["auto"][1] < pooled
-    assert error["auto"] < error["none"]

@@ -29,8 +29,6 @@ def runs():
 @pytest.fixture(scope="module")
 def fits(runs):
     found = {on: cl.fit("ptpp-gate", runs, on=on, where=ROWS, starts=24) for on in ("target", "source")}
-    for fit in found.values():
-        fit.draws(60)
     return found
 
 

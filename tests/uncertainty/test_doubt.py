@@ -55,10 +55,8 @@ def test_fewer_rows_than_parameters_fit_with_priors():
     assert 0.2 < fit.params["alpha"] < 0.6
 
 
-def test_draws_and_parameter_ranges_know_the_priors(tmp_path):
+def test_a_file_keeps_what_priors_count(tmp_path):
     fit = cl.fit("chinchilla", runs(6), on="target", starts=16, prior={"alpha": (0.3, 0.01), "beta": (0.36, 0.01)})
-    drawn = fit.draws(200)[:, fit.law.parameters.index("alpha")]
-    assert 0.005 < drawn.std() < 0.02
     again = cl.load_fit(fit.save(tmp_path / "fit.json"))
     assert again.prior_weight == fit.prior_weight
     assert again.forecast(FAR)["hi"].tolist() == pytest.approx(fit.forecast(FAR)["hi"].tolist())
@@ -180,8 +178,6 @@ def test_the_base_model_is_the_unit_of_error():
     plain = cl.fit("ptpp-blind", shared.data.drop(columns="ptpp"), on="target", starts=4, delta=0.1)
     wide, narrow = (np.diff(profile(fit, asked, 0.9)[0])[0] for fit in (shared, plain))
     assert wide > 1.4 * narrow
-    spread = [fit.law.predict_many(fit.draws(100), asked, "target").std() for fit in (shared, plain)]
-    assert spread[0] > 1.2 * spread[1]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -15,7 +15,6 @@ from cptlaw.laws.calculus import Array
 from cptlaw.planning.corpora.losses import EvalLoss, build_losses, build_scores
 from cptlaw.planning.corpora.pools import Pools
 from cptlaw.planning.corpora.question import SHARE_SCALE, BestMix
-from cptlaw.planning.corpora.regret import regret
 from cptlaw.planning.corpora.result import CorporaPlan
 from cptlaw.planning.corpora.simplex import KEPT, MixRange
 from cptlaw.planning.limits import ForgettingScale, Limit
@@ -230,7 +229,6 @@ def _expected(given: Any, solution: Solution, scores: Mapping[str, EvalLoss]) ->
         "binding": tuple(limit.name for limit in reached) + _pools_in_the_way(question, shares[0]),
         "price_of_doubt": solution.price_of_doubt,
         **_beside_measured(question, shares),
-        **regret(question, shares),
     }
     return fields, [
         *dict.fromkeys(found),

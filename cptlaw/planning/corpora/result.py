@@ -40,9 +40,6 @@ class CorporaPlan(Plan):
         The weighted mean of the losses that is minimised, nats per token.
     best_measured_mix, gain_on_measured
         The best of the fitted mixes that keep the limits, at the planned scale; by how much the plan lies below it.
-    expected_regret, regret_hi
-        By how much the mix may lie above the best one, on average and at the 90 % quantile, by what the fits leave
-        open of their parameters.
     binding
         What keeps the plan from being better.
     blocking, best_reachable, feasible_from
@@ -71,8 +68,6 @@ class CorporaPlan(Plan):
     value: float | None = None
     best_measured_mix: Mapping[str, float] | None = None
     gain_on_measured: float | None = None
-    expected_regret: float | None = None
-    regret_hi: float | None = None
     binding: tuple[str, ...] = ()
     blocking: str | None = None
     best_reachable: Mapping[str, float | None] | None = None
@@ -102,8 +97,6 @@ class CorporaPlan(Plan):
         lines.append(("minimised", f"{number_text(self.value)} {self.unit} ({one})"))
         if self.gain_on_measured is not None:
             lines.append(("gain", f"{self.gain_on_measured:.2g} nats on the best of the measured mixes"))
-        if self.expected_regret is not None:
-            lines.append(("regret", f"{self.expected_regret:.2g} nats expected, {self.regret_hi:.2g} in one of ten"))
         lines += [(name, score_text(found)) for name, found in self.scores.items()]
         return lines + limit_lines(self, lambda price: f"{number_text(price)} nats")
 
