@@ -22,7 +22,7 @@ demo-sweep-small: $(VENV)/.training
 	$(RUN) examples/demo_sweep.py --small
 
 reproduction: $(VENV)/.core  ## the PTPP paper's study on the example runs; figures' data in reproduction/
-	$(RUN) examples/reproduce_ptpp.py -o reproduction
+	$(RUN) -m studies reproduce_ptpp -o reproduction
 
 app: $(VENV)/.app  ## the app with the example runs
 	$(RUN) -m cptlaw app
@@ -78,24 +78,24 @@ oldest: $(VENV)/bin/python  ## the suite with the oldest version of every depend
 # For another Python: make test PYTHON=python3.13 VENV=.venv-3.13 (3.12 likewise)
 
 studies: $(VENV)/.dev  ## the published studies on simulated data, in full
-	$(RUN) examples/dcpt_published_design.py
-	$(RUN) examples/dcpt_cross_domain.py
-	$(RUN) examples/interval_coverage.py
-	$(RUN) examples/suggestion_study.py
-	$(RUN) -m benchmarks.unfinished_runs
+	$(RUN) -m studies dcpt_published_design
+	$(RUN) -m studies dcpt_cross_domain
+	$(RUN) -m studies interval_coverage
+	$(RUN) -m studies suggestion_study
+	$(RUN) -m studies unfinished_runs
 	$(RUN) -m pytest -n auto -m study
 
-bench: $(VENV)/.dev  ## timings; the peers are described in docs/benchmarks.md
-	$(RUN) -m benchmarks.load_million_rows
-	$(RUN) -m benchmarks.chinchilla_fit
-	$(RUN) -m benchmarks.dcpt_starts
-	$(RUN) -m benchmarks.app_moves
-	$(RUN) -m benchmarks.curve_fits
-	$(RUN) -m benchmarks.growth
-	$(RUN) -m benchmarks.start
+bench: $(VENV)/.dev  ## timings; the peers are described in studies/benchmarks.md
+	$(RUN) -m studies load_million_rows
+	$(RUN) -m studies chinchilla_fit
+	$(RUN) -m studies dcpt_starts
+	$(RUN) -m studies app_moves
+	$(RUN) -m studies curve_fits
+	$(RUN) -m studies growth
+	$(RUN) -m studies start
 
 guard: $(VENV)/.dev  ## fails where the point fit costs twice what it did, beside a fixed reference in the same process
-	$(RUN) -m benchmarks.growth --guard
+	$(RUN) -m studies growth --guard
 
 fuzz: $(VENV)/.dev $(VENV)/.training  ## hostile input for every door, by the thousand
 	$(RUN) tests/fuzz.py --n 20000 --seed 0

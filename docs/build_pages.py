@@ -18,7 +18,7 @@ import click
 from mkdocs.structure.files import File, Files
 
 import cptlaw
-from cptlaw import examples, planning, simulate
+from cptlaw import examples, planning
 from cptlaw.cli import commands
 from cptlaw.laws import LAWS, Law, describe, law
 from cptlaw.laws.parameters import option_text
@@ -52,7 +52,6 @@ MODULES = {
     "App": ("cptlaw_app", ("app",)),
     "Inside other trainers": ("cptlaw_sweep.integrations", integrations.__all__),
     "scikit-learn": ("cptlaw.sklearn", ("LawRegressor", "OrderedGroupSplit")),
-    "Simulated runs": ("cptlaw.simulate", [name for name in simulate.__all__ if not name.isupper()]),
 }
 
 

@@ -260,10 +260,9 @@ def look_up(block: Block, path: Path) -> None:
         words = re.split(r"\s+", line.removeprefix("$ "))
         if words[0] == "cptlaw" and len(words) > 1:
             _look_up_verb(words[1:], where)
-        module = re.match(r"(?:\S*python\S*) -m (\w[\w.]*)", line)
-        if module and module[1].startswith(("benchmarks.", "cptlaw.")):
-            file = ROOT / (module[1].replace(".", "/") + ".py")
-            _expect(file.exists(), f"{where}: there is no {file.relative_to(ROOT)}")
+        named = re.search(r"python -m studies (\w+)", line)
+        if named:
+            _expect(any((ROOT / "studies").glob(f"*/{named[1]}.py")), f"{where}: there is no study {named[1]}")
         script = re.search(r"python (examples/\S+\.py)", line)
         if script:
             _expect((ROOT / script[1]).exists(), f"{where}: there is no {script[1]}")
@@ -333,7 +332,7 @@ def _prose(lines: list[str]) -> list[Any]:
 def pages() -> list[Path]:
     """Return the pages whose code is run or looked up."""
     top = [ROOT / name for name in ("README.md", "AGENTS.md", "CONTRIBUTING.md")]
-    return [*top, *sorted((ROOT / "docs").rglob("*.md"))]
+    return [*top, *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "studies").glob("*.md"))]
 
 
 def run() -> None:

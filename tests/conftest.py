@@ -1,19 +1,16 @@
-"""What many tests share: the command line in this process, the scripts of the folder examples, pages in a browser."""
+"""What many tests share: the command line in this process, studies by their names, pages in a browser."""
 
 import importlib
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from cptlaw.cli import main
+from studies.__main__ import studies
 
 # On a busy machine inputs are slow to draw and examples slow to run, which says nothing of the code.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")
-
-EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.fixture
@@ -30,15 +27,12 @@ def call(capsys):
 
 
 @pytest.fixture(scope="session")
-def example_script():
-    """Import a script of the folder examples by its name, as running it there would: its neighbours are found."""
+def named_study():
+    """Import the module of a study by the name that runs it."""
 
     def load(name):
-        sys.path.insert(0, str(EXAMPLES))
-        try:
-            return importlib.import_module(name)
-        finally:
-            sys.path.remove(str(EXAMPLES))
+        path = studies()[name]
+        return importlib.import_module(f"studies.{path.parent.name}.{name}")
 
     return load
 

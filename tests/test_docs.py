@@ -62,11 +62,11 @@ def test_the_tree_in_the_readme_is_the_tree_on_disk():
 
 
 def test_gallery_shows_the_figures_of_its_example_and_its_pictures_exist():
-    """`examples/gallery.py` makes the page: what it draws stands there, each with its picture."""
+    """`docs/gallery.py` makes the page: what it draws stands there, each with its picture."""
     from cptlaw.reporting import figures
 
     page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
-    drawn = set(re.findall(r"cl\.figures\.(\w+)\(", (ROOT / "examples" / "gallery.py").read_text(encoding="utf-8")))
+    drawn = set(re.findall(r"cl\.figures\.(\w+)\(", (ROOT / "docs" / "gallery.py").read_text(encoding="utf-8")))
     assert drawn <= set(figures.__all__)
     assert set(re.findall(r"cl\.figures\.(\w+)\(", page)) == drawn
     pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page)

@@ -66,7 +66,7 @@ def page(tmp_path, text):
         ("<!-- shown: a reason -->\n\n    cptlaw fit runs.csv --lawn x\n", "has no --lawn"),
         ("<!-- all shown: a reason -->\n\n    cptlaw plan no-plan\n", "has no no-plan"),
         ("<!-- shown: a reason -->\n\n    cptlaw guess\n", "no verb guess"),
-        ("<!-- shown: a reason -->\n\n    python -m benchmarks.nothing\n", "no benchmarks/nothing.py"),
+        ("<!-- shown: a reason -->\n\n    python -m studies nothing\n", "no study nothing"),
         ("<!-- shown: a reason -->\n\n    make nothing\n", "no target nothing"),
         ("<!-- shown: a reason -->\n\n    cl.nothing(runs)\n", "no cl.nothing"),
     ],

@@ -9,7 +9,7 @@ of all rows of all studies are one hierarchical regression:
 where m is what the mix does: -log of the share of the corpus whose loss it is, source or target. Every study has
 effects of its own, whose spread between studies is learned, so that a study nobody has made yet gets an interval as
 wide as studies differ. A few pilot runs tell the effects of one's own study: `narrowed` conditions on them.
-`python -m benchmarks.learn_studies` rebuilds the numbers beside this file; no rows of others' tables are kept.
+`python -m studies learn_studies` rebuilds the numbers beside this file; no rows of others' tables are kept.
 """
 
 from __future__ import annotations

@@ -17,22 +17,22 @@ from cptlaw.learned.priors import learned_priors
 from cptlaw.solving.restraint import Prior, Restraint
 from cptlaw.solving.training_rows import TrainingRows
 
-# What forms count before rollouts are seen. Chosen by leaving whole studies out (docs/bench.md): exponents that are not
+# What forms count before rollouts are seen. Chosen by leaving whole studies out (studies/bench.md): exponents not
 # tied, strong bends, and the law without an irreducible loss are behind on most tables and must be shown to be ahead.
 UNTIED, KAPLAN = 0.3, 0.05
 PLAUSIBLE = 0.2  # share of the learned priors on exponents that weighs a form: a tie carries one exponent to the other
 MIXES = 1.0  # laws of mixes of k corpora, whose rollouts decide
 BENDS = {1: 1.0, 1.5: 1.0, 2: 0.5, 3: 0.25}  # by the bend
 # What each form counts before any rollout is seen, by how often it was the best on frozen splits of other studies
-# (docs/bench.md).
+# (studies/bench.md).
 SHARED = {1: 1.0, 2: 0.15}  # by the bend; transfer or not, changing with size or not, together
-RATES = 3  # peak rates of CPT from which a table can tell how the rate acts; see docs/bench.md
+RATES = 3  # peak rates of CPT from which a table can tell how the rate acts; see studies/bench.md
 PTPP_FORMS, MIX_ONLY, SCHEDULED = 0.15, 0.1, 1.0
 # lambda of annealing: as published, for runs of many thousand steps, and a memory of 50 steps for runs of hundreds.
 MEMORIES = (0.999, 0.98)
 FLOOR, SHARE, EXPONENT = Prior(0.65, 0.3, "share"), Prior(0.1, 1.2, "share"), Prior(0.3, 0.5, "log")
 # How firmly other studies' numbers hold a law of models from scratch. The rows of a ladder err together, however many
-# they are, and what is learned of the floor allows for more than studies differ by (docs/bench.md).
+# they are, and what is learned of the floor allows for more than studies differ by (studies/bench.md).
 INDEPENDENT, MOST_ALIKE = 10, 16  # rows that count as independent, and how many there may be of each
 FLOOR_SPREAD = 0.5  # of the learned spread of the irreducible loss
 EXPONENTS = ("alpha", "beta", "eta", "gamma", "g3", "alpha_N", "alpha_D")
@@ -143,7 +143,7 @@ def _of_curves(sizes: int) -> Iterator[Candidate]:
     # Both readings of the warm-up are offered, for the papers differ: the reference code of the annealing law counts it
     # at the peak, that of the multi-power law as it ran.
     for warmup in ("actual", "peak"):
-        # The gain of annealing fades by the learned prior: ahead on curves longer than the fitted ones (docs/bench.md).
+        # Its gain fades by the learned prior: ahead on curves longer than the fitted ones (studies/bench.md).
         yield Candidate(law("lr-annealing", warmup=warmup, size=sizes > 1, fading=True))
     if sizes < 2:
         yield Candidate(law("multi-power"))

@@ -23,7 +23,7 @@ from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.discrepancy import Scale, discrepancy, usual_rate
 
 # What an average errs by beyond its data, beside one law of which the rates were learned: chosen so that nine of ten
-# held-out points lie inside, whichever study is left out (docs/bench.md). The spread between the laws comes on top.
+# held-out points lie inside, whichever study is left out (studies/bench.md). The spread between the laws comes on top.
 OF_AN_AVERAGE = 0.5
 # The doubt about parameters takes the forms for true. It counts a little less than in full, and is drawn towards what
 # the average erred by in its own rollouts; both chosen in the same way.
@@ -85,7 +85,7 @@ def parameter_doubt(fit: Fit, frame: pd.DataFrame) -> Array:
 def spread_quantile(fit: Fit, coverage: float) -> float:
     """Return the half-width of the central interval in standard deviations of the doubt about the parameters."""
     # The noise that the doubt is measured in has a floor worth some residuals, so that two runs are not one degree of
-    # freedom: with one, intervals from two sizes were three times as wide as what was missed (docs/bench.md).
+    # freedom: with one, intervals from two sizes were three times as wide as what was missed (studies/bench.md).
     return t_quantile(coverage, max(fit.n_blocks - 1, 1) + FLOOR_ROWS)
 
 

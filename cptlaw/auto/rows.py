@@ -17,7 +17,7 @@ from cptlaw.runs.schema import MIX, mix_columns
 
 # Warm-up of the rate, and the jump of losses that it brings, are no part of any law without schedules. Where the rate
 # of each point is known, points up to twice its warm-up are left out; where it is not, those in the first tenth of a
-# run: a little less, for the first of ten points stays. Chosen by rollouts inside other tables (docs/bench.md).
+# run: a little less, for the first of ten points stays. Chosen by rollouts inside other tables (studies/bench.md).
 WARM_UPS = 2.0
 TRANSIENT = 0.095
 AT_PEAK = 0.99  # share of a run's highest rate from which it counts as reached
@@ -154,8 +154,8 @@ def without_lone_base_models(rows: Chosen, role: Role) -> Chosen:
     """Return the rows of a target loss without base models of sizes at which no model was adapted.
 
     On a corpus that they have not seen base models get better with size more slowly than adapted models do: next to
-    those of other sizes alone they tell nothing of it, and laws would carry it over (docs/bench.md). Source losses of
-    such base models are fitted.
+    those of other sizes alone they tell nothing of it, and laws would carry it over (studies/bench.md). Source losses
+    of such base models are fitted.
     """
     frame = rows.frame
     if role != "target" or not rows.is_cpt or "n_params" not in frame.columns:

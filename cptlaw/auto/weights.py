@@ -13,7 +13,7 @@ import numpy as np
 from cptlaw.auto.common_rollouts import NOISE
 from cptlaw.laws.calculus import Array
 
-# Chosen by leaving whole studies out; the errors hardly move with them (docs/bench.md).
+# Chosen by leaving whole studies out; the errors hardly move with them (studies/bench.md).
 SHARPNESS = 4.0  # weights go as a power of the error in rollouts
 POWER = 4.0  # of the cosine between the directions of rollout and point
 ANYWAY = 0.02  # what a rollout counts that goes another way

@@ -1,7 +1,7 @@
 """Tables of real runs, each converted from the file that its authors published to a runs table.
 
 Tables of this project come with the package. Public ones are read from a folder; where each lies in public stands with
-it (`TABLES`), and in docs/bench.md.
+it (`TABLES`), and in studies/bench.md.
 """
 
 from __future__ import annotations

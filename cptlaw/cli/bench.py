@@ -9,7 +9,9 @@ from cptlaw.cli.output import progress, show
 
 
 @click.command()
-@click.option("--data", metavar="FOLDER", type=click.Path(), help="Folder of public tables; docs/bench.md names them.")
+@click.option(
+    "--data", metavar="FOLDER", type=click.Path(), help="Folder of public tables, listed in studies/bench.md."
+)
 @click.option("--laws", metavar="A,B,..", help="Laws, also of installed packages. [default: auto and others]")
 @click.option("--splits", metavar="NAME,..", help="Studies, or single splits as study/split. [default: all]")
 @options.as_json

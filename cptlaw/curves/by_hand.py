@@ -17,7 +17,7 @@ from cptlaw.laws.calculus import Array
 
 # What the law, the line and the last value count before rollouts, by the eval's role, without and with other runs: a
 # source loss rises and stays, so that its last value is hard to beat. Chosen, as the two below, on every fifth curve of
-# the back-test (docs/unfinished_runs.md).
+# the back-test (studies/unfinished_runs.md).
 SHARES = {
     ("source", False): (0.1, 0.1, 0.8),
     ("target", False): (0.4, 0.5, 0.1),

@@ -25,7 +25,7 @@ LEAST = 2  # rows before a cut
 PUBLISHED = ("as published", "wider")  # the priors that stand where there are no other runs
 TAIL = 4.0  # degrees of freedom of the density of a miss: one wild miss must not decide
 # The law's spread counts in part, for the rules by hand hold where it does not; so does what the three disagree by.
-# What all of them miss grows as the root of the way to go. Chosen on ten studies (docs/unfinished_runs.md).
+# What all of them miss grows as the root of the way to go. Chosen on ten studies (studies/unfinished_runs.md).
 OF_LAW, OF_RULES = 0.5, 0.25
 NO_BOUND = math.log(1e3)  # half-width in log loss that says nothing
 WALK = 0.012  # sd, in log loss, of what all miss over a factor e in steps

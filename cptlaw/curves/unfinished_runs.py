@@ -76,7 +76,7 @@ def forecast_run(
     the law leaves open and of what the three disagree by, what all of them miss on the way to go, and the noise, which
     is estimated from the rows with its correlation. The run's last row is forecast from its earlier ones too: priors
     that do this better count more, and where all of them missed by more than they should the interval is widened.
-    docs/unfinished_runs.md has the back-test.
+    studies/unfinished_runs.md has the back-test.
 
     Examples
     --------

@@ -29,7 +29,7 @@ class LRAnnealing(CurveLaw):
     wrong = "A change of corpus, and runs many times longer than the fitted ones."
     measured = (
         "Public curves of 25M to 210M parameters: 0.004 to 0.011 nats on schedules that were not fitted "
-        "(docs/dynamics.md)."
+        "(studies/dynamics.md)."
     )
     equation = "L = L0 + A S1^-alpha - C S2"
     source = "Tissue et al. 2024, eq. 1, arXiv:2408.11029"

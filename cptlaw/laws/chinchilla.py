@@ -26,7 +26,7 @@ class Chinchilla(Bent):
     )
     measured = (
         "Six public ladders (chinchilla, gadre, olmo, dmsl, lr_schedules, marin) and both example pilots: "
-        "docs/bench.md, docs/intervals.md."
+        "studies/bench.md, studies/intervals.md."
     )
     order = 10
     equation = "L = E + A/N^alpha + B/D^beta"
@@ -61,7 +61,7 @@ class Kaplan(Law):
         "It has no irreducible loss, so it promises ever lower losses with size; on public ladders law auto gives "
         "it little weight."
     )
-    measured = "The same public ladders as chinchilla, as a member of law auto: docs/bench.md."
+    measured = "The same public ladders as chinchilla, as a member of law auto: studies/bench.md."
     order = 10
     equation = "L = [(N_c/N)^(alpha_N/alpha_D) + D_c/D]^alpha_D"
     source = "Kaplan et al. 2020, eq. 1.5, arXiv:2001.08361"

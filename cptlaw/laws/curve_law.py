@@ -23,7 +23,7 @@ from cptlaw.laws.parameters import count, number
 from cptlaw.schedules import LAMBDA, Schedule, areas
 
 DECAY = Shape(0.5, 0.9999, start=(0.9, 0.9995), scale="gap")  # a memory of two steps to ten thousand
-# On curves of 5,000 to 50,000 steps at four peaks and sizes: 0 to .06 (docs/dynamics.md).
+# On curves of 5,000 to 50,000 steps at four peaks and sizes: 0 to .06 (studies/dynamics.md).
 KAPPA = Shape(0.0, 1.0, start=(0.02, 0.3), scale="linear", usual=(0.05, 0.05))
 NODES = 52  # of the Chebyshev interpolation of S2 in lambda: 1e-9 of S2 over the range of DECAY
 FITTED = "fit"
@@ -186,7 +186,7 @@ class CurveLaw(Law):
     def rows(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
         """Return the rows without those of the first `skip_steps` steps of their schedules."""
         # Nothing is left out unless asked for. Choosing the number by rollout was tried: it halved the errors of
-        # rollouts within three curves, and on longer runs made two forecasts worse and one better (docs/dynamics.md).
+        # rollouts within three curves, and on longer runs made two worse and one better (studies/dynamics.md).
         schedules = known.schedules or {}
         if not self.skip_steps or not {"run", "step"} <= set(frame.columns):
             return frame

@@ -32,7 +32,7 @@ class _DCPT(Bent):
         "It does not know how long the base model was trained, and a sum of falling powers cannot follow the early "
         "rise of the source loss."
     )
-    measured = "Four domains at nine ratios, 30K to 125K parameters (example domains): docs/measured_tables.md."
+    measured = "Four domains at nine ratios, 30K to 125K parameters (example domains): studies/measured_tables.md."
     source = "Que et al. 2024, table 1, arXiv:2406.01375"
     inputs: tuple[str, ...] = ("n_params", "tokens", "replay")
     ratio_of = "own"
@@ -164,7 +164,7 @@ class DCPT3(_DCPT):
     )
     measured = (
         "Four domains at nine ratios, 30K to 125K parameters: R2 0.992 of the target loss, 0.964 of the source loss "
-        "(docs/measured_tables.md)."
+        "(studies/measured_tables.md)."
     )
     equation = "L = E + A/N^alpha + B r^eta/D^beta + C/(r+eps)^gamma"
     source = "Que et al. 2024, eq. 6, arXiv:2406.01375"
@@ -229,7 +229,7 @@ class DCPT5(_DCPT):
     wrong = "To forecast: it did not fit the measured runs (R2 0.65)."
     measured = (
         "Four domains at nine ratios, 30K to 125K parameters: R2 0.64 and 0.66 on its own fitted rows "
-        "(docs/measured_tables.md)."
+        "(studies/measured_tables.md)."
     )
     equation = "L = E + A/N^alpha + B/(r D + (1-r) sigma)^beta"
     amplitudes = ("E", "A", "B")

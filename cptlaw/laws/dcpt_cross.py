@@ -75,7 +75,7 @@ class _Cross(DCPT3):
     wrong = "Few domains: from four, the shared parameters F, mu and w2 are not determined."
     measured = (
         "Four domains, one held out at a time with a probe of 0.3 % of its tokens: errors of 7.4 % with K1, "
-        "7.3 % with K3 (docs/measured_tables.md)."
+        "7.3 % with K3 (studies/measured_tables.md)."
     )
     amplitudes = ("E", "A", "B", "C", "F")
     order = 30

@@ -51,7 +51,7 @@ class CptDynamics(CurveLaw):
     )
     wrong = "Schedules that are not known, and a few late points per run: laws of points ask for less."
     measured = (
-        "Unfinished example runs, with others beside them: 0.9 to 3.6 % of the end loss (docs/unfinished_runs.md)."
+        "Unfinished example runs, with others beside them: 0.9 to 3.6 % of the end loss (studies/unfinished_runs.md)."
     )
     equation = "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt + B (1 - (1+E S1cpt)^-beta)"
     source = "Wang et al. 2025, eq. 4, arXiv:2505.07796"

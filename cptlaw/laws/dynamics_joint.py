@@ -40,7 +40,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
 
     The budget enters through the schedule of pre-training alone: its forward area S1pt stands for the tokens, what its
     decay has left over for the loss potential. So budgets and schedules that were not run are forecast by one law. Not
-    published in this form; docs/dynamics.md tells what it does on real runs beside the PTPP forms.
+    published in this form; studies/dynamics.md tells what it does on real runs beside the PTPP forms.
 
     In a fit the shift B grows with those of the peak rates and the budget that vary in the rows, as it does in
     shared-tokens: B (lr/1e-3)^h (lr'/1e-3)^w (S1pt/N)^b. S1pt/N, an area per million parameters, stands for tokens per
@@ -52,7 +52,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
     wrong = "Two early budgets alone (7.5 and 22 % on docs-to-code); schedules that are not known."
     measured = (
         "Both pilots: 0.6 to 1.6 % (English to French), 1.4 to 1.7 % (documentation to code) from three budgets or "
-        "two late ones (docs/dynamics.md)."
+        "two late ones (studies/dynamics.md)."
     )
     equation = (
         "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt e^(a1 r) + B (1 - (1+E S1cpt)^-beta) f(a2, r_cpt) "

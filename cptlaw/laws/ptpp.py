@@ -39,7 +39,7 @@ class _PTPP(Bent):
     )
     measured = (
         "Five example tables and two sealed forecasts: 1.3 to 3.5 % from three budgets, 1.6 to 16 % from two early "
-        "ones (docs/measured_tables.md)."
+        "ones (studies/measured_tables.md)."
     )
     inputs: tuple[str, ...] = ("n_params", "tokens", "replay", "ptpp")
     ratio_of: RatioOf | None = "source"
@@ -194,7 +194,7 @@ class PTPPBlind(_PTPP):
     name = "ptpp-blind"
     right = "One pre-training budget, as the baseline of the PTPP paper."
     wrong = "To carry forecasts from one budget to another: it cannot see the budget."
-    measured = "English to French pilot: 2.3 to 11 % at budget 279 (docs/reproduction.md)."
+    measured = "English to French pilot: 2.3 to 11 % at budget 279 (studies/reproduction.md)."
     equation = "L = E + A/N^alpha + B r^nu/D^beta + C/(r+eps)^gamma"
     inputs = ("n_params", "tokens", "replay")
     shapes = {"alpha": EXPONENT, "beta": EXPONENT, "nu": NU, "gamma": EXPONENT}
@@ -206,7 +206,7 @@ class PTPPNearest(PTPPBlind):
     name = "ptpp-nearest"
     right = "As the yardstick of every law with budgets: the highest measured budget, taken as the answer."
     wrong = "As a forecast of budgets far beyond the measured ones."
-    measured = "Five example tables: 1.3 to 4.2 % from three budgets, 8.2 to 16 % from two (docs/measured_tables.md)."
+    measured = "Five example tables: 1.3 to 4.2 % from three budgets, 8.2 to 16 from two (studies/measured_tables.md)."
     source = "a baseline of this project; the equation is that of ptpp-blind"
     status = "reconstructed"
 
@@ -224,7 +224,7 @@ class PTPPOracle(PTPPBlind):
     name = "ptpp-oracle"
     right = "In compare, as the best that the shape of ptpp-blind can reach on the test rows."
     wrong = "As a forecast: it has seen the rows that it is scored on."
-    measured = "English to French pilot: 0.51 % (target) and 0.95 % (source) at budget 279 (docs/reproduction.md)."
+    measured = "English to French pilot: 0.51 % (target) and 0.95 % (source) at budget 279 (studies/reproduction.md)."
     forecasts = False
 
     def rows(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:

@@ -111,8 +111,8 @@ class SharedTokens(Bent):
     )
     measured = (
         "Five example tables: 0.8 to 1.6 % from three budgets, 1.8 to 7.8 % from two early ones; sealed forecasts of "
-        "larger models: the target within 2.2 %, the source within 7.2 (docs/measured_tables.md). Over-trained models "
-        "at several rates, with rate=progress: 0.2 to 0.8 % (docs/bench.md)."
+        "larger models: the target within 2.2 %, the source within 7.2 (studies/measured_tables.md). Over-trained "
+        "models at several rates, with rate=progress: 0.2 to 0.8 % (studies/bench.md)."
     )
     order = 45
     equation = (

@@ -1,6 +1,6 @@
 """Numbers learned from other studies: priors of parameters, and how fast laws err with the distance from their data.
 
-`learned.json` holds them with their sources; ``python -m benchmarks.learn`` makes it again. Inside `leaving_out` they
+`learned.json` holds them with their sources; ``python -m studies learn`` makes it again. Inside `leaving_out` they
 are those of all studies but one, so that a bench can ask what would have been said before that study was seen.
 """
 

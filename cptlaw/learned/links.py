@@ -1,6 +1,6 @@
 """What links from losses to scores look like in other studies, and how fast forecasts of scores err with distance.
 
-`links.json` holds it by study with its sources; ``python -m benchmarks.learn_links`` makes it again. Inside
+`links.json` holds it by study with its sources; ``python -m studies learn_links`` makes it again. Inside
 `cptlaw.learned.leaving_out` one study does not count.
 """
 

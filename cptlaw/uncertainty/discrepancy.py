@@ -7,7 +7,7 @@ The log error at a point that lies d e-folds outside the fitted rows is taken as
 s being the spread of the fit's residuals, v the doubt about its parameters. Weights w, power p, c and the degrees of
 freedom are common to all studies. The rate of a fit is log-normal over studies, its median growing with s; what the law
 errs by in rollouts inside its own rows moves it, so that a law that goes wrong within the data is trusted less beyond
-it. The numbers come from rolling laws through the tables of other studies (``python -m benchmarks.learn``).
+it. The numbers come from rolling laws through the tables of other studies (``python -m studies learn``).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ steps. The rule says stop once ``loss - MARGIN * doubt`` lies above the limit. T
 units of the doubt there, is ranked, and the margin is the rank that leaves `MISSED` of them above. A run whose end is
 within its limit is then stopped at any of its looks, whatever the limit, with at most that probability, if it is like
 those curves.
-``python -m benchmarks.stop_advice`` measures both the error and the saving, each study by the others.
+``python -m studies stop_advice`` measures both the error and the saving, each study by the others.
 """
 
 from __future__ import annotations

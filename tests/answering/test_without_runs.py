@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from benchmarks import learn_studies
 from cptlaw.answering import studies
 from cptlaw.answering.pilots import write_pilots
 from cptlaw.answering.question import Asked
 from cptlaw.answering.without_runs import SHOWN, from_studies, next_pilots
 from cptlaw.errors import UsageError
+from studies.learning import learn_studies
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 ASKED = {"n_params": "8B", "ptpp": 1875, "target_tokens": "20B"}

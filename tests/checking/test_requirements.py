@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import cptlaw as cl
-from cptlaw import simulate
 from cptlaw.checking.requirements import requirements
 from cptlaw.errors import DataError
+from studies import simulate
 
 
 @pytest.fixture(scope="module")

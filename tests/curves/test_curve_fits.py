@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 import cptlaw as cl
-from benchmarks.mpl_curves import mpl_schedules
 from cptlaw.cli import main
 from cptlaw.errors import DataError, FitError, UsageError
 from cptlaw.laws import law
 from cptlaw.laws.curve_rows import schedules_from_json, schedules_to_json, thinned
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.solving.blocks import correlation_time
+from studies.speed.mpl_curves import mpl_schedules
 
 PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not PUBLIC.exists(), reason=f"the public data are not at {PUBLIC}")

@@ -15,8 +15,8 @@ COMPUTED = ("en-fr-ladder", "code-to-prose", "docs-to-manuals", "domains")
 
 
 @pytest.mark.parametrize("name", COMPUTED)
-def test_a_card_says_what_its_rows_say(name, example_script):
-    script = example_script("measured_facts")
+def test_a_card_says_what_its_rows_say(name, named_study):
+    script = named_study("measured_facts")
     assert set(script.NAMES) == set(COMPUTED)
     card = cl.examples.path(name).with_suffix(".md").read_text(encoding="utf-8")
     computed = card.partition(script.BEGIN)[2].partition(script.END)[0]

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from benchmarks.growth import table
 from cptlaw.checking import mix_ups, residuals
 from cptlaw.fitting import fit_rows
 from cptlaw.solving.blocks import independent_blocks, run_codes
+from studies.speed.growth import table
 
 
 @pytest.mark.parametrize("runs", [40, 17, 5])

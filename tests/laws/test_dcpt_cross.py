@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw import simulate
 from cptlaw.errors import DataError, FitError, UsageError
 from cptlaw.laws import Known, law
 from cptlaw.testing import check_law
+from studies import simulate
 
 NAMES = ("dcpt-cross-k1", "dcpt-cross-k2", "dcpt-cross-k3", "dcpt-cross-k4")
 SHAPES = {"alpha": 0.3, "beta": 0.3, "gamma": 0.5, "eta": 1.3, "eps": 0.1}

@@ -54,7 +54,7 @@ def test_few_nodes_sum_all_changes(shape):
 @pytest.mark.parametrize("size", [25, 100])
 def test_published_multi_power_metrics_to_the_printed_digit(size):
     """Target T2: the published coefficients on the public curves give all five published metrics."""
-    from benchmarks.mpl_curves import mpl_schedules
+    from studies.speed.mpl_curves import mpl_schedules
 
     table = pd.read_csv(PUBLIC / "mpl_lr_curves.csv").rename(columns={"run_id": "run"})
     table = table[(table["n_params"] == size * 1e6) & (table["split"] == "test")]

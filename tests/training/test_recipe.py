@@ -12,7 +12,7 @@ from cptlaw_sweep.model_spec import shape_of
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
 
-SWEEPS = Path(__file__).parents[2] / "examples" / "sweeps"
+SWEEPS = Path(__file__).parents[2] / "studies" / "recipes"
 
 
 def read_with_stand_ins(path, folder):

@@ -18,8 +18,8 @@ CHINCHILLA = {"E": 1.8, "A": 480.0, "B": 2100.0, "alpha": 0.35, "beta": 0.37}
 
 
 @pytest.fixture(scope="module")
-def study(example_script):
-    return example_script("interval_coverage")
+def study(named_study):
+    return named_study("interval_coverage")
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ class MultiPower(CurveLaw):
     wrong = "A change of corpus. Few curves: hold C, beta and gamma, as restraint does."
     measured = (
         "Public curves of 25M to 210M parameters: 0.004 to 0.014 nats on schedules that were not fitted "
-        "(docs/dynamics.md)."
+        "(studies/dynamics.md)."
     )
     order = 60
     equation = (

@@ -1,0 +1,1 @@
+"""The studies of the three papers, on published coefficients, simulated runs and measured ones."""

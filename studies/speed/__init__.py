@@ -1,0 +1,1 @@
+"""Timings, beside peers and beside earlier versions: studies/benchmarks.md."""
