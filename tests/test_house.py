@@ -55,7 +55,6 @@ CEILINGS = {
     "schedules": 519,
     "scores": 1554,
     "sealing": 327,
-    "simulate": 276,
     "solving": 1132,
     "uncertainty": 953,
     "verbs": 177,
