@@ -86,7 +86,7 @@ class Job:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Job:
         """Return the job of `to_dict`."""
-        values = {key: value for key, value in data.items() if key != "id"}
+        values = {key: value for key, value in data.items() if key not in ("id", "recipe")}
         return cls(**{**values, "needs": tuple(values["needs"])})
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.version import versions
+from cptlaw_sweep.earlier import earlier_jobs
 from cptlaw_sweep.jobs import Sweep, fingerprint_of
 from cptlaw_sweep.prepare import read_index
 from cptlaw_sweep.store import Store
@@ -60,7 +61,8 @@ def write_manifest(sweep: Sweep, store: Store) -> None:
     }
     store.write_json("manifest.json", manifest)
     # One file for all: a file each would cost most of the scheduling of a large sweep.
-    lines = "".join(json.dumps(job.to_dict(), allow_nan=False) + "\n" for job in sweep.jobs)
+    told = [{**job.to_dict(), "recipe": sweep.name} for job in sweep.jobs] + earlier_jobs(sweep, store)
+    lines = "".join(json.dumps(one, allow_nan=False) + "\n" for one in told)
     store.write("jobs.jsonl", lines.encode())
 
 

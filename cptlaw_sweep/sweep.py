@@ -16,6 +16,7 @@ from cptlaw.result import Result
 from cptlaw.runs import Runs, read_runs
 from cptlaw.writing import make_folder
 from cptlaw_sweep import require_training
+from cptlaw_sweep.earlier import earlier_jobs, with_earlier
 from cptlaw_sweep.engines.base import Engine
 from cptlaw_sweep.estimate import DryRun, estimate
 from cptlaw_sweep.foreign import write_foreign
@@ -142,9 +143,13 @@ def sweep(
     try:
         for note in plan.notes:
             progress.note(note)
+        if earlier := earlier_jobs(plan, place):
+            progress.note(f"{place.url} holds {len(earlier)} finished jobs of another recipe: the tables keep them")
         prepare(plan.texts, place, progress.note)
         write_manifest(plan, place)
-        place.write_json("schedules.json", schedules_of(plan))  # so that live rows can be forecast from
+        place.write_json(
+            "schedules.json", schedules_of(with_earlier(plan, place))
+        )  # so that live rows can be forecast from
         progress.start(place.finished_ids())
         chosen.run(plan, place.url, retry_failed=retry_failed, progress=progress)
     finally:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from cptlaw.writing import csv_text
+from cptlaw_sweep.earlier import with_earlier
 from cptlaw_sweep.jobs import Job, Sweep
 from cptlaw_sweep.store import Store
 
@@ -15,7 +16,7 @@ COLUMNS = (
     *("run", "eval", "loss", "n_params", "n_params_non_embedding", "n_params_kind", "tokens", "replay", "ptpp"),
     *("step", "lr", "lr_schedule", "lr_peak", "seed", "order", "batch_tokens", "flops", "domain", "tokenizer"),
     *("model", "base", "phase", "n_trainable", "lora_rank", "optimizer_state", "pt_lr_end"),
-    *("metric", "n_items", "chance"),
+    *("metric", "n_items", "chance", "recipe"),
 )
 
 
@@ -139,7 +140,11 @@ def _epochs(sweep: Sweep, report: Mapping[str, Any]) -> str | None:
 
 
 def write_tables(sweep: Sweep, store: Store, failures: Mapping[str, str]) -> pd.DataFrame:
-    """Write `runs.csv`, `jobs.csv` and `schedules.json` to the store; return the runs table."""
+    """Write `runs.csv`, `jobs.csv` and `schedules.json` to the store; return the runs table.
+
+    What other recipes measured in this store stays in all three.
+    """
+    sweep = with_earlier(sweep, store)
     runs = runs_table(sweep, store)
     for name, frame in (("runs.csv", runs), ("jobs.csv", jobs_table(sweep, store, failures))):
         store.write(name, csv_text(frame).encode())

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import logging
 import math
 import time
-from collections.abc import Mapping
+import types
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from cptlaw.errors import UsageError
 from cptlaw_sweep.integrations.stopping import COST, MARGIN, Advice, StopRule, look_steps, schedule_of_rates
@@ -22,8 +28,29 @@ FREE_SECONDS = 5.0  # of forecasts that a run may spend whatever its length
 MOST_RATES = 100_000  # steps at which the planned rate is asked for; in between it is drawn straight
 
 
+def harmless(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a hook of the callback fail without ending the training: it warns, once, and the callback stays silent."""
+
+    @functools.wraps(hook)
+    def run(self: TrainerCallback, args: Any, state: Any, control: Any, *more: Any, **given: Any) -> Any:
+        if self._failed:
+            return control
+        try:
+            return hook(self, args, state, control, *more, **given)
+        except Exception as error:  # noqa: BLE001 - days of training must not end for want of a forecast
+            self._failed = True
+            logger.warning("cptlaw: no more forecasts in this run, which goes on: %s: %s", type(error).__name__, error)
+            return control
+
+    return run
+
+
 class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unused-ignore]
     """Measures both losses at log-spaced steps and forecasts where the run will end, with its interval.
+
+    It never ends a training by a fault of its own: what fails is warned of once, and the training goes on. Where the
+    learning rate is not planned ahead, as under ReduceLROnPlateau, forecasts hold the last one, and no
+    run is stopped.
 
     Give the trainer ``eval_dataset={"source": .., "target": ..}``; the names are free, and `source` and `target` say
     which they are. With ``eval_on_start=True`` the base model is measured too, which forgetting needs.
@@ -80,6 +107,9 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         self._early: list[tuple[str, int, float]] = []
         self._spent, self._started, self._fresh = 0.0, time.monotonic(), set[str]()
         self._at: set[int] = set()
+        self._rates: dict[int, float] = {}  # as the optimiser had them, where the plan is not known
+        self._warmup, self._failed = 0, False
+        self._said: set[str] = set()
 
     def attach(self, trainer: Any) -> TrainerCallback:
         """Send forecasts to all that the trainer reports to (TensorBoard, W&B), beside its own history of logs.
@@ -92,24 +122,36 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         self._trainer = trainer
         return self
 
+    @harmless
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Read the whole plan of the learning rate, and choose when to look."""
-        rates = planned_rates(given.get("lr_scheduler"), args, state.max_steps)
-        warmup = int(args.get_warmup_steps(state.max_steps))
-        self._rule = StopRule(schedule_of_rates(rates, warmup), self._limits, self._max_forgetting, margin=self._margin)
+        past = {entry["step"]: entry["learning_rate"] for entry in state.log_history if "learning_rate" in entry}
+        rates = planned_rates(given.get("lr_scheduler"), state.max_steps, past)
+        self._warmup = min(int(args.get_warmup_steps(state.max_steps)), state.max_steps)
+        if rates is None:
+            self._rates = past or {0: float(args.learning_rate)}
+            rates = drawn(self._rates, state.max_steps)
+            name = type(getattr(given.get("lr_scheduler"), "scheduler", given.get("lr_scheduler"))).__name__
+            self._warn(f"the plan of {name} is not known ahead: forecasts hold the last rate, and no run is stopped.")
+        schedule = schedule_of_rates(rates, self._warmup)
+        self._rule = StopRule(schedule, self._limits, self._max_forgetting, margin=self._margin)
         self._at = set(look_steps(state.max_steps, self._looks))
         self._started = time.monotonic()
         for row in self._early:
             self._rule.measured(*row)
         if self._max_forgetting is not None and not self._early and state.global_step == 0 and not args.eval_on_start:
-            logger.warning("cptlaw: max_forgetting needs the base model's loss: set eval_on_start=True.")
+            self._warn("max_forgetting needs the base model's loss: set eval_on_start=True.")
 
+    @harmless
     def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> Any:
-        """Ask for an evaluation at the next look."""
+        """Ask for an evaluation at the next look, and note the rate where it is not planned."""
+        if self._rates and given.get("optimizer") is not None:
+            self._rates[state.global_step] = _rate_of(given["optimizer"])
         if state.global_step in self._at:
             control.should_evaluate = True
         return control
 
+    @harmless
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **given: Any
     ) -> Any:
@@ -127,11 +169,13 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
                 self._rule.measured(name, state.global_step, float(loss))
         if self._rule is not None and state.global_step and self._is_complete(args) and self._is_cheap():
             begun = time.monotonic()
+            if self._rates:
+                self._rule.schedule = schedule_of_rates(drawn(self._rates, state.max_steps), self._warmup)
             self.advice = self._rule.look()
             self._spent += time.monotonic() - begun
             self._fresh = set()
             self._tell(state)
-            if self.advice.stop and self._stop:
+            if self.advice.stop and self._stop and not self._rates:
                 control.should_training_stop = True
         return control
 
@@ -150,7 +194,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         assert self.advice is not None
         for finding in self.advice.findings:
             if finding.severity == "warning":
-                logger.warning("cptlaw: no forecast at step %d: %s", state.global_step, finding.message)
+                self._warn(f"no forecast at step {state.global_step}: {finding.message}", finding.code)
         logs = self.advice.logs()
         if not logs or not state.is_world_process_zero:
             return
@@ -159,41 +203,81 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         else:
             state.log_history.append({**logs, "step": state.global_step})
         said = "; ".join(f"{label} {text}" for label, text in self.advice.lines)
-        logger.warning("cptlaw: %s; %s", self.advice.title, said) if self.advice.stop else logger.info(
-            "cptlaw: %s; %s", self.advice.title, said
-        )
+        if self.advice.stop or "first" not in self._said:  # libraries show warnings alone
+            self._said.add("first")
+            logger.warning("cptlaw: %s; %s", self.advice.title, said)
+        else:
+            logger.info("cptlaw: %s; %s", self.advice.title, said)
+
+    def _warn(self, text: str, kind: str = "") -> None:
+        """Warn once of each kind."""
+        if (kind or text) not in self._said:
+            self._said.add(kind or text)
+            logger.warning("cptlaw: %s", text)
 
 
-def planned_rates(scheduler: Any, args: Any, max_steps: int) -> list[float]:
+def planned_rates(scheduler: Any, max_steps: int, past: Mapping[int, float] | None = None) -> list[float] | None:
     """Return the learning rate at each step of a run, 0 to the last, as its scheduler will set it.
 
     Parameters
     ----------
     scheduler
-        Of torch; those of transformers give the rate as a function of the step.
-    args
-        The training arguments, for the peak.
+        Of torch, at the step where the training begins. Those of transformers give the rate as a function of the step;
+        others are run ahead on a copy.
     max_steps
         Steps of the run.
+    past
+        Step -> rate, of a run that is resumed.
 
-    Raises
-    ------
-    UsageError
-        If the scheduler decides by the losses, so that its plan is not known.
+    Returns
+    -------
+    list or None
+        Rates, (max_steps + 1,); nothing where the plan is not known ahead, as where it follows the losses.
     """
-    import numpy as np
-
     inner = getattr(scheduler, "scheduler", scheduler)  # accelerate wraps it
     factors = getattr(inner, "lr_lambdas", None)
-    if factors is None:
-        raise UsageError(
-            f"the plan of {type(inner).__name__} is not known ahead. Use a scheduler that is a function of the step, "
-            "such as lr_scheduler_type='cosine'."
+    begin = 0
+    if factors and all(factors):
+        steps = np.unique(np.linspace(0, max_steps, min(max_steps, MOST_RATES) + 1).round().astype(int))
+        peak = max(float(rate) for rate in inner.base_lrs)
+        rates = [peak * float(factors[0](int(step))) for step in steps]
+    else:
+        begin = int(getattr(inner, "last_epoch", 0))
+        rates = _run_ahead(inner, max_steps - begin)
+        steps = np.arange(begin, begin + len(rates))
+    if not rates or not all(math.isfinite(rate) and rate >= 0 for rate in rates):
+        return None
+    known = {step: rate for step, rate in (past or {}).items() if step < begin}
+    return drawn({**known, **dict(zip(steps.tolist(), rates, strict=True))}, max_steps)
+
+
+def _run_ahead(scheduler: Any, steps: int) -> list[float]:
+    """Return the rates at this step and the next ones, of a copy that drives no optimiser; none if that fails."""
+    optimiser = scheduler.optimizer
+    groups = [{name: value for name, value in group.items() if name != "params"} for group in optimiser.param_groups]
+    try:
+        # The weights and what the optimiser remembers of them are not copied: a plan needs neither.
+        idle = types.SimpleNamespace(
+            param_groups=copy.deepcopy(groups), defaults=optimiser.defaults, step=optimiser.step
         )
-    peak = max(float(rate) for rate in inner.base_lrs)
-    steps = np.unique(np.linspace(0, max_steps, min(max_steps, MOST_RATES) + 1).round().astype(int))
-    rates = [peak * float(factors[0](int(step))) for step in steps]
-    if not all(math.isfinite(rate) and rate >= 0 for rate in rates):
-        raise UsageError("the scheduler gives rates that are no numbers of 0 or more.")
-    found: list[float] = np.interp(np.arange(max_steps + 1), steps, rates).tolist()
+        ahead = copy.deepcopy(scheduler, {id(optimiser): idle})
+        rates = [_rate_of(idle)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that no optimiser makes these steps
+            for _ in range(steps):
+                ahead.step()
+                rates.append(_rate_of(idle))
+    except Exception:  # noqa: BLE001 - a scheduler may be anything, and may need a loss to go on
+        return []
+    return rates
+
+
+def _rate_of(optimiser: Any) -> float:
+    return max(float(group["lr"]) for group in optimiser.param_groups)
+
+
+def drawn(rates: Mapping[int, float], max_steps: int) -> list[float]:
+    """Return the rate at each step from those at some: straight in between, held at both ends."""
+    steps = sorted(rates)
+    found: list[float] = np.interp(np.arange(max_steps + 1), steps, [rates[step] for step in steps]).tolist()
     return found

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cptlaw.errors import CptlawError, DataError, UsageError
+from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, Severity
 from cptlaw.result import Line, Result
 
@@ -47,6 +47,7 @@ MARGIN = 1.22
 
 FIRST = 0.05  # of the steps, before which nothing is stopped: the margin was measured from there on
 INTERVAL = 0.9
+EARLY = 32  # steps, by which the first look comes in a run of any length: the first forecast is there by about 300
 LEAST = 4  # measurements of a loss before its end is forecast
 COST = 0.01  # share of the training's time that forecasts may take
 
@@ -274,7 +275,7 @@ class StopRule:
             roles, frame = {str(ready[0]): "target"}, frame[frame["eval"] == ready[0]].assign(eval="target")
         try:
             found = forecast_run(frame[["run", "eval", "step", "loss"]], {"run": self.schedule}, interval=INTERVAL)
-        except (CptlawError, ArithmeticError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is
             # Days of training must not end for want of advice. Rows that do not suffice yet are no surprise.
             severity: Severity = "info" if isinstance(error, DataError) else "warning"
             return Advice(last, empty.points, stop=False, findings=(Finding(severity, "no-forecast", str(error)),))
@@ -300,7 +301,7 @@ def look_steps(n_steps: int, looks: int = 16, first: int | None = None) -> list[
     >>> look_steps(1000, 5, 10)
     [10, 32, 100, 316, 1000]
     """
-    begin = max(1, first or n_steps // 128)
+    begin = max(1, first or min(n_steps // 128, EARLY))
     if n_steps <= begin:
         return [n_steps]
     return sorted({round(begin * (n_steps / begin) ** (k / max(looks - 1, 1))) for k in range(looks)})

@@ -41,16 +41,17 @@ def text(seed, rows=400):
     return [{"input_ids": row, "labels": row} for row in ids.tolist()]
 
 
-def trained(tmp_path, callback, monkeypatch, **options):
+def trained(tmp_path, callback, monkeypatch, model=None, optimizers=(None, None), also=(), **options):
     # The machine of a test may be slow, and its run is short: what forecasts cost is not the matter here.
     monkeypatch.setattr("cptlaw_sweep.integrations.huggingface.FREE_SECONDS", 1e9)
     settings = transformers.TrainingArguments(
         output_dir=str(tmp_path), max_steps=STEPS, per_device_train_batch_size=8, per_device_eval_batch_size=64,
-        learning_rate=1e-2, warmup_steps=5, lr_scheduler_type="cosine", report_to=[], save_strategy="no", use_cpu=True,
-        eval_on_start=True, logging_steps=1000, disable_tqdm=True, **options,
+        learning_rate=1e-2, lr_scheduler_type="cosine", report_to=[], save_strategy="no", use_cpu=True,
+        eval_on_start=True, logging_steps=1000, disable_tqdm=True, **{"warmup_steps": 5, **options},
     )  # fmt: skip
     trainer = transformers.Trainer(
-        model=decoder(), args=settings, train_dataset=text(1), callbacks=[callback],
+        model=model or decoder(), args=settings, train_dataset=text(1), callbacks=[callback, *also],
+        optimizers=optimizers,
         eval_dataset={"source": text(2, 64), "target": text(1, 64)},
     )  # fmt: skip
     trainer.train()
@@ -102,6 +103,80 @@ def test_a_forecast_that_fails_does_not_end_the_training(tmp_path, monkeypatch, 
     trainer = trained(tmp_path, TrainerCallback(max_target_loss=1.0, stop=True), monkeypatch)
     assert trainer.state.global_step == STEPS
     assert "no forecast at step" in caplog.text
+
+
+SCHEDULERS = {
+    "cosine": lambda given: torch.optim.lr_scheduler.CosineAnnealingLR(given, T_max=STEPS),
+    "one-cycle": lambda given: torch.optim.lr_scheduler.OneCycleLR(given, max_lr=1e-2, total_steps=STEPS),
+    "plateau": lambda given: torch.optim.lr_scheduler.ReduceLROnPlateau(given, factor=0.5, patience=0),
+}
+
+
+class Rates(transformers.TrainerCallback):
+    """Notes the rate before each step, as the optimiser has it."""
+
+    def __init__(self):
+        self.found = []
+
+    def on_step_begin(self, args, state, control, optimizer=None, **given):
+        self.found.append(max(group["lr"] for group in optimizer.param_groups))
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_any_scheduler_of_torch_trains_to_the_end(tmp_path, monkeypatch, caplog, name):
+    """Those that follow the step are planned ahead; of the one that follows losses, the rates so far are taken."""
+    from cptlaw_sweep.integrations import TrainerCallback
+    from cptlaw_sweep.integrations.huggingface import planned_rates
+
+    model = decoder()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    scheduler = SCHEDULERS[name](optimiser)
+    planned = planned_rates(scheduler, STEPS)
+    assert scheduler.last_epoch == 0
+    rates, callback = Rates(), TrainerCallback(max_target_loss=0.5 * math.log(4), stop=True)
+    trainer = trained(
+        tmp_path, callback, monkeypatch, model=model, optimizers=(optimiser, scheduler), also=[rates],
+        eval_strategy="steps", eval_steps=20, metric_for_best_model="eval_target_loss",
+    )  # fmt: skip
+    assert [entry for entry in trainer.state.log_history if "forecast/target_loss" in entry]
+    assert "no more forecasts" not in caplog.text
+    if name == "plateau":
+        assert planned is None
+        assert trainer.state.global_step == STEPS  # nothing is stopped where the plan is not known
+        assert caplog.text.count("the plan of ReduceLROnPlateau is not known ahead") == 1
+        assert callback._rule.schedule.lr[STEPS] == pytest.approx(rates.found[-1])
+    else:
+        assert trainer.state.global_step < STEPS
+        assert planned[: len(rates.found)] == pytest.approx(rates.found)
+
+
+def test_a_warm_up_longer_than_the_run_and_a_fault_of_ours_end_no_training(tmp_path, monkeypatch, caplog):
+    from cptlaw_sweep.integrations import TrainerCallback
+
+    trainer = trained(tmp_path / "warm-up", TrainerCallback(max_target_loss=50.0), monkeypatch, warmup_steps=2 * STEPS)
+    assert [entry for entry in trainer.state.log_history if "forecast/target_loss" in entry]
+    assert "no more forecasts" not in caplog.text
+
+    def fails(*args, **options):
+        raise RuntimeError("a fault")
+
+    for place in ("cptlaw_sweep.integrations.huggingface.planned_rates", "cptlaw.forecast_run"):
+        caplog.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(place, fails)
+            trainer = trained(tmp_path / place, TrainerCallback(max_target_loss=1.0, stop=True), monkeypatch)
+        assert trainer.state.global_step == STEPS
+        assert caplog.text.count("a fault") == 1
+
+
+def test_the_first_forecast_comes_within_300_steps_and_is_said(tmp_path, monkeypatch, caplog):
+    from cptlaw_sweep.integrations import TrainerCallback
+
+    assert look_steps(300)[3] < 10
+    assert look_steps(200_000)[3] <= 300
+    trained(tmp_path, TrainerCallback(), monkeypatch)
+    said = [record.message for record in caplog.records if record.levelname == "WARNING" and "go on" in record.message]
+    assert len(said) == 1
 
 
 def test_a_trainer_built_on_that_of_hugging_face_takes_the_callback(tmp_path, monkeypatch):

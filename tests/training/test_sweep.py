@@ -173,3 +173,27 @@ def test_jobs_table_tells_what_is_waiting(recipe, tmp_path):
     sweep = load_sweep(recipe())
     table = jobs_table(sweep, Store(tmp_path / "nothing"))
     assert set(table["status"]) == {"waiting"}
+
+
+def test_another_recipe_in_the_same_folder_keeps_the_rows_of_the_first(tmp_path):
+    write_language(tmp_path / "old.jsonl", ["the", "old", "tongue", "is", "known"], 1)
+    write_language(tmp_path / "new.jsonl", ["neue", "Sprache", "lernt", "man"], 2)
+    first = {**RECIPE, "pretrain": {**RECIPE["pretrain"], "ptpp": [4]}}
+    adapt = {**RECIPE["adapt"], "replay": [0.25, 0.5], "schedules": {"schedule": "constant", "peak": 2e-3, "warmup": 5}}
+    for name, recipe in (("first", first), ("second", {**first, "adapt": adapt})):
+        (tmp_path / f"{name}.yaml").write_text(json.dumps(recipe))
+    found = [cl.sweep(tmp_path / f"{name}.yaml", tmp_path / "out", workers=1) for name in ("first", "second", "first")]
+    one, two, again = (sweep.frame for sweep in found)
+    assert again["run"].nunique() == two["run"].nunique()
+    columns = [name for name in one.columns if name != "run"]
+    kept = two[two["recipe"] == "first"]  # the base model is that of both: its rows are the second's
+    assert kept[columns].reset_index(drop=True).equals(one.loc[one["tokens"] > 0, columns].reset_index(drop=True))
+    assert len(two) == 2 * len(one) - (one["tokens"] == 0).sum()
+    # Runs of one name with other rates stay two runs, each with its schedule.
+    assert two.groupby("run")["lr_peak"].nunique().max() == 1
+    schedules = json.loads((tmp_path / "out" / "schedules.json").read_text())
+    assert set(two.loc[two["tokens"] > 0, "run"]) <= set(schedules)
+    jobs = pd.read_csv(tmp_path / "out" / "jobs.csv")
+    assert set(jobs["status"]) == {"finished"}
+    assert set(again["recipe"]) == {"first", "second"}
+    assert sorted(again["loss"]) == sorted(two["loss"])
