@@ -147,9 +147,8 @@ def sweep(
             progress.note(f"{place.url} holds {len(earlier)} finished jobs of another recipe: the tables keep them")
         prepare(plan.texts, place, progress.note)
         write_manifest(plan, place)
-        place.write_json(
-            "schedules.json", schedules_of(with_earlier(plan, place))
-        )  # so that live rows can be forecast from
+        # Now and not at the end, so that live rows can be forecast from.
+        place.write_json("schedules.json", schedules_of(with_earlier(plan, place)))
         progress.start(place.finished_ids())
         chosen.run(plan, place.url, retry_failed=retry_failed, progress=progress)
     finally:

@@ -12,12 +12,13 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw import examples, simulate
+from cptlaw import examples
 from cptlaw.cli import main
 from cptlaw.planning.next_runs import open_forecast
 from cptlaw.planning.next_runs.cells import Bases, CandidateRun, candidates
 from cptlaw.planning.next_runs.doubt import Variances, errors
 from cptlaw.planning.next_runs.greedy import Sample, choose
+from studies import simulate
 
 PILOT = str(examples.path("en-fr-pilot"))
 ROWS = "ptpp in (15, 31) and replay in (0.1, 0.25, 0.5) and atpp >= 1.9"
