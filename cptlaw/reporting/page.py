@@ -76,7 +76,9 @@ def page(report: Report) -> str:
     shown = group(report.doubts)[:MOST_SHOWN]
     rest = [finding for finding in report.doubts if finding not in [said for said, _ in shown]]
     drawings = [_drawing(figure, place, Markup) for place, figure in enumerate(report.figures)]
-    return environment.get_template("report.html.j2").render(
+    return environment.get_template(
+        "report.html.j2"
+    ).render(
         report=report,
         policy=policy(scripts, [style, ""]),  # Plotly makes an empty style and fills it by script
         expected=_expected(report),
