@@ -133,7 +133,7 @@ def _plan(
                 "As few tokens as will do: for what? Tick the limit on the target loss, or give the tokens."
             )
         # What next runs would save takes as long as ten moves; the page has a button for it.
-        asked |= {"max_target_loss": scenario.max_target_loss, "savings": False}
+        asked |= {"max_target_loss": scenario.max_target_loss}
         # A replay that the user has chosen is a range of one value.
         asked |= {"min_replay": scenario.replay, "max_replay": scenario.replay}
         asked |= {"risk": scenario.risk} if sure else {}
@@ -227,7 +227,7 @@ def _chart(
     spent = plan.tokens or scenario.tokens
     tokens, replay = map_grid(board, plan, None if spent is None else 1.2 * spent, MAP_SHAPE)
     risky = sure and limited and scenario.risk > 0.5
-    edges = edges_of(board, plan, tokens, replay, [scenario.risk]) if risky else {}
+    edges = edges_of(board, tokens, replay, [scenario.risk]) if risky else {}
     # A mix that was chosen by hand is marked as such: a star would call it the best.
     free = scenario.replay is None
     here = None if free or plan.tokens is None or plan.replay is None else (plan.tokens, plan.replay)

@@ -17,7 +17,7 @@ import pandas as pd
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.inputs import Columns
 from cptlaw.planning.loss import laws_of
-from cptlaw.planning.mixes.question import OUT_OF_REACH
+from cptlaw.planning.mixes.min_tokens import MOST_TIMES
 from cptlaw.runs.points import as_points
 
 SHARES, NEAR, FAR = 17, 57, 40  # grid points: replay, log tokens about the fitted runs, and as far as plans look
@@ -45,7 +45,7 @@ class Tabled:
     def __init__(self, fit: Any, replay: tuple[float, float], tokens: tuple[float, float]) -> None:
         self._fit = fit
         self._replay = (max(replay[0] - BEYOND, 0.0), min(replay[1] + BEYOND, 1.0))
-        self._ends = (0.4 * tokens[0], ABOUT * tokens[1], 1.1 * OUT_OF_REACH * tokens[1])
+        self._ends = (0.4 * tokens[0], ABOUT * tokens[1], 1.1 * MOST_TIMES * tokens[1])
         self._tables: OrderedDict[Any, Callable[[Array, Array], Array]] = OrderedDict()
 
     def __getattr__(self, name: str) -> Any:

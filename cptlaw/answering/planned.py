@@ -49,8 +49,7 @@ def plan(
     source = fits.get("source")
     given: dict[str, Any] = {"n_params": question.n_params, "ptpp": question.ptpp}
     if question.kind == "min-tokens":
-        # An answer names next runs of its own, for the loss whose limit is the more doubtful.
-        given |= {"savings": False, "max_tokens": question.spendable}
+        given["max_tokens"] = question.spendable
     elif question.kind == "limited-data":
         given |= {"target_tokens": question.target_tokens, "within": WITHIN}
     else:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import CptlawError, DataError, shown, visible
-from cptlaw.findings import Finding
+from cptlaw.findings import SEVERITIES, Finding
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.saved import FORMAT_VERSION
 from cptlaw.laws import LAWS, Known, law
@@ -103,6 +103,9 @@ def _check(document: Mapping[str, Any]) -> None:
     for name in ("n_points", "n_runs", "n_starts", "n_agree", "rank", "n_free"):
         if not isinstance(document[name], int):
             raise ValueError(f"{name} is {shown(document[name])}, no whole number")
+    for item in document["findings"]:
+        if item["severity"] not in SEVERITIES or not all(isinstance(value, str) for value in item.values()):
+            raise ValueError(f"findings hold {shown(item)}")
 
 
 def _finite(params: dict[str, float]) -> dict[str, float]:

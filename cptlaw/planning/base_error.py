@@ -49,7 +49,7 @@ def with_base_error(source: Loss, reference: Reference) -> tuple[Loss, tuple[Fin
         f"{format_percent(SHARE)} of that is taken to hold for its runs too.",
         "One short run of this base model would show how much of it does.",
     )
-    return replace(source, carried=SHARE * missed, surfaces={}), (carried,)
+    return replace(source, carried=SHARE * missed, _asked={}), (carried,)
 
 
 def usual_miss(fit: Any) -> float:

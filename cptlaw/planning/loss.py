@@ -18,15 +18,17 @@ from cptlaw.findings import Finding
 from cptlaw.fitting import Fit
 from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.inputs import Columns
-from cptlaw.laws.inverse import TokenCurve
+from cptlaw.planning.solve import Points
 from cptlaw.runs.schema import corpus_of
-from cptlaw.uncertainty.intervals import MIN_RUNS, expected
+from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.verbs import load_fit
 
 LossRole = Literal["source", "target"]
 GIVEN_ATPP = (1e-3, 1e4)  # tokens per parameter between which plans look where parameters were given, not fitted
 STEP = 1e-4  # of replay, for the slope in it
+MIX = ("replay", "tokens")
+EVEN = 0.5  # the probability with which the forecast itself is kept
+MOST_ASKED = 40  # tables of losses that are kept for a plan
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,6 @@ class Loss(OneLoss):
         ``"target"`` or ``"source"``: as what the plan uses it.
     known
         Inputs that the scenario fixes, raw, such as n_params and ptpp.
-    surfaces
-        Evaluations on grids, kept for searches: `cptlaw.planning.mixes.surface`.
     carried
         Log loss by which the losses of this base model's runs are taken to lie above the fit's forecasts, as the base
         model's own does: `cptlaw.planning.base_error`.
@@ -81,8 +81,8 @@ class Loss(OneLoss):
     fit: Any
     role: LossRole
     known: Mapping[str, float]
-    surfaces: dict[Any, Any] = field(default_factory=dict, repr=False)
     carried: float = 0.0
+    _asked: dict[Any, Array] = field(default_factory=dict, repr=False)
 
     @classmethod
     def build(cls, fit: Any, role: LossRole, known: Mapping[str, float]) -> Loss:
@@ -136,14 +136,6 @@ class Loss(OneLoss):
         return not self.fit.data.empty and name not in self.fit.data.columns
 
     @cached_property
-    def falls_with_tokens(self) -> bool:
-        """Whether more tokens never make it worse, so that the fewest that keep a limit are a simple root.
-
-        Of an average nobody knows: its weights differ from point to point.
-        """
-        return len(self.laws) == 1 and "tokens" in self.laws[0].decreasing
-
-    @cached_property
     def fitted_tokens(self) -> tuple[float, float]:
         """Smallest and largest fitted tokens above 0, raw; for given parameters, whatever CPT may sensibly spend."""
         data = self.fit.data
@@ -167,46 +159,39 @@ class Loss(OneLoss):
 
     # -- what it says --------------------------------------------------------------------------------------------------
 
-    def columns(self, replay: Any, tokens: Any) -> Columns:
-        """Return rows at this model; replay and tokens are numbers or arrays that broadcast, row by row."""
-        replay, tokens = np.broadcast_arrays(np.atleast_1d(replay), np.atleast_1d(tokens))
-        values: dict[str, Array] = {}
-        for name in self.inputs:
-            if name in ("replay", "tokens"):
-                values[name] = np.asarray({"replay": replay, "tokens": tokens}[name], dtype=float).ravel()
-            elif name in self.known:
-                values[name] = np.full(replay.size, float(self.known[name]))
-        return Columns(values)
-
-    def frame(self, replay: Any, tokens: Any) -> pd.DataFrame:
-        """Return the same rows as a table."""
-        columns = self.columns(replay, tokens).columns
-        values = np.empty((np.broadcast(replay, tokens).size, len(columns)))
-        for i, column in enumerate(columns.values()):
-            values[:, i] = column
-        return pd.DataFrame(values, columns=list(columns))
-
-    @cached_property
-    def _reads_columns(self) -> bool:
-        """Whether columns of numbers are all that is read: nothing comes from tables or schedules."""
-        if getattr(self.fit, "reads_columns", False):
-            return True
-        if not isinstance(self.fit, Fit) or self.fit.law.needs_schedules or not self.inputs:
-            return False
-        law = type(self.fit.law)
-        return law.bind is Law.bind and law.inputs_of is Law.inputs_of
-
-    def _rows(self, replay: Any, tokens: Any) -> Any:
-        return self.columns(replay, tokens) if self._reads_columns else self.frame(replay, tokens)
+    def frame(self, replay: Any, tokens: Any, **more: Any) -> pd.DataFrame:
+        """Return rows at this model; replay, tokens and other inputs are numbers or arrays that broadcast."""
+        given = {"replay": replay, "tokens": tokens, **more}
+        chosen = dict(zip(given, np.broadcast_arrays(*map(np.atleast_1d, given.values())), strict=True))
+        values = {name: chosen.get(name, self.known.get(name)) for name in self.inputs}
+        size = chosen["replay"].size
+        columns = {
+            name: np.ravel(one) if np.ndim(one) else np.full(size, one)
+            for name, one in values.items()
+            if one is not None
+        }
+        return pd.DataFrame({name: one.astype(float) for name, one in columns.items()}, index=range(size))
 
     def at(self, replay: Any, tokens: Any) -> Array:
         """Return losses at replay and tokens, in the shape to which they broadcast."""
         shape = np.broadcast_shapes(np.shape(replay), np.shape(tokens)) or (1,)
-        rows = self._rows(replay, tokens)
-        fit = self.fit
-        by_law = self._reads_columns and isinstance(fit, Fit)
-        found = fit.law.predict(fit.params, rows, fit.role) if by_law else fit.predict(rows)
-        return np.asarray(found.reshape(shape) * np.exp(self.carried), dtype=float)
+        return self.predict(self.frame(replay, tokens)).reshape(shape)
+
+    def upper(self, points: Points, risk: float | None) -> Array:
+        """Return the loss below which a measurement lies with a probability, at points, (n,); the forecast without."""
+        frame = self.frame(**{name: column for name, column in points.items() if name in self.inputs or name in MIX})
+        # A certificate asks for the first grid of a plan once more for every limit.
+        key = (risk, *frame.columns, frame.to_numpy().tobytes())
+        if key not in self._asked:
+            if len(self._asked) >= MOST_ASKED:
+                self._asked.pop(next(iter(self._asked)))
+            with np.errstate(all="ignore"):
+                if risk is None or risk == EVEN:
+                    found = self.predict(frame)
+                else:
+                    found = np.exp(self.log_quantiles(frame, [risk])[0])
+            self._asked[key] = np.where(np.isnan(found), np.inf, found)
+        return self._asked[key]
 
     def predict(self, frame: pd.DataFrame) -> Array:
         """Return the losses of rows of this base model, (n,)."""
@@ -215,38 +200,6 @@ class Loss(OneLoss):
     def log_quantiles(self, frame: pd.DataFrame, probabilities: Sequence[float]) -> Array:
         """Return quantiles of the log of measured losses of this base model, shape (probabilities, n)."""
         return np.asarray(self.fit.log_quantiles(frame, probabilities) + self.carried, dtype=float)
-
-    def curve(self, replay: Array) -> TokenCurve | None:
-        """Return the loss as a function of tokens at each replay, with its exact inverse, where there is one.
-
-        There is for a single law that falls with tokens; it saves the search for the tokens that keep a limit.
-        """
-        if self.carried or not self.falls_with_tokens or not self.reads("tokens"):
-            return None
-        key = replay.tobytes()
-        if self.surfaces.get("replay") != key:  # a search asks for the same replays several times in a row
-            # Any number of tokens does for the rows of a curve: the law takes its own out again.
-            rows = self._rows(replay, self.laws[0].units["tokens"])
-            self.surfaces.update(replay=key, curve=self.laws[0].token_curve(self.fit.params, rows, self.role))
-        found: TokenCurve = self.surfaces["curve"]
-        return found
-
-    def margins(self, replay: Array, tokens: Array, chance: float) -> tuple[Array, Array]:
-        """Return how far above its forecast a loss may lie, in logs, (n,): the law's part, and all with the noise.
-
-        Parameters
-        ----------
-        replay, tokens
-            Points, (n,).
-        chance
-            Probability with which a measured loss lies below.
-        """
-        frame = self.frame(replay, tokens)
-        centre = np.log(self.fit.predict(frame))
-        # Two quantiles of one trace: the law's own doubt is what next runs can lessen, the noise of a measurement is
-        # not.
-        law, whole = (self.fit.log_quantiles(frame, [chance], measured)[0] - centre for measured in (False, True))
-        return law, whole
 
     def forecast(self, replay: Any, tokens: Any, interval: float | None) -> Expected:
         """Return losses with the fit's intervals, and findings about the points, each once.
@@ -258,16 +211,10 @@ class Loss(OneLoss):
         interval
             Coverage of the intervals; ``None`` for none.
         """
-        as_table = interval is not None or not (self._reads_columns and isinstance(self.fit, Fit))
-        rows: Any = self.frame(replay, tokens) if as_table else self.columns(replay, tokens)
-        if isinstance(self.fit, Fit):  # without a table around one row: plans ask for it at every move
-            known = expected(self.fit, self.fit.completed(rows) if as_table else rows, interval)
-            ends, noticed = known.ends or (None, None), known.findings
-            columns = dict(zip(("", "_lo", "_hi"), (known.loss, *ends), strict=True))
-        else:
-            table = self.fit.forecast(rows, interval)
-            columns = {end: table.get(column) for column, end in (("loss", ""), ("lo", "_lo"), ("hi", "_hi"))}
-            noticed = list(table["findings"])
+        rows = self.frame(replay, tokens)
+        table = self.fit.forecast(rows, interval)
+        columns = {end: table.get(column) for column, end in (("loss", ""), ("lo", "_lo"), ("hi", "_hi"))}
+        noticed = list(table["findings"])
         losses: dict[str, list[float | None]] = {}
         for end, values in columns.items():
             numbers = np.full(len(rows), np.nan) if values is None else np.asarray(values, dtype=float)

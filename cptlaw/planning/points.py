@@ -12,7 +12,6 @@ import numpy as np
 from scipy import special
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import Limit
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.reference import measured_base_loss
@@ -114,8 +113,12 @@ def score_fits(fits: Any) -> dict[str, Any]:
 
 
 def score_limits(
-    given: Any, losses: Mapping[str, Any], risk: float | None, base_of: Callable[[Any], float] = measured_base_loss
-) -> tuple[Limit, ...]:
+    given: Any,
+    losses: Mapping[str, Any],
+    risk: float | None,
+    base_of: Callable[[Any], float] = measured_base_loss,
+    limit: Callable[..., Any] = Limit,
+) -> tuple[Any, ...]:
     """Return the limits in points that were given.
 
     Parameters
@@ -149,9 +152,9 @@ def score_limits(
             if option.startswith("min"):
                 if not 0 <= value < 1:
                     raise UsageError(f"{option}: {name}={value:g} is no score. Expected 0% to below 100%, such as 60%.")
-                limits.append(Limit(LEAST + name, "points", -value, loss, Drop(BaseScore(1.0)), risk))  # type: ignore[arg-type]
+                limits.append(limit(LEAST + name, "points", -value, loss, Drop(BaseScore(1.0)), risk))
             else:
-                limits.append(Limit(DROP + name, "points", value, loss, Drop(_base(given, name, loss, base_of)), risk))  # type: ignore[arg-type]
+                limits.append(limit(DROP + name, "points", value, loss, Drop(_base(given, name, loss, base_of)), risk))
     return tuple(limits)
 
 
@@ -169,7 +172,7 @@ def _base(given: Any, name: str, loss: Any, base_of: Callable[[Any], float]) -> 
 
 
 def score_fields(
-    losses: Mapping[str, Any], limits: Iterable[Limit], replay: Any, tokens: Any, interval: float | None
+    losses: Mapping[str, Any], limits: Iterable[Any], replay: Any, tokens: Any, interval: float | None
 ) -> dict[str, dict[str, float | None]]:
     """Return what to expect of each score at a mix: score, score_lo, score_hi, and base and drop where known.
 
@@ -197,34 +200,14 @@ def score_fields(
     return found
 
 
-def drop_of(name: str, wrong: float | None, limits: Iterable[Limit]) -> dict[str, float | None]:
+def drop_of(name: str, wrong: float | None, limits: Iterable[Any]) -> dict[str, float | None]:
     """Return the base model's score and the points below it at an error rate, where a limit says from what to count."""
     for limit in limits:
-        if limit.name == DROP + name and limit.forgetting is not None and wrong is not None:
-            base = limit.forgetting.reference.loss
+        how = getattr(limit, "scale", None) or getattr(limit, "forgetting", None)
+        if limit.name == DROP + name and how is not None and wrong is not None:
+            base = how.reference.loss
             return {"base": 1.0 - base, "drop": wrong - base}
     return {}
-
-
-def keeps(limits: Iterable[Limit], replay: Any, tokens: float) -> dict[str, Array]:
-    """Return by name of each limit in points whether it is kept at mixes, (n,), with the probability asked for.
-
-    Parameters
-    ----------
-    limits
-        As `score_limits` returns them.
-    replay, tokens
-        The mixes: replay, (n,), and their tokens.
-    """
-    found = {}
-    for limit in limits:
-        upper = limit.loss.at(replay, tokens)
-        if limit.doubtful and limit.risk is not None and limit.forgetting is not None:
-            _, whole = limit.loss.margins(np.atleast_1d(replay), np.full(np.size(replay), tokens), limit.risk)
-            base = limit.forgetting.reference.half_width(2.0 * limit.risk - 1.0)
-            upper = upper * np.exp(np.hypot(whole, base))
-        found[limit.name] = upper <= limit.threshold * (1.0 + 1e-9)
-    return found
 
 
 def as_asked(values: Mapping[str, float]) -> dict[str, float]:

@@ -45,7 +45,7 @@ from cptlaw.units import format_quantity
 
 SAME = 1e-6  # relative difference up to which two sizes or budgets are one
 UNLIKE = 0.01  # relative difference from which a loss that was given contradicts the runs
-ENDLESS = 1e30  # tokens, for an average that has no limit in closed form
+ENDLESS = 1e30  # tokens, for the limit of many
 LEAST_BASE_MODELS = 6  # for the five parameters of the law of base models
 
 ANOTHER = ", or another reference= (--reference): base-law, asymptote or min-tokens"
@@ -136,8 +136,7 @@ def find_reference(
     severity: Severity
     if kind == "asymptote":
         # Endless replay is the source corpus alone: what is left there is the law's floor for this model.
-        curve = source.curve(np.ones(1))
-        limit = curve.limit if curve is not None else source.at(1.0, ENDLESS)
+        limit = source.at(1.0, ENDLESS)
         severity, text = (
             "info",
             (

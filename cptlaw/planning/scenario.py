@@ -153,10 +153,6 @@ class Supply(TypedDict, total=False):
 class MinTokens(LimitedMix, TargetLimit, Range, Supply, total=False):
     """The question of `min_tokens`."""
 
-    savings: Annotated[
-        bool, Entry(as_given, "With --risk: which next runs would pay for themselves.", default=True, flag=True)
-    ]
-
 
 class TradeOff(LimitedMix, TargetLimit, Range, total=False):
     """The question of `trade_off`."""

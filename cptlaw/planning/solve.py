@@ -1,110 +1,257 @@
-"""How every plan is found: a question is answered, under a risk until its doubt settles, or shown to have no answer."""
+"""How every plan is found: a grid over what may be chosen, zoomed in on the best point that keeps the limits.
+
+Losses are asked for many points at once, so that a law, an average and its doubt are all the same to a plan: none needs
+an inverse or a slope. Where nothing keeps the limits, the grid zooms in on the point that comes nearest, and the lowest
+values that it reaches are the certificate.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.limits import Limit
 
-ROUNDS = 8
-SETTLED = 1e-5  # relative change of a limited quantity that a further look at the doubt may still make
-UNSEEN = 1e-4  # the same, below which nothing is said of it: no printed digit shows it
-LEAST_SCALE = 1e-2  # of a limited quantity, for relative changes: forgetting may be limited to 0
+# Named columns of one length: replay, tokens, ..
+Points: TypeAlias = Mapping[str, Array]
+
+FIRST = {1: (257,), 2: (49, 129), 3: (17, 65, 9)}  # points along each axis, by the number of axes that are open
+THEN = {1: 65, 2: 33, 3: 13}  # the same once the grid zooms in
+REACH = 0.75  # of a step: how far from a point of the grid a better one is looked for; a half, and a margin for bends
+SLOWEST = 3.0  # by at least this factor the window shrinks
+SETTLED = 1e-6  # relative to the value: what a further round must gain
+PATIENCE = 2  # rounds without such a gain that end the search
+FINE = 1e-5  # of the range: steps from which the search may end
+FINEST = 1e-12  # of the range: steps that nothing tells apart
+ROUNDS = 24
+TIE = 1e-12  # relative: values nearer than this are one
+LEAST_SCALE = 1e-2  # of a limited quantity, for what is relative to it: forgetting may be limited to 0
+ON_LIMIT = 1e-4  # relative to that scale: a quantity nearer than this binds
 
 
-@dataclass(frozen=True, eq=False)
-class Optimum:
-    """The best that a question allows.
+@dataclass(frozen=True)
+class Axis:
+    """A range to choose from; both ends belong to it."""
+
+    name: str
+    low: float
+    high: float
+    log: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether there is anything to choose."""
+        return self.high > self.low
+
+    def at(self, share: Array) -> Array:
+        """Return the values at shares of the range; the ends are exact."""
+        if self.log:
+            found = self.low * np.exp(share * np.log(self.high / self.low))
+        else:
+            found = self.low + share * (self.high - self.low)
+        return np.asarray(np.where(share <= 0, self.low, np.where(share >= 1, self.high, found)), dtype=float)
+
+
+@dataclass(frozen=True)
+class Space:
+    """What may be chosen.
 
     Parameters
     ----------
-    place
-        Where it lies, in the question's coordinates, (d,), each on a scale of about 1; where nothing keeps the limits,
-        the place that comes nearest to it.
+    axes
+        The ranges.
+    derived
+        Adds the columns that follow from those chosen, such as tokens from replay.
+    """
+
+    axes: tuple[Axis, ...]
+    derived: Callable[[dict[str, Array]], Points] = field(default=dict)
+
+    def points(self, shares: Array) -> Points:
+        """Return the points at shares of the open ranges, (n, open axes)."""
+        columns = iter(shares.T)
+        return self.derived(
+            {one.name: one.at(next(columns) if one.open else np.zeros(len(shares))) for one in self.axes}
+        )
+
+    def widened(self, **ranges: tuple[float, float]) -> Space:
+        """Return the space with other ranges."""
+        axes = (replace(one, low=ranges[one.name][0], high=ranges[one.name][1]) if one.name in ranges else one
+                for one in self.axes)  # fmt: skip
+        return replace(self, axes=tuple(axes))
+
+    @property
+    def n_open(self) -> int:
+        """How many ranges there are to choose from."""
+        return sum(one.open for one in self.axes)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """An upper limit on a quantity.
+
+    Parameters
+    ----------
+    name
+        As the option is called on the command line, such as ``"max-forgetting"``.
     value
-        What is minimised; infinite where nothing keeps the limits.
+        The most that is allowed.
+    reached
+        Returns the quantity at points, (n,): the value that is kept with the probability asked for.
+    certain
+        The same for the forecasts themselves.
+    about
+        What it is a limit on, such as ``"forgetting"``.
+    loss, scale
+        The loss behind it, where there is one, and how that turns into the quantity.
     """
 
-    place: Array
+    name: str
     value: float
+    reached: Callable[[Points], Array]
+    certain: Callable[[Points], Array] | None = None
+    about: str = ""
+    loss: Any = None
+    scale: Any = None
+
+    def plain(self) -> Limit:
+        """Return the limit on the forecast itself."""
+        return self if self.certain is None else replace(self, reached=self.certain)
 
     @property
-    def kept(self) -> bool:
-        """Whether all limits are kept."""
-        return bool(np.isfinite(self.value))
+    def threshold(self) -> float:
+        """The value of the loss behind it that keeps the limit."""
+        return self.value if self.scale is None else float(self.scale.loss_at(self.value))
+
+    def excess(self, points: Points) -> Array:
+        """Return by how much it fails at points, relative to its scale, (n,); at most 0 where it is kept."""
+        reached = np.nan_to_num(self.reached(points), nan=np.inf)
+        return np.asarray((reached - self.value) / max(abs(self.value), LEAST_SCALE), dtype=float)
 
 
-class Question(Protocol):
-    """Something to choose under limits: a mix, or a schedule. It is a frozen dataclass."""
+@dataclass(frozen=True)
+class Best:
+    """The best point, or the one that comes nearest to keeping the limits.
+
+    Attributes
+    ----------
+    point
+        Its columns.
+    value
+        What was minimised, there.
+    kept
+        Whether it keeps all limits.
+    excess
+        By how much the worst limit fails there, relative to its scale.
+    """
+
+    point: Mapping[str, float]
+    value: float
+    kept: bool
+    excess: float
 
     @property
-    def limits(self) -> tuple[Limit, ...]:
-        """The limits."""
-
-    def optimum(self) -> Optimum:
-        """Return the best place."""
-
-    def reached(self, limit: Limit, places: Array) -> Array:
-        """Return a limited quantity at places, (n, d) to (n,)."""
-
-    def around(self, place: Array) -> Array:
-        """Return where to look at the doubt first, (k, d), the place itself last."""
-
-    def learned(self, limit: Limit, places: Array) -> Limit:
-        """Return a limit with its doubt at places."""
-
-    def lifted(self) -> dict[str, Any]:
-        """Return the questions with one bound less, by the name of the bound; limits are among them."""
-
-    def lowest(self, limit: Limit, others: Any) -> float:
-        """Return the lowest value of a limited quantity, the limits of `others` kept where they can be."""
-
-    def feasible_from(self, name: str, lifted: Any, optimum: Optimum) -> float:
-        """Return from which value of a bound that is no limit there is an answer."""
+    def points(self) -> Points:
+        """The point as columns of one row."""
+        return {name: np.array([value]) for name, value in self.point.items()}
 
 
-AnyQuestion = TypeVar("AnyQuestion", bound=Question)
+def worst_excess(limits: Sequence[Limit], points: Points) -> Array:
+    """Return by how much the worst limit fails at points, (n,); minus infinity without limits."""
+    count = len(next(iter(points.values())))
+    parts = [np.full(count, -np.inf), *(limit.excess(points) for limit in limits)]
+    return np.asarray(np.max(parts, axis=0), dtype=float)
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """What came of a question.
+def solve(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit] = ()) -> Best:
+    """Return the point of a space with the least value among those that keep the limits.
 
     Parameters
     ----------
-    question
-        The question, its limits knowing the doubt at the answer.
-    optimum
-        The best place.
-    certain
-        That on the forecasts alone, where a risk was asked for.
-    findings
-        What is to be said of the way.
+    space
+        What may be chosen.
+    value
+        Returns what is minimised at points, (n,). Of points with one value that with the most room is taken.
+    limits
+        What must be kept.
     """
+    count = max(space.n_open, 1)
+    low, high, sizes = np.zeros(count), np.ones(count), FIRST[count]
+    best, at, patience = None, np.zeros((0, count)), 0
+    for _ in range(ROUNDS if space.n_open else 1):
+        sides = [np.linspace(start, stop, size) for start, stop, size in zip(low, high, sizes, strict=True)]
+        grid = np.stack([one.ravel() for one in np.meshgrid(*sides, indexing="ij")], axis=1)
+        shares = np.concatenate([grid, at])  # the best so far stays: a finer grid need not hit it again
+        points = space.points(shares)
+        excess = worst_excess(limits, points)
+        values = np.nan_to_num(value(points), nan=np.inf, posinf=np.inf)
+        found, place = _best(points, values, excess)
+        gained = np.inf if best is None or best.kept != found.kept else _rank(best) - _rank(found)
+        best, at = found, shares[place][None]
+        patience = patience + 1 if gained <= SETTLED * max(abs(_rank(best)), SETTLED) else 0
+        steps = (high - low) / (np.array(sizes) - 1)
+        if np.all(steps < FINE) and (patience >= PATIENCE or np.all(steps < FINEST)):
+            break
+        near = _may_be_better(best, *(column[: len(grid)].reshape(sizes) for column in (values, excess))).ravel()
+        inside = np.concatenate([grid[near], at])
+        # A window that hardly shrinks, as where all is flat, is cut about the best.
+        cut = np.maximum((high - low) / SLOWEST, steps)
+        low, high = (
+            np.maximum(np.maximum(inside.min(axis=0) - steps, at[0] - cut), 0.0),
+            np.minimum(np.minimum(inside.max(axis=0) + steps, at[0] + cut), 1.0),
+        )
+        sizes = (THEN[count],) * count
+    assert best is not None
+    return best
 
-    question: Any
-    optimum: Optimum
-    certain: Optimum | None
-    findings: tuple[Finding, ...]
 
-    @property
-    def price_of_doubt(self) -> float | None:
-        """By how much the value lies above that on the forecasts alone; ``None`` without a risk or an answer."""
-        if self.certain is None or not (self.certain.kept and self.optimum.kept):
-            return None
-        return self.optimum.value - self.certain.value
+def _rank(one: Best) -> float:
+    return one.value if one.kept else one.excess
+
+
+def _best(points: Points, values: Array, excess: Array) -> tuple[Best, int]:
+    """Return the best of some points, and which it is; of equal ones the one with the most room."""
+    kept = (excess <= 0) & np.isfinite(values)
+    if kept.any():
+        least = values[kept].min()
+        good = kept & (values <= least + TIE * abs(least))
+        place = int(np.argmin(np.where(good, excess, np.inf)))
+    else:
+        place = int(np.argmin(excess))
+    point = {name: float(np.broadcast_to(column, excess.shape)[place]) for name, column in points.items()}
+    return Best(point, float(values[place]), bool(kept.any()), float(excess[place])), place
+
+
+def _may_be_better(best: Best, values: Array, excess: Array) -> Array:
+    """Return which points of a grid may have a better one in their cell, by how much they differ from neighbours."""
+    if not best.kept:
+        return np.asarray(excess - _varies(excess) <= best.excess)
+    kept = excess - _varies(excess) <= 0
+    return np.asarray(kept & (values - _varies(values) <= best.value))
+
+
+def _varies(values: Array) -> Array:
+    """Return by how much values on a grid may differ inside the cell of each, by the steps to its neighbours."""
+    found = np.zeros(values.shape)
+    for axis in range(values.ndim):
+        with np.errstate(invalid="ignore"):  # between two infinities
+            step = np.nan_to_num(np.abs(np.diff(values, axis=axis)), nan=0.0, posinf=np.inf)
+        ends = [(0, 0)] * values.ndim
+        before, after = (
+            np.pad(step, [*ends[:axis], pad, *ends[axis + 1 :]], constant_values=0.0) for pad in ((1, 0), (0, 1))
+        )
+        found += REACH * np.maximum(before, after)
+    return found
 
 
 @dataclass(frozen=True)
 class Certificate:
     """Why there is no answer.
 
-    Parameters
+    Attributes
     ----------
     blocking
         Bounds of which lifting any one is enough or, where none alone is, limits that cannot be kept.
@@ -119,102 +266,35 @@ class Certificate:
     feasible_from: dict[str, float]
 
 
-def solve(question: AnyQuestion, risk: float | None) -> Solution:
-    """Answer a question, its limits kept with a probability where a risk is given.
-
-    The answer is sought, the doubt of each limited loss is looked at there, and the answer is sought again with what
-    was seen, until the look shows nothing new.
-
-    Parameters
-    ----------
-    question
-        With limits that know nothing of doubt yet.
-    risk
-        As its limits have it.
-    """
-    optimum = question.optimum()
-    if not any(limit.doubtful for limit in question.limits):
-        return Solution(question, optimum, optimum if risk is not None else None, ())
-    # A search by cutting planes: the profile at each answer joins what is known of the limit, so that a plan rests on
-    # the same intervals as `forecast` gives, noise and distance from the data included.
-    certain, places = optimum, question.around(optimum.place)
-    for _ in range(ROUNDS):
-        limits = tuple(question.learned(limit, places) for limit in question.limits)
-        # Judged by what the new look changes at the plan itself: elsewhere a margin may go on moving without touching
-        # the answer.
-        news = _news(question, limits, places[-1:])
-        question = replace(question, limits=limits)  # type: ignore[type-var]
-        optimum = question.optimum()
-        if news <= SETTLED:
-            return Solution(question, optimum, certain, _open_ends(question))
-        places = optimum.place[None]
-    if news <= UNSEEN:
-        return Solution(question, optimum, certain, _open_ends(question))
-    unsettled = Finding(
-        "warning",
-        "risk-not-settled",
-        f"after {ROUNDS} rounds the doubt at the plan still changes it, as it does far beyond the runs: take the "
-        f"probabilities that stand beside the limits, not the one asked for.",
-        "Runs nearer to the plan settle it; so does a looser limit, or a lower risk.",
-    )
-    return Solution(question, optimum, certain, (unsettled, *_open_ends(question)))
-
-
-def _open_ends(question: Question) -> tuple[Finding, ...]:
-    """Say which losses the data does not bound from above, so that nothing is sure of their limits."""
-    return tuple(
-        Finding(
-            "warning",
-            "unbounded",
-            f"the data does not bound the {limit.loss.role} loss from above at the plan: no probability above one half "
-            f"can be given for {limit.name}.",
-            "Add runs nearer to the plan, hold parameters of the fit with --fix or --prior, or leave risk out.",
-        )
-        for limit in question.limits
-        if limit.margin is not None and not limit.margin.bounded
-    )
-
-
-def _news(question: Question, limits: tuple[Limit, ...], place: Array) -> float:
-    """Return by how much, relatively, the limited quantities at a place differ from what was thought of them."""
-    changes = [
-        abs(question.reached(after, place)[0] - question.reached(before, place)[0]) / max(abs(after.value), LEAST_SCALE)
-        for before, after in zip(question.limits, limits, strict=True)
-    ]
-    return float(max(changes, default=0.0))
-
-
-def certificate(question: Question, nearest: Array) -> Certificate:
-    """Return why a question has no answer.
+def certificate(
+    space: Space,
+    limits: Sequence[Limit],
+    nearest: Best,
+    wider: Mapping[str, tuple[Space, Callable[[Points], Array]]] | None = None,
+) -> Certificate:
+    """Return why nothing in a space keeps the limits.
 
     Parameters
     ----------
     nearest
-        The place that comes nearest to an answer.
+        The point that comes nearest to keeping them.
+    wider
+        By the name of a bound of the space: the space without it, and what of the points stands for the bound, the
+        less the better.
     """
-    lifted = question.lifted()
-    optima = {name: other.optimum() for name, other in lifted.items()}
-    lowest = {limit.name: question.lowest(limit, lifted[limit.name]) for limit in question.limits}
-    blocking = tuple(name for name, optimum in optima.items() if optimum.kept)
-    if blocking:
-        values = {
-            name: lowest[name] if name in lowest else question.feasible_from(name, lifted[name], optima[name])
-            for name in blocking
-        }
-        return Certificate(blocking, lowest, values)
-    # No single one will do: the values at the place that comes nearest, to be granted together.
+    lowest, granted = {}, {}
+    for limit in limits:
+        found = solve(space, limit.reached, [other for other in limits if other is not limit])
+        if found.kept:
+            granted[limit.name] = found.value
+        lowest[limit.name] = found.value if found.kept else solve(space, limit.reached).value
+    for name, (larger, bound) in (wider or {}).items():
+        found = solve(larger, bound, limits)
+        if found.kept:
+            granted[name] = abs(found.value)
+    if granted:
+        return Certificate(tuple(granted), lowest, granted)
     # Limits that each can be kept alone contradict one another only together; then all of them are named.
-    alone = [limit for limit in question.limits if not _only(question, limit).optimum().kept]
-    together = alone or list(question.limits)
-    values = {limit.name: float(question.reached(limit, nearest[None])[0]) for limit in together}
-    return Certificate(tuple(values), lowest, values)
-
-
-def without(question: AnyQuestion, limit: Limit) -> AnyQuestion:
-    """Return a question with one limit less."""
-    others = tuple(other for other in question.limits if other is not limit)
-    return replace(question, limits=others)  # type: ignore[type-var]
-
-
-def _only(question: AnyQuestion, limit: Limit) -> AnyQuestion:
-    return replace(question, limits=(limit,))  # type: ignore[type-var]
+    alone = [limit for limit in limits if lowest[limit.name] > limit.value]
+    together = {limit.name: float(limit.reached(nearest.points)[0]) for limit in alone or limits}
+    return Certificate(tuple(together), lowest, together)

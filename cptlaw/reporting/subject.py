@@ -134,7 +134,7 @@ def _plan(
         )
     asked = {**model, **limits, **({"scores": scores} if limits_in_points(limits) else {})}
     # Which next runs would pay for themselves is asked for by suggest_budget: it takes longer than all the rest.
-    return min_tokens(*fits, **asked, interval=interval, savings=False)
+    return min_tokens(*fits, **asked, interval=interval)
 
 
 def _best_mix(fit: Any, given: Mapping[str, Any]) -> dict[str, float]:

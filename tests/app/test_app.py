@@ -80,7 +80,7 @@ def test_a_risk_costs_tokens_and_says_how_likely_the_limits_hold(fitted):
     scenario = changed(FEWEST, max_forgetting=0.3, max_target_loss=1.75, risk=0.9)
     quick, sure = (move(fitted, scenario, doubt, draws=False) for doubt in (False, True))
     limits = {"max_forgetting": 0.3, "max_target_loss": 1.75}
-    full = cl.plan.min_tokens(fitted.target, fitted.source, **MODEL, **limits, risk=0.9, interval=None, savings=False)
+    full = cl.plan.min_tokens(fitted.target, fitted.source, **MODEL, **limits, risk=0.9, interval=None)
     assert sure.plan.tokens == pytest.approx(full.tokens, rel=1e-3)
     assert sure.plan.tokens > quick.plan.tokens
     assert any("the certainty costs" in text for text in sure.asides)

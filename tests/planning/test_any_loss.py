@@ -40,7 +40,7 @@ def check(target, source, highest, found):
 
 def ask(target, source, highest, **options):
     limits = {"max_target_loss": highest[0], "max_source_loss": highest[1]}
-    return cl.plan.min_tokens(target, source, **MODEL, **limits, **{"interval": None, "savings": False, **options})
+    return cl.plan.min_tokens(target, source, **MODEL, **limits, **{"interval": None, **options})
 
 
 @pytest.mark.parametrize("kind", ["falls", "rises first", "swings"])

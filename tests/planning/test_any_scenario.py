@@ -64,7 +64,7 @@ def scenario(rng, plan):
     if plan == "limited_data":
         given["target_tokens"] = amount(rng, 1e5, 1e16)
     if plan == "min_tokens":
-        given |= {"max_target_loss": amount(rng, 1.2, 4), "savings": False}
+        given |= {"max_target_loss": amount(rng, 1.2, 4)}
         for name in ("max_tokens", "unique_target_tokens"):
             if rng.random() < 0.25:
                 given[name] = amount(rng, 1e5, 1e16)

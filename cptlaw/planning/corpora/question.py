@@ -16,7 +16,7 @@ from cptlaw.planning.corpora.losses import EvalLoss
 from cptlaw.planning.corpora.pools import Pools
 from cptlaw.planning.corpora.simplex import KEPT, MixRange, minimise
 from cptlaw.planning.limits import Limit
-from cptlaw.planning.solve import Optimum, without
+from cptlaw.planning.settle import Optimum, without
 
 SHARE_SCALE = 5.0  # a coordinate of 1 is a fifth of the mix
 AROUND = 0.05  # of the mix, that moves to each corpus in turn where the doubt is looked at
@@ -73,7 +73,7 @@ class BestMix:
         over = [self.reached(limit, SHARE_SCALE * shares) - limit.value for limit in self.limits]
         return np.stack([self.goal(shares), *over], axis=1)
 
-    # -- what `cptlaw.planning.solve` asks ----------------------------------------------------------------------------
+    # -- what `cptlaw.planning.settle` asks
 
     def optimum(self) -> Optimum:
         """Return the best mix, or the one that comes nearest to keeping the limits."""

@@ -11,12 +11,11 @@ import numpy as np
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
-from cptlaw.laws.calculus import Array
-from cptlaw.laws.inverse import PowerCurve
 from cptlaw.planning.loss import Loss, as_fit
+from cptlaw.planning.mixes.limits import limit_on
 from cptlaw.planning.mixes.mix import pretraining_rate, rates_to_choose
 from cptlaw.planning.options import positive
-from cptlaw.planning.points import keeps, score_fields, score_limits, score_losses
+from cptlaw.planning.points import score_fields, score_limits, score_losses
 from cptlaw.planning.result import (
     FLOPS_PER_PARAMETER_TOKEN,
     Plan,
@@ -27,12 +26,10 @@ from cptlaw.planning.result import (
     score_text,
 )
 from cptlaw.planning.scenario import Allocate, documented, read_scenario
-from cptlaw.planning.search import minimise
+from cptlaw.planning.solve import Axis, Space, solve
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT, unit_of
 from cptlaw.units import format_percent
-
-EXACT = 1e-9  # relative departure from a power law up to which the closed form is taken
 
 
 @dataclass(frozen=True)
@@ -71,10 +68,6 @@ class AllocatePlan(Plan):
         The optimum.
     target_loss
         Nats per token, with ``_lo`` and ``_hi``, between which a measured loss lies with probability `interval`.
-    method
-        ``"closed form"`` or ``"search"``.
-    a, b, G
-        For the closed form: exponents of parameters and tokens in compute, and the coefficient in the law's units.
     interval
         Coverage of the interval.
     findings
@@ -97,10 +90,6 @@ class AllocatePlan(Plan):
     target_loss: float
     target_loss_lo: float | None
     target_loss_hi: float | None
-    method: str
-    a: float | None
-    b: float | None
-    G: float | None
     interval: float | None
     findings: tuple[Finding, ...]
     unit: str = USUAL_UNIT
@@ -139,8 +128,6 @@ class AllocatePlan(Plan):
             lines.append(("at peak rate", f"{self.lr_peak:.3g}"))
         loss = number_text(self.target_loss) + interval_text(self.target_loss_lo, self.target_loss_hi, number_text)
         lines.append(("target loss", f"{loss} {self.unit}"))
-        if self.a is not None:
-            lines.append(("scaling", f"n_params with FLOP^{self.a:.4g}, tokens with FLOP^{self.b:.4g}"))
         lines += [(name, score_text(fields)) for name, fields in self.scores.items()]
         if self.blocking:
             lines.append(("not kept", ", ".join(self.blocking)))
@@ -207,8 +194,8 @@ def compute_optimal(
 def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
     """Find the model size and the tokens with the lowest target loss for a compute budget.
 
-    Minimises L(N, D) subject to 6 N D = budget at fixed replay and ptpp: in closed form where the law is there
-    E + A/N^alpha + B/D^beta, else by a search over log N. The budget is spent whatever the losses turn out to be, so
+    Minimises L(N, D) subject to 6 N D = budget at fixed replay and ptpp, over log N; `compute_optimal` has the closed
+    form for E + A/N^alpha + B/D^beta. The budget is spent whatever the losses turn out to be, so
     doubt means the interval of the loss. Limits in points move nothing, but whether they are kept is said.
 
     Parameters
@@ -241,15 +228,14 @@ def _at_rate(target: Any, given: Any, known: dict[str, float]) -> AllocatePlan:
     """Return the best split with all inputs but size and tokens known."""
     loss = _loss_of(target, known | {"n_params": 1e9}, given.replay)
     share, flops = given.replay or 0.0, given.budget
-    best = _closed_form(loss, share, flops)
-    n_params = best.n_params if best is not None else _search(loss, share, flops)
+    n_params = _search(loss, share, flops)
     tokens = flops / FLOPS_PER_PARAMETER_TOKEN / n_params
     at = at_size(loss, n_params)
     expected = at.forecast(share, tokens, given.interval)
     scores = score_losses(given.scores, known | {"n_params": n_params})
     if given.replay is None and any(one.reads("replay") for one in scores.values()):
         raise UsageError("allocate: the scores depend on replay. Give replay= (--replay), such as 50%.")
-    limits = score_limits(given, scores, given.risk)
+    limits = score_limits(given, scores, given.risk, limit=limit_on)
     if given.risk is not None and not limits:
         raise UsageError("risk (--risk) is the probability with which limits hold, but no limit was given.")
     return AllocatePlan(
@@ -264,15 +250,15 @@ def _at_rate(target: Any, given: Any, known: dict[str, float]) -> AllocatePlan:
         target_loss=float(at.at(share, tokens)[0]),
         target_loss_lo=expected.losses["_lo"][0],
         target_loss_hi=expected.losses["_hi"][0],
-        method="search" if best is None else "closed form",
-        a=None if best is None else best.a,
-        b=None if best is None else best.b,
-        G=None if best is None else best.G,
         interval=given.interval,
         findings=by_severity(expected.findings),
         unit=unit_of(loss.fit),
         scores=score_fields(scores, limits, share, tokens, given.interval),
-        blocking=tuple(name for name, kept in keeps(limits, share, tokens).items() if not kept.all()),
+        blocking=tuple(
+            name
+            for limit in limits
+            if (name := limit.name) and limit.excess({"replay": np.array([share]), "tokens": np.array([tokens])})[0] > 0
+        ),
         _loss=loss,
     )
 
@@ -295,41 +281,21 @@ def _loss_of(target: Any, known: dict[str, float], replay: float | None) -> Loss
 
 def at_size(loss: Loss, n_params: float) -> Loss:
     """Return the loss at another model size."""
-    return replace(loss, known={**loss.known, "n_params": n_params}, surfaces={})
-
-
-def _closed_form(loss: Loss, share: float, flops: float) -> ComputeOptimal | None:
-    """Read A, alpha, B, beta off the law at this replay and ptpp; ``None`` where it is not of that form."""
-    units, at = loss.laws[0].units, np.array([share])
-    # Read off the law's own curves at four sizes and not off its name: a law of another package, or one with options,
-    # is then treated like any other.
-    curves = [at_size(loss, units["n_params"] * scale).curve(at) for scale in (0.01, 1.0, 100.0, np.inf)]
-    powers = [curve for curve in curves if isinstance(curve, PowerCurve)]
-    if len(powers) < len(curves):
-        return None
-    small, unit, large, infinite = (float(curve.limit[0]) for curve in powers)
-    amplitudes = [float(np.ravel(curve.amplitude)[0]) for curve in powers]
-    exponents = [float(np.ravel(curve.exponent)[0]) for curve in powers]
-    steps = (small - infinite, unit - infinite, large - infinite)
-    if not min(*steps, *amplitudes) > 0 or np.ptp(amplitudes) > EXACT * amplitudes[0] or np.ptp(exponents) > EXACT:
-        return None
-    ratio = steps[0] / steps[1]
-    # A power of N falls by the same factor over equal steps of log N; the differences lose digits to the constant.
-    if abs(steps[1] / steps[2] - ratio) > EXACT * ratio * max(1.0, infinite / steps[2]):
-        return None
-    return compute_optimal(steps[1], math.log(ratio) / math.log(100.0), amplitudes[1], exponents[1], flops, units)
+    return replace(loss, known={**loss.known, "n_params": n_params}, _asked={})
 
 
 def _search(loss: Loss, share: float, flops: float) -> float:
     """Return the best size by a search over log N, from one parameter to one token."""
     product = flops / FLOPS_PER_PARAMETER_TOKEN
-
-    def lowest(log_size: Array) -> Array:
-        sizes = np.exp(log_size)
-        found: Array = loss.fit.predict(loss.frame(share, product / sizes).assign(n_params=sizes))
-        return found
-
-    log_size, _ = minimise(lowest, 0.0, math.log(product))
+    space = Space(
+        (Axis("n_params", 1.0, product, log=True),),
+        lambda chosen: {
+            **chosen,
+            "tokens": product / chosen["n_params"],
+            "replay": np.full(len(chosen["n_params"]), share),
+        },
+    )
+    log_size = math.log(solve(space, lambda points: loss.upper(points, None)).point["n_params"])
     # A minimum at an end of the search is none: the loss goes on falling beyond any model that could be built.
     if not 1e-9 < log_size < math.log(product) - 1e-9:
         raise UsageError(

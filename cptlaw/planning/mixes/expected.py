@@ -11,7 +11,7 @@ from cptlaw.findings import Finding
 from cptlaw.planning.mixes.mix import FittedMix
 from cptlaw.planning.points import as_asked, reached_names, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
-from cptlaw.planning.solve import Certificate
+from cptlaw.planning.solve import ON_LIMIT, Best, Certificate, Limit
 from cptlaw.units import format_percent, format_quantity
 
 # Relative slope in replay up to which the target loss counts as flat: a plan may sit on its minimum, and ten per cent
@@ -102,6 +102,11 @@ def fixed_fields(mix: FittedMix) -> dict[str, Any]:
         "interval": mix.interval,
         "_mix": mix,
     }
+
+
+def binding(limits: Sequence[Limit], best: Best) -> tuple[str, ...]:
+    """Name the limits that keep a plan from being better."""
+    return tuple(limit.name for limit in limits if limit.excess(best.points)[0] >= -ON_LIMIT)
 
 
 def at_edge(mix: FittedMix, replay: float) -> tuple[Finding, ...]:

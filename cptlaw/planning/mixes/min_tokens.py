@@ -1,31 +1,30 @@
 """The fewest tokens, and the replay, that keep limits on forgetting and losses (arXiv:2510.23198, section on planning).
 
-For each replay r a limit k needs D_k(r) tokens, in closed form; a mix needs D(r) = max_k D_k(r); the plan is the least
-D(r). At a fixed model size that is also the fewest FLOPs.
+At a fixed model size that is also the fewest FLOPs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
-import numpy as np
-
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
-from cptlaw.planning.mixes.expected import at_edge, best_of, expected_at, fixed_fields, infeasible_fields
-from cptlaw.planning.mixes.fewest import FewestTokens
+from cptlaw.laws.calculus import Array
+from cptlaw.planning.mixes.expected import at_edge, best_of, binding, expected_at, fixed_fields, infeasible_fields
+from cptlaw.planning.mixes.limits import at_most
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
-from cptlaw.planning.mixes.question import OUT_OF_REACH, ROUNDING
-from cptlaw.planning.mixes.repetition import read_often
-from cptlaw.planning.mixes.saving import Saving, saving
+from cptlaw.planning.mixes.repetition import effective_tokens, read_often
 from cptlaw.planning.result import MixPlan, quantity_text
 from cptlaw.planning.scenario import MinTokens, documented, read_scenario
-from cptlaw.planning.solve import Solution, certificate, solve
+from cptlaw.planning.solve import ON_LIMIT, Axis, Best, Limit, Points, Space, certificate, solve, worst_excess
 from cptlaw.result import Line
 from cptlaw.units import format_percent, format_quantity
 
-ON_LIMIT = 1e-6  # share of the tokens without which a binding limit fails
+ROUNDING = 1e-9
+MOST_TIMES = 1e6  # times the most fitted tokens: no plan looks farther
+OUT_OF_REACH = 1e3  # the same, from where a plan is one on paper only
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,8 +33,6 @@ class MinTokensPlan(MixPlan):
 
     Attributes
     ----------
-    saving
-        With `risk`: the runs that would pay for themselves by narrowing the intervals, and what they save.
     unique_target_tokens, repetition, target_epochs
         The unique target tokens that there are, what is said of repeating them, and how often the plan reads them.
     effective_tokens
@@ -44,7 +41,6 @@ class MinTokensPlan(MixPlan):
         The tokens that may be spent, where that was said.
     """
 
-    saving: Saving | None = None
     unique_target_tokens: float | None = None
     repetition: str | None = None
     target_epochs: float | None = None
@@ -73,18 +69,7 @@ class MinTokensPlan(MixPlan):
                     f"{quantity_text(self.unique_target_tokens)} tokens, read {self.target_epochs:.3g} times",
                 )
             )
-        if self.saving is not None:
-            lines.append(("next runs", _saving_text(self.saving)))
         return lines
-
-
-def _saving_text(found: Saving) -> str:
-    if not found.cells:
-        return f"none within {quantity_text(found.budget)} FLOPs, the price of doubt, would pay for themselves"
-    return (
-        f"{len(found.cells)} for {quantity_text(found.flops)} FLOPs would save about "
-        f"{quantity_text(found.saved_tokens)} tokens ({quantity_text(found.saved_flops)} FLOPs)"
-    )
 
 
 def min_tokens(target: Any, source: Any = None, **scenario: Unpack[MinTokens]) -> MinTokensPlan:
@@ -96,8 +81,7 @@ def min_tokens(target: Any, source: Any = None, **scenario: Unpack[MinTokens]) -
         Fits of the two losses, or their files. Limits on the source side need `source`.
     **scenario
         The model and the limits, at least one of them. Numbers, or text such as ``"8.1B"``, as everywhere here. With a
-        risk the plan says what that costs in tokens (`price_of_doubt`) and, unless ``savings=False``, which next runs
-        would pay for themselves, as `cptlaw.suggest` does.
+        risk the plan says what that costs in tokens (`price_of_doubt`).
 
     Returns
     -------
@@ -112,7 +96,7 @@ def min_tokens(target: Any, source: Any = None, **scenario: Unpack[MinTokens]) -
     Notes
     -----
     Tokens are never fewer than the smallest fitted ones: below them nothing was measured. Minimises ATPP, D / N, of
-    Goffinet et al. 2025 (arXiv:2510.23198); exact to 1e-6. Repeated target tokens are worth what Muennighoff et al.
+    Goffinet et al. 2025 (arXiv:2510.23198). Repeated target tokens are worth what Muennighoff et al.
     2023 (arXiv:2305.16264) found.
 
     Examples
@@ -139,89 +123,126 @@ def min_tokens(target: Any, source: Any = None, **scenario: Unpack[MinTokens]) -
     return found
 
 
-def question_of(mix: FittedMix) -> FewestTokens:
-    """Return the question that a scenario asks.
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens to choose from.
 
-    Raises
-    ------
-    UsageError
-        If no law of it reads tokens.
+    Parameters
+    ----------
+    least, most
+        Bounds. Below the fewest fitted tokens laws claim that losses only fall, while forgetting sets in there.
+    unique, repetition
+        Unique target tokens, where they are limited, and what is said of repeating them.
     """
-    if not any(loss.reads("tokens") for loss in mix.losses):
-        specs = " and ".join(loss.spec for loss in mix.losses)
-        raise UsageError(
-            f"min-tokens asks for tokens, which {specs} does not read. Fit a law of tokens, such as ptpp-floor or "
-            f"dcpt-l3, or ask for the replay at given tokens with trade-off."
-        )
-    given = mix.given
-    ceiling = np.inf if given.max_tokens is None else given.max_tokens
-    # Below the fewest fitted tokens laws claim that losses only fall, while forgetting sets in there.
-    least = min(mix.smallest_fitted_tokens, ceiling)
-    return FewestTokens.of(
-        mix, least=least, ceiling=ceiling, unique=given.unique_target_tokens, repetition=given.repetition
-    )
+
+    least: float
+    most: float
+    unique: float | None
+    repetition: str
+
+    @classmethod
+    def of(cls, mix: FittedMix) -> Tokens:
+        """Return the tokens that a scenario allows.
+
+        Raises
+        ------
+        UsageError
+            If no law reads tokens.
+        """
+        if not any(loss.reads("tokens") for loss in mix.losses):
+            specs = " and ".join(loss.spec for loss in mix.losses)
+            raise UsageError(
+                f"min-tokens asks for tokens, which {specs} does not read. Fit a law of tokens, such as ptpp-floor or "
+                f"dcpt-l3, or ask for the replay at given tokens with trade-off."
+            )
+        given, far = mix.given, MOST_TIMES * mix.largest_fitted_tokens
+        most = far if given.max_tokens is None else min(given.max_tokens, far)
+        return cls(min(mix.smallest_fitted_tokens, most), most, given.unique_target_tokens, given.repetition)
+
+    @property
+    def discounts(self) -> bool:
+        """Whether repeated target tokens count for less."""
+        return self.unique is not None and self.repetition == "discount"
+
+    def counted(self, chosen: dict[str, Array]) -> Points:
+        """Return points with the tokens that are spent beside those that count for the laws."""
+        spent, replay = chosen["tokens"], chosen["replay"]
+        points = {**chosen, "spent": spent, "of the target": (1.0 - replay) * spent}
+        if self.discounts and self.unique is not None:
+            points["tokens"] = effective_tokens(spent, replay, self.unique)
+        return points
+
+    def space(self, mix: FittedMix) -> Space:
+        """Return what may be chosen."""
+        return Space((mix.axis(), Axis("tokens", self.least, self.most, log=True)), self.counted)
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Return the limits on tokens of the target."""
+        if self.unique is None or self.discounts:
+            return ()
+        return (at_most("unique-target-tokens", "of the target", self.unique),)
+
+
+def fewest(mix: FittedMix, tokens: Tokens, limits: Sequence[Limit]) -> Best:
+    """Return the mix with the fewest tokens that keeps limits."""
+    space = tokens.space(mix)
+    best = solve(space, lambda points: points["spent"], limits)
+    if best.kept and best.point["spent"] <= tokens.least * (1.0 + ROUNDING):
+        # Several mixes do with the least tokens: take the one whose limits leave most room.
+        least = space.widened(tokens=(tokens.least, tokens.least))
+        roomy = solve(least, lambda points: worst_excess(limits, points), limits)
+        best = replace(roomy, value=tokens.least) if roomy.kept else best
+    return best
 
 
 def plan_of(mix: FittedMix, explained: bool = True) -> MinTokensPlan:
     """Answer the question for one mix; unless `explained`, what blocks where nothing will do is not searched for."""
-    solution = solve(question_of(mix), mix.risk)
-    question, optimum, certain = solution.question, solution.optimum, solution.certain
-    fields = fixed_fields(mix) | {"unique_target_tokens": question.unique, "max_tokens": mix.given.max_tokens}
-    if question.unique is not None:
-        fields["repetition"] = question.repetition
-    found = [*mix.findings, *solution.findings]
-    if not optimum.kept:
+    tokens = Tokens.of(mix)
+    limits = (*mix.limits, *tokens.limits())
+    best = fewest(mix, tokens, limits)
+    certain = None if mix.risk is None else fewest(mix, tokens, [limit.plain() for limit in limits])
+    fields = fixed_fields(mix) | {"unique_target_tokens": tokens.unique, "max_tokens": mix.given.max_tokens}
+    if tokens.unique is not None:
+        fields["repetition"] = tokens.repetition
+    found = list(mix.findings)
+    if not best.kept:
         if certain is not None and certain.kept:
-            found.append(_doubt_decides(certain.value, float(question.mix_at(certain.place[None])[0][0])))
-        why = infeasible_fields(certificate(question, optimum.place)) if explained else {"feasible": False}
+            found.append(_doubt_decides(certain))
+        why = _why(mix, tokens, limits, best) if explained else {"feasible": False}
         return MinTokensPlan(findings=by_severity(found), **fields, **why)
-    replay, tokens = float(question.mix_at(optimum.place[None])[0][0]), optimum.value
-    counted = float(question.counted(tokens, replay))
-    values, noticed = expected_at(mix, replay, tokens, counted)
-    if question.unique is not None:
-        fields["target_epochs"] = (1.0 - replay) * tokens / question.unique
+    replay, spent, counted = (best.point[name] for name in ("replay", "spent", "tokens"))
+    values, noticed = expected_at(mix, replay, spent, counted)
+    if tokens.unique is not None:
+        fields["target_epochs"] = (1.0 - replay) * spent / tokens.unique
         found += read_often({"the target corpus": fields["target_epochs"]})
     return MinTokensPlan(
         feasible=True,
-        binding=_binding(question, replay, tokens),
-        effective_tokens=counted if question.discounts else None,
-        price_of_doubt=solution.price_of_doubt,
-        saving=_saving(mix, solution, replay, counted),
-        findings=by_severity(
-            [*found, *noticed, *at_edge(mix, replay), *_at_floor(question, tokens), *_far(mix, tokens)]
-        ),
+        binding=_binding(mix, tokens, limits, best),
+        effective_tokens=counted if tokens.discounts else None,
+        price_of_doubt=spent - certain.point["spent"] if certain is not None and certain.kept else None,
+        findings=by_severity([*found, *noticed, *at_edge(mix, replay), *_at_floor(tokens, spent), *_far(mix, spent)]),
         **fields,
         **values,
     )
 
 
-def _saving(mix: FittedMix, solution: Solution, replay: float, counted: float) -> Saving | None:
-    """Return which next runs would pay for themselves, where that was not declined and the doubt is settled."""
-    price, risk = solution.price_of_doubt, mix.risk
-    if not mix.given.savings or price is None or risk is None or risk <= 0.5 or solution.findings:
-        return None
-    question = solution.question
-    if mix.scores:  # what next runs would change of a score goes through its losses, which plans of their own ask
-        return None
-    return saving(
-        question.limits,
-        (replay, counted),
-        price,
-        2.0 * risk - 1.0,
-        lambda limits: replace(question, limits=limits).optimum().value,
-    )
+def _why(mix: FittedMix, tokens: Tokens, limits: Sequence[Limit], best: Best) -> dict[str, Any]:
+    """Return the fields that say why nothing will do."""
+    space = tokens.space(mix)
+    wider = mix.wider(space)
+    if mix.given.max_tokens is not None:
+        far = max(MOST_TIMES * mix.largest_fitted_tokens, tokens.most)
+        wider = {"max-tokens": (space.widened(tokens=(tokens.least, far)), lambda points: points["spent"]), **wider}
+    return infeasible_fields(certificate(space, limits, best, wider))
 
 
-def _binding(question: FewestTokens, replay: float, tokens: float) -> tuple[str, ...]:
+def _binding(mix: FittedMix, tokens: Tokens, limits: Sequence[Limit], best: Best) -> tuple[str, ...]:
     """Name what keeps the tokens from being fewer."""
-    mix, at = question.mix, np.array([replay])
-    # What fails as soon as tokens are a little fewer binds; a comparison with the limit itself would hang on its last
-    # digit.
-    fewer = question.counted(np.array([tokens * (1.0 - ON_LIMIT)]), at)
-    found = [limit.name for limit in question.limits if question.reached_at(limit, at, fewer)[0] > limit.value]
-    if tokens <= question.least * (1.0 + ROUNDING):
+    replay, spent = best.point["replay"], best.point["spent"]
+    found = [name for name in binding(limits, best) if name != "unique-target-tokens"]
+    if spent <= tokens.least * (1.0 + ROUNDING):
         found.append("smallest-fitted-tokens")
-    if question.unique is not None and (1.0 - replay) * tokens >= question.unique * (1.0 - ON_LIMIT):
+    if tokens.unique is not None and (1.0 - replay) * spent >= tokens.unique * (1.0 - ON_LIMIT):
         found.append("unique-target-tokens")
     # A range of one replay was not chosen, so that its ends keep nothing from being better.
     if mix.low < mix.high:
@@ -231,14 +252,14 @@ def _binding(question: FewestTokens, replay: float, tokens: float) -> tuple[str,
     return tuple(found)
 
 
-def _at_floor(question: FewestTokens, tokens: float) -> tuple[Finding, ...]:
-    if tokens > question.least * (1.0 + ROUNDING):
+def _at_floor(tokens: Tokens, spent: float) -> tuple[Finding, ...]:
+    if spent > tokens.least * (1.0 + ROUNDING):
         return ()
     return (
         Finding(
             "info",
             "smallest-fitted-tokens",
-            f"all limits already hold at {format_quantity(tokens)} tokens, the fewest that the fits have seen. Below "
+            f"all limits already hold at {format_quantity(spent)} tokens, the fewest that the fits have seen. Below "
             f"them the laws are wrong: they claim that losses only fall, while forgetting sets in there.",
             "Fewer tokens may do; runs measured earlier would show it.",
         ),
@@ -259,12 +280,12 @@ def _far(mix: FittedMix, tokens: float) -> tuple[Finding, ...]:
     )
 
 
-def _doubt_decides(tokens: float, replay: float) -> Finding:
+def _doubt_decides(certain: Best) -> Finding:
     return Finding(
         "info",
         "doubt-decides",
-        f"the point forecasts alone would allow a plan: {format_quantity(tokens)} tokens at replay "
-        f"{format_percent(replay)}.",
+        f"the point forecasts alone would allow a plan: {format_quantity(certain.value)} tokens at replay "
+        f"{format_percent(certain.point['replay'])}.",
         "Lower risk=, loosen the limits, or add runs that narrow the forecasts.",
     )
 

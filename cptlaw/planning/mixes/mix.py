@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,11 +15,13 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.base_error import with_base_error
-from cptlaw.planning.limits import ForgettingScale, Limit, build_limits
+from cptlaw.planning.limits import ForgettingScale
 from cptlaw.planning.loss import Loss, as_fit, check_pair, laws_of, measured_levels
+from cptlaw.planning.mixes.limits import build_limits, limit_on
 from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
 from cptlaw.planning.scenario import options_of
+from cptlaw.planning.solve import Axis, Limit, Points, Space
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent
 
@@ -109,6 +111,25 @@ class FittedMix:
         """Tokens beyond which none of the fits has seen anything."""
         return max((loss.fitted_tokens[1] for loss in self.losses if loss.reads("tokens")), default=np.inf)
 
+    # -- what there is to choose -----------------------------------------------------------------------------------
+
+    def target_loss(self, points: Points) -> Array:
+        """Return the forecast target loss at points, (n,)."""
+        return self.target.upper(points, None)
+
+    def axis(self) -> Axis:
+        """Return the range of replay; laws that do not read it leave nothing to choose."""
+        return Axis("replay", self.low, self.high if self.reads_replay else self.low)
+
+    def wider(self, space: Space) -> dict[str, tuple[Space, Callable[[Points], Array]]]:
+        """Return what the space is without each end of the range of replay that was given: see `certificate`."""
+        found: dict[str, tuple[Space, Callable[[Points], Array]]] = {}
+        if "min_replay" in self.given.given and self.fitted_low < self.low:
+            found["min-replay"] = space.widened(replay=(self.fitted_low, self.high)), lambda points: -points["replay"]
+        if "max_replay" in self.given.given and self.fitted_high > self.high:
+            found["max-replay"] = space.widened(replay=(self.low, self.fitted_high)), lambda points: points["replay"]
+        return found
+
 
 def build_mixes(scenario: Any, given: Any, target: Any, source: Any) -> list[FittedMix]:
     """Return the mixes that a scenario allows: one, or one for each measured rate where the best of them is sought.
@@ -188,10 +209,10 @@ def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, flo
             f"{format_percent(fitted[0])} to {format_percent(fitted[1])}; give min_replay= and max_replay= in order."
         )
     scores = score_losses(getattr(given, "scores", None), known)
-    in_points = score_limits(given, scores, given.risk) if hasattr(given, "min_score") else ()
-    limits = build_limits(scenario, given, losses, how, lambda loss: loss.knows_doubt, in_points)
+    in_points = score_limits(given, scores, given.risk, limit=limit_on) if hasattr(given, "min_score") else ()
+    limits = build_limits(scenario, given, losses, how, in_points)
     return FittedMix(
-        losses["target"], losses.get("source"), how, low, high, *fitted, given, limits, tuple(findings), scores
+        losses["target"], losses.get("source"), how, low, high, *fitted, given, tuple(limits), tuple(findings), scores
     )
 
 

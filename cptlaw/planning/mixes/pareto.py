@@ -15,7 +15,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.mixes.expected import below_fitted_tokens
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
-from cptlaw.planning.points import keeps, score_fields
+from cptlaw.planning.points import score_fields
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, number_text, quantity_text
 from cptlaw.planning.scenario import Pareto, documented, read_scenario
 from cptlaw.result import Line
@@ -165,7 +165,8 @@ def _front(mix: FittedMix) -> ParetoPlan:
     # Both losses at the whole budget: what leaves some of it unspent is beaten by the same mix that spends it.
     front = shares[_undominated(*(loss.at(shares, tokens) for loss in mix.losses))]
     if mix.limits:
-        kept = keeps(mix.limits, front, tokens)
+        points = {"replay": front, "tokens": np.full(len(front), tokens)}
+        kept = {limit.name: limit.excess(points) <= 0 for limit in mix.limits}
         within = front[np.logical_and.reduce(list(kept.values()))]
         if not len(within):
             never = tuple(name for name, good in kept.items() if not good.any())

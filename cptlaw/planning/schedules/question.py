@@ -16,7 +16,7 @@ from cptlaw.planning.schedules.box import KEPT, Best, minimise_in_box
 from cptlaw.planning.schedules.curve_loss import CurveLoss, shared_columns
 from cptlaw.planning.schedules.scored import ScheduledScore
 from cptlaw.planning.schedules.space import ScheduledMix, Space
-from cptlaw.planning.solve import Optimum, without
+from cptlaw.planning.settle import Optimum, without
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class ScheduleQuestion:
         """Return the best place of the box."""
         return minimise_in_box(self.evaluate, len(self.space.variables), self.seed)
 
-    # -- as `cptlaw.planning.solve` asks it ----------------------------------------------------------------------------
+    # -- as `cptlaw.planning.settle` asks it
 
     def optimum(self) -> Optimum:
         """Return the best place, or the one that comes nearest to keeping the limits; steps are counted as such."""

@@ -17,7 +17,7 @@ from cptlaw.planning.schedules.question import ScheduleQuestion
 from cptlaw.planning.schedules.schedule_plan import NEAR, SchedulePlan
 from cptlaw.planning.schedules.scored import scheduled_scores
 from cptlaw.planning.schedules.space import MEANING, Space, build_space
-from cptlaw.planning.solve import certificate, solve
+from cptlaw.planning.settle import certificate, solve
 from cptlaw.runs.metrics import unit_of
 
 NEAR_POINTS = 41

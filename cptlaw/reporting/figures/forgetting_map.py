@@ -6,7 +6,6 @@ The layout of figure 2 of Goffinet et al. 2025 (arXiv:2510.23198).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,18 +14,16 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import MinTokensPlan, MixPlan
-from cptlaw.planning.limits import Limit
-from cptlaw.planning.mixes.min_tokens import question_of
+from cptlaw.planning.mixes.limits import at_risk
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.scenario import MinTokens, read_scenario
+from cptlaw.planning.solve import Limit, worst_excess
 from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, Figure, axis, blank
 from cptlaw.reporting.figures.losses_by_replay import losses_by_replay
 from cptlaw.units import format_percent, format_quantity
 
-ROWS, COLUMNS = 51, 61  # of the map: replay, tokens
+ROWS, COLUMNS = 61, 81  # of the map: replay, tokens
 RISKS = (0.8, 0.95)
-LOOKS = 6  # mixes along an edge at which the doubt is looked at,
-SPREAD = 3  # and so many times so many over the map: a surface through an edge alone runs wild beside it
 DARK = "#B3261E"
 WIDER = 3.0  # times beyond what the fits have seen that the map shows
 
@@ -72,7 +69,7 @@ def forgetting_map(
         )
     tokens, replay = map_grid(mix, plan, max_tokens)
     known = bool(mix.limits) and all(limit.loss.knows_doubt for limit in mix.limits)
-    edges = edges_of(mix, plan, tokens, replay, risks) if known else {}
+    edges = edges_of(mix, tokens, replay, risks) if known else {}
     return draw_map(mix, plan, tokens, replay, edges)
 
 
@@ -84,7 +81,7 @@ def map_of_plan(plan: MinTokensPlan) -> Figure:
     if mix.source is None or mix.forgetting is None:
         return losses_by_replay(plan)
     tokens, replay = map_grid(mix, plan)
-    edges = {} if plan.risk is None else edges_of(mix, plan, tokens, replay, (plan.risk,))
+    edges = {} if plan.risk is None else edges_of(mix, tokens, replay, (plan.risk,))
     return draw_map(mix, plan, tokens, replay, edges)
 
 
@@ -116,7 +113,7 @@ def draw_map(
     shape = (len(replay), len(tokens))
     relative = mix.forgetting.measure == "relative"
     z = data["forgetting"].to_numpy().reshape(shape)
-    drawing = blank(height=430)
+    drawing = blank(height=460)
     drawing.add_heatmap(
         x=tokens,
         y=replay,
@@ -192,9 +189,8 @@ def map_table(mix: FittedMix, tokens: Array, replay: Array) -> pd.DataFrame:
     assert mix.forgetting is not None
     shares, counts = (mesh.ravel() for mesh in np.meshgrid(replay, tokens, indexing="ij"))
     losses = {loss.role: loss.at(shares, counts) for loss in (*mix.losses, *mix.scores.values())}
-    kept = np.ones(len(shares), dtype=bool)
-    for limit in mix.limits:
-        kept &= limit.certain().reached(losses[limit.loss.role]) <= limit.value
+    points = {"replay": shares, "tokens": counts}
+    kept = worst_excess([limit.plain() for limit in mix.limits], points) <= 0
     return pd.DataFrame(
         {
             "replay": shares,
@@ -207,49 +203,15 @@ def map_table(mix: FittedMix, tokens: Array, replay: Array) -> pd.DataFrame:
     )
 
 
-def edges_of(
-    mix: FittedMix, plan: MixPlan | None, tokens: Array, replay: Array, risks: Sequence[float]
-) -> dict[float, Array]:
-    """Return for each risk by how much the worst limit is broken on a grid, in log loss, (r, t); below zero all hold.
-
-    The doubt is looked at over the map and along the edge of the point forecasts, at the same mixes for all risks, and
-    last at the plan, where it is then exact.
-    """
-    broken = excess(mix, mix.limits, tokens, replay)
-    crossed = np.zeros(broken.shape, dtype=bool)
-    inside = broken <= 0
-    crossed[:, 1:] |= inside[:, 1:] != inside[:, :-1]
-    crossed[1:] |= inside[1:] != inside[:-1]
-    rows, columns = np.nonzero(crossed)
-    chosen = (
-        np.unique(np.linspace(0, len(rows) - 1, LOOKS).round().astype(int)) if len(rows) else np.zeros(0, dtype=int)
-    )
-    question = question_of(mix)
-    over = np.meshgrid(*(np.linspace(0, n - 1, SPREAD).round().astype(int) for n in broken.shape), indexing="ij")
-    rows, columns = (
-        np.concatenate([spread.ravel(), along[chosen]]) for spread, along in zip(over, (rows, columns), strict=True)
-    )
-    places = [question.place(replay[rows], tokens[columns])]
-    if plan is not None and plan.feasible and plan.tokens is not None and plan.replay is not None:
-        places.append(question.place(np.array([plan.replay]), np.array([plan.tokens])))
-    looked = np.concatenate(places)
-    found = {}
-    for risk in risks:
-        limits = [question.learned(replace(limit, risk=risk, margin=None), looked) for limit in mix.limits]
-        found[risk] = excess(mix, limits, tokens, replay)
-    return found
+def edges_of(mix: FittedMix, tokens: Array, replay: Array, risks: Sequence[float]) -> dict[float, Array]:
+    """Return for each risk by how much the worst limit is broken on a grid, (r, t); below zero all hold."""
+    return {risk: excess([at_risk(limit, risk) for limit in mix.limits], tokens, replay) for risk in risks}
 
 
-def excess(mix: FittedMix, limits: Sequence[Limit], tokens: Array, replay: Array) -> Array:
-    """Return by how much the worst of the limits is broken on a grid, in log loss, (r, t)."""
+def excess(limits: Sequence[Limit], tokens: Array, replay: Array) -> Array:
+    """Return by how much the worst of the limits is broken on a grid, relative to its scale, (r, t)."""
     shares, counts = (mesh.ravel() for mesh in np.meshgrid(replay, tokens, indexing="ij"))
-    places = question_of(mix).place(shares, counts)
-    worst = np.full(len(shares), -np.inf)
-    for limit in limits:
-        upper = limit.upper(limit.loss.at(shares, counts), places)
-        worst = np.maximum(worst, np.log(upper / limit.threshold))
-    found: Array = worst.reshape(len(replay), len(tokens))
-    return found
+    return worst_excess(limits, {"replay": shares, "tokens": counts}).reshape(len(replay), len(tokens))
 
 
 def map_grid(
@@ -279,7 +241,7 @@ def _limits(drawing: Any, mix: FittedMix, tokens: Array, replay: Array, edges: M
     """
     if not mix.limits:
         return []
-    broken = excess(mix, [limit.certain() for limit in mix.limits], tokens, replay)
+    broken = excess([limit.plain() for limit in mix.limits], tokens, replay)
     if broken.max() > 0:
         drawing.add_contour(
             x=tokens,
@@ -321,8 +283,10 @@ def _title(mix: FittedMix, plan: MixPlan | None, data: pd.DataFrame) -> str:
     if plan is not None and not plan.feasible:
         return f"No mix keeps all limits: {plan.blocking} blocks"
     if plan is not None and plan.tokens is not None:
-        fewest = "the fewest tokens that keep them" if isinstance(plan, MinTokensPlan) else "the plan"
-        return f"Where the limits hold, and {fewest}" if mix.limits else "Forgetting of every mix, and the plan"
+        share = "" if plan.replay is None else f" at {format_percent(plan.replay)} replay"
+        kept = " and keep the limits" if mix.limits else ""
+        how = "are the fewest that keep the limits" if isinstance(plan, MinTokensPlan) else f"are the plan{kept}"
+        return f"{format_quantity(plan.tokens)} tokens{share} {how}"
     assert mix.forgetting is not None
     ends = [float(data["forgetting"].min()), float(data["forgetting"].max())]
     relative = mix.forgetting.measure == "relative"
