@@ -21,9 +21,14 @@ EXAMPLES = {
     "docs-to-manuals": "docs_to_manuals.csv",
     "domains": "domains.csv",
     "three-corpora": "three_corpora.csv",
+    "delphi-midtrain": "delphi_midtrain.csv",
+    "watts-sizes": "watts_sizes.csv",
 }
+WITHOUT_SCHEDULES = ("en-fr-pilot", "delphi-midtrain", "watts-sizes")
 SCHEDULES = {
-    name: f"{file.removesuffix('.csv')}_schedules.json" for name, file in EXAMPLES.items() if name != "en-fr-pilot"
+    name: f"{file.removesuffix('.csv')}_schedules.json"
+    for name, file in EXAMPLES.items()
+    if name not in WITHOUT_SCHEDULES
 }
 
 
@@ -63,6 +68,8 @@ def load(name: str) -> Runs:
         manuals of other software, a close shift. ``"domains"``: English documentation to four domains at nine ratios,
         the design of the D-CPT paper; the column ``domain`` names the target. ``"three-corpora"``: English
         documentation continued on mixes of English, French and Python, whose shares are ``mix_english`` and so on.
+        Figures of public studies at real scale: ``"delphi-midtrain"``, mid-training on mathematics at .45 to 2.5
+        billion parameters, and ``"watts-sizes"``, forgetting after up to 240 billion tokens of pre-training.
 
     Raises
     ------
