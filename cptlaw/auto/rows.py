@@ -23,6 +23,14 @@ TRANSIENT = 0.095
 AT_PEAK = 0.99  # share of a run's highest rate from which it counts as reached
 CPT_COLUMNS = ("replay", "ptpp")
 ANY_MIX = 0.5  # stands where a law is not asked
+COLLAPSED = 2.0  # times the lowest loss of the same base model and mix at a lower rate
+FINE_TUNING = Finding(
+    "info",
+    "fine-tuning",
+    "the rows are read as fine-tuning of base models of several sizes: some have tokens 0, and none has replay or a "
+    "budget of pre-training.",
+    "For continual pre-training add the columns replay and ptpp; for models from scratch leave out rows with tokens 0.",
+)
 IN_ORDER = ("n_params", "ptpp", "replay", "lr_peak", "tokens", "step", "loss", "run")
 
 
@@ -35,7 +43,7 @@ class Chosen:
     runs
         The rows, those of the base models among them.
     is_cpt
-        Whether they are of continual pre-training, and not of models from scratch.
+        Whether they are of continual pre-training, and neither of models from scratch nor of fine-tuning.
     findings
         What was left out, and why.
     is_curves
@@ -59,6 +67,12 @@ class Chosen:
         return self.runs.frame
 
     @property
+    def is_tuning(self) -> bool:
+        """Whether they are of fine-tuning: base models were measured, and neither replay nor budgets are told."""
+        frame = self.frame
+        return not self.is_cpt and "n_params" in frame.columns and not trained(frame).all()
+
+    @property
     def of_mixes(self) -> bool:
         """Whether several mixes of three or more corpora, or of two that are not source and target, are among them."""
         names = [name for name in mix_columns(self.frame.columns) if self.frame[name].notna().any()]
@@ -79,7 +93,8 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
     frame = rows.frame
     is_cpt = any(name in frame.columns and frame[name].notna().any() for name in CPT_COLUMNS)
     if not is_cpt or "tokens" not in frame.columns:
-        return Chosen(rows, False, ())
+        chosen = Chosen(rows, False, ())
+        return replace(chosen, findings=(FINE_TUNING,)) if chosen.is_tuning else chosen
     found: list[Finding] = []
     adapted = (frame["tokens"] > 0).to_numpy()
     kept = np.ones(len(frame), dtype=bool)
@@ -109,6 +124,23 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
                     "Choose others with --where, or give the schedules of all (--schedules).",
                 )
             )
+    fallen = adapted & kept & frame["run"].isin(collapsed_runs(table.frame, set(frame["run"]))).to_numpy()
+    if fallen.any():
+        kept &= ~fallen
+        names = frame.loc[fallen, "run"].astype(str).unique()
+        lowest = float(frame.loc[fallen, "lr_peak"].min())
+        found.append(
+            Finding(
+                "warning",
+                "collapsed",
+                f"{len(names)} runs have collapsed and are left out ({', '.join(names[:3])}"
+                + ", .." * (len(names) > 3)
+                + "): their losses are over twice those of the same base model at a lower rate. Forecasts say nothing "
+                f"of such rates, here {lowest:.2g} and more.",
+                "Stay below these rates; the rate at which runs collapse falls with size and pre-training.",
+                {"runs": len(names), "lr_peak": lowest},
+            )
+        )
     for early, where_they_lie in _transients(frame, adapted & kept):
         if early.any():
             kept &= ~early
@@ -122,6 +154,25 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
                 )
             )
     return Chosen(replace(rows, frame=frame[kept]), True, tuple(found))
+
+
+def collapsed_runs(frame: pd.DataFrame, among: set[str]) -> set[str]:
+    """Return the runs that a high rate has broken, so that no law of rates holds them.
+
+    Parameters
+    ----------
+    frame
+        All rows of a table, every eval: a run has collapsed if one of its losses has.
+    among
+        The runs that are asked about, and compared with each other.
+    """
+    if "lr_peak" not in frame.columns:
+        return set()
+    rows = frame[(frame["tokens"] > 0) & frame["run"].isin(among) & frame["lr_peak"].notna()]
+    same = [name for name in ("eval", "n_params", "tokens", "replay") if name in rows.columns]
+    best = rows.loc[rows.groupby(same, observed=True, dropna=False)["loss"].transform("idxmin")]
+    far = rows["loss"].to_numpy() > COLLAPSED * best["loss"].to_numpy()
+    return set(rows.loc[far & (rows["lr_peak"].to_numpy() > best["lr_peak"].to_numpy()), "run"])
 
 
 def _transients(frame: pd.DataFrame, adapted: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], str]]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from cptlaw.errors import DataError
 from cptlaw.laws.base import Amplitude, Known, Option, RatioOf, Role, Shape
 from cptlaw.laws.bend import Bent
-from cptlaw.laws.calculus import Array, Positive, exp, expm1, log, log1p
+from cptlaw.laws.calculus import Array, Positive, exp, expm1, log, log1p, maximum
 from cptlaw.laws.parameters import positive
 from cptlaw.units import input_text
 
@@ -31,7 +31,7 @@ USUAL = {"lr_peak": RATE, "lr_pretrain": RATE, "ptpp": BUDGET, "replay": 0.0}  #
 PARAMETERS_OF = {"lr_peak": ("h",), "lr_pretrain": ("w",), "ptpp": ("b",), "replay": ("a2",)}
 SHIFT = ("d0", "beta", "a2", "h", "w", "b", "m", "s")  # the shapes of the shift
 ASIDE = ("base", "sizes")  # what else may be left out
-SIZES = 4  # of models, from which it shows how the shift changes with size; with three, rollouts gain nothing
+SIZES = 2  # of models, from which a table has a say in how the shift changes with size; its prior has one before
 
 TOKEN_EXPONENT = Shape(0.02, 2.5, start=(0.15, 0.6), usual=(0.3, 0.47, "log"))
 EXCHANGE = Shape(1e-3, 1e2, start=(0.3, 3.0), usual=(1.0, 0.69, "log"))
@@ -43,11 +43,11 @@ OF_PRETRAINING_RATE = Shape(-2.0, 1.0, start=(-0.4, 0.0), scale="linear", usual=
 OF_BUDGET = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.1))
 OF_PROGRESS = (0.75, 0.3)  # rate times steps, a little less than in proportion
 # A larger model has taken more steps at as many tokens per parameter, and keeps two corpora apart with less replay.
-OF_SIZE = Shape(-1.0, 2.0, start=(-0.1, 0.8), scale="linear", usual=(0.0, 0.15))
+OF_SIZE = Shape(-1.0, 3.0, start=(-0.1, 1.2), scale="linear", usual=(0.15, 0.2))
 SIZE_OF_MIX = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.15))
 TRANSFER = Shape(0.02, 1.0, start=(0.2, 0.9), scale="linear", usual=(0.6, 0.3))
 # What the target loss gains grows with the rate of CPT alone.
-OF_TARGET: dict[str, tuple[float, float]] = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1), "m": (0.5, 0.3)}
+OF_TARGET: dict[str, tuple[float, float]] = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1), "m": (1.0, 0.3)}
 SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
 
 
@@ -87,9 +87,11 @@ class SharedTokens(Bent):
     grows with the rates and with the budget: b above 0 says that over-trained models forget more. With rate=progress
     the rate of CPT says how fast the shift is run through, x = (D/(d0 N)) (lr/1e-3)^h, and no longer how large it gets.
 
-    From four sizes on a fit states d0 and a2 `around` the one in their middle, N0: x is (N/N0)^m times as large, and
+    From two sizes on a fit states d0 and a2 `around` the one in their middle, N0: x is (N/N0)^m times as large, and
     a2 stands for a2 (N/N0)^s. With m = 1 the shift follows the tokens, as in Wang et al., and not the tokens per
-    parameter; s above 0 says that replay is worth more to larger models, which forget more without it.
+    parameter; s above 0 says that replay is worth more to larger models, which forget more without it. Above the
+    `largest` fitted size the gain of the target follows the tokens at least, so that at equal tokens a larger model is
+    never forecast to gain less.
 
     B is the shift without replay after many tokens, at rates of 1e-3 and 100 tokens of pre-training per parameter. A
     fit leaves out what its table has no column for.
@@ -118,7 +120,7 @@ class SharedTokens(Bent):
     equation = (
         "L = E + F/N^g + A/(k P N + D)^a +/- B (lr/1e-3)^h (lr'/1e-3)^w (P/100)^b (1 - (1 + D/(d0 N))^-beta) "
         "f(a2, r_cpt) + U (1 - (1 + D/(d0 N))^-beta),  f as in cpt-dynamics-replay, 1 without replay; "
-        "from four sizes on d0 goes as N^-m and a2 as N^s; with transfer=true F and A count 1 - (1 - t) s, "
+        "from two sizes on d0 goes as N^-m and a2 as N^s; with transfer=true F and A count 1 - (1 - t) s, "
         "t + (1 - t) s for the target, s = (1 - (1 + D/(d0 N))^-beta) f"
     )
     source = "this project; the shift and its factor of the mix are those of Wang et al. 2025, eq. 8, arXiv:2505.07796"
@@ -179,8 +181,15 @@ class SharedTokens(Bent):
         "around": Option(
             None,
             "a number of parameters; for a shift that is the same at all sizes write without=sizes",
-            "The model size at which d0 and a2 are stated, and from which they change with size. A fit to four sizes "
-            "and more sets it to the one in their middle.",
+            "The model size at which d0 and a2 are stated, and from which they change with size. A fit to several "
+            "sizes sets it to the one in their middle.",
+            _size,
+        ),
+        "largest": Option(
+            None,
+            "a number of parameters",
+            "The largest fitted size, which a fit sets: above it the gain of the target follows the tokens, or goes on "
+            "as it was fitted where it grows faster than they do.",
             _size,
         ),
         "transfer": Option(
@@ -194,6 +203,7 @@ class SharedTokens(Bent):
     rate: Literal["amplitude", "progress"]
     without: tuple[str, ...]
     around: float | None
+    largest: float | None
     transfer: bool
 
     def configure(self) -> None:
@@ -211,7 +221,9 @@ class SharedTokens(Bent):
             self.shapes |= {"h": replace(OF_RATE, usual=OF_PROGRESS)}
             self.learned = {"h": "shared_progress"}
         if self.damage:
-            self.amplitudes = (*self.amplitudes, Amplitude("K", usual=(0.01, 1.5, "share")))
+            # In nats per squared nat, as it came out on eight tables: a share of the loss would let a table without
+            # much damage make K as large as it likes, and forecasts at higher rates explode.
+            self.amplitudes = (*self.amplitudes, Amplitude("K", usual=(0.05, 1.2, "log")))
             self.shapes = self.shapes | {"B_source": SHIFT_AMPLITUDE}
             # The shift of the source loss comes from its own fit, never from the usual values.
             of_source = {f"{name}_source": self.shapes[name] for name in SHIFT if name in self.shapes}
@@ -234,7 +246,8 @@ class SharedTokens(Bent):
             lacks.append("base")
         damage = self.damage if pays is None else pays and _sees_damage(frame)
         around = None if "sizes" in self.without else self.around or middle(frame)
-        return self.with_options(damage=damage, without={*self.without, *lacks}, around=around)
+        largest = self.largest or _largest(frame)
+        return self.with_options(damage=damage, without={*self.without, *lacks}, around=around, largest=largest)
 
     def shift_of_source(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of the parameters ending in ``_source``, given a fit of this law to the source loss."""
@@ -312,11 +325,15 @@ class SharedTokens(Bent):
 
     # -- the terms, one by one -------------------------------------------------------------------------------------
 
-    def saturation(self, x: Any, p: Any) -> Any:
+    def saturation(self, x: Any, p: Any, of_source: Array) -> Any:
         """Return 1 - (1 + x)^-beta with x = D/(d0 N), times powers of the size and, with rate=progress, of the rate."""
         way = (x.D * 1.0) * (x.N**-1.0) / p.d0
         if self.around is not None:
             way = way * exp(p.m * self._beside(x))
+        if self.largest is not None:
+            # A shift in tokens per parameter would have ever larger models gain nothing from as many tokens.
+            beyond = maximum(log(x.N) - math.log(self.largest / self.units["n_params"]), 0.0) * (1.0 - of_source)
+            way = way * exp(beyond * (1.0 if self.around is None else maximum(1.0 - p.m, 0.0)))
         if self.rate == "progress" and "h" in self.shapes:
             way = way * exp(p.h * (log(x.lr_peak) - math.log(RATE)))
         return -expm1(-p.beta * log1p(way))
@@ -342,13 +359,13 @@ class SharedTokens(Bent):
         for name, column, usual in factors[self.rate == "progress" :]:
             if name in self.shapes:
                 growth = growth + getattr(p, name) * (log(column) - math.log(usual))
-        return self.saturation(x, p) * exp(growth) * self.of_mix(x, p, of_source)
+        return self.saturation(x, p, of_source) * exp(growth) * self.of_mix(x, p, of_source)
 
     def worth(self, x: Any, p: Any) -> Any:
         """Return what size and tokens are worth of what they are worth to a model of the eval's own corpus."""
         if not self.transfer:
             return 1.0
-        gone_over = self.saturation(x, p) * self.of_mix(x, p, x.of_source)
+        gone_over = self.saturation(x, p, x.of_source) * self.of_mix(x, p, x.of_source)
         away = gone_over * x.of_source + (1.0 - gone_over) * (1.0 - x.of_source)
         return 1.0 - (1.0 - p.t) * away
 
@@ -361,7 +378,7 @@ class SharedTokens(Bent):
         worth = self.worth(x, p)
         terms = [1.0, x.N**-p.g * worth, read**-p.a * worth, sign * self.shift(x, p, x.of_source)]
         if "base" not in self.without:
-            terms.append(self.saturation(x, p))
+            terms.append(self.saturation(x, p, x.of_source))
         if self.damage:
             names = [name for name in SHIFT if name in self.shapes]
             of_source = SimpleNamespace(**{name: getattr(p, f"{name}_source") for name in names})
@@ -371,7 +388,16 @@ class SharedTokens(Bent):
 
 
 def middle(frame: pd.DataFrame) -> float | None:
-    """Return the model size in the middle of those measured; None where there are fewer than four."""
-    adapted = frame[frame["tokens"] > 0] if "tokens" in frame.columns else frame
-    sizes = np.unique(adapted["n_params"].to_numpy(dtype=float)) if "n_params" in frame.columns else np.array([])
+    """Return the model size in the middle of those measured; None where there is but one."""
+    sizes = _sizes(frame)
     return float(f"{sizes[len(sizes) // 2]:.2g}") if len(sizes) >= SIZES else None
+
+
+def _largest(frame: pd.DataFrame) -> float | None:
+    sizes = _sizes(frame)
+    return float(sizes[-1]) if len(sizes) else None
+
+
+def _sizes(frame: pd.DataFrame) -> Array:
+    adapted = frame[frame["tokens"] > 0] if "tokens" in frame.columns else frame
+    return np.unique(adapted["n_params"].to_numpy(dtype=float)) if "n_params" in frame.columns else np.array([])

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError
-from cptlaw.laws.base import EXPONENT, Known, Law, Shape
+from cptlaw.laws.base import EXPONENT, Amplitude, Known, Law, Shape
 from cptlaw.laws.calculus import log, maximum
-from cptlaw.laws.parameters import IN_RAW_COUNTS
 
 MIN_EXPONENT = 1e-6  # beyond ln D1 = alpha2 / alpha3 the exponent of D2 would change its sign
 
@@ -68,13 +67,19 @@ class Transfer(Law):
     status = "reconstructed"
     inputs = ("n_params", "tokens")
     units = {"n_params": 1.0, "tokens": 1.0}
-    amplitudes = IN_RAW_COUNTS
+    # Fine-tuning goes on far below the losses that a small set reaches, so that little is known of the floor.
+    amplitudes = (
+        Amplitude("E", usual=(0.4, 0.6, "share")),
+        Amplitude("A", plausible=(100.0, 1000.0), usual=(0.2, 1.0, "share")),
+        Amplitude("B", plausible=(500.0, 5000.0), usual=(0.3, 1.0, "share")),
+    )
+    # k, a and b as published for text to code, wide enough for other corpora and for counts of samples.
     shapes = {
         "alpha": EXPONENT,
         "beta": Shape(0.01, 5.0, start=(0.2, 0.8)),
-        "k": Shape(1e-9, 1e15, start=(1e-2, 1e6)),
-        "a": Shape(0.01, 1.0, start=(0.1, 0.6)),
-        "b": Shape(0.01, 2.0, start=(0.1, 0.8)),
+        "k": Shape(1e-9, 1e15, start=(1e-2, 1e6), usual=(1.9e4, 3.0, "log")),
+        "a": Shape(0.01, 1.0, start=(0.1, 0.6), usual=(0.25, 0.6, "log")),
+        "b": Shape(0.01, 2.0, start=(0.1, 0.8), usual=(0.38, 0.5, "log")),
     }
     decreasing = ("n_params", "tokens")
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
