@@ -138,7 +138,7 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
                 + "): their losses are over twice those of the same base model at a lower rate. Forecasts say nothing "
                 f"of such rates, here {lowest:.2g} and more.",
                 "Stay below these rates; the rate at which runs collapse falls with size and pre-training.",
-                {"runs": len(names), "lr_peak": lowest},
+                data={"runs": len(names), "lr_peak": lowest},
             )
         )
     for early, where_they_lie in _transients(frame, adapted & kept):

@@ -80,6 +80,19 @@ def test_at_no_tokens_and_at_both_ends_of_replay_it_is_finite(pilot) -> None:
     assert source.predict(frame.head(1))[0] == pytest.approx(measured, rel=0.05)
 
 
+def test_at_equal_tokens_a_larger_model_is_forecast_no_worse_and_near_the_measured_ladder(pilot) -> None:
+    _, target, source = pilot
+    sizes = [124672.0, 203952.0, 370736.0, 6e5, 1e6, 1e7, 1e9]
+    for budget in (62.0, 279.0):
+        frame = pd.DataFrame({"n_params": sizes, "tokens": 1e6, "replay": 0.1, "ptpp": budget})
+        for fit in (target, source):
+            assert (np.diff(fit.predict(frame)) < 0).all()
+    ladder = cl.examples.load("en-fr-ladder").on("target").where("ptpp == 62 and lr_schedule == 'constant'").frame
+    measured = ladder[(ladder["n_params"] > 2e5) & (ladder["tokens"] > 2 * ladder["n_params"])].drop(columns="lr_peak")
+    missed = np.log(target.predict(measured) / measured["loss"])
+    assert missed.groupby(measured["n_params"]).mean().abs().max() < 0.07
+
+
 def test_one_file_keeps_it(pilot, tmp_path: Path) -> None:
     runs, target, _ = pilot
     path = target.save(tmp_path / "t.json")
@@ -110,7 +123,7 @@ def test_static_ladder_finds_the_bend() -> None:
     far = frame[frame["tokens"] / frame["n_params"] > 150]
     fit = cl.fit(few, on="c4")
     names = {member.fit.law.name for member in fit.members}
-    assert names == {"chinchilla", "kaplan"}
+    assert names == {"chinchilla", "over-training"}
     plain = cl.fit("chinchilla", few, on="c4", tie=["alpha,beta"], starts=8)
     by_auto = np.abs(fit.predict(far) / far["loss"] - 1).mean()
     assert by_auto < np.abs(plain.predict(far) / far["loss"] - 1).mean()

@@ -81,3 +81,42 @@ def test_rows_of_pretraining_are_left_out_and_said():
     chosen = choose_rows(both, "target", None)
     assert "pretraining-rows" in {finding.code for finding in chosen.findings}
     assert len(chosen.frame) == len(choose_rows(cl.read_runs(frame, n_params_kind="total"), "target", None).frame)
+
+
+def at_rates(losses, rates=(1e-4, 3e-4, 1e-3, 3e-3)):
+    rows = [
+        {"run": f"{rate:g}", "eval": name, "loss": loss, "lr_peak": rate, "n_params": 2e7, "tokens": 1e7, "ptpp": 200.0}
+        for name, several in losses.items()
+        for rate, loss in zip(rates, several, strict=True)
+    ]
+    return cl.read_runs(pd.DataFrame(rows))
+
+
+def test_runs_that_a_high_rate_has_broken_are_left_out_of_both_losses():
+    table = at_rates({"source": (3.8, 4.0, 4.9, 8.4), "target": (1.9, 1.8, 1.8, 3.5)})
+    for role in ("source", "target"):
+        found = choose_rows(table, role, None)
+        assert found.frame["lr_peak"].max() == 1e-3
+        assert [one.code for one in found.findings] == ["collapsed"]
+        assert found.findings[0].data == {"runs": 1, "lr_peak": 3e-3}
+
+
+def test_a_large_rise_is_no_collapse_nor_is_a_low_rate_that_learns_little():
+    assert len(choose_rows(at_rates({"source": (3.8, 4.0, 4.9, 7.5)}), "source", None).frame) == 4
+    assert len(choose_rows(at_rates({"target": (4.5, 3.0, 2.0, 1.8)}), "target", None).frame) == 4
+
+
+def test_base_models_of_several_sizes_without_mix_or_budget_are_those_of_fine_tuning():
+    rows = [
+        {"run": f"{size:g}", "eval": "target", "n_params": size, "tokens": tokens, "loss": 4 - 0.1 * np.log(1 + tokens)}
+        for size in (1e8, 4e8)
+        for tokens in (0, 1e4, 1e5, 1e6, 1e7)
+    ]
+    tuned = choose_rows(cl.read_runs(pd.DataFrame(rows)), "target", None)
+    assert tuned.is_tuning
+    assert [one.code for one in tuned.findings] == ["fine-tuning"]
+    assert not choose_rows(cl.read_runs(pd.DataFrame(rows).query("tokens > 0")), "target", None).is_tuning
+    budgets = choose_rows(cl.read_runs(pd.DataFrame(rows).assign(ptpp=20.0)), "target", None)
+    assert budgets.is_cpt
+    assert not budgets.is_tuning
+    assert {one.fit.law.name for one in cl.fit(pd.DataFrame(rows)).members} == {"transfer", "rectified"}

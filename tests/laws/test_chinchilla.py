@@ -18,9 +18,14 @@ def kaplan(p, N, D, r, P):
     return ((p["N_c"] / N) ** (p["alpha_N"] / p["alpha_D"]) + p["D_c"] / D) ** p["alpha_D"]
 
 
+def over_training(p, N, D, r, P):
+    return p["E"] + N ** -p["a"] * (p["A"] + p["B"] * (D / N) ** -p["b"])
+
+
 CASES = [
     Case("chinchilla", chinchilla, {"E": 1.7, "A": 400.0, "B": 1500.0, "alpha": 0.34, "beta": 0.35}),
     Case("kaplan", kaplan, {"alpha_N": 0.076, "alpha_D": 0.103, "N_c": 6.4e13, "D_c": 1.8e13}),
+    Case("over-training", over_training, {"E": 1.7, "A": 0.6, "B": 0.9, "a": 0.3, "b": 0.4}),
 ]
 VARIANTS = ["chinchilla:bend=1.5", "chinchilla:bend=2"]
 EPOCH = {"E": 1.8172, "A": 477.83, "B": 2143.42, "alpha": 0.34731, "beta": 0.36717}  # Besiroglu et al. 2024

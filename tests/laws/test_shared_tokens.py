@@ -86,14 +86,33 @@ def test_the_shift_may_follow_tokens_and_replay_be_worth_more_to_larger_models()
     assert some[1] / none[1] < some[0] / none[0]
 
 
-def test_a_fit_to_four_sizes_asks_how_the_shift_goes_with_size() -> None:
+def test_a_fit_to_two_sizes_asks_how_the_shift_goes_with_size() -> None:
     runs = cl.examples.load("docs-to-code").where("ptpp in (62, 124) and lr_schedule == 'constant' or tokens == 0")
     four = cl.fit("shared-tokens", runs, on="source", starts=2)
     assert four.law.around == 75000
     assert {"m", "s"} <= set(four.params)
-    three = cl.fit("shared-tokens", runs, on="source", where="n_params < 100000", starts=2)
-    assert three.law.around is None
-    assert not {"m", "s"} & set(three.params)
+    one = cl.fit("shared-tokens", runs, on="source", where="n_params < 40000", starts=2)
+    assert one.law.around is None
+    assert not {"m", "s"} & set(one.params)
+    assert four.law.largest == runs.frame["n_params"].max()
+
+
+def test_above_the_largest_size_the_gain_follows_the_tokens() -> None:
+    only_shift = {**PARAMS, "A": 0.0, "F": 0.0, "U": 0.0}
+    frame = points(n_params=[5e7, 1e8, 2e8, 1e9, 1e10], ptpp=100.0)
+    gains = PARAMS["E"] - law("shared-tokens:largest=1e8").predict(only_shift, frame, "target")
+    assert gains[0] > gains[1]
+    assert gains[2:] == pytest.approx(gains[1:4], rel=1e-12)
+    at_sizes = law("shared-tokens:largest=1e8:around=1e8")
+    faster = PARAMS["E"] - at_sizes.predict({**only_shift, "m": 1.3, "s": 0.0}, frame, "target")
+    assert (np.diff(faster) > 0).all()
+    slower = PARAMS["E"] - at_sizes.predict({**only_shift, "m": 0.6, "s": 0.0}, frame, "target")
+    assert slower[2:] == pytest.approx(slower[1:4], rel=1e-12)
+    # A source that shifts less at larger sizes goes on doing so.
+    plain, bound = (
+        law(f"shared-tokens{option}").predict(only_shift, frame, "source") for option in ("", ":largest=1e8")
+    )
+    assert bound == pytest.approx(plain, rel=1e-12)
 
 
 def test_what_size_and_tokens_are_worth_may_not_carry_over() -> None:
@@ -131,10 +150,10 @@ def test_a_fit_reads_what_the_table_has_and_the_base_models() -> None:
     runs = cl.examples.load("docs-to-code")
     rows = "ptpp in (31, 62, 124) and n_params < 50000 and lr_schedule == 'constant' and atpp >= 1.9 or tokens == 0"
     source = cl.fit("shared-tokens", runs, on="source", where=rows, starts=4)
-    assert source.law.spec == "shared-tokens:without=lr_pretrain"
+    assert source.law.spec == "shared-tokens:without=lr_pretrain:around=46000:largest=45936"
     assert (source.data["tokens"] == 0).any()
     target = cl.fit("shared-tokens", runs, on="target", where=rows, starts=4)
-    assert target.law.spec == "shared-tokens:damage=true:without=lr_pretrain"
+    assert target.law.spec == "shared-tokens:damage=true:without=lr_pretrain:around=46000:largest=45936"
     # The shift comes over with its doubt, so that the target's rows may move it a little.
     prior = target.options.restraint.priors["b_source"]
     assert prior.mean == pytest.approx(source.params["b"])

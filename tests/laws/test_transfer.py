@@ -29,6 +29,20 @@ def test_transfer_gives_the_effective_data_of_the_paper():
     assert predicted("transfer", params, n_params=4e7, tokens=1e8) == pytest.approx(expected, rel=1e-13)
 
 
+def test_rectified_hardly_moves_at_first_and_is_a_power_later_on():
+    params = {"E": 1.1, "A": 0.5, "alpha": 0.3, "B": 2.0, "beta": 0.6, "D_l": 0.7}
+    expected = 1.1 + 0.5 / 0.124**0.3 + 2.0 / (0.7 + 3.0**0.6)
+    assert predicted("rectified", params, n_params=1.24e8, tokens=3e6) == pytest.approx(expected, rel=1e-13)
+    few, far = (
+        np.diff(
+            [np.log(predicted("rectified", {**params, "E": 0.0, "A": 0.0}, n_params=1e8, tokens=d * k)) for k in (1, 2)]
+        )
+        for d in (1e3, 1e14)
+    )
+    assert far[0] == pytest.approx(-0.6 * np.log(2), rel=1e-3)
+    assert abs(few[0]) < 0.02
+
+
 def test_forgetting_starts_at_the_base_model_and_rises():
     params = {"A": 0.05, "alpha": 0.3, "beta": 0.4, "B": 800.0}
     row = {"n_params": 1.27e9, "replay": "1%", "base_loss": 2.1}
