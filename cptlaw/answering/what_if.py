@@ -11,6 +11,7 @@ import pandas as pd
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Asked
 from cptlaw.errors import CptlawError
+from cptlaw.fitting.base_models import LOSS
 from cptlaw.planning import MixPlan
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN
 from cptlaw.units import format_percent, format_quantity
@@ -23,6 +24,7 @@ NEXT_SIZES = 2  # the nearest that the runs have, one on either side where there
 def point_of(question: Asked, plan: MixPlan) -> dict[str, float]:
     """Return the inputs of laws at a planned mix."""
     point = {"n_params": question.n_params, "tokens": plan.tokens, "replay": plan.replay, "ptpp": question.ptpp}
+    point[LOSS] = question.base_source_loss  # where it was given, the forecast hears of it too
     rate = getattr(plan, "lr_peak", None)
     return {name: float(value) for name, value in {**point, "lr_peak": rate}.items() if value is not None}
 

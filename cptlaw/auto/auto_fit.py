@@ -23,6 +23,7 @@ from cptlaw.checking.distance import fact, outside
 from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.base_models import BaseErrors
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
@@ -204,6 +205,13 @@ class AutoFit(Combined):
     def predict(self, frame: Any) -> Array:
         """Return the forecast loss of each row, (n,): the laws' weighted mean, less what they miss of base models."""
         rows = as_points(frame)
+        if "bases" not in self._cache:
+            self._cache["bases"] = BaseErrors(self, self._without_bases)
+        found: Array = self._without_bases(rows) * np.exp(self._cache["bases"].at(rows))
+        return found
+
+    def _without_bases(self, rows: pd.DataFrame) -> Array:
+        """Return the forecasts without what the measured losses of base models add to them."""
         share, centres, _ = self._centres(rows)
         if "missed" not in self._cache:
             self._cache["missed"] = SharedError.of(self.data, self.residuals(), self.brief)

@@ -16,6 +16,7 @@ from cptlaw.checking.distance import levels as levels_of
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting import Fit
+from cptlaw.fitting.base_models import LOSS
 from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.solve import Points
@@ -73,15 +74,11 @@ class Loss(OneLoss):
         ``"target"`` or ``"source"``: as what the plan uses it.
     known
         Inputs that the scenario fixes, raw, such as n_params and ptpp.
-    carried
-        Log loss by which the losses of this base model's runs are taken to lie above the fit's forecasts, as the base
-        model's own does: `cptlaw.planning.base_error`.
     """
 
     fit: Any
     role: LossRole
     known: Mapping[str, float]
-    carried: float = 0.0
     _asked: dict[Any, Array] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -163,7 +160,7 @@ class Loss(OneLoss):
         """Return rows at this model; replay, tokens and other inputs are numbers or arrays that broadcast."""
         given = {"replay": replay, "tokens": tokens, **more}
         chosen = dict(zip(given, np.broadcast_arrays(*map(np.atleast_1d, given.values())), strict=True))
-        values = {name: chosen.get(name, self.known.get(name)) for name in self.inputs}
+        values = {name: chosen.get(name, self.known.get(name)) for name in (*self.inputs, LOSS)}
         size = chosen["replay"].size
         columns = {
             name: np.ravel(one) if np.ndim(one) else np.full(size, one)
@@ -195,11 +192,11 @@ class Loss(OneLoss):
 
     def predict(self, frame: pd.DataFrame) -> Array:
         """Return the losses of rows of this base model, (n,)."""
-        return np.asarray(self.fit.predict(frame) * np.exp(self.carried), dtype=float)
+        return np.asarray(self.fit.predict(frame), dtype=float)
 
     def log_quantiles(self, frame: pd.DataFrame, probabilities: Sequence[float]) -> Array:
         """Return quantiles of the log of measured losses of this base model, shape (probabilities, n)."""
-        return np.asarray(self.fit.log_quantiles(frame, probabilities) + self.carried, dtype=float)
+        return np.asarray(self.fit.log_quantiles(frame, probabilities), dtype=float)
 
     def forecast(self, replay: Any, tokens: Any, interval: float | None) -> Expected:
         """Return losses with the fit's intervals, and findings about the points, each once.
@@ -218,7 +215,6 @@ class Loss(OneLoss):
         losses: dict[str, list[float | None]] = {}
         for end, values in columns.items():
             numbers = np.full(len(rows), np.nan) if values is None else np.asarray(values, dtype=float)
-            numbers = numbers * np.exp(self.carried)
             losses[end] = [float(value) if np.isfinite(value) else None for value in numbers]
         found: list[Finding] = []
         for i, findings in enumerate(noticed):

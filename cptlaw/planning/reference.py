@@ -21,7 +21,7 @@ with them, so that leaving their own doubt out errs on the safe side.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import FitError, UsageError
 from cptlaw.findings import Finding, Severity
 from cptlaw.fitting import Fit
+from cptlaw.fitting.base_models import MEASURED, carried_to, measured_bases, places
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.laws import law
 from cptlaw.laws.calculus import Array
@@ -110,17 +111,7 @@ def find_reference(
     if kind == "measured" and base_source_loss is not None:
         return Reference(kind, base_source_loss, _unlike_the_data(source, base_source_loss))
     if kind == "measured":
-        try:
-            return Reference(kind, measured_base_loss(source))
-        except UsageError:
-            # Base models of other budgets come nearer than the source law without tokens: that law is fitted at the
-            # rate of CPT, and an annealed base model lies below it.
-            if len(_base_models(source.fit)) >= LEAST_BASE_MODELS and np.isfinite(budget_of(source)):
-                return _by_base_law(source, None)
-            own = own_base_loss(source)
-            if own is None:
-                raise
-            return _by_own_law(source, own)
+        return _nearest_to_measured(source)
     if kind == "law":
         own = own_base_loss(source)
         if own is None:
@@ -157,6 +148,49 @@ def find_reference(
         )
     note = f"forgetting counts from {text}{_measured_too(source)}"
     return Reference(kind, float(limit[0]), (Finding(severity, f"reference-{kind}", note, INSTEAD),))
+
+
+def _nearest_to_measured(source: Loss) -> Reference:
+    """Return the measured loss, or what a law says of the base model with what it misses of those that were measured.
+
+    From one to the other there is no step: what is carried from a measured base model falls with the distance to it.
+    """
+    try:
+        return Reference("measured", measured_base_loss(source))
+    except UsageError:
+        base = measured_bases(source.fit.base)
+        budget = budget_of(source)
+        # Base models of other budgets come nearer than the source law without tokens: that law is fitted at the rate of
+        # CPT, and an annealed base model lies below it.
+        if len(base) >= LEAST_BASE_MODELS and np.isfinite(budget):
+            found, said = _by_base_law(source, None), fit_base_law(source.fit).predict(base)
+        elif (own := own_base_loss(source)) is not None:
+            found, said = _by_own_law(source, own), _own_losses(source, base)
+        else:
+            raise
+    if base.empty or not np.isfinite(budget):
+        return found
+    at = places(pd.DataFrame({"n_params": [source.n_params], "ptpp": [budget]}))
+    with np.errstate(all="ignore"):
+        missed = np.log(base["loss"].to_numpy(dtype=float) / said)
+    known = np.isfinite(missed)
+    added, left = carried_to(at, places(base)[known], missed[known])
+    # In full where a base model was measured, and nowhere more than the law alone leaves open.
+    doubt = found._half_width
+    narrower = None if doubt is None else lambda probability: float(np.sqrt(left[0])) * doubt(probability)
+    loss = found.loss * float(np.exp(added[0]))
+    near = np.abs(at - places(base)).max(axis=1).min(initial=np.inf) <= MEASURED
+    if near:
+        return Reference("measured", loss, (), narrower)
+    findings = tuple(
+        replace(one, message=one.message.replace(f"{found.loss:.4f}", f"{loss:.4f}")) for one in found.findings
+    )
+    return Reference(found.kind, loss, findings, narrower)
+
+
+def _own_losses(source: Loss, base: pd.DataFrame) -> Array:
+    """Return what the source law says of base models without tokens, (n,)."""
+    return source.predict(source.frame(0.0, np.zeros(len(base)), **{name: base[name] for name in ("n_params", "ptpp")}))
 
 
 def own_base_loss(source: Loss) -> float | None:

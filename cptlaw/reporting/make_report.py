@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
@@ -145,10 +144,6 @@ def _forecasts(subject: Subject) -> pd.DataFrame:
     each = []
     for fit in subject.fits:
         table = fit.forecast(row, subject.interval).assign(on=fit.on, law=fit.law.spec)
-        # What the planned base model's own loss adds to the forecast is part of the plan's, and of the page's.
-        mix = None if subject.plan is None else subject.plan.mix
-        if fit.role == "source" and mix is not None and mix.source is not None:
-            table[["loss", "lo", "hi"]] *= np.exp(mix.source.carried)
         each.append(table)
     found: pd.DataFrame = pd.concat(each, ignore_index=True)
     return found

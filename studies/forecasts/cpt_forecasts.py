@@ -26,8 +26,8 @@ import cptlaw as cl
 from cptlaw.auto.auto_fit import AutoFit
 from cptlaw.auto.rows import choose_rows
 from cptlaw.errors import CptlawError
+from cptlaw.fitting.base_models import SHARE, BaseErrors
 from cptlaw.learned import leaving_out
-from cptlaw.planning.base_error import SHARE, usual_miss
 from cptlaw.runs import Runs
 from studies.forecasts.bench_page import PAGE, with_table
 from studies.harness import Clock, progress, seconds, table
@@ -149,7 +149,7 @@ def _base(fit: Any, runs: Runs, test: pd.DataFrame, on: str, error: Any) -> dict
         asked["lr_peak"] = test["lr_peak"].median()
     with np.errstate(all="ignore"):
         own = np.asarray(fit.predict(asked), dtype=float)
-    missed = np.log(base.loc[both].to_numpy(dtype=float) / own) - usual_miss(fit)
+    missed = np.log(base.loc[both].to_numpy(dtype=float) / own) - BaseErrors(fit, fit.predict).usual
     return {"base_missed": missed.tolist(), "runs_missed": of_runs.loc[both].tolist()}
 
 

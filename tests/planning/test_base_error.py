@@ -1,81 +1,79 @@
-"""What a base model's own loss adds to the forecasts of its runs, in plans and in answers."""
-
-from dataclasses import replace
+"""What a base model's own loss adds to the forecasts of its runs: everywhere the same, and without a step."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.planning.base_error import usual_miss
-from cptlaw.planning.loss import Loss
-from cptlaw.planning.mixes.mix import build_mixes
-from cptlaw.planning.reference import own_base_loss
-from cptlaw.planning.scenario import TradeOff, read_scenario
-from cptlaw.uncertainty.chances import probability_below
+from cptlaw.fitting.base_models import MEASURED, SHARE, BaseErrors, carried_to, places
 
 ROWS = "ptpp in (62, 124) and lr_schedule == 'constant' and replay > 0"
 MODEL = {"n_params": 75_072.0, "ptpp": 279.0}
-RATE = 0.0021
+RATES = {"lr_peak": 0.0021, "lr_pretrain": 6e-3}
+POINT = {**MODEL, **RATES, "replay": 0.25, "tokens": 1e6}
 
 
 @pytest.fixture(scope="module")
-def fits():
-    runs = cl.examples.load("code-to-prose")
-    return [cl.fit("shared-tokens", runs, on=role, where=ROWS, starts=4) for role in ("target", "source")]
+def source():
+    return cl.fit("shared-tokens", cl.examples.load("code-to-prose"), on="source", where=ROWS, starts=4)
 
 
 @pytest.fixture(scope="module")
-def own(fits):
-    """The loss that a base model has of which the law errs as it does of those whose runs were fitted."""
-    alone = own_base_loss(Loss.build(fits[1], "source", {**MODEL, "lr_peak": RATE, "lr_pretrain": 6e-3}))
-    return alone * np.exp(usual_miss(fits[1]))
+def errors(source):
+    return BaseErrors(source, source.predict)
 
 
-def test_what_the_law_misses_every_base_model_by_is_not_carried(fits):
-    fit = fits[1]
-    rows = fit.base.merge(fit.data.loc[fit.data["tokens"] > 0, ["n_params", "ptpp"]].drop_duplicates())
-    missed = np.log(rows["loss"] / fit.predict(rows.assign(tokens=0.0, replay=0.25, lr_peak=RATE, lr_pretrain=6e-3)))
+def at(errors, **changed):
+    return float(errors.at(pd.DataFrame([{**POINT, **changed}]))[0])
+
+
+def test_what_the_law_misses_every_base_model_by_is_not_carried(source, errors):
+    rows = source.base.merge(source.data.loc[source.data["tokens"] > 0, ["n_params", "ptpp"]].drop_duplicates())
+    rates = source.data.loc[source.data["tokens"] > 0, list(RATES)].median()
+    missed = np.log(rows["loss"] / source.predict(rows.assign(tokens=0.0, replay=0.25, **rates)))
     assert len(rows) == 8
-    assert usual_miss(fit) == pytest.approx(np.median(missed))
-    assert usual_miss(replace(fit, base=fit.base.iloc[:0])) == 0.0
-
-
-def mix_of(fits, **given):
-    scenario = {**MODEL, "tokens": 1e6, "max_forgetting": 0.2, **given}
-    (found,) = build_mixes(TradeOff, read_scenario(TradeOff, scenario, "trade-off"), *fits)
-    return found
+    assert errors.usual == pytest.approx(np.median(missed))
 
 
 @pytest.mark.parametrize("away", [0.02, -0.03])
-def test_a_share_of_what_the_base_model_is_missed_by_holds_for_its_runs(fits, own, away):
-    mix = mix_of(fits, base_source_loss=own * (1 + away))
-    assert mix.source.carried == pytest.approx(0.4 * np.log(1 + away), rel=0.05)
-    assert "base-error-carried" in {finding.code for finding in mix.findings}
-    plain = mix_of(fits, base_source_loss=own).source
-    assert plain.carried == 0
-    replay, tokens = np.array([0.1, 0.4]), np.array([5e5, 1e6])
-    assert mix.source.at(replay, tokens) / plain.at(replay, tokens) == pytest.approx(np.exp(mix.source.carried))
-    assert mix.target.carried == 0
+def test_a_share_of_what_the_base_model_is_missed_by_holds_for_its_runs(source, errors, away):
+    rates = source.data.loc[source.data["tokens"] > 0, list(RATES)].median()
+    alone = float(source.predict(pd.DataFrame([{**POINT, **rates, "tokens": 0.0}]))[0]) * np.exp(errors.usual)
+    assert at(errors, base_loss=alone * (1 + away)) == pytest.approx(SHARE * np.log(1 + away), rel=1e-6)
+    assert at(errors, base_loss=alone) == pytest.approx(0, abs=1e-9)
+    assert at(errors, tokens=0.0, base_loss=alone * 1.05) == 0  # the base model itself is not moved
 
 
-def test_runs_of_the_base_model_say_more_than_its_loss(fits, own):
-    assert mix_of(fits, ptpp=124.0, base_source_loss=own * 1.05).source.carried == 0
+def test_runs_of_the_base_model_say_more_than_its_loss(errors):
+    assert at(errors, ptpp=124.0, base_loss=2.5) == 0
 
 
-def test_a_reference_that_nobody_measured_adds_nothing(fits):
-    assert mix_of(fits, reference="law").source.carried == 0
+def test_a_target_loss_is_left_alone():
+    target = cl.fit("shared-tokens", cl.examples.load("code-to-prose"), on="target", where=ROWS, starts=4)
+    assert at(BaseErrors(target, target.predict), base_loss=2.5) == 0
 
 
-def test_plan_interval_and_probability_agree(fits, own):
-    base = own * 1.03
-    plan = cl.plan.trade_off(
-        *fits, **MODEL, tokens=1e6, max_forgetting=0.3, base_source_loss=base, risk=0.8, min_replay=0.05
-    )
-    assert plan.feasible
-    assert plan.source_loss_lo < plan.source_loss < plan.source_loss_hi
-    row = pd.DataFrame([{**MODEL, "tokens": plan.tokens, "replay": plan.replay, "lr_peak": plan.lr_peak}])
-    row["lr_pretrain"] = plan.mix.source.known.get("lr_pretrain", np.nan)
-    assert probability_below(plan.mix.source, row, base * 1.3) >= 0.795
-    # By the fit alone the limit would seem safer than it is.
-    assert probability_below(fits[1], row, base * 1.3) > probability_below(plan.mix.source, row, base * 1.3)
+def test_measured_ones_are_carried_in_full_and_fade_without_a_step():
+    known = places(pd.DataFrame({"n_params": [1e5, 2e5], "ptpp": [100.0, 300.0]}))
+    found, left = carried_to(known, known, np.array([0.03, -0.01]))
+    assert found == pytest.approx([0.03, -0.01], abs=1e-6)
+    assert left == pytest.approx([0, 0], abs=1e-5)
+    sizes = np.geomspace(1e5, 1e9, 2000)
+    along, doubt = carried_to(places(pd.DataFrame({"n_params": sizes, "ptpp": 100.0})), known, np.array([0.03, -0.01]))
+    assert np.abs(np.diff(along)).max() < 0.03 * 2 * np.log(sizes[1] / sizes[0])
+    assert abs(along[-1]) < 1e-4
+    assert doubt[-1] > 0.99
+
+
+def test_a_base_model_within_five_percent_counts_as_measured(source):
+    """280 for 279 tokens per parameter once moved the planned replay by ten points."""
+    fits = [cl.fit("shared-tokens", cl.examples.load("code-to-prose"), on="target", where=ROWS, starts=4), source]
+    base = {}
+    for budget in (279.0, 279.0 * 1.0001, 279.0 * 1.01, 279.0 * (1 + MEASURED * 1.5)):
+        plan = cl.plan.trade_off(*fits, n_params=75_072, ptpp=budget, tokens="1M", max_forgetting="60%", interval=None)
+        base[budget] = plan.base_source_loss, plan.reference
+    (exact, near, percent, beyond) = base.values()
+    assert near[0] == pytest.approx(exact[0], rel=1e-4)
+    assert percent[0] == pytest.approx(exact[0], rel=0.005)
+    assert beyond[0] == pytest.approx(exact[0], rel=0.03)
+    assert [one[1] for one in (exact, near, percent, beyond)] == ["measured"] * 3 + ["base-law"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,8 +13,8 @@ import pandas as pd
 from cptlaw.checking.distance import fact
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
+from cptlaw.fitting.base_models import LOSS
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.base_error import with_base_error
 from cptlaw.planning.limits import ForgettingScale
 from cptlaw.planning.loss import Loss, as_fit, check_pair, laws_of, measured_levels
 from cptlaw.planning.mixes.limits import build_limits, limit_on
@@ -187,9 +187,9 @@ def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, flo
     check_pair(losses.values())
     source = losses.get("source")
     how, findings = _forgetting(given, source)
-    if how is not None and source is not None:
-        losses["source"], carried = with_base_error(source, how.reference)
-        findings += carried
+    if source is not None and given.base_source_loss is not None:
+        # A loss that no run measured tells the forecast what the fit's own base models would.
+        source = losses["source"] = replace(source, known={**source.known, LOSS: given.base_source_loss}, _asked={})
     most = getattr(given, "max_forgetting", None)
     if most is not None and given.forgetting == "relative" and most >= 1:
         findings.append(
