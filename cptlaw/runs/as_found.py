@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +10,8 @@ import pandas as pd
 from cptlaw.errors import DataError
 from cptlaw.reading import flatten
 from cptlaw.runs.convert import hashable, to_numbers
-from cptlaw.runs.corpora import MAPPING, OFF
-from cptlaw.runs.naming import Naming, is_number
+from cptlaw.runs.corpora import MAPPING, OFF, SHARES
+from cptlaw.runs.naming import is_number
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import MIX, canonical_name, corpus_of, mix_columns
 
@@ -45,10 +44,10 @@ def unnested(raw: RawTable) -> RawTable:
             if inner in columns:
                 raise DataError(f"{raw.label}: column {inner!r} is there nested and by itself. Rename one of them.")
             columns[inner] = pd.Series([cell.get(inner) for cell in cells], index=frame.index) if cells else frame[name]
-    return replace(raw, frame=pd.DataFrame(columns, index=frame.index))
+    return raw.reshaped(pd.DataFrame(columns, index=frame.index))
 
 
-def by_amount(raw: RawTable, naming: Naming) -> tuple[RawTable, tuple[str, ...]]:
+def by_amount(raw: RawTable) -> RawTable:
     """Return a table with one row per loss, of one with a column of losses for each amount of data.
 
     Its columns are named by numbers: adaptation tokens or, where they are as few as examples are, steps, whose tokens
@@ -58,74 +57,109 @@ def by_amount(raw: RawTable, naming: Naming) -> tuple[RawTable, tuple[str, ...]]
     amounts = [name for name in names if is_number(name) and float(name) >= 0]
     # A file without a header has numbers for names too, in its first column as well.
     headed = len(amounts) < len(names) and names[0] not in amounts
-    if {"loss", "tokens", "step"} & set(naming.file_columns) or len(amounts) < LEAST_AMOUNTS or not headed:
-        return raw, ()
+    if {"loss", "tokens", "step", "samples"} & set(raw.taken) or len(amounts) < LEAST_AMOUNTS or not headed:
+        return raw
     rest = raw.frame.drop(columns=amounts)
-    if "run" not in naming.file_columns:
+    if "run" not in raw.taken:
         texts = [name for name in _texts(rest) if hashable(rest[name]).is_unique]
         rest = rest.assign(run=rest[texts[0]] if texts else [f"row-{row}" for row in rest.index])
     few = any(0 < float(name) < LEAST_TOKENS for name in amounts)
-    parts = [rest.assign(**{"step" if few else "tokens": float(name)}, loss=raw.frame[name]) for name in amounts]
+    parts = [rest.assign(**{"samples" if few else "tokens": float(name)}, loss=raw.frame[name]) for name in amounts]
     frame = pd.concat(parts).sort_index(kind="stable")
     note = (
         f"one column of losses for each amount of data: {amounts[0]}, {amounts[1]} .. {amounts[-1]} are read as "
-        f"{'steps of one example (--columns batch_tokens=TOKENS OF ONE)' if few else 'tokens'}, each row as a run"
+        f"{'samples' if few else 'tokens'}, each row as a run"
     )
-    return replace(raw, frame=frame[frame["loss"].notna()]), (note,)
+    return raw.reshaped(frame[frame["loss"].notna()], note)
 
 
 def _texts(frame: pd.DataFrame) -> list[str]:
     return [str(name) for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name])]
 
 
-def parameters_in(frame: pd.DataFrame, naming: Naming) -> dict[str, str]:
-    """Return the column that counts parameters where it is called size and nothing else counts them."""
-    if "n_params" in naming.file_columns:
-        return {}
-    for name in frame.columns:
-        if str(name).strip().lower() == "size":
-            values, unreadable = to_numbers(frame[name])
-            if not unreadable.any() and len(values) and np.nanmin(values) >= LEAST_SIZE:
-                return {"n_params": str(name)}
-    return {}
+def parameters_in(raw: RawTable) -> RawTable:
+    """Return a table whose parameters are the column called size, where that counts them and nothing else does."""
+    if "n_params" not in raw.taken:
+        for name in raw.free:
+            if name.strip().lower() == "size":
+                values, unreadable = to_numbers(raw.frame[name])
+                if not unreadable.any() and len(values) and np.nanmin(values) >= LEAST_SIZE:
+                    return raw.named({"n_params": name})
+    return raw
 
 
-def values_beside_losses(raw: RawTable, naming: Naming) -> tuple[RawTable, tuple[str, ...]]:
+def unnamed_mix(raw: RawTable) -> RawTable:
+    """Return a table whose shares of a mix are named so, of one that plainly has them under other names.
+
+    Plainly: two or more that are called alike, such as ``weight_code`` and ``weight_web``, and add up to one.
+    """
+    if mix_columns(raw.taken) or MAPPING in raw.frame.columns or "replay" in raw.taken:
+        return raw
+    for told in SHARES:
+        named = {MIX + match[1]: name for name in raw.free if (match := told.match(name))}
+        if len(named) < 2:
+            continue
+        shares = raw.frame[[*named.values()]].apply(pd.to_numeric, errors="coerce")
+        known = shares.notna().any(axis=1)
+        adds_up = bool(((shares.sum(axis=1) - 1.0).abs() <= OFF)[known].all())
+        if known.any() and adds_up and bool(shares.min().min() >= 0):
+            named = {str(canonical_name(name)): column for name, column in named.items()}
+            read_as = ", ".join(f"{name} from {place!r}" for name, place in named.items())
+            return raw.named(named, f"shares that add up to one are those of the mix: {read_as}")
+    return raw
+
+
+def evals_in_domain(raw: RawTable) -> RawTable:
+    """Return a table whose column ``domain`` names the evals, where it has none and rows repeat each other else."""
+    taken = raw.taken
+    if "eval" in taken or "domain" not in taken:
+        return raw
+    domain = taken["domain"]
+    point = [taken[name] for name in ("run", "step", "tokens") if name in taken]
+    if "run" not in taken:  # all that tells rows apart
+        point = [str(name) for name in raw.frame.columns if name not in (domain, taken.get("loss"))]
+    # Only where rows of one run and step would otherwise repeat each other: a table with one eval keeps its domains.
+    told = raw.frame[[*point, domain]].apply(hashable)
+    if not point or not told.duplicated(point).any() or told.duplicated().any():
+        return raw
+    note = f"column {domain!r} is read as the name of the eval: runs have several losses at a point otherwise"
+    return raw.named({"eval": domain}, note)
+
+
+def values_beside_losses(raw: RawTable) -> RawTable:
     """Return a table with its scores in the column of losses, of one that has them in a column ``value`` beside it."""
-    taken = naming.file_columns
-    if not {"loss", "metric"} <= set(taken) or VALUE not in raw.frame.columns or VALUE in taken.values():
-        return raw, ()
+    taken = raw.taken
+    if not {"loss", "metric"} <= set(taken) or VALUE not in raw.free:
+        return raw
     loss, value = raw.frame[taken["loss"]], raw.frame[VALUE]
     told = loss.isna() & value.notna() & raw.frame[taken["metric"]].notna()
     if not told.any():
-        return raw, ()
+        return raw
     note = f"{int(told.sum())} rows have no {taken['loss']!r} and a metric: theirs is read from {VALUE!r}"
     filled = loss.astype(object).where(~told, value)
-    return replace(raw, frame=raw.frame.assign(**{taken["loss"]: filled})), (note,)
+    return raw.reshaped(raw.frame.assign(**{taken["loss"]: filled}), note)
 
 
-def joined_shares(raw: RawTable, naming: Naming) -> tuple[RawTable, tuple[str, ...]]:
+def joined_shares(raw: RawTable) -> RawTable:
     """Return a table with a column ``mix_NAME`` for each corpus, of one that joins the shares, as in ``0.25-0.75``.
 
     The shares have no names there. Where there are as many evals as shares, each share is that of the eval whose loss
     falls with it; else the table stays as it is, and its reader is told what to write.
     """
     frame = raw.frame
-    if mix_columns(naming.file_columns) or MAPPING in frame.columns or "replay" in naming.file_columns:
-        return raw, ()
-    for name in _texts(frame):
-        if name in naming.file_columns.values():
-            continue
+    if mix_columns(raw.taken) or MAPPING in frame.columns or "replay" in raw.taken:
+        return raw
+    for name in _texts(frame[raw.free]):
         shares = _split(frame[name])
         if shares is None:
             continue
-        columns = _named(frame, shares, naming)
+        columns = _named(raw, shares)
         if columns is None:
-            return raw, (f"column {name!r} holds shares without their corpora: give each a column mix_NAME",)
+            return raw.named({}, f"column {name!r} holds shares without their corpora: give each a column mix_NAME")
         read = ", ".join(f"{corpus_of(column)} {place + 1}." for column, place in _places(columns, shares).items())
         note = f"column {name!r} holds the shares of the mix, named after the eval whose loss falls with each: {read}"
-        return replace(raw, frame=frame.assign(**columns)), (note,)
-    return raw, ()
+        return raw.reshaped(frame.assign(**columns), note)
+    return raw
 
 
 def _split(column: pd.Series) -> list[tuple[float, ...]] | None:
@@ -141,9 +175,9 @@ def _split(column: pd.Series) -> list[tuple[float, ...]] | None:
     return [by_text[text] for text in texts] or None
 
 
-def _named(frame: pd.DataFrame, shares: list[tuple[float, ...]], naming: Naming) -> dict[str, np.ndarray] | None:
+def _named(raw: RawTable, shares: list[tuple[float, ...]]) -> dict[str, np.ndarray] | None:
     """Return the shares by the names of their corpora, each group of mixes of as many corpora by itself."""
-    taken = naming.file_columns
+    frame, taken = raw.frame, raw.taken
     if not {"eval", "loss"} <= set(taken):
         return None
     evals, losses = np.array([str(name) for name in frame[taken["eval"]]]), to_numbers(frame[taken["loss"]])[0]
@@ -201,22 +235,21 @@ def _places(columns: dict[str, np.ndarray], shares: list[tuple[float, ...]]) -> 
     return found
 
 
-def runs_of_steps(raw: RawTable, naming: Naming) -> tuple[RawTable, tuple[str, ...]]:
+def runs_of_steps(raw: RawTable) -> RawTable:
     """Return a table of checkpoints with a column ``run`` where it has none: rows that differ in their steps alone.
 
     Without it every checkpoint would count as a run, and runs are what doubt is counted in.
     """
-    taken, frame = naming.file_columns, raw.frame
+    taken, frame = raw.taken, raw.frame
     if "run" in taken or "step" not in taken or "eval" not in taken:
-        return raw, ()
-    read = set(taken.values())
-    texts = [name for name in _texts(frame) if name not in read]
+        return raw
+    texts = _texts(frame[raw.free])
     shares = () if texts else mix_columns(taken)  # a text beside them names the mix, or joins its shares
     settings = [*texts, *(taken[name] for name in (*SETTINGS, *shares) if name in taken)]
     told = frame[list(dict.fromkeys([*settings, taken["eval"], taken["step"]]))].apply(hashable)
     if not settings or told.duplicated().any() or not told.duplicated([*settings, taken["eval"]]).any():
-        return raw, ()
+        return raw
     varied = [name for name in settings if told[name].nunique() > 1] or settings[:1]
     names = [" ".join(str(part) for part in row) for row in told[varied].itertuples(index=False)]
     listed = ", ".join(map(repr, varied))
-    return replace(raw, frame=frame.assign(run=names)), (f"no column 'run': rows alike in {listed} are one run",)
+    return raw.reshaped(frame.assign(run=names), f"no column 'run': rows alike in {listed} are one run")

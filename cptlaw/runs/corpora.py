@@ -72,28 +72,6 @@ def add_mix(
     return tuple(notes)
 
 
-def unnamed_mix(frame: pd.DataFrame, naming: Naming) -> dict[str, str]:
-    """Return the columns that are plainly the shares of a mix under other names: mix_NAME -> column of the file.
-
-    Plainly: two or more that are called alike, such as ``weight_code`` and ``weight_web``, and add up to one.
-    """
-    if mix_columns(naming.file_columns) or MAPPING in frame.columns or "replay" in naming.file_columns:
-        return {}
-    for told in SHARES:
-        named = {MIX + match[1]: str(name) for name in frame.columns if (match := told.match(str(name)))}
-        if len(named) < 2 or any(column in naming.file_columns.values() for column in named.values()):
-            continue
-        shares = frame[[*named.values()]].apply(pd.to_numeric, errors="coerce")
-        known = shares.notna().any(axis=1)
-        if (
-            known.any()
-            and bool(((shares.sum(axis=1) - 1.0).abs() <= OFF)[known].all())
-            and bool(shares.min().min() >= 0)
-        ):
-            return {str(canonical_name(name)): column for name, column in named.items()}
-    return {}
-
-
 def check_sums(frame: pd.DataFrame, problems: Problems) -> None:
     """Add to the problems the rows whose shares do not add up to one."""
     names = mix_columns(frame.columns)

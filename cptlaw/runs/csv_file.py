@@ -20,6 +20,7 @@ from cptlaw.runs.raw_table import ROW, RawTable
 
 PickTextColumns = Callable[[list[str]], Collection[str]]
 
+_MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _MISSING_NUMBERS = sorted({spelt for word in MISSING_WORDS for spelt in (word, word.upper(), word.title())} | {"NaN"})
 # Exact to the last bit, as a value in a Parquet file is. Newer pandas is always exact and warns of the option.
 EXACT: dict[str, Any] = (
@@ -48,7 +49,9 @@ def read_csv(path: Path, label: str, pick_text_columns: PickTextColumns, delimit
         If the file is unreadable or any row has too few or too many fields.
     """
     content = read_utf8(path)
-    header = _read_header(content, label, delimiter)
+    header, found = _read_header(content, label, delimiter)
+    notes = () if found == delimiter else (f"the fields are separated by {_MARKS[found]}",)
+    delimiter = found
     text_columns = pick_text_columns(header)
     try:
         with warnings.catch_warnings():
@@ -95,28 +98,23 @@ def read_csv(path: Path, label: str, pick_text_columns: PickTextColumns, delimit
         frame = frame[~empty]
     if frame.empty:
         raise DataError(f"{label}: all rows are empty. Expected one row per measured loss.")
-    return RawTable(frame, label, path)
+    return RawTable(frame, label, path, notes=notes)
 
 
-def _read_header(content: bytes, label: str, delimiter: str) -> list[str]:
-    head = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="")
-    try:
-        header = next((fields for _, fields in _records(head, delimiter)), None)
-    except csv.Error as error:
-        raise DataError(f"{label}, row 1: the header cannot be read ({error}). Check its quotes.") from None
-    if header is None:
+def _read_header(content: bytes, label: str, delimiter: str) -> tuple[list[str], str]:
+    """Return the names of the columns and the delimiter: the usual one of the file's kind, or the one that it has."""
+    # Spreadsheets of half of Europe write semicolons, as their decimal mark is a comma.
+    for mark in (delimiter, *(other for other in _MARKS if other != delimiter)):
+        head = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="")
+        try:
+            header = next((fields for _, fields in _records(head, mark)), [])
+        except csv.Error as error:
+            raise DataError(f"{label}, row 1: the header cannot be read ({error}). Check its quotes.") from None
+        if len(header) != 1 or not any(other in header[0] for other in _MARKS):
+            break
+    if not header:
         raise DataError(f"{label}: no header. Expected a line with the names of the columns, then rows.")
-    names = [field.strip() for field in header]
-    if len(names) == 1:
-        # One column whose name holds a delimiter: spreadsheets of half of Europe write semicolons.
-        for other, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas"), ("|", "bars")):
-            if other in names[0]:
-                expected = "tabs" if delimiter == "\t" else "commas"
-                raise DataError(
-                    f"{label}, row 1: the fields are separated by {word}. Expected {expected}, and points as decimal "
-                    f"marks. Save the file so{'; files with tabs are named .tsv' if other == chr(9) else ''}."
-                )
-    return [name or f"column_{position}" for position, name in enumerate(names, 1)]
+    return [field.strip() or f"column_{position}" for position, field in enumerate(header, 1)], mark
 
 
 def _is_plain(content: bytes, delimiter: str, n_columns: int, n_rows: int) -> bool:

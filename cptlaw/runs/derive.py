@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, MutableMapping
+import re
+from collections.abc import Hashable, Mapping, MutableMapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -40,6 +41,14 @@ def derived(data: MutableMapping[Hashable, object], frame: pd.DataFrame) -> tupl
             data["tokens"] = adapting["tokens"]
             since = " since its phase cpt began" if "phase" in data else ""
             notes.append(f"tokens: step x tokens of a step{since}, as the table does not count them")
+    if "tokens" not in data and "samples" in data:
+        length = data.get("batch_tokens", _one_of(frame, LENGTHS))
+        data["tokens"] = data["samples"] if length is None else np.asarray(data["samples"]) * np.asarray(length)
+        notes.append(
+            "tokens: samples, as the table does not say how many tokens one has; every answer in tokens is in samples"
+            if length is None
+            else "tokens: samples x tokens of a sample"
+        )
     if _filled(data, "ptpp", "pt_tokens", "n_params", np.divide):
         notes.append("ptpp: pt_tokens / n_params")
     return tuple(notes)
@@ -63,14 +72,17 @@ def _adapting_steps(data: Mapping[Hashable, object]) -> np.ndarray:
 
 def _product(frame: pd.DataFrame) -> np.ndarray | None:
     """Return sequences of a step x tokens of a sequence, (n,), where the table holds one column of each."""
-    factors = []
-    for words in (BATCH_SIZES, LENGTHS):
-        named = [name for name in frame.columns if normal_name(str(name)) in words]
-        if len(named) != 1:  # two of them would say different things, such as per device and in all
-            return None
-        values, _ = to_numbers(frame[named[0]])
-        factors.append(np.where(values > 0, values, np.nan))
-    return np.asarray(factors[0] * factors[1])
+    sequences, length = _one_of(frame, BATCH_SIZES), _one_of(frame, LENGTHS)
+    return None if sequences is None or length is None else np.asarray(sequences * length)
+
+
+def _one_of(frame: pd.DataFrame, words: Sequence[str]) -> np.ndarray | None:
+    """Return the positive numbers, (n,), of the one column that is called so, wherever a tracker keeps it."""
+    named = [name for name in frame.columns if normal_name(re.split("[./]", str(name))[-1]) in words]
+    if len(named) != 1:  # two of them would say different things, such as per device and in all
+        return None
+    values, _ = to_numbers(frame[named[0]])
+    return np.where(values > 0, values, np.nan)
 
 
 def _filled(data: MutableMapping[Hashable, object], name: str, first: str, second: str, rule: np.ufunc) -> bool:

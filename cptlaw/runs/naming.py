@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 from cptlaw.errors import DataError, UsageError, did_you_mean, listed
 from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, column_of, corpus_of, normal_name
+from cptlaw.runs.told_names import PLACES, VALIDATION, told_by_name
 
 # A column of losses is named with the eval before or after; what is beside a loss, such as its error, is no eval.
 LOSS_LAST = re.compile(r"(.+?)(?:[-_]validation)?[-_/. ](?:cross_?entropy_?)?loss$", re.IGNORECASE)
+UNIT_LAST = re.compile(r"(.+?)[-_/. ](?:ppl|perplexity|bpb|bits[-_]per[-_](?:byte|token))$", re.IGNORECASE)
 LOSS_FIRST = re.compile(
     r"loss[-_/. ](?!(?:lo|hi|se|sd|std|stderr|err|error|fn|type|name|kind|scale|mask|weight|ratio)\w{0,3}$)(.+)$",
     re.IGNORECASE,
@@ -18,6 +21,8 @@ LOSS_FIRST = re.compile(
 SCORE_LAST = re.compile(r"(.+?)[-_/. ](?:acc|accuracy|acc_norm|len_norm|exact_match|em|f1|pass@\d+)$", re.IGNORECASE)
 SCORE_FIRST = re.compile(r"(?:acc|accuracy|score)[-_/. ](.+)$", re.IGNORECASE)
 
+# Columns of which two that may be meant are asked about: a wrong one would answer wrongly.
+MATTER = ("loss", "eval", "n_params", "tokens", "replay", "ptpp", "pt_tokens", "lr_peak")
 EXAMPLES = {"n_params": "8B", "tokens": "2B", "ptpp": "300", "replay": "25%", "batch_tokens": "2M"}
 
 
@@ -97,6 +102,7 @@ def _taken(names: list[str], given: Mapping[str, str], label: str) -> dict[str, 
         alias = _alias(canonical, [name for name in names if name not in taken.values()], label)
         if alias is not None:
             taken[canonical] = alias
+    taken |= _told(known, [name for name in names if name not in taken.values()], taken, label)
     for name in names:
         canonical = LAST_RESORTS.get(name, "")
         if canonical and canonical not in taken and name not in taken.values():
@@ -120,13 +126,35 @@ def _alias(canonical: str, free: list[str], label: str) -> str | None:
     """Return the one column that stands for a canonical one under another name, if there is any."""
     aliases = [name for name in free if canonical_name(name) == canonical]
     if len(aliases) > 1:
-        listed = " and ".join(repr(alias) for alias in aliases)
-        raise DataError(
-            f"{label}: columns {listed} both stand for {canonical!r}. Expected one of them; rename the right one "
-            f"to {canonical!r}, or say which with columns={{{canonical!r}: {aliases[0]!r}}} "
-            f"(--columns {canonical}={aliases[0]})."
-        )
+        _alias_error(canonical, aliases, label)
     return aliases[0] if aliases else None
+
+
+def _alias_error(canonical: str, aliases: list[str], label: str) -> NoReturn:
+    listed = " and ".join(repr(alias) for alias in aliases)
+    raise DataError(
+        f"{label}: columns {listed} both stand for {canonical!r}. Expected one of them; rename the right one "
+        f"to {canonical!r}, or say which with columns={{{canonical!r}: {aliases[0]!r}}} "
+        f"(--columns '{canonical}={aliases[0]}')."
+    )
+
+
+def _told(known: list[str], free: list[str], taken: Mapping[str, str], label: str) -> dict[str, str]:
+    """Return the columns whose names tell more than an alias: canonical name -> name in the file."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for name in free:
+        told = told_by_name(name)
+        if told is not None and told.column in known and told.column not in taken:
+            found.setdefault(told.column, []).append((told.beyond, name))
+    chosen = {}
+    for canonical, several in found.items():
+        several.sort(key=lambda one: one[0])
+        nearest = [name for beyond, name in several if beyond == several[0][0]]
+        if len(nearest) == 1:
+            chosen[canonical] = nearest[0]
+        elif canonical in MATTER:
+            _alias_error(canonical, nearest, label)
+    return chosen
 
 
 def missing_column(column: str, found: Iterable[str], label: str) -> DataError:
@@ -172,13 +200,25 @@ def loss_columns(names: Iterable[str]) -> dict[str, str]:
     >>> loss_columns(["fr_loss", "loss_en", "loss_std", "pile-validation/CrossEntropyLoss"])
     {'fr': 'fr_loss', 'en': 'loss_en', 'pile': 'pile-validation/CrossEntropyLoss'}
     """
-    found = {}
-    for name in names:
-        told = LOSS_LAST.match(name) or LOSS_FIRST.match(name)
-        # Trackers put the eval behind a slash; what is named after training is no eval.
-        if told is not None and "train" not in told[1].lower():
-            found[told[1].rpartition("/")[2] or told[1]] = name
+    every = list(names)
+    found: dict[str, str] = {}
+    # Perplexities and bits count only where there are no losses, which they would repeat.
+    for signs in ((LOSS_LAST, LOSS_FIRST), (UNIT_LAST,)):
+        for name in every if not found else ():
+            told = next((match for sign in signs if (match := sign.match(name))), None)
+            # Trackers put the eval behind a slash; what is named after training is no eval.
+            if told is not None and "train" not in told[1].lower():
+                found[_eval_of(told[1])] = name
     return found
+
+
+def _eval_of(name: str) -> str:
+    """Return the eval that is left of a column's name: without the place where a tracker keeps it."""
+    parts = (name.rpartition("/")[2] or name).split(".")
+    while len(parts) > 1 and parts[0].lower() in PLACES | VALIDATION:
+        parts = parts[1:]
+    left = ".".join(parts)
+    return left.removeprefix("eval_") if left != name else left
 
 
 def score_columns(names: Iterable[str]) -> dict[str, str]:

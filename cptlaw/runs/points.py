@@ -74,9 +74,10 @@ def read_points(source: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
     raw, naming = load_table(source, None)
     frame = _renamed(raw.frame, naming)
     _check(frame, raw.label)
-    return frame.drop(
-        columns=[name for name in ("loss", "lo", "hi", "findings") if name in frame.columns]
-    ), naming.notes
+    return frame.drop(columns=[name for name in ("loss", "lo", "hi", "findings") if name in frame.columns]), (
+        *naming.notes,
+        *raw.notes,
+    )
 
 
 def as_points(source: Any) -> pd.DataFrame:

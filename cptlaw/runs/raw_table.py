@@ -1,11 +1,15 @@
-"""A table as it was found, before its columns are named and its rows are checked."""
+"""A table as it was found, before its rows are checked."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
+
+from cptlaw.runs.naming import Naming, name_columns
 
 # Name of the index that holds the row numbers.
 ROW = "row"
@@ -13,7 +17,7 @@ ROW = "row"
 
 @dataclass(frozen=True)
 class RawTable:
-    """A table as it was found.
+    """A table as it was found, and what is known of its columns.
 
     Parameters
     ----------
@@ -22,8 +26,38 @@ class RawTable:
         CSV and JSON Lines (the header of a CSV file is line 1), the position from 0 for all else.
     path
         The file, if there is one.
+    columns
+        Canonical name -> name in the file, as the user gave it or as its values tell.
+    notes
+        What was assumed so far.
     """
 
     frame: pd.DataFrame
     label: str
     path: Path | None = None
+    columns: Mapping[str, str] | None = None
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def naming(self) -> Naming:
+        """Which column is read as which canonical one."""
+        return name_columns(map(str, self.frame.columns), self.columns, self.label)
+
+    @property
+    def taken(self) -> Mapping[str, str]:
+        """Canonical name -> name in the file."""
+        return self.naming.file_columns
+
+    @property
+    def free(self) -> list[str]:
+        """The columns that are read as no canonical one."""
+        read = set(self.taken.values())
+        return [str(name) for name in self.frame.columns if name not in read]
+
+    def named(self, columns: Mapping[str, str], *notes: str) -> RawTable:
+        """Return the table with further columns named."""
+        return replace(self, columns={**(self.columns or {}), **columns}, notes=(*self.notes, *notes))
+
+    def reshaped(self, frame: pd.DataFrame, *notes: str) -> RawTable:
+        """Return another table in place of this one."""
+        return replace(self, frame=frame, notes=(*self.notes, *notes))

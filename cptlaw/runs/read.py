@@ -10,8 +10,17 @@ from typing import Any
 
 from cptlaw.errors import CptlawError, DataError, UsageError
 from cptlaw.reading import STDIN, existing_file
-from cptlaw.runs.as_found import by_amount, joined_shares, parameters_in, runs_of_steps, unnested, values_beside_losses
-from cptlaw.runs.corpora import unnamed_mix
+from cptlaw.runs.as_found import (
+    by_amount,
+    evals_in_domain,
+    joined_shares,
+    parameters_in,
+    runs_of_steps,
+    unnamed_mix,
+    unnested,
+    values_beside_losses,
+)
+from cptlaw.runs.convert import hashable
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
 from cptlaw.runs.json_file import read_json
@@ -20,6 +29,14 @@ from cptlaw.runs.parquet_file import read_parquet
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import N_PARAMS_KINDS, canonical_name, column_of
 from cptlaw.runs.table import Runs
+from cptlaw.runs.units_told import (
+    ask_for_unread,
+    budget_or_progress,
+    decimal_marks,
+    loss_in_other_units,
+    peak_of_rates,
+    plain_units,
+)
 from cptlaw.runs.validate import check_table
 from cptlaw.runs.wide import stacked
 from cptlaw.units import parse_quantity
@@ -88,44 +105,23 @@ def read_runs(
         return source.with_roles(source_eval, target_eval, n_params_kind)
     # Kept with the table, so that answers can name commands that read it in the same way.
     read_with = _as_flags(columns, losses, scores)
-    columns, constants = _constants(columns)
-    raw, naming = load_table(source, columns)
-    raw, notes = by_amount(raw, naming)
-    if implied := parameters_in(raw.frame, naming):
-        columns = {**(columns or {}), **implied}
-    naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
-    if shares := unnamed_mix(raw.frame, naming):
-        columns = {**(columns or {}), **shares}
-        read_as = ", ".join(f"{name} from {place!r}" for name, place in shares.items())
-        notes += (f"shares that add up to one are those of the mix: {read_as}",)
-        naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
-    if constants:
-        notes += tuple(
-            f"{name}: {value:.10g} in all rows, as given{_instead(raw, naming, name)}"
-            for name, value in constants.items()
-        )
-        raw = replace(raw, frame=raw.frame.assign(**constants))
-        naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
-    if losses is None and "loss" not in naming.file_columns and "eval" not in naming.file_columns:
-        losses, said = _wide_losses(raw, scores is not None)
-        notes += said
-    if losses is not None or scores is not None:
-        raw = stacked(raw, losses, columns, scores)
-        naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
-    elif (place := _names_evals(raw, naming)) is not None:
-        naming = name_columns(map(str, raw.frame.columns), {**(columns or {}), "eval": place}, raw.label)
-        columns = {**(columns or {}), "eval": place}
-        notes += (f"column {place!r} is read as the name of the eval: runs have several losses at a point otherwise",)
-    for shape in (joined_shares, runs_of_steps, values_beside_losses):
-        raw, said = shape(raw, naming)
-        naming = name_columns(map(str, raw.frame.columns), columns, raw.label)
-        notes += said
+    named, constants = _constants(columns)
+    raw, _ = load_table(source, named)
+    for shape in (by_amount, parameters_in, unnamed_mix):
+        raw = shape(raw)
+    raw = _with_constants(raw, constants)
+    if losses is None and not {"loss", "eval"} & set(raw.taken):
+        losses, raw = _wide_losses(raw, scores is not None)
+    raw = evals_in_domain(raw) if losses is None and scores is None else stacked(raw, losses, scores)
+    for shape in (loss_in_other_units, joined_shares, runs_of_steps, values_beside_losses, peak_of_rates):
+        raw = shape(raw)
+    naming = ask_for_unread(raw).naming
     checked = check_table(raw, naming, n_params_kind)
     runs = Runs(
         frame=checked.frame,
         path=raw.path,
         n_params_kind=checked.n_params_kind,
-        notes=(*naming.notes, *notes, *checked.notes),
+        notes=(*naming.notes, *raw.notes, *checked.notes),
         assumed=checked.assumed,
         read_with=tuple(read_with),
     )
@@ -160,46 +156,38 @@ def _constants(columns: Mapping[str, str] | None) -> tuple[Mapping[str, str] | N
     return named or None, constants
 
 
-def _instead(raw: RawTable, naming: Naming, name: str) -> str:
-    """Return which values of the file one value for all rows displaces, if they differ among themselves."""
-    place = naming.file_columns.get(name)
-    count = 0 if place is None else raw.frame[place].nunique()
-    return f", and not the {count} values of the file's column {place!r}" if count > 1 else ""
+def _with_constants(raw: RawTable, constants: Mapping[str, float]) -> RawTable:
+    """Return a table with columns of one value each, saying which values of the file these displace."""
+    notes = []
+    for name, value in constants.items():
+        place = raw.taken.get(name)
+        count = 0 if place is None else hashable(raw.frame[place]).nunique()
+        instead = f", and not the {count} values of the file's column {place!r}" if count > 1 else ""
+        notes.append(f"{name}: {value:.10g} in all rows, as given{instead}")
+    return raw.reshaped(raw.frame.assign(**constants), *notes) if constants else raw
 
 
-def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, tuple[str, ...]]:
-    """Return the losses of a table that plainly has one column of them per eval, and what is to be said of that."""
+def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, RawTable]:
+    """Return the losses of a table that plainly has one column of them per eval, and the table with what is said."""
     found = loss_columns(map(str, raw.frame.columns))
     if len(found) < LEAST_WIDE:
-        return None, ()
+        return None, raw
     said = f"one column of losses per eval: read as evals {', '.join(found)} (--losses NAME=COLUMN,.. chooses)"
     scores = "" if scored else about_scores(map(str, raw.frame.columns))
-    return found, (said, *([f"{scores} reads them"] if scores else []))
-
-
-def _names_evals(raw: RawTable, naming: Naming) -> str | None:
-    """Return the column of a table without evals whose values tell its rows apart, where it is the domain's."""
-    taken = naming.file_columns
-    if "eval" in taken or "domain" not in taken:
-        return None
-    point = [taken[name] for name in ("run", "step", "tokens") if name in taken]
-    if "run" not in taken:  # all that tells rows apart
-        point = [name for name in raw.frame.columns if name not in (taken["domain"], taken.get("loss"))]
-        if not point:
-            return None
-    # Only where rows of one run and step would otherwise repeat each other: a table with one eval keeps its domains.
-    # As text: a cell of a DataFrame may hold a list, which cannot be looked up.
-    told = raw.frame[[*point, taken["domain"]]].astype(str)
-    if not told.duplicated(point).any() or told.duplicated().any():
-        return None
-    return taken["domain"]
+    return found, raw.named({}, said, *([f"{scores} reads them"] if scores else []))
 
 
 def load_table(source: Any, columns: Mapping[str, str] | None) -> tuple[RawTable, Naming]:
-    """Read a table as it was found and decide what its columns are, without checking its rows."""
+    """Read a table as it was found, numbers made plain, and decide what its columns are; no row is checked."""
+    raw = replace(_found(source, columns), columns=columns)
+    for shape in (unnested, decimal_marks, plain_units, budget_or_progress):
+        raw = shape(raw)
+    return raw, raw.naming
+
+
+def _found(source: Any, columns: Mapping[str, str] | None) -> RawTable:
     if not isinstance(source, str | Path):
-        raw = unnested(from_dataframe(source))
-        return raw, name_columns(raw.frame.columns, columns, raw.label)
+        return from_dataframe(source)
     piped = str(source) == "-"
     path = existing_file(STDIN if piped else Path(source))
     label = "stdin" if piped else str(path)
@@ -208,13 +196,9 @@ def load_table(source: Any, columns: Mapping[str, str] | None) -> tuple[RawTable
     ending = endings[-2] if len(endings) == 2 and endings[-1] == ".gz" else endings[-1] if endings else ""
     if ending in (".csv", ".tsv") or (not ending and (piped or path.is_fifo())):
         delimiter = "\t" if ending == ".tsv" else ","
-        raw = read_csv(path, label, lambda header: name_columns(header, columns, label).text_columns, delimiter)
-    elif ending in (".jsonl", ".ndjson", ".json"):
-        raw = unnested(read_json(path, label))
-    elif ending in (".parquet", ".pq"):
-        raw = unnested(read_parquet(path, label))
-    else:
-        raise DataError(
-            f"{label}: files ending in {ending!r} are not read. Expected {_ENDINGS}; save the table as CSV."
-        )
-    return raw, name_columns(raw.frame.columns, columns, label)
+        return read_csv(path, label, lambda header: name_columns(header, columns, label).text_columns, delimiter)
+    if ending in (".jsonl", ".ndjson", ".json"):
+        return read_json(path, label)
+    if ending in (".parquet", ".pq"):
+        return read_parquet(path, label)
+    raise DataError(f"{label}: files ending in {ending!r} are not read. Expected {_ENDINGS}; save the table as CSV.")

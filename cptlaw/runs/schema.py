@@ -11,6 +11,9 @@ from functools import lru_cache
 # Positive counts of parameters or tokens below this were almost surely meant in millions or billions.
 SMALLEST_RAW_COUNT = 1000.0
 
+# Tokens per parameter, of pre-training or of adaptation: told by their values.
+TPP = ("tpp", "tokens_per_param", "tokens_per_parameter")
+
 N_PARAMS_KINDS = ("non_embedding", "total")
 
 
@@ -102,7 +105,14 @@ COLUMNS: dict[str, Column] = {
             aliases=(
                 *("N", "params", "parameters", "num_params", "n_parameters", "num_parameters", "model_size"),
                 *("model_params", "total_params", "n_params_total", "non_embedding", "non_embedding_params"),
-                *("params_non_embedding", "n_non_embedding_params", "n_params_noembed"),
+                *(
+                    "params_non_embedding",
+                    "n_non_embedding_params",
+                    "n_params_noembed",
+                    "parameter_count",
+                    "param_count",
+                ),
+                *("nparams", "n_param", "params_count", "model_parameters", "num_model_params"),
             ),
         ),
         Column(
@@ -111,20 +121,31 @@ COLUMNS: dict[str, Column] = {
             raw_count=True,
             aliases=(
                 *("D", "cpt_tokens", "adaptation_tokens", "n_tokens", "num_tokens", "tokens_seen", "train_tokens"),
-                *("training_tokens", "trained_tokens"),
+                *("training_tokens", "trained_tokens", "tokens_trained", "num_input_tokens_seen", "consumed_tokens"),
             ),
         ),
         Column(
             "replay",
             "share of the mix drawn from the source corpus",
             highest=1.0,
-            aliases=("r", "replay_ratio", "replay_share", "replay_fraction"),
+            aliases=(
+                *("r", "replay_ratio", "replay_share", "replay_fraction", "replay_frac", "replay_rate"),
+                *("replay_proportion", "replay_prop", "replay_prob", "replay_probability", "replay_weight"),
+                *("rehearsal", "rehearsal_ratio", "rehearsal_fraction"),
+            ),
         ),
         Column(
             "ptpp",
             "pre-training tokens per parameter",
             positive=True,
-            aliases=("P", "pretraining_tokens_per_param", "pretraining_tokens_per_parameter"),
+            aliases=(
+                "P",
+                "pretraining_tokens_per_param",
+                "pretraining_tokens_per_parameter",
+                "pretrain_tpp",
+                "pt_tpp",
+                TPP[0],
+            ),
         ),
         Column(
             "pt_tokens",
@@ -138,17 +159,28 @@ COLUMNS: dict[str, Column] = {
         Column(
             "lr_peak",
             "highest learning rate of the run",
-            aliases=("peak_lr", "max_lr", "peak_learning_rate", "cpt_peak_lr", "cpt_lr"),
+            aliases=("peak_lr", "max_lr", "peak_learning_rate", "max_learning_rate", "lr_max", "cpt_peak_lr", "cpt_lr"),
         ),
         Column(
             "lr_pretrain",
             "highest learning rate of pre-training",
             aliases=("pretrain_lr", "pt_lr_peak", "pretraining_lr"),
         ),
+        Column(
+            "lr_end", "last learning rate of the run", aliases=("end_lr", "final_lr", "min_lr", "lr_min", "lr_final")
+        ),
+        Column("warmup", "steps of the warm-up, or their share below 1", aliases=("warmup_steps", "warmup_ratio")),
         Column("lr_schedule", "shape of the schedule", numeric=False, aliases=("schedule", "lr_scheduler")),
         Column("seed", "random seed", lowest=-math.inf, aliases=("random_seed",)),
         Column("batch_tokens", "tokens of one optimiser step", positive=True, aliases=("tokens_per_batch",)),
         Column("flops", "training compute in FLOP", aliases=("train_flops", "training_flops")),
+        Column("samples", "training samples, as fine-tuning sets count", aliases=("n_train_samples", "train_samples")),
+        Column(
+            "merge_weight", "weight of the adapted model in a merge with its base", highest=1.0, aliases=("merge_w",)
+        ),
+        Column("lora_rank", "rank of the adapters", positive=True, whole=True, aliases=("lora_r", "adapter_rank")),
+        Column("vocab_added", "tokens added to the vocabulary", whole=True, aliases=("added_tokens", "new_tokens")),
+        Column("method", "how the model was adapted: full, lora, merge, ..", numeric=False, aliases=("adaptation",)),
         Column("unique_tokens", "unique tokens of the run, without repetition", positive=True, raw_count=True),
         Column("bits_weights", "bits of the weights in training", positive=True),
         Column("bits_activations", "bits of the activations in training", positive=True),
@@ -183,8 +215,8 @@ COLUMNS: dict[str, Column] = {
 
 # What the columns of a mix of k corpora begin with; the rest is the name of the corpus.
 MIX = "mix_"
-# Columns that say which mix it is, and hold no share.
-NAMES_OF_MIXES = frozenset(("id", "ids", "name", "set", "index", "label", "number", "type", "kind", "hash"))
+# Columns that say which mix it is, or not of what the share is.
+NAMES_OF_MIXES = frozenset(("id", "ids", "name", "set", "index", "label", "number", "type", "kind", "hash", "ratio"))
 
 _ALIASES: dict[str, str] = {alias: column.name for column in COLUMNS.values() for alias in column.aliases}
 LAST_RESORTS: dict[str, str] = {column.last_resort: column.name for column in COLUMNS.values() if column.last_resort}

@@ -9,20 +9,16 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
-from cptlaw.runs.metrics import BITS_PER_BYTE, LOSS, PASS_AT, metric_name
-from cptlaw.runs.naming import name_columns, quoted
+from cptlaw.runs.metrics import LOSS, NATS_PER_BYTE, PASS_AT, UNITS, metric_name
+from cptlaw.runs.naming import quoted
 from cptlaw.runs.numbers import checked_numbers
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import COLUMNS
+from cptlaw.runs.units_told import nats_of
 
 
-def stacked(
-    raw: RawTable,
-    losses: Mapping[str, str] | None,
-    columns: Mapping[str, str] | None,
-    scores: Mapping[str, str] | None = None,
-) -> RawTable:
+def stacked(raw: RawTable, losses: Mapping[str, str] | None, scores: Mapping[str, str] | None = None) -> RawTable:
     """Return a table with one row per eval and row of a wide one.
 
     Parameters
@@ -60,7 +56,7 @@ def stacked(
         raise UsageError(f"losses= and scores= both name the eval {twice[0]!r}. Give each a name of its own.")
     # Several evals may be read from one column, which then goes once.
     rest = raw.frame.drop(columns=list(dict.fromkeys([*losses.values(), *scores.values()]))).copy()
-    taken = name_columns(map(str, rest.columns), columns, raw.label).file_columns
+    taken = raw.reshaped(rest).taken
     for name in ("eval", "loss", *(["metric"] if scores else [])):
         if name in taken:
             raise UsageError(
@@ -70,11 +66,14 @@ def stacked(
     # A missing loss is an eval that was not measured at that row, so it is no error here as it is in a long table.
     expected = replace(COLUMNS["loss"], required=False)
     problems = Problems(raw.label)
-    parts = []
+    parts, notes, metrics = [], [], dict[str, str]()
     for name, place in losses.items():
         values = checked_numbers(raw.frame[place], expected, problems)
-        of_eval = rest.assign(eval=name, loss=values)
-        parts.append((of_eval.assign(metric=_loss_of(place)) if scores else of_eval)[~np.isnan(values)])
+        values, what, unit = nats_of(place, values)
+        metric = NATS_PER_BYTE if unit == UNITS[NATS_PER_BYTE] else LOSS
+        notes += [f"eval {name!r}: {place!r} is {what}, converted to {unit}"] if what else []
+        metrics[name] = metric
+        parts.append(rest.assign(eval=name, loss=values, metric=metric)[~np.isnan(values)])
     for name, place in scores.items():
         # Text stays as it is: whether scores are in percent is decided over the whole column, later.
         measured = raw.frame[place].notna().to_numpy() & (raw.frame[place].astype(str).str.strip() != "").to_numpy()
@@ -83,10 +82,12 @@ def stacked(
     problems.raise_if_any()
     # A stable sort keeps the evals of a row together, in the order in which they were named.
     frame = pd.concat(parts).sort_index(kind="stable")
+    if not scores and set(metrics.values()) == {LOSS}:
+        frame = frame.drop(columns="metric")
     if frame.empty:
         named = ", ".join(map(repr, [*losses.values(), *scores.values()]))
         raise DataError(f"{raw.label}: the columns {named} hold no loss in any row.")
-    return replace(raw, frame=frame)
+    return raw.reshaped(frame, *notes)
 
 
 def score_of(column: str) -> str:
@@ -103,8 +104,3 @@ def score_of(column: str) -> str:
             return metric_name(ending)
     found = PASS_AT.search(word)
     return metric_name(found[0]) if found else "accuracy"
-
-
-def _loss_of(column: str) -> str:
-    word = column.lower()
-    return BITS_PER_BYTE if "bpb" in word or "bits_per_byte" in word else LOSS

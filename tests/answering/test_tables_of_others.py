@@ -83,7 +83,7 @@ def test_a_column_for_each_amount_of_data():
     assert (len(runs), runs.frame["run"].nunique()) == (450, 30)
     assert runs.frame["tokens"].max() == 1_638_400 * 512
     assert runs.frame["n_params"].min() == 60_506_624
-    assert any("steps of one example" in note for note in runs.notes)
+    assert any("are read as samples" in note for note in runs.notes)
 
 
 def test_an_export_of_a_tracker_whose_names_are_paths(tmp_path, capsys):
@@ -97,14 +97,9 @@ def test_an_export_of_a_tracker_whose_names_are_paths(tmp_path, capsys):
     path = tmp_path / "wandb.csv"
     wide.rename(columns=names).assign(State="finished", **{"train/loss": 1.5}).to_csv(path, index=False)
     said = first_try(capsys, path, "--n-params", "46K", "--tokens", "1M")
-    for words in ("--columns tokens=train/tokens", "--columns n_params=model/num_params", "Evals found: 'en', 'fr'"):
+    for words in ("tokens from 'train/tokens'", "n_params from 'model/num_params'", "Evals found: 'en', 'fr'"):
         assert words in said
-    runs = cl.read_runs(
-        path,
-        columns={"tokens": "train/tokens", "n_params": "model/num_params"},
-        source_eval="en",
-        target_eval="fr",
-    )
+    runs = cl.read_runs(path, source_eval="en", target_eval="fr")
     assert runs.evals == ("en", "fr")
     assert len(runs) == 2 * len(wide)
 

@@ -118,9 +118,11 @@ def test_a_missing_loss_names_the_one_column_that_it_may_be_and_not_a_hundred():
     assert (runs.frame["run"].unique().tolist(), set(runs.frame["n_params"])) == (["a"], {1e9})
 
 
-def test_amounts_too_small_for_tokens_are_steps_whose_tokens_are_asked_for():
+def test_amounts_too_small_for_tokens_are_samples():
     table = pd.DataFrame({"model": ["a", "b"], "0": [4.9, 4.8], "200": [4.2, 4.1], "400": [4.1, None]})
-    assert read_runs(table).frame["step"].tolist() == [0, 200, 400, 0, 200]
+    runs = read_runs(table)
+    assert runs.frame["samples"].tolist() == runs.frame["tokens"].tolist() == [0, 200, 400, 0, 200]
+    assert any("in samples" in note for note in runs.notes)
     assert read_runs(table, columns={"batch_tokens": "512"}).frame["tokens"].max() == 400 * 512
 
 

@@ -1,5 +1,6 @@
 """Scores in a runs table: metrics and their names, percent, zero, several metrics of one task."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -82,7 +83,8 @@ def test_a_wide_table_with_scores():
     wide = pd.DataFrame({"run": ["a", "b"], "ce": [2.5, 2.4], "acc": [0.0, 0.4], "bpb_gsm": [1.2, 1.1]})
     runs = read_runs(wide, losses={"target": "ce", "gsm8k_bpb": "bpb_gsm"}, scores={"gsm8k": "acc"})
     assert runs.scores == {"gsm8k": "accuracy"}
-    assert set(runs.on("gsm8k_bpb").frame["metric"]) == {"bpb"}
+    assert set(runs.on("gsm8k_bpb").frame["metric"]) == {"nats_per_byte"}
+    assert runs.on("gsm8k_bpb").frame["loss"].tolist() == pytest.approx([1.2 * np.log(2), 1.1 * np.log(2)])
     assert len(runs) == 6
     with pytest.raises(UsageError, match="no column 'ac'"):
         read_runs(wide, scores={"gsm8k": "ac"})

@@ -1,0 +1,151 @@
+"""Names that trackers and people give columns: where a setting is kept before it, its unit behind it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cptlaw.runs.schema import canonical_name, column_of
+
+# Words before a name that say where it is kept, and not what it is.
+SETTINGS = frozenset(
+    (
+        *("config", "cfg", "conf", "hparams", "hparam", "hp", "params", "param", "args", "arguments", "settings"),
+        *("hyperparameters", "hyperparams"),
+    )
+)
+PLACES = SETTINGS | {
+    *(
+        "summary",
+        "meta",
+        "metrics",
+        "model",
+        "data",
+        "dataset",
+        "train",
+        "training",
+        "run",
+        "runs",
+        "exp",
+        "experiment",
+    ),
+    *("cpt", "user", "attributes", "job", "sweep", "value", "mix", "x"),
+}
+VALIDATION = frozenset(("eval", "evaluation", "val", "valid", "validation"))
+# With one of these before it the same word means something else: eval/tokens, teacher.n_params, base.tokens.
+OTHERS = VALIDATION | {
+    *("test", "dev", "pretrain", "pretraining", "pretrained", "pt", "base", "source", "target", "teacher", "student"),
+    *("tokenizer", "draft", "ref", "reference", "best", "min", "max", "mean", "avg", "std", "per", "lora"),
+}
+PERCENT = ("pct", "percent", "percentage", "perc")
+AMOUNTS = {
+    **dict.fromkeys(("k", "thousand", "thousands"), 1e3),
+    **dict.fromkeys(("m", "mn", "million", "millions"), 1e6),
+    **dict.fromkeys(("b", "bn", "billion", "billions"), 1e9),
+    **dict.fromkeys(("t", "tn", "trillion", "trillions"), 1e12),
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the name of a column tells: the canonical column, the unit of its numbers, and how far the name goes.
+
+    Parameters
+    ----------
+    column
+        The canonical column.
+    scale
+        What its plain numbers are multiplied by.
+    beyond
+        Words of the name that are no part of the column's own name: the fewer the surer.
+    """
+
+    column: str
+    scale: float
+    beyond: int
+
+
+def told_by_name(name: str) -> Told | None:
+    """Return what a name tells beyond its being an alias: a dotted, prefixed or suffixed one.
+
+    Examples
+    --------
+    >>> told_by_name("config.model.num_params"), told_by_name("config.replay_pct")
+    (Told(column='n_params', scale=1.0, beyond=2), Told(column='replay', scale=0.01, beyond=2))
+    >>> told_by_name("config.lr").column, told_by_name("tokens (B)").scale, told_by_name("eval/tokens")
+    ('lr_peak', 1000000000.0, None)
+    """
+    parts = [part for part in re.split(r"[./:]|__", name.strip()) if part]
+    words = [word.lower() for part in parts for word in re.findall(r"[^\W_]+|%", _snake(part))]
+    within = sum(len(re.findall(r"[^\W_]+|%", _snake(part))) for part in parts[:-1])  # words of the dotted places
+    stem, scale, dropped = _without_unit(words)
+    for start in range(len(stem)):
+        column = canonical_name("_".join(stem[start:])) if len("_".join(stem[start:])) > 1 else None
+        if column is None:
+            continue
+        before = stem[:start]
+        if set(before) & OTHERS and not (column == "loss" and set(before) <= PLACES | VALIDATION):
+            return None
+        # A dotted place may be called anything; of a name in one piece only known words are no part of its meaning.
+        if not all(word in PLACES or place < within for place, word in enumerate(before)):
+            continue
+        if column == "loss" and (not set(before) <= PLACES | VALIDATION or set(before) & {"train", "training"}):
+            return None
+        if column == "lr" and set(before) & SETTINGS:
+            column = "lr_peak"  # a setting holds for the whole run
+        if scale != 1.0 and not _takes(column, scale):
+            return None
+        return Told(column, scale, start + dropped)
+    return None
+
+
+def _snake(text: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text)
+
+
+def _without_unit(words: list[str]) -> tuple[list[str], float, int]:
+    last = words[-1] if len(words) > 1 else ""
+    if last in PERCENT or last == "%":
+        return words[:-1], 0.01, 1
+    return (words[:-1], AMOUNTS[last], 1) if last in AMOUNTS else (words, 1.0, 0)
+
+
+def _takes(column: str, scale: float) -> bool:
+    known = column_of(column)
+    return known.highest <= 1.0 if scale < 1.0 else known.raw_count or column in ("batch_tokens", "samples")
+
+
+# Words that make a name look like an input, and what else may stand beside them.
+BESIDE = (
+    "peak max base cpt initial init value ratio share fraction frac pct percent percentage weight prob probability "
+    "proportion prop level amount total number num n count new of in the for data corpus source general old"
+)
+LOOKS = {
+    "n_params": frozenset(("params", "parameters", "nparams")),
+    "tokens": frozenset(("tokens", "toks")),
+    "replay": frozenset(("replay", "replayed", "rehearsal", "rehearse")),
+    "ptpp": frozenset(("tpp", "ptpp", "ptp")),
+    "lr_peak": frozenset(("lr", "learningrate")),
+}
+MIXES = frozenset(("ratio", "mix_ratio", "mixture", "mix_prob", "data_ratio", "mixing_ratio", "general_ratio"))
+
+
+def looks_like(name: str) -> str | None:
+    """Return the input that a column looks like by its words, though its name is not known.
+
+    Examples
+    --------
+    >>> looks_like("rehearsal_p_of_old_data"), looks_like("lr_factor"), looks_like("data.mix_ratio"), looks_like("note")
+    ('replay', None, 'replay', None)
+    """
+    words = [word.lower() for word in re.findall(r"[^\W_]+", _snake(name))]
+    if set(words) & (OTHERS - {"source", "base", "max"}):
+        return None
+    rest = [word for word in words if word not in PLACES]
+    if "_".join(rest) in MIXES or "_".join(words[-2:]) in MIXES:
+        return "replay"
+    for column, those in LOOKS.items():
+        sure = column in ("replay", "ptpp")  # nothing else is called so
+        if set(rest) & those and (sure or all(word in those or word in BESIDE.split() for word in rest)):
+            return column
+    return None

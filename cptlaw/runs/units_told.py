@@ -1,0 +1,213 @@
+"""Numbers as people write them, and the units that names of columns tell: brought to plain numbers, and said."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cptlaw.errors import DataError
+from cptlaw.runs.convert import hashable, to_numbers
+from cptlaw.runs.metrics import NATS_PER_BYTE, UNITS
+from cptlaw.runs.naming import EXAMPLES, loss_columns
+from cptlaw.runs.raw_table import RawTable
+from cptlaw.runs.schema import COLUMNS, TPP, column_of, mix_columns, normal_name
+from cptlaw.runs.told_names import looks_like, told_by_name
+
+GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:([ \u00a0\u202f'\u2019,.])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
+COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?%?")
+EITHER = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # thousands, or three decimals
+POINT = re.compile(r"[+-]?\d+\.\d+")
+LN2 = float(np.log(2.0))
+SPREAD = 0.3  # of the logarithm of a ratio, below which two columns count the same thing
+# Words of a column of losses in another unit -> what it holds, and the unit that it is brought to.
+OTHER_UNITS = (
+    (re.compile(r"ppl|perplexity", re.IGNORECASE), "a perplexity", "nats"),
+    (re.compile(r"bpb|bits[_ -]?per[_ -]?byte", re.IGNORECASE), "in bits per byte", "nats per byte"),
+    (re.compile(r"bits[_ -]?per[_ -]?token|bits[_ -]?loss|loss.?(?:in)?.?bits", re.IGNORECASE), "in bits", "nats"),
+)
+NO_LOSS = frozenset(("train", "training", "std", "se", "err", "best", "min", "max", "delta", "ratio", "word"))
+
+
+def decimal_marks(raw: RawTable) -> RawTable:
+    """Return a table whose numbers have points as decimal marks and nothing between their thousands.
+
+    Raises
+    ------
+    DataError
+        If ``1,234`` may be either and nothing tells.
+    """
+    texts, odd = raw.naming.text_columns, {}
+    for name in map(str, raw.frame.columns):
+        if name not in texts and not pd.api.types.is_numeric_dtype(raw.frame[name]):
+            cells = {one.strip() for one in raw.frame[name] if isinstance(one, str)}
+            if found := [one for one in cells if GROUPS.fullmatch(one) or COMMA.fullmatch(one)]:
+                odd[name] = found
+    of_file = any(_is_decimal(one) for some in odd.values() for one in some)
+    columns, plain = {}, dict[str, str]()
+    for name, found in odd.items():
+        decimal = of_file or _is_decimal_column(raw, name, found)
+        plain = {one: _plain(one, decimal) for one in found if decimal or not POINT.fullmatch(one)}
+        if plain:
+            columns[name] = [plain.get(one.strip(), one) if isinstance(one, str) else one for one in raw.frame[name]]
+    if not columns:
+        return raw
+    note = f"{'decimal commas' if of_file else 'marks within numbers'} are read in {', '.join(map(repr, columns))}"
+    return raw.reshaped(raw.frame.assign(**columns), note)
+
+
+def _is_decimal(text: str) -> bool:
+    return COMMA.fullmatch(text) is not None and not GROUPS.fullmatch(text)
+
+
+def _is_decimal_column(raw: RawTable, name: str, found: list[str]) -> bool:
+    """Whether the commas of a column are decimal marks: as its numbers say, else as what it counts says."""
+    if any("," in one and GROUPS.fullmatch(one) and not EITHER.fullmatch(one) for one in found):
+        return False
+    canonical = next((canonical for canonical, place in raw.taken.items() if place == name), "")
+    if canonical == "loss" or loss_columns([name]) or not any("," in one for one in found):
+        return any("," in one for one in found)
+    if canonical and (column_of(canonical).raw_count or canonical in ("step", "batch_tokens", "samples", "n_items")):
+        return False
+    one = next(one for one in found if "," in one)
+    raise DataError(
+        f"{raw.label}, column {name!r}: {one!r} may be {one.replace(',', '')} or {one.replace(',', '.')}, and nothing "
+        f"in the table tells which. Expected plain numbers, such as {one.replace(',', '.')}. Save it with points as "
+        f"decimal marks and nothing between thousands."
+    )
+
+
+def _plain(text: str, decimal: bool) -> str:
+    text = re.sub(r"[ \u00a0\u202f'\u2019]", "", text)
+    if not decimal:
+        return text.replace(",", "")
+    return (text.replace(".", "") if GROUPS.fullmatch(text) and "." in text else text).replace(",", ".")
+
+
+def plain_units(raw: RawTable) -> RawTable:
+    """Return a table whose columns named with a unit, such as ``replay_pct`` or ``tokens_b``, hold plain numbers."""
+    columns, said = {}, []
+    for canonical, name in raw.taken.items():
+        told = told_by_name(name)
+        if told is None or told.column != canonical or told.scale == 1.0:
+            continue
+        found = raw.frame[name]
+        values, unreadable = to_numbers(found)
+        bare = np.array([isinstance(one, str) and not one.strip()[-1:].isdigit() for one in found])  # a unit of its own
+        if unreadable.any() or bare.all() or (told.scale > 1.0 and np.nanmax(values, initial=0.0) * told.scale > 1e18):
+            continue
+        if told.scale < 1.0 and 0 < np.nanmax(values, initial=0.0) <= 1.0 and not bare.any():
+            if canonical in (raw.columns or {}):
+                continue  # who names it means the numbers as they are
+            raise DataError(
+                f"{raw.label}: column {name!r} is called a percentage and holds {np.nanmax(values):g} at most. Are "
+                f"these shares? Then say --columns '{canonical}={name}' (columns={{{canonical!r}: {name!r}}}); percent "
+                f"are written as 25 or 25%."
+            )
+        columns[name] = np.where(bare, values, values * told.scale)
+        said.append(f"{name!r} in {'percent' if told.scale < 1 else f'units of {told.scale:.0e}'.replace('e+0', 'e')}")
+    return raw.reshaped(raw.frame.assign(**columns), f"read by their names: {', '.join(said)}") if columns else raw
+
+
+def nats_of(column: str, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], str, str]:
+    """Return losses in nats, what the column holds if its name tells another unit, and the unit that it has now.
+
+    Examples
+    --------
+    >>> nats_of("eval/fr_perplexity", np.array([np.e])), nats_of("fr_loss", np.array([2.0]))
+    ((array([1.]), 'a perplexity', 'nats'), (array([2.]), '', 'nats'))
+    """
+    for sign, what, unit in OTHER_UNITS:
+        if sign.search(column):
+            with np.errstate(all="ignore"):
+                return np.log(values) if what == "a perplexity" else values * LN2, what, unit
+    return values, "", "nats"
+
+
+def loss_in_other_units(raw: RawTable) -> RawTable:
+    """Return a table with losses in nats, of one that has a perplexity or bits under a name that says so."""
+    place = raw.taken.get("loss")
+    if place is None:
+        named = [name for name in raw.free if any(sign.search(name) for sign, *_ in OTHER_UNITS)]
+        named = [name for name in named if not NO_LOSS & set(re.findall("[a-z]+", normal_name(name).replace("_", " ")))]
+        place = named[0] if len(named) == 1 else None
+    if place is None or "metric" in raw.taken:
+        return raw
+    found, unreadable = to_numbers(raw.frame[place])
+    values, what, unit = nats_of(place, found)
+    if not what or unreadable.any() or np.nanmin(found, initial=1.0) <= 0:
+        return raw.named({"loss": place})  # what cannot be read is complained of with the other rows
+    columns = {place: values} | ({"metric": NATS_PER_BYTE} if unit == UNITS[NATS_PER_BYTE] else {})
+    note = f"loss: {place!r} is {what}, converted to {unit}"
+    return raw.reshaped(raw.frame.assign(**columns), note).named({"loss": place})
+
+
+def budget_or_progress(raw: RawTable) -> RawTable:
+    """Return a table whose tokens per parameter are its budget, unless they are those of adaptation."""
+    if "ptpp" in (raw.columns or {}):
+        return raw
+    named = [raw.taken["ptpp"]] if "ptpp" in raw.taken else raw.free
+    places = [name for name in named if re.split(r"[./]", normal_name(name))[-1] in TPP]
+    if len(places) != 1 or "pt_tokens" in raw.taken:
+        return raw
+    if {"tokens", "n_params"} <= set(raw.taken):
+        tokens, size = (to_numbers(raw.frame[raw.taken[name]])[0] for name in ("tokens", "n_params"))
+        ratio = to_numbers(raw.frame[places[0]])[0]
+        used = (tokens > 0) & (size > 0) & (ratio > 0)
+        apart = np.log(tokens[used] / size[used] / ratio[used])
+        if len(apart) and np.ptp(apart) < SPREAD:
+            if "ptpp" not in raw.taken:
+                return raw
+            note = f"column {places[0]!r} is tokens / n_params, and no budget of pre-training"
+            other = "atpp" if "atpp" not in raw.frame.columns else "tokens / n_params"
+            return raw.reshaped(raw.frame.rename(columns={places[0]: other}), note)
+    return raw if "ptpp" in raw.taken else raw.named({"ptpp": places[0]}, f"ptpp from {places[0]!r}")
+
+
+def peak_of_rates(raw: RawTable) -> RawTable:
+    """Return a table of CPT whose column ``lr`` is the peak rate, where it holds one rate for each run."""
+    taken = raw.taken
+    if (
+        "lr" not in taken
+        or {"lr_peak", "phase"} & set(taken)
+        or "run" not in taken
+        or not {"replay", "ptpp"} & set(taken)
+    ):
+        return raw
+    rates, runs = to_numbers(raw.frame[taken["lr"]])[0], hashable(raw.frame[taken["run"]])
+    by_run = pd.Series(rates).groupby(runs.to_numpy()).agg(["min", "max", "count"])
+    few = len(np.unique(by_run["max"])) <= max(1, len(by_run) // 2) or "step" not in taken
+    if not np.isfinite(rates).all() or (rates <= 0).any() or not few or (by_run["min"] != by_run["max"]).any():
+        return raw
+    return raw.reshaped(raw.frame.assign(lr_peak=rates), f"lr_peak: {taken['lr']!r}, which holds one rate for each run")
+
+
+def ask_for_unread(raw: RawTable) -> RawTable:
+    """Return the table, or ask about a column that varies, looks like an input of the laws, and is read as nothing.
+
+    Raises
+    ------
+    DataError
+        Naming the column and the option that reads it: an answer that ignores it would be wrong, and sure of itself.
+    """
+    known = set(raw.taken) | ({"replay"} if mix_columns(raw.taken) or "mix" in raw.frame.columns else set())
+    known |= {"ptpp"} if "pt_tokens" in known else set()
+    known |= {"tokens"} if {"step", "samples"} & known else set()
+    known |= {"lr_peak"} if "lr" in known else set()
+    for name in raw.free:
+        column = looks_like(name)
+        if column is None or column in known:
+            continue
+        values, unreadable = to_numbers(raw.frame[name])
+        found = np.unique(values[np.isfinite(values)])
+        if unreadable.any() or len(found) < 2 or (found < 0).any():
+            continue
+        raise DataError(
+            f"{raw.label}: column {name!r} varies ({found[0]:g} to {found[-1]:g}) and looks like {column} "
+            f"({COLUMNS[column].meaning}), but its name is not known. If it is, say --columns '{column}={name}' "
+            f"(columns={{{column!r}: {name!r}}}). If it is not, give the value of all runs: --columns "
+            f"{column}={EXAMPLES.get(column, '3e-4')}."
+        )
+    return raw

@@ -1,0 +1,133 @@
+"""Tables as people have them, kept under messy/: each is read as the truth, or ends in one question.
+
+They were made for these tests from one law with noise: `truth.csv` is the same 72 runs as a runs table should be.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cptlaw.cli import main
+from cptlaw.errors import DataError
+from cptlaw.runs import read_runs
+from cptlaw.runs.points import read_points
+
+MESSY = Path(__file__).parent / "messy"
+INPUTS = ["n_params", "tokens", "replay", "ptpp", "lr_peak"]
+
+
+def read_as_truth(name, **how):
+    """Assert that a table is read as the truth, and return its runs."""
+    runs, truth = read_runs(MESSY / name, **how), read_runs(MESSY / "truth.csv")
+    of_point = ["run", "eval"]
+    found, expected = (
+        one.frame[[*of_point, "loss", *INPUTS]].astype(dict.fromkeys(of_point, str)).sort_values(of_point)
+        for one in (runs, truth)
+    )
+    pd.testing.assert_frame_equal(found.reset_index(drop=True), expected.reset_index(drop=True), rtol=1e-6)
+    return runs
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("wandb_runs.csv", "'config.data.replay_pct' in percent"),  # config.model.num_params, tpp, config.lr
+        ("nested.jsonl", "ptpp: pt_tokens / n_params"),
+        ("semicolons.csv", "decimal commas"),
+        ("thousands.csv", "marks within numbers"),
+        ("perplexity.csv", "'target_ppl' is a perplexity, converted to nats"),
+        ("bits_per_byte.csv", "in bits per byte, converted to nats per byte"),
+        ("units_in_header.csv", "'Tokens (B)' in units of 1e9"),
+        ("mlflow_runs.csv", "replay from 'params.replay'"),
+        ("camel_case.csv", "separated by tabs"),
+        ("which_mark.csv", "marks within numbers"),
+    ],
+)
+def test_a_messy_table_is_read_as_what_it_means(name, said):
+    runs = read_as_truth(name) if name != "which_mark.csv" else read_runs(MESSY / name)
+    assert any(said in note for note in runs.notes)
+    if name == "bits_per_byte.csv":
+        assert "nats per byte" in dict(runs.lines)["loss"]
+    assert runs.frame["loss"].between(1.5, 6).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [
+        ("rehearsal.csv", "replay=rehearsal_p"),
+        ("which_corpus.csv", "replay=mix_ratio"),
+        ("shares_called_percent.csv", "replay=replay_pct"),
+    ],
+)
+def test_what_cannot_be_told_is_asked_for_before_anything_is_fitted(capsys, name, flag):
+    for words in (["fit", "--law", "chinchilla", "--on", "target"], ["answer", "--n-params", "1B"], ["check"]):
+        with pytest.raises(SystemExit) as ended:
+            main([words[0], str(MESSY / name), *words[1:]])
+        assert ended.value.code == 2
+        assert f"--columns '{flag}'" in capsys.readouterr().err
+    column, _, place = flag.partition("=")
+    read_as_truth(name, columns={column: place})
+
+
+def test_a_column_that_is_not_what_it_looks_like_is_answered_with_one_value():
+    frame = read_runs(MESSY / "rehearsal.csv", columns={"replay": "0"}).frame
+    assert set(frame["replay"]) == {0.0}
+    assert frame["rehearsal_p"].nunique() == 4
+
+
+def test_an_answer_from_a_tracker_is_that_from_the_runs_table(capsys):
+    asked = ["--n-params", "500M", "--ptpp", "100", "--tokens", "2B", "--max-forgetting", "10%", "--json"]
+    found = []
+    for name in ("truth.csv", "wandb_runs.csv"):
+        with pytest.raises(SystemExit):
+            main(["answer", str(MESSY / name), *asked])
+        found.append(json.loads(capsys.readouterr().out))
+    truth, wandb = found
+    assert truth["replay"] is not None
+    for key in ("feasible", "replay", "tokens", "forgetting", "source_loss", "target_loss_lo"):
+        assert wandb[key] == pytest.approx(truth[key]), key
+
+
+def test_samples_stand_for_tokens_where_the_table_has_none(capsys):
+    runs = read_runs(MESSY / "samples.csv")
+    assert runs.frame["tokens"].tolist() == [0, 200, 800, 0, 200, 800]
+    assert any("every answer in tokens is in samples" in note for note in runs.notes)
+    counted = read_runs(MESSY / "samples.csv", columns={"batch_tokens": "512"})
+    assert counted.frame["tokens"].max() == 800 * 512
+
+
+def test_tokens_per_parameter_of_adaptation_are_no_budget():
+    frame = pd.DataFrame({"run": ["a", "b"], "loss": [2.0, 1.9], "n_params": [1e8, 1e8], "tokens": [1e9, 4e9]})
+    runs = read_runs(frame.assign(tpp=[10.0, 40.0]))
+    assert "ptpp" not in runs.frame.columns
+    assert any("no budget of pre-training" in note for note in runs.notes)
+    assert read_runs(frame.assign(tpp=[20.0, 300.0])).frame["ptpp"].tolist() == [20.0, 300.0]
+
+
+def test_a_rate_that_holds_for_each_run_is_its_peak_rate():
+    frame = pd.DataFrame(
+        {"run": list("aabbccdd"), "loss": 2.0, "step": [1, 2] * 4, "replay": 0.1, "lr": np.repeat([1e-4, 2e-4] * 2, 2)}
+    )
+    assert read_runs(frame).frame["lr_peak"].tolist() == frame["lr"].tolist()
+    assert "lr_peak" not in read_runs(frame.assign(lr=np.linspace(1e-4, 2e-4, 8))).frame
+    assert "lr_peak" not in read_runs(frame.drop(columns="replay")).frame  # no CPT: a rate of some step
+
+
+@pytest.mark.parametrize("name", ["lr_factor", "eval/tokens", "tokens_per_second", "notes", "n_params_ratio_x"])
+def test_columns_that_only_sound_like_inputs_ask_nothing(name):
+    frame = pd.DataFrame({"run": ["a", "b"], "loss": [2.0, 1.9], name: [0.1, 0.2]})
+    assert name in read_runs(frame).frame.columns
+
+
+def test_two_columns_that_may_be_the_same_input_are_asked_about():
+    frame = pd.DataFrame({"run": ["a"], "loss": [2.0], "config.data.replay": [0.1], "args.train.replay": [0.2]})
+    with pytest.raises(DataError, match=r"--columns 'replay=config.data.replay'"):
+        read_runs(frame)
+
+
+def test_points_to_forecast_are_read_alike():
+    points, _ = read_points(pd.DataFrame({"config.n_params": ["1B"], "replay_pct": [25], "Tokens (B)": [2]}))
+    assert points.to_dict("records") == [{"n_params": 1e9, "replay": 0.25, "tokens": 2e9}]
