@@ -64,6 +64,8 @@ class Answer(Result):
         What would change the answer: mixes near this one, in words, with the losses that they would have.
     other_sizes
         Where a budget of compute is given: the best mixes of the models of other sizes that were run.
+    alternatives
+        What else saves the source: ``method`` (a merge, an adapter), what it comes to, and where that was measured.
     blocking, best_reachable
         Where infeasible: the limit that cannot be kept, and the best values in reach.
     next_runs
@@ -102,6 +104,7 @@ class Answer(Result):
     without_risk: Mapping[str, Any] | None = None
     what_if: tuple[Mapping[str, Any], ...] = ()
     other_sizes: tuple[Mapping[str, Any], ...] = ()
+    alternatives: tuple[Mapping[str, Any], ...] = ()
     blocking: str | None = None
     best_reachable: Mapping[str, float | None] | None = None
     next_runs: tuple[Mapping[str, Any], ...] = ()
@@ -171,9 +174,9 @@ class Answer(Result):
 
     @property
     def details(self) -> list[Line]:
-        """What each replay would do, where no run was given."""
+        """What each replay would do, where no run was given; what else saves the source, where some were."""
         if self.options is None:
-            return []
+            return [("instead of replay", self._instead(one)) for one in self.alternatives]
         names = [name.replace(" (90 % interval)", "") for name in self.options.columns[1:]]
         return [
             (f"replay {row[0]}", "; ".join(f"{name} {cell}" for name, cell in zip(names, row[1:], strict=True)))
@@ -274,6 +277,19 @@ class Answer(Result):
         name = "mean loss" if self.losses else "target loss"
         text = f"{mix['change']}: {name} {mix['target_loss']:.4g}"
         return text if mix.get("forgetting") is None else f"{text}, forgetting {short_percent(mix['forgetting'])}"
+
+    def _instead(self, found: Mapping[str, Any]) -> str:
+        merged = found["method"] == "merge"
+        kind = (
+            f"merged back at {found['merge_weight']:g}"
+            if merged
+            else f"an adapter of rank {found['rank_over_width']:.2g} x width"
+        )
+        low, middle, high = (short_percent(found[f"forgetting{end}"]) for end in ("_lo", "", "_hi"))
+        target = (
+            f"target loss {found['target_loss']:.4g} ({found['target_loss_lo']:.4g} to {found['target_loss_hi']:.4g})"
+        )
+        return f"none, {kind}: {target}, forgetting {middle} ({low} to {high}); measured from {found['measured_on']}"
 
     def _price(self) -> str:
         other = self.without_risk or {}

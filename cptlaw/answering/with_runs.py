@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from cptlaw.answering.alternatives import alternatives, measured_base
 from cptlaw.answering.answered import Answer, runs_in_words
 from cptlaw.answering.in_points import fitted_scores, probabilities_in_points, ways_of
 from cptlaw.answering.next_runs import next_runs
@@ -71,6 +72,7 @@ def from_runs(
         without_risk={name: getattr(plain, name, None) for name in (*WITHOUT_RISK, *EXPECTED)},
         what_if=what_if(asked, fits, sure),
         other_sizes=other_sizes(asked, fits, asked.risk, scores) if sure.feasible else (),
+        alternatives=_alternatives(runs, asked, fits, sure),
         blocking=sure.blocking,
         best_reachable=sure.best_reachable,
         next_runs=cells,
@@ -80,6 +82,16 @@ def from_runs(
         _page=lambda: replace(_page(runs, asked, fits, sure, scores, where), to_train=runs_in_words(cells)),
         _plan=sure,
     )
+
+
+def _alternatives(runs: Runs, question: Asked, fits: Mapping[str, Any], plan: MixPlan) -> tuple[Mapping[str, Any], ...]:
+    """Return what else would save the source, where the plan replays any of it."""
+    if not plan.feasible or plan.replay is None or plan.tokens is None:
+        return ()
+    point = point_of(question, plan)
+    of_base = measured_base(runs.on("target").frame, point)
+    losses = {"base_target_loss": of_base, "base_source_loss": plan.base_source_loss}
+    return alternatives(fits, point, **losses, forgetting=plan.forgetting)
 
 
 def _page(

@@ -23,6 +23,7 @@ from cptlaw_sweep.table import jobs_table, runs_table, schedules_of
 COLUMNS = [
     *("run", "eval", "loss", "n_params", "n_params_non_embedding", "tokens", "replay", "ptpp", "step", "lr"),
     *("lr_schedule", "lr_peak", "lr_pretrain", "seed", "base", "domain", "pretrain_decay", "phase", "tokenizer"),
+    *("n_trainable", "lora_rank"),
 ]
 
 
@@ -60,13 +61,14 @@ def collect(recipes: list[Path], store: Store) -> tuple[pd.DataFrame, dict[str, 
         along = table["phase"].eq("pretrain") if "phase" in table else False
         table = table[table["base"].isin(used) | along]
         # Runs of base models are measured once for each domain, under names that end in it.
-        first = [phases[str(run).split(":")[0]][0] for run in table["run"]]
+        first = [next(iter(phases.get(str(run).split(":")[0], ())), {}) for run in table["run"]]
+        trained = [phase if phase.get("phase") == "pretrain" else {} for phase in first]  # a given model was not
         table = table.assign(
-            lr_pretrain=[phase["peak"] for phase in first],
-            pretrain_decay=[round(phase.get("decay", 0) / phase["steps"], 2) for phase in first],
+            lr_pretrain=[phase.get("peak") for phase in trained],
+            pretrain_decay=[round(phase.get("decay", 0) / phase.get("steps", 1), 2) for phase in trained],
         )
         tables.append(table)
-        schedules |= {run: phases[run.split(":")[0]] for run in table["run"].unique()}
+        schedules |= {run: phases[name] for run in table["run"].unique() if (name := run.split(":")[0]) in phases}
     frame = pd.concat(tables, ignore_index=True).drop_duplicates(["run", "eval", "step"], ignore_index=True)
     frame["loss"], frame["lr"] = frame["loss"].round(5), frame["lr"].round(8)
     several = [name for name in ("domain", "pretrain_decay") if frame[name].nunique() > 1]

@@ -1,0 +1,124 @@
+"""What else saves the source: the same run without replay, merged back with its base, or trained as an adapter.
+
+The numbers are measured on models of 46K to 125K parameters under two shifts (studies/merging.md); `python -m studies
+merge_law --write` and `adapters --write` make alternatives.json. For other models they are a hint with wide intervals.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+WEIGHTS = np.arange(1, 10) / 10  # of a merge
+LEAST_REPLAY = 0.005  # of a plan that could do without
+ENDS = (0.05, 0.5, 0.95)
+TRAINED = (0.5, 16.0)  # tokens per parameter of the measured adaptations; beyond them the nearest end speaks
+MEASURED_ON = "English to French and to code, 46K to 125K parameters, 16 tokens per parameter"
+
+
+@cache
+def _learned() -> dict[str, Any]:
+    return dict(json.loads(Path(__file__).with_name("alternatives.json").read_text(encoding="utf-8")))
+
+
+def share_of_change(role: str, weight: float, tokens_per_param: float) -> tuple[float, float]:
+    """Return which share of the change of a loss is left at a weight of a merge, and the half-width of that loss.
+
+    Parameters
+    ----------
+    role
+        ``"source"`` or ``"target"``.
+    weight
+        0 is the base model, 1 the adapted one.
+    tokens_per_param
+        Of the adaptation.
+    """
+    known, w = _learned()["merge"][role], weight
+    a, b = np.asarray(known["slopes"]) @ [1.0, np.log(np.clip(tokens_per_param, *TRAINED) / 16.0)]
+    share = w**2 * (3 - 2 * w) + a * w * (1 - w) ** 2 - b * w**2 * (1 - w)
+    return float(share), float(known["half_width"] * 4 * w * (1 - w))
+
+
+def alternatives(
+    fits: Mapping[str, Any],
+    point: Mapping[str, float],
+    *,
+    base_target_loss: float | None,
+    base_source_loss: float | None,
+    forgetting: float | None,
+) -> tuple[Mapping[str, Any], ...]:
+    """Return what the planned run without replay would come to, merged back or as an adapter.
+
+    Parameters
+    ----------
+    fits
+        The fitted losses by role.
+    point
+        Inputs of the laws at the planned mix.
+    base_target_loss, base_source_loss
+        Of the base model, before any adaptation; without both there is nothing to say.
+    forgetting
+        Of the plan, as a share: the merge is the one that comes nearest to it.
+
+    Returns
+    -------
+    tuple
+        Each with ``method``, ``forgetting`` and ``target_loss`` (ends of 90 % as ``_lo`` and ``_hi``), ``measured_on``;
+        a merge has its ``merge_weight``, an adapter its ``rank_over_width``.
+    """
+    if base_source_loss is None or forgetting is None or base_target_loss is None or "source" not in fits:
+        return ()
+    if not point.get("replay", 0.0) > LEAST_REPLAY:
+        return ()
+    row = pd.DataFrame([{**point, "replay": 0.0}])
+    without = {role: np.exp(fits[role].log_quantiles(row, ENDS))[:, 0] for role in ("target", "source")}
+    base = {"target": base_target_loss, "source": base_source_loss}
+    if without["source"][1] <= base_source_loss or not np.isfinite(list(without.values())).all():
+        return ()
+    per_param = point["tokens"] / point["n_params"]
+    merges = [_merge(base, without, float(weight), per_param) for weight in WEIGHTS]
+    nearest = min(merges, key=lambda one: abs(float(one["forgetting"]) - forgetting))
+    return (nearest, *(_adapter(base, without, entry) for entry in _learned()["lora"][1:3]))
+
+
+def measured_base(target: pd.DataFrame, point: Mapping[str, float]) -> float | None:
+    """Return the measured target loss of the asked base model: rows of no tokens at its size and budget."""
+    rows = target[target["tokens"] == 0] if "tokens" in target else target[:0]
+    for name in ("n_params", "ptpp"):
+        if name in point and name in rows:
+            rows = rows[np.isclose(rows[name].to_numpy(dtype=float), point[name], rtol=0.02)]
+    return float(rows["loss"].mean()) if len(rows) else None
+
+
+def _merge(
+    base: Mapping[str, float], without: Mapping[str, Any], weight: float, tokens_per_param: float
+) -> Mapping[str, Any]:
+    found: dict[str, Any] = {"method": "merge", "merge_weight": round(weight, 1)}
+    for role, start in base.items():
+        share, wide = share_of_change(role, weight, tokens_per_param)
+        losses = start + (without[role] - start) * share
+        low, middle, high = losses * np.array([1 - wide, 1.0, 1 + wide])
+        found |= _named(role, start, low, middle, high)
+    return {**found, "measured_on": MEASURED_ON}
+
+
+def _adapter(base: Mapping[str, float], without: Mapping[str, Any], entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: dict[str, Any] = {"method": "lora", "rank_over_width": entry["rank_over_width"]}
+    gains, rises = (np.asarray(entry[name]) for name in ("gain", "forgetting"))
+    for role, shares in (("target", gains[::-1]), ("source", rises)):  # of a gain the least is the highest loss
+        ends = base[role] + (without[role] - base[role]) * shares
+        found |= _named(role, base[role], ends.min(), ends[1], ends.max())
+    return {**found, "measured_on": MEASURED_ON}
+
+
+def _named(role: str, base: float, low: float, middle: float, high: float) -> dict[str, float]:
+    values = dict(zip(("", "_lo", "_hi"), (middle, low, high), strict=True))
+    if role == "target":
+        return {f"target_loss{end}": float(value) for end, value in values.items()}
+    return {f"forgetting{end}": float(value) / base - 1.0 for end, value in values.items()}

@@ -1,0 +1,58 @@
+"""What else saves the source: the numbers follow from the measured tables, and answers hold them beside the plan."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import cptlaw as cl
+from cptlaw.answering import alternatives as room
+
+NUMBERS = json.loads(Path(room.__file__).with_name("alternatives.json").read_text(encoding="utf-8"))
+
+
+def test_the_numbers_are_those_of_the_measured_tables(named_study):
+    assert named_study("merge_law").chosen_numbers() == NUMBERS["merge"]
+    assert named_study("adapters").learned() == NUMBERS["lora"]
+
+
+def test_the_chosen_form_forecasts_what_it_has_not_seen_better_than_a_line(named_study):
+    found = named_study("merge_law").comparison().set_index(["loss", "form"])
+    for role in ("source", "target"):
+        assert (found.loc[role, "tokens"] < found.loc[role, "line"]).all()
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+def test_a_merge_begins_at_the_base_model_and_ends_at_the_adapted_one(role):
+    for per_param in (1e-3, 0.5, 16.0, 1e4):
+        shares = [room.share_of_change(role, weight, per_param) for weight in (0.0, 0.5, 1.0)]
+        assert shares[0] == (0.0, 0.0)
+        assert shares[2] == (1.0, 0.0)
+        assert 0 < shares[1][0] < 1
+        assert shares[1][1] == pytest.approx(NUMBERS["merge"][role]["half_width"])
+
+
+@pytest.fixture(scope="module")
+def found():
+    runs = cl.examples.load("en-fr-pilot").where("ptpp in (15, 31, 62) and n_params < 80K")
+    return cl.answer(runs, n_params="75072", ptpp=62, tokens="1M", max_forgetting="25%")
+
+
+def test_an_answer_from_runs_has_them(found):
+    merge, *adapters = found.to_dict()["alternatives"]
+    assert merge["method"] == "merge"
+    assert merge["forgetting_lo"] < merge["forgetting"] < merge["forgetting_hi"]
+    assert merge["target_loss_lo"] < merge["target_loss"] < merge["target_loss_hi"]
+    steps = merge["forgetting"] - found.forgetting
+    assert abs(steps) < 0.05  # of nine weights the nearest to the plan's own forgetting
+    assert {one["method"] for one in adapters} == {"lora"}
+    assert all(one["measured_on"] for one in (merge, *adapters))
+    assert any(label == "instead of replay" for label, _ in found.details)
+
+
+def test_nothing_is_said_without_a_base_model_or_without_replay(found):
+    point = {"n_params": 75072.0, "ptpp": 62.0, "tokens": 1e6, "replay": 0.2}
+    losses = {"base_target_loss": 2.9, "base_source_loss": 2.0, "forgetting": 0.1}
+    assert room.alternatives({"target": None}, point, **losses) == ()
+    assert room.alternatives({"target": None, "source": None}, point, **{**losses, "base_target_loss": None}) == ()
+    assert room.alternatives({"target": None, "source": None}, {**point, "replay": 0.0}, **losses) == ()
