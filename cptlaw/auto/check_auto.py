@@ -12,8 +12,8 @@ import pandas as pd
 from cptlaw.auto.candidates import candidates
 from cptlaw.auto.common_rollouts import directions, rollouts
 from cptlaw.auto.curve_tables import as_curves
-from cptlaw.auto.fit_auto import INPUTS, LEAST_ROWS, of_design, reasons_in_words, refuse_steps, with_source_rows
-from cptlaw.auto.rows import choose_rows, trained
+from cptlaw.auto.fit_auto import INPUTS, of_design, reasons_in_words, refuse_steps, with_source_rows
+from cptlaw.auto.rows import choose_rows
 from cptlaw.checking.design import check_rows
 from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import CptlawError, FitError, UsageError
@@ -165,7 +165,6 @@ def check_auto(
     folds = rollouts(frame, directions(adapted))
     inputs = adapted[[one for one in INPUTS if one in adapted.columns and adapted[one].notna().any()]].astype(float)
     # Several laws notice the same in other words: the first one's count.
-    few = too_few(int(trained(adapted).sum()) if rows.is_curves or "tokens" in frame.columns else 0, name)
     first = {(one.code, one.message if one.code == "extrapolation" else ""): one for one in reversed(noticed)}
     return AutoCheck(
         on=name,
@@ -174,16 +173,8 @@ def check_auto(
         laws=tuple(laws),
         along=tuple(dict.fromkeys(fold.direction for fold in folds)),
         levels=pd.DataFrame({"levels": inputs.nunique(), "min": inputs.min(), "max": inputs.max()}),
-        findings=by_severity([*few, *rows.findings, *of_design(rows, adapted, folds), *first.values()]),
+        findings=by_severity([*rows.findings, *of_design(rows, adapted, folds), *first.values()]),
     )
-
-
-def too_few(count: int, name: str) -> list[Finding]:
-    """Return that a fit would refuse so few rows, where it would."""
-    if count >= LEAST_ROWS:
-        return []
-    message = f"too few rows of {name!r} with tokens for law auto: {count}, and it needs {LEAST_ROWS}."
-    return [Finding("error", "few-runs", message, "Add runs, or name a law with its priors (--law LAW).")]
 
 
 def refuse_restraint(restraint: Mapping[str, Any]) -> None:

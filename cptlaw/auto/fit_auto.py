@@ -35,7 +35,7 @@ from cptlaw.solving.training_rows import training_rows
 from cptlaw.units import input_text
 
 STARTS = 4  # of each law: with a prior on every parameter, searches agree
-LEAST_ROWS = 4  # fewer say nothing that priors do not
+FEW_ROWS = 4  # below which a forecast is what other studies say, moved to these rows
 ODD = ("suspected-units", "suspected-mix-up")
 HEAVY = 0.05  # weight from which a law decides what forecasts see
 MANY_ROWS = 400  # from which fewer starts do
@@ -63,11 +63,8 @@ def fit_auto(
     frame = rows.frame
     count = int(trained(frame).sum()) if rows.is_curves or "tokens" in frame.columns else 0
     refuse_steps(table, rows)
-    if count < LEAST_ROWS:
-        raise FitError(
-            f"{count} rows of {name!r} with tokens are too few for law auto, which needs {LEAST_ROWS}: add runs, or "
-            f"name a law with its priors (--law LAW --prior ..)."
-        )
+    if not count:
+        raise FitError(f"no row of {name!r} has tokens above 0: law auto needs one run at least.")
     paired = with_source_rows(table, rows, where, schedules is not None)
     place = pd.Series(np.arange(len(frame)), index=frame.index)
     fits: list[tuple[Candidate, Fit, Places]] = []
@@ -182,6 +179,17 @@ def _averaged(
 def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list[Finding]:
     """Say what the rows cannot tell, whatever the law."""
     found = []
+    if len(adapted) < FEW_ROWS:
+        found.append(
+            Finding(
+                "warning",
+                "few-runs",
+                f"the eval has {len(adapted)} row{'s' * (len(adapted) > 1)} with tokens: how losses go on from there "
+                "is what other studies say, and intervals are wide.",
+                "Add runs at another size, budget, rate or mix.",
+                data={"rows": len(adapted)},
+            )
+        )
     along = {fold.direction for fold in folds}
     if rows.is_cpt and levels(adapted, "ptpp") == 2:
         found.append(

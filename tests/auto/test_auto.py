@@ -171,6 +171,15 @@ def test_what_is_about_one_law_is_refused() -> None:
         cl.fit(pd.concat([ladder(), ladder().assign(eval="another")]))
 
 
-def test_too_few_runs_are_refused() -> None:
-    with pytest.raises(FitError, match="1 rows of"):
-        cl.fit(ladder(1, 1), on="c4")
+def test_one_row_is_an_answer_too_and_no_row_is_none() -> None:
+    asked = pd.DataFrame({"n_params": [3e9], "tokens": [6e10]})
+    widths = []
+    for count in (1, 3):
+        fit = cl.fit(ladder().iloc[[7, 3, 12]].head(count), on="c4")
+        assert "few-runs" in {finding.code for finding in fit.findings}
+        found = fit.forecast(asked)
+        widths.append(float(np.log(found["hi"] / found["lo"]).iloc[0]))
+        assert abs(np.log(found["loss"].iloc[0] / law("chinchilla:bend=2").predict(EPOCH, asked)[0])) < widths[-1]
+    assert widths[0] > 2 * widths[1]
+    with pytest.raises(FitError, match="no row of"):
+        cl.fit(ladder(1, 1).assign(tokens=0.0), on="c4")
