@@ -38,20 +38,27 @@ class Answer(Result):
     question, kind
         What was asked, in words; the plan that answers it.
     feasible
-        Whether a mix keeps the limits with the probability that was asked.
+        Whether a mix keeps the limits with the probability that was asked; without runs ``None`` where no
+        limit was asked for: `options` and `knee` are the answer then.
     replay, tokens, atpp, flops
         The mix: share of the source corpus, adaptation tokens with replay, tokens per parameter, 6 N D. ``None`` where
         infeasible.
     mix
         Share of each corpus, by name, where the runs mix k corpora; `replay` is then that of the source eval's own.
-    lr_peak
-        Peak rate, where the runs vary it.
+    lr_peak, lr_peak_lo, lr_peak_hi, lr_why, lr_options
+        Peak rate, where the runs vary it or there are none; without runs its range, why, and what half and twice of
+        it do.
     target_loss, source_loss, forgetting
         What to expect, each with ``_lo`` and ``_hi``; nats per token, and a share of `base_source_loss`.
     losses
         Where the mean over several evals is lowered: by eval ``loss``, ``loss_lo``, ``loss_hi``.
     target_gain
         Without runs: by which share the target loss falls below the base model's; low end, middle, high end.
+    options, knee
+        Without runs: by share of replay, tokens, FLOPs, forgetting and the fall of the target loss with their ends; and
+        the share from which more replay buys least.
+    cheapest
+        Without runs, under a limit: the cheapest mix that keeps it with nearly the gain of the best.
     scores
         By benchmark: ``score`` (0 to 1), ``score_lo``, ``score_hi``, and where a drop is limited ``base`` and ``drop``.
     probabilities
@@ -78,13 +85,17 @@ class Answer(Result):
 
     question: str
     kind: str
-    feasible: bool
+    feasible: bool | None
     replay: float | None = None
     mix: Mapping[str, float] = field(default_factory=dict)
     tokens: float | None = None
     atpp: float | None = None
     flops: float | None = None
     lr_peak: float | None = None
+    lr_peak_lo: float | None = None
+    lr_peak_hi: float | None = None
+    lr_why: str | None = None
+    lr_options: tuple[Mapping[str, float], ...] = ()
     target_loss: float | None = None
     target_loss_lo: float | None = None
     target_loss_hi: float | None = None
@@ -112,7 +123,9 @@ class Answer(Result):
     evidence: tuple[Mapping[str, Any], ...] = ()
     steps: tuple[str, ...] = ()
     rule_of_thumb: str | None = None
-    options: Table | None = None
+    options: tuple[Mapping[str, float], ...] = ()
+    knee: float | None = None
+    cheapest: Mapping[str, float] | None = None
     _page: Callable[[], Any] | None = field(default=None, repr=False)
     _plan: Any = field(default=None, repr=False, compare=False)
 
@@ -141,12 +154,15 @@ class Answer(Result):
             lines.append(("price of doubt", self._price()))
         if self.what_if:
             lines.append(("what if", "; ".join(self._alternative(mix) for mix in self.what_if)))
-        if self.options is not None:
-            lines.append(("what replay does", self._replays()))
+        if self.cheapest is not None:
+            lines.append(("cheapest", self._cheapest()))
+        lines += self._replays()
+        if self.lr_why is not None:
+            lines.append(("peak rate", self._rates()))
         if self.other_sizes:
             lines.append(("same compute", "; ".join(self._alternative(mix) for mix in self.other_sizes)))
         if self.rule_of_thumb is not None:
-            lines.append(("rule of thumb", self.rule_of_thumb))
+            lines.append(("beside it", self.rule_of_thumb))
         if self.laws:
             lines.append(("from", self._laws()))
         elif self.evidence:
@@ -174,18 +190,12 @@ class Answer(Result):
 
     @property
     def details(self) -> list[Line]:
-        """What each replay would do, where no run was given; what else saves the source, where some were."""
-        if self.options is None:
-            return [("instead of replay", self._instead(one)) for one in self.alternatives]
-        names = [name.replace(" (90 % interval)", "") for name in self.options.columns[1:]]
-        return [
-            (f"replay {row[0]}", "; ".join(f"{name} {cell}" for name, cell in zip(names, row[1:], strict=True)))
-            for row in self.options.rows
-        ]
+        """What else saves the source, where runs were given."""
+        return [("instead of replay", self._instead(one)) for one in self.alternatives]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the promised JSON keys."""
-        shown = (item.name for item in fields(self) if item.name not in ("options", "_page", "_plan"))
+        shown = (item.name for item in fields(self) if item.name not in ("_page", "_plan"))
         return {name: plain(getattr(self, name)) for name in shown}
 
     def report(self, path: str | Path, force: bool = False) -> Path:
@@ -208,10 +218,10 @@ class Answer(Result):
         lines = [(name, text.replace(elsewhere, "")) for name, text in self.lines[1:] if name != "run next"]
         lines += [] if self.flops is None else [("cost", cost_text(self.flops))]
         runs = runs_in_words(self.next_runs, self.mix)
-        if self.options is not None:
+        if self.options:
             doing = [f"Train the three pilots, which narrow it most for their compute: {runs}."]
             doing.append("Put them into files that a trainer reads with the command below, and ask again with runs.")
-            return lines, doing, [self.options, _pilots(self), _studies(self)], self.steps
+            return lines, doing, [_options(self), _pilots(self), _studies(self)], self.steps
         doing = [f"Train next, as what narrows the answer most for its compute: {runs}."] if runs else []
         doing.append("Seal this forecast before the run is trained, and score it after.")
         named = zip(("The mix", "The losses"), self._plan.tables, strict=False)
@@ -223,6 +233,11 @@ class Answer(Result):
         return self.steps[0]  # the first of them: the others read what it writes
 
     def _advice(self) -> str:
+        if self.feasible is None:
+            return (
+                "no limit on forgetting was given: take the share of replay whose forgetting you can bear; from the "
+                "knee on, each further share of replay buys less"
+            )
         if not self.feasible:
             best = (self.best_reachable or {}).get(self._quantity)
             reach = "" if best is None else f"; the tightest that one keeps so is {self._value(best)}"
@@ -268,10 +283,31 @@ class Answer(Result):
             for name, found in self.losses.items()
         )
 
-    def _replays(self) -> str:
-        """Return the forgetting at no replay and at two shares of it; `details` has the rest."""
-        rows = () if self.options is None else self.options.rows
-        return "; ".join(f"{row[0]}: forgetting {row[1]}" for row in rows[::2])
+    def _replays(self) -> list[Line]:
+        """Return what each share of replay does where no limit chose one, else the ends and the knee alone."""
+        shown = self.options
+        if self.feasible is not None:
+            shown = tuple(row for row in shown if row["replay"] in (0.0, self.knee, 0.5))
+        lines = []
+        for row in shown:
+            lost, won = (_ends(row, name) for name in ("forgetting", "target_gain"))
+            text = f"forgetting {lost}, target loss {won} lower; {format_quantity(row['tokens'], 3)} tokens, "
+            text += f"{row['flops']:.2g} FLOPs" + (" <- knee" if row["replay"] == self.knee else "")
+            lines.append((f"{format_percent(row['replay'])} replay", text))
+        return lines
+
+    def _rates(self) -> str:
+        half, _, twice = (
+            f"forgetting {short_percent(each['forgetting'])}, target loss {short_percent(each['target_gain'])} lower"
+            for each in self.lr_options
+        )
+        span = f"{self.lr_peak:.2g} ({self.lr_peak_lo:.2g} to {self.lr_peak_hi:.2g})"
+        return f"{span}; half of it: {half}; twice: {twice}; {self.lr_why}"
+
+    def _cheapest(self) -> str:
+        plan = self.cheapest or {}
+        mix = f"{format_quantity(plan['tokens'], 3)} tokens, {format_percent(plan['replay'], 3)} replay"
+        return f"{mix}, {plan['flops']:.2g} FLOPs, target loss {short_percent(plan['target_gain'])} lower"
 
     def _alternative(self, mix: Mapping[str, Any]) -> str:
         name = "mean loss" if self.losses else "target loss"
@@ -331,6 +367,28 @@ class Answer(Result):
             texts = [f"{name} {short_percent(weight)}" for name, weight in heaviest if weight >= LEAST_SHOWN]
             parts.append(f"{on}: {', '.join(texts)}")
         return "; ".join(parts)
+
+
+def _ends(row: Mapping[str, float], name: str) -> str:
+    middle, low, high = (short_percent(row[name + end]) for end in ("", "_lo", "_hi"))
+    return f"{middle} ({low} to {high})"
+
+
+def _options(answer: Answer) -> Table:
+    rows = tuple(
+        (
+            format_percent(row["replay"]) + (" (knee)" if row["replay"] == answer.knee else ""),
+            format_quantity(row["tokens"], 3),
+            f"{row['flops']:.2g}",
+            _ends(row, "forgetting"),
+            _ends(row, "target_gain"),
+            *((likelihood(row["probability"]),) if "probability" in row else ()),
+        )
+        for row in answer.options
+    )
+    columns = ("replay", "tokens", "FLOPs", "forgetting (90 % interval)", "target loss falls by (90 % interval)")
+    limited = "probability" in answer.options[0]
+    return Table((*columns, "limit holds") if limited else columns, rows, "What replay does")
 
 
 def _shares(mix: Mapping[str, float]) -> str:

@@ -82,6 +82,11 @@ def answer(
                     f"{name}= (--{name.replace('_', '-')}) chooses among runs or their replay, and no runs were given."
                 )
         return from_studies(asked, shift)
+    for name in ("lr_peak", "lr_pretrain", "batch_tokens"):
+        if getattr(asked, name) is not None:
+            raise UsageError(
+                f"{name}= (--{name.replace('_', '-')}) is for an answer without RUNS: your runs say what rates do."
+            )
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     if table.corpora and "replay" not in table.frame.columns:
         found = from_mixes(table, asked, where, seed)

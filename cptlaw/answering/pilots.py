@@ -27,7 +27,7 @@ def write_pilots(cells: Sequence[Mapping[str, Any]], folder: str | Path) -> list
     Parameters
     ----------
     cells
-        Runs with n_params, ptpp, replay, tokens and flops.
+        Runs with n_params, ptpp, replay, tokens, flops and lr_peak.
     folder
         Made where it does not exist; files in it that are not ours are not touched.
 
@@ -62,7 +62,7 @@ def recipe(cells: Sequence[Mapping[str, Any]]) -> str:
             "target": "target",
             "replay": float(cell["replay"]),
             "tokens": int(cell["tokens"]),
-            "schedules": {"schedule": "constant", "peak": 3e-5, "warmup": 50},
+            "schedules": {"schedule": "constant", "peak": float(f"{cell['lr_peak']:.3g}"), "warmup": 50},
         }
         for cell in cells
     ]
@@ -78,8 +78,8 @@ def recipe(cells: Sequence[Mapping[str, Any]]) -> str:
     }
     size = format_quantity(float(cells[0]["n_params"]), 4)
     return (
-        f"{FIRST_LINE}{size} parameters. Put in what stands in capitals and the peak rate of the\n"
-        "# run that you plan, then: cptlaw sweep pilots.yaml --dry-run\n"
+        f"{FIRST_LINE}{size} parameters. Put in what stands in capitals, then:\n"
+        "# cptlaw sweep pilots.yaml --dry-run\n"
         "# Afterwards: cptlaw answer sweep/runs.csv, with the same question.\n"
         + yaml.safe_dump(document, sort_keys=False, width=100)
     )

@@ -1,15 +1,19 @@
 """What the studies of continual pre-training that can be read say before anything has been run.
 
 Forgetting (the relative rise of the source loss) and gain (log of the base model's target loss over the target loss)
-of all rows of all studies are one hierarchical regression:
+are two curves of one family. With replay r and a reach x of the run,
 
-    log(outcome + offset) = x beta + (u0 + u1 m + u2 log(tokens per parameter)) of the study
-                            + v of the base model + e
+    forgetting = a (log((1 + x) / (1 + r x)) - k r x / (1 + r x)) - s p
+    gain       = a log(1 + (1 - r) x)
 
-where m is what the mix does: -log of the share of the corpus whose loss it is, source or target. Every study has
-effects of its own, whose spread between studies is learned, so that a study nobody has made yet gets an interval as
-wide as studies differ. A few pilot runs tell the effects of one's own study: `narrowed` conditions on them.
-`python -m studies learn_studies` rebuilds the numbers beside this file; no rows of others' tables are kept.
+Replay acts through a logarithm whose cut-off is 1 / x: no pole at no replay, and nothing at all at no tokens. k is what
+a little replay wins back at once (the replayed text is never quite what the source loss is measured on), and s p is
+further pre-training: the replay adds tokens to those of a base model with p left to learn. Amplitude a and reach x are
+log-linear in what is asked: kind of shift (partially pooled), size (a random walk over decades, so that models of 100
+thousand parameters hardly say anything of 8 billion), tokens, budget of pre-training, rate relative to the peak of
+pre-training, and that peak. Each study has an amplitude, a reach and a k of its own; how much they differ is the
+doubt of a study that nobody has made yet. `python -m studies learn_studies` learns the numbers beside this file; no
+rows of others' tables are kept.
 """
 
 from __future__ import annotations
@@ -30,63 +34,58 @@ from cptlaw.laws.calculus import Array
 
 Outcome = Literal["forgetting", "gain"]
 SHIFTS = ("language", "domain", "code", "near")
-FEATURES = ("one", "mix", "tokens", "budget", "rate", "near", "mix_x_budget")
-EFFECTS = ("one", "mix", "tokens")  # what differs between studies
-SHARE_SCALE = 0.02  # added to a share, so that none at all is finite: the first percent of replay does most
-SELF_EXPONENT = 0.12  # of the source loss in the tokens that the replay adds to those of pre-training
-TRANSFER = 0.05  # spread per e-fold of tokens between a pilot and what is asked, as between studies' token effects
-RATE = 1.0  # of the highest rate of pre-training, where nothing is known of the rate
+DECADES = (5, 6, 7, 8, 9, 10, 11)  # knots of the walk over log10 parameters; it starts at 9
+SIZES = tuple(f"size_1e{decade}" for decade in DECADES if decade != 9)
+AMPLITUDE = ("one", *SHIFTS, *SIZES, "budget", "relative_rate")
+REACH = ("one", "tokens", "size", "relative_rate", "rate", "budget")
+FEATURES = (*(f"amplitude_{name}" for name in AMPLITUDE), *(f"reach_{name}" for name in REACH))
+TYPICAL = 0.3  # of the peak of pre-training: the middle, in logs, of published practice (a tenth to the whole)
+TYPICAL_SPREAD = 0.8  # of the log of that ratio over published runs, where a run does not say
+PEAK_SPREAD = 0.5  # of the log of a peak of pre-training about `typical_peak`
+LEFT = 0.35  # exponent of what a base model of so many tokens per parameter has left to learn
+FLOOR = 0.004  # standard deviation of one outcome: seeds, and two printed decimals of a loss
 
 
 @dataclass(frozen=True)
 class Learned:
-    """One outcome's regression, as learned from the studies.
+    """One outcome's numbers, as learned from the studies.
 
     Parameters
     ----------
-    offset
-        Added to the outcome before its logarithm is taken.
     mean, covariance
-        Of the coefficients, in the order of `FEATURES`, shapes (7,) and (7, 7).
-    between
-        Standard deviations between studies, in the order of `EFFECTS`.
-    of_base, noise
-        Standard deviations between base models of a study, and of one measured outcome.
+        Of the coefficients of log amplitude and log reach, in the order of `FEATURES`, shapes (19,) and (19, 19).
+    back, back_tiny
+        k, of models from 10M parameters on, and what is added to it below 1M; zero for the gain.
+    own_gain
+        s; zero for the gain.
+    undecayed
+        Added to forgetting where the rate is not decayed at the end.
+    between_amplitude, between_reach, between_back
+        Standard deviations between studies of log amplitude, log reach and k.
+    noise
+        Relative standard deviation of one measured outcome.
     studies
         What was learned from: name, kind, source, rows.
     """
 
-    offset: float
     mean: Array
     covariance: Array
-    between: Array
-    of_base: float
+    back: float
+    back_tiny: float
+    own_gain: float
+    undecayed: float
+    between_amplitude: float
+    between_reach: float
+    between_back: float
     noise: float
     studies: tuple[Mapping[str, Any], ...]
 
-    def to_axis(self, outcome: Any) -> Array:
-        """Return the outcome on the axis of the regression."""
-        return np.asarray(np.log(np.maximum(np.asarray(outcome, dtype=float) + self.offset, 1e-3)))
-
-    def from_axis(self, value: Any) -> Array:
-        """Return the outcome from its place on the axis."""
-        return np.asarray(np.exp(value) - self.offset)
-
-    def joint(self, outcome: Outcome, frame: pd.DataFrame, noisy: bool = True) -> tuple[Array, Array]:
-        """Return mean (n,) and covariance (n, n) on the axis, of rows of one new study.
-
-        Parameters
-        ----------
-        frame
-            Rows with n_params, tokens, replay, ptpp, ``shift`` and, where known, ``rate``.
-        noisy
-            Whether the noise of a measurement counts.
-        """
-        x, z = features(outcome, frame), effects(outcome, frame)
-        spread = x @ self.covariance @ x.T + (z * self.between**2) @ z.T
-        bases = frame[["n_params", "ptpp"]].astype(float).to_numpy()
-        spread += self.of_base**2 * (bases[:, None] == bases[None]).all(axis=2)
-        return x @ self.mean, spread + (self.noise**2 if noisy else 0.0) * np.eye(len(frame))
+    def joint(self, outcome: Outcome, frame: pd.DataFrame) -> Array:
+        """Return the covariance (n, n) of the logs of the first part of an outcome, at rows of one new study."""
+        at = _Curve.of(self, outcome, frame)
+        spread = at.gradient @ self.covariance @ at.gradient.T + self.between_amplitude**2
+        spread += self.between_reach**2 * np.outer(at.slope, at.slope)
+        return np.asarray(spread + self.noise**2 * np.eye(len(frame)))
 
 
 @cache
@@ -97,126 +96,210 @@ def learned(outcome: Outcome) -> Learned:
 
 
 def from_json(found: Mapping[str, Any]) -> Learned:
-    """Return a regression from its JSON."""
+    """Return an outcome's numbers from their JSON."""
+    scalars = {name: found[name] for name in SCALARS}
     return Learned(
-        offset=found["offset"],
         mean=np.array([found["coefficients"][name] for name in FEATURES]),
         covariance=np.array(found["covariance"]),
-        between=np.array([found["between_studies"][name] for name in EFFECTS]),
-        of_base=found["between_base_models"],
-        noise=found["noise"],
         studies=tuple(found["studies"]),
+        **scalars,
     )
 
 
-def features(outcome: Outcome, frame: pd.DataFrame) -> Array:
-    """Return the columns of the regression, shape (n, features)."""
+SCALARS = ("back", "back_tiny", "own_gain", "undecayed", "between_amplitude", "between_reach", "between_back", "noise")
+
+
+def typical_peak(n_params: Any) -> Array:
+    """Return the peak rate that a model of this size is usually pre-trained with."""
+    return np.asarray(3e-4 * (np.asarray(n_params, dtype=float) / 1e9) ** -0.2)
+
+
+def features(frame: pd.DataFrame) -> tuple[Array, Array]:
+    """Return the columns of log amplitude, shape (n, 13), and of log reach, shape (n, 6).
+
+    Parameters
+    ----------
+    frame
+        Rows with n_params, tokens, replay, ptpp, ``shift``, ``lr_peak`` and ``lr_pretrain``; rates may be NaN.
+    """
     shift = frame["shift"].astype(str)
     unknown = [name for name in shift.unique() if name not in SHIFTS]
     if unknown:
         raise UsageError(
             f"shift (--shift): {unknown[0]!r}. Expected {', '.join(SHIFTS)}.{did_you_mean(unknown[0], SHIFTS)}"
         )
-    mix, tokens = _mix_and_tokens(outcome, frame)
-    budget = np.log(frame["ptpp"].to_numpy(dtype=float) / 200.0)
-    rate = frame["rate"].to_numpy(dtype=float) if "rate" in frame.columns else np.full(len(frame), RATE)
-    rate = np.log(np.where(np.isfinite(rate), rate, RATE))
-    near = (shift == "near").to_numpy(dtype=float)
-    return np.column_stack([np.ones(len(frame)), mix, tokens, budget, rate, near, mix * budget])
+    n, tokens, ptpp = (frame[name].to_numpy(dtype=float) for name in ("n_params", "tokens", "ptpp"))
+    one = np.ones(len(frame))
+    knots = np.eye(len(DECADES))
+    walk = [np.interp(np.log10(n), DECADES, knots[place]) for place, decade in enumerate(DECADES) if decade != 9]
+    budget = -np.log1p(200.0 / ptpp)  # levels off: bases of some hundred tokens per parameter hardly differ
+    peak, pretrain = _rates(frame)
+    relative = np.log(peak / pretrain / TYPICAL)
+    kinds = [(shift == name).to_numpy(dtype=float) for name in SHIFTS]
+    reach = [one, np.log(tokens / n / 10.0), np.log(n / 1e9), relative, np.log(pretrain / 3e-4), budget]
+    return np.column_stack([one, *kinds, *walk, budget, relative]), np.column_stack(reach)
 
 
-def effects(outcome: Outcome, frame: pd.DataFrame) -> Array:
-    """Return the columns of what differs between studies, shape (n, effects)."""
-    mix, tokens = _mix_and_tokens(outcome, frame)
-    return np.column_stack([np.ones(len(frame)), mix, tokens])
+def _rates(frame: pd.DataFrame) -> tuple[Array, Array]:
+    pretrain = frame["lr_pretrain"].to_numpy(dtype=float)
+    pretrain = np.where(np.isnan(pretrain), typical_peak(frame["n_params"]), pretrain)
+    peak = frame["lr_peak"].to_numpy(dtype=float)
+    return np.where(np.isnan(peak), TYPICAL * pretrain, peak), pretrain
 
 
-def _mix_and_tokens(outcome: Outcome, frame: pd.DataFrame) -> tuple[Array, Array]:
-    replay = frame["replay"].to_numpy(dtype=float)
-    share = replay if outcome == "forgetting" else 1.0 - replay
-    per_parameter = frame["tokens"].to_numpy(dtype=float) / frame["n_params"].to_numpy(dtype=float)
-    return -np.log((share + SHARE_SCALE) / (1.0 + SHARE_SCALE)), np.log(per_parameter / 10.0)
+def left_to_learn(frame: pd.DataFrame) -> Array:
+    """Return p, what the replay brings as further pre-training, before its factor s, shape (n,)."""
+    replay, tokens, n, ptpp = (frame[name].to_numpy(dtype=float) for name in ("replay", "tokens", "n_params", "ptpp"))
+    return np.asarray((ptpp / 100.0) ** -LEFT * (1.0 - (1.0 + replay * tokens / n / ptpp) ** -LEFT))
 
 
-def own_gain(frame: pd.DataFrame) -> Array:
-    """Return the relative fall of the source loss by training on with source text alone, shape (n,).
+def tiny(n_params: Any) -> Array:
+    """Return 1 for models up to 1M parameters, 0 from 10M on."""
+    return np.asarray(np.clip(7.0 - np.log10(np.asarray(n_params, dtype=float)), 0.0, 1.0))
 
-    Replay is more pre-training: it adds replay x tokens to those that the base model has seen. What is left of the
-    forgetting is the shift, which the regression describes; this part would turn its sign at small budgets.
+
+@dataclass(frozen=True)
+class _Curve:
+    """The parts of an outcome at some rows: each of shape (n,) but the gradient, (n, features).
+
+    Parameters
+    ----------
+    amplitude
+        a.
+    log
+        The logarithm that a multiplies.
+    slope
+        Derivative of log(log) in log reach.
+    won
+        r x / (1 + r x), zero for the gain.
+    gradient
+        Of the log of the first part, in the coefficients.
     """
-    replay, tokens, n, budget = (frame[name].to_numpy(dtype=float) for name in ("replay", "tokens", "n_params", "ptpp"))
-    return np.asarray(1.0 - (1.0 + replay * tokens / (n * budget)) ** -SELF_EXPONENT)
+
+    amplitude: Array
+    log: Array
+    slope: Array
+    won: Array
+    gradient: Array
+
+    @classmethod
+    def of(cls, law: Learned, outcome: Outcome, frame: pd.DataFrame) -> _Curve:
+        amplitude, reach = features(frame)
+        split = len(AMPLITUDE)
+        x = np.exp(reach @ law.mean[split:])
+        replay = frame["replay"].to_numpy(dtype=float)
+        if outcome == "forgetting":
+            won = replay * x / (1.0 + replay * x)
+            log, rise = np.log1p((1.0 - replay) * x / (1.0 + replay * x)), x / (1.0 + x) - won
+        else:
+            won = np.zeros(len(frame))
+            log = np.log1p((1.0 - replay) * x)
+            rise = (1.0 - replay) * x / (1.0 + (1.0 - replay) * x)
+        slope = np.divide(rise, log, out=np.ones(len(frame)), where=log > 1e-12)
+        return cls(
+            np.exp(amplitude @ law.mean[:split]), log, slope, won, np.hstack([amplitude, slope[:, None] * reach])
+        )
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """An outcome at some rows before anything was run, or after pilots.
+    """An outcome at some rows before anything was run; arrays of shape (n,).
 
     Parameters
     ----------
-    law
-        The regression.
-    centre, spread
-        On its axis, shapes (n,).
-    own
-        What replay adds as more pre-training (`own_gain`); zero for the gain of the target.
+    part, spread
+        The first part of the outcome, and the standard deviation of its log.
+    rest, rest_spread
+        What is added to it, and the standard deviation of that.
     """
 
-    law: Learned
-    centre: Array
+    part: Array
     spread: Array
-    own: Array
+    rest: Array
+    rest_spread: Array
 
-    def quantile(self, probability: float) -> Array:
-        """Return the outcome that is not exceeded with this probability, shape (n,)."""
-        far = float(special.ndtri(probability))
-        return self.law.from_axis(self.centre + far * self.spread) - self.own
+    def quantile(self, probability: Any) -> Array:
+        """Return the outcome that is not exceeded with this probability, shape (n,).
+
+        The distances from the median of both parts are added in quadrature, each end by itself.
+        """
+        far = special.ndtri(np.asarray(probability, dtype=float))
+        away = np.hypot(self.part * np.expm1(far * self.spread), far * self.rest_spread)
+        return np.asarray(self.part + self.rest + np.sign(far) * away)
 
     def fall(self, probability: float) -> Array:
         """Return, for the gain, the relative fall of the loss that is not exceeded with this probability."""
         return np.asarray(-np.expm1(-self.quantile(probability)))
 
     def probability_below(self, limit: float) -> Array:
-        """Return the probability that the outcome is at most a limit, shape (n,)."""
-        far = (self.law.to_axis(limit + self.own) - self.centre) / self.spread
-        return np.asarray(special.ndtr(far))
+        """Return the probability that the outcome is at most a limit, shape (n,): quantiles, inverted by bisection."""
+        low, high = np.full(len(self.part), -8.0), np.full(len(self.part), 8.0)
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            below = self.quantile(special.ndtr(middle)) <= limit
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.asarray(special.ndtr(0.5 * (low + high)))
 
 
 def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None) -> Outlook:
-    """Return an outcome at rows of a study that nobody has made yet."""
+    """Return an outcome at rows of a study that nobody has made yet.
+
+    Parameters
+    ----------
+    frame
+        As `features` takes it, and where known ``constant``: 1 where the rate is not decayed at the end.
+    law
+        Other numbers than those of the package.
+    """
     chosen = law or learned(outcome)
-    centre, spread = chosen.joint(outcome, frame)
-    return Outlook(chosen, centre, np.sqrt(np.diag(spread)), _own(outcome, frame))
+    at = _Curve.of(chosen, outcome, frame)
+    variance = np.einsum("ij,jk,ik->i", at.gradient, chosen.covariance, at.gradient) + chosen.noise**2
+    variance += chosen.between_amplitude**2 + (at.slope * chosen.between_reach) ** 2
+    relative, absolute = (at.slope * chosen.mean[FEATURES.index(f"reach_{name}")] for name in ("relative_rate", "rate"))
+    relative = relative + chosen.mean[FEATURES.index("amplitude_relative_rate")]
+    no_peak, no_pretrain = (frame[name].isna().to_numpy(dtype=float) for name in ("lr_peak", "lr_pretrain"))
+    variance += no_peak * (relative * TYPICAL_SPREAD) ** 2
+    # Where the rate is known and that of pre-training is not, both the ratio and the peak are in doubt.
+    variance += no_pretrain * ((absolute - (1.0 - no_peak) * relative) * PEAK_SPREAD) ** 2
+    back = chosen.back + chosen.back_tiny * tiny(frame["n_params"])
+    rest = -at.amplitude * back * at.won
+    if outcome == "forgetting":
+        rest = rest - chosen.own_gain * left_to_learn(frame)
+    if "constant" in frame.columns:
+        rest = rest + chosen.undecayed * frame["constant"].to_numpy(dtype=float)
+    wide = np.hypot(chosen.between_back * at.amplitude * at.won, FLOOR * np.minimum(1.0, at.log))
+    return Outlook(at.amplitude * at.log, np.sqrt(variance), rest, wide)
 
 
-def narrowed(outcome: Outcome, frame: pd.DataFrame, pilots: pd.DataFrame, law: Learned | None = None) -> Array:
+def narrowed(outcome: Outcome, frame: pd.DataFrame, pilots: pd.DataFrame) -> Array:
     """Return the spread at rows once pilots have been measured, whatever they will say, shape (n,).
 
     In a Gaussian model what is measured moves the centre; how much it narrows is known beforehand.
     """
-    chosen = law or learned(outcome)
     every = pd.concat([frame, pilots], ignore_index=True)
     n = len(frame)
-    _, spread = chosen.joint(outcome, every)
+    spread = learned(outcome).joint(outcome, every)
     gained = spread[:n, n:] @ np.linalg.solve(spread[n:, n:], spread[n:, :n])
-    # A short run tells less of a long one than the studies' own rows do, which are of one length mostly.
-    apart = np.log(frame["tokens"].to_numpy(dtype=float) / pilots["tokens"].max())
-    left = np.diag(spread[:n, :n] - gained) + (TRANSFER * apart) ** 2
-    return np.asarray(np.sqrt(np.clip(left, chosen.noise**2, np.diag(spread[:n, :n]))))
+    return np.asarray(np.sqrt(np.diag(spread[:n, :n] - gained)))
 
 
-def _own(outcome: Outcome, frame: pd.DataFrame) -> Array:
-    return own_gain(frame) if outcome == "forgetting" else np.zeros(len(frame))
-
-
-def rows_of(shift: str, n_params: float, ptpp: float, mixes: Sequence[tuple[float, float]]) -> pd.DataFrame:
+def rows_of(
+    shift: str,
+    n_params: float,
+    ptpp: float,
+    mixes: Sequence[tuple[float, float]],
+    lr_peak: float | None = None,
+    lr_pretrain: float | None = None,
+) -> pd.DataFrame:
     """Return rows of one model at several mixes, given as (replay, tokens)."""
     return pd.DataFrame(
         {
             "shift": shift,
-            "n_params": n_params,
-            "ptpp": ptpp,
-            "replay": [replay for replay, _ in mixes],
-            "tokens": [tokens for _, tokens in mixes],
+            "n_params": float(n_params),
+            "ptpp": float(ptpp),
+            "replay": [float(replay) for replay, _ in mixes],
+            "tokens": [float(tokens) for _, tokens in mixes],
+            "lr_peak": np.nan if lr_peak is None else float(lr_peak),
+            "lr_pretrain": np.nan if lr_pretrain is None else float(lr_pretrain),
         }
     )

@@ -1,4 +1,4 @@
-"""The answer without any run: what the studies of others say, the rule of thumb beside it, and three pilots.
+"""The answer without any run: what the studies of others say of each share of replay, the rate, and three pilots.
 
 What is expected is relative to the base model's losses, which differ between tokenizers and corpora: forgetting as a
 share of its source loss, the gain as a share of its target loss.
@@ -6,7 +6,8 @@ share of its source loss, the gain as a share of its target loss.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,91 +18,114 @@ from cptlaw.answering.answered import Answer
 from cptlaw.answering.question import RISK, Asked
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.result import flops_of
-from cptlaw.result import Table
-from cptlaw.uncertainty.chances import likelihood
-from cptlaw.units import format_percent, format_quantity, short_percent
+from cptlaw.units import format_percent, format_quantity
 
-REPLAYS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75)
-RULE_OF_THUMB = 0.25  # of replay, as is recommended between 5 and 30 % (Ibrahim et al. 2024, Gu et al. 2024)
-SHOWN = (0.0, 0.05, 0.1, 0.25, 0.5)  # every other one of them in the answer itself
+SHARES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5)  # of replay, in the table
+MOST_REPLAY = 0.9
+LEAST_TOKENS = 0.01  # of what there is to spend: a plan may spend less, where no replay keeps the limit
+NEARLY = 0.95  # of the best gain: what the cheapest plan must reach
+PRACTICE = "published practice replays 5 to 30 % (Ibrahim et al. 2024, Gu et al. 2024)"
 PILOT_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8)  # of the tokens that are asked about
 PILOT_REPLAYS = (0.0, 0.05, 0.1, 0.25, 0.5)
 PILOTS = 3
 INTERVAL = 0.9
-UNLIKE = "domain"  # a shift that is not near: the studies tell these two kinds apart
+RATES = (0.1, 1.0)  # of the peak of pre-training: where published runs lie
+SEEN_RATES = (0.01, 2.0)
+UNLIKE = "domain"  # a shift that is not near: studies of this kind differ most
 ASSUMED = Finding(
     "info",
     "shift-assumed",
-    "no kind of shift was given: the new domain is taken as unlike the old one.",
-    "Say --shift near (shift=) where it is like the old one; such models forget less.",
+    "no kind of shift was given: the new text is taken as another domain in the same language.",
+    "Say what the new text is; models forget less where it is like the old one, more of another language.",
+    remedy=Remedy("shift", "language"),
 )
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What is asked, complete: the model, the shift, and the rates that the answer takes.
+
+    Parameters
+    ----------
+    n_params, ptpp, shift
+        As asked; the shift where none was given is `UNLIKE`.
+    lr_peak, lr_pretrain
+        Peak rates; that of CPT as asked, else `studies.TYPICAL` of that of pre-training.
+    known
+        Whether the peak of pre-training was given; else it is what is usual for the size, in doubt.
+    """
+
+    n_params: float
+    ptpp: float
+    shift: str
+    lr_peak: float
+    lr_pretrain: float
+    known: bool
+
+    def rows(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> pd.DataFrame:
+        """Return rows that `studies.expected` takes."""
+        mixes = list(zip(np.atleast_1d(replay), np.atleast_1d(tokens), strict=True))
+        pretrain = self.lr_pretrain if self.known else None
+        return studies.rows_of(self.shift, self.n_params, self.ptpp, mixes, lr_peak or self.lr_peak, pretrain)
+
+    def outcomes(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> tuple[studies.Outlook, ...]:
+        """Return forgetting and gain at mixes."""
+        frame = self.rows(replay, tokens, lr_peak)
+        return studies.expected("forgetting", frame), studies.expected("gain", frame)
+
+
 def from_studies(question: Asked, shift: str | None) -> Answer:
-    """Answer a question from the studies alone; of a shift that is not told, that it is none of the near ones.
+    """Answer a question from the studies alone; of a shift that is not told, as of another domain.
 
     Raises
     ------
     UsageError
         If the shift is unknown, or nothing says how many tokens there are.
     """
-    assumed, shift = shift is None, shift or UNLIKE
-    ptpp = _checked(question, shift)
-    # A grid, for the answer of studies is no sharper: one replay more or less within a step cannot be told apart.
-    mixes = [(replay, _tokens(question, replay)) for replay in REPLAYS]
-    frame = studies.rows_of(shift, question.n_params, ptpp, mixes)
-    forgetting, gain = studies.expected("forgetting", frame), studies.expected("gain", frame)
-    best, feasible = _chosen(question, forgetting, gain, question.risk)
-    plain, even = _chosen(question, forgetting, gain, 0.5)
-    replay, tokens = mixes[best]
-    shown = frame[frame["replay"].isin(SHOWN)]
-    pilots = next_pilots(shown, shift)
-    ends = _ends(forgetting)
-    limit = question.max_forgetting
-    probabilities = {} if limit is None else {"max-forgetting": float(forgetting.probability_below(limit)[best])}
-    base = question.base_source_loss
-    lost = dict(zip(("_lo", "", "_hi"), (float(end[best]) for end in ends), strict=True))
-    expected: dict[str, Any] = {f"forgetting{end}": value for end, value in lost.items()}
-    if base is not None:
-        expected |= {f"source_loss{end}": base * (1.0 + value) for end, value in lost.items()}
-    if feasible:
-        expected |= {"replay": replay, "tokens": tokens, "atpp": tokens / question.n_params}
-        expected |= {"flops": flops_of(question.n_params, tokens)}
-        expected |= {"target_gain": tuple(float(end[best]) for end in _falls(gain))}
-    else:
-        # Nothing can be expected of a mix that does not keep the limit.
-        expected = {"blocking": "max-forgetting"}
-        tightest = float(forgetting.quantile(question.risk).min())
-        expected |= {"best_reachable": {"target_loss": None, "forgetting": tightest}}
+    setting = _setting(question, shift)
+    table = tuple(option(setting, question, share) for share in SHARES)
+    knee = SHARES[_knee([row["forgetting"] for row in table])]
+    plans = {} if question.max_forgetting is None else _plans(setting, question, question.risk)
+    plan = plans.get("best")
+    chosen: dict[str, Any] = {"feasible": None if question.max_forgetting is None else plan is not None}
+    if plan is not None:
+        even = _plans(setting, question, 0.5).get("best", plan)
+        chosen |= _of_plan(setting, question, plan)
+        chosen |= {"cheapest": plans["cheapest"], "without_risk": {"feasible": True, **_mix(even)}}
+    elif question.max_forgetting is not None:
+        replays = np.linspace(0.0, MOST_REPLAY, 91)
+        least = setting.outcomes(replays, [LEAST_TOKENS * _tokens(question, each) for each in replays])[0]
+        reach = float(least.quantile(question.risk).min())
+        chosen |= {"blocking": "max-forgetting", "best_reachable": {"target_loss": None, "forgetting": reach}}
+    pilots = next_pilots(setting, question)
+    at = plan or option(setting, question, knee)
     return Answer(
         question=question.text,
         kind=question.kind,
-        feasible=feasible,
-        **expected,
-        base_source_loss=base,
-        probabilities=probabilities,
+        **chosen,
+        base_source_loss=question.base_source_loss,
         risk=question.risk,
-        without_risk={"feasible": even, "replay": mixes[plain][0] if even else None}
-        | {"tokens": mixes[plain][1] if even else None},
+        options=table,
+        knee=knee,
+        **_rate(setting, at),
         next_runs=tuple({str(key): value for key, value in cell.items()} for cell in pilots.to_dict("records")),
-        options=_options(frame, forgetting, gain, limit),
-        rule_of_thumb=_rule(frame, forgetting, gain, limit),
-        findings=_findings(question, frame, pilots) + (ASSUMED,) * assumed,
+        rule_of_thumb=PRACTICE,
+        findings=(*_findings(question, setting, pilots, at), *([ASSUMED] if shift is None else [])),
         evidence=_evidence(),
-        steps=(_pilots_command(question, shift),),
+        steps=(_pilots_command(question, setting.shift),),
     )
 
 
-def _checked(question: Asked, shift: str) -> float:
-    """Refuse what cannot be answered without runs, and return the base model's tokens per parameter."""
-    if shift not in studies.SHIFTS:
+def _setting(question: Asked, shift: str | None) -> Setting:
+    """Refuse what cannot be answered without runs, and complete the rest."""
+    if shift is not None and shift not in studies.SHIFTS:
         raise UsageError(f"shift (--shift): {shift!r}. Expected {', '.join(studies.SHIFTS)}.")
     missing = []
     if question.ptpp is None:
-        missing.append("the base model's tokens per parameter: --ptpp 1875")
+        missing.append("the base model's tokens per parameter: --ptpp 1875, or --base llama-3.1-8b")
     if question.kind == "min-tokens":
         missing.append(
             "what there is to spend: --target-tokens 20B (of the new domain), --tokens 20B (in all) or --budget 1e21 "
@@ -109,29 +133,120 @@ def _checked(question: Asked, shift: str) -> float:
         )
     if question.ptpp is None or missing:
         raise UsageError(f"answer without runs needs to know {'; and '.join(missing)}.")
-    return question.ptpp
+    pretrain = question.lr_pretrain or float(studies.typical_peak(question.n_params))
+    peak = question.lr_peak or studies.TYPICAL * pretrain
+    known = question.lr_pretrain is not None
+    return Setting(question.n_params, question.ptpp, shift or UNLIKE, peak, pretrain, known)
 
 
-def next_pilots(asked: pd.DataFrame, shift: str) -> pd.DataFrame:
+def option(setting: Setting, question: Asked, replay: float, tokens: float | None = None) -> dict[str, float]:
+    """Return what a share of replay costs and brings: tokens, FLOPs, forgetting and the fall of the target loss."""
+    spent = _tokens(question, replay) if tokens is None else tokens
+    lost, won = setting.outcomes(replay, spent)
+    row = {"replay": replay, "tokens": spent, "flops": flops_of(setting.n_params, spent)}
+    for end, probability in (("", 0.5), ("_lo", 0.5 - INTERVAL / 2), ("_hi", 0.5 + INTERVAL / 2)):
+        row[f"forgetting{end}"] = float(lost.quantile(probability)[0])
+        row[f"target_gain{end}"] = float(won.fall(probability)[0])
+    if question.max_forgetting is not None:
+        row["probability"] = float(lost.probability_below(question.max_forgetting)[0])
+    return row
+
+
+def _tokens(question: Asked, replay: float) -> float:
+    if question.target_tokens is not None:
+        return question.target_tokens / (1.0 - replay)
+    return float(question.spendable or 0.0)
+
+
+def _knee(forgetting: list[float]) -> int:
+    """Return the place of the share that lies furthest below the straight line from the first to the last."""
+    shares, values = np.array(SHARES), np.array(forgetting)
+    line = values[0] + (values[-1] - values[0]) * (shares - shares[0]) / (shares[-1] - shares[0])
+    return int(np.argmax(line - values))
+
+
+def _plans(setting: Setting, question: Asked, risk: float) -> dict[str, dict[str, float]]:
+    """Return the plan of the highest gain that keeps the limit, and the cheapest one that nearly gains as much.
+
+    At each share of what may be spent, the least replay that keeps the limit is found by bisection: the quantile of
+    forgetting falls with replay. None of them keeps it: an empty dictionary.
+    """
+    spent = np.geomspace(1.0, LEAST_TOKENS, 93)
+
+    def tokens(replay: Array) -> Array:
+        return np.asarray(spent * np.array([_tokens(question, each) for each in replay]))
+
+    def keeps(replay: Array) -> Array:
+        lost = setting.outcomes(replay, tokens(replay))[0]
+        return np.asarray(lost.quantile(risk) <= (question.max_forgetting or 0.0))
+
+    low, high = np.zeros(len(spent)), np.full(len(spent), MOST_REPLAY)
+    able = keeps(high)
+    if not able.any():
+        return {}
+    high[keeps(low)] = 0.0
+    for _ in range(24):
+        middle = 0.5 * (low + high)
+        kept = keeps(middle)
+        low, high = np.where(kept, low, middle), np.where(kept, middle, high)
+    gain = np.where(able, setting.outcomes(high, tokens(high))[1].fall(0.5), -np.inf)
+    best = int(np.argmax(gain))
+    enough = np.flatnonzero(gain >= NEARLY * gain[best])
+    cheap = int(enough[np.argmin(tokens(high)[enough])])
+    found = {"best": best, "cheapest": cheap}
+    return {name: option(setting, question, float(high[at]), float(tokens(high)[at])) for name, at in found.items()}
+
+
+def _mix(plan: Mapping[str, float]) -> dict[str, float]:
+    return {name: plan[name] for name in ("replay", "tokens", "flops")}
+
+
+def _of_plan(setting: Setting, question: Asked, plan: Mapping[str, float]) -> dict[str, Any]:
+    """Return a plan as fields of an answer."""
+    ends = ("", "_lo", "_hi")
+    fields: dict[str, Any] = {**_mix(plan), "atpp": plan["tokens"] / setting.n_params}
+    fields |= {f"forgetting{end}": plan[f"forgetting{end}"] for end in ends}
+    if (base := question.base_source_loss) is not None:
+        fields |= {f"source_loss{end}": base * (1.0 + plan[f"forgetting{end}"]) for end in ends}
+    fields["target_gain"] = tuple(plan[f"target_gain{end}"] for end in ("_lo", "", "_hi"))
+    return fields | {"probabilities": {"max-forgetting": plan["probability"]}}
+
+
+def _rate(setting: Setting, at: Mapping[str, float]) -> dict[str, Any]:
+    """Return the peak rate with its range, why, and what half and twice of it would do."""
+    low, high = (factor * setting.lr_pretrain for factor in RATES)
+    options = []
+    for factor in (0.5, 1.0, 2.0):
+        lost, won = setting.outcomes(at["replay"], at["tokens"], factor * setting.lr_peak)
+        said = {"forgetting": float(lost.quantile(0.5)[0]), "target_gain": float(won.fall(0.5)[0])}
+        options.append({"lr_peak": factor * setting.lr_peak, **said})
+    origin = "given" if setting.known else "usual for this size"
+    why = (
+        f"published runs lie between a tenth and the whole of the peak of pre-training, {setting.lr_pretrain:.2g} "
+        f"({origin}); warm-up over 1 % of the steps, decay to a tenth or less"
+    )
+    return {
+        "lr_peak": setting.lr_peak,
+        "lr_peak_lo": low,
+        "lr_peak_hi": high,
+        "lr_why": why,
+        "lr_options": tuple(options),
+    }
+
+
+def next_pilots(setting: Setting, question: Asked) -> pd.DataFrame:
     """Return the three short runs of the base model that would narrow the forecast most per FLOP, in order.
-
-    Parameters
-    ----------
-    asked
-        The mixes among which the plan chooses.
-    shift
-        The kind of shift.
 
     Returns
     -------
     DataFrame
-        n_params, ptpp, replay, tokens, flops, gain: by which share the spread of forgetting falls with this run and
-        those above it, on average over the mixes.
+        n_params, ptpp, replay, tokens, flops, lr_peak, gain: by which share the spread of forgetting falls with this
+        run and those above it, on average over the shares of replay in the table.
     """
-    row = asked.iloc[0]
-    mixes = [(replay, share * row["tokens"]) for replay in PILOT_REPLAYS for share in PILOT_SHARES]
-    cells = studies.rows_of(shift, row["n_params"], row["ptpp"], mixes)
-    cells["flops"] = [flops_of(row["n_params"], tokens) for tokens in cells["tokens"]]
+    asked = setting.rows(SHARES, [_tokens(question, share) for share in SHARES])
+    mixes = [(replay, share * _tokens(question, 0.0)) for replay in PILOT_REPLAYS for share in PILOT_SHARES]
+    cells = setting.rows([replay for replay, _ in mixes], [tokens for _, tokens in mixes])
+    cells["flops"] = [flops_of(setting.n_params, tokens) for tokens in cells["tokens"]]
     before = float(studies.expected("forgetting", asked).spread.mean())
     taken: list[int] = []
     gains = []
@@ -149,13 +264,22 @@ def next_pilots(asked: pd.DataFrame, shift: str) -> pd.DataFrame:
         spread = left[best]
         gains.append(1.0 - spread / before)
     chosen = cells.iloc[taken].reset_index(drop=True)
-    return chosen[["n_params", "ptpp", "replay", "tokens", "flops"]].assign(gain=gains)
+    return chosen[["n_params", "ptpp", "replay", "tokens", "flops", "lr_peak"]].assign(gain=gains)
 
 
 def _pilots_command(question: Asked, shift: str) -> str:
     """Return the command that writes the pilots of this question."""
     words = ["cptlaw", "answer", "--n-params", format_quantity(question.n_params, 6), "--ptpp", f"{question.ptpp:g}"]
-    for name in ("tokens", "target_tokens", "budget", "max_forgetting", "base_source_loss"):
+    for name in (
+        "tokens",
+        "target_tokens",
+        "budget",
+        "max_forgetting",
+        "base_source_loss",
+        "lr_peak",
+        "lr_pretrain",
+        "batch_tokens",
+    ):
         value = getattr(question, name)
         if value is not None:
             show = format_quantity if "tokens" in name else "{:.6g}".format
@@ -164,73 +288,18 @@ def _pilots_command(question: Asked, shift: str) -> str:
     return command_line([*words, "--shift", shift, "--pilots", "pilots"])
 
 
-def _tokens(question: Asked, replay: float) -> float:
-    if question.target_tokens is not None:
-        return question.target_tokens / (1.0 - replay)
-    return float(question.spendable or 0.0)
-
-
-def _chosen(question: Asked, forgetting: studies.Outlook, gain: studies.Outlook, risk: float) -> tuple[int, bool]:
-    """Return the place of the best mix among `REPLAYS`, and whether it keeps the limit.
-
-    Under a limit it is the mix of the highest gain that keeps it; without one, the mix with the lowest sum of the two
-    relative losses.
-    """
-    middle_gain = gain.fall(0.5)
-    if question.max_forgetting is None:
-        return int(np.argmax(middle_gain - forgetting.quantile(0.5))), True
-    held = forgetting.probability_below(question.max_forgetting)
-    kept = np.flatnonzero(held >= risk)
-    if not len(kept):
-        return int(np.argmax(held)), False
-    return int(kept[np.argmax(middle_gain[kept])]), True
-
-
-def _ends(said: studies.Outlook) -> tuple[Array, Array, Array]:
-    return said.quantile(0.5 - INTERVAL / 2), said.quantile(0.5), said.quantile(0.5 + INTERVAL / 2)
-
-
-def _falls(said: studies.Outlook) -> tuple[Array, Array, Array]:
-    return said.fall(0.5 - INTERVAL / 2), said.fall(0.5), said.fall(0.5 + INTERVAL / 2)
-
-
-def _options(frame: pd.DataFrame, forgetting: studies.Outlook, gain: studies.Outlook, limit: float | None) -> Table:
-    held = None if limit is None else forgetting.probability_below(limit)
-    lost, won = _ends(forgetting), _falls(gain)
-    rows = []
-    for place, replay in enumerate(frame["replay"]):
-        if replay in SHOWN:
-            cells = (format_percent(replay), _span(lost, place), _span(won, place))
-            rows.append(cells if held is None else (*cells, likelihood(float(held[place]))))
-    columns = ("replay", "forgetting (90 % interval)", "target loss falls by (90 % interval)")
-    return Table(columns if held is None else (*columns, "limit holds"), tuple(rows), "What replay does")
-
-
-def _span(ends: Sequence[Array], place: int) -> str:
-    low, middle, high = (short_percent(float(end[place])) for end in ends)
-    return f"{middle} ({low} to {high})"
-
-
-def _rule(frame: pd.DataFrame, forgetting: studies.Outlook, gain: studies.Outlook, limit: float | None) -> str:
-    place = REPLAYS.index(RULE_OF_THUMB)
-    text = (
-        f"{format_percent(RULE_OF_THUMB)} replay: forgetting {_span(_ends(forgetting), place)}, "
-        f"target loss falls by {_span(_falls(gain), place)}"
-    )
-    if limit is not None:
-        text += f"; that it keeps the limit is {likelihood(float(forgetting.probability_below(limit)[place]))}"
-    return text
-
-
-def _findings(question: Asked, frame: pd.DataFrame, pilots: pd.DataFrame) -> tuple[Finding, ...]:
-    count = len(studies.learned("forgetting").studies)
+def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mapping[str, float]) -> tuple[Finding, ...]:
+    listed = [*{each["study"]: each for each in _evidence()}.values()]
+    above = sum(study["n_params"][1] > 1e9 for study in listed)
+    small = sum(study["n_params"][1] < 1e6 for study in listed)
     found = [
         Finding(
             "warning",
             "no-runs",
-            f"nothing of your own was measured: {count} studies of others, with other corpora, tokenizers and rates, "
-            "speak here, and they differ widely.",
+            f"nothing of your own was measured: {len(listed)} studies of others speak here, {above} of them above 1B "
+            f"parameters and {small} below 1M, with other corpora, tokenizers and rates.",
             f"Three short runs narrow the interval of forgetting by {format_percent(pilots['gain'].iloc[-1], 2)}.",
+            data={"studies": len(listed), "above_1b": above, "below_1m": small},
         )
     ]
     if question.max_target_loss is not None:
@@ -243,33 +312,60 @@ def _findings(question: Asked, frame: pd.DataFrame, pilots: pd.DataFrame) -> tup
                 "Compare it with your base model's target loss less the fall; three short runs tell it.",
             )
         )
-    largest = max(study["n_params"][1] for study in studies.learned("forgetting").studies)
-    if question.n_params > 1.5 * largest:
+    limits = (
+        ("n_params", "parameters", question.n_params, "Size made no clear difference from 10M parameters on."),
+        ("ptpp", "tokens per parameter", setting.ptpp, "What the budget does levels off after some hundred."),
+    )
+    for name, unit, value, advice in limits:
+        largest = max(study[name][1] for study in listed)
+        if value > 1.5 * largest:
+            found.append(
+                Finding(
+                    "warning",
+                    "extrapolation",
+                    f"your model has {format_quantity(value / largest, 2)} times the {unit} of the largest in these "
+                    f"studies ({format_quantity(largest, 3)}).",
+                    f"{advice} Take the interval as wide as it is.",
+                    data={"input": name, "asked": value, "largest": largest},
+                )
+            )
+    if sum(study["n_params"][1] >= question.n_params / 2 for study in listed) <= 2:
+        near = [study["study"] for study in listed if study["n_params"][1] >= question.n_params / 2]
         found.append(
             Finding(
-                "warning",
-                "extrapolation",
-                f"your model has {format_quantity(question.n_params / largest, 2)} times the parameters of the largest "
-                f"one in these studies ({format_quantity(largest, 3)}).",
-                "Larger models tend to forget less; take the interval as wide as it is.",
+                "info",
+                "few-of-this-size",
+                f"only {len(near)} of {len(listed)} studies have a model of at least half your size"
+                f"{': ' + ', '.join(near) if near else ''}; size is extrapolated from the others.",
             )
         )
-    budgets = [study["ptpp"][1] for study in studies.learned("forgetting").studies]
-    if question.ptpp is not None and question.ptpp > 1.5 * max(budgets):
+    relative = setting.lr_peak / setting.lr_pretrain
+    if not SEEN_RATES[0] <= relative <= SEEN_RATES[1]:
         found.append(
             Finding(
                 "warning",
-                "extrapolation",
-                f"your base model saw {format_quantity(question.ptpp / max(budgets), 2)} times the tokens per "
-                f"parameter of any in these studies.",
-                "Over-trained models forget more.",
+                "rate-beyond-seen",
+                f"a peak of {setting.lr_peak:.2g} is {relative:.2g} times pre-training's; studies have 0.01 to 2.",
+                "Above it runs collapse at some rate, which no study of this scale has found.",
+                remedy=Remedy("lr_peak", f"{studies.TYPICAL * setting.lr_pretrain:.2g}"),
+            )
+        )
+    seen = setting.n_params * setting.ptpp
+    if at["replay"] * at["tokens"] > seen:
+        found.append(
+            Finding(
+                "warning",
+                "replay-beyond-base",
+                f"the replay is {format_quantity(at['replay'] * at['tokens'], 3)} tokens, more than the "
+                f"{format_quantity(seen, 3)} that the base model has seen.",
+                "This much replay is further pre-training: weigh it against a larger or longer-trained base model.",
             )
         )
     return tuple(found)
 
 
-def _evidence() -> tuple[dict[str, object], ...]:
-    listed = []
+def _evidence() -> tuple[dict[str, Any], ...]:
+    listed: list[dict[str, Any]] = []
     for outcome in ("forgetting", "gain"):
         for study in studies.learned(outcome).studies:
             listed.append({"outcome": outcome, **study})

@@ -65,7 +65,7 @@ def show(
             show_next(following)
         if then and verbosity() >= 0:
             click.echo(f"then: {then}", err=True)
-    if not getattr(found, "feasible", True):
+    if getattr(found, "feasible", True) is False:
         sys.exit(INFEASIBLE)
     stop_on_errors(found.findings)
 

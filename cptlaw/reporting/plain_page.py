@@ -30,7 +30,7 @@ def plain_page(
     """
     first = answer.lines[0][1]
     heading, style = "Continual pre-training: a plan", asset("page.css")
-    no = "" if getattr(answer, "feasible", True) else " no"
+    no = " no" if getattr(answer, "feasible", True) is False else ""
     sections = [
         f"<div><h2>What it takes</h2>\n{_pairs(lines)}</div>",
         f"<div><h2>What is doubtful</h2>\n{_doubts(answer.findings)}</div>",

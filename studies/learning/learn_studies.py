@@ -3,245 +3,437 @@
     python -m studies learn_studies --data ../shared/data            # the table of left-out studies
     python -m studies learn_studies --data ../shared/data --write    # and the numbers that the package ships
 
-Rows: the package's own example runs; and, from a folder, `watts_musicpile_60m.csv`, `published_cpt_tables.csv` and
-`mixlaws_ct_pythia70m.csv` (`cptlaw bench` says where each lies in public). Only coefficients leave this script.
+Rows: from a folder, `published_cpt_tables.csv`, `mixlaws_ct_pythia70m.csv`, `watts_sizes.csv` and `delphi_mixes.csv`
+(`cptlaw bench` says where each lies in public), and the package's own example runs. Only coefficients are kept.
+
+Left out, and why: tables whose runs stop at a given target loss (martin-marek/forgetting) answer another question than
+forgetting at given tokens, and lent the form alone (a logarithm of replay with a cut-off); fine-tuning sets without
+token counts (linhaowei1/Fine-tuning-Scaling-Law).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import linalg, optimize, special
 
 import cptlaw as cl
 from cptlaw.answering import studies
 
 HOME = Path(studies.__file__).with_name("studies.json")
-MOST = 40  # rows of one study: beyond that they say the same again
-OFFSET = {"forgetting": 0.1, "gain": 0.05}
-# Weak priors of the coefficients: mean and standard deviation, in the order of FEATURES.
-PRIOR = {
-    "forgetting": ((-2.0, 0.3, 0.1, 0.1, 0.2, -0.5, 0.0), (1.0, 0.3, 0.15, 0.15, 0.3, 0.5, 0.1)),
-    "gain": ((-1.5, -0.3, 0.1, -0.1, 0.1, -0.7, 0.0), (1.0, 0.3, 0.15, 0.15, 0.3, 0.5, 0.1)),
+MOST = {True: 25, False: 75}  # rows of one study, by whether it is ours
+OURS = 0.1  # weight of a row of ours: eight studies of one code and one machine, of models below 400K parameters
+FREE = 2.0  # spread of the amplitude of a study without replay, which cannot tell amplitude from reach
+LEAST = 0.01  # forgetting below one point is one point, for factors
+# Spreads, chosen by the table of left-out studies: of kinds of shift, of studies (amplitude, reach, k), of the reach of
+# the studies of one paper, of one measured outcome at first; steps of the walk over the decades of size.
+SPREADS = {
+    "forgetting": {"shift": 0.7, "amplitude": 0.35, "reach": 0.4, "back": 0.4, "paper": 1.0, "noise": 0.2},
+    "gain": {"shift": 0.5, "amplitude": 0.6, "reach": 0.3, "back": 0.1, "paper": 0.4, "noise": 0.2},
 }
-START = np.log([0.5, 0.1, 0.05, 0.1, 0.1])  # between studies (3), between base models, noise
-ASSUMED_BUDGET = 600.0  # of base models whose pre-training tokens are not published
-OWN = (  # name, kind of shift, rate of pre-training
-    ("en-fr-pilot", "language", 6e-3),
-    ("docs-to-code", "code", 6e-3),
-    ("code-to-prose", "domain", 6e-3),
-    ("docs-to-manuals", "near", 6e-3),
-    ("domains", None, 6e-3),
+STEPS = {"forgetting": (0.2, 0.8, 0.12, 0.12, 0.12, 0.12), "gain": (0.12, 0.5, 0.12, 0.12, 0.12, 0.12)}
+EXTRAS = ("own_gain", "undecayed", "back", "back_tiny")
+# Weak priors of amplitude "one", "budget" and "relative_rate", of the reach in its order, and
+# of `EXTRAS`: mean, standard deviation.
+PRIOR = {
+    "forgetting": {
+        "amplitude": ((np.log(0.03), 0.3), (0.0, 0.1), (0.1, 0.15)),
+        "reach": ((8.0, 2.0), (1.0, 0.15), (0.0, 0.3), (1.0, 0.3), (0.0, 0.3), (0.0, 0.15)),
+        "extras": ((0.1, 0.1), (0.0, 0.02), (1.0, 0.1), (0.0, 0.5)),
+    },
+    "gain": {
+        "amplitude": ((np.log(0.06), 0.5), (0.0, 0.1), (0.0, 0.1)),
+        "reach": ((4.0, 2.0), (1.0, 0.3), (0.0, 0.3), (0.7, 0.3), (0.0, 0.3), (0.0, 0.15)),
+        "extras": ((0.0, 1e-6),) * 4,
+    },
+}
+OWN = (  # name, kind of shift
+    ("en-fr-pilot", "language"),
+    ("en-fr-ladder", "language"),
+    ("docs-to-code", "code"),
+    ("code-to-prose", "domain"),
+    ("docs-to-manuals", "near"),
+    ("domains", None),
 )
+OWN_PRETRAIN = 6e-3
 OF_DOMAIN = {"french": "language", "german": "language", "python": "code", "c": "code"}
+PRINTED = (  # start of the runs' names, study, paper, kind, peak of pre-training, tokens per parameter, source
+    ("ger405", "pile-to-german-405m", "language", 3e-4, 300e9 / 405e6, "Ibrahim et al. 2024, arXiv:2403.08763"),
+    ("sp405", "pile-to-slimpajama-405m", "near", 3e-4, 300e9 / 405e6, "Ibrahim et al. 2024, arXiv:2403.08763"),
+    ("sp10b", "pile-to-slimpajama-10b", "near", 3e-4, 300e9 / 10e9, "Ibrahim et al. 2024, arXiv:2403.08763"),
+    # Qwen1.5-1.8B, whose rates are not printed; its 2.2T tokens are its makers' number.
+    ("dcpt_chem", "dolma-to-chemistry-1.8b", "domain", np.nan, 2.2e12 / 1.8e9, "Que et al. 2024, arXiv:2406.01375"),
+    ("cmr", "general-to-finance", "domain", np.nan, 100.0, "Gu et al. 2024, arXiv:2407.17467"),
+)
+YE, WATTS = "github.com/yegcjs/mixinglaws", "Watts et al. 2026, arXiv:2605.02105"
+DELPHI = "marin project, delphi-midtraining"
+ASSUMED_PEAK = 1e-3  # of pre-training, in the delphi ladder, whose tables give the ratio alone
 
 
 def own_rows() -> pd.DataFrame:
     """Return the outcomes of the example runs, one study per target corpus."""
     parts = []
-    for name, kind, rate in OWN:
+    for name, kind in OWN:
         frame = cl.examples.load(name).frame
-        frame = frame.assign(domain=frame["domain"].astype(object) if "domain" in frame.columns else None)
+        given = {"domain": None, "lr_pretrain": OWN_PRETRAIN, "pretrain_decay": 1.0}
+        frame = frame.assign(**{column: value for column, value in given.items() if column not in frame.columns})
+        frame = frame[frame["pretrain_decay"].fillna(1.0) != 0.0]
+        frame = frame.assign(
+            lr_pretrain=frame["lr_pretrain"].fillna(OWN_PRETRAIN), domain=frame["domain"].astype(object)
+        )
         for domain in frame["domain"].dropna().unique() if kind is None else [None]:
             # A base model's source loss is the same whatever comes after it, so it may name no domain.
             rows = frame if kind is not None else frame[frame["domain"].isna() | (frame["domain"] == domain)]
             base = rows[rows["tokens"] == 0].groupby(["eval", "n_params", "ptpp"], observed=True)["loss"].mean()
-            keys = ["run", "n_params", "tokens", "replay", "ptpp", "lr_peak"]
+            keys = ["run", "n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", "lr_schedule"]
             wide = rows[rows["tokens"] > 0].pivot_table(index=keys, columns="eval", values="loss", observed=True)
             wide = wide.reset_index()
             places = list(zip(wide["n_params"], wide["ptpp"], strict=True))
             for role in ("source", "target"):
                 wide[f"base_{role}"] = [base.get((role, *place), np.nan) for place in places]
+            wide["constant"] = (wide["lr_schedule"].astype(str) == "constant").astype(float)
             known = {"study": name if domain is None else f"docs-to-{domain}", "source_of": "this project"}
-            parts.append(wide.assign(shift=kind or OF_DOMAIN[domain], rate=wide["lr_peak"] / rate, **known))
+            # The warm-up transient of tiny models at their first steps is no forgetting.
+            kept = wide[wide["tokens"] >= wide["n_params"]]
+            parts.append(kept.assign(shift=kind or OF_DOMAIN[domain], paper="ours", **known))
     return pd.concat(parts, ignore_index=True)
 
 
 def public_rows(data: Path) -> pd.DataFrame:
     """Return the outcomes of the public studies."""
-    music = pd.read_csv(data / "watts_musicpile_60m.csv").query("optimizer == 'adamw'")
-    base = {48e9: 3.4466, 96e9: 3.4263, 192e9: 3.4098}  # INDEX.md of the folder
-    parts = [
-        pd.DataFrame(
-            {
-                "study": "musicpile",
-                "shift": "domain",
-                "source_of": "github.com/WattsIshaan/sharpness-aware-pretraining",
-                "run": music["run_id"],
-                "n_params": music["n_params"],
-                "tokens": music["cpt_tokens"],
-                "replay": 0.0,
-                "ptpp": music["ptpp"],
-                "rate": music["cpt_peak_lr"] / music["pretrain_lr"],
-                "source": music["source_loss"],
-                "target": music["target_loss"],
-                "base_source": music["pt_tokens"].map(base),
-            }
-        )
-    ]
+    return pd.concat([*_printed(data), _pythia(data), _watts(data), _delphi(data)], ignore_index=True)
+
+
+def _printed(data: Path) -> Iterator[pd.DataFrame]:
     printed = pd.read_csv(data / "published_cpt_tables.csv")
-    ibrahim, que = "Ibrahim et al. 2024, arXiv:2403.08763", "Que et al. 2024, table 5, arXiv:2406.01375"
-    for start, name, kind, rate, source in (
-        ("ger405", "pile-to-german-405m", "language", 3e-4, ibrahim),
-        ("sp405", "pile-to-slimpajama-405m", "near", 3e-4, ibrahim),
-        ("sp10b", "pile-to-slimpajama-10b", "near", 3e-4, ibrahim),
-        ("dcpt_chem", "dolma-to-chemistry-1.8b", "domain", None, que),
-    ):
+    for start, name, kind, peak, ptpp, source in PRINTED:
         rows = printed[printed["run_id"].str.startswith(start)]
         rows = rows[~rows["note"].fillna("").str.contains("scratch")]
         of_base = rows[rows["cpt_tokens"] == 0].set_index("role")["loss"]
         keys = ["run_id", "n_params", "cpt_tokens", "replay_ratio"]
         wide = rows[rows["cpt_tokens"] > 0].pivot_table(index=keys, columns="role", values="loss").reset_index()
-        peak = rows.groupby("run_id")["peak_lr"].first()
         wide = wide.rename(columns={"run_id": "run", "cpt_tokens": "tokens", "replay_ratio": "replay"})
-        wide["ptpp"] = 300e9 / wide["n_params"] if rate else ASSUMED_BUDGET
-        wide["rate"] = wide["run"].map(peak) / rate if rate else 1.0
-        parts.append(
-            wide.assign(
-                study=name,
-                shift=kind,
-                source_of=source,
-                base_source=of_base.get("source"),
-                base_target=of_base.get("target", np.nan),
-            )
+        yield wide.assign(
+            study=name,
+            paper=source,
+            source_of=source,
+            shift=kind,
+            ptpp=ptpp,
+            lr_peak=wide["run"].map(rows.groupby("run_id")["peak_lr"].first()),
+            lr_pretrain=peak,
+            constant=wide["run"].str.contains("const").astype(float),
+            base_source=of_base.get("source", np.nan),
+            base_target=of_base.get("target", np.nan),
         )
+
+
+def _pythia(data: Path) -> pd.DataFrame:
     curves = pd.read_csv(data / "mixlaws_ct_pythia70m.csv").query("role != 'source_subdomain'")
     wide = curves.pivot_table(index=["run_id", "step", "n_params"], columns="role", values="loss").reset_index()
-    of_base = wide[wide["step"] == 0].iloc[0]
+    base = wide[wide["step"] == 0].iloc[0]
     wide = wide[wide["step"] > 0]
-    parts.append(
-        pd.DataFrame(
-            {
-                "study": "pile-to-python-70m",
-                "shift": "code",
-                "source_of": "github.com/yegcjs/mixinglaws",
-                "run": wide["run_id"],
-                "n_params": wide["n_params"],
-                "tokens": wide["step"] * 2_097_152.0,
-                "replay": wide["run_id"].str.extract(r"_r([\d.]+)-")[0].astype(float),
-                "ptpp": 41_943_040_000 / wide["n_params"],
-                "rate": 1.0,
-                "source": wide["source_weighted_avg"],
-                "target": wide["target"],
-                "base_source": of_base["source_weighted_avg"],
-                "base_target": of_base["target"],
-            }
-        )
+    return pd.DataFrame(
+        {
+            "study": "pile-to-python-70m",
+            "paper": YE,
+            "source_of": YE,
+            "shift": "code",
+            "run": wide["run_id"],
+            "n_params": wide["n_params"],
+            "tokens": wide["step"] * 2_097_152.0,
+            "replay": wide["run_id"].str.extract(r"_r([\d.]+)-")[0].astype(float),
+            "ptpp": 41_943_040_000 / wide["n_params"],
+            "lr_peak": np.nan,
+            "lr_pretrain": 1e-3,
+            "constant": 0.0,
+            "source": wide["source_weighted_avg"],
+            "target": wide["target"],
+            "base_source": base["source_weighted_avg"],
+            "base_target": base["target"],
+        }
     )
-    return pd.concat(parts, ignore_index=True)
+
+
+def _watts(data: Path) -> pd.DataFrame:
+    rows = pd.read_csv(data / "watts_sizes.csv").query("optimizer == 'adamw'")
+    rise = rows["source_loss"] - rows["base_source_loss"]
+    # Collapsed runs (a nat and more) are no forgetting; where the base's loss is an estimate, small rises are noise.
+    estimated = rows["base_source_kind"].str.startswith("estimated")
+    rows = rows[
+        (rise < 1.0) & (~estimated | (rise >= 0.03)) & (rows.groupby("cpt_dataset")["lr_peak"].transform("size") > 9)
+    ]
+    n_params = rows["n_params"].str[:-1].astype(float) * 1e6
+    return pd.DataFrame(
+        {
+            "study": "watts-" + rows["cpt_dataset"],
+            "paper": WATTS,
+            "source_of": WATTS,
+            "shift": "domain",
+            "run": rows.index.astype(str),
+            "n_params": n_params,
+            "tokens": rows["cpt_tokens"].astype(float),
+            "replay": 0.0,
+            "ptpp": rows["pt_tokens_B"] * 1e9 / n_params,
+            "lr_peak": rows["lr_peak"],
+            "lr_pretrain": rows["pretrain_lr"],
+            "constant": 0.0,
+            "source": rows["source_loss"],
+            "base_source": rows["base_source_loss"],
+        }
+    )
+
+
+def _delphi(data: Path) -> pd.DataFrame:
+    rows = pd.read_csv(data / "delphi_mixes.csv")
+    return pd.DataFrame(
+        {
+            "study": "delphi-math",
+            "paper": DELPHI,
+            "source_of": DELPHI,
+            "shift": "domain",
+            "run": rows["run_id"],
+            "n_params": rows["n_params"],
+            "tokens": rows["cpt_tokens"],
+            "replay": rows["replay_ratio"],
+            "ptpp": rows["ptpp"],
+            "lr_peak": rows["lr_factor"] * ASSUMED_PEAK,
+            "lr_pretrain": ASSUMED_PEAK,
+            "constant": 0.0,
+            "target": rows["loss"],
+            "base_target": rows["base_loss"],
+        }
+    )
 
 
 def outcomes(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
-    """Return the rows with a measured outcome on its scale, thinned to `MOST` a study."""
+    """Return the rows with a measured outcome in ``value``.
+
+    The gain of a base model whose target loss is not printed is known but for a constant: ``floating`` is 1 there, and
+    the value is the gain over the worst run of that base model.
+    """
     if outcome == "forgetting":
-        rows = rows.assign(value=rows["source"] / rows["base_source"] - 1.0 + studies.own_gain(rows))
+        kept = rows.assign(value=rows["source"] / rows["base_source"] - 1.0, floating=0.0)
     else:
-        rows = rows.assign(value=np.log(rows["base_target"] / rows["target"]))
-    # The warm-up transient of tiny models at their first steps; the only study below is of one token per three.
-    kept = rows[rows["value"].notna() & ((rows["tokens"] >= rows["n_params"]) | (rows["study"] == "musicpile"))]
+        worst = rows.groupby(["study", "n_params", "ptpp"])["target"].transform("max")
+        floating = rows["base_target"].isna()
+        value = np.log(rows["base_target"].where(~floating, worst) / rows["target"])
+        kept = rows.assign(value=value, floating=floating.astype(float))
+    kept = kept[kept["value"].notna()]
+    if outcome == "gain":
+        kept = kept[kept["value"] > -0.02]  # a target loss above the base model's is a run that failed
     return kept.reset_index(drop=True)
 
 
-def thinned(rows: pd.DataFrame, most: int = MOST, seed: int = 0) -> pd.DataFrame:
+def thinned(rows: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """Return at most so many rows of each study."""
-    parts = [part.sample(min(most, len(part)), random_state=seed) for _, part in rows.groupby("study")]
+    parts = [
+        part.sample(min(MOST[part["paper"].iloc[0] == "ours"], len(part)), random_state=seed)
+        for _, part in rows.groupby("study")
+    ]
     return pd.concat(parts, ignore_index=True)
 
 
 class Regression:
-    """The regression of one outcome on some studies."""
+    """The most likely coefficients of one outcome on some studies, with the studies' own effects beside them."""
 
     def __init__(self, rows: pd.DataFrame, outcome: str) -> None:
         self.rows, self.outcome = rows, outcome
-        self.x, self.z = studies.features(outcome, rows), studies.effects(outcome, rows)
-        self.y = np.log(np.maximum(rows["value"].to_numpy(dtype=float) + OFFSET[outcome], 1e-3))
-        self.mean, self.sd = map(np.array, PRIOR[outcome])
-        study = rows["study"].to_numpy(dtype=object)
-        base = (rows["study"] + "|" + rows["n_params"].astype(str) + "|" + rows["ptpp"].astype(str)).to_numpy(object)
-        self.same_study, self.same_base = np.equal.outer(study, study), np.equal.outer(base, base)
-        best = optimize.minimize(self.energy, START, method="L-BFGS-B")
-        self.spreads = np.exp(best.x)
-
-    def covariance(self, spreads: Any) -> Any:
-        """Return the covariance of the rows given the coefficients."""
-        between = self.same_study * ((self.z * spreads[:3] ** 2) @ self.z.T)
-        return between + spreads[3] ** 2 * self.same_base + spreads[4] ** 2 * np.eye(len(self.y))
-
-    def energy(self, logs: Any) -> float:
-        """Return minus the log posterior of the spreads, the coefficients integrated out."""
-        whole = self.covariance(np.exp(logs)) + (self.x * self.sd**2) @ self.x.T
-        factor = linalg.cholesky(whole, lower=True)
-        residual = linalg.solve_triangular(factor, self.y - self.x @ self.mean, lower=True)
-        # Spreads between a handful of studies need a prior too: within a factor two of the start.
-        return float(
-            0.5 * residual @ residual + np.log(np.diag(factor)).sum() + 0.5 * np.sum(((logs - START) / 0.7) ** 2)
+        self.noise = SPREADS[outcome]["noise"]
+        ours = (rows["paper"] == "ours").to_numpy()
+        self.weight = np.where(ours, OURS, 1.0)
+        self.amplitude, self.reach = studies.features(rows)
+        self.replay, self.value, self.constant, self.floating = (
+            rows[name].to_numpy(dtype=float) for name in ("replay", "value", "constant", "floating")
         )
+        self.left, self.tiny = studies.left_to_learn(rows), studies.tiny(rows["n_params"])
+        self.study, self.studies = pd.factorize(rows["study"])
+        self.paper, self.papers = pd.factorize(rows["paper"])
+        self.base, bases = pd.factorize(
+            rows["study"] + rows["n_params"].astype(str) + rows["ptpp"].round(3).astype(str)
+        )
+        sizes = (len(studies.AMPLITUDE), len(studies.REACH), len(EXTRAS), *(len(self.studies),) * 3)
+        edges = np.cumsum([0, *sizes, len(self.papers), len(bases)])
+        self.slices = [slice(low, high) for low, high in pairwise(edges)]
+        self.centre, self.root = self._prior(len(bases))
+        self.solution = self.centre.copy()
+        first = np.maximum(np.abs(self.value), 0.03)
+        for _ in range(6):  # the noise is a share of what is fitted
+            self.sd = np.hypot(self.noise * first, studies.FLOOR) / np.sqrt(self.weight)
+            self._solve()
+            fitted, jacobian, first = self._model(self.solution)
+            self.covariance = np.linalg.inv(self._hessian(jacobian))
+            error = (fitted - self.value) ** 2 + np.einsum("ij,jk,ik->i", jacobian, self.covariance, jacobian)
+            share = np.clip(error - studies.FLOOR**2, 0.0, None) / np.maximum(first, 0.02) ** 2
+            self.noise = float(np.clip(np.sqrt(np.average(share, weights=self.weight)), 0.05, 0.6))
+
+    def _prior(self, bases: int) -> tuple[Any, Any]:
+        """Return the prior's mean, and the root of its precision."""
+        prior = PRIOR[self.outcome]
+        spread = SPREADS[self.outcome]
+        one, *last = prior["amplitude"]
+        kinds, walk = len(studies.SHIFTS), len(studies.SIZES)
+        # A study without replay cannot tell amplitude from reach: its amplitude is its own.
+        alone = np.array([self.replay[self.study == place].max() < 1e-3 for place in range(len(self.studies))])
+        centre = [one[0], *[0.0] * (kinds + walk), *(mean for mean, _ in (*last, *prior["reach"], *prior["extras"]))]
+        spreads = [one[1], *[spread["shift"]] * kinds, *[1.0] * walk]
+        spreads += [sd for _, sd in (*last, *prior["reach"], *prior["extras"])]
+        spreads += [FREE if free else spread["amplitude"] for free in alone]
+        spreads += [spread["reach"]] * len(alone) + [spread["back"]] * len(alone)
+        spreads += [spread["paper"]] * len(self.papers) + [0.3] * bases
+        root = np.diag(1.0 / np.array(spreads))
+        steps = np.diff(np.eye(len(studies.DECADES)), axis=0) / np.array(STEPS[self.outcome])[:, None]
+        place = slice(1 + kinds, 1 + kinds + walk)
+        root[place, place] = np.delete(steps, studies.DECADES.index(9), axis=1)
+        mean = np.zeros(len(root))
+        mean[: len(centre)] = centre
+        mean[self.slices[7]] = -0.3
+        return mean, root
+
+    def _model(self, solution: Any) -> tuple[Any, Any, Any]:
+        """Return what is fitted, its Jacobian, and the first part."""
+        amplitude, reach, extras, of_amplitude, of_reach, of_back, of_paper, of_base = (
+            solution[each] for each in self.slices
+        )
+        a = np.exp(np.clip(self.amplitude @ amplitude + of_amplitude[self.study], -20, 5))
+        x = np.exp(np.clip(self.reach @ reach + of_reach[self.study] + of_paper[self.paper], -30, 40))
+        own, undecayed, back, back_tiny = extras
+        if self.outcome == "forgetting":
+            won = self.replay * x / (1 + self.replay * x)
+            log, rise = np.log1p((1 - self.replay) * x / (1 + self.replay * x)), x / (1 + x) - won
+        else:
+            won, log = np.zeros(len(x)), np.log1p((1 - self.replay) * x)
+            rise = (1 - self.replay) * x / (1 + (1 - self.replay) * x)
+        k = back + back_tiny * self.tiny + of_back[self.study]
+        fitted = a * (log - k * won) - own * self.left + undecayed * self.constant + self.floating * of_base[self.base]
+        jacobian = np.zeros((len(x), len(solution)))
+        to_reach = a * (rise - k * won * (1 - won))
+        every = np.arange(len(x))
+        jacobian[:, self.slices[0]] = (a * (log - k * won))[:, None] * self.amplitude
+        jacobian[:, self.slices[1]] = to_reach[:, None] * self.reach
+        jacobian[:, self.slices[2]] = np.column_stack([-self.left, self.constant, -a * won, -a * won * self.tiny])
+        jacobian[every, self.slices[3].start + self.study] = a * (log - k * won)
+        jacobian[every, self.slices[4].start + self.study] = to_reach
+        jacobian[every, self.slices[5].start + self.study] = -a * won
+        jacobian[every, self.slices[6].start + self.paper] = to_reach
+        jacobian[every, self.slices[7].start + self.base] = self.floating
+        return fitted, jacobian, a * log
+
+    def _hessian(self, jacobian: Any) -> Any:
+        scaled = jacobian / self.sd[:, None]
+        return scaled.T @ scaled + self.root.T @ self.root
+
+    def _energy(self, solution: Any) -> float:
+        misfit = (self._model(solution)[0] - self.value) / self.sd
+        off = self.root @ (solution - self.centre)
+        return float(misfit @ misfit + off @ off)
+
+    def _solve(self) -> None:
+        """Minimise by Levenberg and Marquardt's steps."""
+        damping, energy = 1e-3, self._energy(self.solution)
+        for _ in range(100):
+            fitted, jacobian, _ = self._model(self.solution)
+            down = jacobian.T @ ((fitted - self.value) / self.sd**2)
+            down += self.root.T @ (self.root @ (self.solution - self.centre))
+            hessian, before = self._hessian(jacobian), energy
+            for _ in range(15):
+                step = np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), down)
+                energy = self._energy(self.solution - step)
+                if energy < before:
+                    self.solution, damping = self.solution - step, max(damping / 5, 1e-9)
+                    break
+                damping *= 5
+            if not energy < before * (1 - 1e-7):
+                return
 
     def learned(self) -> dict[str, Any]:
         """Return the regression as the package keeps it."""
-        inverse = np.linalg.inv(self.covariance(self.spreads))
-        precision = self.x.T @ inverse @ self.x + np.diag(1 / self.sd**2)
-        covariance = np.linalg.inv(precision)
-        mean = covariance @ (self.x.T @ inverse @ self.y + self.mean / self.sd**2)
-        groups = self.rows.groupby("study")
-        listed = [
-            {
-                "study": name,
-                "shift": part["shift"].iloc[0],
-                "source": part["source_of"].iloc[0],
-                "rows": len(part),
-                "n_params": [float(part["n_params"].min()), float(part["n_params"].max())],
-                "replay": [float(part["replay"].min()), float(part["replay"].max())],
-                "ptpp": [round(float(part["ptpp"].min()), 1), round(float(part["ptpp"].max()), 1)],
-                "tokens_per_parameter": [
-                    round(float((part["tokens"] / part["n_params"]).min()), 2),
-                    round(float((part["tokens"] / part["n_params"]).max()), 2),
-                ],
-                "median": round(float(part["value"].median()), 4),
-            }
-            for name, part in groups
-        ]
+        count, spread = len(studies.FEATURES), SPREADS[self.outcome]
+        told = self.solution[self.slices[2]] if self.outcome == "forgetting" else [0.0] * len(EXTRAS)
+        extras = dict(zip(EXTRAS, map(_short, told), strict=True))
         return {
-            "offset": OFFSET[self.outcome],
-            "coefficients": dict(zip(studies.FEATURES, map(_short, mean), strict=True)),
-            "covariance": [[_short(value) for value in row] for row in covariance],
-            "between_studies": dict(zip(studies.EFFECTS, map(_short, self.spreads[:3]), strict=True)),
-            "between_base_models": _short(self.spreads[3]),
-            "noise": _short(self.spreads[4]),
-            "studies": listed,
+            "coefficients": dict(zip(studies.FEATURES, map(_short, self.solution[:count]), strict=True)),
+            "covariance": [[_short(value) for value in row] for row in self.covariance[:count, :count]],
+            **extras,
+            "between_amplitude": spread["amplitude"],
+            "between_reach": _short(np.hypot(spread["reach"], spread["paper"])),
+            "between_back": spread["back"] if self.outcome == "forgetting" else 0.0,
+            "noise": _short(self.noise),
+            "studies": [_listed(name, part) for name, part in self.rows.groupby("study")],
         }
 
 
-def left_out(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
-    """Forecast every study from all others; return coverage and width."""
-    table = []
-    for name in sorted(rows["study"].unique()):
+def _listed(name: Any, part: pd.DataFrame) -> dict[str, Any]:
+    per_parameter = part["tokens"] / part["n_params"]
+    return {
+        "study": name,
+        "shift": part["shift"].iloc[0],
+        "source": part["source_of"].iloc[0],
+        "rows": len(part),
+        "n_params": [float(part["n_params"].min()), float(part["n_params"].max())],
+        "replay": [float(part["replay"].min()), float(part["replay"].max())],
+        "ptpp": [round(float(part["ptpp"].min()), 1), round(float(part["ptpp"].max()), 1)],
+        "tokens_per_parameter": [round(float(per_parameter.min()), 2), round(float(per_parameter.max()), 2)],
+        "median": round(float(part["value"].median()), 4),
+    }
+
+
+def left_out(rows: pd.DataFrame, outcome: str, only: list[str] | None = None) -> pd.DataFrame:
+    """Forecast every study (or only these) from all others: the rows with medians and ends of 50 and 90 % intervals."""
+    parts = []
+    for name in only or sorted(rows.loc[rows["floating"] == 0, "study"].unique()):
         law = studies.from_json(Regression(thinned(rows[rows["study"] != name]), outcome).learned())
-        own = thinned(rows[rows["study"] == name], 200, 1)
+        own = thinned(rows[rows["study"] == name], 1)
         said = studies.expected(outcome, own, law)
-        far = (law.to_axis(own["value"]) - said.centre) / said.spread
-        ends = [law.from_axis(said.centre + sign * special.ndtri(0.95) * said.spread) for sign in (-1, 1)]
-        table.append(
+        ends = {f"at_{100 * p:g}": said.quantile(p) for p in (0.05, 0.25, 0.5, 0.75, 0.95)}
+        parts.append(own.assign(**ends))
+    return pd.concat(parts, ignore_index=True)
+
+
+def judged(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
+    """Return the table of left-out studies: factor and bias of the median, coverage, width of 90 % intervals.
+
+    Of forgetting, rows with 5 % replay and more; in factors, with one point as the least.
+    """
+    rows = rows[rows["replay"] >= 0.05] if outcome == "forgetting" else rows
+    least = LEAST if outcome == "forgetting" else 0.005
+    error = np.log(np.maximum(rows["at_50"], least) / np.maximum(rows["value"], least))
+    rows = rows.assign(error=error, size=error.abs())
+    rows = rows.assign(held=(rows["value"] >= rows["at_5"]) & (rows["value"] <= rows["at_95"]))
+    rows = rows.assign(half=(rows["value"] >= rows["at_25"]) & (rows["value"] <= rows["at_75"]))
+    rows = rows.assign(width=rows["at_95"] - rows["at_5"], ours=rows["paper"] == "ours")
+    parts = [*rows.groupby("study"), ("of 20M parameters and more", rows[~rows["ours"]]), ("all", rows)]
+    return pd.DataFrame(
+        [
             {
                 "study": name,
-                "rows": len(own),
-                "measured": own["value"].median(),
-                "forecast": np.median(law.from_axis(said.centre)),
-                "coverage_50": np.mean(np.abs(far) <= special.ndtri(0.75)),
-                "coverage_90": np.mean(np.abs(far) <= special.ndtri(0.95)),
-                "width_90": np.median(ends[1] - ends[0]),
+                "rows": len(part),
+                "measured": part["value"].median(),
+                "forecast": part["at_50"].median(),
+                "factor": np.exp(part["size"].mean()),
+                "bias": np.exp(part["error"].mean()),
+                "in_90": part["held"].mean(),
+                "in_50": part["half"].mean(),
+                "width_90": part["width"].median(),
             }
-        )
-    return pd.DataFrame(table)
+            for name, part in parts
+            if len(part)
+        ]
+    )
 
 
 def _short(value: Any) -> float:
     return float(f"{float(value):.5g}")
+
+
+def everything(data: Path) -> pd.DataFrame:
+    """Return the rows of all studies."""
+    return pd.concat([own_rows(), public_rows(data)], ignore_index=True)
 
 
 def main() -> None:
@@ -250,15 +442,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder with the public tables")
     parser.add_argument("--write", action="store_true", help=f"replace {HOME.name}")
     asked = parser.parse_args()
-    rows = pd.concat([own_rows(), public_rows(asked.data)], ignore_index=True)
+    rows = everything(asked.data)
     found = {}
     for outcome in ("forgetting", "gain"):
         kept = outcomes(rows, outcome)
         found[outcome] = Regression(thinned(kept), outcome).learned()
-        table = left_out(kept, outcome)
-        print(f"\n{outcome}, each study forecast from the others\n{table.round(3).to_string(index=False)}")
-        held = ", ".join(f"{level} % intervals {table[f'coverage_{level}'].mean():.0%}" for level in (90, 50))
-        print(f"mean over studies: {held}")
+        print(f"\n{outcome}, each study forecast from the others")
+        print(judged(left_out(kept, outcome), outcome).round(3).to_string(index=False))
         print(json.dumps({k: v for k, v in found[outcome].items() if k not in ("covariance", "studies")}))
     if asked.write:
         HOME.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -11,7 +11,7 @@ import yaml
 from cptlaw.answering import studies
 from cptlaw.answering.pilots import write_pilots
 from cptlaw.answering.question import Asked
-from cptlaw.answering.without_runs import SHOWN, from_studies, next_pilots
+from cptlaw.answering.without_runs import SHARES, from_studies
 from cptlaw.errors import UsageError
 from studies.learning import learn_studies
 
@@ -25,20 +25,62 @@ def answer(shift="language", **more):
 
 def rows(**columns):
     usual = {"shift": "code", "n_params": 1e9, "ptpp": 100.0, "replay": 0.1, "tokens": 1e10}
+    usual |= {"lr_peak": np.nan, "lr_pretrain": np.nan}
     return pd.DataFrame({**usual, **columns})
 
 
-def test_replay_lowers_forgetting_and_the_gain():
-    mixes = rows(replay=[0.0, 0.05, 0.25, 0.5])
-    forgetting = studies.expected("forgetting", mixes).quantile(0.5)
-    gain = studies.expected("gain", mixes).fall(0.5)
-    assert np.all(np.diff(forgetting) < 0)
-    assert np.all(np.diff(gain) < 0)
+def questions(count=300, seed=0):
+    """Rows of random questions within what people ask: sizes from 20M to 200B, rates from a hundredth to the whole."""
+    random = np.random.default_rng(seed)
+    n_params = 10 ** random.uniform(7.3, 11.3, count)
+    pretrain = 10 ** random.uniform(-4.5, -2.5, count)
+    return rows(
+        shift=random.choice(studies.SHIFTS, count),
+        n_params=n_params,
+        ptpp=10 ** random.uniform(1.3, 4, count),
+        replay=random.uniform(0, 0.5, count),
+        tokens=n_params * 10 ** random.uniform(-1, 2, count),
+        lr_peak=pretrain * 10 ** random.uniform(-2, 0, count),
+        lr_pretrain=np.where(random.random(count) < 0.5, pretrain, np.nan),
+    )
 
 
-def test_over_trained_base_models_forget_more():
-    forgetting = studies.expected("forgetting", rows(ptpp=[20.0, 200.0, 2000.0])).quantile(0.5)
-    assert np.all(np.diff(forgetting) > 0)
+@pytest.mark.parametrize("probability", [0.5, 0.8, 0.95, 0.99])
+def test_more_replay_never_forgets_more_nor_gains_more(probability):
+    asked = questions(60)
+    for _, row in asked.iterrows():
+        mixes = rows(**{**row, "replay": np.r_[0, np.geomspace(1e-4, 0.95, 60)]})
+        assert np.all(np.diff(studies.expected("forgetting", mixes).quantile(probability)) <= 1e-12)
+        assert np.all(np.diff(studies.expected("gain", mixes).fall(probability)) <= 1e-12)
+
+
+@pytest.mark.parametrize("name", ["n_params", "tokens", "ptpp", "lr_peak", "replay"])
+def test_one_percent_more_of_an_input_moves_an_outcome_by_less_than_three(name):
+    asked = questions()
+    more = asked.assign(**{name: 1.01 * asked[name]})
+    for outcome in ("forgetting", "gain"):
+        for probability in (0.05, 0.5, 0.95):
+            one, two = (studies.expected(outcome, each).quantile(probability) for each in (asked, more))
+            assert np.max(np.abs(two - one) / np.maximum(np.abs(one), 0.03)) < 0.03
+
+
+@pytest.mark.parametrize("name", ["shift", "n_params", "ptpp", "lr_peak", "lr_pretrain"])
+def test_every_input_is_used(name):
+    other = {"shift": "language", "n_params": 4e6, "ptpp": 20.0, "lr_peak": 1e-5, "lr_pretrain": 1e-3}
+    given = {"lr_peak": 1e-4, "lr_pretrain": 3e-4, "replay": [0.1]}
+    one, two = (studies.expected("forgetting", rows(**each)) for each in (given, {**given, name: other[name]}))
+    assert one.quantile(0.5)[0] != pytest.approx(two.quantile(0.5)[0], rel=0.01)
+
+
+def test_kinds_of_shift_are_ordered_as_studies_have_them():
+    lost = {shift: studies.expected("forgetting", rows(shift=shift, replay=[0.05])) for shift in studies.SHIFTS}
+    middle = {shift: said.quantile(0.5)[0] for shift, said in lost.items()}
+    assert middle["language"] > middle["domain"] > middle["code"] > middle["near"]
+
+
+def test_no_tokens_change_nothing():
+    said = studies.expected("forgetting", rows(tokens=[1.0]))
+    assert said.quantile(0.95)[0] == pytest.approx(0, abs=1e-4)
 
 
 def test_quantiles_and_probabilities_agree():
@@ -53,40 +95,74 @@ def test_no_fall_of_a_loss_is_whole():
     assert said.fall(0.999)[0] < 1.0
 
 
+def test_small_studies_hardly_decide_for_large_models():
+    """Of the doubt about 8B, what the walk over sizes adds is there; of 1B, where it starts, it is not."""
+    large, small = (studies.learned("forgetting").joint("forgetting", rows(n_params=[n]))[0, 0] for n in (1e11, 1e9))
+    assert large > small
+
+
+def test_without_a_limit_a_table_is_the_answer():
+    got = answer()
+    assert got.feasible is None
+    assert got.replay is None
+    assert [row["replay"] for row in got.options] == list(SHARES)
+    assert got.knee in (0.05, 0.1)
+    assert all(row["forgetting_lo"] < row["forgetting"] < row["forgetting_hi"] for row in got.options)
+    assert all(row["target_gain_lo"] < row["target_gain"] < row["target_gain_hi"] for row in got.options)
+    assert all(row["tokens"] == pytest.approx(20e9 / (1 - row["replay"])) for row in got.options)
+    assert all(row["flops"] == pytest.approx(6 * 8e9 * row["tokens"]) for row in got.options)
+    assert "knee" in got.summary(quiet=True)
+
+
 def test_a_limit_that_nothing_keeps_is_said():
-    got = answer(max_forgetting="1%")
-    assert not got.feasible
+    got = answer(max_forgetting="0%")
+    assert got.feasible is False
     assert got.blocking == "max-forgetting"
     assert got.replay is None
-    assert "no mix keeps the limit on forgetting with 80% probability" in str(got)
-    # The tightest that can be kept is kept with the probability that was asked, and nothing tighter is.
-    tightest = got.best_reachable["forgetting"]
-    assert answer(max_forgetting=tightest * 1.001).feasible
-    assert not answer(max_forgetting=tightest * 0.999).feasible
-    # No mix keeps it as often as not either, so that no price of doubt is named.
-    assert got.without_risk == {"feasible": False, "replay": None, "tokens": None}
-    assert dict(got.lines)["price of doubt"].startswith("none")
-    assert dict(got.lines)["forgetting within its limit"].startswith("at best")
+    assert 0 < got.best_reachable["forgetting"] < 0.02
+    assert answer(max_forgetting=got.best_reachable["forgetting"] * 1.01).feasible
 
 
-def test_twelve_lines_and_each_replay_on_request():
-    got = answer(max_forgetting="30%")
-    assert len(got.summary(quiet=True).splitlines()) <= 12
-    assert "10%: forgetting" in dict(got.lines)["what replay does"]
-    assert "replay 25%" in got.summary(verbose=True)
+def test_a_limit_on_a_shift_of_language_can_be_kept():
+    got = answer(max_forgetting="10%")
+    assert got.feasible
+    assert got.probabilities["max-forgetting"] == pytest.approx(0.8, abs=0.002)
+    assert got.cheapest["flops"] <= got.flops
+    assert got.cheapest["target_gain"] >= 0.949 * got.target_gain[1]
+    assert got.cheapest["probability"] >= 0.799
+
+
+def test_a_stricter_limit_never_takes_less_replay_and_more_tokens_are_never_worse():
+    replays = [answer(max_forgetting=limit).replay for limit in (0.3, 0.2, 0.15, 0.1, 0.07, 0.05)]
+    assert replays == sorted(replays)
+    gains = [answer(target_tokens=None, tokens=t, max_forgetting="10%").target_gain[1] for t in (1e9, 5e9, 2e10, 1e11)]
+    assert gains == sorted(gains)
 
 
 def test_risk_buys_replay():
     sure, even = (answer(max_forgetting="30%", risk=risk) for risk in (0.8, 0.5))
     assert sure.feasible
-    assert sure.probabilities["max-forgetting"] >= 0.8
+    assert sure.probabilities["max-forgetting"] >= 0.8 - 1e-6
     assert sure.replay > even.replay
-    assert sure.without_risk == {"feasible": True, "replay": even.replay, "tokens": even.tokens}
+    assert sure.without_risk["replay"] == pytest.approx(even.replay)
     assert sure.tokens == pytest.approx(20e9 / (1 - sure.replay))
 
 
+def test_the_rate_is_part_of_the_answer():
+    got = answer(lr_pretrain=3e-4)
+    assert got.lr_peak_lo < got.lr_peak < got.lr_peak_hi == pytest.approx(3e-4)
+    assert "warm-up" in got.lr_why
+    half, asked, twice = got.lr_options
+    assert half["lr_peak"] == got.lr_peak / 2
+    assert half["forgetting"] < asked["forgetting"] < twice["forgetting"]
+    assert half["target_gain"] < asked["target_gain"] < twice["target_gain"]
+    low, high = (answer(lr_pretrain=3e-4, lr_peak=rate).options[0]["forgetting"] for rate in (1e-5, 3e-4))
+    assert low < 0.8 * high
+    assert "rate-beyond-seen" in {finding.code for finding in answer(lr_pretrain=3e-4, lr_peak=3e-3).findings}
+
+
 def test_losses_follow_from_the_base_models():
-    got = answer(base_source_loss=2.0)
+    got = answer(base_source_loss=2.0, max_forgetting="20%")
     assert got.source_loss == pytest.approx(2.0 * (1 + got.forgetting))
     assert got.source_loss_lo < got.source_loss < got.source_loss_hi
 
@@ -96,7 +172,17 @@ def test_every_number_says_where_it_comes_from():
     json.dumps(found, allow_nan=False)
     assert {entry["outcome"] for entry in found["evidence"]} == {"forgetting", "gain"}
     assert all(entry["source"] and entry["rows"] for entry in found["evidence"])
-    assert "25% replay" in found["rule_of_thumb"]
+    assert "5 to 30 %" in found["rule_of_thumb"]
+    told = {finding["code"]: finding for finding in found["findings"]}
+    count = len({entry["study"] for entry in found["evidence"]})
+    assert told["no-runs"]["data"]["studies"] == count
+    assert f"{told['no-runs']['data']['above_1b']} of them above 1B" in told["no-runs"]["message"]
+    assert "few-of-this-size" in told
+
+
+def test_more_replay_than_the_base_model_has_seen_is_said():
+    got = answer(n_params="405M", ptpp=20, target_tokens="200B", max_forgetting="2%")
+    assert "replay-beyond-base" in {finding.code for finding in got.findings}
 
 
 def test_pilots_narrow_and_cost_little(tmp_path):
@@ -106,21 +192,13 @@ def test_pilots_narrow_and_cost_little(tmp_path):
     assert gains == sorted(gains)
     assert gains[0] > 0
     assert gains[-1] < 1
-    assert sum(cell["flops"] for cell in got.next_runs) < 0.4 * got.flops
+    assert sum(cell["flops"] for cell in got.next_runs) < 0.4 * got.options[0]["flops"]
     written = write_pilots(got.next_runs, tmp_path / "pilots")
     assert [path.name for path in written] == ["pilots.yaml", "pilot-1.json", "pilot-2.json", "pilot-3.json"]
     recipe = yaml.safe_load(written[0].read_text())
     assert [block["replay"] for block in recipe["adapt"]] == [cell["replay"] for cell in got.next_runs]
+    assert recipe["adapt"][0]["schedules"]["peak"] == pytest.approx(got.lr_peak, rel=1e-3)
     assert json.loads(written[1].read_text())["tokens"] == got.next_runs[0]["tokens"]
-
-
-def test_pilots_beat_the_same_run_thrice():
-    """The chosen pilots leave less doubt over the mixes than three runs of the same cost at one replay."""
-    asked = studies.rows_of("code", 1e9, 100.0, [(replay, 1e10) for replay in SHOWN])
-    chosen = next_pilots(asked, "code")
-    same = chosen.assign(replay=0.25, shift="code")
-    spread = [studies.narrowed("forgetting", asked, cells).mean() for cells in (chosen.assign(shift="code"), same)]
-    assert spread[0] < spread[1]
 
 
 @pytest.mark.parametrize(
@@ -141,21 +219,30 @@ def test_what_cannot_be_answered(given, shift, message):
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not there: the studies cannot be learned anew")
 def test_shipped_numbers_are_what_the_command_learns():
-    everything = pd.concat([learn_studies.own_rows(), learn_studies.public_rows(DATA)], ignore_index=True)
+    everything = learn_studies.everything(DATA)
     shipped = json.loads(learn_studies.HOME.read_text())
     for outcome in ("forgetting", "gain"):
-        anew = learn_studies.Regression(
-            learn_studies.thinned(learn_studies.outcomes(everything, outcome)), outcome
-        ).learned()
+        rows = learn_studies.thinned(learn_studies.outcomes(everything, outcome))
+        anew = learn_studies.Regression(rows, outcome).learned()
         # An example table that grows makes this fail: the command with --write learns from the new rows too.
-        assert anew["coefficients"] == pytest.approx(shipped[outcome]["coefficients"], abs=2e-3)
-        assert anew["between_studies"] == pytest.approx(shipped[outcome]["between_studies"], rel=2e-2)
+        assert anew["coefficients"] == pytest.approx(shipped[outcome]["coefficients"], abs=1e-2)
+        assert anew["noise"] == pytest.approx(shipped[outcome]["noise"], rel=2e-2)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not there: studies cannot be left out")
+def test_real_scale_is_forecast_from_the_others():
+    rows = learn_studies.outcomes(learn_studies.everything(DATA), "forgetting")
+    real = [name for name in rows["study"].unique() if name.startswith("pile-") or name.startswith("dolma-")]
+    table = learn_studies.judged(learn_studies.left_out(rows, "forgetting", real), "forgetting").set_index("study")
+    assert table.loc["all", "factor"] < 1.6
+    assert table["factor"].max() < 2.8
+    assert table.loc["all", "in_90"] >= 0.85
 
 
 def test_the_kind_of_shift_need_not_be_told():
     """The interface has --shift in brackets: without it the domain is taken as unlike the old one, and this is said."""
     assumed, told = answer(None), answer("domain")
-    assert assumed.forgetting == told.forgetting
+    assert assumed.options == told.options
     assert "shift-assumed" in {finding.code for finding in assumed.findings}
     assert "shift-assumed" not in {finding.code for finding in told.findings}
 
