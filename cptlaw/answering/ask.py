@@ -82,7 +82,7 @@ def answer(
                     f"{name}= (--{name.replace('_', '-')}) chooses among runs or their replay, and no runs were given."
                 )
         return from_studies(asked, shift)
-    for name in ("lr_peak", "lr_pretrain", "batch_tokens"):
+    for name in ("lr_peak", "lr_pretrain"):
         if getattr(asked, name) is not None:
             raise UsageError(
                 f"{name}= (--{name.replace('_', '-')}) is for an answer without RUNS: your runs say what rates do."

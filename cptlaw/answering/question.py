@@ -33,8 +33,8 @@ class Asked:
         Highest target loss, nats per token.
     base_source_loss
         The base model's source loss where no run measured it.
-    lr_peak, lr_pretrain, batch_tokens
-        Peak rates of CPT and of pre-training, and the tokens of a batch; without runs alone.
+    lr_peak, lr_pretrain
+        Peak rates of CPT and of pre-training; without runs alone.
     min_score, max_drop, base_score
         By benchmark: the least score, the most points that it may lose, the base model's score where no run has it.
     min_replay, max_replay
@@ -53,7 +53,6 @@ class Asked:
     base_source_loss: float | None = None
     lr_peak: float | None = None
     lr_pretrain: float | None = None
-    batch_tokens: float | None = None
     min_score: Mapping[str, float] | None = None
     max_drop: Mapping[str, float] | None = None
     base_score: Mapping[str, float] | None = None

@@ -278,7 +278,6 @@ def _pilots_command(question: Asked, shift: str) -> str:
         "base_source_loss",
         "lr_peak",
         "lr_pretrain",
-        "batch_tokens",
     ):
         value = getattr(question, name)
         if value is not None:

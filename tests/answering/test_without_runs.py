@@ -115,12 +115,12 @@ def test_without_a_limit_a_table_is_the_answer():
 
 
 def test_a_limit_that_nothing_keeps_is_said():
-    got = answer(max_forgetting="0%")
+    got = answer(max_forgetting="0%", risk=0.999)
     assert got.feasible is False
     assert got.blocking == "max-forgetting"
     assert got.replay is None
-    assert 0 < got.best_reachable["forgetting"] < 0.02
-    assert answer(max_forgetting=got.best_reachable["forgetting"] * 1.01).feasible
+    assert 0 < got.best_reachable["forgetting"] < 0.05
+    assert answer(max_forgetting=got.best_reachable["forgetting"] * 1.01, risk=0.999).feasible
 
 
 def test_a_limit_on_a_shift_of_language_can_be_kept():
@@ -206,7 +206,11 @@ def test_pilots_narrow_and_cost_little(tmp_path):
     [
         ({"target_tokens": None}, "code", "--target-tokens 20B"),
         ({"ptpp": None}, "code", "--ptpp 1875"),
-        ({"ptpp": None, "target_tokens": None}, "code", "--ptpp 1875; and what there is to spend: --target-tokens 20B"),
+        (
+            {"ptpp": None, "target_tokens": None},
+            "code",
+            "--ptpp 1875, .*; and what there is to spend: --target-tokens 20B",
+        ),
         ({}, "langage", "shift .*'langage'"),
         ({"tokens": "1B"}, "code", "Give one of them"),
         ({"n_params": "-8B"}, "code", "not positive"),
