@@ -1,4 +1,4 @@
-"""The verb sweep."""
+"""The verbs sweep and merge."""
 
 from __future__ import annotations
 
@@ -91,3 +91,24 @@ def sweep(
     else:
         following = ["cptlaw", "check", f"{found.store}/runs.csv", "--on", "target"]
     show(found, following, then=then)
+
+
+@click.command()
+@click.argument("base", type=click.Path())
+@click.argument("adapted", type=click.Path())
+@click.option("-w", "--weight", type=float, required=True, metavar="W", help="0 is the base model, 1 the adapted one.")
+@click.option("-o", "--output", metavar="FOLDER", type=click.Path(), required=True, help="A folder that is new.")
+@options.as_json
+def merge(base: str, adapted: str, weight: float, output: str) -> None:
+    """Merge an adapted model with its base: base + W (adapted - base).
+
+    Both are folders of Hugging Face models in safetensors. One shard is in memory at a time; the tokenizer is that of
+    the adapted model.
+
+    \b
+    Example:
+      cptlaw merge models/base models/medicine -w 0.7 -o models/medicine-0.7
+    """
+    from cptlaw_sweep.merging import merge as run
+
+    show(run(base, adapted, output, weight=weight), then="measure both losses of it beside those of the adapted model")

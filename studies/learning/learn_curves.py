@@ -11,12 +11,12 @@ import math
 from typing import Any
 
 import pandas as pd
-from examples.dynamics_published import FIG_3, FIG_11, FIG_12, FIG_16, NAMES, ROLES
 
 import cptlaw as cl
 from cptlaw.schedules import LAMBDA
 from studies.harness import find_data
 from studies.learning.learn_priors import summary
+from studies.papers.dynamics_published import FIG_3, FIG_11, FIG_12, FIG_16, NAMES, ROLES
 from studies.speed.curve_fits import development
 from studies.speed.mpl_curves import PEAK, mpl_schedules
 
