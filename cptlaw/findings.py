@@ -75,6 +75,11 @@ class Finding:
     def __post_init__(self) -> None:
         if isinstance(self.remedy, Mapping):  # as files hold it
             object.__setattr__(self, "remedy", Remedy(**self.remedy))
+        texts = (self.code, self.message, self.advice)
+        if self.severity not in SEVERITIES or not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"no finding: {self.severity!r}, {texts!r}")
+        if not isinstance(self.data, Mapping) or not isinstance(self.remedy, Remedy | None):
+            raise ValueError(f"no finding: data {self.data!r}, remedy {self.remedy!r}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as plain fields, ready for JSON."""

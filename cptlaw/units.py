@@ -187,6 +187,27 @@ def short_percent(fraction: float) -> str:
     return f"{100 * fraction:.0f}%" if abs(fraction) >= 0.0995 else format_percent(round(fraction, 3), 2)
 
 
+def format_span(value: float, low: float | None, high: float | None) -> str:
+    """Print a loss with its interval, to no more digits than the interval leaves it; an end may be open.
+
+    Examples
+    --------
+    >>> format_span(1.5975, 1.5358, 1.6616), format_span(2.1244, 2.12, 2.13), format_span(2.1, None, None)
+    ('1.60 (1.54 to 1.66)', '2.124 (2.120 to 2.130)', '2.1')
+    >>> format_span(2.1, 2.0, None)
+    '2.10 (2.00 or more)'
+    """
+    ends = [end for end in (low, high) if end is not None and math.isfinite(end)]
+    half = max((abs(end - value) for end in ends), default=0.0)
+    if half == 0:
+        return f"{value:.4g}"
+    places = max(0, -math.floor(math.log10(half / 2)))
+    middle, *shown = (f"{number:.{places}f}" for number in (value, *ends))
+    if len(shown) == 2:
+        return f"{middle} ({shown[0]} to {shown[1]})"
+    return f"{middle} ({shown[0]} or more)" if ends[0] == low else f"{middle} (up to {shown[0]})"
+
+
 # What a column of a runs table is, in words.
 INPUT_WORDS = {
     "n_params": "model size",

@@ -31,3 +31,15 @@ def test_every_code_is_explained():
     assert len(codes) > 50
     assert codes - explained == set()
     assert explained - codes <= {f"reference-{kind}" for kind in REFERENCES}  # these are put together
+
+
+def test_findings_name_no_option():
+    """An option belongs into the remedy, which each surface writes in its own way."""
+    named = []
+    for path in (ROOT / "cptlaw").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding":
+                said = ast.get_source_segment(text, node)
+                named += [f"{path.name}:{node.lineno}"] if re.search(r"(?<![\w-])--[a-z]|\b[a-z_]+= \(", said) else []
+    assert named == []

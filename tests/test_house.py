@@ -59,7 +59,7 @@ CEILINGS = {
     "uncertainty": 953,
     "verbs": 177,
     "cptlaw_app": 2255,
-    "cptlaw_sweep": 4999,
+    "cptlaw_sweep": 5150,
 }
 IN_ALL = 34_950
 POSITIONAL = 6  # parameters that may be given by place; options are named

@@ -17,7 +17,9 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.runs import Runs, read_runs
 from cptlaw.schedules import Schedule
 
-UNREAD = Finding("info", "shift-unread", "shift= (--shift) is not read: your runs say what the shift does.")
+UNREAD = Finding(
+    "info", "shift-unread", "the kind of shift that was given is not read: your runs say what the shift does."
+)
 
 
 def answer(

@@ -17,7 +17,7 @@ from cptlaw.answering.with_runs import evidence, laws_in, tokens_assumed
 from cptlaw.answering.words import in_answer
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.planning.corpora.result import CorporaPlan
 from cptlaw.planning.options import SHORTER
 from cptlaw.planning.result import flops_of
@@ -128,7 +128,9 @@ def _mean_of(evals: list[str]) -> Finding:
         "info",
         "mean-of-evals",
         f"no eval is named as the new domain's: the mean loss of all {len(evals)} is what is lowered.",
-        f"Name one with --target-eval, such as --target-eval {evals[0]}.",
+        "Name one.",
+        data={"evals": list(evals)},
+        remedy=Remedy("target_eval", str(evals[0])),
     )
 
 

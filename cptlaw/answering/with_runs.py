@@ -20,7 +20,7 @@ from cptlaw.answering.steps import answer_command, steps
 from cptlaw.answering.what_if import other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.planning import MixPlan
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import COLUMNS
@@ -206,7 +206,8 @@ def _no_limit(question: Asked, target: Any) -> list[Finding]:
             "info",
             "no-limit",
             "nothing limits the forgetting, so the replay with the lowest target loss is planned.",
-            "Give --max-forgetting, such as 2%.",
+            "Say how much forgetting is too much.",
+            remedy=Remedy("max_forgetting", "2%"),
         )
     ]
 

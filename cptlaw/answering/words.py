@@ -7,12 +7,12 @@ from dataclasses import replace
 from cptlaw.findings import Finding
 from cptlaw.planning.reference import ANOTHER
 
-WIDER = "`cptlaw plan mix` with --min-share or --max-share"
-
 
 def in_answer(finding: Finding) -> Finding:
-    """Return a finding of a plan with advice that `cptlaw.answer` takes: it chooses the reference, and names tokens."""
-    return replace(finding, message=as_answer(finding.message), advice=as_answer(finding.advice))
+    """Return a finding of a plan with the remedy that `cptlaw.answer` takes: the tokens are not a limit there."""
+    if finding.remedy is None or finding.remedy.option != "max_tokens":
+        return finding
+    return replace(finding, remedy=replace(finding.remedy, option="tokens"))
 
 
 def as_answer(text: str) -> str:
@@ -23,5 +23,4 @@ def as_answer(text: str) -> str:
     >>> as_answer("Give the tokens with max_tokens= (--max-tokens).")
     'Give the tokens with tokens= (--tokens).'
     """
-    of_mixes = text.replace("widen the range with min_share= or max_share=", f"widen the range ({WIDER})")
-    return of_mixes.replace(ANOTHER, "").replace("max_tokens= (--max-tokens)", "tokens= (--tokens)")
+    return text.replace(ANOTHER, "").replace("max_tokens= (--max-tokens)", "tokens= (--tokens)")

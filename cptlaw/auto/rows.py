@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.base import Law, Role
 from cptlaw.runs import Runs
 from cptlaw.runs.order import in_order
@@ -121,7 +121,8 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
                     "main-schedule",
                     f"{int((~kept).sum())} rows under other schedules than {main!r}, which most runs have, are left "
                     "out: laws without schedules cannot tell them apart.",
-                    "Choose others with --where, or give the schedules of all (--schedules).",
+                    "Choose others, or give the schedules of all.",
+                    remedy=Remedy("schedules"),
                 )
             )
     fallen = adapted & kept & frame["run"].isin(collapsed_runs(table.frame, set(frame["run"]))).to_numpy()
@@ -150,7 +151,8 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
                     "transient",
                     f"{int(early.sum())} points {where_they_lie} are left out: the rate is still warming up there, or "
                     "the loss jumps from its raising.",
-                    "To forecast so early a point, fit a law by name (cptlaw fit --law).",
+                    "To forecast so early a point, fit a law by name.",
+                    remedy=Remedy("law"),
                 )
             )
     return Chosen(replace(rows, frame=frame[kept]), True, tuple(found))

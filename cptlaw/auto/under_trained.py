@@ -19,7 +19,7 @@ from cptlaw.auto.candidates import Candidate, middle_of_cpt, middle_of_pre_train
 from cptlaw.auto.common_rollouts import distinct
 from cptlaw.auto.rows import Chosen, trained
 from cptlaw.errors import CptlawError
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
@@ -69,7 +69,7 @@ def without_under_trained(rows: Chosen, role: Role) -> Chosen:
         f"{int((~kept).sum())} rows below {np.exp(edge):.3g} tokens per parameter are left out: their losses lie far "
         "above what the others foretell, as those of runs too short for their warm-up or batch do."
     )
-    advice = "To fit them all the same, name a law (--law LAW)."
+    advice = "To fit them all the same, name a law."
     finding = Finding("info", "under-trained", message, advice)
     return replace(rows, runs=replace(rows.runs, frame=frame[kept]), findings=(*rows.findings, finding))
 
@@ -101,7 +101,7 @@ def _without_short_pretraining(rows: Chosen, role: Role) -> Chosen:
         f"{int((~kept).sum())} rows of base models below {least} tokens of pre-training are left out: their losses "
         "lie far below what the others foretell, as those of models do that have only begun to learn."
     )
-    finding = Finding("info", "under-trained", message, "To fit them all the same, name a law (--law LAW).")
+    finding = Finding("info", "under-trained", message, "To fit them all the same, name a law.", remedy=Remedy("law"))
     chosen = replace(rows.runs, frame=frame[kept])
     return replace(
         rows,

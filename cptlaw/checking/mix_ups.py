@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
 
@@ -135,8 +135,9 @@ def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: 
                 "suspected-mix-up",
                 f"the losses of run {run!r} lie {abs(math.expm1(gap)):.0%} {'above' if gap > 0 else 'below'} what the "
                 f"other runs lead one to expect{guess}.",
-                "Another tokenizer, unit, eval or model may have slipped in: look at this run, or leave it out with "
-                f"--where 'run != \"{run}\"'.",
+                "Another tokenizer, unit, eval or model may have slipped in: look at this run, or leave it out.",
+                data={"run": str(run), "gap": gap},
+                remedy=Remedy("where", f'run != "{run}"'),
             )
         )
     return found

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.commands import command_line
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.registry import LAWS
@@ -109,9 +108,10 @@ def _moves(law: Law, frame: pd.DataFrame, residual: Array, cell: NDArray[Any], n
         "unread-factor",
         f"{name} ({shown}) varies at otherwise equal inputs and moves the loss by {100 * moved:.2g}%; law {law.name} "
         f"does not read it, so that its forecasts are for the mean of these rows.",
-        f"Fit one level ({command_line(['--where', f'{name} == {first}'])})"
-        + (f", or take a law that reads {name}, such as {' or '.join(reads)}." if reads else "."),
+        "Fit one level" + (f", or take a law that reads {name}, such as {' or '.join(reads)}." if reads else "."),
         moved,
+        data={"column": name, "moved": moved},
+        remedy=Remedy("where", f"{name} == {first}"),
     )
 
 

@@ -7,13 +7,20 @@ from typing import Any
 import click
 
 from cptlaw.cli import options
+from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import show, show_notes, wants_json
 from cptlaw.errors import UsageError
 
 SHIFTS = ("language", "domain", "code", "near")
 
 
-@click.command()
+@click.command(
+    cls=Grouped,
+    few=(
+        *("source_eval", "target_eval", "n_params", "ptpp", "tokens", "target_tokens"),
+        *("max_forgetting", "max_target_loss", "output", "json"),
+    ),
+)
 @click.argument("runs", type=click.Path(), required=False)
 @options.reading
 @click.option("--n-params", required=True, metavar="N", help="Parameters of the model, as in 8B.")

@@ -8,6 +8,7 @@ import click
 
 from cptlaw.cli import options
 from cptlaw.cli import plan as plans
+from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import progress, show
 from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.commands import command_line
@@ -17,7 +18,13 @@ from cptlaw.planning.scenario import options_of
 PARTS = 15  # of a report of two fits with a plan
 
 
-@click.command()
+@click.command(
+    cls=Grouped,
+    few=(
+        *("target", "source", "test_where", "n_params", "ptpp", "at"),
+        *("max_forgetting", "max_target_loss", "risk", "output"),
+    ),
+)
 @options.table
 @options.several(plans.target, plans.source)
 @of_scenario(ReportOfRuns, but=("unique_target_tokens", "repetition"))

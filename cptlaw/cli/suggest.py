@@ -7,12 +7,13 @@ from typing import Any
 import click
 
 from cptlaw.cli import options
+from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import show
 from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.planning.scenario import NextRuns
 
 
-@click.command()
+@click.command(cls=Grouped, few=("on", "where", "law_name", "at", "budget", "n", "sizes", "replays", "output", "json"))
 @options.table
 @options.law
 @options.rows

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.folds import Fold, split
 from cptlaw.runs import Runs
 
@@ -74,6 +74,8 @@ class HeldOut:
             "in-sample",
             f"{overlap} of {int(test.sum())} test rows were also fitted: for these the errors are those of a fit, "
             f"not of a forecast.",
-            "Choose --fit-where and --test-where without rows in common.",
+            "Choose rows to fit and rows to test that have none in common.",
+            data={"overlap": overlap, "n_test": int(test.sum())},
+            remedy=Remedy("test_where"),
         )
         return one, (in_sample,)

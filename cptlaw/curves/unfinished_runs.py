@@ -15,7 +15,7 @@ from cptlaw.curves.prior_average import average
 from cptlaw.curves.priors import Coordinates, Scales
 from cptlaw.curves.run_forecast import RunForecast
 from cptlaw.errors import DataError, UsageError, did_you_mean, listed
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws import law
 from cptlaw.laws.curve_law import CurveLaw, global_steps
 from cptlaw.laws.curve_rows import curve_rows, thinned
@@ -183,7 +183,8 @@ def _one(
             "info",
             "role-unknown",
             f"eval {on!r} of run {name!r} is neither source nor target, so the sign of its shift is not known.",
-            "Name its role with --source-eval or --target-eval.",
+            "Name its role.",
+            remedy=Remedy("target_eval", str(on)),
         )
     every = table.on(on).frame
     own = every[every["run"].astype(str) == name]
@@ -331,7 +332,8 @@ def _of_one_loss(name: str, plan: Schedule, roles: list[str]) -> list[Finding]:
             "info",
             "one-loss",
             f"run {name!r} has no {missing[0]} loss, so only the other one is forecast.",
-            f"Measure the {missing[0]} loss too, or name its eval with --{missing[0]}-eval.",
+            f"Measure the {missing[0]} loss too, or name its eval.",
+            remedy=Remedy(f"{missing[0]}_eval"),
         )
     ]
 

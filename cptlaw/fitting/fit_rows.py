@@ -14,7 +14,7 @@ from cptlaw.checking.optimum import check_independence, check_optimum
 from cptlaw.checking.residuals import check_residuals
 from cptlaw.checking.unread import check_unread
 from cptlaw.errors import FitError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
@@ -75,7 +75,8 @@ def fit_rows(
                 "warning",
                 "not-converged",
                 "the polish used up its steps before it converged.",
-                "The optimum lies in a flat valley: hold parameters with --fix or --prior, or choose a smaller law.",
+                "The optimum lies in a flat valley: hold parameters, or choose a smaller law.",
+                remedy=Remedy("fix"),
             )
         )
     if options.starts > 1 and agree < max(2, options.starts // 20):
@@ -84,7 +85,9 @@ def fit_rows(
                 "warning",
                 "few-starts-agree",
                 f"{agree} of {options.starts} starts reached the best optimum.",
-                "Raise --starts, or hold parameters with --fix or --prior.",
+                "Search from more starts, or hold parameters.",
+                data={"n_agree": agree, "n_starts": options.starts},
+                remedy=Remedy("starts", 4 * options.starts),
             )
         )
     params = dict(zip(chosen.parameters, map(float, problem.parameters(c[None], z[None])[0]), strict=True))

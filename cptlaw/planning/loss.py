@@ -242,7 +242,7 @@ class Loss(OneLoss):
                 "weak-fit",
                 f"the {self.role} fit ({self.spec}): {self.fit.status}, rank {self.fit.rank} of "
                 f"{self.fit.n_free}. This plan may rest on parameters that its data does not determine.",
-                "See the findings of the fit; hold parameters with --fix or --prior, or choose a smaller law.",
+                "See the findings of the fit; hold its parameters, or choose a smaller law.",
             ),
         )
 

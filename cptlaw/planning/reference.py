@@ -30,7 +30,7 @@ import pandas as pd
 from cptlaw.checking.distance import fact
 from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import FitError, UsageError
-from cptlaw.findings import Finding, Severity
+from cptlaw.findings import Finding, Remedy, Severity
 from cptlaw.fitting import Fit
 from cptlaw.fitting.base_models import MEASURED, carried_to, measured_bases, places
 from cptlaw.fitting.fit_rows import fit_rows
@@ -50,7 +50,8 @@ ENDLESS = 1e30  # tokens, for the limit of many
 LEAST_BASE_MODELS = 6  # for the five parameters of the law of base models
 
 ANOTHER = ", or another reference= (--reference): base-law, asymptote or min-tokens"
-INSTEAD = f"One evaluation of the base model is better. Give base_source_loss= (--base-source-loss){ANOTHER}."
+BETTER = "One evaluation of the base model is better."
+INSTEAD = f"{BETTER} Give base_source_loss= (--base-source-loss){ANOTHER}."
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,11 @@ def find_reference(
             ),
         )
     note = f"forgetting counts from {text}{_measured_too(source)}"
-    return Reference(kind, float(limit[0]), (Finding(severity, f"reference-{kind}", note, INSTEAD),))
+    return Reference(
+        kind,
+        float(limit[0]),
+        (Finding(severity, f"reference-{kind}", note, BETTER, remedy=Remedy("base_source_loss")),),
+    )
 
 
 def _nearest_to_measured(source: Loss) -> Reference:
@@ -211,7 +216,8 @@ def _by_own_law(source: Loss, loss: float) -> Reference:
         "reference-law",
         f"forgetting counts from the loss of {source.spec} itself without tokens, {loss:.4f} {unit_of(source.fit)}: no "
         f"base model of this size and budget was measured.",
-        "One evaluation of the base model, base_source_loss= (--base-source-loss), would be exact.",
+        "One evaluation of the base model would be exact.",
+        remedy=Remedy("base_source_loss"),
     )
     return Reference("law", loss, (note,))
 
@@ -280,7 +286,8 @@ def _by_base_law(source: Loss, base_law: Any) -> Reference:
         "reference-base-law",
         f"forgetting counts from {fitted.law.spec}, fitted on {fitted.n_points} base models: {loss:.4f} nats per "
         f"token, not a measurement.{_measured_too(source)}",
-        INSTEAD,
+        BETTER,
+        remedy=Remedy("base_source_loss"),
     )
 
     def half_width(probability: float) -> float:
@@ -306,7 +313,8 @@ def _by_shifted_law(source: Loss) -> Reference:
         "reference-shifted",
         f"forgetting counts from {source.spec} at replay 1 and no tokens: {loss:.4f} {unit_of(source.fit)}, not a "
         f"measurement.{_measured_too(source)}",
-        INSTEAD,
+        BETTER,
+        remedy=Remedy("base_source_loss"),
     )
     return Reference("shifted", loss, (note,))
 

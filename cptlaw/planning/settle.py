@@ -168,7 +168,7 @@ def _open_ends(question: Question) -> tuple[Finding, ...]:
             "unbounded",
             f"the data does not bound the {limit.loss.role} loss from above at the plan: no probability above one half "
             f"can be given for {limit.name}.",
-            "Add runs nearer to the plan, hold parameters of the fit with --fix or --prior, or leave risk out.",
+            "Add runs nearer to the plan, hold parameters of the fit, or ask for a probability of one half.",
         )
         for limit in question.limits
         if limit.margin is not None and not limit.margin.bounded

@@ -57,8 +57,11 @@ def draw(subject: Subject, held_out: Mapping[str, pd.DataFrame | None], schedule
     }
     for kind, figure in kinds.items():
         for fit in fits:
-            tell(f"{kind}, {fit.on}")
-            drawn.append(figure(fit))
+            # Forecasts of rows that were fitted say little; curves add something where rates change along a run.
+            steps = schedules is not None or getattr(fit.law, "correlated_along", None) is not None
+            if {"calibration": held_out[fit.on] is not None, "loss curves": steps}.get(kind, True):
+                tell(f"{kind}, {fit.on}")
+                drawn.append(figure(fit))
     return drawn
 
 

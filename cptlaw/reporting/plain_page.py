@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 
 from cptlaw.findings import Finding, group
-from cptlaw.reporting.page import asset, policy, without_flags
+from cptlaw.reporting.page import asset, policy
 from cptlaw.result import Line, Result, Table
 
 
@@ -63,10 +63,9 @@ def _doubts(findings: Iterable[Finding]) -> str:
     """Return the findings for a reader who runs nothing, all of them: nothing else on the page has the others."""
     items = []
     for finding, count in group(findings):
-        said = without_flags(finding)
-        advice = f' <span class="advice">{html.escape(said.advice)}</span>' if said.advice else ""
+        advice = f' <span class="advice">{html.escape(finding.advice)}</span>' if finding.advice else ""
         like = f' <span class="more">+{count - 1} like it</span>' if count > 1 else ""
-        items.append(f'<li class="{finding.severity}">{html.escape(said.message)}{advice}{like}</li>\n')
+        items.append(f'<li class="{finding.severity}">{html.escape(finding.message)}{advice}{like}</li>\n')
     return f'<ul class="findings">{"".join(items)}</ul>\n' if items else "<p>Nothing stands out.</p>\n"
 
 

@@ -12,12 +12,12 @@ import pandas as pd
 from cptlaw.fitting import Fit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.options import points
-from cptlaw.planning.result import score_text
+from cptlaw.planning.result import interval_text, score_text
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.uncertainty.chances import likelihood
 from cptlaw.uncertainty.intervals import MIN_RUNS
-from cptlaw.units import format_percent, format_quantity, parse_quantity
+from cptlaw.units import format_percent, format_quantity, format_span, parse_quantity, short_percent
 
 LIMITS = ("max_forgetting", "max_target_loss", "max_source_loss")
 # Within the ends of a 90 % interval, so that its profile answers this too.
@@ -61,8 +61,8 @@ def answer(plan: MixPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT
         return _refusal(plan)
     losses = []
     for row in forecasts.to_dict("records"):
-        ends = "" if pd.isna(row["lo"]) else f" ({row['lo']:.4f} to {row['hi']:.4f})"
-        losses.append(f"{row['on']} loss {row['loss']:.4f}{ends}")
+        low, high = (None if pd.isna(row[name]) else float(row[name]) for name in ("lo", "hi"))
+        losses.append(f"{row['on']} loss {format_span(float(row['loss']), low, high)}")
     text = " and ".join(losses)
     if plan is None:
         return f"{text[:1].upper()}{text[1:]} {unit}."
@@ -71,8 +71,11 @@ def answer(plan: MixPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT
     mix += "" if plan.lr_peak is None else f" at a peak rate of {plan.lr_peak:.3g}"
     forgotten = ""
     if plan.forgetting is not None:
-        relative = plan.forgetting_measure == "relative"
-        forgotten = f", forgetting {format_percent(plan.forgetting) if relative else f'{plan.forgetting:.4g} nats'}"
+        if plan.forgetting_measure == "relative":
+            ends = interval_text(plan.forgetting_lo, plan.forgetting_hi, short_percent)
+            forgotten = f", forgetting {short_percent(plan.forgetting)}{ends}"
+        else:
+            forgotten = f", forgetting {format_span(plan.forgetting, plan.forgetting_lo, plan.forgetting_hi)} nats"
     scored = "".join(f", {name} {score_text(fields)}" for name, fields in plan.scores.items())
     expected = f"expect {text} {unit}{forgotten}{scored}"
     if plan.risk is None and plan.binding:

@@ -30,7 +30,7 @@ def test_a_run_in_another_unit_or_tokenizer_is_named(frame, factor, words):
     found = [finding for finding in cl.check("ptpp-floor", mixed, on="target").findings if "mix-up" in finding.code]
     assert len(found) == 1
     assert run in found[0].message
-    assert f"'run != \"{run}\"'" in found[0].advice
+    assert found[0].remedy.value == f'run != "{run}"'
     if words.startswith("in"):
         assert words in found[0].message
 

@@ -9,6 +9,7 @@ import pytest
 import cptlaw as cl
 from cptlaw.benching.tables import load
 from cptlaw.checking.unread import check_unread
+from cptlaw.findings import Remedy
 from cptlaw.laws import law
 
 PTPP = {
@@ -80,7 +81,7 @@ def test_areas_below_zero_are_compared_and_the_advice_can_be_pasted():
     rows["lr_schedule"] = np.where(rows["lr_schedule"] > 2e-4, "cosine", "constant")
     fitted = cl.fit("ptpp-floor", rows, on="target", starts=8)
     found = next(one for one in fitted.findings if one.code == "unread-factor")
-    assert """(--where "lr_schedule == 'constant'")""" in found.advice
+    assert found.remedy == Remedy("where", "lr_schedule == 'constant'")
     frame = rows.assign(s1=1.0, s2=-rows["replay"], lr_schedule=rows["lr_schedule"])
     with np.errstate(all="raise"):
         check_unread(law("lr-annealing"), frame, np.log(frame["loss"].to_numpy()) - np.log(frame["loss"]).mean())
@@ -101,7 +102,7 @@ def test_a_column_of_the_users_own_that_moves_the_loss_is_said(column, levels, n
     how = {"starts": 8} if name != "auto" else {}
     found = unread(cl.fit(name, two_kinds(0.04, column, levels), "target", **how))
     assert [column in one.message for one in found] == [True]
-    assert "--where" in found[0].advice
+    assert found[0].remedy.option == "where"
 
 
 def test_columns_that_move_nothing_or_name_runs_or_were_measured_are_not_said():

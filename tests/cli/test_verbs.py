@@ -1,6 +1,7 @@
 """The command line: exit codes, streams, JSON keys, messages instead of tracebacks."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -32,6 +33,21 @@ def test_help_imports_nothing_heavy():
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Usage: cptlaw fit" in out.stdout
     assert out.stdout.rstrip().endswith("[]")
+
+
+@pytest.mark.parametrize("verb", ["answer", "report", "suggest"])
+def test_long_verbs_show_ten_options_in_groups_and_all_on_demand(call, verb):
+    options = re.compile(r"^  (?:-\w, )?(-[-\w]+)", re.MULTILINE)
+    code, few, _ = call(verb, "--help")
+    assert code == 0
+    assert len(options.findall(few)) == 10
+    headings = [line for line in few.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert headings == [head for head in ("The table:", "The question:", "Limits:", "Output:") if head in few]
+    code, every, _ = call(verb, "--help-all")
+    assert code == 0
+    count = int(re.search(r"(\d+) more options: cptlaw (\w+) --help-all", few)[1])
+    assert len(options.findall(every)) == 10 + count > 30
+    assert set(options.findall(few)) < set(options.findall(every))
 
 
 def test_every_verb_has_help_with_an_example(call):

@@ -17,6 +17,7 @@ from cptlaw.reporting.figures.calibration import as_doubt
 from cptlaw.reporting.figures.figure import Figure
 from cptlaw.reporting.images import write_images
 from cptlaw.reporting.make_report import report
+from cptlaw.reporting.page import IN_ANSWER
 from cptlaw.reporting.subject import Subject
 
 pytest.importorskip("plotly", reason="reports need Plotly: pip install 'cptlaw[report]'")
@@ -94,11 +95,11 @@ class Page(HTMLParser):
 def test_page_is_one_file_that_loads_nothing(found, tmp_path):
     path = found.save(tmp_path / "report.html")
     content = path.read_text(encoding="utf-8")
-    assert path.stat().st_size < 6e6
+    assert path.stat().st_size < 2e6
     page = Page(content)
     assert page.loads == []
     assert len(page.ids) == len(set(page.ids))
-    assert content.count("* plotly.js v") == 1
+    assert content.count("* plotly.js (cartesian - minified) v") == 1
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
     # Everything from the user is escaped.
     assert "A &lt;plan&gt;" in content
@@ -115,8 +116,7 @@ def test_page_says_question_answer_plan_doubts_data_and_versions(found, runs):
     for finding in found.doubts:
         assert finding.message in text
     for label, line in found.plan.lines:
-        assert label in text
-        assert line in text
+        assert text.count(line) == 1 or label in IN_ANSWER  # no number stands there twice
 
 
 def test_the_first_page_speaks_to_a_reader_who_runs_nothing(found):
@@ -134,10 +134,10 @@ def test_report_is_the_planners_answer(found, files):
     assert found.plan.tokens == pytest.approx(plan.tokens)
     at_plan = found.forecasts.set_index("on")
     assert at_plan.loc["target", "loss"] == pytest.approx(plan.target_loss)
-    assert f"{plan.target_loss:.4f}" in found.answer
+    assert f"target loss {plan.target_loss:.2f}" in found.answer
     assert {figure.name for figure in found.figures} >= {
         "forgetting-map", "pareto-front", "interval-fan-target", "interval-fan-source", "observed-fitted-target",
-        "calibration-target", "loss-curves-target", "suggested-cells",
+        "calibration-target", "suggested-cells",
     }  # fmt: skip
 
 

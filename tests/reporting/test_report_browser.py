@@ -53,6 +53,8 @@ def opened(browser, path, width=1440):
     page.on("pageerror", lambda error: failed.append(str(error)))
     page.on("dialog", lambda dialog: failed.append(dialog.message))
     page.on("request", lambda request: failed.append(request.url) if request.url.startswith("http") else None)
+    # What the page's own policy forbids is an error on the console.
+    page.on("console", lambda said: failed.append(said.text) if said.type == "error" else None)
     page.goto(path.as_uri())
     page.wait_for_function("document.querySelectorAll('.drawing .main-svg').length >= 2")
     return page, failed
@@ -106,8 +108,10 @@ def test_the_report_draws_all_figures_offline_at_both_widths_and_prints(browser,
     )  # fmt: skip
     path = made.save(tmp_path / "report.html")
     page, failed = opened(browser, path)
+    assert path.stat().st_size < 2e6
     for width, height in ((1440, 900), (390, 844)):
         page.set_viewport_size({"width": width, "height": height})
+        page.evaluate("window.scrollTo(0, document.body.scrollHeight)")  # figures are drawn as they come into view
         page.wait_for_timeout(600)
         assert page.locator(".drawing .main-svg").count() >= len(figures)
         assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -2,10 +2,8 @@
 
 import pandas as pd
 
-from cptlaw.findings import Finding
 from cptlaw.planning.result import MixPlan
 from cptlaw.reporting import words
-from cptlaw.reporting.page import without_flags
 
 FORECASTS = pd.DataFrame(
     [
@@ -30,8 +28,8 @@ def test_the_answer_names_rate_and_the_scores_that_are_limited():
     )
     said = words.answer(plan, FORECASTS)
     assert said == (
-        "Train on 2B tokens with 20% replay at a peak rate of 3e-05: expect code loss 1.5000 (1.4500 to 1.5500) and "
-        "web loss 2.5000 (2.4000 to 2.6000) nats per token, forgetting 2%, mmlu 43% (40% to 46%), 1.2 points below the "
+        "Train on 2B tokens with 20% replay at a peak rate of 3e-05: expect code loss 1.50 (1.45 to 1.55) and "
+        "web loss 2.50 (2.40 to 2.60) nats per token, forgetting 2%, mmlu 43% (40% to 46%), 1.2 points below the "
         "base model's 44.2%."
     )
 
@@ -54,15 +52,3 @@ def test_a_refusal_speaks_of_limits_and_not_of_options():
         "No mix keeps the most points that mmlu loses and the limit on tokens. With the most points that mmlu "
         "loses at 2.1% and the limit on tokens at 2B one does."
     )
-
-
-def test_a_sentence_whose_object_was_an_option_goes_with_it():
-
-    advice = "Add runs beyond it. To look there at the risk of extrapolating, give min_replay= (--min-replay)."
-    reference = (
-        "Measure it. Give base_source_loss= (--base-source-loss), or another reference= (--reference): asymptote."
-    )
-    assert without_flags(Finding("info", "reference-base-law", "..", reference)).advice == "Measure it."
-    assert without_flags(Finding("info", "replay-at-edge", "..", advice)).advice == "Add runs beyond it."
-    kept = "Name a law (--law) that reads it."
-    assert without_flags(Finding("info", "x", "..", kept)).advice == "Name a law that reads it."

@@ -134,7 +134,7 @@ class EvalLoss(OneLoss):
                 "weak-fit",
                 f"the {self.role} fit ({fit.law.name}): {fit.status}, rank {fit.rank} of {fit.n_free}. This plan may "
                 f"rest on parameters that its data does not determine.",
-                "See the findings of the fit; hold parameters with --fix or --prior, or choose a smaller law.",
+                "See the findings of the fit; hold its parameters, or choose a smaller law.",
             ),
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.corpora.losses import EvalLoss, build_losses, build_scores
 from cptlaw.planning.corpora.pools import Pools
@@ -278,7 +278,8 @@ def _edges(given: Any, question: BestMix, mix_: Array) -> list[Finding]:
             "info",
             "share-at-edge",
             f"the best mix lies at the end of the fitted ones ({'; '.join(ends)}); a better one may lie beyond.",
-            "Add runs beyond it, or widen the range with min_share= or max_share= at the risk of extrapolating.",
+            "Add runs beyond it, or widen the range at the risk of extrapolating.",
+            remedy=Remedy("max_share"),
         )
     ]
 

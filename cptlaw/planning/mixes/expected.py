@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Remedy
 from cptlaw.planning.mixes.mix import FittedMix
 from cptlaw.planning.points import as_asked, reached_names, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
@@ -122,8 +122,9 @@ def at_edge(mix: FittedMix, replay: float) -> tuple[Finding, ...]:
                     "info",
                     "replay-at-edge",
                     f"the best replay is the {word} fitted one, {format_percent(end)}; a better one may lie beyond.",
-                    f"Add runs beyond it. To look there at the risk of extrapolating, give {name}= "
-                    f"(--{name.replace('_', '-')}).",
+                    "Add runs beyond it, or look there at the risk of extrapolating.",
+                    data={"replay": end},
+                    remedy=Remedy(name),
                 )
             )
     return tuple(found)

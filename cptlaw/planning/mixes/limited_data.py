@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, Unpack
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.planning.mixes.best_replay import lowest_target_loss
 from cptlaw.planning.mixes.expected import best_of
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
@@ -109,7 +109,8 @@ def _about_the_answer(mix: FittedMix, own: float, share: float) -> list[Finding]
                 "warning",
                 "at-max-replay",
                 f"the target loss still falls at the highest replay searched, {format_percent(mix.high)}.",
-                "Raise max_replay= (--max-replay), and doubt a law that wants so little of the target corpus.",
+                "Allow more replay, and doubt a law that wants so little of the target corpus.",
+                remedy=Remedy("max_replay"),
             )
         ]
     return []

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.mixes.expected import at_edge, best_of, binding, expected_at, fixed_fields, infeasible_fields
 from cptlaw.planning.mixes.limits import at_most
@@ -275,7 +275,8 @@ def _far(mix: FittedMix, tokens: float) -> tuple[Finding, ...]:
             "error",
             "out-of-reach",
             f"the plan needs {tokens / most:.1g} times the most tokens that a fit has seen: it exists on paper only.",
-            "Loosen the limit that binds, or give the tokens that you can spend with max_tokens= (--max-tokens).",
+            "Loosen the limit that binds, or say how many tokens you can spend.",
+            remedy=Remedy("max_tokens"),
         ),
     )
 

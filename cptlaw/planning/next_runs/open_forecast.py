@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.planning.next_runs.cells import Bases, CandidateRun, rows_of
 from cptlaw.planning.next_runs.doubt import Doubt, doubt, errors
@@ -134,8 +134,8 @@ def _findings(
                 "budget-too-small",
                 f"no run costs {quantity_text(budget)} FLOPs or less; the cheapest is {_name(found[cheapest])} at "
                 f"{quantity_text(costs[cheapest])}.",
-                f"Raise the budget to {quantity_text(costs[cheapest])}, or give shorter runs or smaller sizes with "
-                f"--tokens and --sizes.",
+                "Raise the budget, or give shorter runs or smaller sizes.",
+                remedy=Remedy("budget", quantity_text(costs[cheapest])),
             )
         )
     elif widths[0] - widths[-1] < LITTLE * widths[0]:
@@ -201,7 +201,8 @@ def _below_sizes(fit: Fit, cells: tuple[Cell, ...]) -> list[Finding]:
             "below-sizes",
             f"{len(below)} of {len(cells)} cells are smaller than any fitted model ({format_quantity(smallest)}): "
             f"cheap, but what they teach rests on the law's form in size.",
-            "Keep to sizes of your own with --sizes.",
+            "Keep to sizes of your own.",
+            remedy=Remedy("sizes"),
         )
     ]
 

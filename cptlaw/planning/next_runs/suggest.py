@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws import Law, law
 from cptlaw.laws.score_law import known_score_laws
@@ -122,7 +122,8 @@ def _heaviest(fit: Fit) -> Finding:
         "info",
         "heaviest-law",
         f"runs are chosen to sharpen {fit.law.spec}, the heaviest of the averaged laws that read this point.",
-        "Give another law with law_name (--law) to sharpen that one.",
+        "Give another law to sharpen that one.",
+        remedy=Remedy("law"),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.planning.limits import Limit, build_limits
 from cptlaw.planning.points import drop_of, reached_names, score_limits
 from cptlaw.planning.scenario import Goal, ScheduleOfRun, documented, read_scenario
@@ -199,7 +199,8 @@ def _at_edge(name: str, text: str, word: str) -> Finding:
         "info",
         "choice-at-edge",
         f"the best {name} is the {word} one that was searched, {text}; a better one may lie beyond.",
-        f"Widen the range with ranges= (--range {name}=LOW:HIGH), at the risk of extrapolating ({MEANING[name]}).",
+        f"Widen its range, at the risk of extrapolating: {MEANING[name]}.",
+        remedy=Remedy("ranges", f"{name}=LOW:HIGH"),
     )
 
 

@@ -1,4 +1,4 @@
-// Draws every figure of the page, stacks panels on narrow screens, and sets drawings two to a row when printed.
+// Draws the figures of the page as they come into view, stacks panels on narrow screens, and sets drawings two to a row when printed.
 (function () {
   "use strict";
   var NARROW = 640, PAPER = 560; // pixels; on paper a drawing of this width is shrunk to half a page
@@ -20,7 +20,8 @@
       fit(element, width || element.clientWidth);
     });
   }
-  document.querySelectorAll(".drawing").forEach(function (element) {
+  function draw(element) {
+    if (element.own) { return; }
     var figure = JSON.parse(document.getElementById(element.dataset.figure).textContent);
     var width = element.clientWidth;
     element.own = Number(element.dataset.height);
@@ -29,12 +30,18 @@
     Plotly.newPlot(element, figure.data, figure.layout, { displaylogo: false, displayModeBar: width < NARROW ? false : "hover", modeBarButtonsToRemove: ["lasso2d", "select2d"] })
       .then(function () { return fit(element, width); });
     shown.push(element);
-  });
+  }
+  // A figure is drawn when it comes near the window; the room for it is kept, so that nothing jumps.
+  var watch = new IntersectionObserver(function (seen) {
+    seen.forEach(function (entry) { if (entry.isIntersecting) { watch.unobserve(entry.target); draw(entry.target); } });
+  }, { rootMargin: "600px" });
+  var places = document.querySelectorAll(".drawing");
+  places.forEach(function (element) { element.style.height = element.dataset.height + "px"; watch.observe(element); });
   var waiting;
   window.addEventListener("resize", function () {
     clearTimeout(waiting);
     waiting = setTimeout(function () { if (!document.body.classList.contains("printing")) { all(0, false); } }, 150);
   });
-  window.addEventListener("beforeprint", function () { all(PAPER, true); });
+  window.addEventListener("beforeprint", function () { places.forEach(draw); all(PAPER, true); });
   window.addEventListener("afterprint", function () { all(0, false); });
 })();

@@ -6,6 +6,7 @@ what the drawing shows, so that nobody depends on seeing it.
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import math
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
@@ -74,7 +76,7 @@ class Figure:
 
     def to_json(self) -> str:
         """Return the drawing as Plotly's JSON."""
-        return str(self.drawing.to_json())
+        return json.dumps(_single(json.loads(self.drawing.to_json())), separators=(",", ":"))
 
     def save(self, path: str | Path, force: bool = False) -> Path:
         """Write the figure to a file: PNG, PDF or SVG by its ending, or its data as CSV.
@@ -103,6 +105,18 @@ class Figure:
 
     def __repr__(self) -> str:
         return f"{self.title}: {len(self.data)} rows of data\n  {self.caption}"
+
+
+def _single(value: Any) -> Any:
+    """Return JSON of Plotly with its arrays in single precision, which is more than a screen shows."""
+    if isinstance(value, list):
+        return [_single(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("dtype") == "f8":
+        numbers = np.frombuffer(base64.b64decode(value["bdata"]), dtype="<f8").astype("<f4")
+        return {**value, "dtype": "f4", "bdata": base64.b64encode(numbers.tobytes()).decode()}
+    return {name: _single(item) for name, item in value.items()}
 
 
 def graph_objects() -> Any:

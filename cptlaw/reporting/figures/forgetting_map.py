@@ -22,7 +22,7 @@ from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, Figure, axis, blan
 from cptlaw.reporting.figures.losses_by_replay import losses_by_replay
 from cptlaw.units import format_percent, format_quantity
 
-ROWS, COLUMNS = 61, 81  # of the map: replay, tokens
+ROWS, COLUMNS = 51, 61  # of the map: replay, tokens
 RISKS = (0.8, 0.95)
 DARK = "#B3261E"
 WIDER = 3.0  # times beyond what the fits have seen that the map shows
@@ -113,7 +113,7 @@ def draw_map(
     shape = (len(replay), len(tokens))
     relative = mix.forgetting.measure == "relative"
     z = data["forgetting"].to_numpy().reshape(shape)
-    drawing = blank(height=460)
+    drawing = blank(height=430)
     drawing.add_heatmap(
         x=tokens,
         y=replay,
@@ -283,10 +283,8 @@ def _title(mix: FittedMix, plan: MixPlan | None, data: pd.DataFrame) -> str:
     if plan is not None and not plan.feasible:
         return f"No mix keeps all limits: {plan.blocking} blocks"
     if plan is not None and plan.tokens is not None:
-        share = "" if plan.replay is None else f" at {format_percent(plan.replay)} replay"
-        kept = " and keep the limits" if mix.limits else ""
-        how = "are the fewest that keep the limits" if isinstance(plan, MinTokensPlan) else f"are the plan{kept}"
-        return f"{format_quantity(plan.tokens)} tokens{share} {how}"
+        fewest = "the fewest tokens that keep them" if isinstance(plan, MinTokensPlan) else "the plan"
+        return f"Where the limits hold, and {fewest}" if mix.limits else "Forgetting of every mix, and the plan"
     assert mix.forgetting is not None
     ends = [float(data["forgetting"].min()), float(data["forgetting"].max())]
     relative = mix.forgetting.measure == "relative"

@@ -39,7 +39,7 @@ def loss_curves(
     names
         The runs to draw; the longest few with different schedules where absent.
     fit
-        A fit of this eval, whose losses are drawn as lines for the runs that it was fitted on.
+        A fit of this eval, whose losses are drawn as lines; only its runs are drawn then.
 
     Returns
     -------
@@ -52,21 +52,21 @@ def loss_curves(
         If a name is no run of the table.
     """
     rows = runs.on(on).adapted().frame
+    if fit is not None:  # runs that were left out of the fit are not counted
+        rows = rows[rows["run"].astype(str).isin(set(fit.data["run"].astype(str)))]
     known = set(rows["run"].astype(str))
     missing = [name for name in names or () if name not in known]
     if missing:
         raise UsageError(f"names: there is no run {missing[0]!r} with losses on {on}.")
     chosen = list(names) if names else _spread(rows, schedules)
     along = "step" if "step" in rows.columns and rows["step"].notna().all() else "tokens"
-    # Where a law was not fitted it may be far off, or infinite: lines only for runs that it has seen.
-    fitted_runs = set() if fit is None else set(fit.data["run"].astype(str))
     drawing = blank(height=520)
     parts = []
     lowest = False
     for place, name in enumerate(chosen):
         part = rows[rows["run"].astype(str) == name].sort_values(along)
         table = pd.DataFrame({"run": name, along: part[along].to_numpy(), "observed": part["loss"].to_numpy()})
-        if fit is not None and name in fitted_runs:
+        if fit is not None:
             table["fitted"] = fit.predict(part)
         at, rates = _rates(part, (schedules or {}).get(name), along)
         if len(at):
@@ -90,7 +90,7 @@ def loss_curves(
         f"loss-curves-{on}",
         _title(on, data, along),
         f"{len(chosen)} of {len(known)} runs along {AXES[along]}, measured {on} losses above{what}."
-        f"{' Lines are the fitted law, for the runs that it was fitted on.' if 'fitted' in data else ''}",
+        f"{' Lines are the fitted law.' if 'fitted' in data else ''}",
         data,
         drawing,
     )
