@@ -89,7 +89,6 @@ bench: $(VENV)/.dev  ## timings; the peers are described in studies/benchmarks.m
 	$(RUN) -m studies load_million_rows
 	$(RUN) -m studies chinchilla_fit
 	$(RUN) -m studies dcpt_starts
-	$(RUN) -m studies app_moves
 	$(RUN) -m studies curve_fits
 	$(RUN) -m studies growth
 	$(RUN) -m studies start

@@ -1,11 +1,9 @@
-"""An app to play with: drop a table, fit, move sliders, and watch forecast, map and plan move."""
+"""An app: one page over `cptlaw.answer`, from a table or from none to what to train, with map and curves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-
-EXAMPLE_ROWS = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9 and ptpp in (31, 62, 124)"
 
 
 def app(
@@ -34,17 +32,13 @@ def app(
     Raises
     ------
     UsageError, DataError
-        If the table cannot be read, Dash is missing, or the port is taken.
+        If the table cannot be read, Flask is missing, or the port is taken.
     """
     from cptlaw.runs import Runs, read_runs
     from cptlaw_app.server import LOOPBACK, build, listen, serve
 
-    if runs is None:
-        from cptlaw import examples
-
-        runs, where = examples.load("en-fr-pilot"), EXAMPLE_ROWS if where is None else where
-    table = runs if isinstance(runs, Runs) else read_runs(runs)
-    dash = build(table, where or "", (*LOOPBACK, host) if host not in LOOPBACK else LOOPBACK)
+    table = runs if runs is None or isinstance(runs, Runs) else read_runs(runs)
+    built = build(table, where or "", (*LOOPBACK, host) if host not in LOOPBACK else LOOPBACK)
     socket = listen(host, port)
     name = f"[{host}]" if ":" in host else host
     if host not in LOOPBACK:
@@ -54,7 +48,7 @@ def app(
         )
     tell(f"cptlaw app on http://{name}:{socket.getsockname()[1]}/ (Ctrl-C ends it)")
     try:
-        serve(dash, socket)
+        serve(built, socket)
     finally:
         socket.close()
 

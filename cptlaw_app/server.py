@@ -1,35 +1,38 @@
-"""The app as a web server on this machine: Dash for the page, Waitress for the socket."""
+"""The app as a web server on this machine: Flask for the pages, Waitress for the socket."""
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import tempfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
+import cptlaw as cl
 from cptlaw.errors import CptlawError, UsageError, visible
-from cptlaw.runs import Runs
-from cptlaw_app import moving, opening, scored, taking
-from cptlaw_app.layout import page
-from cptlaw_app.session import Loaded, Session, Sessions
-from cptlaw_app.upload import LARGEST
+from cptlaw_app.question import EXAMPLE, GIVEN, NO_RUNS, Desk, Problem, fields
+from cptlaw_app.shown import shown
+from cptlaw_app.tables import ENDINGS, LARGEST, Shelf, received
 
-THREADS = 6
+THREADS = 8
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-MOST_BODY = int(LARGEST * 4 / 3) + 2_000_000  # of a request: base64 and what goes along
+MOST_BODY = LARGEST + 1_000_000  # of a request: a file and what goes along
+MOST_CONNECTIONS = 1000
+SILENCE = 20  # seconds after which a connection that says nothing is closed, also one that never finished its request
 POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; form-action 'none'; "
-    "frame-ancestors 'none'; base-uri 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 
 
-def build(runs: Runs | None = None, where: str = "", hosts: tuple[str, ...] = LOOPBACK) -> Any:
-    """Return the Dash app.
+def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] = LOOPBACK) -> Any:
+    """Return the app, for any WSGI server.
 
     Parameters
     ----------
     runs, where
-        What every new page starts with.
+        The table that pages open with, and the filter of its rows; the example runs where absent.
     hosts
         Names under which the server answers; others are refused, so that no page of another site that points its name
         at this machine can read along.
@@ -37,81 +40,107 @@ def build(runs: Runs | None = None, where: str = "", hosts: tuple[str, ...] = LO
     Raises
     ------
     UsageError
-        If Dash is not installed.
+        If Flask or Plotly is not installed.
     """
     try:
-        from dash import Dash
-    except ImportError:
-        raise UsageError("the app needs Dash. Install it with: pip install 'cptlaw[app]'") from None
-    sessions = Sessions(lambda: Session(loaded=None if runs is None else Loaded(runs, where)))
-    app = Dash(
-        __name__,
-        title="cptlaw",
-        update_title="",
-        assets_folder=str(Path(__file__).parent / "assets"),
-        # No script from elsewhere: the app works without a network, and its policy allows none.
-        serve_locally=True,
-        include_assets_files=True,
-        compress=False,
-        on_error=_unexpected,
-    )
-    app.layout = page(sessions.token)
-    app.index_string = app.index_string.replace("<html>", '<html lang="en">')
-    for room in (opening, moving, scored, taking):
-        room.register(app, sessions)
-    _guard(app.server, hosts)
+        import flask
+        import plotly
+    except ImportError as error:
+        raise UsageError(f"the app needs {error.name}. Install it with: pip install 'cptlaw[app]'") from None
+    app = flask.Flask("cptlaw_app", root_path=str(Path(__file__).parent), static_folder="assets")
+    desk = Desk(Shelf(), runs, where)
+    _guard(app, hosts)
+
+    def page(given: dict[str, str], problem: Problem | None = None) -> Any:
+        uploaded = given.get("table") if given.get("table") not in (NO_RUNS, EXAMPLE, GIVEN, None) else None
+        try:
+            name = desk.shelf.get(uploaded).name if uploaded else ""
+        except CptlawError as error:
+            given, problem = desk.first(), Problem(str(error))
+            name, uploaded = "", None
+        doors = [(GIVEN, "the table given at the start")] if desk.runs is not None else []
+        doors += [(uploaded, name)] if uploaded else []
+        doors += [(EXAMPLE, "the example runs"), (NO_RUNS, "I have no runs")]
+        shape = {"fields": fields(), "given": given, "doors": doors, "problem": problem, "endings": ",".join(ENDINGS)}
+        return flask.render_template("page.html", **shape, largest=LARGEST // 1_000_000, version=cl.__version__)
+
+    @app.get("/")
+    def start() -> Any:
+        return page(flask.request.args.to_dict() or desk.first())
+
+    @app.post("/table")
+    def table() -> Any:
+        given = {name: value for name, value in flask.request.form.to_dict().items() if value.strip()}
+        file = flask.request.files.get("file")
+        if file is None:
+            return page(given, Problem("no file arrived. Choose one, and try again.")), 400
+        try:
+            with contextlib.closing(file):
+                given["table"] = desk.shelf.keep(received(file.filename or "", file.read()))
+        except CptlawError as error:
+            return page(given, Problem(str(error))), 400
+        return flask.redirect("/?" + urlencode(given), 303)
+
+    @app.get("/answer")
+    def answer() -> Any:
+        found = desk.ask(flask.request.args.to_dict())
+        if isinstance(found, Problem):
+            return flask.render_template("problem.html", problem=found), 400
+        return flask.render_template("answer.html", query=urlencode(flask.request.args.to_dict()), **shown(found))
+
+    @app.get("/report")
+    def report() -> Any:
+        found = desk.ask(flask.request.args.to_dict())
+        if isinstance(found, Problem):
+            flask.abort(400, found.text)
+        with tempfile.TemporaryDirectory(prefix="cptlaw-") as folder:
+            content = found.report(Path(folder) / "report.html").read_bytes()
+        attached = {"Content-Disposition": "attachment; filename=report.html"}
+        return flask.Response(content, mimetype="text/html", headers=attached)
+
+    @app.get("/plotly.js")
+    def drawing() -> Any:
+        folder = Path(str(plotly.__file__)).parent / "package_data"
+        return flask.send_from_directory(folder, "plotly.min.js", max_age=86400)
+
     return app
 
 
-def _guard(server: Any, hosts: tuple[str, ...]) -> None:
+def _guard(app: Any, hosts: tuple[str, ...]) -> None:
     from flask import abort, request
     from werkzeug.exceptions import HTTPException
 
-    server.config["MAX_CONTENT_LENGTH"] = MOST_BODY
-    server.config["MAX_FORM_MEMORY_SIZE"] = MOST_BODY
+    app.config["MAX_CONTENT_LENGTH"] = app.config["MAX_FORM_MEMORY_SIZE"] = MOST_BODY
 
-    @server.before_request
+    @app.before_request
     def known_host() -> None:
         # DNS rebinding: a page of another site may point its own name at this machine, and would then be of the same
         # origin.
         if _name_of(request.headers.get("Host", "")) not in hosts:
             abort(403, f"this app answers to {', '.join(hosts)} only")
-        # A browser says on whose behalf it asks: no page of another site has business here.
+        # A browser says on whose behalf it asks: no page of another site has business here, nor may it start work.
         origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
         other = origin is not None and _name_of(origin.partition("://")[2]) not in hosts
-        if request.method != "GET" and (other or site not in ("none", "same-origin")):
+        if (request.method != "GET" or request.path != "/") and (other or site not in ("none", "same-origin")):
             abort(403, "this app answers to its own page only")
-        if request.method == "POST" and not isinstance(request.get_json(silent=True), dict):
-            abort(400, "this is no request that the page of this app makes")
 
-    @server.errorhandler(Exception)
+    @app.errorhandler(Exception)
     def unusable(error: Exception) -> Any:
-        # Whatever a request made by hand holds, Dash meets it before any code of ours does.
-        return (
-            error if isinstance(error, HTTPException) else ("this is no request that the page of this app makes", 400)
-        )
+        if isinstance(error, HTTPException):
+            return error
+        return f"that could not be done ({visible(type(error).__name__)}).", 500
 
-    @server.after_request
+    @app.after_request
     def headers(response: Any) -> Any:
         response.headers["Content-Security-Policy"] = POLICY
         response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
+        response.headers["Referrer-Policy"] = "same-origin"  # a form says by it that it is ours
         return response
 
 
 def _name_of(place: str) -> str:
     """Return the host of ``host:port``, without the brackets of an IPv6 address."""
-    if place.startswith("["):
-        return place[1:].partition("]")[0]
-    return place.partition(":")[0]
-
-
-def _unexpected(error: Exception) -> None:
-    """Tell the page that something failed, whatever it was; the page stays as it is."""
-    from dash import set_props
-
-    text = str(error) if isinstance(error, CptlawError) else f"that could not be done ({type(error).__name__})."
-    set_props("problem-move", {"children": visible(text)})
+    return place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -143,8 +172,23 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(app: Any, where: socket.socket) -> None:
     """Serve until interrupted."""
+    _server(app, where).run()
+
+
+def _server(app: Any, where: socket.socket, silence: int = SILENCE) -> Any:
     try:
         import waitress
     except ImportError:
         raise UsageError("the app needs Waitress. Install it with: pip install 'cptlaw[app]'") from None
-    waitress.serve(app.server, sockets=[where], threads=THREADS, max_request_body_size=MOST_BODY, ident=None)
+    # Connections that were opened and say nothing take no thread, and no place of others for longer than `silence`.
+    return waitress.create_server(
+        app,
+        sockets=[where],
+        threads=THREADS,
+        max_request_body_size=MOST_BODY,
+        connection_limit=MOST_CONNECTIONS,
+        channel_timeout=silence,
+        cleanup_interval=max(silence // 4, 1),
+        asyncore_use_poll=True,
+        ident=None,
+    )

@@ -17,7 +17,7 @@ from cptlaw.cli import options
 @click.option("--port", type=int, default=8050, show_default=True, help="Port to listen on; 0 takes any free one.")
 @options.loudness
 def app(runs: str | None, where: str | None, host: str, port: int, **rest: Any) -> None:
-    """Open a page to play with: drop a table, fit, move sliders, watch forecast, map and plan.
+    """Open a page over `answer`: a table or none in, what to train, what to expect and how sure that is out.
 
     \b
     Without RUNS it opens with the example runs. It serves this machine alone unless --host says otherwise, and

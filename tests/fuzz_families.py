@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import io
@@ -21,7 +20,8 @@ from cptlaw.runs.points import as_points, point, read_points
 from cptlaw.runs.where import parse
 from cptlaw.schedules import read_schedules
 from cptlaw.units import format_quantity, parse_probability, parse_quantity
-from cptlaw_app.upload import columns_of, decode, read_upload
+from cptlaw_app.question import read_upload, reading_options
+from cptlaw_app.tables import received
 
 EXIT_CODES = {0, 2, 3, 4, 130}
 LAWS = [
@@ -307,11 +307,9 @@ def uploads(world: World) -> None:
     """An upload of the app."""
     name = world.draw.choice(["r.csv", "r.jsonl", "r.parquet", world.text(), world.text() + ".csv", "a" * 400 + ".csv"])
     content = world.bytes_of(_encodable(world.frame()).to_csv(index=False).encode("utf-8", "surrogatepass"))
-    text = base64.b64encode(content).decode() if world.draw.random() < 0.9 else world.text()
-    plain, data = decode(f"data:text/csv;base64,{text}", name)
+    upload = received(name, content)
     with contextlib.suppress(CptlawError):
-        read_upload(plain, data)
-    columns_of(plain, data)
+        read_upload(upload, {str(option.name): () if option.multiple else None for option in reading_options()})
 
 
 def command_lines(world: World) -> None:

@@ -17,6 +17,7 @@ PACKAGES = ("cptlaw", "cptlaw_app", "cptlaw_sweep")
 # What packages beside the core may import of it, and all that they may: `import cptlaw as cl`, and names of these.
 PUBLIC = {
     "cptlaw",
+    "cptlaw.cli",
     "cptlaw.cli.options",
     "cptlaw.cli.output",
     "cptlaw.commands",
@@ -58,7 +59,7 @@ CEILINGS = {
     "solving": 1132,
     "uncertainty": 953,
     "verbs": 177,
-    "cptlaw_app": 2255,
+    "cptlaw_app": 420,
     "cptlaw_sweep": 5150,
 }
 IN_ALL = 34_950
@@ -163,9 +164,9 @@ def test_no_circle_of_imports_is_hidden_in_functions(below):
     graphlib.TopologicalSorter(below).prepare()  # raises CycleError, with the circle
 
 
-def test_the_sweep_imports_public_names_of_the_core_alone():
+def test_the_packages_beside_import_public_names_of_the_core_alone():
     for path, text in sources():
-        if path.startswith("cptlaw_sweep/"):
+        if not path.startswith("cptlaw/"):
             for node in ast.walk(ast.parse(text)):
                 if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "cptlaw":
                     assert node.module in PUBLIC or f"{node.module}.{node.names[0].name}" in PUBLIC, (path, node.lineno)

@@ -1,109 +1,80 @@
-// What needs no library: typed values, the address, the cursor on the map, a press on it, and the clipboard.
+// Sends the question, shows the answer, and draws its figures. Without it the page still takes a table.
 (function () {
   "use strict";
-  var LOGARITHMIC = { n_params: true, ptpp: true, tokens: true };
-  var UNITS = { K: 1e3, M: 1e6, B: 1e9, T: 1e12, "%": 1e-2 };
+  var form = document.getElementById("question"), place = document.getElementById("answer");
+  var state = document.getElementById("state"), problem = document.getElementById("problem");
+  var drawing = null, asked = 0;
 
-  function quantity(text) {
-    var found = /^\s*([-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*([KMBT%]?)\s*$/i.exec(text.replace(/,/g, ""));
-    if (!found) { return NaN; }
-    return parseFloat(found[1]) * (found[2] ? UNITS[found[2].toUpperCase()] : 1);
+  function query() {
+    var found = new URLSearchParams();
+    new FormData(form).forEach(function (value, name) { if (typeof value === "string" && value.trim()) { found.append(name, value.trim()); } });
+    return found;
   }
-  function place(name, value) { return LOGARITHMIC[name] ? Math.log10(value) : value; }
-  function set(name, props) { window.dash_clientside.set_props(name, props); }
-  function slide(name, value) {
-    var slider = document.getElementById(name);
-    var at = place(name, value);
-    if (!slider || !isFinite(at)) { return; }
-    set(name, { value: at, min: Math.min(at, parseFloat(slider.min)), max: Math.max(at, parseFloat(slider.max)) });
+  function plotly() {  // loaded once there is something to draw
+    drawing = drawing || new Promise(function (done) {
+      var script = document.createElement("script");
+      script.src = "/plotly.js";
+      script.onload = done;
+      document.head.appendChild(script);
+    });
+    return drawing;
   }
-  function own(name) {  // what is moved by hand is no longer left to the app
-    if (name === "tokens" || name === "replay") { set("auto-" + name, { value: [] }); }
-    if (name === "max_forgetting" || name === "max_target_loss") { set("use-" + name, { value: ["on"] }); }
+  function draw() {
+    var boxes = Array.from(place.querySelectorAll("figure"));
+    if (!boxes.length) { return Promise.resolve(); }
+    return plotly().then(function () {
+      return Promise.all(boxes.map(function (box) {
+        var figure = JSON.parse(box.querySelector("script").textContent);
+        return window.Plotly.newPlot(box.querySelector(".drawing"), figure.data, figure.layout, { responsive: true, displayModeBar: false });
+      }));
+    });
   }
-
-  document.addEventListener("change", function (event) {
-    var id = event.target.id || "";
-    // The fewest tokens are those that reach a target loss: without that limit there would be no answer.
-    if (event.target.closest("#auto-tokens") && event.target.checked) { set("use-max_target_loss", { value: ["on"] }); }
-    if (id.indexOf("exact-") !== 0) { return; }
-    var name = id.slice(6), value = quantity(event.target.value);
-    event.target.setAttribute("aria-invalid", String(!isFinite(value)));
-    if (!isFinite(value)) { return; }
-    if (name === "flops") {
-      var size = document.getElementById("n_params");
-      value = value / (6 * Math.pow(10, parseFloat(size.value)));
-      name = "tokens";
-    }
-    slide(name, value);
-    own(name);
-  });
-  document.addEventListener("input", function (event) {
-    if (event.target.type === "range") { own(event.target.id); }
-  });
-
-  function short(value) {
-    var units = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "K"]];
-    for (var i = 0; i < units.length; i++) {
-      if (value >= units[i][0]) { return (value / units[i][0]).toPrecision(3) + units[i][1]; }
-    }
-    return value.toPrecision(3);
+  function clear() {
+    problem.textContent = "";
+    form.querySelectorAll(".field .problem").forEach(function (each) { each.textContent = ""; });
+    form.querySelectorAll("[aria-invalid]").forEach(function (each) { each.removeAttribute("aria-invalid"); });
   }
-  function line(at) {
-    var box = document.querySelector("#curves .js-plotly-plot");
-    if (!box || !box.layout || !box.layout.shapes || !window.Plotly) { return; }
-    var change = at === null ? { "shapes[0].visible": false }
-      : { "shapes[0].visible": true, "shapes[0].x0": at, "shapes[0].x1": at };
-    window.Plotly.relayout(box, change);
+  function complain(text) {
+    var told = new DOMParser().parseFromString(text, "text/html").querySelector("[data-field]");
+    var words = told ? told.textContent : "That could not be done. Is the app still running?";
+    var field = told && told.dataset.field ? document.getElementById(told.dataset.field) : null;
+    if (!field) { problem.textContent = words; return; }
+    document.getElementById(field.id + "-problem").textContent = words;
+    field.setAttribute("aria-invalid", "true");
+    if (field.closest("details")) { field.closest("details").open = true; }
+    field.focus();
   }
-  function under(data) {
-    var point = data && data.points && data.points.filter(function (each) { return each.customdata || each.z !== undefined; })[0];
-    return point || null;
-  }
-
-  window.dash_clientside = window.dash_clientside || {};
-  window.dash_clientside.cptlaw = {
-    address: function (asked, pins, table) {
-      if (typeof asked !== "string") { return null; }
-      var text = "?" + (table ? "table=" + encodeURIComponent(table) + "&" : "") + asked;
-      (pins || []).forEach(function (pin) { text += "&pin=" + encodeURIComponent(pin); });
-      window.history.replaceState(window.history.state, "", text);
-      return null;
-    },
-    limits: function (least, fall, base, ids, known) {  // of scores: all that was typed, by eval
-      var found = {};
-      (ids || []).forEach(function (id, at) {
-        found[id.on] = [least, fall, base].map(function (each) { return each[at] || ""; });
+  function ask() {
+    var mine = ++asked, found = query();
+    clear();
+    if (!found.get("n_params")) { state.textContent = "Say the size of the model, and press Answer."; return; }
+    state.textContent = "Fitting laws and looking for the plan ..";
+    window.history.replaceState(null, "", "?" + found);
+    fetch("/answer?" + found).then(function (response) {
+      return response.text().then(function (text) {
+        if (mine !== asked) { return null; }
+        state.textContent = "";
+        place.innerHTML = response.ok ? text : "";
+        if (!response.ok) { complain(text); return null; }
+        return draw().then(function () { state.textContent = "Answered."; });
       });
-      return JSON.stringify(found) === JSON.stringify(known) ? window.dash_clientside.no_update : found;
-    },
-    cursor: function (data) {
-      var point = under(data);
-      if (!point) { line(null); return "Point at the map to see what a mix does; press to take it."; }
-      line(point.x);
-      var more = point.customdata ? ", target loss " + point.customdata[0].toFixed(3) + ", source loss " + point.customdata[1].toFixed(3) : "";
-      var lost = point.z !== undefined ? ", forgetting " + (100 * point.z).toFixed(1) + "%" : "";
-      return "Under the cursor: " + short(point.x) + " tokens, " + (100 * point.y).toFixed(0) + "% replay" + more + lost + ".";
-    },
-    follow: function (state, tokens, tokensFree, replay, replayFree) {  // the slider of what is left to the app
-      [["tokens", tokens, tokensFree], ["replay", replay, replayFree]].forEach(function (each) {
-        var slider = document.getElementById(each[0]), value = quantity(String(each[1]));
-        if (!slider || !isFinite(value) || !(each[2] || []).length) { return; }
-        if (Math.abs(place(each[0], value) - parseFloat(slider.value)) > 1e-4) { slide(each[0], value); }
-      });
-      return null;
-    },
-    click: function (data) {
-      var point = under(data);
-      if (point) { slide("tokens", point.x); slide("replay", point.y); own("tokens"); own("replay"); }
-      return null;
-    },
-    copy: function (presses) {
-      if (!presses) { return ""; }
-      if (!navigator.clipboard) { return "The link is what stands in the address bar."; }
-      return navigator.clipboard.writeText(window.location.href).then(
-        function () { return "Copied: it opens this answer on this machine while the app runs."; },
-        function () { return "The link is what stands in the address bar."; });
-    },
-  };
+    }).catch(function () { if (mine === asked) { state.textContent = ""; complain(""); } });
+  }
+  form.addEventListener("submit", function (event) {
+    if (form.method === "post") { return; }
+    event.preventDefault();
+    ask();
+  });
+  document.getElementById("file").addEventListener("change", function (event) {
+    if (!event.target.files.length) { return; }
+    form.method = "post";
+    form.enctype = "multipart/form-data";
+    form.action = "/table";
+    state.textContent = "Reading the table ..";
+    form.submit();
+  });
+  form.addEventListener("change", function (event) {
+    if (event.target.name === "table") { ask(); }
+  });
+  if (!problem.textContent) { ask(); }
 })();

@@ -1,93 +1,94 @@
 """Uploads: what is read, what is refused, and that nothing stays behind."""
 
-import base64
+import io
 
 import numpy as np
 import pytest
 
-from cptlaw.errors import CptlawError, DataError
-from cptlaw_app.opening import _of_one_replay
-from cptlaw_app.upload import LARGEST, columns_of, decode, read_upload
+from cptlaw.errors import DataError
+from cptlaw_app.tables import LARGEST, MOST_KEPT, Shelf, received
 
+pytest.importorskip("flask", reason="the app needs Flask: pip install 'cptlaw[app]'")
 pytest.importorskip("plotly", reason="the app needs Plotly: pip install 'cptlaw[app]'")
-
-
-def upload(text, name="runs.csv"):
-    content = text if isinstance(text, bytes) else text.encode()
-    return decode(f"data:text/csv;base64,{base64.b64encode(content).decode()}", name)
-
+from cptlaw_app.question import Desk, Problem
+from cptlaw_app.server import build
 
 TABLE = "run,eval,loss,n_params,tokens,replay\na,target,2.5,1e6,1e6,0.1\nb,target,2.4,1e6,2e6,0.1\n"
+HERE = {"Host": "127.0.0.1"}
+
+
+def asked(name, content, **question):
+    """Ask of an upload."""
+    desk = Desk(Shelf())
+    table = desk.shelf.keep(received(name, content if isinstance(content, bytes) else content.encode()))
+    return desk.ask({"table": table, "n_params": "1e6", "tokens": "4e6", **question})
 
 
 def test_uploads_are_read_with_the_messages_of_the_command_line_and_leave_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    runs = read_upload(*upload(TABLE, "C:\\fake\\..\\runs.csv"))
-    assert len(runs) == 2
-    assert str(runs.path) == "runs.csv"
-    with pytest.raises(DataError, match=r"^bad\.csv, row 3, .*'x'"):
-        read_upload(*upload(TABLE.replace("2.4", "x"), "bad.csv"))
-    with pytest.raises(DataError, match="is empty") as empty:
-        read_upload(*upload("", "empty.csv"))
-    assert str(tmp_path) not in str(empty.value)
+    for text, said in ((TABLE.replace("2.4", "x"), "bad.csv, row 3, column 'loss'"), ("", "bad.csv is empty")):
+        found = asked("C:\\fake\\..\\bad.csv", text)
+        assert isinstance(found, Problem)
+        assert found.text.startswith(said.partition(" is")[0])
+        assert str(tmp_path) not in found.text
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_column_of_another_name_is_named_in_the_form():
+    renamed = TABLE.replace("loss", "held_out")
+    assert "loss" in asked("runs.csv", renamed).text
+    found = asked("runs.csv", renamed, columns="loss=held_out")
+    assert not isinstance(found, Problem) or "held_out" not in found.text
+
+
 def test_uploads_beyond_what_is_read_are_refused():
-    for name in ("runs.pkl", "runs.csv.gz", "../../etc/passwd", "x.html"):
+    for name in ("runs.pkl", "runs.csv.gz", "../../etc/passwd", "x.html", ""):
         with pytest.raises(DataError, match="files of this kind"):
-            upload(TABLE, name)
+            received(name, b"x")
     with pytest.raises(DataError, match="more than the 20 MB"):
-        decode("data:,," + "A" * int(LARGEST * 4 / 3 + 10), "runs.csv")
-    with pytest.raises(DataError, match="damaged"):
-        decode("data:text/csv;base64,%%%", "runs.csv")
+        received("runs.csv", bytes(LARGEST + 1))
 
 
 @pytest.mark.parametrize("stem", ["a" * 300, "a\0b", "\ud800", "..", "/", "\x1b[31m", " ", "é" * 200, "C:\\x\\.."])
 def test_odd_names_of_uploads_are_only_shown(tmp_path, monkeypatch, stem):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    runs = read_upload(*upload(TABLE, f"{stem}.csv"))
-    assert len(runs) == 2
-    assert "\x1b" not in str(runs.path)
-    assert len(str(runs.path)) <= 100
+    upload = received(f"{stem}.csv", TABLE.encode())
+    assert "\x1b" not in upload.name
+    assert len(upload.name) <= 100
+    with upload.as_file() as path:
+        assert path.read_text() == TABLE
+        assert path.parent.parent == tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_small_file_that_unpacks_to_much_is_refused_by_its_footer(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    column = pa.array(np.zeros(3_000_000))
-    pq.write_table(pa.table({"loss": column}), tmp_path / "much.parquet")
+    pq.write_table(pa.table({"loss": pa.array(np.zeros(3_000_000))}), tmp_path / "much.parquet")
     content = (tmp_path / "much.parquet").read_bytes()
-    assert len(content) < 100_000
-    with pytest.raises(DataError, match="3,000,000 rows of 1 columns"):
-        read_upload(*upload(content, "much.parquet"))
-    pq.write_table(pa.table({f"c{place}": pa.array([0.0]) for place in range(120)}), tmp_path / "wide.parquet")
-    with pytest.raises(DataError, match="'loss'"):
-        read_upload(*upload((tmp_path / "wide.parquet").read_bytes(), "wide.parquet"))
+    assert len(content) < LARGEST
+    assert "3,000,000 rows" in asked("much.parquet", content).text
 
 
-def test_code_in_a_table_is_text(tmp_path):
-    evil = "__import__('os').system('touch /tmp/cptlaw-owned')"
-    runs = read_upload(*upload(TABLE.replace("a,target", f'"{evil}",target').replace("b,target", "=1+1,target")))
-    assert evil in set(runs.frame["run"])
+def test_a_table_is_kept_under_a_name_that_nobody_guesses_and_the_last_few_stay():
+    shelf = Shelf()
+    names = [shelf.keep(received("runs.csv", TABLE.encode())) for _ in range(MOST_KEPT + 1)]
+    assert len({*names}) == MOST_KEPT + 1
+    assert min(map(len, names)) >= 32
+    with pytest.raises(DataError, match="has been forgotten"):
+        shelf.get(names[0])
+    assert shelf.get(names[-1]).name == "runs.csv"
 
 
-def test_unknown_columns_can_be_mapped():
-    text = TABLE.replace("loss", "bpb_like").replace("run", "job_name")
-    with pytest.raises(CptlawError, match="'loss'"):
-        read_upload(*upload(text))
-    names, taken = columns_of(*upload(text))
-    assert "bpb_like" in names
-    assert taken["tokens"] == "tokens"
-    assert len(read_upload(*upload(text), {"loss": "bpb_like", "run": "job_name"})) == 2
-    assert columns_of("broken.parquet", b"no") == ([], {})
-
-
-def test_a_table_of_k_corpora_is_refused_before_it_is_fitted(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    head, row = "run,eval,loss,n_params,tokens,mix_web,mix_code,mix_math\n", "{},target,{},1e8,1e9,{},{},{}\n"
-    mixes = [("a", 2.5, 0.2, 0.3, 0.5), ("b", 2.4, 0.5, 0.3, 0.2)]
-    runs = read_upload(*upload(head + "".join(row.format(*mix) for mix in mixes)))
-    with pytest.raises(CptlawError, match=r"mix 3 corpora \(web, code, math\), and this page chooses one replay"):
-        _of_one_replay(runs)
-    _of_one_replay(read_upload(*upload(TABLE)))
+def test_a_browser_that_sends_a_table_is_led_to_its_question():
+    client = build().test_client()
+    data = {"file": (io.BytesIO(TABLE.encode()), "my runs.csv"), "n_params": "8B", "ptpp": " "}
+    answer = client.post("/table", data=data, headers=HERE, content_type="multipart/form-data")
+    assert answer.status_code == 303
+    assert "n_params=8B" in answer.headers["Location"]
+    page = client.get(answer.headers["Location"], headers=HERE).get_data(as_text=True)
+    assert "my runs.csv" in page
+    refused = client.post(
+        "/table", data={"file": (io.BytesIO(b"x"), "x.pkl")}, headers=HERE, content_type="multipart/form-data"
+    )
+    assert refused.status_code == 400
+    assert "files of this kind" in refused.get_data(as_text=True)

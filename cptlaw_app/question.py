@@ -1,0 +1,211 @@
+"""The question as a form: its fields are the options of the verb `answer`, read and answered as that verb does it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import click
+
+import cptlaw as cl
+from cptlaw.cli import commands, options
+from cptlaw.cli.output import VERBOSITY
+from cptlaw.errors import CptlawError
+from cptlaw.runs import check_parquet_size
+from cptlaw_app.tables import Shelf, Upload
+
+AT_A_TIME = 2
+MOST_KEPT = 16  # answers, so that an address that is opened again is there at once
+LONGEST = 2000  # characters of a field
+MOST_ROWS = 2_000_000  # of a Parquet file, whose bytes say little of its size
+# Where runs come from: none at all, the example runs, the table that the app was started with, an upload.
+NO_RUNS, EXAMPLE, GIVEN = "none", "example", "given"
+EXAMPLE_NAME = "en-fr-pilot"
+EXAMPLE_QUESTION = {"n_params": "124672", "ptpp": "279", "tokens": "1M", "max_forgetting": "25%"}  # as in the README
+
+
+@dataclass(frozen=True)
+class Field:
+    """An option of the verb, to be filled in.
+
+    Attributes
+    ----------
+    name, flag
+        Its name in the library and on the command line.
+    label, help, example
+        What stands above, below and in the empty field.
+    choices
+        What may be chosen; nothing where it is text.
+    many
+        Whether it may hold several values, with commas between.
+    of_table
+        Whether it says how the table is read, and not what is asked.
+    """
+
+    name: str
+    flag: str
+    label: str
+    help: str
+    example: str
+    choices: tuple[str, ...]
+    many: bool
+    of_table: bool
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a question has no answer, and the field that it is about, where it is about one."""
+
+    text: str
+    field: str = ""
+
+
+@cache
+def verb() -> click.Command:
+    """Return the verb `answer`, the one declaration of what can be asked."""
+    return next(command for command in commands() if command.name == "answer")
+
+
+@cache
+def fields() -> tuple[Field, ...]:
+    """Return the fields of the form, in the order of the verb's help."""
+    of_table = {str(option.name) for option in reading_options()}
+    found = []
+    for option in verb().params:
+        text = isinstance(option.type, click.Choice) or type(option.type) in (
+            type(click.STRING),
+            click.IntRange,
+            type(click.FLOAT),
+        )
+        # Places on this machine are no matter of a page, and how the answer is printed neither.
+        if not isinstance(option, click.Option) or option.is_flag or option.hidden or not text or option.name == "seed":
+            continue
+        choices = tuple(map(str, option.type.choices)) if isinstance(option.type, click.Choice) else ()
+        name = str(option.name)
+        label = option.opts[0].removeprefix("--").replace("-", " ")
+        shown = (option.help or "").partition("[default")[0].strip()
+        default = "" if option.default is None or not isinstance(option.default, str) else option.default
+        example = default or option.metavar or ""
+        found.append(
+            Field(name, option.opts[0], label, shown, example, choices, bool(option.multiple), name in of_table)
+        )
+    return tuple(found)
+
+
+def reading_options() -> list[Any]:
+    """Return the options of the verb that say how a table is read."""
+
+    @options.reading
+    def read() -> None: ...
+
+    return list(getattr(read, "__click_params__", []))
+
+
+class Desk:
+    """Answers questions, a few at a time, and keeps the last ones.
+
+    Parameters
+    ----------
+    shelf
+        The tables that browsers brought.
+    runs
+        The table that the app was started with.
+    where
+        Filter of its rows that the form opens with.
+    """
+
+    def __init__(self, shelf: Shelf, runs: cl.Runs | None = None, where: str = "") -> None:
+        self.shelf, self.runs, self.where = shelf, runs, where
+        self._kept: OrderedDict[Any, Any] = OrderedDict()
+        # Answers take all of a processor: a few at a time are as fast, and a crowd of them cannot block the page.
+        self._work, self._lock = threading.Semaphore(AT_A_TIME), threading.Lock()
+
+    def first(self) -> dict[str, str]:
+        """Return what the form of a new page holds."""
+        if self.runs is None:
+            return {"table": EXAMPLE, **EXAMPLE_QUESTION}
+        return {"table": GIVEN, **({"where": self.where} if self.where else {})}
+
+    def ask(self, given: Mapping[str, str]) -> Any:
+        """Return the answer to a filled form, or the `Problem` that it has."""
+        asked = {one.name: given[one.name].strip()[:LONGEST] for one in fields() if given.get(one.name, "").strip()}
+        table = given.get("table", NO_RUNS)
+        key = (table, tuple(sorted(asked.items())))
+        with self._lock:
+            if key in self._kept:
+                return self._kept[key]
+        with self._work:
+            try:
+                found = self._answer(table, asked)
+            except click.ClickException as error:
+                option = getattr(getattr(error, "param", None), "name", "") or ""
+                return Problem(error.format_message(), option)
+            except CptlawError as error:
+                return Problem(str(error), _field_in(str(error)))
+        with self._lock:
+            self._kept[key] = found
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    def _answer(self, table: str, asked: Mapping[str, str]) -> Any:
+        words: list[str] = []
+        for one in fields():
+            text = asked.get(one.name, "")
+            values = [part.strip() for part in text.split(",") if part.strip()] if one.many else [text] if text else []
+            words += [f"{one.flag}={value}" for value in values]
+        # The verb's own reader: the same texts mean the same here and on the command line.
+        with verb().make_context("answer", words) as context:
+            context.meta[VERBOSITY] = -1  # what was assumed is no matter of the terminal that serves
+            read = dict(context.params)
+            reading = {str(option.name): read[str(option.name)] for option in reading_options()}
+            question = {one.name: read[one.name] for one in fields() if not one.of_table}
+            return cl.answer(self._runs(table, reading), seed=read.get("seed", 0), **question)
+
+    def _runs(self, table: str, reading: dict[str, Any]) -> Any:
+        if table == NO_RUNS:
+            return None
+        if table == EXAMPLE:
+            return cl.examples.load(EXAMPLE_NAME)
+        if table == GIVEN and self.runs is not None:
+            return self.runs
+        return read_upload(self.shelf.get(table), reading)
+
+
+def read_upload(upload: Upload, reading: dict[str, Any]) -> cl.Runs:
+    """Return the runs of an upload, read through a temporary folder that is gone when this returns.
+
+    Parameters
+    ----------
+    upload
+        The file.
+    reading
+        The options of the verb that say how a table is read.
+
+    Raises
+    ------
+    CptlawError
+        With the messages of the command line, the file under its own name.
+    """
+    with upload.as_file() as path:
+        try:
+            if path.suffix == ".parquet":
+                check_parquet_size(path, upload.name, MOST_ROWS)
+            return options.read_table(str(path), reading)
+        except CptlawError as error:
+            said = str(error).replace(str(path), upload.name).replace(path.name, upload.name)
+            raise type(error)(said) from None
+
+
+def _field_in(text: str) -> str:
+    """Return the field that a message names first: as the command line writes it, or as the library does."""
+    places = {}
+    for one in fields():
+        found = [at for at in (text.find(one.flag), text.find(one.name)) if at >= 0]
+        if found:
+            places[one.name] = (min(found), -len(one.name))
+    return min(places, key=lambda name: places[name]) if places else ""
