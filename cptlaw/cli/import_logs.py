@@ -87,7 +87,7 @@ def import_logs(
     show_notes(runs.notes)
     if wants_json():
         counted = {"rows": len(runs), "runs": int(runs.frame["run"].nunique()), "evals": list(runs.evals)}
-        show_json({"path": output, **counted, "columns": list(runs.frame.columns), "notes": list(runs.notes)})
+        show_json({"path": str(runs.path), **counted, "columns": list(runs.frame.columns), "notes": list(runs.notes)})
         return
     click.echo(repr(runs))
     on = "target" if "target" in runs.evals else runs.evals[0]

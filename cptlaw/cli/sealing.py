@@ -14,8 +14,10 @@ from cptlaw.commands import command_line
 @click.command()
 @click.argument("forecast", metavar="FORECAST.json", type=click.Path())
 @click.option("-o", "--output", required=True, metavar="SEALED.json", type=click.Path(), help="Where the seal goes.")
+@click.option("--git", metavar="RUNS", type=click.Path(), help="Name the commit that holds this runs table.")
+@click.option("--timestamp", metavar="FILE", type=click.Path(), help="Write the SHA-256 for a time-stamping service.")
 @options.as_json
-def register(forecast: str, output: str) -> None:
+def register(forecast: str, output: str, git: str | None, timestamp: str | None) -> None:
     """Seal a forecast before its runs are trained: inputs, intervals, laws, data, date and their SHA-256.
 
     Keep the SHA-256 where you cannot change it, in a commit or a message: that shows that the forecast came first.
@@ -27,7 +29,7 @@ def register(forecast: str, output: str) -> None:
     """
     import cptlaw as cl
 
-    seal = cl.register(forecast, output)
+    seal = cl.register(forecast, output, git=git, timestamp=timestamp)
     if wants_json():
         show_json({"output": output, **seal.to_dict()})
         return

@@ -12,7 +12,7 @@ from cptlaw.importing.assemble import assemble
 from cptlaw.importing.history import History
 from cptlaw.importing.reader import Reader, readers
 from cptlaw.importing.wanted import HowToRead, read_wanted
-from cptlaw.importing.write_runs import check_place, write_runs
+from cptlaw.importing.write_runs import check_place, free_place, write_runs
 from cptlaw.reading import read_json
 from cptlaw.runs import Runs, read_runs
 
@@ -38,7 +38,8 @@ def import_logs(
     source
         A file, a folder with any number of runs, or ``wandb:ENTITY/PROJECT``.
     output
-        Where to write the table: .csv, .jsonl or .parquet. A runs table there is replaced in one step or not at all.
+        Where to write the table: .csv, .jsonl or .parquet. An earlier import of the same logs there is replaced in one
+        step or not at all; beside a table that holds anything else NAME-2 is written, and said.
     log_format
         The name of a format where it is not to be recognised, such as ``"trainer"`` or ``"megatron"``.
         `cptlaw.importing.readers` lists them.
@@ -62,7 +63,7 @@ def import_logs(
     n_params_kind
         ``"non_embedding"`` or ``"total"``: what ``n_params`` counts.
     force
-        Overwrite `output` even if it is no runs table; what is read is never overwritten.
+        Overwrite `output` whatever it holds; what is read is never overwritten.
 
     Returns
     -------
@@ -98,8 +99,10 @@ def import_logs(
     runs = replace(runs, notes=(*notes, *more, *runs.notes))
     if output is not None:
         read = [source, *(history.path for history in histories)]
-        write_runs(runs.frame, Path(output), read, force)
-        runs = replace(runs, path=Path(output))
+        place = Path(output) if force else free_place(Path(output), runs.frame)
+        write_runs(runs.frame, place, read, force)
+        said = (f"{output} holds what these logs do not say and is left as it is: written to {place}",)
+        runs = replace(runs, path=place, notes=(*runs.notes, *(said if place != Path(output) else ())))
     return runs
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import CptlawError, UsageError
+from cptlaw.runs import read_runs
 from cptlaw.writing import RUNS, check_output, csv_text, replacing
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
@@ -24,6 +25,30 @@ def check_place(path: Path, inputs: Iterable[str | Path] = (), force: bool = Fal
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(f"-o {path}: expected a file ending in {', '.join(ENDINGS)}.")
     check_output(path, RUNS, inputs=inputs, force=force)
+
+
+def free_place(path: Path, frame: pd.DataFrame) -> Path:
+    """Return a place beside a table that holds more than `frame` does: NAME-2, .. where somebody wrote into it.
+
+    A table that holds nothing but rows and columns of `frame` is an earlier import of the same logs, and is replaced.
+    """
+    place, number = path, 2
+    while place.exists() and place.stat().st_size and not _is_earlier(place, frame):
+        place, number = path.with_name(f"{path.stem}-{number}{path.suffix}"), number + 1
+    return place
+
+
+def _is_earlier(path: Path, frame: pd.DataFrame) -> bool:
+    try:
+        there = read_runs(path).frame
+    except CptlawError:
+        return False
+    if not set(there.columns) <= set(frame.columns):
+        return False
+    kinds = {name: float if pd.api.types.is_numeric_dtype(there[name]) else str for name in there.columns}
+    rows = (one.reindex(columns=list(kinds)).astype(kinds).round(12).to_dict("split")["data"] for one in (there, frame))
+    old, new = ({str(row) for row in some} for some in rows)
+    return old <= new
 
 
 def write_runs(frame: pd.DataFrame, path: Path, inputs: Iterable[str | Path] = (), force: bool = False) -> Path:

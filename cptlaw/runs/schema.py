@@ -112,7 +112,7 @@ COLUMNS: dict[str, Column] = {
                     "parameter_count",
                     "param_count",
                 ),
-                *("nparams", "n_param", "params_count", "model_parameters", "num_model_params"),
+                *("nparams", "params_count", "model_parameters", "num_model_params"),
             ),
         ),
         Column(

@@ -25,6 +25,7 @@ from cptlaw.runs.summary import describe_levels, factor_table, summary_lines
 from cptlaw.runs.where import parse
 
 Role = Literal["source", "target", "other"]
+CLEAR = 0.4  # correlation of loss and replay, from which it tells the role of an eval
 
 
 # Two DataFrames have no single truth value to compare by; `fingerprint` tells equal runs.
@@ -106,6 +107,29 @@ class Runs:
         if role is not None and any(self.role(name) == role for name in self.evals):
             return role
         raise UsageError(f"{self.label}: say which eval is meant, on= (--on EVAL), one of {', '.join(self.evals)}.")
+
+    def with_told_role(self, eval: str) -> Runs:
+        """Return the runs with the role that an eval shows by its behaviour, where nobody has told it.
+
+        The loss on the target corpus rises with replay between runs that are alike else, that on the source corpus
+        falls; where neither is clear the role stays ``"other"``. A fit is then the same whether its eval was named or
+        its role.
+        """
+        if eval not in self.evals or self.role(eval) != "other" or not {"replay", "tokens"} <= set(self.frame.columns):
+            return self
+        rows = self.on(eval).frame
+        rows = rows[(rows["tokens"] > 0) & rows["replay"].notna()]
+        alike = [rows[name].fillna(-1.0) for name in ("n_params", "ptpp", "lr_peak", "step") if name in rows.columns]
+        # Tokens of runs that are alike end with a whole step.
+        alike.append((20.0 * np.log(rows["tokens"])).round())
+        pair = pd.DataFrame({"replay": rows["replay"], "loss": np.log(rows["loss"])})
+        pair -= pair.groupby(alike).transform("mean")
+        size = float(np.prod((pair.to_numpy() ** 2).sum(axis=0))) ** 0.5
+        together = float((pair["replay"] * pair["loss"]).sum()) / size if size > 0 else 0.0
+        role: Role = "target" if together > 0 else "source"
+        if abs(together) < CLEAR or any(self.role(other) == role for other in self.evals):
+            return self
+        return replace(self, roles={**self.roles, eval: role})
 
     @property
     def scores(self) -> Mapping[str, str]:

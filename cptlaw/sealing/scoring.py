@@ -34,7 +34,7 @@ class Scores(Result):
         measured (nats), error (forecast / measured - 1; of a score forecast - measured) and inside: whether the
         interval held, missing without one.
     totals
-        One row per law and eval: forecasts, measured runs, mean absolute and mean error, share inside, interval asked.
+        One row per seal, law and eval: measured runs, mean absolute and mean error, share inside, interval asked.
     findings
         What was not measured, and what was known before.
     """
@@ -58,7 +58,10 @@ class Scores(Result):
         rows |= {"replay": format_percent, "error": _signed, "inside": lambda held: "yes" if held else "no"}
         named = self.totals.rename(columns=lambda name: name.replace("_", " "))
         return [
-            Table.of(named, {name.replace("_", " "): show for name, show in totals.items()}),
+            Table.of(
+                named if self.frame["seal"].nunique() > 1 else named.drop(columns="seal"),
+                {name.replace("_", " "): show for name, show in totals.items()},
+            ),
             Table.of(self.frame.drop(columns="seal"), rows),
         ]
 
@@ -98,6 +101,10 @@ def score(
     """
     several = [seals] if isinstance(seals, Seal | str | Path) else list(seals)
     read = [item if isinstance(item, Seal) else load_seal(item) for item in several]
+    if twice := [seal.label for place, seal in enumerate(read) if seal.sha256 in {one.sha256 for one in read[:place]}]:
+        raise UsageError(
+            f"{twice[0]} is given twice, or under two names: its forecasts would count twice. Leave it out."
+        )
     if not read:
         raise UsageError("score needs sealed forecasts, written by `cptlaw register FORECAST.json -o SEALED.json`.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
@@ -219,12 +226,12 @@ def _row(seal: Seal, point: Any, measured: Any) -> dict[str, Any]:
 def _totals(frame: pd.DataFrame, seals: Sequence[Seal]) -> pd.DataFrame:
     asked = {seal.label: seal.interval for seal in seals}
     rows = []
-    for (law, on), group in frame.groupby(["law", "on"], sort=False, dropna=False):
+    # Seal by seal: two seals of one law are two forecasts, of other fits, and their mean is neither's.
+    for (seal, law, on), group in frame.groupby(["seal", "law", "on"], sort=False, dropna=False):
         inside = group["inside"].dropna()
-        # Seals of different coverage have no share in common that they should hold.
-        intervals = {asked[label] for label in group["seal"]}
         rows.append(
             {
+                "seal": seal,
                 "law": law,
                 "on": on,
                 "measured": len(group),
@@ -232,7 +239,7 @@ def _totals(frame: pd.DataFrame, seals: Sequence[Seal]) -> pd.DataFrame:
                 "mean_absolute_error": float(group["error"].abs().mean()),
                 "mean_error": float(group["error"].mean()),
                 "inside": float(inside.astype(float).mean()) if len(inside) else None,
-                "asked": intervals.pop() if len(intervals) == 1 else None,
+                "asked": asked[str(seal)],
             }
         )
     return pd.DataFrame(rows).sort_values(["on", "mean_absolute_error"], ignore_index=True)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,12 @@ from cptlaw.writing import SEALED, check_output, write_text
 
 FORMAT = "cptlaw-sealed-forecast"
 FORMAT_VERSION = 1
+PROVES = (
+    "that nothing in the file has changed since, not when it was written: keep the sha256 where you cannot change it "
+    "(a pushed commit, a message, a time-stamping service)"
+)
 HOW = "A forecast is written by `cptlaw forecast FIT.json .. --at .. --json > FORECAST.json`."
+WIDEST = 1000.0  # times the loss, beyond which an interval says nothing
 # All else of a point is an input, by which the measured run is found.
 NOT_INPUTS = frozenset({"loss", "lo", "hi", "law", "on", "findings", "metric", "score"})
 
@@ -50,6 +56,8 @@ class Seal(Result):
         Of all the rest.
     path
         The file, if there is one.
+    commit
+        The git commit that held the runs table when it was sealed, if that was asked for.
     """
 
     points: tuple[Mapping[str, Any], ...]
@@ -59,6 +67,7 @@ class Seal(Result):
     cptlaw_version: str
     sha256: str
     path: Path | None = None
+    commit: str | None = None
 
     @property
     def label(self) -> str:
@@ -77,6 +86,7 @@ class Seal(Result):
             "sealed": self.sealed,
             "interval": self.interval,
             "laws": [dict(item) for item in self.laws],
+            **({"git_commit": self.commit} if self.commit else {}),
             "points": [dict(item) for item in self.points],
         }
 
@@ -92,8 +102,8 @@ class Seal(Result):
 
     @property
     def lines(self) -> list[Line]:
-        """The number to keep elsewhere."""
-        return [("sha256", self.sha256)]
+        """The number to keep elsewhere, and what the seal proves."""
+        return [("sha256", self.sha256), *([("commit", self.commit)] if self.commit else []), ("proves", PROVES)]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -101,7 +111,13 @@ class Seal(Result):
         return ()
 
 
-def register(forecast: Mapping[str, Any] | str | Path, output: str | Path | None = None) -> Seal:
+def register(
+    forecast: Mapping[str, Any] | str | Path,
+    output: str | Path | None = None,
+    *,
+    git: str | Path | None = None,
+    timestamp: str | Path | None = None,
+) -> Seal:
     """Seal a forecast, before the runs that it is about are trained.
 
     Parameters
@@ -110,26 +126,62 @@ def register(forecast: Mapping[str, Any] | str | Path, output: str | Path | None
         What ``cptlaw forecast --json`` printed, or a file with it.
     output
         Where to write the seal; never over a file that is there.
+    git
+        The runs table: the last git commit that holds it, unchanged since, is written into the seal.
+
+    timestamp
+        A new file for the SHA-256 of the seal as a line of ``sha256sum``, to be stamped by an outside service, such as
+        ``openssl ts -query -data FILE -sha256`` (RFC 3161) or OpenTimestamps.
 
     Raises
     ------
     DataError
-        If it is not a forecast, holds no point, or `output` exists.
+        If it is not a forecast, holds no point, `output` exists, or the table differs from the last commit.
     """
     label, document = _read(forecast)
     points, interval, laws = _checked(label, document, "intervals")
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    seal = Seal(points, interval, laws, now, version(), "")
+    commit = None if git is None else _commit_of(Path(git))
+    seal = Seal(points, interval, laws, now, version(), "", commit=commit)
     # The hash is of the content as the file has it, so that anyone can compute it again without this package.
-    seal = Seal(points, interval, laws, now, version(), _sha256(seal._content()))
+    seal = replace(seal, sha256=_sha256(seal._content()))
     if output is None:
         return seal
     path = check_output(output, SEALED)
     # With --force a forecast could be replaced after its run; a new name costs nothing.
     if path.exists():
         raise DataError(f"{path}: exists, and a sealed forecast is never written over. Give -o another name.")
+    if timestamp is not None and Path(timestamp).exists():
+        raise DataError(f"{timestamp}: exists, and is not written over. Give --timestamp another name.")
     write_text(path, json.dumps(seal.to_dict(), indent=1, allow_nan=False) + "\n", SEALED)
-    return Seal(points, interval, laws, now, version(), seal.sha256, path)
+    if timestamp is not None:
+        whole = hashlib.sha256(path.read_bytes()).hexdigest()
+        write_text(timestamp, f"{whole}  {path.name}\n", SEALED)
+    return replace(seal, path=path)
+
+
+def _commit_of(table: Path) -> str:
+    """Return the commit that holds a table as it is now."""
+
+    def answer(*words: str) -> str:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(table.parent), *words], capture_output=True, text=True, check=True, timeout=60
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            told = str(getattr(error, "stderr", "") or error).strip().splitlines()[:1]
+            raise DataError(
+                f"{table}: git does not answer ({' '.join(told)}). Commit the table, or leave --git out."
+            ) from None
+        return done.stdout.strip()
+
+    if not table.is_file():
+        raise DataError(f"{table}: no such file. --git takes the runs table that the forecast was made from.")
+    if not answer("ls-files", "--", table.name) or answer("status", "--porcelain", "--", table.name):
+        raise DataError(
+            f"{table}: is not committed as it is now. Commit it first: the seal names the commit that holds it."
+        )
+    return answer("log", "-1", "--format=%H", "--", table.name)
 
 
 def load_seal(path: str | Path) -> Seal:
@@ -158,8 +210,10 @@ def load_seal(path: str | Path) -> Seal:
         )
     # Whoever changes a file can compute its SHA-256 anew: the values are checked as those of a forecast are.
     points, interval, laws = _checked(label, document, "laws")
+    _check_date(label, document.get("sealed"))
     written = str(document.get("sealed")), str(document.get("cptlaw_version"))
-    return Seal(points, interval, laws, *written, str(kept), Path(path))
+    commit = document.get("git_commit")
+    return Seal(points, interval, laws, *written, str(kept), Path(path), None if commit is None else str(commit))
 
 
 def _read(source: Mapping[str, Any] | str | Path) -> tuple[str, dict[str, Any]]:
@@ -182,6 +236,7 @@ def _read(source: Mapping[str, Any] | str | Path) -> tuple[str, dict[str, Any]]:
 
 def _strict_json(text: str) -> Any:
     document = plain_json(text)
+    json.loads(text, object_pairs_hook=_once)
     try:
         json.dumps(document, allow_nan=False, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
@@ -189,6 +244,28 @@ def _strict_json(text: str) -> Any:
     except ValueError:
         raise ValueError("NaN, Infinity and numbers beyond 1e308 are no numbers of JSON") from None
     return document
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object whose keys are there once: of two values readers take the first or the last, as they like."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise ValueError(f"the key {shown(twice)} is there twice")
+    return dict(pairs)
+
+
+def _check_date(label: str, text: object) -> None:
+    """Refuse a seal whose date is none, or lies ahead: it was not written by `register`."""
+    try:
+        when = datetime.fromisoformat(str(text))
+    except ValueError:
+        raise DataError(f"{label}: `sealed` is {shown(text)}, no date. Take the file as it was sealed.") from None
+    if when.tzinfo is None or when > datetime.now(UTC) + timedelta(days=1):
+        raise DataError(
+            f"{label}: `sealed` is {shown(text)}, which lies ahead or names no time zone: no seal is written so. Take "
+            f"the file as it was sealed."
+        )
 
 
 Checked = tuple[tuple[Mapping[str, Any], ...], float | None, tuple[Mapping[str, Any], ...]]
@@ -216,9 +293,17 @@ def _points(label: str, document: Mapping[str, Any]) -> tuple[Mapping[str, Any],
     points = document.get("points")
     if not isinstance(points, list) or not points:
         raise DataError(f"{label}: holds no `points` with forecast losses. {HOW}")
-    checked = []
+    checked: list[dict[str, Any]] = []
+    seen: dict[str, int] = {}
     for number, point in enumerate(points, 1):
         _check_point(f"{label}: point {number}", point)
+        asked = {key: value for key, value in point.items() if key not in NOT_INPUTS or key in ("law", "on")}
+        asked = {key: value for key, value in asked.items() if not key.startswith("doubt_")}
+        if (before := seen.setdefault(json.dumps(asked, sort_keys=True), number)) != number:
+            raise DataError(
+                f"{label}: point {number} forecasts what point {before} does, of the same law. Expected each point "
+                f"once, or its measurement would count twice. Leave one out."
+            )
         checked.append(
             {key: value for key, value in point.items() if key != "findings" and not key.startswith("doubt_")}
         )
@@ -242,6 +327,11 @@ def _check_point(where: str, point: Any) -> None:
     if low is not None and high is not None and not low <= loss <= high:
         raise DataError(
             f"{where}: the {'score' if share else 'loss'} {loss:g} lies outside its interval, {low:g} to {high:g}."
+        )
+    if not share and high is not None and high > WIDEST * loss:
+        raise DataError(
+            f"{where}: the interval ends at {high:g}, {high / loss:.0e} of the loss: whatever is measured lies in it. "
+            f"Expected null where the data do not bound a loss."
         )
     inputs = {name: value for name, value in point.items() if name not in NOT_INPUTS}
     if not _is_flat({**inputs, "law": point.get("law")}):

@@ -302,3 +302,21 @@ class TestOddSources:
             line = "validation loss at iteration 1 | lm loss value: 2.5E+00 | "
             write(tmp_path / "a.log", (piece * (200_000 // len(piece)) + "\n") * 3 + line + "\n")
             assert len(cl.import_logs(tmp_path)) == 1  # quadratic it would be minutes
+
+
+def test_a_table_that_somebody_wrote_into_is_kept(outputs, tmp_path):
+    place = tmp_path / "runs.csv"
+    how = {"mapping": {"loss:target": "eval_fr_loss"}, "batch_tokens": "64K"}
+    first = cl.import_logs(outputs / "124M-p31-r25", place, **how)
+    assert cl.import_logs(outputs, place, **how).path == place  # the same logs and more
+    text = place.read_text()
+    header, row = text.split("\n")[:2]
+    cells = dict(zip(header.split(","), row.split(","), strict=True)) | {"run": "by-hand"}
+    by_hand = text + ",".join(cells.values()) + "\n"
+    place.write_text(by_hand)
+    runs = cl.import_logs(outputs, place, **how)
+    assert runs.path == tmp_path / "runs-2.csv"
+    assert place.read_text() == by_hand
+    assert any("is left as it is: written to" in note for note in runs.notes)
+    assert cl.import_logs(outputs, place, force=True, **how).path == place
+    assert len(first) < len(runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 
 import cptlaw as cl
 from cptlaw.cli import cli, main
+from cptlaw.errors import CptlawError
 from cptlaw.solving.origin import origin
 
 ROWS = "replay in (0.1, 0.25, 0.5) and atpp >= 1.9 and lr_schedule == 'constant' and n_params < 100000"
@@ -252,3 +254,63 @@ def main_commands(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 0
+
+
+def test_two_seals_of_one_law_are_scored_apart(document, runs, tmp_path):
+    first = cl.register(document, tmp_path / "first.json")
+    moved = json.loads(json.dumps(document))
+    for point in moved["points"]:
+        for name in ("loss", "lo", "hi"):
+            point[name] = point[name] and 1.1 * point[name]
+    second = cl.register(moved, tmp_path / "second.json")
+    totals = cl.score([first, second], runs, "lr_schedule == 'constant'").totals
+    alone = [cl.score(one, runs, "lr_schedule == 'constant'").totals for one in (first, second)]
+    assert set(totals["seal"]) == {first.label, second.label}
+    for one, label in zip(alone, (first.label, second.label), strict=True):
+        of_seal = totals[totals["seal"] == label]
+        assert sorted(of_seal["mean_error"]) == pytest.approx(sorted(one["mean_error"]))
+    with pytest.raises(CptlawError, match="given twice"):
+        cl.score([first, first], runs)
+
+
+def test_seals_that_no_register_writes_are_refused(document, tmp_path):
+    def forged(change):
+        content = cl.register(document).to_dict()
+        del content["sha256"]
+        change(content)
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        content["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        (tmp_path / "seal.json").write_text(json.dumps(content))
+        with pytest.raises(CptlawError) as caught:
+            cl.load_seal(tmp_path / "seal.json")
+        return str(caught.value)
+
+    assert "lies ahead" in forged(lambda seal: seal.update(sealed="2999-01-01T00:00:00+00:00"))
+    assert "no date" in forged(lambda seal: seal.update(sealed="soon"))
+    assert "what point 1 does" in forged(lambda seal: seal["points"].append(dict(seal["points"][0])))
+    assert "whatever is measured lies in it" in forged(lambda seal: seal["points"][0].update(hi=1e300))
+    (tmp_path / "seal.json").write_text('{"format": "x", "format": "cptlaw-sealed-forecast"}')
+    with pytest.raises(CptlawError, match="is there twice"):
+        cl.load_seal(tmp_path / "seal.json")
+
+
+def test_a_seal_names_the_commit_of_its_table_and_a_file_to_stamp(document, tmp_path, monkeypatch):
+    table = tmp_path / "runs.csv"
+    table.write_text("run,eval,loss\na,target,2.0\n")
+    for name in ("GIT_AUTHOR", "GIT_COMMITTER"):
+        monkeypatch.setenv(f"{name}_NAME", "a")
+        monkeypatch.setenv(f"{name}_EMAIL", "a@b")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    with pytest.raises(CptlawError, match="Commit it first"):
+        cl.register(document, git=table)
+    for words in (["add", "runs.csv"], ["commit", "-qm", "runs"]):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    seal = cl.register(document, tmp_path / "s.json", git=table, timestamp=tmp_path / "s.sha256")
+    head = subprocess.run(["git", "-C", str(tmp_path), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    assert seal.commit == cl.load_seal(tmp_path / "s.json").commit == head.stdout.strip()
+    assert "not when it was written" in seal.summary()
+    whole = hashlib.sha256((tmp_path / "s.json").read_bytes()).hexdigest()
+    assert (tmp_path / "s.sha256").read_text() == f"{whole}  s.json\n"
+    table.write_text("run,eval,loss\na,target,2.1\n")
+    with pytest.raises(CptlawError, match="Commit it first"):
+        cl.register(document, git=table)
