@@ -328,9 +328,9 @@ def _check_point(where: str, point: Any) -> None:
         raise DataError(
             f"{where}: the {'score' if share else 'loss'} {loss:g} lies outside its interval, {low:g} to {high:g}."
         )
-    if not share and high is not None and high > WIDEST * loss:
+    if not share and high is not None and high > WIDEST * float(point["loss"]):
         raise DataError(
-            f"{where}: the interval ends at {high:g}, {high / loss:.0e} of the loss: whatever is measured lies in it. "
+            f"{where}: the interval ends at {high:g}, {high / float(point['loss']):.0e} of it: whatever is measured lies in it. "
             f"Expected null where the data do not bound a loss."
         )
     inputs = {name: value for name, value in point.items() if name not in NOT_INPUTS}
