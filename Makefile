@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 #   make test-training TORCH='torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu'
 TORCH ?= torch==2.13.0
 
-.PHONY: app demo docs pages demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract guard fuzz oldest studies bench wheel clean
+.PHONY: app audit constraints demo docs pages demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract guard fuzz oldest studies bench wheel clean
 
 demo: $(VENV)/.report  ## the main job on the real example runs, from a table to a plan; its files lie in demo/
 	$(RUN) examples/demo.py
@@ -74,6 +74,13 @@ oldest: $(VENV)/bin/python  ## the suite with the oldest version of every depend
 	$(VENV)-oldest/bin/pip install --quiet --disable-pip-version-check -r $(VENV)/oldest.txt pytest hypothesis pytest-xdist
 	$(VENV)-oldest/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	PYTHONPATH=$(CURDIR) $(VENV)-oldest/bin/python -m pytest -n auto
+
+audit: $(VENV)/.dev  ## known holes in the versions of .ci/constraints.txt; it asks an advisory service on the network
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check pip-audit
+	$(RUN) -m pip_audit --requirement .ci/constraints.txt --no-deps --disable-pip
+
+constraints: $(VENV)/.training  ## hold what is installed now as the versions that one job of CI is tested with
+	$(RUN) -m pip freeze --exclude-editable | grep -v '@ ' | sed 's/+cpu$$//' > .ci/constraints.txt
 
 # For another Python: make test PYTHON=python3.13 VENV=.venv-3.13 (3.12 likewise)
 

@@ -330,7 +330,7 @@ def _check_point(where: str, point: Any) -> None:
         )
     if not share and high is not None and high > WIDEST * float(point["loss"]):
         raise DataError(
-            f"{where}: the interval ends at {high:g}, {high / float(point['loss']):.0e} of it: whatever is measured lies in it. "
+            f"{where}: the interval ends at {high:g}, so far above the loss that whatever is measured lies in it. "
             f"Expected null where the data do not bound a loss."
         )
     inputs = {name: value for name, value in point.items() if name not in NOT_INPUTS}
