@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from cptlaw import examples
     from cptlaw import planning as plan
-    from cptlaw.answering import Answer, answer, write_pilots
+    from cptlaw.answering import Answer, answer, bases, write_pilots
     from cptlaw.benching import bench
     from cptlaw.comparing import compare
     from cptlaw.curves import fit_out_of_domain, fit_shift, forecast_run, shift_of_runs
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Answer": "cptlaw.answering",
     "answer": "cptlaw.answering",
+    "bases": "cptlaw.answering",
     "write_pilots": "cptlaw.answering",
     "CptlawError": "cptlaw.errors",
     "DataError": "cptlaw.errors",
@@ -91,6 +92,7 @@ __all__ = [
     "Seal",
     "UsageError",
     "answer",
+    "bases",
     "bench",
     "check",
     "compare",

@@ -33,7 +33,18 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 # Pages of the Python reference: title -> names of cptlaw. Names that stand nowhere here are listed under the last one.
 API = {
-    "Questions": ("answer", "check", "fit", "given_fit", "load_fit", "compare", "forecast", "suggest", "report"),
+    "Questions": (
+        "answer",
+        "bases",
+        "check",
+        "fit",
+        "given_fit",
+        "load_fit",
+        "compare",
+        "forecast",
+        "suggest",
+        "report",
+    ),
     "Tables": ("read_runs", "Runs", "import_logs"),
     "Loss curves": ("forecast_run", "shift_of_runs", "fit_shift", "fit_out_of_domain"),
     "Sealed forecasts": ("register", "load_seal", "score", "Seal", "Scores"),

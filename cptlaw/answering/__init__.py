@@ -2,6 +2,7 @@
 
 from cptlaw.answering.answered import Answer
 from cptlaw.answering.ask import answer
+from cptlaw.answering.known_bases import bases
 from cptlaw.answering.pilots import write_pilots
 
-__all__ = ["Answer", "answer", "write_pilots"]
+__all__ = ["Answer", "answer", "bases", "write_pilots"]

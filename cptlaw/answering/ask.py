@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.answering.answered import Answer
+from cptlaw.answering.known_bases import base as named
 from cptlaw.answering.of_corpora import from_mixes
 from cptlaw.answering.question import RISK, Asked
 from cptlaw.answering.with_runs import from_runs
@@ -26,6 +27,7 @@ def answer(
     runs: Any = None,
     *,
     shift: str | None = None,
+    base: str | None = None,
     where: str | None = None,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
     seed: int = 0,
@@ -41,6 +43,9 @@ def answer(
     shift
         Without runs: what kind of new domain it is, ``"language"``, ``"domain"``, ``"code"`` or ``"near"``; by default
         one unlike the old.
+    base
+        Name of a known open base model (`bases`), which says ``n_params``, ``ptpp`` and, without runs, ``lr_pretrain``
+        where they are not given.
     where
         Filter of rows.
     schedules
@@ -73,6 +78,11 @@ def answer(
     >>> found.feasible, found.kind
     (True, 'limited-data')
     """
+    if base is not None:
+        of_base = named(base)
+        told = {"n_params": of_base.n_params, "ptpp": of_base.ptpp}
+        told |= {} if runs is not None or of_base.lr_pretrain is None else {"lr_pretrain": of_base.lr_pretrain}
+        question = {**question, **{name: value for name, value in told.items() if question.get(name) is None}}
     asked = Asked.read({**question, "risk": risk})
     if runs is None and asked.benchmarks:
         raise UsageError("limits in points (--min, --max-drop) need RUNS with scores: the studies of others have none.")

@@ -50,6 +50,7 @@ def commands() -> tuple[click.Command, ...]:
     """Return the verbs in the order in which a study uses them."""
     from cptlaw.cli import (
         answer,
+        bases,
         bench,
         fits,
         forecasts,
@@ -63,6 +64,7 @@ def commands() -> tuple[click.Command, ...]:
 
     return (
         answer.answer,
+        bases.bases,
         fits.check,
         fits.fit,
         fits.compare,
