@@ -9,6 +9,7 @@ Nothing heavy is imported: ``--help`` reads this file.
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from inspect import Parameter, signature
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict, get_type_hints
 
@@ -375,10 +376,23 @@ def read_scenario(scenario: Any, given: Mapping[str, Any], plan: str) -> SimpleN
 
 
 def documented(function: Callable[..., Any], scenario: Any) -> None:
-    """Add what a scenario declares to the docstring of the function that takes it."""
+    """Spell out what a scenario declares, in the signature and the docstring of the function that takes it.
+
+    The function takes ``**scenario: Unpack[..]``, which type checkers read; `help` and editors read the signature.
+    """
+    hints = get_type_hints(scenario)
     lines = ["", "    Options", "    -------"]
+    spelled = []
     for name, option in options_of(scenario).items():
         words = f" One of {', '.join(option.words)}." if option.words else ""
         default = "" if option.default is None else f" Default: {option.default}."
         lines += [f"    {name}", f"        {option.help}{words}{default}"]
+        needed = name in scenario.__required_keys__
+        spelled.append(
+            Parameter(name, Parameter.KEYWORD_ONLY, default=Parameter.empty if needed else option.default,
+                      annotation=hints[name])
+        )  # fmt: skip
+    found = signature(function)
+    own = [one for one in found.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+    vars(function)["__signature__"] = found.replace(parameters=[*own, *spelled])
     function.__doc__ = (function.__doc__ or "").rstrip() + "\n" + "\n".join(lines) + "\n    "

@@ -151,13 +151,16 @@ def _where_it_matters(
 ) -> dict[str, Any]:
     """Return the point of the forecasts: what was given, then the plan's mix, then the largest that was fitted."""
     here: dict[str, Any] = _best_mix(fits[0], given)
+    # What a plan took to be so, such as a rate, holds for all that the page says of it.
+    known = {} if plan is None or plan.mix is None else dict((plan.mix.source or plan.mix.target).known)
+    here |= {name: given.get(name, value) for name, value in known.items()}
     for name in dict.fromkeys(name for fit in fits for name in fit.law.inputs):
         planned = None if plan is None else getattr(plan, name, None)
         asked = model.get(name)
         seen = pd.concat([fit.data[name] for fit in fits if name in fit.data.columns]).astype(float)
         if name in given:
             here[name] = given[name]
-        elif name in here:  # a share of the best mix that was run
+        elif name in here:  # known to the plan, or a share of the best mix that was run
             continue
         elif planned is not None:
             here[name] = planned
