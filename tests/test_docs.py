@@ -121,7 +121,7 @@ def test_public_names_are_the_promised_ones():
         write_pilots
     """
     assert set(cptlaw.__all__) == set(names.split())
-    assert {"app", "sweep"} <= set(dir(cptlaw))  # which other packages join
+    assert {"app", "export", "sweep"} <= set(dir(cptlaw))  # which other packages join
     for name in dir(cptlaw):
         assert getattr(cptlaw, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -60,7 +60,7 @@ CEILINGS = {
     "uncertainty": 953,
     "verbs": 177,
     "cptlaw_app": 420,
-    "cptlaw_sweep": 5150,
+    "cptlaw_sweep": 5250,
 }
 IN_ALL = 34_950
 POSITIONAL = 6  # parameters that may be given by place; options are named
