@@ -32,7 +32,7 @@ _ADAPTED = _STATIC | {"beta": "adaptation_exponent"}
 _BUDGET = _ADAPTED | {"eta": "budget_exponent"}
 KINDS: dict[str, dict[str, str]] = {
     "chinchilla": _STATIC,
-    "over-training": {"a": "size_exponent", "b": "over_training", "E": "floor_share"},
+    "over-training": {"a": "ladder_exponent", "b": "over_training", "E": "floor_share"},
     "shared-tokens": _SHIFTED,
     "ptpp-floor": _BUDGET,
     "ptpp-gated-floor": _BUDGET,

@@ -23,10 +23,12 @@ WIDER = 2.0  # times the usual standard deviations under which shared-tokens is 
 WEAK = {  # so wide that a table of any size decides
     "alpha": Prior(0.35, 0.8, "log"),
     "beta": Prior(0.35, 0.8, "log"),
+    "a": Prior(0.35, 0.8, "log"),
+    "b": Prior(0.38, 0.8, "log"),
     "E": Prior(0.6, 0.5, "share"),
 }
 LAWS = {
-    "static": ("chinchilla", "chinchilla:bend=2"),
+    "static": ("chinchilla", "chinchilla:bend=2", "over-training"),
     "cpt": ("shared-tokens", "ptpp-floor"),
 }
 LEVELS, CONFOUNDED = 3, 0.95
@@ -37,6 +39,8 @@ TOLD_BY = {
     "floor_share": ("tokens", "n_params"),
     "adaptation_exponent": ("tokens", "n_params"),
     "budget_exponent": ("ptpp",),
+    "ladder_exponent": ("tokens", "n_params"),
+    "over_training": ("tokens", "n_params"),
     "shared_k": ("ptpp", "n_params"),
     "shared_d0": ("tokens",),
     "shared_beta": ("tokens",),
@@ -53,6 +57,8 @@ MEANINGS = {
     "adaptation_exponent": "exponent of the tokens of CPT alone",
     "budget_exponent": "exponent of pre-training tokens per parameter, in a floor of the loss",
     "floor_share": "irreducible loss as a share of the lowest fitted loss",
+    "ladder_exponent": "exponent of parameters at equal tokens per parameter",
+    "over_training": "exponent of tokens per parameter at one size",
     "shared_k": "worth of a token of pre-training in tokens of CPT",
     "shared_d0": "tokens per parameter by which the shift bends",
     "shared_beta": "exponent with which the shift saturates",
@@ -66,6 +72,8 @@ OF_ROLE = ("shared_d0", "shared_beta", "shared_a2", "shared_h", "shared_b")
 # What is plausible before any study: middle and spread; it stands where all that told a kind are left out.
 USUAL = {
     "floor_share": (0.6, 0.3),
+    "ladder_exponent": (0.25, 0.4),
+    "over_training": (0.38, 0.4),
     "shared_a2": (3.0, 0.7),
     "adaptation_exponent": (0.3, 0.6),
     "budget_exponent": (0.4, 0.6),
@@ -104,6 +112,8 @@ def parameters(series: Series) -> list[dict[str, float]]:
         values = {}
         for parameter, kind in KINDS[chosen.name].items():
             told = parameter in fit.params and parameter not in restraint.fixed
+            # The floor is learned of one form, and held by it in the others.
+            told &= (name, kind) != ("over-training", "floor_share")
             if told and _varies(series, kind):
                 share = float(fit.data["loss"].min()) if kind == "floor_share" else 1.0
                 values[f"{kind}_{role}" if kind in OF_ROLE else kind] = fit.params[parameter] / share
@@ -125,7 +135,7 @@ def _varies(series: Series, kind: str) -> bool:
     levels = {name: frame[name].nunique() for name in frame.columns}
     if any(levels.get(name, 0) < LEVELS for name in TOLD_BY.get(kind, ())):
         return False
-    if kind not in ("size_exponent", "token_exponent", "floor_share"):
+    if kind not in ("size_exponent", "token_exponent", "floor_share", "ladder_exponent", "over_training"):
         return True
     if series.kind == "cpt":  # models of 30 to 125 thousand parameters, under a floor that the shift moves
         return False
