@@ -97,7 +97,7 @@ def curves() -> tuple[cl.Runs, dict[str, Schedule]]:
 def pieces() -> Iterator[Piece]:
     """Yield the pictures, each with the call that makes it."""
     runs = cl.examples.load("en-fr-pilot")
-    target, source = (cl.fit("ptpp-gate", runs, on=on, where=FITTED) for on in ("target", "source"))
+    target, source = (cl.fit("ptpp-gate", runs, on=on, where=FITTED, restraint="none") for on in ("target", "source"))
     plan = cl.plan.min_tokens(target, source, **MODEL, **LIMITS)
     yield Piece(
         cl.figures.forgetting_map(target, source, plan=plan, **MODEL, **LIMITS),

@@ -40,5 +40,7 @@ def test_the_figure_draws():
 
     names = {"Fit": cl.Fit, "Figure": Figure, "blank": blank}
     exec(block("def losses_by_size(fit: Fit) -> Figure:"), names)
-    fit = cl.fit("chinchilla", cl.examples.load("en-fr-pilot"), on="target", where="ptpp == 31", starts=4)
+    fit = cl.fit(
+        "chinchilla", cl.examples.load("en-fr-pilot"), on="target", where="ptpp == 31", starts=4, restraint="none"
+    )
     assert len(names["losses_by_size"](fit).data) == fit.n_points

@@ -117,7 +117,9 @@ def test_json_has_null_for_what_is_not_finite():
 
 def test_frames_print_as_answers_and_stay_frames():
     runs = cl.examples.load("en-fr-pilot")
-    fit = cl.fit("ptpp-floor", runs, on="target", where="ptpp >= 31 and ptpp <= 124 and replay > 0", starts=8)
+    fit = cl.fit(
+        "ptpp-floor", runs, on="target", where="ptpp >= 31 and ptpp <= 124 and replay > 0", starts=8, restraint="none"
+    )
     at = {"n_params": [125e3], "tokens": [1e6], "replay": [0.25], "ptpp": [279]}
     frame = fit.forecast(at, interval="80%")
     assert isinstance(frame, pd.DataFrame)

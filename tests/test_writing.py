@@ -29,7 +29,7 @@ def table(tmp_path):
 
 @pytest.fixture(scope="module")
 def fit():
-    return cl.fit("ptpp-floor", examples.load("en-fr-pilot"), on="target", where=ROWS)
+    return cl.fit("ptpp-floor", examples.load("en-fr-pilot"), on="target", where=ROWS, restraint="none")
 
 
 class TestNothingElseIsOverwritten:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from cptlaw.auto.rows import Chosen, levels
-from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws import Law, law
 from cptlaw.laws.base import Role
 from cptlaw.learned.priors import learned_priors
@@ -73,7 +73,7 @@ class Candidate:
         weak = {name: prior for name, prior in priors.items() if name not in told.named}
         return replace(told, tied=self.tied, priors={**told.priors, **weak})
 
-    def share_of(self, fit: Fit) -> float:
+    def share_of(self, fit: LawFit) -> float:
         """Return what the law counts before rollouts are seen, its fitted exponents once known.
 
         The prior of a parameter that is tied to another has no part in the fit, and counts here.

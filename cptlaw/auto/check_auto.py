@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from cptlaw.auto.candidates import candidates
-from cptlaw.auto.common_rollouts import directions, rollouts
 from cptlaw.auto.curve_tables import as_curves
 from cptlaw.auto.fit_auto import INPUTS, of_design, reasons_in_words, refuse_steps, with_source_rows
 from cptlaw.auto.rows import choose_rows
@@ -18,6 +17,7 @@ from cptlaw.checking.design import check_rows
 from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.rollouts import directions, rollouts
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs
 from cptlaw.runs.points import as_points

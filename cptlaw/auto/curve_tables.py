@@ -10,10 +10,9 @@ import numpy as np
 
 from cptlaw.auto.rows import Chosen
 from cptlaw.findings import Finding
+from cptlaw.fitting.shared_error import AREA
 from cptlaw.laws.curve_law import global_steps
 from cptlaw.schedules import Schedule, areas, read_schedules
-
-AREA = "s1"  # the forward area, along which rollouts are cut and distance is measured
 
 
 def as_curves(rows: Chosen, schedules: Mapping[str, Schedule] | str | Path | None) -> Chosen | None:

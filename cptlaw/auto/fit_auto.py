@@ -12,20 +12,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.auto.auto_fit import AutoFit
-from cptlaw.auto.auto_law import Member
+from cptlaw.auto.average import Average
 from cptlaw.auto.candidates import Candidate, candidates
-from cptlaw.auto.common_rollouts import Rollout, directions, rolled, rolling_source, rollouts
-from cptlaw.auto.curve_tables import AREA, as_curves
-from cptlaw.auto.rows import Chosen, choose_rows, levels, trained, without_lone_base_models
-from cptlaw.auto.shared_error import brief_bases
+from cptlaw.auto.curve_tables import as_curves
+from cptlaw.auto.rows import Chosen, choose_rows, levels, without_lone_base_models
 from cptlaw.auto.under_trained import without_under_trained
-from cptlaw.auto.weights import RolloutScores
+from cptlaw.checking.cuts import trained
 from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fit_rows import fit_rows
-from cptlaw.fitting.fitted_law import Fit
 from cptlaw.fitting.from_source import with_source
+from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.members import Member
+from cptlaw.fitting.rollouts import Rollout, directions, rolled, rolling_source, rollouts
+from cptlaw.fitting.shared_error import AREA, brief_bases
+from cptlaw.fitting.weights import RolloutScores
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
 from cptlaw.schedules import Schedule
@@ -47,7 +48,7 @@ Schedules = Mapping[str, Schedule] | str | Path
 
 def fit_auto(
     table: Runs, on: str, where: str | None = None, *, seed: int = 0, schedules: Schedules | None = None
-) -> AutoFit:
+) -> Average:
     """Fit every law that the columns allow to the losses of one eval, and average them by common rollouts.
 
     Raises
@@ -67,8 +68,8 @@ def fit_auto(
         raise FitError(f"no row of {name!r} has tokens above 0: law auto needs one run at least.")
     paired = with_source_rows(table, rows, where, schedules is not None)
     place = pd.Series(np.arange(len(frame)), index=frame.index)
-    fits: list[tuple[Candidate, Fit, Places]] = []
-    sources: dict[str, Fit] = {}
+    fits: list[tuple[Candidate, LawFit, Places]] = []
+    sources: dict[str, LawFit] = {}
     skipped: dict[str, str] = {}
     provenance = provenance_of(table, name, where)
     base = table.base_losses(name)
@@ -122,13 +123,13 @@ def reasons_in_words(skipped: Mapping[str, str]) -> str:
 
 def _averaged(
     rows: Chosen,
-    fits: list[tuple[Candidate, Fit, Places]],
-    sources: Mapping[str, Fit],
+    fits: list[tuple[Candidate, LawFit, Places]],
+    sources: Mapping[str, LawFit],
     skipped: dict[str, str],
     table: Runs,
     name: str,
     provenance: Mapping[str, Any],
-) -> AutoFit:
+) -> Average:
     frame = rows.frame
     adapted = frame[trained(frame)]
     along = directions(adapted)
@@ -159,7 +160,7 @@ def _averaged(
     members = tuple(Member(fits[i][1], float(weight[i]), float(mean[i])) for i in order)
     inputs = (*INPUTS, "step") if any(fit.law.needs_schedules for _, fit, _ in fits) else INPUTS
     kept_columns = ["run", *(one for one in inputs if one in adapted.columns), *mix_columns(adapted.columns), "loss"]
-    found = AutoFit(
+    found = Average(
         on=name,
         role=table.role(name),
         members=members,

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cptlaw.checking.cuts import trained
 from cptlaw.findings import Finding, Remedy
-from cptlaw.laws.base import Law, Role
+from cptlaw.laws.base import Role
 from cptlaw.runs import Runs
 from cptlaw.runs.order import in_order
 from cptlaw.runs.schema import MIX, mix_columns
@@ -22,7 +23,6 @@ WARM_UPS = 2.0
 TRANSIENT = 0.095
 AT_PEAK = 0.99  # share of a run's highest rate from which it counts as reached
 CPT_COLUMNS = ("replay", "ptpp")
-ANY_MIX = 0.5  # stands where a law is not asked
 COLLAPSED = 2.0  # times the lowest loss of the same base model and mix at a lower rate
 FINE_TUNING = Finding(
     "info",
@@ -226,25 +226,9 @@ def without_lone_base_models(rows: Chosen, role: Role) -> Chosen:
     return replace(rows, runs=replace(rows.runs, frame=frame[kept]), findings=(*rows.findings, found))
 
 
-def trained(frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which rows are of trained models, and no losses of base models, (n,)."""
-    found: NDArray[np.bool_] = (
-        (frame["tokens"] > 0).to_numpy() if "tokens" in frame.columns else np.full(len(frame), True)
-    )
-    return found
-
-
 def levels(frame: pd.DataFrame, name: str) -> int:
     """Return how many levels a column has among adapted rows; 0 where it is not there."""
     if name not in frame.columns:
         return 0
     values = frame.loc[frame["tokens"] != 0, name] if "tokens" in frame.columns else frame[name]
     return int(values.nunique())
-
-
-def read_by(law: Law, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows as a law without a loss of base models reads them: a mix for those, which have none, is not asked."""
-    if "tokens" not in law.diverges_at_zero or not {"tokens", "replay"} <= set(rows.columns):
-        return rows
-    open_ = rows["replay"].isna() & (rows["tokens"] == 0)
-    return rows.assign(replay=rows["replay"].mask(open_, ANY_MIX)) if open_.any() else rows

@@ -16,11 +16,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.auto.candidates import Candidate, middle_of_cpt, middle_of_pre_training
-from cptlaw.auto.common_rollouts import distinct
-from cptlaw.auto.rows import Chosen, trained
+from cptlaw.auto.rows import Chosen
+from cptlaw.checking.cuts import trained
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.rollouts import distinct
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.solving.options import Options
@@ -69,7 +70,7 @@ def without_under_trained(rows: Chosen, role: Role) -> Chosen:
         f"{int((~kept).sum())} rows below {np.exp(edge):.3g} tokens per parameter are left out: their losses lie far "
         "above what the others foretell, as those of runs too short for their warm-up or batch do."
     )
-    advice = "To fit them all the same, name a law."
+    advice = "To fit them all the same, name a law with restraint none."
     finding = Finding("info", "under-trained", message, advice)
     return replace(rows, runs=replace(rows.runs, frame=frame[kept]), findings=(*rows.findings, finding))
 
@@ -101,7 +102,13 @@ def _without_short_pretraining(rows: Chosen, role: Role) -> Chosen:
         f"{int((~kept).sum())} rows of base models below {least} tokens of pre-training are left out: their losses "
         "lie far below what the others foretell, as those of models do that have only begun to learn."
     )
-    finding = Finding("info", "under-trained", message, "To fit them all the same, name a law.", remedy=Remedy("law"))
+    finding = Finding(
+        "info",
+        "under-trained",
+        message,
+        "To fit them all the same, name a law with restraint none.",
+        remedy=Remedy("law"),
+    )
     chosen = replace(rows.runs, frame=frame[kept])
     return replace(
         rows,

@@ -54,3 +54,11 @@ def cuts(
     # Cuts that leave nearly the same rows would count one rollout twice.
     for place in dict.fromkeys(int(np.abs(below - share).argmin()) for share in shares if len(below)):
         yield lasts[place], np.asarray(code <= lasts[place])
+
+
+def trained(frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which rows are of trained models, and no losses of base models, (n,)."""
+    found: NDArray[np.bool_] = (
+        (frame["tokens"] > 0).to_numpy() if "tokens" in frame.columns else np.full(len(frame), True)
+    )
+    return found

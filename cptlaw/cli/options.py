@@ -155,9 +155,7 @@ schedules = click.option(
 auto_restraint = click.option(
     "--restraint",
     type=click.Choice(["none"]),
-    default="none",
-    show_default=True,
-    help="none: nothing but the rows, and what is said here.",
+    help="none: fit the rows and what is said here alone, without what other studies say.",
 )
 
 

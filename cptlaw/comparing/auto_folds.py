@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from cptlaw.auto.auto_fit import AutoFit
+from cptlaw.auto.average import Average
 from cptlaw.auto.fit_auto import fit_auto
 from cptlaw.comparing.baselines import BASELINES
 from cptlaw.laws.calculus import Array
@@ -31,7 +31,7 @@ class NamedForecast:
     forecasts: bool
 
 
-def of_auto(table: Runs, on: str, fitted: pd.DataFrame, seed: int, schedules: Any = None) -> AutoFit:
+def of_auto(table: Runs, on: str, fitted: pd.DataFrame, seed: int, schedules: Any = None) -> Average:
     """Fit law auto to what a fold fits, with laws of schedules where schedules are given."""
     frame = table.frame
     seen = pd.MultiIndex.from_frame(fitted[["run", "tokens"]].astype({"run": str}))

@@ -18,7 +18,7 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.findings import Finding
-from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw, global_steps
 from cptlaw.laws.dynamics import STRAIGHT
@@ -34,7 +34,7 @@ KEPT_UP = 1.3  # steps of the control run may lie this many of its own gaps away
 def shift_of_runs(
     runs: Any,
     on: str,
-    control: Fit | str,
+    control: LawFit | str,
     schedules: Mapping[str, Schedule] | str | Path,
     where: str | None = None,
 ) -> pd.DataFrame:
@@ -79,7 +79,7 @@ def shift_of_runs(
             )
         without = _of_run(frame[run == control], frame, control)
         frame, without = frame[(run != control).to_numpy()], without[(run != control).to_numpy()]
-    elif isinstance(control, Fit) and isinstance(control.law, CurveLaw):
+    elif isinstance(control, LawFit) and isinstance(control.law, CurveLaw):
         without = np.asarray(control.predict(control.law.attach(frame, known)), dtype=float)
     else:
         raise UsageError(f"control: {control!r}. Expected the id of a run, or a fit of a law of loss curves.")

@@ -13,8 +13,10 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError, DataError, shown, visible
 from cptlaw.findings import SEVERITIES, Finding
-from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.saved import FORMAT_VERSION
+from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws import LAWS, Known, law
 from cptlaw.laws.curve_rows import schedules_from_json
 from cptlaw.runs.schema import COLUMNS
@@ -25,7 +27,7 @@ RESTRAINT = ("fix", "tie", "bound", "prior", "correlation")  # in the order of `
 FARTHEST = math.log(1e3)  # of the median fitted loss from the measured one: no search ends there
 
 
-def fit_from(document: Mapping[str, Any], label: str) -> Fit:
+def fit_from(document: Mapping[str, Any], label: str) -> LawFit:
     """Return the fit that a file's document holds.
 
     Raises
@@ -40,7 +42,7 @@ def fit_from(document: Mapping[str, Any], label: str) -> Fit:
         chosen = law(document["law"])
         settings = document["settings"]
         restraint = settings["restraint"]
-        fit = Fit(
+        fit = LawFit(
             law=chosen,
             **common_of(document),
             params=_finite(chosen.check_params(document["params"])),
@@ -56,6 +58,8 @@ def fit_from(document: Mapping[str, Any], label: str) -> Fit:
             optima=np.array(document["optima"], dtype=float),
             schedules=schedules_from_json(document.get("schedules", {})),
             prior_weight=float(document.get("prior_weight", 0.0)),
+            **rollouts_of(document, 1),
+            learned=tuple(map(str, document.get("learned", ()))),
         )
         if chosen.objects:
             # Arrays by row are left out of files; they follow from the schedules that are kept.
@@ -72,6 +76,31 @@ def fit_from(document: Mapping[str, Any], label: str) -> Fit:
     except (CptlawError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise damaged(path, error) from None
     return fit
+
+
+def rollouts_of(document: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Return scores and folds of the rollouts of so many laws; nothing where the rows alone were fitted."""
+    if "scores" not in document:
+        return {}
+    scores, folds = document["scores"], document["folds"]
+    reach = np.array(scores["reach"], dtype=float)
+    return {
+        "scores": RolloutScores(
+            np.array(scores["share"], dtype=float).reshape(count),
+            np.array(scores["error"], dtype=float).reshape(count, len(folds)),
+            reach.reshape(len(folds), -1) if folds else np.zeros((0, 0)),
+        ),
+        "folds": tuple(
+            Rollout(
+                fold["direction"],
+                fold["label"],
+                np.array(fold["fit"], dtype=bool),
+                np.array(fold["test"], dtype=bool),
+                reach[i],
+            )
+            for i, fold in enumerate(folds)
+        ),
+    }
 
 
 def damaged(path: Path, error: Exception) -> DataError:

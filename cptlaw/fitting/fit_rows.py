@@ -15,7 +15,7 @@ from cptlaw.checking.residuals import check_residuals
 from cptlaw.checking.unread import check_unread
 from cptlaw.errors import FitError
 from cptlaw.findings import Finding, Remedy, by_severity
-from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.solving import identifiability as identify
@@ -44,7 +44,7 @@ def fit_rows(
     options: Options,
     base: pd.DataFrame | None = None,
     provenance: Mapping[str, Any] | None = None,
-) -> Fit:
+) -> LawFit:
     """Fit on rows that are already selected: what `fit`, compare and the studies share."""
     chosen, frame = training.law, training.frame
     problem = Problem(chosen, chosen.bind(frame, training.role), frame["loss"].to_numpy(dtype=float), options.restraint)
@@ -96,7 +96,7 @@ def fit_rows(
     if chosen.needs_schedules:
         wanted = (*wanted, "step", "phase", *chosen.objects)
     keep = ["run", *dict.fromkeys(name for name in wanted if name in frame.columns), "loss"]
-    fitted = Fit(
+    fitted = LawFit(
         law=chosen,
         on=training.on,
         role=training.role,

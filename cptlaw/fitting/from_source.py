@@ -16,7 +16,7 @@ import numpy as np
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.curvature import as_priors
 from cptlaw.fitting.fit_rows import fit_rows
-from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.runs import Runs
 from cptlaw.solving.options import Options
 from cptlaw.solving.restraint import Restraint
@@ -41,7 +41,7 @@ class FromSource:
 
     training: TrainingRows
     known: Restraint
-    fit: Fit | None = None
+    fit: LawFit | None = None
 
 
 def usual(training: TrainingRows) -> Restraint:

@@ -10,14 +10,14 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
-from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws import Law, law
 from cptlaw.laws.base import Role
 from cptlaw.solving.options import Options
 from cptlaw.units import parse_quantity
 
 
-def given_fit(law_name: str | Law, params: Mapping[str, Any], on: Role, note: str = "") -> Fit:
+def given_fit(law_name: str | Law, params: Mapping[str, Any], on: Role, note: str = "") -> LawFit:
     """Return a fit that holds given parameters, such as the coefficients of a paper.
 
     It forecasts, plans, is saved and loaded like any fit. There is no data behind it, so it has no intervals, and says
@@ -58,7 +58,7 @@ def given_fit(law_name: str | Law, params: Mapping[str, Any], on: Role, note: st
         "the parameters were given, not fitted: there are no data to say how sure they are.",
         "Fit the law to runs of your own for intervals.",
     )
-    return Fit(
+    return LawFit(
         law=chosen,
         on=on,
         role=on,

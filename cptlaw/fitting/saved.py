@@ -49,6 +49,13 @@ class Saved(Result):
         def base(self) -> pd.DataFrame:
             """The losses of base models."""
 
+    @property
+    def rests_on(self) -> dict[str, Any]:
+        """The last keys of its JSON where several fits make one: rows, searches and findings."""
+        return {name: getattr(self, name) for name in ("n_points", "n_runs", "status")} | {
+            "findings": [finding.to_dict() for finding in self.findings]
+        }
+
     def content(self) -> dict[str, Any]:
         """Return what the file holds beside what all files of fits hold."""
         raise NotImplementedError

@@ -15,8 +15,8 @@ from cptlaw.checking.distance import fact
 from cptlaw.checking.distance import levels as levels_of
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
-from cptlaw.fitting import Fit
 from cptlaw.fitting.base_models import LOSS
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.solve import Points
@@ -232,7 +232,7 @@ class Loss(OneLoss):
 
     def _weakness(self) -> tuple[Finding, ...]:
         """Say where the fit itself cannot be trusted."""
-        if not isinstance(self.fit, Fit) or self.fit.data.empty:
+        if not isinstance(self.fit, LawFit) or not self.fit.plain or self.fit.data.empty:
             return ()
         if self.fit.status == "converged" and self.fit.rank == self.fit.n_free:
             return ()
@@ -254,9 +254,9 @@ def measured_levels(fits: Iterable[Any], name: str) -> Array:
 
 
 def laws_of(fit: Any) -> tuple[Law, ...]:
-    """Return the laws behind a fitted loss: one, or those of an average."""
-    members = getattr(fit, "members", None)
-    return (fit.law,) if not members else tuple(one for member in members for one in laws_of(member.fit))
+    """Return the laws behind a fitted loss: those of its members."""
+    members = getattr(fit, "members", ())
+    return tuple(member.fit.law for member in members) if members else (fit.law,)
 
 
 def as_fit(fit: Any, name: str) -> Any:

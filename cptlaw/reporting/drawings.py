@@ -10,6 +10,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.fitting import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws import Known
 from cptlaw.planning import pareto
 from cptlaw.planning.scenario import Pareto, options_of
@@ -80,7 +81,7 @@ def _of_mixes(subject: Subject, tell: Progress) -> list[Figure]:
             raise
         # Without a reference for forgetting there is no map; the plan would have asked for one.
     tell("Pareto front")
-    single = isinstance(target, Fit) and isinstance(source, Fit)  # else intervals are cheap, and no profile
+    single = target.plain and source.plain  # else intervals are cheap, and no profile
     front = pareto(
         target,
         source,
@@ -95,20 +96,20 @@ def _of_mixes(subject: Subject, tell: Progress) -> list[Figure]:
     return drawn
 
 
-def leading(fit: Any) -> Fit:
+def leading(fit: Any) -> LawFit:
     """Return the fit of one law: the heaviest of an average."""
-    found: Fit = fit if isinstance(fit, Fit) else fit.leading
+    found: LawFit = fit.leading
     return found
 
 
-def _unfitted(table: Runs, fit: Fit) -> pd.DataFrame:
+def _unfitted(table: Runs, fit: LawFit) -> pd.DataFrame:
     rows = table.on(fit.on).frame
     rows = fit.law.inputs_of(rows, Known(rows=rows))
     rows = rows[(rows["tokens"] > 0) & ~rows["run"].astype(str).isin(set(fit.data["run"].astype(str)))]
     return rows.dropna(subset=[name for name in fit.law.inputs if name in rows.columns])
 
 
-def _measured(table: Runs, fit: Fit, here: Mapping[str, Any]) -> pd.DataFrame | None:
+def _measured(table: Runs, fit: LawFit, here: Mapping[str, Any]) -> pd.DataFrame | None:
     """Return what was measured at the point, apart from tokens, and not fitted."""
     if not {*fit.law.inputs, "tokens"} <= set(table.frame.columns):
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cptlaw.auto.auto_fit import AutoFit
+from cptlaw.auto.average import Average
 from cptlaw.comparing.comparison import Comparison, ComparisonFrame
 from cptlaw.errors import UsageError
 from cptlaw.fitting import Fit
@@ -37,7 +37,7 @@ from cptlaw.uncertainty.answers import Forecast, ForecastFrame
 
 # The first kind that fits decides: a plan of the fewest tokens is a plan of a mix too.
 FIGURES: tuple[tuple[tuple[type, ...], Callable[..., Figure]], ...] = (
-    ((Fit, AutoFit), observed_fitted),
+    ((Fit, Average), observed_fitted),
     ((ForecastFrame,), forecast_points),
     ((ComparisonFrame,), law_scores),
     ((MinTokensPlan,), map_of_plan),

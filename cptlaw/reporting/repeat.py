@@ -7,6 +7,7 @@ from typing import Any
 
 from cptlaw.commands import command_line
 from cptlaw.fitting import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.planning.options import points
 from cptlaw.runs import Runs
 from cptlaw.units import format_quantity
@@ -52,7 +53,7 @@ def fit_command(path: str, reading: list[str], fit: Any) -> str:
         words += ["--where", str(fit.provenance["where"])]
     if getattr(fit, "is_score", False):
         words[words.index("--law") + 1] = fit.law.spec if len(fit.ways) == 1 else "auto"
-    if not isinstance(fit, Fit):  # an average of laws chooses all that follows
+    if not isinstance(fit, LawFit):  # an average of laws chooses all that follows
         return command_line([*words, "-o", f"{file_name(fit.on)}.json"])
     options = fit.options
     if options.delta != fit.law.delta:
@@ -61,7 +62,7 @@ def fit_command(path: str, reading: list[str], fit: Any) -> str:
         words += ["--starts", str(options.starts)]
     if options.seed:
         words += ["--seed", str(options.seed)]
-    restraint, found_again = options.restraint, set(fit.law.from_source)
+    restraint, found_again = options.restraint, {*fit.law.from_source, *fit.learned}
     for name, value in restraint.fixed.items():
         if name not in found_again:
             words += ["--fix", f"{name}={value!r}"]
@@ -72,6 +73,8 @@ def fit_command(path: str, reading: list[str], fit: Any) -> str:
     for name, prior in restraint.priors.items():
         if name not in found_again:
             words += ["--prior", f"{name}=" + ":".join(map(str, prior.to_list()))]
+    if fit.plain and fit.n_points and not fit.law.needs_schedules:
+        words += ["--restraint", "none"]
     return command_line([*words, "-o", f"{fit.on}.json"])
 
 

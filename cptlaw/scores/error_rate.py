@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.auto.auto_law import AutoLaw
+from cptlaw.fitting.members import LawsTogether
 from cptlaw.laws.score_law import Array
 
 LEAST = 1e-9
@@ -24,9 +24,9 @@ class ErrorRate:
     _cache: dict[Any, Any] = field(default_factory=dict)
 
     @property
-    def law(self) -> AutoLaw:
+    def law(self) -> LawsTogether:
         """The law of the score."""
-        found: AutoLaw = self.score.law
+        found: LawsTogether = self.score.law
         return found
 
     @property

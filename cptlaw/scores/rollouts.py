@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.auto.quick_doubt import beyond_the_data, parameter_doubt
 from cptlaw.errors import CptlawError
+from cptlaw.fitting.doubt import beyond_the_data, parameter_doubt
 from cptlaw.fitting.fit_rows import fit_rows
-from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws.score_law import Array
 from cptlaw.runs.schema import mix_columns
 from cptlaw.scores.joint import LEAST_ROWS, Joint
@@ -221,7 +221,7 @@ def carrier_in(fit: Any, joint: Joint, fold: ModelCut) -> Carried | None:
     """Forecast a carrier's losses from the lower models alone; None where that cannot be done."""
     if not fold.columns:
         return Carried(joint.values(fit.on), np.zeros(0))
-    lead: Fit = fit.leading if hasattr(fit, "leading") else fit
+    lead: LawFit = fit.leading if hasattr(fit, "leading") else fit
     if not set(fold.columns) <= set(lead.data.columns):
         return None
     below = lead.data[fold.below(lead.data)]

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.auto.auto_law import AutoLaw
-from cptlaw.auto.combined import Combined
 from cptlaw.checking.distance import directions_of, outside
 from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.findings import Finding
+from cptlaw.fitting.members import LawsTogether
+from cptlaw.fitting.saved import Saved
 from cptlaw.laws.base import Role
 from cptlaw.laws.score_law import Array
 from cptlaw.result import Line, Table
@@ -33,7 +33,7 @@ ALONG = ("n_params", "tokens", "ptpp")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class ScoreFit(Combined):
+class ScoreFit(Saved):
     """A fitted score: one way to it, or the average of several.
 
     Attributes
@@ -87,7 +87,7 @@ class ScoreFit(Combined):
     # -- what is the same as for a loss ----------------------------------------------------------------------------
 
     @property
-    def law(self) -> AutoLaw:
+    def law(self) -> LawsTogether:
         """What stands where one law is expected."""
         losses = [way.loss.law for way in self.ways if way.loss is not None]
         own = [name for way in self.ways for name in way.law.inputs if name != "carrier"]
@@ -95,7 +95,7 @@ class ScoreFit(Combined):
         if "flops" in inputs:
             inputs = dict.fromkeys([*(name for name in inputs if name != "flops"), "n_params", "tokens"])
         single = self.ways[0].name if len(self.ways) == 1 else "score-auto"
-        return AutoLaw(
+        return LawsTogether(
             inputs=tuple(inputs),
             needs_schedules=bool(losses)
             and all(one.needs_schedules for one in losses)
@@ -110,6 +110,20 @@ class ScoreFit(Combined):
     def is_score(self) -> bool:
         """That this is a share of items, not a loss."""
         return True
+
+    @property
+    def n_points(self) -> int:
+        """Measured rows."""
+        return len(self.data)
+
+    @property
+    def n_runs(self) -> int:
+        """Runs that they belong to."""
+        return int(self.data["run"].nunique())
+
+    def completed(self, frame: Any) -> pd.DataFrame:
+        """Return rows as they are; every way completes its own."""
+        return as_points(frame)
 
     @property
     def n_blocks(self) -> int:

@@ -26,7 +26,7 @@ class HowToSearch(TypedDict, total=False):
 class HowToFit(HowToSearch, GivenRestraint, total=False):
     """How `cptlaw.fit` fits, beside the law and the rows."""
 
-    restraint: str
+    restraint: str | None
 
 
 DEFAULT_STARTS = Law.starts

@@ -54,7 +54,7 @@ class ExpectedLoss:
 
 def expected(fit: LawOnRows, frame: Any, interval: float | None) -> ExpectedLoss:
     """Return what is expected of completed rows, as `forecast` says it; without an interval `Columns` will do."""
-    _forecastable(fit, frame)
+    forecastable(fit, frame)
     loss = fit.law.predict(fit.params, frame, fit.role)
     findings, ends = extrapolations(fit.law, fit.data, frame), None
     if interval is not None:
@@ -66,7 +66,7 @@ def expected(fit: LawOnRows, frame: Any, interval: float | None) -> ExpectedLoss
                 "the parameters were given, not fitted, so that nothing says how sure the loss is."
                 if fit.status == "given"
                 else f"{fit.n_runs} runs cannot say how runs differ, so the loss is not bounded.",
-                f"Fit on at least {MIN_RUNS} runs.",
+                f"LawFit on at least {MIN_RUNS} runs.",
             )
             findings = [(*found, silent) for found in findings]
         else:
@@ -133,7 +133,7 @@ def bands(fit: Any, rows: Any, interval: float, most: int = 6) -> tuple[Array, A
     Where a row is not profiled itself its doubt is the range of all laws that these profiles met and that the data
     allows: the truth, or somewhat narrower. Not bounded is not a number.
     """
-    if not hasattr(fit, "problem"):  # an average of laws has none
+    if not fit.plain:  # without a profile, all rows cost as much as a few
         found = fit.forecast(rows, interval)
         return found["lo"].to_numpy(dtype=float), found["hi"].to_numpy(dtype=float)
     frame = fit.completed(rows)
@@ -167,7 +167,7 @@ def doubt_parts(
 def log_quantiles(fit: LawOnRows, rows: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
     """Return quantiles of the log loss; see `Fit.log_quantiles`."""
     frame = fit.completed(rows)
-    _forecastable(fit, frame)
+    forecastable(fit, frame)
     asked = np.asarray(probabilities, dtype=float)
     if asked.ndim != 1 or not np.all((asked > 0) & (asked < 1)):
         raise UsageError(f"probabilities={probabilities!r}: expected numbers between 0 and 1.")
@@ -195,7 +195,8 @@ def measurement_scatter(fit: LawOnRows, interval: float) -> float:
     return t_quantile(interval, scatter.freedom) * scatter.spread
 
 
-def _forecastable(fit: LawOnRows, frame: Any) -> None:
+def forecastable(fit: LawOnRows, frame: Any) -> None:
+    """Refuse rows at which the law is infinite."""
     for name in fit.law.diverges_at_zero:
         if name in frame.columns and (is_zero := np.asarray(frame[name], dtype=float) <= 0).any():
             row = frame.index[int(np.argmax(is_zero))]

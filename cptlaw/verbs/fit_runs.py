@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from cptlaw.auto.fit_auto import fit_auto
+from cptlaw.auto.fit_one import fit_one
 from cptlaw.errors import UsageError, refuse_others
-from cptlaw.fitting.fit_one import fit_one
 from cptlaw.laws import law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, read_runs
@@ -25,7 +25,7 @@ def fit(
 ) -> Any:
     """Fit a law to the losses of one eval; without a law, all that the columns allow, and average them.
 
-        fit(runs, on="target")                   every law that the columns allow, averaged: an `AutoFit`
+        fit(runs, on="target")                   every law that the columns allow, averaged: an `Average`
         fit("dcpt-l3", runs, on="target")        one law: a `Fit`
 
     Variable projection searches the shape parameters from many starts; every distinct optimum is then polished on the
@@ -56,14 +56,15 @@ def fit(
             Restraint by parameter name: ``{"alpha": 0.34}``, ``[("alpha", "beta")]``, ``{"lambda": (0, 0.9)}``,
             ``{"E": (1.8, 0.1)}`` (mean, standard deviation); or the command line's texts.
         restraint
-            ``"none"``.
+            ``"none"`` fits the rows and what is said here alone. Where absent, what other studies say of the parameters
+            of a law is added as weak priors, and its intervals are those that it has within law auto.
         schedules
             For laws of loss curves: learning-rate schedules by run, or a schedules file. Runs that are not in it take
             theirs from the column ``lr``.
 
     Returns
     -------
-    Fit or AutoFit
+    Fit or Average
 
     Raises
     ------
@@ -74,8 +75,8 @@ def fit(
     """
     refuse_others(how, HowToFit.__annotations__, "fit")
     law_name, runs, on, where = asked(law_name, runs, on, where)
-    if how.get("restraint", "none") != "none":
-        raise UsageError(f"restraint={how['restraint']!r}: expected none.")
+    if how.get("restraint") not in (None, "none"):
+        raise UsageError(f"restraint={how['restraint']!r}: expected none, which fits the rows alone.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     on = table.meant(on)
     table = table.with_told_role(on)

@@ -8,8 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from cptlaw.fitting.fitted_law import Fit
+from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.fitting.base_models import LOSS
+from cptlaw.fitting.fit import Fit
 from cptlaw.runs.points import as_points
+from cptlaw.runs.schema import COLUMNS, corpus_of
 from cptlaw.schedules import Schedule
 from cptlaw.uncertainty.answers import ForecastFrame
 from cptlaw.units import parse_probability
@@ -54,9 +57,40 @@ def forecast(
     several: list[Any] = list(fits) if isinstance(fits, list | tuple) else [fits]
     read: list[Any] = [load_fit(fit) if isinstance(fit, str | Path) else fit for fit in several]
     if schedules is not None:
-        read = [fit.with_schedules(schedules) if fit.law.needs_schedules else fit for fit in read]
+        scheduled = [any(one.law.needs_schedules for one in laws_of(fit)) for fit in read]
+        if not any(scheduled):
+            names = ", ".join(dict.fromkeys(fit.law.spec for fit in read))
+            raise UsageError(
+                f"schedules (--schedules): no law of {names} reads learning rates. Leave them out, or fit with them."
+            )
+        read = [fit.with_schedules(schedules) if reads else fit for fit, reads in zip(read, scheduled, strict=True)]
     if interval is not None:
         interval = parse_probability(interval, "interval (--interval)")
     frame = as_points(at)
+    if isinstance(at, str | Mapping):
+        refuse_unknown(frame, read)
     tables = [fit.forecast(frame, interval).assign(law=fit.law.spec, on=fit.on) for fit in read]
     return ForecastFrame.of(pd.concat(tables, ignore_index=True), interval, read)
+
+
+def laws_of(fit: Any) -> list[Any]:
+    """Return the fits of single laws behind a fit: its members, those of the losses that carry a score, or itself."""
+    if getattr(fit, "is_score", False):
+        return [one for loss in fit.losses.values() for one in laws_of(loss)]
+    return list(fit.fits)
+
+
+def refuse_unknown(frame: pd.DataFrame, fits: Sequence[Any]) -> None:
+    """Refuse what a point says that is neither a column of runs tables nor one of the fitted rows.
+
+    Raises
+    ------
+    UsageError
+        If a key is unknown; the nearest one is named.
+    """
+    told = {name for fit in fits for name in (*fit.law.inputs, *fit.data.columns, *getattr(fit, "losses", ()))}
+    known = [*dict.fromkeys([*COLUMNS, LOSS, *sorted(map(str, told))])]
+    for name in map(str, frame.columns):
+        if name not in known and not corpus_of(name):
+            inputs = ", ".join(dict.fromkeys(one for fit in fits for one in fit.law.inputs))
+            raise UsageError(f"points (--at): {name!r} is unknown.{did_you_mean(name, known)} The fit reads {inputs}.")

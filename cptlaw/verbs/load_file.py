@@ -14,7 +14,7 @@ from cptlaw.scores.score_file import score_from
 
 
 def load_fit(path: str | Path) -> Any:
-    """Read a fit that `Fit.save` or ``cptlaw fit -o`` wrote: a `Fit`, an `AutoFit` of several laws, or a `ScoreFit`.
+    """Read a fit that `Fit.save` or ``cptlaw fit -o`` wrote: a `Fit`, an `Average` of several laws, or a `ScoreFit`.
 
     Raises
     ------

@@ -20,15 +20,15 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.auto import candidates
-from cptlaw.auto.auto_fit import AutoFit
+from cptlaw.auto.average import Average
 from cptlaw.auto.candidates import Candidate
-from cptlaw.auto.common_rollouts import directions
 from cptlaw.auto.rows import Chosen
-from cptlaw.auto.shared_error import SharedError
-from cptlaw.auto.weights import RolloutScores
 from cptlaw.checking.distance import outside
 from cptlaw.errors import CptlawError
-from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.rollouts import directions
+from cptlaw.fitting.shared_error import SharedError
+from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws import law
 from cptlaw.laws.base import Role
 from studies.forecasts.bench_page import PAGE, with_table
@@ -83,7 +83,7 @@ def name_of(name: str, options: dict[str, object], tied: object) -> str:
 class Cut:
     """One cut with what every law of the wide pool makes of it."""
 
-    fit: AutoFit
+    fit: Average
     upper: pd.DataFrame
     names: list[str]
 
@@ -103,7 +103,7 @@ class Cut:
         of_name = zip((self.names[i] for i in kept), weight.mean(axis=0).tolist(), strict=True)
         return max(float(missed.mean()), LEAST), dict(of_name)
 
-    def _average(self, members: list[Fit], frame: pd.DataFrame, weight: Array) -> Array:
+    def _average(self, members: list[LawFit], frame: pd.DataFrame, weight: Array) -> Array:
         logs = np.column_stack([np.log(one.predict(frame)) for one in members])
         found: Array = np.sum(weight * logs, axis=1)
         return found

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw.auto.auto_fit import AutoFit
+from cptlaw.auto.average import Average
 from cptlaw.auto.rows import choose_rows
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.base_models import SHARE, BaseErrors
@@ -127,7 +127,7 @@ def forecast(runs: Runs, cut: Cut, on: str, law: str, members: bool = False) -> 
     low, high = said["lo"].to_numpy(dtype=float), said["hi"].to_numpy(dtype=float)
     inside = ~(measured[few] < low) & ~(measured[few] > high)  # an open end holds
     yield {**shared, "law": law, **_errors(error), "held": float(inside.mean()), **_base(fit, runs, test, on, error)}
-    if members and isinstance(fit, AutoFit):
+    if members and isinstance(fit, Average):
         for member in fit.members:
             error = np.log(member.fit.predict(test) / measured)
             yield {**shared, "law": member.fit.law.spec, "weight": member.weight, **_errors(error)}

@@ -127,7 +127,7 @@ def backtest(
         if frame.loc[frame["tokens"] > 0, "n_params"].nunique() < 2:
             continue
         laws = (("target", target_law), ("source", source_law))
-        target, source = (cl.fit(law, runs, on, where) if law else None for on, law in laws)
+        target, source = (cl.fit(law, runs, on, where, restraint="none") if law else None for on, law in laws)
         for n_params in sorted(held_out.loc[held_out["tokens"] > 0, "n_params"].unique()):
             measured = measured_at(held_out, n_params)
             for replay, atpp in questions:

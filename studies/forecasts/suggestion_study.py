@@ -124,7 +124,7 @@ def one_data_set(law_name: str, seed: int) -> list[dict[str, object]]:
     own_sizes = cl.suggest(
         law_name, runs, "target", at=ASKED, budget=budget, starts=STARTS, sizes=list(simulate.PTPP_SIZES)
     )
-    before = cl.fit(law_name, runs, "target", starts=STARTS)
+    before = cl.fit(law_name, runs, "target", starts=STARTS, restraint="none")
     asked = point(ASKED)
     found = candidates(before, runs.frame, asked.iloc[0])
     on_asked = [cell for cell in found if cell.n_params == SMALLEST and cell.ptpp == BUDGET_ASKED]
@@ -142,7 +142,7 @@ def one_data_set(law_name: str, seed: int) -> list[dict[str, object]]:
         fit = before
         if cells:
             new = measured(design_of(cells), stream)
-            fit = cl.fit(law_name, cl.read_runs(pd.concat([have, new])), "target", starts=STARTS)
+            fit = cl.fit(law_name, cl.read_runs(pd.concat([have, new])), "target", starts=STARTS, restraint="none")
         rows.append(
             {
                 "law": law_name,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.auto.auto_fit import AutoFit
+from cptlaw.auto.average import Average
 from studies.forecasts.bench_page import PAGE, with_table
 from studies.harness import Array, progress
 from studies.learning.learn_averages import cuts, forecast_of, thinned, without
@@ -39,7 +39,7 @@ def interval_score(error: Array, half: Array, coverage: float) -> float:
     return float(np.mean(2.0 * half + 2.0 / (1.0 - coverage) * np.maximum(np.abs(error) - half, 0.0)))
 
 
-def scored(fit: AutoFit, upper: pd.DataFrame) -> dict[str, Any]:
+def scored(fit: Average, upper: pd.DataFrame) -> dict[str, Any]:
     """Return what the intervals of a forecast hold, how wide they are, and what is missed, log loss.
 
     ``beyond`` is what each point is missed by, in half-widths of the 90 % interval.

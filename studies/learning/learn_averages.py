@@ -2,7 +2,7 @@
 
 As `learn_rollouts` does with single laws; one cut of the rows along each direction, and of the studies with
 many alike series a part, for a fit takes half a second. What is learned of the rate judges the share of one law's that
-law auto takes (`cptlaw.auto.quick_doubt.OF_AN_AVERAGE`).
+law auto takes (`cptlaw.fitting.doubt.OF_AN_AVERAGE`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import pandas as pd
 from scipy import special
 
 import cptlaw as cl
-from cptlaw.auto.auto_fit import AutoFit
-from cptlaw.auto.common_rollouts import Rollout, directions, rollouts
-from cptlaw.auto.quick_doubt import parameter_doubt
+from cptlaw.auto.average import Average
 from cptlaw.checking.distance import outside
 from cptlaw.errors import CptlawError
+from cptlaw.fitting.doubt import parameter_doubt
+from cptlaw.fitting.rollouts import Rollout, directions, rollouts
 from cptlaw.learned import leaving_out, studies
 from cptlaw.uncertainty.discrepancy import Scale
 from cptlaw.uncertainty.inner_rollouts import InnerRollouts
@@ -68,7 +68,7 @@ def cuts(series: Series, most: int = 1) -> list[Rollout]:
     return [fold for folds in nearest for fold in folds[:most]]
 
 
-def forecast_of(series: Series, fold: Rollout) -> tuple[AutoFit, pd.DataFrame] | None:
+def forecast_of(series: Series, fold: Rollout) -> tuple[Average, pd.DataFrame] | None:
     """Return law auto fitted to the lower rows under what the other studies say, and the upper rows, spread, kept few.
 
     The fit is None where the lower rows do not allow one.
@@ -89,7 +89,7 @@ def without(study: str) -> AbstractContextManager[None]:
     return leaving_out(study) if study in studies() else nullcontext()
 
 
-def _roll(series: Series, direction: str, fit: AutoFit, upper: pd.DataFrame) -> Roll:
+def _roll(series: Series, direction: str, fit: Average, upper: pd.DataFrame) -> Roll:
     with without(series.study):
         error = np.log(fit.predict(upper)) - np.log(upper["loss"].to_numpy(dtype=float))
         doubt = _own_doubt(fit, upper)
@@ -111,7 +111,7 @@ def _roll(series: Series, direction: str, fit: AutoFit, upper: pd.DataFrame) -> 
     )
 
 
-def _own_doubt(fit: AutoFit, frame: pd.DataFrame) -> Array:
+def _own_doubt(fit: Average, frame: pd.DataFrame) -> Array:
     """Return the standard deviation of the log loss between the laws and by their parameters, (n,)."""
     share, centres, readable = fit._centres(frame)
     mean = np.sum(share * centres, axis=1)
@@ -123,12 +123,12 @@ def _own_doubt(fit: AutoFit, frame: pd.DataFrame) -> Array:
     return found
 
 
-def spread(fit: AutoFit) -> float:
+def spread(fit: Average) -> float:
     """Return the spread of the residuals, the root mean square over the laws."""
     return float(np.sqrt(sum(member.weight * noise(member.fit).spread ** 2 for member in fit.members)))
 
 
-def in_rollouts(fit: AutoFit) -> InnerRollouts:
+def in_rollouts(fit: Average) -> InnerRollouts:
     """Return what the laws err by in the common rollouts, their mean by weight, one number for each."""
     error = np.array([member.weight for member in fit.members]) @ fit.scores.error
     along = tuple(one.name for one in directions(fit.data))

@@ -66,7 +66,7 @@ def curves(folder: str | None) -> dict[str, Any]:
         table = pd.read_csv(path).rename(columns={"run_id": "run"})
         for size in sorted(table["n_params"].unique()):
             rows = table[table["n_params"] == size].assign(eval="target")
-            fit = cl.fit("lr-annealing", rows.iloc[::5], on="target", schedules=mpl_schedules(rows))
+            fit = cl.fit("lr-annealing", rows.iloc[::5], on="target", schedules=mpl_schedules(rows), restraint="none")
             p = fit.params
             forward = p["A"] * float(fit.data["s1"].max()) ** -p["alpha"]
             level = p["L0"] + forward
@@ -95,6 +95,6 @@ def fading(folder: str | None) -> list[float]:
     for case in development(folder):
         rows = pd.concat([case.fitted, case.test])
         spec = "lr-annealing:warmup=actual:fading=true"
-        fit = cl.fit(spec, rows, on="val", schedules=case.schedules, prior={"kappa": NO_PRIOR})
+        fit = cl.fit(spec, rows, on="val", schedules=case.schedules, prior={"kappa": NO_PRIOR}, restraint="none")
         found.append(fit.params["kappa"])
     return found

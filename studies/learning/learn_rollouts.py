@@ -11,7 +11,7 @@ import pandas as pd
 from cptlaw.checking.distance import outside, seen
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.fit_rows import fit_rows
-from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws import Law, law
 from cptlaw.laws.base import Role
 from cptlaw.learned import leaving_out, studies
@@ -131,7 +131,7 @@ def learned(chosen: Law, own: Restraint, lowest_loss: float, role: Role) -> Rest
     return replace(own, tied=(*own.tied, *tied), priors={**own.priors, **weak})
 
 
-def parameter_doubt(fit: Fit, frame: pd.DataFrame) -> Array:
+def parameter_doubt(fit: LawFit, frame: pd.DataFrame) -> Array:
     """Return the standard deviation of the log loss that the doubt about the parameters makes, to first order, (n,)."""
     problem, at = fit.problem(), fit.optima[:1]
     goal = Objective(problem, fit.options.delta, penalty=fit.penalty(problem))

@@ -77,7 +77,7 @@ def simulated() -> pd.DataFrame:
             table = rows.assign(eval=role, loss=truth.predict(truth.law.attach(rows.assign(eval=role), known)))
             # One size, one mix, one length: of the PTPP law remains E + F PTPP^-eta.
             held = {"A": 0, "alpha": 0.3, "B": 0, "beta": 0.3, "nu": 1, "C": 0, "gamma": 0.5}
-            fit = cl.fit("ptpp-floor", table, on=role, where=f"ptpp < {ASKED}", fix=held)
+            fit = cl.fit("ptpp-floor", table, on=role, where=f"ptpp < {ASKED}", fix=held, restraint="none")
             asked = table[table["ptpp"] == ASKED]
             row[f"{role}, %"] = 100 * float(fit.predict(asked)[0] / asked["loss"].iloc[0] - 1)
         found.append(row)
@@ -109,7 +109,7 @@ def measured(name: str, small: bool = False) -> pd.DataFrame:
             for role in ("target", "source"):
                 # A constant rate tells nothing of what the mix does to annealing: a1 as published.
                 own = {"schedules": schedules, "fix": {"a1": 0.05}} if spec.startswith("cpt") else {}
-                fit = cl.fit(spec, runs, on=role, where=f"{kept} and ptpp in ({budgets})", **own)
+                fit = cl.fit(spec, runs, on=role, where=f"{kept} and ptpp in ({budgets})", **own, restraint="none")
                 asked = runs.where(f"{kept} and ptpp == {ASKED}").on(role).frame
                 rows = fit.law.attach(asked, schedules) if own else asked
                 row[f"{role}, %"] = 100 * float(np.abs(fit.predict(rows) / asked["loss"] - 1).mean())

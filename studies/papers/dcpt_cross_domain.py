@@ -116,10 +116,10 @@ def new_domain(
     law = cl.law("dcpt-cross-k3", **PROBE)
     target = table[table["eval"] == "target"]
     is_new = target["domain"] == domain
-    fit = cl.fit(law, target[~is_new], on="target", starts=starts)
+    fit = cl.fit(law, target[~is_new], on="target", starts=starts, restraint="none")
     coefficients = law.learnability(target[is_new & is_probe(target)])
     points = law.attach(target[is_new & (target["tokens"] > 0) & ~is_probe(target)], coefficients)
-    pooled = cl.fit("dcpt-l3", target[~is_new], on="target", starts=starts)
+    pooled = cl.fit("dcpt-l3", target[~is_new], on="target", starts=starts, restraint="none")
     observed = np.log(points["loss"].to_numpy())
     errors = {
         f"rmse {name}": 100 * float(np.sqrt(np.mean((np.log(fitted.predict(points)) - observed) ** 2)))

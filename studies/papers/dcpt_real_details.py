@@ -62,7 +62,7 @@ def sampling(frame: pd.DataFrame, starts: int) -> pd.DataFrame:
                 errors = []
                 for _, cell in frame[frame["eval"] == on].groupby("domain", observed=True):
                     mine, asked = cell[fitted[cell.index]], cell[scored[cell.index]]
-                    fit = cl.fit("dcpt-l3", mine, on=on, starts=starts, fix=held(mine))
+                    fit = cl.fit("dcpt-l3", mine, on=on, starts=starts, fix=held(mine), restraint="none")
                     errors.append(100 * rmse(fit, asked))
                 row[f"{letter}, {name}"] = float(np.mean(errors))
         rows.append(row)
@@ -110,7 +110,7 @@ def two_pieces(frame: pd.DataFrame, below: dict[str, float], starts: int) -> pd.
             "shares": ", ".join(f"{x:.2g}" for x in sorted(cell.loc[small, "replay"].unique())),
         }
         for name, fitted, scored in (("all", place > 0, place > 0), ("last third", place <= 2 / 3, place > 2 / 3)):
-            fit = cl.fit("dcpt-l3", cell[fitted], on="source", starts=starts, fix=held(cell))
+            fit = cl.fit("dcpt-l3", cell[fitted], on="source", starts=starts, fix=held(cell), restraint="none")
             row[f"L3, {name}"] = 100 * rmse(fit, cell[scored & small])
             row[f"piece, {name}"] = 100 * _piece(cell[fitted & small], cell[scored & small])
         rows.append(row)
@@ -142,12 +142,14 @@ def size_terms(frame: pd.DataFrame, starts: int) -> pd.DataFrame:
     for (domain, on, replay), cell in frame.groupby(["domain", "eval", "replay"], observed=True):
         for law in ("chinchilla", "kaplan"):
             row = {"loss": EVALS[str(on)], "law": law, "domain": domain, "replay": replay}
-            row["all"] = 100 * rmse(cl.fit(law, cell, on=str(on), starts=starts), cell)
+            row["all"] = 100 * rmse(cl.fit(law, cell, on=str(on), starts=starts, restraint="none"), cell)
             if len(sizes) > 2:
                 squares = []
                 for size in sizes:
                     of = cell["n_params"] == size
-                    squares.append(rmse(cl.fit(law, cell[~of], on=str(on), starts=starts), cell[of]) ** 2)
+                    squares.append(
+                        rmse(cl.fit(law, cell[~of], on=str(on), starts=starts, restraint="none"), cell[of]) ** 2
+                    )
                 row["a size held out"] = 100 * float(np.mean(squares)) ** 0.5
             rows.append(row)
     table = pd.DataFrame(rows).drop(columns=["domain", "replay"])
@@ -171,7 +173,7 @@ def prices(runs: cl.Runs, starts: int, probes: tuple[float, ...]) -> pd.DataFram
         errors, shares = [], []
         for _, cell in target.groupby("domain", observed=True):
             mine = cell["replay"].isin(ratios) & ((cell["n_params"] == size) if sizes else True)
-            fit = cl.fit("dcpt-l3", cell[mine], on="target", starts=starts, fix=held(cell[mine]))
+            fit = cl.fit("dcpt-l3", cell[mine], on="target", starts=starts, fix=held(cell[mine]), restraint="none")
             errors.append(100 * rmse(fit, cell[~mine]))
             spent = cell.groupby("run", observed=True)["tokens"].max()
             shares.append(float(spent[cell.loc[mine, "run"].unique()].sum() / spent.sum()))

@@ -63,7 +63,7 @@ def scores(runs: cl.Runs, laws: tuple[str, ...], starts: int, kind: str) -> pd.D
         for law in laws:
             errors = []
             for fitted, scored in splits(cell, kind):
-                fit = cl.fit(law, cell[fitted], on=str(on), starts=starts, fix=held(cell[fitted]))
+                fit = cl.fit(law, cell[fitted], on=str(on), starts=starts, fix=held(cell[fitted]), restraint="none")
                 errors.append(np.log(fit.predict(cell[scored])) - np.log(cell.loc[scored, "loss"].to_numpy()))
             logs = np.log(np.concatenate([cell.loc[scored, "loss"] for _, scored in splits(cell, kind)]))
             square = float(np.mean(np.concatenate(errors) ** 2))
@@ -80,7 +80,11 @@ def requirements_table(runs: cl.Runs, laws: tuple[str, ...], starts: int) -> pd.
     for on, letter in EVALS.items():
         for law in laws:
             found = [
-                requirements(cl.fit(law, runs, on, f'domain == "{domain}" and tokens > 0', starts=starts, fix=fix))
+                requirements(
+                    cl.fit(
+                        law, runs, on, f'domain == "{domain}" and tokens > 0', starts=starts, fix=fix, restraint="none"
+                    )
+                )
                 for domain in sorted(runs.frame["domain"].dropna().astype(str).unique())
             ]
             rows.append({"loss": letter, "law": law, **pd.DataFrame(found).mean().to_dict()})
@@ -100,7 +104,7 @@ def usage_one(runs: cl.Runs, law: str, starts: int) -> pd.DataFrame:
     for domain in sorted(frame["domain"].dropna().astype(str).unique()):
         where = f'domain == "{domain}" and tokens > 0'
         target, source = (
-            cl.fit(law, runs, on, f"{where} and replay in ({listed})", starts=starts, fix=fix)
+            cl.fit(law, runs, on, f"{where} and replay in ({listed})", starts=starts, fix=fix, restraint="none")
             for on in ("target", "source")
         )
         ends = runs.where(f"{where} and n_params == {size}").frame
@@ -148,12 +152,12 @@ def cross_domain(runs: cl.Runs, starts: int, probe: float) -> pd.DataFrame:
         shares = {"k1_tokens": probe / 4, "k2_tokens": probe / 2, "k3_tokens": probe}
         for form in FORMS:
             law = cl.law(form, probe_n_params=size, probe_replay=0.5, **shares)
-            fit = cl.fit(law, table[~is_new], on="target", starts=starts, fix=fix)
+            fit = cl.fit(law, table[~is_new], on="target", starts=starts, fix=fix, restraint="none")
             points = law.attach(asked, law.learnability(given))
             row[form] = 100 * rmse(fit, points)
         for name, rows_known in (("pooled L3", table[~is_new]), ("own L3", table[is_new])):
             known = rows_known[rows_known["tokens"] > 0]
-            row[name] = 100 * rmse(cl.fit("dcpt-l3", known, "target", starts=starts, fix=fix), asked)
+            row[name] = 100 * rmse(cl.fit("dcpt-l3", known, "target", starts=starts, fix=fix, restraint="none"), asked)
         trained = asked.groupby("run", observed=True)["tokens"].max().sum()
         row["probe's share of tokens"] = probe / float(trained)
         rows.append(row)

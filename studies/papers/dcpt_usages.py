@@ -86,7 +86,9 @@ def planned(runs: cl.Runs) -> pd.DataFrame:
     for domain in DOMAINS:
         target, source = (cell(frame, domain, on) for on in ("target", "source"))
         fits = {
-            on: cl.fit("dcpt-l3", part[part["replay"].isin(PLANNED_FROM)], on=on, fix=held(part), starts=12)
+            on: cl.fit(
+                "dcpt-l3", part[part["replay"].isin(PLANNED_FROM)], on=on, fix=held(part), starts=12, restraint="none"
+            )
             for on, part in (("target", target), ("source", source))
         }
         forgets = fits["source"].predict(grid) / base_loss(frame) - 1
@@ -97,7 +99,7 @@ def planned(runs: cl.Runs) -> pd.DataFrame:
         rows.append(row | {"domain loss": float(fits["target"].predict(best)[0])})
         own = target["tokens"] * (1 - target["replay"])
         early = target[(own < FITTED_ATPP * SIZE) & (target["replay"] < 1)]
-        law = cl.fit("dcpt-l3", early, on="target", fix=held(early), starts=12)
+        law = cl.fit("dcpt-l3", early, on="target", fix=held(early), starts=12, restraint="none")
         mixes = pd.DataFrame({"n_params": SIZE, "replay": 1 - SHARES, "tokens": DOMAIN_ATPP * SIZE / SHARES})
         losses = law.predict(mixes)
         place = int(np.argmin(losses))
@@ -162,7 +164,7 @@ def usage_three(runs: cl.Runs) -> pd.DataFrame:
     sizes = np.array(sorted(frame["n_params"].unique()))
     for domain in DOMAINS:
         part = frame[(frame["domain"].astype(str) == domain) & (frame["eval"] == "target") & (frame["tokens"] > 0)]
-        fit = cl.fit("dcpt-l3", part, on="target", fix=held(part), starts=12)
+        fit = cl.fit("dcpt-l3", part, on="target", fix=held(part), starts=12, restraint="none")
         even = part[part["replay"] == 0.5]
         for flops in BUDGETS:
             tokens = flops / (6 * sizes)

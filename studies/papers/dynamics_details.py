@@ -116,7 +116,7 @@ def open_bases(frame: pd.DataFrame, schedules: dict[str, object], starts: int) -
         for law in (f"{LAW}:open_base=true", LAW):
             before = frame[first & (frame["eval"] == on)].assign(eval=role)
             known = mine[~asked] if "open" in law else pd.concat([before, mine[~asked]], ignore_index=True)
-            fit = cl.fit(law, known, on=role, schedules=schedules, starts=starts)
+            fit = cl.fit(law, known, on=role, schedules=schedules, starts=starts, restraint="none")
             row: dict[str, object] = {"loss": on, "law": "open base" if "open" in law else "base known"}
             row["in sample, %"] = 100 * np.abs(errors(fit, mine[~asked], schedules)).mean()
             row["cosine, %"] = 100 * np.abs(errors(fit, mine[asked], schedules)).mean()

@@ -160,7 +160,7 @@ def real(every: int) -> pd.DataFrame:
             str(run): Schedule([Phase("cpt", int(part["step"].max()), "constant", peak=3e-3, warmup=50)])
             for run, part in table.groupby(table["run"].astype(str))
         }
-        fit = cl.fit(law, table, on=role, schedules=known, fix=held, starts=8)
+        fit = cl.fit(law, table, on=role, schedules=known, fix=held, starts=8, restraint="none")
         kept = table[["run", "step", "eval", "loss", "replay"]]
         parts.append(kept.assign(figure="example runs", fitted=fit.predict(fit.law.attach(table, known))))
     return _stacked(parts)

@@ -65,7 +65,7 @@ def errors(fit: cl.Fit, rows: pd.DataFrame, schedules: dict[str, object]) -> np.
 
 def fitted(law: str, rows: pd.DataFrame, on: str, schedules: dict[str, object], starts: int) -> cl.Fit:
     """Fit one loss's rows."""
-    return cl.fit(law, rows[rows["eval"] == on], on=on, schedules=schedules, starts=starts)
+    return cl.fit(law, rows[rows["eval"] == on], on=on, schedules=schedules, starts=starts, restraint="none")
 
 
 def equation_four(

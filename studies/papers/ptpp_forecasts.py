@@ -130,7 +130,7 @@ def forecast(study: Study, law: str, on: str, anchored: bool) -> Forecasts:
     tested = f"{held_out} and run not in ({listed})" if anchors else held_out
     where = f"{study.fitted} or run in ({listed})" if anchors and law in FORMS else study.fitted
     chosen, where = (TRANSFER, tested) if law == ORACLE else (law, where)
-    fit = cl.fit(chosen, rows, on=on, where=where, starts=study.starts)
+    fit = cl.fit(chosen, rows, on=on, where=where, starts=study.starts, restraint="none")
     test = rows.where(tested).frame
     test = test[test["eval"] == on]
     points = test[INPUTS].drop_duplicates()
@@ -156,7 +156,9 @@ def equal_fits(fit: cl.Fit, rows: cl.Runs, where: str, held_values: int) -> list
         # An amplitude at zero has no size of its own: it is tried at shares of the loss. Some shapes have a sign.
         held = value * factor if value > 0 else middle * factor / 40.0 if value == 0 else value - np.log(factor)
         try:
-            other = cl.fit(fit.law.spec, rows, on=fit.on, where=where, fix={name: float(held)}, starts=4)
+            other = cl.fit(
+                fit.law.spec, rows, on=fit.on, where=where, fix={name: float(held)}, starts=4, restraint="none"
+            )
         except cl.CptlawError:  # outside the law's range
             continue
         places.append((other.objective, dict(other.params)))
@@ -251,7 +253,7 @@ def forecast_error(study: Study, law: str, on: str, anchored: bool) -> float:
     tested = f"{held_out} and run not in ({listed})" if anchored else held_out
     where = f"{study.fitted} or run in ({listed})" if anchored and law.partition(":")[0] in FORMS else study.fitted
     chosen, where = (TRANSFER, tested) if law == ORACLE else (law, where)
-    fit = cl.fit(chosen, rows, on=on, where=where, starts=study.starts)
+    fit = cl.fit(chosen, rows, on=on, where=where, starts=study.starts, restraint="none")
     test = rows.where(tested).frame
     test = test[test["eval"] == on]
     return float(np.abs(fit.predict(test) / test["loss"].to_numpy() - 1.0).mean())

@@ -33,7 +33,10 @@ def planning(
         "forms": ("Forms 3 and 1", *(found[on, False, law].fit for on, law in PLAN_LAWS)),
         "forms_upper": (
             f"Forms 3 and 1, fitted on {upper[0]:g} and {upper[1]:g}",
-            *(cl.fit(law, study.rows, on=on, where=later.fitted, starts=study.starts) for on, law in PLAN_LAWS),
+            *(
+                cl.fit(law, study.rows, on=on, where=later.fitted, starts=study.starts, restraint="none")
+                for on, law in PLAN_LAWS
+            ),
         ),
         "nearest": ("nearest budget", *(found[on, False, NEAREST].fit for on in ("target", "source"))),
         "oracle": ("oracle", *(found[on, False, ORACLE].fit for on in ("target", "source"))),

@@ -101,10 +101,10 @@ def check_every_input(points: pd.DataFrame) -> bool:
         ("raw, rows shuffled", shuffled, Chinchilla()),
         ("rescaled and shuffled", shuffled, ScaledChinchilla()),
     ):
-        runs = cl.read_runs(frame)
-        fits = [cl.fit(law, runs, on="target", seed=seed) for seed in range(SEEDS)]
+        runs, plain = cl.read_runs(frame), {"on": "target", "restraint": "none"}
+        fits = [cl.fit(law, runs, **plain, seed=seed) for seed in range(SEEDS)]
         reached = [objective(points, raw(fit)) for fit in fits]
-        single = [objective(points, raw(cl.fit(law, runs, on="target", starts=1, seed=seed))) for seed in range(SEEDS)]
+        single = [objective(points, raw(cl.fit(law, runs, **plain, starts=1, seed=seed))) for seed in range(SEEDS)]
         passed &= max(reached) <= REQUIRED
         rows.append(
             (
@@ -142,7 +142,7 @@ def run_cptlaw(points: pd.DataFrame) -> tuple[Result, Beside]:
     runs = cl.read_runs(points)
 
     def work() -> cl.Fit:
-        return cl.fit("chinchilla", runs, on="target")
+        return cl.fit("chinchilla", runs, on="target", restraint="none")
 
     fit = work()
     beside = Beside(work)
@@ -151,7 +151,7 @@ def run_cptlaw(points: pd.DataFrame) -> tuple[Result, Beside]:
     for seed in range(SEEDS):
         clock = Clock()
         with clock.running():
-            single = cl.fit("chinchilla", runs, on="target", starts=1, seed=seed)
+            single = cl.fit("chinchilla", runs, on="target", restraint="none", starts=1, seed=seed)
         cpu.append(clock.cpu)
         reached.append(objective(points, single.params))
     starts = f"{fit.n_starts}"

@@ -99,7 +99,7 @@ def compare(
     """Run every method on one synthetic table and add to the tallies."""
     law = cl.law(LAW)
     runs = cl.read_runs(frame)
-    beside = Beside(lambda: cl.fit(law, runs, on="target", starts=starts, seed=seed))
+    beside = Beside(lambda: cl.fit(law, runs, on="target", starts=starts, seed=seed, restraint="none"))
     beside.work()
     beside.sample(9)
     problem = Problem(law, law.bind(frame, "target"), frame["loss"].to_numpy(), Restraint())

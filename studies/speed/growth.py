@@ -60,13 +60,13 @@ def cpu(work: Callable[[], Any], repeats: int = REPEATS) -> float:
 def fit_rows(n: int) -> Callable[[], Any]:
     """Return a fit of n rows of 200 runs."""
     runs = cl.read_runs(table(n, 200))
-    return lambda: cl.fit("chinchilla", runs, on="target")
+    return lambda: cl.fit("chinchilla", runs, on="target", restraint="none")
 
 
 def fit_runs(n: int) -> Callable[[], Any]:
     """Return a fit of n runs of one row."""
     runs = cl.read_runs(table(n, n))
-    return lambda: cl.fit("chinchilla", runs, on="target")
+    return lambda: cl.fit("chinchilla", runs, on="target", restraint="none")
 
 
 def fit_curves(n: int) -> Callable[[], Any]:
@@ -84,12 +84,12 @@ def fit_curves(n: int) -> Callable[[], Any]:
     ]
     frame = pd.DataFrame(rows)
     frame["loss"] *= np.exp(rng.normal(0, 0.002, len(frame)))
-    return lambda: cl.fit("lr-annealing", frame, on="target", starts=4, schedules=schedules)
+    return lambda: cl.fit("lr-annealing", frame, on="target", starts=4, schedules=schedules, restraint="none")
 
 
 def suggest_cells(n: int) -> Callable[[], Any]:
     """Return a suggestion from n cells to choose from."""
-    fitted = cl.fit("chinchilla", table(60, 60), on="target")
+    fitted = cl.fit("chinchilla", table(60, 60), on="target", restraint="none")
     asked = {"n_params": 3e10, "tokens": 1e12}
     tokens = [f"{value:.6g}" for value in np.geomspace(1e9, 3e11, n // 4)]
     sizes = ["100M", "300M", "1B", "3B"]
@@ -121,7 +121,7 @@ def schedule_jobs(n: int) -> Callable[[], Any]:
 
 def printed_rows(n: int) -> Callable[[], Any]:
     """Return the text of n forecasts."""
-    fitted = cl.fit("chinchilla", table(60, 60), on="target")
+    fitted = cl.fit("chinchilla", table(60, 60), on="target", restraint="none")
     answer = fitted.forecast(pd.DataFrame({"n_params": 3e9, "tokens": np.geomspace(1e9, 1e12, n)})).answer
     return answer.summary
 
@@ -199,7 +199,7 @@ def reference() -> Callable[[], Any]:
 def guard() -> bool:
     """Compare the point fit with the reference, print the ratio, and return whether it is below its bound."""
     runs = cl.read_runs(table(240, 240))
-    fitted, fixed = (lambda: cl.fit("chinchilla", runs, on="target")), reference()
+    fitted, fixed = (lambda: cl.fit("chinchilla", runs, on="target", restraint="none")), reference()
     fitted(), fixed()
     # In turn, so that both meet the same moments of a busy machine; the least of each is what it costs.
     pairs = [(cpu(fitted, 1), cpu(fixed, 1)) for _ in range(ROUNDS)]

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.auto.common_rollouts import directions, rollouts
 from cptlaw.auto.rows import choose_rows
-from cptlaw.auto.weights import RolloutScores
 from cptlaw.errors import FitError, UsageError
+from cptlaw.fitting.rollouts import directions, rollouts
+from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws import law
 
 EPOCH = {"E": 1.8172, "A": 477.83, "B": 2143.42, "alpha": 0.34731, "beta": 0.36717}

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.auto.common_rollouts import distinct
+from cptlaw.fitting.rollouts import distinct
 from cptlaw.laws import law
 from cptlaw.schedules import Phase, Schedule
 

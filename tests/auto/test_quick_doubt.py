@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.auto.quick_doubt import parameter_doubt, spread_quantile
+from cptlaw.fitting.doubt import parameter_doubt, spread_quantile
 
 RATES = np.array([2, 3, 3.5, 4, 5, 6, 7, 8]) * 1e-4
 

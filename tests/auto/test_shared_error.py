@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.auto.shared_error import FAR, MOST, SharedError
+from cptlaw.fitting.shared_error import FAR, MOST, SharedError
 
 MISSED = {30e6: 0.01, 120e6: -0.01, 1e9: 0.0}
 

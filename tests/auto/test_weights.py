@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cptlaw.auto.weights import RolloutScores
+from cptlaw.fitting.weights import RolloutScores
 
 ALONG_SIZE, ALONG_TOKENS = [1.0, 0.0], [0.0, 1.0]
 

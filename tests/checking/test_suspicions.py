@@ -19,7 +19,7 @@ def frame():
 
 
 def test_clean_runs_raise_no_suspicion(frame):
-    found = cl.fit("ptpp-floor", frame, on="target", starts=8)
+    found = cl.fit("ptpp-floor", frame, on="target", starts=8, restraint="none")
     assert not {"suspected-mix-up", "suspected-units", "residual-pattern"} & set(codes(found))
 
 
@@ -58,7 +58,7 @@ def test_few_runs_at_small_replay(frame):
 
 
 def test_a_law_that_is_blind_to_a_factor_shows_a_pattern_there(frame):
-    found = cl.fit("ptpp-blind", frame, on="target", starts=8)
+    found = cl.fit("ptpp-blind", frame, on="target", starts=8, restraint="none")
     pattern = [finding for finding in found.findings if finding.code == "residual-pattern"]
     assert any("at ptpp" in finding.message for finding in pattern)
 
@@ -74,7 +74,7 @@ def test_a_run_that_decides_alone_is_named():
     frame["loss"] = cl.law("chinchilla").predict(params, frame) * np.exp(0.002 * rng.standard_normal(len(frame)))
     frame["eval"] = "target"
     frame.loc[frame["run"] == "lonely", "loss"] *= 1.03
-    found = cl.fit("chinchilla", frame, on="target", starts=8, tie=["alpha,beta"], delta=0.02)
+    found = cl.fit("chinchilla", frame, on="target", starts=8, tie=["alpha,beta"], delta=0.02, restraint="none")
     named = [finding for finding in found.findings if finding.code == "influential-run"]
     assert any("'lonely'" in finding.message for finding in named)
 

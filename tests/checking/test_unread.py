@@ -48,7 +48,7 @@ def unread(fit):
 
 
 def test_a_rate_that_moves_the_loss_is_said_with_its_size_and_a_law_that_reads_it():
-    found = unread(cl.fit("ptpp-floor", table(0.04), "target", starts=8))
+    found = unread(cl.fit("ptpp-floor", table(0.04), "target", starts=8, restraint="none"))
     assert len(found) == 1
     assert "lr_peak" in found[0].message
     assert "4%" in found[0].message
@@ -56,14 +56,18 @@ def test_a_rate_that_moves_the_loss_is_said_with_its_size_and_a_law_that_reads_i
 
 
 def test_a_rate_that_moves_nothing_or_is_read_is_not_said():
-    assert not unread(cl.fit("ptpp-floor", table(0.0), "target", starts=8))
-    assert not unread(cl.fit("shared-tokens", table(0.04), "target", starts=4))
+    assert not unread(cl.fit("ptpp-floor", table(0.0), "target", starts=8, restraint="none"))
+    assert not unread(cl.fit("shared-tokens", table(0.04), "target", starts=4, restraint="none"))
 
 
 def test_a_rate_that_never_varies_at_equal_inputs_says_nothing():
     frame = table(0.04)
     apart = frame[(frame["lr_peak"] > 2e-4) == (frame["n_params"] > 5e8)]
-    assert not [one for one in unread(cl.fit("ptpp-floor", apart, "target", starts=8)) if "lr_peak" in one.message]
+    assert not [
+        one
+        for one in unread(cl.fit("ptpp-floor", apart, "target", starts=8, restraint="none"))
+        if "lr_peak" in one.message
+    ]
 
 
 def test_pooled_rates_of_a_real_ladder():
@@ -71,7 +75,7 @@ def test_pooled_rates_of_a_real_ladder():
     if runs is None:
         pytest.skip("delphi_midtrain.csv is not in ../shared/data")
     runs = runs.with_roles(target_eval="math_val_raw")
-    found = unread(cl.fit("ptpp-blind", runs, "target", where="replay > 0", starts=8))
+    found = unread(cl.fit("ptpp-blind", runs, "target", where="replay > 0", starts=8, restraint="none"))
     assert any("lr_peak" in one.message for one in found)
 
 
@@ -79,7 +83,7 @@ def test_areas_below_zero_are_compared_and_the_advice_can_be_pasted():
     """An annealing area is negative where the rate rises; a filter with quotes in it stands in double quotes."""
     rows = table(0.05).rename(columns={"lr_peak": "lr_schedule"})
     rows["lr_schedule"] = np.where(rows["lr_schedule"] > 2e-4, "cosine", "constant")
-    fitted = cl.fit("ptpp-floor", rows, on="target", starts=8)
+    fitted = cl.fit("ptpp-floor", rows, on="target", starts=8, restraint="none")
     found = next(one for one in fitted.findings if one.code == "unread-factor")
     assert found.remedy == Remedy("where", "lr_schedule == 'constant'")
     frame = rows.assign(s1=1.0, s2=-rows["replay"], lr_schedule=rows["lr_schedule"])
@@ -100,7 +104,7 @@ def two_kinds(effect, column="optimizer", levels=("adamw", "sam"), noise=0.003):
 @pytest.mark.parametrize("name", ["ptpp-floor", "auto"])
 def test_a_column_of_the_users_own_that_moves_the_loss_is_said(column, levels, name):
     how = {"starts": 8} if name != "auto" else {}
-    found = unread(cl.fit(name, two_kinds(0.04, column, levels), "target", **how))
+    found = unread(cl.fit(name, two_kinds(0.04, column, levels), "target", **how, restraint="none"))
     assert [column in one.message for one in found] == [True]
     assert found[0].remedy.option == "where"
 
@@ -114,7 +118,7 @@ def test_columns_that_move_nothing_or_name_runs_or_were_measured_are_not_said():
         tags=[["a"]] * len(frame),
         grade=rng.integers(0, 9, len(frame)),
     )
-    assert not unread(cl.fit("ptpp-floor", frame, "target", starts=8))
+    assert not unread(cl.fit("ptpp-floor", frame, "target", starts=8, restraint="none"))
 
 
 def test_base_models_are_what_errs_where_a_seed_is_theirs():
@@ -124,4 +128,4 @@ def test_base_models_are_what_errs_where_a_seed_is_theirs():
     base = frame.groupby(["n_params", "ptpp", "seed"]).ngroup().to_numpy()
     offset = 0.02 * np.random.default_rng(4).standard_normal(base.max() + 1)
     shifted = frame.assign(loss=frame["loss"] * np.exp(offset[base]))
-    assert not unread(cl.fit("ptpp-floor", shifted, "target", starts=8))
+    assert not unread(cl.fit("ptpp-floor", shifted, "target", starts=8, restraint="none"))

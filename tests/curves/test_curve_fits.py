@@ -74,7 +74,7 @@ def two_phases(runs=RUNS, noise=0.0, every=40, seed=0, chosen="cpt-dynamics", tr
 
 
 def test_target_t1_to_all_printed_digits():
-    fit = cl.fit("lr-annealing", tissue_rows(), on="val", schedules=TISSUE)
+    fit = cl.fit("lr-annealing", tissue_rows(), on="val", schedules=TISSUE, restraint="none")
     expected = {"L0": 2.627797, "A": 0.429665, "C": 0.410772, "alpha": 0.549846}
     assert fit.params == pytest.approx(expected, abs=5.1e-7)
     assert fit.objective == pytest.approx(1.62924559e-5, abs=5.1e-14)
@@ -95,9 +95,11 @@ def test_target_t2_objectives_on_public_curves(size, annealing, multi_power):
     table = table[table["n_params"] == size]
     where = "schedule in ('cosine_24000', 'constant_24000')"
     schedules = mpl_schedules(table)
-    one = cl.fit("lr-annealing:warmup=actual", table, on="val", where=where, schedules=schedules)
+    one = cl.fit("lr-annealing:warmup=actual", table, on="val", where=where, schedules=schedules, restraint="none")
     assert one.objective == pytest.approx(annealing, rel=1e-4)
-    two = cl.fit("multi-power", table, on="val", where="split == 'train'", schedules=schedules, starts=3)
+    two = cl.fit(
+        "multi-power", table, on="val", where="split == 'train'", schedules=schedules, starts=3, restraint="none"
+    )
     assert two.objective == pytest.approx(multi_power, rel=5e-4)
     assert two.n_agree == 3
 
@@ -105,7 +107,7 @@ def test_target_t2_objectives_on_public_curves(size, annealing, multi_power):
 def test_both_losses_of_two_phases_are_recovered():
     table = two_phases()
     for role in TRUTH:
-        fit = cl.fit("cpt-dynamics", table, on=role, schedules=RUNS, starts=24)
+        fit = cl.fit("cpt-dynamics", table, on=role, schedules=RUNS, starts=24, restraint="none")
         assert fit.objective < 1e-13
         assert fit.params == pytest.approx(TRUTH[role], rel=2e-3)
         assert fit.rank == fit.n_free == 8
@@ -117,13 +119,13 @@ def test_variants_recover_their_own_truth(spec):
     for values in truth.values():
         values |= {"zeta1": 0.9, "zeta2": 0.95} if "power" in spec.split(":")[0] else {}
         values |= {"lambda": 0.9985} if "decay" in spec else {}
-    fit = cl.fit(spec, two_phases(chosen=spec, truth=truth), on="source", schedules=RUNS, starts=24)
+    fit = cl.fit(spec, two_phases(chosen=spec, truth=truth), on="source", schedules=RUNS, starts=24, restraint="none")
     assert fit.objective < 1e-12
     assert fit.params == pytest.approx(truth["source"], rel=5e-3)
 
 
 def test_forecast_of_an_unseen_schedule_survives_the_file(tmp_path):
-    fit = cl.fit("cpt-dynamics", two_phases(noise=0.001), on="target", schedules=RUNS, starts=16)
+    fit = cl.fit("cpt-dynamics", two_phases(noise=0.001), on="target", schedules=RUNS, starts=16, restraint="none")
     new = {"unseen": Schedule([BASE, Phase("cpt", 6000, "wsd", peak=2e-4, warmup=100, decay=1000)])}
     points = pd.DataFrame({"run": ["unseen", "cosine"], "step": [6000, 4000]})
     found = fit.with_schedules(new).forecast(points)
@@ -141,7 +143,7 @@ def test_forecast_of_an_unseen_schedule_survives_the_file(tmp_path):
 @pytest.mark.parametrize("spec", ["multi-power", "cpt-dynamics:decay=fit"])
 def test_fits_that_read_whole_schedules_survive_the_file(spec, tmp_path):
     table = two_phases(noise=0.001, every=200)
-    fit = cl.fit(spec, table, on="source", schedules=RUNS, starts=2)
+    fit = cl.fit(spec, table, on="source", schedules=RUNS, starts=2, restraint="none")
     again = cl.load_fit(fit.save(tmp_path / "fit.json"))
     points = pd.DataFrame({"run": ["constant"], "step": [4000]})
     pd.testing.assert_frame_equal(fit.forecast(points, 0.8), again.forecast(points, 0.8))
@@ -149,7 +151,7 @@ def test_fits_that_read_whole_schedules_survive_the_file(spec, tmp_path):
 
 
 def test_autocorrelated_points_are_not_counted_as_independent():
-    fit = cl.fit("cpt-dynamics", two_phases(noise=0.002), on="source", schedules=RUNS, starts=8)
+    fit = cl.fit("cpt-dynamics", two_phases(noise=0.002), on="source", schedules=RUNS, starts=8, restraint="none")
     total = sum(fit.n_effective.values())
     # The noise is a running mean over 20 points.
     assert fit.n_points / 60 < total < fit.n_points / 8
@@ -168,7 +170,7 @@ def test_correlation_time_of_a_running_mean(seed):
 
 def test_a_degenerate_shift_is_a_finding():
     truth = {role: values | {"B": 29.121, "E": 100.0, "beta": 0.001} for role, values in TRUTH.items()}
-    fit = cl.fit("cpt-dynamics", two_phases(truth=truth), on="source", schedules=RUNS, starts=8)
+    fit = cl.fit("cpt-dynamics", two_phases(truth=truth), on="source", schedules=RUNS, starts=8, restraint="none")
     finding = next(finding for finding in fit.findings if finding.code == "degenerate-shift")
     assert "B beta = 0.029" in finding.message
     assert fit.params["B"] * fit.params["beta"] == pytest.approx(0.029121, rel=0.02)
@@ -187,7 +189,7 @@ def test_the_boundary_reset_contradicts_the_paper():
         fit = cl.given_fit(f"cpt-dynamics:boundary={boundary}", TRUTH["target"], "target")
         losses = fit.predict(fit.law.attach(rows, known))
         assert np.all(np.diff(losses) > 0) if boundary == "reset" else np.all(np.diff(losses) < 0)
-    fit = cl.fit("cpt-dynamics:boundary=reset", two_phases(), on="target", schedules=RUNS, starts=4)
+    fit = cl.fit("cpt-dynamics:boundary=reset", two_phases(), on="target", schedules=RUNS, starts=4, restraint="none")
     assert "reset-boundary" in {finding.code for finding in fit.findings}
 
 
@@ -198,7 +200,7 @@ def test_an_exponential_shift_is_within_the_law():
     rows = built.attach(pd.DataFrame({"run": "open", "step": range(1, 3001, 10)}), runs)
     s1, s2 = rows["s1_cpt"], rows["s2_cpt"]
     rows = rows.assign(loss=2.1 + 0.33 * (s1 + 0.1) ** -0.24 - 0.1 * s2 - 0.9 * (1 - np.exp(-146 * s1)), eval="target")
-    fit = cl.fit("cpt-dynamics:open_base=true", rows, on="target", schedules=runs, starts=24)
+    fit = cl.fit("cpt-dynamics:open_base=true", rows, on="target", schedules=runs, starts=24, restraint="none")
     assert np.abs(fit.residuals()).max() < 1e-3
     assert fit.params["E"] * fit.params["beta"] == pytest.approx(146, rel=0.05)
     assert {finding.code for finding in fit.findings} & {"exponential-shift", "few-runs", "autocorrelated"}
@@ -207,8 +209,10 @@ def test_an_exponential_shift_is_within_the_law():
 def test_constant_rates_alone_do_not_determine_annealing():
     rows = tissue_rows()
     with pytest.raises(FitError, match=r"column s2 has one level .* cannot determine C"):
-        cl.fit("lr-annealing", rows[rows["run"] == "constant"], on="val", schedules=TISSUE)
-    held = cl.fit("lr-annealing", rows[rows["run"] == "constant"], on="val", schedules=TISSUE, fix={"C": 0.41})
+        cl.fit("lr-annealing", rows[rows["run"] == "constant"], on="val", schedules=TISSUE, restraint="none")
+    held = cl.fit(
+        "lr-annealing", rows[rows["run"] == "constant"], on="val", schedules=TISSUE, fix={"C": 0.41}, restraint="none"
+    )
     assert held.params["alpha"] == pytest.approx(0.55, abs=0.05)
 
 
@@ -221,12 +225,12 @@ def test_schedules_from_the_column_lr():
         with_lr.loc[of, "lr"] = schedule.lr[at[of]]
     first = with_lr[with_lr["step"] == 400].assign(step=1, lr=RUNS["cosine"].lr[1], loss=9.0)
     with_lr = pd.concat([first, with_lr])
-    fit = cl.fit("cpt-dynamics:skip_steps=100", with_lr, on="source", starts=8)
+    fit = cl.fit("cpt-dynamics:skip_steps=100", with_lr, on="source", starts=8, restraint="none")
     assert {"schedule-from-lr", "skipped-steps"} <= {finding.code for finding in fit.findings}
     assert fit.params["C2"] == pytest.approx(TRUTH["source"]["C2"], rel=0.05)
     sudden = pd.DataFrame({"run": "a", "eval": "val", "step": [1, 500, 1000, 1500, 2000], "lr": [1, 1, 1, 0.1, 0.1]})
     sudden = sudden.assign(lr=sudden["lr"] * 1e-3, loss=[5.0, 4, 3.6, 3.3, 3.25])
-    fit = cl.fit("lr-annealing:warmup=actual", sudden, on="val", starts=2)
+    fit = cl.fit("lr-annealing:warmup=actual", sudden, on="val", starts=2, restraint="none")
     assert "hidden-drop" in {finding.code for finding in fit.findings}
 
 
@@ -237,12 +241,14 @@ def test_long_curves_are_thinned_without_a_trace():
     rows = built.attach(pd.DataFrame({"run": "long", "eval": "val", "step": range(500, 100_001)}), run)
     truth = {"L0": 2.6, "A": 0.5, "C": 0.3, "alpha": 0.5}
     exact = rows[["run", "eval", "step"]].assign(loss=built.predict(truth, rows))
-    fit = cl.fit("lr-annealing", exact, on="val", schedules=run)
+    fit = cl.fit("lr-annealing", exact, on="val", schedules=run, restraint="none")
     assert 900 < fit.n_points <= 1000
     assert np.abs(fit.predict(exact.iloc[::997]) / exact["loss"].iloc[::997] - 1).max() < 2e-5
     noise = 0.01 * np.random.default_rng(0).standard_normal(len(exact))
     noise[::5000] += 0.5  # spikes
-    fit = cl.fit("lr-annealing", exact.assign(loss=exact["loss"] * np.exp(noise)), on="val", schedules=run)
+    fit = cl.fit(
+        "lr-annealing", exact.assign(loss=exact["loss"] * np.exp(noise)), on="val", schedules=run, restraint="none"
+    )
     assert fit.params == pytest.approx(truth, rel=0.02)
     assert any(
         "100K points of 1 long curves" in finding.message or finding.code == "thinned" for finding in fit.findings
@@ -269,14 +275,14 @@ def test_schedules_keep_their_corners_in_json():
 
 def test_laws_without_schedules_refuse_them():
     with pytest.raises(UsageError, match="reads no schedules"):
-        cl.fit("chinchilla", tissue_rows(), on="val", schedules=TISSUE)
+        cl.fit("chinchilla", tissue_rows(), on="val", schedules=TISSUE, restraint="none")
 
 
 def test_base_rows_without_a_curve_are_left_out():
     table = two_phases(every=200)
     base = pd.DataFrame({"run": ["base"], "eval": ["source"], "loss": [3.3], "tokens": [0.0]})
     table = pd.concat([base, table.assign(tokens=1e6)])
-    fit = cl.fit("cpt-dynamics", table, on="source", schedules=RUNS, starts=2)
+    fit = cl.fit("cpt-dynamics", table, on="source", schedules=RUNS, starts=2, restraint="none")
     assert "base-rows" in {finding.code for finding in fit.findings}
 
 
@@ -328,8 +334,10 @@ def test_a_prior_counts_as_one_independent_point_not_as_one_row():
     dense = two_phases(noise=0.003, every=20)
     pulled = []
     for rows in (table, dense):
-        fit = cl.fit("cpt-dynamics", rows, on="source", schedules=RUNS, starts=4, prior={"alpha": (0.9, 0.05)})
-        free = cl.fit("cpt-dynamics", rows, on="source", schedules=RUNS, starts=4)
+        fit = cl.fit(
+            "cpt-dynamics", rows, on="source", schedules=RUNS, starts=4, prior={"alpha": (0.9, 0.05)}, restraint="none"
+        )
+        free = cl.fit("cpt-dynamics", rows, on="source", schedules=RUNS, starts=4, restraint="none")
         pulled.append(fit.params["alpha"] - free.params["alpha"])
     assert min(pulled) > 0
     assert max(pulled) < 4 * min(pulled)

@@ -23,7 +23,7 @@ PUBLISHED_240 = 0.0010182741  # summed Huber 1e-3 of the best known fit, laws.md
 def test_scipy_on_the_full_problem_agrees(case):
     """From the truth and from our optimum, scipy finds nothing better; its own optimum forecasts the same."""
     frame = cases.design(case, noise=0.004, seed=7)
-    fitted = cl.fit(case.spec, frame, on="target", delta=0.01)
+    fitted = cl.fit(case.spec, frame, on="target", delta=0.01, restraint="none")
     chosen, inputs, loss = fitted.law, cases.own_inputs(fitted.law, frame), frame["loss"].to_numpy()
     ours = summed_huber(np.log(case.formula(fitted.params, *inputs)) - np.log(loss), 0.01)
     assert fitted.objective == pytest.approx(ours, rel=1e-9)
@@ -42,7 +42,7 @@ def test_scipy_on_the_full_problem_agrees(case):
 @pytest.mark.parametrize("case", [case for case in cases.cases() if not case.flat], ids=str)
 def test_noise_free_data_is_recovered(case):
     frame = cases.design(case)
-    fitted = cl.fit(case.spec, frame, on="target")
+    fitted = cl.fit(case.spec, frame, on="target", restraint="none")
     assert fitted.objective < 1e-14
     assert fitted.predict(frame) == pytest.approx(frame["loss"].to_numpy(), rel=1e-6)
 
@@ -51,7 +51,7 @@ def test_noise_free_data_is_recovered(case):
 def test_noise_free_data_of_the_bent_laws_is_reproduced(case):
     """Their valleys are flat (laws.md 3.7): the losses come back, the parameters need not."""
     frame = cases.design(case)
-    fitted = cl.fit(case.spec, frame, on="target")
+    fitted = cl.fit(case.spec, frame, on="target", restraint="none")
     assert fitted.predict(frame) == pytest.approx(frame["loss"].to_numpy(), rel=2e-4)
 
 
@@ -70,10 +70,10 @@ def test_chinchilla_reaches_the_best_known_objective_from_every_seed():
     for table in (frame, shuffled, scaled):
         runs = cl.read_runs(table)
         for seed in range(20):
-            fitted = cl.fit("chinchilla", runs, on="target", seed=seed)
+            fitted = cl.fit("chinchilla", runs, on="target", seed=seed, restraint="none")
             assert fitted.objective <= PUBLISHED_240
             assert fitted.n_agree == fitted.n_starts
-    assert cl.fit("chinchilla", frame, on="target").params == pytest.approx(
+    assert cl.fit("chinchilla", frame, on="target", restraint="none").params == pytest.approx(
         {"E": 1.81722, "A": 477.826, "B": 2143.417, "alpha": 0.34731, "beta": 0.36717}, rel=1e-5
     )
 
@@ -81,7 +81,7 @@ def test_chinchilla_reaches_the_best_known_objective_from_every_seed():
 def test_all_245_points_too():
     if not EPOCH.exists():
         pytest.skip(f"{EPOCH.name} is not beside this checkout")
-    fitted = cl.fit("chinchilla", EPOCH, on="target")
+    fitted = cl.fit("chinchilla", EPOCH, on="target", restraint="none")
     assert fitted.objective == pytest.approx(0.00182601, abs=5e-9)
     assert fitted.params["beta"] == pytest.approx(0.453, abs=5e-4)
 
@@ -96,7 +96,7 @@ def test_starts_reach_the_best_optimum_of_the_dcpt_law():
         1e-3 * rng.standard_normal(420)
     )
     frame["run"] = frame.groupby(["n_params", "replay"]).ngroup().astype(str)
-    fitted = cl.fit("dcpt-l3", frame, on="target", starts=64)
+    fitted = cl.fit("dcpt-l3", frame, on="target", starts=64, restraint="none")
     assert len(frame) == 420
     assert fitted.n_agree >= 60
     assert fitted.status == "converged"
@@ -104,27 +104,27 @@ def test_starts_reach_the_best_optimum_of_the_dcpt_law():
 
 def test_same_seed_same_bits():
     frame = design("ptpp-floor", noise=0.01)
-    first, second = (cl.fit("ptpp-floor", frame, on="target", seed=3) for _ in range(2))
+    first, second = (cl.fit("ptpp-floor", frame, on="target", seed=3, restraint="none") for _ in range(2))
     assert first.params == second.params
 
 
 def test_restraint_holds():
     frame = design("chinchilla", noise=0.01)
-    fitted = cl.fit("chinchilla", frame, on="target", fix={"alpha": 0.3}, tie=[("alpha", "beta")][:0])
+    fitted = cl.fit("chinchilla", frame, on="target", fix={"alpha": 0.3}, tie=[("alpha", "beta")][:0], restraint="none")
     assert fitted.params["alpha"] == 0.3
     assert fitted.n_free == 4
-    tied = cl.fit("chinchilla", frame, on="target", tie=["alpha,beta"])
+    tied = cl.fit("chinchilla", frame, on="target", tie=["alpha,beta"], restraint="none")
     assert tied.params["alpha"] == tied.params["beta"]
     assert tied.n_free == 4
-    amplitudes = cl.fit("chinchilla", frame, on="target", tie=[("A", "B")])
+    amplitudes = cl.fit("chinchilla", frame, on="target", tie=[("A", "B")], restraint="none")
     assert amplitudes.params["A"] == pytest.approx(amplitudes.params["B"], rel=1e-12)
-    bounded = cl.fit("chinchilla", frame, on="target", bound={"E": (1.75, 1.9), "beta": (0.4, 0.5)})
+    bounded = cl.fit("chinchilla", frame, on="target", bound={"E": (1.75, 1.9), "beta": (0.4, 0.5)}, restraint="none")
     assert 1.75 <= bounded.params["E"] <= 1.9
     assert bounded.params["beta"] == pytest.approx(0.4)
     assert any(finding.code == "at-bound" for finding in bounded.findings)
-    pinned = cl.fit("chinchilla", frame, on="target", fix="E=1.7,A=400")
+    pinned = cl.fit("chinchilla", frame, on="target", fix="E=1.7,A=400", restraint="none")
     assert (pinned.params["E"], pinned.params["A"]) == (1.7, 400.0)
-    free = cl.fit("chinchilla", frame, on="target")
+    free = cl.fit("chinchilla", frame, on="target", restraint="none")
     for other in (fitted, tied, amplitudes, bounded, pinned):
         assert other.objective >= free.objective
 
@@ -132,10 +132,10 @@ def test_restraint_holds():
 def test_prior_pulls_as_one_observation_does():
     """A prior far tighter than the data holds the parameter; a very wide one leaves the fit alone."""
     frame = design("chinchilla", noise=0.01)
-    free = cl.fit("chinchilla", frame, on="target")
+    free = cl.fit("chinchilla", frame, on="target", restraint="none")
     for name, mean in (("E", 1.5), ("alpha", 0.5), ("A", 600.0)):
-        tight = cl.fit("chinchilla", frame, on="target", prior={name: (mean, 1e-5 * mean)})
-        wide = cl.fit("chinchilla", frame, on="target", prior={name: (mean, 1e5 * mean)})
+        tight = cl.fit("chinchilla", frame, on="target", prior={name: (mean, 1e-5 * mean)}, restraint="none")
+        wide = cl.fit("chinchilla", frame, on="target", prior={name: (mean, 1e5 * mean)}, restraint="none")
         assert tight.params[name] == pytest.approx(mean, rel=1e-3)
         assert wide.params == pytest.approx(free.params, rel=1e-3)
         assert wide.objective == pytest.approx(free.objective, rel=1e-6)
@@ -160,13 +160,16 @@ def test_prior_pulls_as_one_observation_does():
 )
 def test_bad_restraint(restraint, words):
     with pytest.raises(UsageError, match=words):
-        cl.fit("chinchilla", design("chinchilla"), on="target", **restraint)
+        cl.fit("chinchilla", design("chinchilla"), on="target", **restraint, restraint="none")
 
 
 def test_restraint_cannot_name_what_a_constraint_mode_computes():
     with pytest.raises(UsageError, match="C follows from other parameters"):
-        cl.fit("dcpt-l3:monotone=paper", design("dcpt-l3"), on="target", fix={"C": 0.1})
-    assert cl.fit("dcpt-l1:monotone=paper", design("dcpt-l1"), on="target", fix={"C": 0.1}).params["C"] == 0.1
+        cl.fit("dcpt-l3:monotone=paper", design("dcpt-l3"), on="target", fix={"C": 0.1}, restraint="none")
+    assert (
+        cl.fit("dcpt-l1:monotone=paper", design("dcpt-l1"), on="target", fix={"C": 0.1}, restraint="none").params["C"]
+        == 0.1
+    )
 
 
 @pytest.mark.parametrize(("column", "lost"), [("n_params", "A, alpha"), ("replay", "C"), ("ptpp", "F, eta")])
@@ -174,22 +177,24 @@ def test_one_level_columns_are_refused_with_what_they_cost(column, lost):
     frame = design("ptpp-floor")
     frame[column] = frame[column].iloc[0]
     with pytest.raises(FitError, match=f"column {column} has one level .*{lost}"):
-        cl.fit("ptpp-floor", frame, on="target")
+        cl.fit("ptpp-floor", frame, on="target", restraint="none")
 
 
 def test_one_level_is_fine_where_its_parameters_are_held():
     frame = design("ptpp-floor", budgets=(31.0,))
-    assert cl.fit("ptpp-floor", frame, on="target", fix={"F": 0.9, "eta": 0.5}).status == "converged"
+    assert cl.fit("ptpp-floor", frame, on="target", fix={"F": 0.9, "eta": 0.5}, restraint="none").status == "converged"
 
 
 def test_too_few_points_are_refused():
     with pytest.raises(FitError, match="3 points cannot determine the 5"):
-        cl.fit("chinchilla", design("chinchilla").iloc[[0, 8, 16]], on="target")
+        cl.fit("chinchilla", design("chinchilla").iloc[[0, 8, 16]], on="target", restraint="none")
 
 
 def test_constraint_modes_of_the_dcpt_law():
     frame = design("dcpt-l3", noise=0.002)
-    free, soft, paper = (cl.fit(f"dcpt-l3:monotone={mode}", frame, on="target") for mode in ("none", "soft", "paper"))
+    free, soft, paper = (
+        cl.fit(f"dcpt-l3:monotone={mode}", frame, on="target", restraint="none") for mode in ("none", "soft", "paper")
+    )
     assert free.objective <= soft.objective <= paper.objective
 
     def rises(fitted):
@@ -209,7 +214,7 @@ def test_forecast_intervals_cover_new_measurements():
     for seed in range(40):
         frame = design("chinchilla", noise=0.01, seed=seed)
         frame["run"] = [f"run-{i}" for i in range(len(frame))]  # independent noise: every point is a run
-        found = cl.fit("chinchilla", frame, on="target", starts=8).forecast(points, interval=0.9)
+        found = cl.fit("chinchilla", frame, on="target", starts=8, restraint="none").forecast(points, interval=0.9)
         measured = truth * np.exp(0.01 * np.random.default_rng([9, seed]).standard_normal(3))
         held.append((found["lo"] < measured) & (measured < found["hi"]))
     assert 0.8 <= np.mean(held) <= 0.98
@@ -217,7 +222,7 @@ def test_forecast_intervals_cover_new_measurements():
 
 def test_forecast_table():
     frame = design("chinchilla", noise=0.01)
-    fitted = cl.fit("chinchilla", frame, on="target")
+    fitted = cl.fit("chinchilla", frame, on="target", restraint="none")
     points = pd.DataFrame({"n_params": [1e9, 50e9], "tokens": [20e9, 2e12]})
     found = fitted.forecast(points, interval=0.9)
     assert list(found.columns) == ["n_params", "tokens", "loss", "lo", "hi", "findings"]
@@ -234,14 +239,14 @@ def test_forecast_table():
 
 def test_two_runs_bound_nothing_and_say_so():
     frame = design("chinchilla", noise=0.01, sizes=(0.3e9, 4e9))
-    found = cl.fit("chinchilla", frame, on="target").forecast(frame[["n_params", "tokens"]].head(2))
+    found = cl.fit("chinchilla", frame, on="target", restraint="none").forecast(frame[["n_params", "tokens"]].head(2))
     assert found["lo"].isna().all()
     assert found["hi"].isna().all()
     assert {finding.code for finding in found["findings"].iloc[0]} >= {"no-interval"}
 
 
 def test_results_print_well():
-    fitted = cl.fit("chinchilla", design("chinchilla", noise=0.01), on="target", fix={"E": 1.7})
+    fitted = cl.fit("chinchilla", design("chinchilla", noise=0.01), on="target", fix={"E": 1.7}, restraint="none")
     assert re.search(r"\n  E +1\.7  fixed\n", repr(fitted))
     assert "64 of 64 starts agree" in repr(fitted)
     assert fitted._repr_html_().startswith("<p><b>chinchilla on target</b>")
@@ -250,7 +255,9 @@ def test_results_print_well():
 
 def test_base_rows_are_not_fitted_and_are_kept_as_reference():
     runs = cl.examples.load("en-fr-pilot")
-    fitted = cl.fit("ptpp-floor", runs, on="source", where="ptpp <= 62 and replay in (0.1, 0.25, 0.5)")
+    fitted = cl.fit(
+        "ptpp-floor", runs, on="source", where="ptpp <= 62 and replay in (0.1, 0.25, 0.5)", restraint="none"
+    )
     assert (fitted.data["tokens"] > 0).all()
     assert set(fitted.base["ptpp"]) == {15.0, 31.0, 62.0, 124.0, 279.0}
     assert fitted.base["loss"].between(1.5, 3.5).all()

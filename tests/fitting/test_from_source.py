@@ -10,14 +10,13 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.auto.common_rollouts import directions, rolling_source, rollouts
-from cptlaw.auto.quick_doubt import parameter_doubt
 from cptlaw.benching.tables import load
+from cptlaw.fitting.doubt import parameter_doubt
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.from_source import with_source
+from cptlaw.fitting.rollouts import directions, rolling_source, rollouts
 from cptlaw.laws import law
 from cptlaw.learned import leaving_out
-from cptlaw.solving.objective import Penalty
 from cptlaw.solving.restraint import Restraint
 from cptlaw.solving.training_rows import TrainingRows, training_rows
 
@@ -49,7 +48,7 @@ def runs() -> cl.Runs:
 
 @pytest.fixture(scope="module")
 def target(runs: cl.Runs) -> cl.Fit:
-    return cl.fit("shared-tokens:rate=progress", runs, on="target", starts=4)
+    return cl.fit("shared-tokens:rate=progress", runs, on="target", starts=4, restraint="none")
 
 
 def test_the_shift_comes_over_as_correlated_priors(target: cl.Fit) -> None:
@@ -83,18 +82,10 @@ def test_a_saved_fit_holds_all_of_it(target: cl.Fit, tmp_path: Path) -> None:
 
 
 def test_a_named_damage_is_told_of_the_source_too(runs: cl.Runs, target: cl.Fit) -> None:
-    named = cl.fit(target.law, runs, on="target", starts=4)
+    named = cl.fit(target.law, runs, on="target", starts=4, restraint="none")
     assert named.options.restraint == target.options.restraint
-    held = cl.fit(target.law, runs, on="target", starts=4, fix={"b_source": 0.1})
+    held = cl.fit(target.law, runs, on="target", starts=4, fix={"b_source": 0.1}, restraint="none")
     assert held.params["b_source"] == 0.1
-
-
-def test_correlated_priors_are_drawn_and_scored_alike() -> None:
-    root = np.linalg.cholesky(np.array([[1.0, 0.8], [0.8, 1.0]]))
-    penalty = Penalty((0, 1), np.array([1.0, -2.0]), np.array([0.5, 2.0]), 1.0, ("value", "value"), root)
-    drawn = penalty.drawn(np.random.default_rng(0), 20_000).means
-    assert drawn.mean(axis=0) == pytest.approx([1.0, -2.0], abs=0.05)
-    assert np.corrcoef(drawn.T)[0, 1] == pytest.approx(0.8, abs=0.02)
 
 
 def test_rollouts_look_at_no_source_row_beyond_their_own(runs: cl.Runs) -> None:

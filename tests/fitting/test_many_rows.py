@@ -60,9 +60,9 @@ def test_runs_are_numbered_in_the_order_of_their_names():
 
 def test_the_search_on_some_rows_ends_where_that_on_all_does(monkeypatch):
     frame = table(9000, 900, noise=0.02)
-    some = cl.fit("chinchilla", frame, on="target")
+    some = cl.fit("chinchilla", frame, on="target", restraint="none")
     monkeypatch.setattr(fit_rows, "MOST_SEARCHED", 10**9)
-    every = cl.fit("chinchilla", frame, on="target")
+    every = cl.fit("chinchilla", frame, on="target", restraint="none")
     assert some.objective == pytest.approx(every.objective, rel=1e-9)
     assert some.params == pytest.approx(every.params, rel=1e-4)
     assert some.n_points == every.n_points == 9000
@@ -80,6 +80,6 @@ def test_the_searched_rows_hold_every_level(monkeypatch):
         return search(problem, *rest)
 
     monkeypatch.setattr(fit_rows.varpro, "search", watched)
-    cl.fit("chinchilla", frame, on="target", starts=4)
+    cl.fit("chinchilla", frame, on="target", starts=4, restraint="none")
     assert sizes[0][0] < fit_rows.MOST_SEARCHED
     assert sizes[0][1] == 6

@@ -199,7 +199,7 @@ def test_prepare_adds_one_value_per_domain_and_keeps_given_columns():
 
 def test_no_column_domain():
     with pytest.raises(DataError, match="has no column 'domain'"):
-        cl.fit("dcpt-cross-k1", curve().drop(columns="domain"), on="target")
+        cl.fit("dcpt-cross-k1", curve().drop(columns="domain"), on="target", restraint="none")
 
 
 def test_a_run_of_no_or_of_two_domains():
@@ -296,7 +296,7 @@ def pooled():
 
 
 def test_recovers_parameters_and_coefficients(pooled):
-    fit = cl.fit(law("dcpt-cross-k3", **PROBE), pooled, on="target", starts=8)
+    fit = cl.fit(law("dcpt-cross-k3", **PROBE), pooled, on="target", starts=8, restraint="none")
     assert fit.params == pytest.approx(TRUE, rel=1e-5)
     assert (fit.rank, fit.n_free) == (12, 12)
     found = fit.data.drop_duplicates("domain").set_index("domain")
@@ -307,7 +307,7 @@ def test_recovers_parameters_and_coefficients(pooled):
 def test_forecasts_a_new_domain_from_its_probe(pooled, tmp_path):
     chosen = law("dcpt-cross-k3", **PROBE)
     new = pooled["domain"] == "code"
-    fit = cl.fit(chosen, pooled[~new], on="target", starts=8)
+    fit = cl.fit(chosen, pooled[~new], on="target", starts=8, restraint="none")
     points = pooled[new & (pooled["tokens"] > 0)].drop(columns="loss")
     with pytest.raises(DataError, match="no learnability coefficients for domain 'code'"):
         fit.forecast(points)
@@ -332,7 +332,7 @@ def test_a_probe_in_the_table_makes_the_coefficients_comparable(pooled):
     new = pooled["domain"] == "code"
     is_probe = (pooled["n_params"] == 0.5e9) & (pooled["replay"] == 0.5) & (pooled["tokens"] <= TOKENS[10000])
     table = pooled[~new | is_probe | (pooled["tokens"] == 0)]
-    fit = cl.fit("dcpt-cross-k3", table, on="target", where='domain != "code"', starts=8)
+    fit = cl.fit("dcpt-cross-k3", table, on="target", where='domain != "code"', starts=8, restraint="none")
     assert fit.params == pytest.approx(TRUE, rel=1e-5)
 
 
@@ -361,7 +361,7 @@ def test_recovers_from_given_coefficients(name):
     chosen = law(name)
     true = {key: (TRUE | {"w3": 0.05})[key] for key in chosen.parameters}
     runs = simulate.measure(chosen.attach(design, given), {"target": simulate.Truth(name, true)})
-    fit = cl.fit(name, runs, on="target", starts=12)
+    fit = cl.fit(name, runs, on="target", starts=12, restraint="none")
     assert fit.objective < 1e-18
     assert fit.params == pytest.approx(true, rel=1e-3)
 
@@ -369,26 +369,26 @@ def test_recovers_from_given_coefficients(name):
 def test_one_domain_cannot_tell_what_domains_do(pooled):
     runs = pooled[pooled["domain"] == "law"]
     with pytest.raises(FitError, match=r"column k1 has one level.*cannot determine F, mu"):
-        cl.fit("dcpt-cross-k1", runs, on="target", starts=2)
+        cl.fit("dcpt-cross-k1", runs, on="target", starts=2, restraint="none")
     for k3 in (0.3, -0.3):
         given = runs.assign(k1=2.0, k2=0.5, k3=k3)
         with pytest.raises(FitError, match="one level"):
-            cl.fit("dcpt-cross-k4", given, on="target", starts=2)
+            cl.fit("dcpt-cross-k4", given, on="target", starts=2, restraint="none")
 
 
 def test_two_domains_do_not_identify_the_weights(pooled):
     runs = pooled[pooled["domain"].isin(["law", "music"])]
-    fit = cl.fit("dcpt-cross-k3", runs, on="target", starts=4)
+    fit = cl.fit("dcpt-cross-k3", runs, on="target", starts=4, restraint="none")
     assert fit.rank < fit.n_free
     assert "not-identified" in {finding.code for finding in fit.findings}
-    held = cl.fit("dcpt-cross-k3", runs, on="target", starts=4, fix={"mu": 1.5, "w2": 1.5})
+    held = cl.fit("dcpt-cross-k3", runs, on="target", starts=4, fix={"mu": 1.5, "w2": 1.5}, restraint="none")
     assert held.rank == held.n_free
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_forecast_of_a_fitted_domain_needs_its_name_alone(name):
     runs = simulate.dcpt_runs(("code", "law", "math", "music"), 8, noise=0.003)
-    fitted = cl.fit(name, runs, on="target", where="replay >= 0.1 and replay <= 0.9", starts=6)
+    fitted = cl.fit(name, runs, on="target", where="replay >= 0.1 and replay <= 0.9", starts=6, restraint="none")
     point = pd.DataFrame({"domain": ["law"], "n_params": [2e9], "tokens": [5e9], "replay": [0.5]})
     found = fitted.forecast(point)
     known = fitted.forecast(fitted.law.attach(point, fitted.data))

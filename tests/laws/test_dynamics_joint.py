@@ -73,7 +73,14 @@ def runs(budgets=(20, 60, 180), peaks=(1e-3, 3e-3)):
 
 def test_a_fit_finds_what_varies_and_forecasts_that_more_budget_forgets_more():
     frame, schedules = runs()
-    fit = cl.fit("cpt-dynamics-joint:normalised=true", frame, on="source", where="ptpp < 100", schedules=schedules)
+    fit = cl.fit(
+        "cpt-dynamics-joint:normalised=true",
+        frame,
+        on="source",
+        where="ptpp < 100",
+        schedules=schedules,
+        restraint="none",
+    )
     assert fit.law.growth == ("rate", "budget")
     assert set(fit.options.restraint.priors) == {"h", "b"}
     asked = frame[(frame["ptpp"] == 180) & (frame["tokens"] > 0)]

@@ -134,7 +134,7 @@ def test_precision_reads_the_bits_that_vary():
     rows["loss"] = law("precision:without=bits_activations+bits_kv+bits_post").predict(
         CHINCHILLA | {"gamma_w": 2.0}, rows
     ) * np.exp(1e-4 * rng.normal(size=80))
-    fit = cl.fit("precision", rows, on="target")
+    fit = cl.fit("precision", rows, on="target", restraint="none")
     assert fit.law.without == ("bits_activations", "bits_kv", "bits_post")
     assert fit.params["gamma_w"] == pytest.approx(2.0, rel=0.05)
 
@@ -152,7 +152,7 @@ def test_atlas_knows_what_another_corpus_is_worth():
                 rows.append(row | dict(zip((f"mix_{name}" for name in NAMES), mix, strict=True)))
     table = pd.DataFrame(rows)
     table["loss"] = chosen.predict(truth, table) * np.exp(3e-4 * rng.normal(size=len(table)))
-    fit = cl.fit("atlas", table, on="code")
+    fit = cl.fit("atlas", table, on="code", restraint="none")
     assert fit.law.spec == chosen.spec
     for name in ("tau_math", "tau_web", "lambda"):
         assert fit.params[name] == pytest.approx(truth[name], rel=0.15)

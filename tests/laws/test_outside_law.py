@@ -61,7 +61,7 @@ def runs():
 
 @pytest.fixture(scope="module")
 def fits(runs):
-    return {on: cl.fit(Halves(side="minus"), runs, on=on, starts=8) for on in ("source", "target")}
+    return {on: cl.fit(Halves(side="minus"), runs, on=on, starts=8, restraint="none") for on in ("source", "target")}
 
 
 def test_it_conforms_and_is_listed():
@@ -86,9 +86,8 @@ def test_it_goes_through_every_verb(runs, fits, tmp_path):
         [Halves(), Halves(side="minus"), "dcpt-l1"], runs, on="target", cv="leave-one-out:n_params", starts=4
     )
     assert set(table["law"]) >= {"test-halves", "test-halves:side=minus", "dcpt-l1"}
-    assert table.set_index("law").loc["test-halves:side=minus", "weight"] > 0
 
-    blind = cl.fit("dcpt-l1", runs, on="target", starts=8)
+    blind = cl.fit("dcpt-l1", runs, on="target", starts=8, restraint="none")
     average = cl.forecast([fit, blind], point).set_index("law").loc["average"]
     assert average["lo"] < average["loss"] < average["hi"]
 
@@ -186,7 +185,7 @@ def test_a_class_without_a_name_of_its_own_is_not_saved_as_another_law(runs, tmp
     class Nameless(Halves):
         """Shares the name of its parent."""
 
-    fit = cl.fit(Nameless(), runs, on="target", starts=2)
+    fit = cl.fit(Nameless(), runs, on="target", starts=2, restraint="none")
     with pytest.raises(UsageError, match="class another name"):
         fit.save(tmp_path / "fit.json")
     assert not (tmp_path / "fit.json").exists()

@@ -88,10 +88,10 @@ def test_the_shift_may_follow_tokens_and_replay_be_worth_more_to_larger_models()
 
 def test_a_fit_to_two_sizes_asks_how_the_shift_goes_with_size() -> None:
     runs = cl.examples.load("docs-to-code").where("ptpp in (62, 124) and lr_schedule == 'constant' or tokens == 0")
-    four = cl.fit("shared-tokens", runs, on="source", starts=2)
+    four = cl.fit("shared-tokens", runs, on="source", starts=2, restraint="none")
     assert four.law.around == 75000
     assert {"m", "s"} <= set(four.params)
-    one = cl.fit("shared-tokens", runs, on="source", where="n_params < 40000", starts=2)
+    one = cl.fit("shared-tokens", runs, on="source", where="n_params < 40000", starts=2, restraint="none")
     assert one.law.around is None
     assert not {"m", "s"} & set(one.params)
     assert four.law.largest == runs.frame["n_params"].max()
@@ -149,10 +149,10 @@ def test_the_target_pays_for_the_damage() -> None:
 def test_a_fit_reads_what_the_table_has_and_the_base_models() -> None:
     runs = cl.examples.load("docs-to-code")
     rows = "ptpp in (31, 62, 124) and n_params < 50000 and lr_schedule == 'constant' and atpp >= 1.9 or tokens == 0"
-    source = cl.fit("shared-tokens", runs, on="source", where=rows, starts=4)
+    source = cl.fit("shared-tokens", runs, on="source", where=rows, starts=4, restraint="none")
     assert source.law.spec == "shared-tokens:without=lr_pretrain:around=46000:largest=45936"
     assert (source.data["tokens"] == 0).any()
-    target = cl.fit("shared-tokens", runs, on="target", where=rows, starts=4)
+    target = cl.fit("shared-tokens", runs, on="target", where=rows, starts=4, restraint="none")
     assert target.law.spec == "shared-tokens:damage=true:without=lr_pretrain:around=46000:largest=45936"
     # The shift comes over with its doubt, so that the target's rows may move it a little.
     prior = target.options.restraint.priors["b_source"]

@@ -63,7 +63,7 @@ def test_forgetting_takes_base_losses_from_the_table():
                 row = {"run": f"{size:g}-{replay}", "eval": "source", "loss": loss, "n_params": size}
                 rows.append(row | {"tokens": tokens, "replay": replay})
     table = pd.DataFrame(rows)
-    fit = cl.fit("forgetting", table, on="source")
+    fit = cl.fit("forgetting", table, on="source", restraint="none")
     assert {name: fit.params[name] for name in truth} == pytest.approx(truth, rel=0.02)
     asked = {"n_params": 1.27e9, "tokens": "100M", "replay": "1%"}
     expected = 2.5 + 0.4 * 0.1**0.4 / ((1 + 300 * 0.01) * 1.27) ** 0.3
@@ -72,7 +72,7 @@ def test_forgetting_takes_base_losses_from_the_table():
         fit.forecast({**asked, "n_params": "8.1B"})
     assert fit.predict({**asked, "n_params": "8.1B", "base_loss": 2.0})[0] > 2.0
     with pytest.raises(DataError, match="tokens = 0"):
-        cl.fit("forgetting", table[table["tokens"] > 0], on="source")
+        cl.fit("forgetting", table[table["tokens"] > 0], on="source", restraint="none")
     with pytest.raises(UsageError, match="law forgetting reads base_loss"):
         cl.plan.min_tokens(
             cl.given_fit("chinchilla", {"E": 1.7, "A": 400, "B": 2000, "alpha": 0.34, "beta": 0.36}, "target"),

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cptlaw.fitting import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws import law
 from cptlaw.solving.options import Options
 from cptlaw.solving.problem import Problem
@@ -44,7 +44,7 @@ def made_fit(
     params = chosen.check_params(params)
     data["loss"] = chosen.predict(params, data, role) * np.exp(noise * rng.normal(size=len(data)))
     problem = Problem(chosen, chosen.bind(data, role), data["loss"].to_numpy(), Restraint())
-    return Fit(
+    return LawFit(
         law=chosen,
         on=role,
         role=role,

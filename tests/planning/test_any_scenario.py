@@ -13,7 +13,7 @@ import cptlaw as cl
 
 def noisy(spec, params, role, seed):
     made = made_fit(spec, params, role, noise=0.005, seed=seed)
-    return cl.fit(spec, made.data.assign(eval=role), on=role, starts=4)
+    return cl.fit(spec, made.data.assign(eval=role), on=role, starts=4, restraint="none")
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,9 @@ def test_intervals_that_are_open_at_one_end_are_printed(pairs):
     """What crashed: an upper end that the data does not bound."""
     runs = cl.examples.load("en-fr-pilot")
     where = "ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5) and tokens >= 80K and lr_schedule == 'constant'"
-    target, source = (cl.fit("ptpp-floor", runs, on=on, where=where, starts=8) for on in ("target", "source"))
+    target, source = (
+        cl.fit("ptpp-floor", runs, on=on, where=where, starts=8, restraint="none") for on in ("target", "source")
+    )
     model = {"n_params": "125K", "ptpp": 279, "base_source_loss": 3.5}
     assert "target loss" in cl.plan.limited_data(target, source, **model, target_tokens="1M").summary()
     far = cl.plan.trade_off(target, source, **{**model, "n_params": 1e13}, tokens="1M", max_forgetting="500%")

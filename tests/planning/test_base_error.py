@@ -11,11 +11,14 @@ ROWS = "ptpp in (62, 124) and lr_schedule == 'constant' and replay > 0"
 MODEL = {"n_params": 75_072.0, "ptpp": 279.0}
 RATES = {"lr_peak": 0.0021, "lr_pretrain": 6e-3}
 POINT = {**MODEL, **RATES, "replay": 0.25, "tokens": 1e6}
+PLAIN = {"starts": 4, "restraint": "none"}
 
 
 @pytest.fixture(scope="module")
 def source():
-    return cl.fit("shared-tokens", cl.examples.load("code-to-prose"), on="source", where=ROWS, starts=4)
+    return cl.fit(
+        "shared-tokens", cl.examples.load("code-to-prose"), on="source", where=ROWS, starts=4, restraint="none"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,9 @@ def test_runs_of_the_base_model_say_more_than_its_loss(errors):
 
 
 def test_a_target_loss_is_left_alone():
-    target = cl.fit("shared-tokens", cl.examples.load("code-to-prose"), on="target", where=ROWS, starts=4)
+    target = cl.fit(
+        "shared-tokens", cl.examples.load("code-to-prose"), on="target", where=ROWS, starts=4, restraint="none"
+    )
     assert at(BaseErrors(target, target.predict), base_loss=2.5) == 0
 
 
@@ -67,7 +72,10 @@ def test_measured_ones_are_carried_in_full_and_fade_without_a_step():
 
 def test_a_base_model_within_five_percent_counts_as_measured(source):
     """280 for 279 tokens per parameter once moved the planned replay by ten points."""
-    fits = [cl.fit("shared-tokens", cl.examples.load("code-to-prose"), on="target", where=ROWS, starts=4), source]
+    fits = [
+        cl.fit("shared-tokens", cl.examples.load("code-to-prose"), on="target", where=ROWS, **PLAIN),
+        source,
+    ]
     base = {}
     for budget in (279.0, 279.0 * 1.0001, 279.0 * 1.01, 279.0 * (1 + MEASURED * 1.5)):
         plan = cl.plan.trade_off(*fits, n_params=75_072, ptpp=budget, tokens="1M", max_forgetting="60%", interval=None)

@@ -82,7 +82,7 @@ def test_unique_tokens_at_a_discount(forms):
 def doubtful():
     """Two fits to noisy runs of the two laws, every size at every budget."""
     return tuple(
-        cl.fit(spec, noisy(spec, params, role, 0.002, seed), on=role, starts=16)
+        cl.fit(spec, noisy(spec, params, role, 0.002, seed), on=role, starts=16, restraint="none")
         for spec, params, role, seed in (
             ("ptpp-gated-floor", FORM_3, "target", 1),
             ("ptpp-floor", SOURCE_1, "source", 2),
@@ -134,7 +134,7 @@ def test_a_risk_that_means_nothing_is_refused(doubtful, risk):
 
 def test_without_spread_a_risk_costs_what_the_noise_of_a_measurement_asks_for():
     exact = [
-        cl.fit(spec, noisy(spec, params, role, 0.0, 0), on=role, starts=8)
+        cl.fit(spec, noisy(spec, params, role, 0.0, 0), on=role, starts=8, restraint="none")
         for spec, params, role in (("ptpp-floor", FORM_1, "target"), ("ptpp-floor", SOURCE_1, "source"))
     ]
     certain = plan(exact, **OPTIONS, risk=0.9)
@@ -156,7 +156,7 @@ def test_limits_hold_under_the_intervals_of_the_forecast(doubtful, risk):
 
 def test_infeasible_for_doubt_alone():
     doubtful = [
-        cl.fit("ptpp-floor", noisy("ptpp-floor", params, role, 0.03, seed), on=role, starts=8)
+        cl.fit("ptpp-floor", noisy("ptpp-floor", params, role, 0.03, seed), on=role, starts=8, restraint="none")
         for params, role, seed in ((FORM_1, "target", 1), (SOURCE_1, "source", 2))
     ]
     assert plan(doubtful, **OPTIONS, max_tokens="1T").feasible
@@ -203,7 +203,7 @@ def test_base_law_reference(forms):
     assert found.base_source_loss == pytest.approx(known, rel=1e-3)
     assert found.reference == "base-law"
     runs = base.assign(tokens=0.0, run=[f"b{i}" for i in range(len(base))], eval="source")
-    given = cl.fit("ptpp-base", runs, on="source")
+    given = cl.fit("ptpp-base", runs, on="source", restraint="none")
     again = plan(sourced(forms, None), max_forgetting="20%", max_target_loss=1.8, reference="base-law", base_law=given)
     assert again.base_source_loss == pytest.approx(known, rel=1e-6)
     with_risk = plan(
@@ -252,7 +252,7 @@ def test_references_are_ordered_as_the_spec_says(forms):
 def pilot():
     runs = cl.examples.load("en-fr-pilot")
     where = "ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5) and tokens >= 80K and lr_schedule == 'constant'"
-    return tuple(cl.fit("ptpp-floor", runs, on=on, where=where) for on in ("target", "source"))
+    return tuple(cl.fit("ptpp-floor", runs, on=on, where=where, restraint="none") for on in ("target", "source"))
 
 
 def test_real_risk(pilot):

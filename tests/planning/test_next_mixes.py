@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.planning.next_runs.cells import MOST_MIXES, candidates
 from cptlaw.runs.points import point
 
@@ -34,8 +34,8 @@ def test_runs_of_several_mixes_are_chosen_and_shown(found, tmp_path):
 
 
 def test_candidates_have_the_asked_mix_and_fitted_ones_far_apart():
-    fit = cl.fit("mix-joint", EXAMPLE, on="english", starts=4)
-    assert isinstance(fit, Fit)
+    fit = cl.fit("mix-joint", EXAMPLE, on="english", starts=4, restraint="none")
+    assert isinstance(fit, LawFit)
     asked = point(f"{ASKED},ptpp=62").iloc[0]
     mixes = {cell.mix for cell in candidates(fit, fit.data, asked)}
     names = [f"mix_{name}" for name in CORPORA]

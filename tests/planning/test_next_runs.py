@@ -120,7 +120,7 @@ def test_gains_are_what_the_width_loses(suggested):
 
 
 def test_interval_before_is_the_forecasts(two_budgets, suggested):
-    fit = cl.fit("ptpp-floor", two_budgets, "target", starts=16)
+    fit = cl.fit("ptpp-floor", two_budgets, "target", starts=16, restraint="none")
     row = fit.forecast(cl.planning.next_runs.suggest._point(ASKED)).iloc[0]
     found = suggested["ptpp-floor"]
     assert found.interval_before == (row["lo"], row["hi"])
@@ -142,7 +142,7 @@ def test_own_levels(two_budgets):
 
 
 def test_default_levels_lie_between_the_table_and_the_question(two_budgets):
-    fit = cl.fit("ptpp-floor", two_budgets, "target", starts=8)
+    fit = cl.fit("ptpp-floor", two_budgets, "target", starts=8, restraint="none")
     asked = pd.Series({"n_params": 1.4e9, "tokens": 90e9, "replay": 0.3, "ptpp": 279.0})
     found = candidates(fit, two_budgets.frame, asked)
     assert {cell.n_params for cell in found} == {120e6, 241e6, 517e6, 1.4e9}
@@ -211,7 +211,7 @@ def test_points_of_one_run_are_worth_less_than_runs():
 
 def test_the_split_of_the_noise_is_found():
     table = simulated(budgets=(15.0, 31.0, 279.0), replay=(0.1, 0.2, 0.3, 0.4, 0.5))
-    found = errors(cl.fit("ptpp-gated-floor", table, "target", starts=16))
+    found = errors(cl.fit("ptpp-gated-floor", table, "target", starts=16, restraint="none"))
     assert found.within == pytest.approx(0.0014**2, rel=0.25)
     assert found.between == pytest.approx(0.0014**2, rel=0.6)
 

@@ -72,7 +72,7 @@ def test_two_limits_out_of_reach(pair):
 def test_risk():
     target = made_fit("ptpp-gated-floor", FORM_3, "target")
     source = made_fit("ptpp-floor", SOURCE_1, "source", noise=0.002)
-    source = cl.fit("ptpp-floor", source.data.assign(eval="source"), on="source", starts=8)
+    source = cl.fit("ptpp-floor", source.data.assign(eval="source"), on="source", starts=8, restraint="none")
     point = trade((target, source), max_source_loss=2.0)
     found = [trade((target, source), max_source_loss=2.0, risk=risk) for risk in (0.5, 0.7, 0.9)]
     shares = [plan.replay for plan in found]
@@ -230,7 +230,7 @@ def test_limited_data_bad_usage():
 def test_real_runs():
     runs = cl.examples.load("en-fr-pilot")
     where = "ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5) and tokens >= 80K and lr_schedule == 'constant'"
-    target, source = (cl.fit("ptpp-floor", runs, on=on, where=where) for on in ("target", "source"))
+    target, source = (cl.fit("ptpp-floor", runs, on=on, where=where, restraint="none") for on in ("target", "source"))
     model = {"n_params": 124672, "ptpp": 279}
     found = cl.plan.trade_off(target, source, **model, tokens="500K", max_forgetting="20%")
     assert found.forgetting == pytest.approx(0.2, abs=1e-6)
@@ -253,7 +253,7 @@ def test_laws_of_the_mix_alone_have_one_root(tmp_path, capsys):
     table[["run", "eval", "loss", "n_params", "tokens", "replay"]].to_csv(tmp_path / "runs.csv", index=False)
     files = {on: str(tmp_path / f"{on}.json") for on in ("target", "source")}
     for on, file in files.items():
-        cl.fit("mixing", str(tmp_path / "runs.csv"), on=on).save(file)
+        cl.fit("mixing", str(tmp_path / "runs.csv"), on=on, restraint="none").save(file)
     asked = ["plan", "trade-off", "--target", files["target"], "--source", files["source"], "--n-params", "70426624"]
     with pytest.raises(SystemExit) as ended:
         main([*asked, "--tokens", "10B", "--max-forgetting", "0.5%", "--json"])
@@ -274,7 +274,8 @@ def test_the_budget_of_the_fitted_rows_says_which_base_model_is_meant():
     """A law that does not read ptpp, fitted at one budget: the base models measured at others are none of its."""
     rows = "replay in (0.1, 0.25, 0.5) and ptpp == 279"
     source, target = (
-        cl.fit("dcpt-l3", cl.examples.load("en-fr-pilot"), on=on, where=rows, starts=4) for on in ("source", "target")
+        cl.fit("dcpt-l3", cl.examples.load("en-fr-pilot"), on=on, where=rows, starts=4, restraint="none")
+        for on in ("source", "target")
     )
     limits = {"n_params": "124672", "tokens": "2M", "max_forgetting": "30%", "interval": None}
     said, silent = (cl.plan.trade_off(target, source, **limits, **more) for more in ({"ptpp": 279}, {}))

@@ -34,7 +34,7 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fits")
     runs = cl.examples.load("en-fr-pilot")
     for on in ("target", "source"):
-        cl.fit("ptpp-floor", runs, on=on, where=ROWS, starts=24).save(folder / f"{on}.json")
+        cl.fit("ptpp-floor", runs, on=on, where=ROWS, starts=24, restraint="none").save(folder / f"{on}.json")
     return folder
 
 
@@ -239,7 +239,9 @@ def test_numbers_in_commands_keep_their_value():
 
 def test_units_are_those_of_the_table(runs, tmp_path):
     in_bytes = cl.read_runs(runs.frame.assign(tokenizer="bytes"))
-    fits = [cl.fit("ptpp-floor", in_bytes, on=on, where=ROWS, starts=6) for on in ("target", "source")]
+    fits = [
+        cl.fit("ptpp-floor", in_bytes, on=on, where=ROWS, starts=6, restraint="none") for on in ("target", "source")
+    ]
     fits = [cl.load_fit(fit.save(tmp_path / f"{fit.on}.json")) for fit in fits]  # a file keeps the unit
     made = report(in_bytes, *fits, **MODEL, max_target_loss=1.7, max_forgetting="25%", suggest_budget="1e12")
     content = made.to_html()

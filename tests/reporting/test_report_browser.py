@@ -32,7 +32,7 @@ def page_of_hostile_names(tmp_path_factory):
     frame["run"] = frame["run"].astype(str) + RUN
     frame["loss_of<b onmouseover=alert(1)>"] = 1.0
     runs = cl.read_runs(frame, target_eval=HOSTILE, n_params_kind="total")
-    fit = cl.fit("ptpp-floor", runs, on=HOSTILE, where=KEPT, starts=8)
+    fit = cl.fit("ptpp-floor", runs, on=HOSTILE, where=KEPT, starts=8, restraint="none")
     found = cl.report(
         runs, fit, at="n_params=125K,tokens=1M,replay=25%,ptpp=279", title="<script>document.title='x'</script>"
     )
@@ -98,7 +98,7 @@ def test_phone_and_paper(browser, page_of_hostile_names, tmp_path):
 
 def test_the_report_draws_all_figures_offline_at_both_widths_and_prints(browser, tmp_path):
     runs = cl.examples.load("en-fr-pilot")
-    target = cl.fit("ptpp-floor", runs, on="target", where=KEPT, starts=16)
+    target = cl.fit("ptpp-floor", runs, on="target", where=KEPT, starts=16, restraint="none")
     plain = {"doubts": (), "plan": None, "suggestion": None, "commands": ("cptlaw report",)}
     figures = (cl.figures.observed_fitted(target), cl.figures.loss_curves(runs, "target", fit=target))
     forecasts = target.forecast(target.data.head(1)).assign(on="target", law="ptpp-floor")

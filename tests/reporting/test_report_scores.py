@@ -21,7 +21,7 @@ def runs():
 
 @pytest.fixture(scope="module")
 def target(runs):
-    return cl.fit("ptpp-blind", runs, on="target", starts=8)
+    return cl.fit("ptpp-blind", runs, on="target", starts=8, restraint="none")
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ def test_the_table_says_the_unit_and_fits_keep_it(columns, unit):
     runs = cl.read_runs(frame)
     assert loss_unit(runs.on("target").frame) == unit
     assert unit in str(runs)
-    fit = cl.fit("mixing", runs, on="target", starts=4)
+    fit = cl.fit("mixing", runs, on="target", starts=4, restraint="none")
     assert unit_of(fit) == unit
     assert unit in str(fit.forecast({"replay": [0.1]}).answer)
 
@@ -51,7 +51,7 @@ def test_the_examples_say_what_a_token_is(name):
 
 def test_a_split_of_compute_names_the_unit():
     runs = cl.examples.load("en-fr-pilot").where("tokens > 0 and seed == 0")
-    fit = cl.fit("chinchilla", runs, on="target", starts=4)
+    fit = cl.fit("chinchilla", runs, on="target", starts=4, restraint="none")
     plan = cl.plan.allocate(fit, budget="1e12", interval=None)
     assert dict(plan.lines)["target loss"].endswith("nats per byte")
     assert plan.to_dict()["unit"] == "nats per byte"

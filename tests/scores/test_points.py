@@ -70,7 +70,7 @@ def test_an_answer_is_a_plan_in_points_with_its_probability(answer, runs):
 def test_the_limit_in_points_moves_the_plan(runs):
     from cptlaw.scores import fit_all_scores
 
-    fits = {role: cl.fit("ptpp-blind", runs, on=role) for role in ("target", "source")}
+    fits = {role: cl.fit("ptpp-blind", runs, on=role, restraint="none") for role in ("target", "source")}
     scores = fit_all_scores(runs, ["mmlu"])
     asked = {"n_params": 1e9, "ptpp": 100, "tokens": "3B", "scores": scores, "interval": None}
     loose, tight = (
@@ -94,7 +94,7 @@ def test_the_limit_in_points_moves_the_plan(runs):
 
 
 def test_limits_in_points_cut_the_front_and_judge_the_split(runs):
-    fits = {role: cl.fit("ptpp-blind", runs, on=role) for role in ("target", "source")}
+    fits = {role: cl.fit("ptpp-blind", runs, on=role, restraint="none") for role in ("target", "source")}
     scores = [cl.fit("score-sigmoid:through=source", runs, on="mmlu")]
     asked = {"n_params": 1e9, "ptpp": 100, "budget": 1.8e19, "interval": None, "points": 9, "scores": scores}
     whole = cl.plan.pareto(*fits.values(), **asked)

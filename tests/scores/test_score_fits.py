@@ -193,7 +193,7 @@ def test_scores_below_chance_are_an_error_of_the_chance():
 def test_laws_of_losses_and_scores_are_not_mixed_up():
     runs = cl.read_runs(table())
     with pytest.raises(cl.UsageError, match="is a score"):
-        cl.fit("chinchilla", runs, on="easy")
+        cl.fit("chinchilla", runs, on="easy", restraint="none")
     with pytest.raises(cl.UsageError, match="one of scores"):
         cl.fit("score-sigmoid", runs, on="val")
     with pytest.raises(cl.DataError, match="no loss 'vol'"):

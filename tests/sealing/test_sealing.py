@@ -26,7 +26,7 @@ def runs() -> cl.Runs:
 
 @pytest.fixture(scope="module")
 def fit(runs: cl.Runs) -> cl.Fit:
-    return cl.fit("ptpp-floor", runs, "target", f"{ROWS} and ptpp <= 62", starts=8)
+    return cl.fit("ptpp-floor", runs, "target", f"{ROWS} and ptpp <= 62", starts=8, restraint="none")
 
 
 @pytest.fixture(scope="module")

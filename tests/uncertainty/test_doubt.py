@@ -33,8 +33,10 @@ def codes(findings):
 
 def test_a_saturated_fit_has_width_and_its_priors_count():
     data = runs(5)
-    free = cl.fit("chinchilla", data, on="target", starts=16)
-    held = cl.fit("chinchilla", data, on="target", starts=16, prior=["E=1.8:0.02", "alpha=0.35:0.1:log"])
+    free = cl.fit("chinchilla", data, on="target", starts=16, restraint="none")
+    held = cl.fit(
+        "chinchilla", data, on="target", starts=16, prior=["E=1.8:0.02", "alpha=0.35:0.1:log"], restraint="none"
+    )
     widths = []
     for fit in (free, held):
         row = fit.forecast(FAR).iloc[0]
@@ -48,7 +50,7 @@ def test_a_saturated_fit_has_width_and_its_priors_count():
 
 def test_fewer_rows_than_parameters_fit_with_priors():
     priors = ["alpha=0.35:0.3:log", "beta=0.35:0.3:log", "E=0.7:0.2:share", "A=0.15:0.8:share", "B=0.15:0.8:share"]
-    fit = cl.fit("chinchilla", runs(4), on="target", prior=priors)
+    fit = cl.fit("chinchilla", runs(4), on="target", prior=priors, restraint="none")
     row = fit.forecast(FAR).iloc[0]
     truth = float(law("chinchilla").predict(TRUTH, pd.DataFrame(FAR))[0])
     assert row["lo"] < truth < row["hi"]
@@ -56,32 +58,41 @@ def test_fewer_rows_than_parameters_fit_with_priors():
 
 
 def test_a_file_keeps_what_priors_count(tmp_path):
-    fit = cl.fit("chinchilla", runs(6), on="target", starts=16, prior={"alpha": (0.3, 0.01), "beta": (0.36, 0.01)})
+    fit = cl.fit(
+        "chinchilla",
+        runs(6),
+        on="target",
+        starts=16,
+        prior={"alpha": (0.3, 0.01), "beta": (0.36, 0.01)},
+        restraint="none",
+    )
     again = cl.load_fit(fit.save(tmp_path / "fit.json"))
     assert again.prior_weight == fit.prior_weight
     assert again.forecast(FAR)["hi"].tolist() == pytest.approx(fit.forecast(FAR)["hi"].tolist())
 
 
 def test_log_and_share_priors_survive_the_file_and_refuse_nonsense(tmp_path):
-    fit = cl.fit("chinchilla", runs(12), on="target", starts=8, prior=["alpha=0.35:0.3:log", "A=0.1:0.8:share"])
+    fit = cl.fit(
+        "chinchilla", runs(12), on="target", starts=8, prior=["alpha=0.35:0.3:log", "A=0.1:0.8:share"], restraint="none"
+    )
     again = cl.load_fit(fit.save(tmp_path / "fit.json"))
     assert again.options.restraint.priors == fit.options.restraint.priors
     with pytest.raises(cl.UsageError, match="no share of the loss"):
-        cl.fit("chinchilla", runs(12), on="target", prior=["alpha=0.35:0.3:share"])
+        cl.fit("chinchilla", runs(12), on="target", prior=["alpha=0.35:0.3:share"], restraint="none")
     with pytest.raises(cl.UsageError, match="needs a positive mean"):
-        cl.fit("chinchilla", runs(12), on="target", prior=["alpha=-1:0.3:log"])
+        cl.fit("chinchilla", runs(12), on="target", prior=["alpha=-1:0.3:log"], restraint="none")
     with pytest.raises(cl.UsageError, match="Did you mean 'log'"):
-        cl.fit("chinchilla", runs(12), on="target", prior=["alpha=1:0.3:lg"])
+        cl.fit("chinchilla", runs(12), on="target", prior=["alpha=1:0.3:lg"], restraint="none")
 
 
 def test_quantiles_come_from_one_trace_and_are_the_interval():
-    fit = cl.fit("chinchilla", runs(30), on="target", starts=8)
+    fit = cl.fit("chinchilla", runs(30), on="target", starts=8, restraint="none")
     frame = pd.DataFrame({"n_params": [7e9, 7e9], "tokens": [1.4e11, 1e12]})
     found = np.exp(fit.log_quantiles(frame, [0.05, 0.25, 0.5, 0.75, 0.95])).T
     table = fit.forecast(frame, 0.9)
     assert found[:, [0, 2, 4]] == pytest.approx(table[["lo", "loss", "hi"]].to_numpy(), rel=1e-12)
     assert np.all(np.diff(found, axis=1) > 0)
-    fresh = cl.fit("chinchilla", runs(30), on="target", starts=8).forecast(frame, 0.5)
+    fresh = cl.fit("chinchilla", runs(30), on="target", starts=8, restraint="none").forecast(frame, 0.5)
     assert np.log(found[:, 3] / found[:, 1]) == pytest.approx(np.log(fresh["hi"] / fresh["lo"]), rel=0.1)
     inner = np.exp(fit.log_quantiles(frame, [0.05, 0.95], measured=False)).T
     assert np.all(inner[:, 0] > found[:, 0])
@@ -102,7 +113,7 @@ def test_distance_is_joint():
 def test_far_in_tokens_per_parameter_is_a_warning_though_both_inputs_are_inside():
     data = runs(30)
     data = data[data["tokens"] / data["n_params"] < 40]
-    fit = cl.fit("chinchilla", data, on="target", starts=4)
+    fit = cl.fit("chinchilla", data, on="target", starts=4, restraint="none")
     size = float(data["n_params"].min()) * 1.01
     row = fit.forecast({"n_params": [size], "tokens": [min(200 * size, float(data["tokens"].max()))]}).iloc[0]
     assert ("warning", "extrapolation") in codes(row["findings"])
@@ -114,7 +125,7 @@ def test_size_and_tokens_that_grew_together_are_named_where_they_are_asked_apart
     data = runs(12)
     data["tokens"] = 20 * data["n_params"] * np.exp(0.02 * np.random.default_rng(1).standard_normal(12))
     data["loss"] = law("chinchilla").predict(TRUTH, data)
-    fit = cl.fit("chinchilla", data, on="target", starts=4)
+    fit = cl.fit("chinchilla", data, on="target", starts=4, restraint="none")
     apart = fit.forecast({"n_params": [5e8], "tokens": [5e8 * 100]}).iloc[0]
     along = fit.forecast({"n_params": [5e8], "tokens": [5e8 * 20]}).iloc[0]
     assert ("warning", "confounded-here") in codes(apart["findings"])
@@ -123,7 +134,13 @@ def test_size_and_tokens_that_grew_together_are_named_where_they_are_asked_apart
 
 def test_an_input_of_one_level_is_an_error_level_finding():
     data = cl.examples.load("en-fr-pilot")
-    one = cl.fit("ptpp-blind", data, on="target", where="ptpp == 31 and tokens > 0 and replay in (0.1, 0.25, 0.5)")
+    one = cl.fit(
+        "ptpp-blind",
+        data,
+        on="target",
+        where="ptpp == 31 and tokens > 0 and replay in (0.1, 0.25, 0.5)",
+        restraint="none",
+    )
     at = {"n_params": [45_936], "tokens": [5e5], "replay": [0.25], "ptpp": [279]}
     assert ("error", "blind-to-budget") in codes(one.forecast(at).iloc[0]["findings"])
 
@@ -132,7 +149,9 @@ def test_a_rounded_level_is_the_level_that_was_run():
     data = cl.examples.load("en-fr-pilot")
     rows = "n_params == 45936 and ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant'"
     held = {"A": 0.1, "alpha": 0.3}
-    one = cl.fit("ptpp-blind", data, on="target", where=f"{rows} and tokens > 80K", starts=8, fix=held)
+    one = cl.fit(
+        "ptpp-blind", data, on="target", where=f"{rows} and tokens > 80K", starts=8, fix=held, restraint="none"
+    )
     at = {"n_params": [46_000, 47_500], "tokens": [5e5] * 2, "replay": [0.25] * 2}
     rounded, other = ({code for _, code in codes(found)} for found in one.forecast(at)["findings"])
     assert "unseen-input" not in rounded
@@ -144,7 +163,7 @@ def test_rollouts_inside_the_rows_see_a_wrong_form():
     data = runs(60, noise=1e-4)
     bent = 1.8 + np.sqrt((480 * data["n_params"] ** -0.35) ** 2 + (2100 * data["tokens"] ** -0.37) ** 2)
     right, wrong = (
-        inner_rollouts(cl.fit("chinchilla", data.assign(loss=loss), on="target", starts=8))
+        inner_rollouts(cl.fit("chinchilla", data.assign(loss=loss), on="target", starts=8, restraint="none"))
         for loss in (data["loss"], bent)
     )
     assert len(right.error) > 50
@@ -170,12 +189,13 @@ def cpt_runs(base_noise, seed=0, bases=20, per_base=4, points=3, noise=0.002):
 def test_the_base_model_is_the_unit_of_error():
     asked = pd.DataFrame({"n_params": [5e8], "tokens": [3e9], "replay": [0.3]})
     alone, shared = (
-        cl.fit("ptpp-blind", cpt_runs(offset), on="target", starts=4, delta=0.1) for offset in (0.0, 0.006)
+        cl.fit("ptpp-blind", cpt_runs(offset), on="target", starts=4, delta=0.1, restraint="none")
+        for offset in (0.0, 0.006)
     )
     assert shared.components.shares["base"] > 0.75
     assert alone.components.shares["base"] < 0.3
     assert sum(shared.n_effective.values()) < 30 < sum(alone.n_effective.values()) <= 80
-    plain = cl.fit("ptpp-blind", shared.data.drop(columns="ptpp"), on="target", starts=4, delta=0.1)
+    plain = cl.fit("ptpp-blind", shared.data.drop(columns="ptpp"), on="target", starts=4, delta=0.1, restraint="none")
     wide, narrow = (np.diff(profile(fit, asked, 0.9)[0])[0] for fit in (shared, plain))
     assert wide > 1.4 * narrow
 
@@ -195,7 +215,7 @@ def test_variance_components_are_found(seed):
 
 
 def test_discrepancy_grows_outside_and_is_nothing_inside():
-    fit = cl.fit("chinchilla", runs(40), on="target", starts=8)
+    fit = cl.fit("chinchilla", runs(40), on="target", starts=8, restraint="none")
     inside = fit.data.drop(columns="loss").head(3)
     size = float(fit.data["n_params"].max())
     beyond = pd.DataFrame({"n_params": size * np.array([3.0, 30.0, 300.0])})
@@ -210,13 +230,14 @@ def test_a_law_that_errs_inside_its_rows_is_trusted_less_beyond_them():
     data = runs(60, noise=1e-3)
     bent = 1.8 + np.sqrt((480 * data["n_params"] ** -0.35) ** 2 + (2100 * data["tokens"] ** -0.37) ** 2)
     right, wrong = (
-        cl.fit("chinchilla", data.assign(loss=loss), on="target", starts=8) for loss in (data["loss"], bent)
+        cl.fit("chinchilla", data.assign(loss=loss), on="target", starts=8, restraint="none")
+        for loss in (data["loss"], bent)
     )
     assert usual_rate(wrong) > 1.3 * usual_rate(right)
 
 
 def test_a_law_blind_to_the_budget_is_wide_at_another_one():
-    one = cl.fit("ptpp-blind", cpt_runs(0.0).query("ptpp == 40"), on="target", starts=4)
+    one = cl.fit("ptpp-blind", cpt_runs(0.0).query("ptpp == 40"), on="target", starts=4, restraint="none")
     asked = pd.DataFrame({"n_params": [4e8] * 2, "tokens": [3e9] * 2, "replay": [0.3] * 2, "ptpp": [40.0, 400.0]})
     found = one.forecast(asked)
     width = np.log(found["hi"] / found["lo"]).to_numpy()
@@ -262,8 +283,10 @@ def test_a_prior_on_the_logarithm_keeps_a_term_that_the_data_leave_out():
     """Pure power laws have no floor: alone the fit ends at E = 0, where a logarithm is not."""
     data = runs(12, noise=1e-3)
     loss = 40 * data["n_params"] ** -0.12 + 30 * data["tokens"] ** -0.11
-    free = cl.fit("chinchilla", data.assign(loss=loss), on="target", starts=8)
-    held = cl.fit("chinchilla", data.assign(loss=loss), on="target", starts=8, prior=["E=1.5:0.2:log"])
+    free = cl.fit("chinchilla", data.assign(loss=loss), on="target", starts=8, restraint="none")
+    held = cl.fit(
+        "chinchilla", data.assign(loss=loss), on="target", starts=8, prior=["E=1.5:0.2:log"], restraint="none"
+    )
     assert free.params["E"] < 0.05
     assert held.params["E"] > 0.01
     row = held.forecast(FAR).iloc[0]

@@ -60,7 +60,7 @@ def test_the_study_in_small(study, capsys, monkeypatch):
 
 def test_identified_profile_agrees_with_the_delta_method(study):
     """In an almost linear, normal case the two are the same but for the quantile (runs or points as freedom)."""
-    fitted = cl.fit("chinchilla", chinchilla(0.002), on="target", delta=0.02, starts=4)
+    fitted = cl.fit("chinchilla", chinchilla(0.002), on="target", delta=0.02, starts=4, restraint="none")
     ends = profile(fitted, BEYOND, 0.9)
     linear = study.delta_method(fitted, BEYOND, with_noise=False)
     ratio = np.diff(ends, axis=1) / np.diff(linear, axis=1)
@@ -74,7 +74,7 @@ def test_identified_profile_agrees_with_the_delta_method(study):
 def test_two_budgets_cover_the_closed_form(study, designs, seed):
     """laws.md 3.7: two budgets give the floors at 15 and 31 only, so the one at 279 is open between known ends."""
     design = designs["ptpp-floor-2"]
-    fitted = cl.fit("ptpp-floor", design.runs(seed), on="target", starts=8)
+    fitted = cl.fit("ptpp-floor", design.runs(seed), on="target", starts=8, restraint="none")
     at = design.points.tail(1)
     free, positive, top = study.closed_form(fitted, at)
     (low, high) = profile(fitted, at, 0.9)[0]
@@ -88,21 +88,21 @@ def test_two_budgets_cover_the_closed_form(study, designs, seed):
 def test_bent_valleys_are_followed_to_their_end(designs):
     """Gate and floor trade along a curve: descents that run out of steps there are no wall (both ends were short)."""
     design = designs["ptpp-gated-floor-2"]
-    fitted = cl.fit("ptpp-gated-floor", design.runs(2), on="target", starts=8)
+    fitted = cl.fit("ptpp-gated-floor", design.runs(2), on="target", starts=8, restraint="none")
     low, high = 100 * (profile(fitted, design.points, 0.9) - np.log(fitted.predict(design.points))[:, None])[-1]
     assert low < -1.5
     assert high > 9
 
 
 def test_what_one_row_asks_does_not_depend_on_the_others():
-    fitted = cl.fit("chinchilla", chinchilla(0.004), on="target", starts=4)
+    fitted = cl.fit("chinchilla", chinchilla(0.004), on="target", starts=4, restraint="none")
     together = profile(fitted, BEYOND, 0.9)
     alone = np.concatenate([profile(fitted, BEYOND.iloc[[i]], 0.9) for i in range(len(BEYOND))])
     assert together == pytest.approx(alone, abs=1e-9)
 
 
 def test_what_is_asked_does_not_depend_on_what_was_asked_before():
-    first, second = (cl.fit("kaplan", chinchilla(0.02), on="target", starts=8) for _ in range(2))
+    first, second = (cl.fit("kaplan", chinchilla(0.02), on="target", starts=8, restraint="none") for _ in range(2))
     levels = [0.5, 0.9, 0.95]
     narrow_first = {level: profile(first, BEYOND, level) for level in levels}
     wide_first = {level: profile(second, BEYOND.iloc[::-1], level)[::-1] for level in levels[::-1]}
@@ -115,12 +115,15 @@ def test_what_is_asked_does_not_depend_on_what_was_asked_before():
 def test_rows_in_another_order_give_the_same_ends(name):
     frame = chinchilla(0.02)
     shuffled = frame.sample(frac=1.0, random_state=3)
-    ends = [cl.fit(name, rows, on="target").forecast(BEYOND)[["loss", "lo", "hi"]] for rows in (frame, shuffled)]
+    ends = [
+        cl.fit(name, rows, on="target", restraint="none").forecast(BEYOND)[["loss", "lo", "hi"]]
+        for rows in (frame, shuffled)
+    ]
     assert ends[0].to_numpy() == pytest.approx(ends[1].to_numpy(), rel=1e-12)
 
 
 def test_many_rows_take_the_range_of_what_was_met():
-    fitted = cl.fit("chinchilla", chinchilla(0.004), on="target", starts=4)
+    fitted = cl.fit("chinchilla", chinchilla(0.004), on="target", starts=4, restraint="none")
     sizes = np.geomspace(1e9, 300e9, 40)
     many = pd.DataFrame({"n_params": sizes, "tokens": 20 * sizes})
     width = np.diff(profile(fitted, many, 0.9), axis=1)[:, 0]
@@ -132,7 +135,7 @@ def test_many_rows_take_the_range_of_what_was_met():
 def test_unbounded_is_missing_and_says_why():
     found = []
     for ends in (np.array([[-np.inf, 0.0]]), np.array([[0.0, np.inf]])):
-        fitted = cl.fit("chinchilla", chinchilla(0.004), on="target", starts=4)
+        fitted = cl.fit("chinchilla", chinchilla(0.004), on="target", starts=4, restraint="none")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("cptlaw.uncertainty.intervals.profile", lambda fit, frame, level, most=None, ends=ends: ends)
             found.append(fitted.forecast(BEYOND.head(1)).iloc[0])
@@ -146,7 +149,7 @@ def test_the_data_can_leave_a_forecast_unbounded():
     """Sizes within 2 % of each other say nothing about a model ten thousand times smaller."""
     frame = chinchilla(0.01, runs=30)
     frame["n_params"] = np.linspace(1e9, 1.02e9, 30)
-    fitted = cl.fit("chinchilla", frame, on="target", starts=8)
+    fitted = cl.fit("chinchilla", frame, on="target", starts=8, restraint="none")
     found = fitted.forecast(pd.DataFrame({"n_params": [1e5], "tokens": [1e10]})).iloc[0]
     assert np.isnan(found["hi"])
     assert "unbounded" in {finding.code for finding in found["findings"]}
@@ -154,7 +157,7 @@ def test_the_data_can_leave_a_forecast_unbounded():
 
 def test_design_effect_is_one_without_groups_and_grows_with_them():
     def effects(**kind):
-        fitted = cl.fit("chinchilla", chinchilla(**kind), on="target", delta=0.05, starts=4)
+        fitted = cl.fit("chinchilla", chinchilla(**kind), on="target", delta=0.05, starts=4, restraint="none")
         return design_effects(fitted, fitted.problem(), fitted.law.bind(BEYOND, fitted.role))
 
     assert effects(noise=0.01) == pytest.approx(np.ones(3), abs=1e-9)

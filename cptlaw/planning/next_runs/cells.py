@@ -26,7 +26,7 @@ from cptlaw.planning.result import flops_of
 from cptlaw.runs.schema import corpus_of
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.fitted_law import Fit
+    from cptlaw.fitting.law_fit import LawFit
 
 SHORTER = (0.125, 0.25, 0.5, 1.0)  # of the longest runs in the table, in tokens per parameter
 MOST_POINTS = 8
@@ -88,7 +88,7 @@ def _same(a: float, b: float) -> bool:
 
 
 def candidates(
-    fit: Fit,
+    fit: LawFit,
     table: pd.DataFrame,
     asked: pd.Series,
     sizes: Any = None,
@@ -218,7 +218,7 @@ def _bridge(have: Sequence[float], asked: float | None) -> list[float]:
     return sorted({*have, *between, asked})
 
 
-def _mixes(fit: Fit, asked: pd.Series) -> list[tuple[tuple[str, float], ...]]:
+def _mixes(fit: LawFit, asked: pd.Series) -> list[tuple[tuple[str, float], ...]]:
     """Return mixes of k corpora to choose from: the asked one, and those of the fitted runs, far apart if many."""
     names = [name for name in fit.law.inputs if corpus_of(name)]
     if not names:

@@ -28,7 +28,7 @@ from cptlaw.uncertainty.profile import noise
 from cptlaw.uncertainty.traces import STIFFNESS
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.fitted_law import Fit
+    from cptlaw.fitting.law_fit import LawFit
 
 MEMBERS = 240  # twenty for each parameter of the largest laws: chance correlations stay at a few per cent
 FARTHEST = 1.0  # in log loss: where the data bounds nothing, laws this far from the fit are sampled
@@ -84,7 +84,7 @@ class Variances:
     within: float
 
 
-def doubt(fit: Fit, point: pd.DataFrame, before: pd.Series, probability: float) -> Doubt:
+def doubt(fit: LawFit, point: pd.DataFrame, before: pd.Series, probability: float) -> Doubt:
     """Sample the laws that the data cannot tell apart, spread along what they forecast at a point.
 
     Parameters
@@ -122,7 +122,7 @@ def doubt(fit: Fit, point: pd.DataFrame, before: pd.Series, probability: float) 
     )
 
 
-def _members(fit: Fit, point: pd.DataFrame, low: float, high: float) -> Array:
+def _members(fit: LawFit, point: pd.DataFrame, low: float, high: float) -> Array:
     """Return parameters whose log forecasts spread evenly from low to high, each refitted to its own weights."""
     problem, k = fit.problem(), fit.problem().k
     x = fit.law.bind(point, fit.role)
@@ -162,7 +162,7 @@ def _members(fit: Fit, point: pd.DataFrame, low: float, high: float) -> Array:
     return problem.parameters(found.c, found.z)
 
 
-def errors(fit: Fit) -> Variances:
+def errors(fit: LawFit) -> Variances:
     """Split the variance of the log residuals into a run's own offset and the scatter of its points.
 
     Both sums of squares are set to what they would be expected to be after the fit took its share (Henderson's method

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.findings import Finding, Remedy, by_severity
-from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.planning.next_runs.cells import Bases, CandidateRun, rows_of
 from cptlaw.planning.next_runs.doubt import Doubt, doubt, errors
 from cptlaw.planning.next_runs.greedy import Choice, Sample, choose
@@ -35,7 +35,7 @@ class OpenForecast:
         The row as `Fit.forecast` returned it.
     """
 
-    fit: Fit
+    fit: LawFit
     asked: pd.DataFrame
     interval: float
     before: pd.Series
@@ -65,7 +65,7 @@ class OpenForecast:
         return Sample.of(forecasts[usable], losses[usable], found, errors(fit), noise)
 
 
-def open_forecast(fit: Fit, asked: pd.DataFrame, interval: float) -> OpenForecast:
+def open_forecast(fit: LawFit, asked: pd.DataFrame, interval: float) -> OpenForecast:
     """Forecast a point and sample the doubt about it."""
     before = fit.forecast(asked, interval).iloc[0]
     return OpenForecast(fit, asked, interval, before, doubt(fit, asked, before, interval))
@@ -187,7 +187,7 @@ def _findings(
     return said
 
 
-def _below_sizes(fit: Fit, cells: tuple[Cell, ...]) -> list[Finding]:
+def _below_sizes(fit: LawFit, cells: tuple[Cell, ...]) -> list[Finding]:
     """Say that cells are smaller than any fitted model."""
     if "n_params" not in fit.data.columns:
         return []

@@ -10,7 +10,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
-from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws import Law, law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.planning.next_runs.cells import Bases, candidates
@@ -110,7 +110,7 @@ def suggest(
     return replace(answer, findings=by_severity([*answer.findings, *notes])) if notes else answer
 
 
-def _with_single_levels(at: pd.DataFrame, fit: Fit) -> pd.DataFrame:
+def _with_single_levels(at: pd.DataFrame, fit: LawFit) -> pd.DataFrame:
     """Return the point with inputs that it does not say and of which all runs have one value, such as a rate."""
     for name in fit.law.inputs:
         if name not in at.columns and name in fit.data.columns and fit.data[name].nunique() == 1:
@@ -118,7 +118,7 @@ def _with_single_levels(at: pd.DataFrame, fit: Fit) -> pd.DataFrame:
     return at
 
 
-def _heaviest(fit: Fit) -> Finding:
+def _heaviest(fit: LawFit) -> Finding:
     return Finding(
         "info",
         "heaviest-law",

@@ -12,7 +12,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
-from cptlaw.fitting import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
@@ -33,7 +33,7 @@ class CurveLoss:
         Parameters of the model; NaN where the law does not read them.
     """
 
-    fit: Fit
+    fit: LawFit
     role: Literal["source", "target"]
     n_params: float = float("nan")
 
@@ -164,6 +164,6 @@ def shared_columns(
     return found
 
 
-def kept_schedules(fit: Fit) -> dict[str, Schedule]:
+def kept_schedules(fit: LawFit) -> dict[str, Schedule]:
     """Return the schedules of the runs that a fit was made on, by run; empty where it kept none."""
     return dict(getattr(fit, "schedules", {}))

@@ -6,21 +6,24 @@ what a form errs by outside the data (`cptlaw.uncertainty.discrepancy`) outweigh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
-from cptlaw.auto.auto_law import Member
 from cptlaw.fitting.curvature import covariance
-from cptlaw.fitting.fitted_law import Fit
+from cptlaw.fitting.members import Member
 from cptlaw.laws.calculus import Array
 from cptlaw.solving.huber import FLOOR_ROWS
 from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.discrepancy import Scale, discrepancy, usual_rate
+
+if TYPE_CHECKING:
+    from cptlaw.fitting.law_fit import LawFit
 
 # What an average errs by beyond its data, beside one law of which the rates were learned: chosen so that nine of ten
 # held-out points lie inside, whichever study is left out (studies/bench.md). The spread between the laws comes on top.
@@ -29,16 +32,22 @@ OF_AN_AVERAGE = 0.5
 # the average erred by in its own rollouts; both chosen in the same way.
 OF_PARAMETERS, OF_ROLLOUTS = 0.8, 0.5
 LEAST_WEIGHT = 0.01  # of a law at a point, below which its doubt is not computed
+OF_WEIGHT = 0.2  # of a law, from which the average is far out no surer than the law by itself
+FAR_FROM, FAR_TO = math.log(2.0), math.log(4.0)  # e-folds outside the data between which this sets in
 HEAVY = 0.05  # weight from which the rate of a law counts in what is expected of rollouts
 
 
 def half_widths(
-    fits: Sequence[Fit],
+    fits: Sequence[LawFit],
     centres: tuple[Array, Array, list[pd.DataFrame | None]],
     coverage: float,
+    beside_expected: Array,
+    far: Array,
     kept: dict[Any, Any],
 ) -> tuple[Array, Array, Array]:
     """Return half-widths in log loss of an average, (n,) each: of the forms, the parameters and the distance.
+
+    Far out it is never surer than one of its laws of weight is by itself: the difference is doubt about the distance.
 
     Parameters
     ----------
@@ -48,6 +57,10 @@ def half_widths(
         Weights and log losses of the laws at each row, (n, laws) each, and the rows as each law reads them.
     coverage
         Of the central interval.
+    beside_expected
+        By what factor the average errs in its rollouts, beside what is expected of them, (n,).
+    far
+        From 0 near the data to 1 far outside them, (n,).
     kept
         What was computed of these rows at another coverage.
     """
@@ -56,7 +69,8 @@ def half_widths(
     # How far the laws lie apart is a standard deviation; scaled to the coverage it adds to the others in quadrature.
     normal = float(special.ndtri(0.5 + 0.5 * coverage))
     forms = normal**2 * np.sum(share * (centre - mean[:, None]) ** 2, axis=1)
-    parameters, distance = np.zeros(len(share)), np.zeros(len(share))
+    parameters, distance, own = (np.zeros(len(share)) for _ in range(3))
+    factor = (OF_PARAMETERS * beside_expected**OF_ROLLOUTS) ** 2
     for j, (fit, rows) in enumerate(zip(fits, readable, strict=True)):
         counted = np.flatnonzero(share[:, j] >= LEAST_WEIGHT)
         if rows is None or not len(counted):
@@ -64,13 +78,18 @@ def half_widths(
         part, weight = rows.iloc[counted], share[counted, j]
         if ("spread", j) not in kept:
             kept["spread", j] = parameter_doubt(fit, part)
-        parameters[counted] += weight * (spread_quantile(fit, coverage) * kept["spread", j]) ** 2
-        distance[counted] += weight * beyond_the_data(fit, part, coverage) ** 2
+        of_parameters = factor[counted] * (spread_quantile(fit, coverage) * kept["spread", j]) ** 2
+        of_distance = beyond_the_data(fit, part, coverage) ** 2
+        parameters[counted] += weight * of_parameters
+        distance[counted] += weight * of_distance
+        own[counted] = np.maximum(own[counted], np.where(weight >= OF_WEIGHT, of_parameters + of_distance, 0.0))
     used = np.maximum(np.sum(np.where(share >= LEAST_WEIGHT, share, 0.0), axis=1), 1e-12)
-    return np.sqrt(forms), np.sqrt(parameters / used), np.sqrt(distance / used)
+    parameters, distance = parameters / used, distance / used
+    distance = distance + far * np.maximum(own - forms - parameters - distance, 0.0)
+    return np.sqrt(forms), np.sqrt(parameters), np.sqrt(distance)
 
 
-def parameter_doubt(fit: Fit, frame: pd.DataFrame) -> Array:
+def parameter_doubt(fit: LawFit, frame: pd.DataFrame) -> Array:
     """Return the standard deviation of the fitted log loss at each row, (n,)."""
     problem = fit.problem()
     if not problem.size:
@@ -82,7 +101,7 @@ def parameter_doubt(fit: Fit, frame: pd.DataFrame) -> Array:
     return found
 
 
-def spread_quantile(fit: Fit, coverage: float) -> float:
+def spread_quantile(fit: LawFit, coverage: float) -> float:
     """Return the half-width of the central interval in standard deviations of the doubt about the parameters."""
     # The noise that the doubt is measured in has a floor worth some residuals, so that two runs are not one degree of
     # freedom: with one, intervals from two sizes were three times as wide as what was missed (studies/bench.md).
@@ -110,7 +129,7 @@ def expected_in_rollouts(members: Sequence[Member], reach: Array, names: tuple[s
     return found
 
 
-def beyond_the_data(fit: Fit, frame: pd.DataFrame, coverage: float) -> Array:
+def beyond_the_data(fit: LawFit, frame: pd.DataFrame, coverage: float) -> Array:
     """Return the half-width in log loss that the law's form calls for at each row, (n,); zero inside the data."""
     found: Array = OF_AN_AVERAGE * discrepancy(fit, frame, [coverage])[0]
     return found

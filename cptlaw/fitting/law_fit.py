@@ -9,7 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from cptlaw.fitting.saved import Saved, law_home
+from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.members import Member
+from cptlaw.fitting.rollouts import Rollout
+from cptlaw.fitting.saved import law_home
+from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_rows import schedules_to_json
 from cptlaw.result import Line, Table
@@ -21,8 +25,8 @@ from cptlaw.units import parse_probability
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Fit(LawOnRows, Saved):
-    """A fitted law.
+class LawFit(LawOnRows, Fit):
+    """A fitted law: a `Fit` with one member, itself.
 
     Attributes
     ----------
@@ -59,28 +63,43 @@ class Fit(LawOnRows, Saved):
         that the data cannot tell from it, shape (optima, free parameters).
     prior_weight
         What half a squared standard score of a prior counts beside the objective.
+    scores, folds
+        How it did in rollouts within its rows, where what other studies say was added; None and empty otherwise.
+    learned
+        Parameters whose priors other studies gave.
     """
 
-    def with_schedules(self, schedules: Mapping[str, Schedule] | str | Path) -> Fit:
+    scores: RolloutScores | None = None
+    folds: tuple[Rollout, ...] = ()
+    learned: tuple[str, ...] = ()
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Itself, with all the weight."""
+        error = float("nan")
+        if self.scores is not None and self.scores.error.size:
+            error = float(np.exp(np.log(np.maximum(self.scores.error[0], 1e-12)).mean()))
+        return (Member(self, 1.0, error),)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the rows alone were fitted."""
+        return self.scores is None
+
+    def with_schedules(self, schedules: Mapping[str, Schedule] | str | Path) -> LawFit:
         """Return the fit with more learning-rate schedules, by run or from a file, to forecast runs under them."""
         found = read_schedules(schedules) if isinstance(schedules, str | Path) else schedules
         return replace(self, schedules={**self.schedules, **found})
 
     def forecast(self, frame: Any, interval: float | str | None = 0.9) -> ForecastFrame:
-        """Return the rows of `frame` with loss, lo, hi and findings.
+        """Return the rows of `frame` with loss, lo, hi and findings; see `Fit.forecast`.
 
-        Parameters
-        ----------
-        frame
-            Rows with the law's inputs, raw units; whatever `cptlaw.runs.points.as_points` reads.
-        interval
-            Probability that a measured loss lies between lo and hi: the profile of the objective along the forecast,
-            which is wide where the data is silent, and the noise of a measurement. ``None`` leaves the two columns out.
-
-        Notes
-        -----
-        ``lo`` and ``hi`` are missing only where the data cannot bound the loss; the row's findings then say why.
+        Without what other studies say the doubt about the parameters is the profile of the objective along the
+        forecast, which is as wide as the valley that the rows leave.
         """
+        if not self.plain:
+            intervals.forecastable(self, self.completed(frame))
+            return super().forecast(frame, interval)
         if interval is not None:
             interval = parse_probability(interval, "interval (--interval)")
         return ForecastFrame.of(intervals.forecast(self, frame, interval), interval, [self])
@@ -89,14 +108,12 @@ class Fit(LawOnRows, Saved):
         """Return quantiles of the log loss at each row, shape (probabilities, n).
 
         The interval of `forecast` with probability c ends at the quantiles (1 - c) / 2 and (1 + c) / 2; the quantile
-        1/2 is the forecast. Each row is profiled once up to 90 %, once more up to 99 % where that is asked; what
-        was asked before or beside it changes nothing.
+        1/2 is the forecast.
 
         Parameters
         ----------
         frame
-            Rows with the law's inputs; whatever `cptlaw.runs.points.as_points` reads. Up to 12 rows are profiled
-            exactly, of more rows 12 that are spread over them, and the others take what those met.
+            Rows with the law's inputs; whatever `cptlaw.runs.points.as_points` reads.
         probabilities
             Between 0 and 1.
         measured
@@ -107,12 +124,16 @@ class Fit(LawOnRows, Saved):
         array
             Infinite where the data does not bound the loss, or where there are too few runs.
         """
-        return intervals.log_quantiles(self, frame, probabilities, measured)
+        if self.plain:
+            return intervals.log_quantiles(self, frame, probabilities, measured)
+        rows = self.completed(frame)
+        intervals.forecastable(self, rows)
+        return super().log_quantiles(rows, probabilities, measured)
 
     @property
     def interval_method(self) -> str:
         """Where the intervals of forecasts come from, and why they are as wide as they are, in words."""
-        return intervals.method(self)
+        return intervals.method(self) if self.plain else super().interval_method
 
     def to_dict(self) -> dict[str, Any]:
         """Return the promised JSON keys."""
@@ -144,6 +165,8 @@ class Fit(LawOnRows, Saved):
             "optima": self.optima.tolist(),
             "prior_weight": self.prior_weight,
             **({"schedules": schedules_to_json(self.schedules)} if self.schedules else {}),
+            **self.of_rollouts,
+            **({"learned": list(self.learned)} if self.learned else {}),
         }
 
     @property

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from cptlaw.fitting.fitted_law import Fit
+if TYPE_CHECKING:
+    from cptlaw.fitting.law_fit import LawFit
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +26,13 @@ class Member:
         Its root mean square log error over the common rollouts; nan where none could be fitted.
     """
 
-    fit: Fit
+    fit: LawFit
     weight: float
     error: float
 
 
 @dataclass(frozen=True, eq=False)
-class AutoLaw:
+class LawsTogether:
     """What an average of laws says of itself where one law is expected.
 
     Attributes

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from cptlaw.auto.curve_tables import AREA
 from cptlaw.checking.distance import DIRECTIONS, Direction, scaled
 from cptlaw.laws.calculus import Array
 
+AREA = "s1"  # the forward area of loss curves, along which rollouts are cut and distance is measured
 # Chosen by rollouts inside seventeen tables, none of which errs more for it (studies/bench.md).
 E_FOLDS = {"n_params": 1.0, "pretraining_tokens": 2.0, "tokens": 2.0}  # over which an error fades
 OWN = 0.1  # variance of what a base model does not share with those like it, beside the variance of what it shares

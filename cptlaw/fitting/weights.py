@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cptlaw.auto.common_rollouts import NOISE
+from cptlaw.fitting.rollouts import NOISE
 from cptlaw.laws.calculus import Array
 
 # Chosen by leaving whole studies out; the errors hardly move with them (studies/bench.md).

@@ -8,18 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.auto.rows import trained
-from cptlaw.checking.cuts import SAME_LEVEL, cuts, of_whole_runs
+from cptlaw.checking.cuts import SAME_LEVEL, cuts, of_whole_runs, trained
 from cptlaw.checking.distance import Direction, directions_of, outside, scaled
-from cptlaw.fitting.fitted_law import Fit
 from cptlaw.laws.calculus import Array
 from cptlaw.solving import newton
 from cptlaw.solving.objective import Objective
+
+if TYPE_CHECKING:
+    from cptlaw.fitting.law_fit import LawFit
 
 SHARES = (0.4, 0.6, 0.8)  # of the rows that a rollout fits, as far as levels allow
 LEAST_ROWS = 5
@@ -92,7 +94,7 @@ def distinct(levels: Array) -> Array:
     return np.array(kept)
 
 
-def rolled(fit: Fit, place: NDArray[np.int_], folds: list[Rollout], source: Rolling | None = None) -> Array:
+def rolled(fit: LawFit, place: NDArray[np.int_], folds: list[Rollout], source: Rolling | None = None) -> Array:
     """Return the root mean square log error of a law in each rollout, (folds,); nan where it cannot be fitted.
 
     Parameters
@@ -139,7 +141,7 @@ class Rolling:
         Which rows each part has, (parts, n_points).
     """
 
-    def __init__(self, fit: Fit, parts: NDArray[np.bool_]) -> None:
+    def __init__(self, fit: LawFit, parts: NDArray[np.bool_]) -> None:
         self.fit = fit
         self.rows, self.problem, self.optimum = fit.problem().thinned(MOST_ROWS, fit.optima[:1])
         self.parts = parts[:, self.rows].astype(float)
@@ -173,7 +175,7 @@ class Rolling:
         return {name: params[:, i] for i, name in enumerate(problem.law.parameters)}
 
 
-def rolling_source(source: Fit, frame: pd.DataFrame, folds: list[Rollout]) -> Rolling:
+def rolling_source(source: LawFit, frame: pd.DataFrame, folds: list[Rollout]) -> Rolling:
     """Return the fit to the source loss on the rows that belong to those which each rollout fits.
 
     Rows of CPT belong together by run and tokens, those of base models by size and budget.

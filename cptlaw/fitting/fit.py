@@ -1,0 +1,361 @@
+"""A fit: laws with weights, fitted to the losses of one eval, and what they forecast together.
+
+One law is one member of weight 1. Its doubt has four parts: how far the laws lie apart (form), how sure each is of its
+parameters, what laws err by outside their data (distance), and the noise of one measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.checking.assumed import assumed
+from cptlaw.checking.cuts import trained
+from cptlaw.checking.distance import fact, outside
+from cptlaw.checking.extrapolation import extrapolations
+from cptlaw.errors import CptlawError
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.doubt import FAR_FROM, FAR_TO, expected_in_rollouts, half_widths
+from cptlaw.fitting.rollouts import directions
+from cptlaw.fitting.saved import Saved
+from cptlaw.laws.base import Law
+from cptlaw.laws.calculus import Array
+from cptlaw.learned import left_out
+from cptlaw.runs.points import as_points
+from cptlaw.solving.huber import FLOOR_ROWS, noise_variance
+from cptlaw.solving.student import t_quantile
+from cptlaw.uncertainty.answers import ForecastFrame
+from cptlaw.uncertainty.intervals import absurd
+from cptlaw.units import format_percent, parse_probability
+
+if TYPE_CHECKING:
+    from cptlaw.fitting.law_fit import LawFit
+    from cptlaw.fitting.members import Member
+    from cptlaw.fitting.rollouts import Rollout
+    from cptlaw.fitting.weights import RolloutScores
+
+ANY_MIX = 0.5  # stands where a law is not asked
+LARGEST = np.log(2.0)  # half-width in log loss from which an interval says nothing
+LEFT_OUT = 0.05  # weight of laws that cannot read a point, from which it is said
+
+
+class Fit(Saved):
+    """Laws with weights, fitted to the losses of one eval.
+
+    Attributes
+    ----------
+    on, role
+        The eval that was fitted and its role.
+    members
+        The laws, the heaviest first, each with ``fit`` and ``weight``; one law is one member of weight 1.
+    scores
+        How they did in common rollouts, in the order of `members`; None where the rows alone were fitted.
+    folds
+        The common rollouts.
+    data
+        The fitted rows: run, inputs in raw units, loss.
+    base
+        Measured losses of base models on this eval: n_params, ptpp, loss.
+    findings
+        What was noticed, the worst first.
+    provenance
+        Where the data came from: file, fingerprint, filter, kind of parameter count.
+    """
+
+    if TYPE_CHECKING:  # values here would become the defaults of the dataclasses that derive from it
+        _cache: dict[Any, Any]
+
+        @property
+        def on(self) -> str:
+            """The eval."""
+
+        @property
+        def members(self) -> tuple[Member, ...]:
+            """The laws with their weights."""
+
+        @property
+        def scores(self) -> RolloutScores | None:
+            """How they did in the common rollouts."""
+
+        @property
+        def folds(self) -> tuple[Rollout, ...]:
+            """The common rollouts."""
+
+        @property
+        def n_points(self) -> int:
+            """Measured rows."""
+
+        @property
+        def n_runs(self) -> int:
+            """Runs that they belong to."""
+
+        def predict(self, frame: Any) -> Array:
+            """Return the forecast loss of each row, (n,)."""
+
+        def residuals(self) -> Array:
+            """Return log(predicted) - log(observed) of the fitted rows, (n_points,)."""
+
+        def completed(self, frame: Any) -> pd.DataFrame:
+            """Return rows as laws read them."""
+
+    @property
+    def fits(self) -> tuple[LawFit, ...]:
+        """The fitted laws."""
+        return tuple(member.fit for member in self.members)
+
+    @property
+    def leading(self) -> LawFit:
+        """The fit of the heaviest law."""
+        return self.members[0].fit
+
+    @property
+    def plain(self) -> bool:
+        """Whether one law was fitted to the rows alone, without what other studies say."""
+        return False
+
+    @property
+    def _rows(self) -> pd.DataFrame:
+        """The fitted rows of trained models."""
+        if "rows" not in self._cache:
+            kept = trained(self.data)
+            self._cache["rows"] = self.data if kept.all() or not kept.any() else self.data[kept]
+        found: pd.DataFrame = self._cache["rows"]
+        return found
+
+    def _readable(self, frame: pd.DataFrame) -> list[pd.DataFrame | None]:
+        """Return the rows as each law reads them; None where a law cannot, as without a schedule."""
+        found: list[pd.DataFrame | None] = []
+        for j, fit in enumerate(self.fits):
+            # Without schedules the columns decide, so that one look at them does for all questions.
+            known = ("reads", j, None if fit.law.needs_schedules else tuple(frame.columns))
+            try:
+                rows = read_by(fit.law, fit.completed(frame))
+                if fit.law.needs_schedules or known not in self._cache:
+                    fit.law.bind(rows.head(1), fit.role)
+                    self._cache[known] = True
+                found.append(rows)
+            except CptlawError:
+                found.append(None)
+        if all(rows is None for rows in found):
+            self.leading.law.bind(self.leading.completed(frame), self.role)  # says what is missing
+        return found
+
+    def weights(self, frame: Any) -> Array:
+        """Return what each law counts at each row, shape (n, members)."""
+        rows = as_points(frame)
+        return self._weights(rows, self._readable(rows))
+
+    def _weights(self, frame: pd.DataFrame, readable: Sequence[pd.DataFrame | None]) -> Array:
+        along = fact(self._rows, "directions", lambda: directions(self._rows))
+        away = outside(self._rows, frame, along)
+        known = np.ones((len(frame), 1)) if self.scores is None else self.scores.weights(away)
+        share = known * np.array([rows is not None for rows in readable])
+        for j, (fit, rows) in enumerate(zip(self.fits, readable, strict=True)):
+            if rows is not None:  # at tokens = 0, say, only laws that are finite there count
+                for name in fit.law.diverges_at_zero:
+                    if name in rows.columns:
+                        # A law that is infinite there would take the whole average along.
+                        share[(rows[name] <= 0).to_numpy(), j] = 0.0
+        found: Array = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
+        return found
+
+    def _last(self, frame: pd.DataFrame) -> dict[Any, Any]:
+        """Return what is known of the rows that were asked about last; a plan asks for several numbers in a row."""
+        if not all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in frame.dtypes):
+            return {}  # names of runs and schedules are not compared
+        # By content: plans build a new frame for each question about the same points.
+        key = (tuple(frame.columns), frame.to_numpy(dtype=float).tobytes())
+        if self._cache.get("last", {}).get("key") != key:
+            self._cache["last"] = {"key": key}
+        found: dict[Any, Any] = self._cache["last"]
+        return found
+
+    def _centres(self, frame: pd.DataFrame) -> tuple[Array, Array, list[pd.DataFrame | None]]:
+        """Return weights and log losses of the laws at each row, (n, members) each, and the rows as each reads them."""
+        last = self._last(frame)
+        if "centres" not in last:
+            last["centres"] = self._computed(frame)
+        found: tuple[Array, Array, list[pd.DataFrame | None]] = last["centres"]
+        return found
+
+    def _computed(self, frame: pd.DataFrame) -> tuple[Array, Array, list[pd.DataFrame | None]]:
+        readable = self._readable(frame)
+        share = self._weights(frame, readable)
+        centres = np.zeros(share.shape)
+        positive = np.ones(share.shape, dtype=bool)
+        for j, (fit, rows) in enumerate(zip(self.fits, readable, strict=True)):
+            if rows is not None and share[:, j].any():
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    loss = fit.law.predict(fit.params, rows, fit.role)
+                    centres[:, j] = np.where(share[:, j] > 0, np.log(np.maximum(loss, 1e-300)), 0.0)
+                positive[:, j] = ~(loss <= 0)
+        # A law that falls below zero there has no logarithm, and would take the whole average along.
+        kept = share * positive
+        share = np.where(kept.sum(axis=1, keepdims=True) > 0, kept, share)
+        return share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300), centres, readable
+
+    def doubt(self, frame: Any, coverage: float) -> tuple[Array, Array, Array, Array]:
+        """Return half-widths in log loss at rows, (n,) each: of the forms, the parameters, the distance, the noise."""
+        frame = as_points(frame)
+        last = self._last(frame)
+        if coverage not in last:
+            last[coverage] = self._doubt(frame, coverage, last)
+        found: tuple[Array, Array, Array, Array] = last[coverage]
+        return found
+
+    def _doubt(self, frame: pd.DataFrame, coverage: float, last: dict[Any, Any]) -> tuple[Array, Array, Array, Array]:
+        spread, freedom = self._noise()
+        if "rollouts" not in last:
+            along = fact(self._rows, "directions", lambda: directions(self._rows))
+            away = np.abs(outside(self._rows, frame, along)).max(axis=1, initial=0.0)
+            last["far"] = np.clip((away - FAR_FROM) / (FAR_TO - FAR_FROM), 0.0, 1.0)
+            last["rollouts"] = self._beside_expected(frame, spread)
+        parts = half_widths(self.fits, self._centres(frame), coverage, last["rollouts"], last["far"], last)
+        return *parts, np.full(len(frame), t_quantile(coverage, freedom) * spread)
+
+    def _noise(self) -> tuple[float, float]:
+        """Return the spread of one measurement around the laws, log loss, and its degrees of freedom, kept."""
+        if "scatter" not in self._cache:
+            free = max(self.n_points - sum(member.weight * member.fit.rank for member in self.members), 1.0)
+            self._cache["scatter"] = float(np.sqrt(noise_variance(self.residuals(), free))), free + FLOOR_ROWS
+        found: tuple[float, float] = self._cache["scatter"]
+        return found
+
+    def _beside_expected(self, frame: pd.DataFrame, noise: float) -> Array:
+        """Return by what factor the laws err in their rollouts, beside what is expected of them, (n,)."""
+        if self.scores is None:
+            return np.ones(len(frame))
+        along = fact(self._rows, "directions", lambda: directions(self._rows))
+        key = ("expected", left_out())
+        if key not in self._cache:
+            names = tuple(one.name for one in along)
+            reach = self.scores.reach.reshape(self.scores.error.shape[1], len(along))
+            self._cache[key] = expected_in_rollouts(self.members, reach, names, noise)
+        return self.scores.beside_expected(outside(self._rows, frame, along), self._cache[key])
+
+    def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+        """Return quantiles of the log loss, shape (probabilities, n).
+
+        Parameters
+        ----------
+        frame
+            Rows with the inputs.
+        probabilities
+            Between 0 and 1.
+        measured
+            Of a measured loss; without, of the loss itself.
+        """
+        rows = as_points(frame)
+        asked = np.asarray(probabilities, dtype=float)
+        centre = np.log(self.predict(rows))
+        found = np.tile(centre, (len(asked), 1))
+        for coverage in sorted({round(abs(2.0 * float(one) - 1.0), 12) for one in asked} - {0.0}):
+            *of_loss, noise = self.doubt(rows, coverage)
+            half = np.sqrt(sum(part**2 for part in of_loss) + (noise**2 if measured else 0.0))
+            for j in np.flatnonzero(np.isclose(np.abs(2.0 * asked - 1.0), coverage, atol=1e-11)):
+                found[j] = centre + np.sign(asked[j] - 0.5) * half
+        return found
+
+    def forecast(self, frame: Any, interval: float | str | None = 0.9) -> ForecastFrame:
+        """Return the rows of `frame` with loss, lo, hi and findings.
+
+        Parameters
+        ----------
+        frame
+            Rows with the inputs, raw units; whatever `cptlaw.runs.points.as_points` reads.
+        interval
+            Probability that a measured loss lies between lo and hi. It covers how far the laws lie apart, the doubt
+            about their parameters, what laws of this kind err by so far outside their data, and the noise. ``None``
+            leaves the two columns out.
+
+        Notes
+        -----
+        ``lo`` and ``hi`` are missing where the data do not bound the loss within a factor of 2; the row's findings then
+        say so.
+        """
+        if interval is not None:
+            interval = parse_probability(interval, "interval (--interval)")
+        asked = as_points(frame)
+        rows = self.completed(asked)
+        out = (asked if self.law.needs_schedules else rows).copy()
+        out["loss"] = self.predict(rows)
+        notes = [self._left_out(rows), extrapolations(self.law, self.data, rows), assumed(self.law, self.data, asked)]
+        if interval is not None:
+            ends = np.exp(self.log_quantiles(rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval]))
+            out["lo"], out["hi"], silent = bounded(out["loss"].to_numpy(dtype=float), *ends)
+            notes.append(silent)
+        notes.append([tuple(absurd(loss)) for loss in out["loss"].tolist()])
+        found = [by_severity([one for part in several for one in part]) for several in zip(*notes, strict=True)]
+        out["findings"] = pd.Series(found, index=out.index, dtype=object)
+        return ForecastFrame.of(out, interval, [self])
+
+    def _left_out(self, rows: pd.DataFrame) -> list[tuple[Finding, ...]]:
+        """Say which laws of weight do not read the rows, (n,)."""
+        if len(self.members) < 2:
+            return [()] * len(rows)
+        readable = self._readable(rows)
+        missing = [member for member, read in zip(self.members, readable, strict=True) if read is None]
+        weight = sum(member.weight for member in missing)
+        if weight < LEFT_OUT:
+            return [()] * len(rows)
+        names = ", ".join(member.fit.law.spec for member in missing if member.weight >= LEFT_OUT) or "several laws"
+        scheduled = any(member.fit.law.needs_schedules for member in missing)
+        advice = "Give run and step of the point, with the schedules of the runs." if scheduled else "Give all inputs."
+        message = (
+            f"laws with {format_percent(weight, 2)} of the weight do not read this point and are left out: {names}."
+        )
+        return [(Finding("warning", "laws-left-out", message, advice),)] * len(rows)
+
+    @property
+    def of_rollouts(self) -> dict[str, Any]:
+        """What its file holds of the rollouts."""
+        if self.scores is None:
+            return {}
+        return {
+            "scores": {name: getattr(self.scores, name).tolist() for name in ("share", "error", "reach")},
+            "folds": [
+                {"direction": fold.direction, "label": fold.label}
+                | {name: getattr(fold, name).astype(int).tolist() for name in ("fit", "test")}
+                for fold in self.folds
+            ],
+        }
+
+    @property
+    def interval_method(self) -> str:
+        """Where the intervals of forecasts come from, in words."""
+        apart = "the spread between the laws, " if len(self.members) > 1 else ""
+        return (
+            f"{apart}the doubt about parameters, beside what is missed in rollouts, what laws err by outside their "
+            "data as learned from other studies, and the noise of one measurement"
+        )
+
+
+def bounded(loss: Array, low: Array, high: Array) -> tuple[Array, Array, list[tuple[Finding, ...]]]:
+    """Return the ends of intervals, missing where they lie more than a factor of 2 away, and what to say of these."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        width = np.maximum(np.log(high) - np.log(loss), np.log(loss) - np.log(low))
+    wide = ~(width <= LARGEST)
+    notes: list[tuple[Finding, ...]] = [()] * len(loss)
+    for i in np.flatnonzero(wide).tolist():
+        times = "" if not np.isfinite(width[i]) or width[i] > 10 else f" (a factor of {np.exp(width[i]):.2g})"
+        notes[i] = (
+            Finding(
+                "warning",
+                "unbounded",
+                f"the data do not bound this loss within a factor of 2{times}: parameters that fit as well forecast "
+                "it at almost any value.",
+                "Add runs nearer to this point, or hold parameters by what is known of them.",
+            ),
+        )
+    return np.where(wide, np.nan, low), np.where(wide, np.nan, high), notes
+
+
+def read_by(law: Law, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows as a law without a loss of base models reads them: a mix for those, which have none, is not asked."""
+    if "tokens" not in law.diverges_at_zero or not {"tokens", "replay"} <= set(rows.columns):
+        return rows
+    open_ = rows["replay"].isna() & (rows["tokens"] == 0)
+    return rows.assign(replay=rows["replay"].mask(open_, ANY_MIX)) if open_.any() else rows
