@@ -1,7 +1,7 @@
 """What else saves the source: the same run without replay, merged back with its base, or trained as an adapter.
 
-The numbers are measured on models of 46K to 125K parameters under two shifts (studies/merging.md); `python -m studies
-merge_law --write` and `adapters --write` make alternatives.json. For other models they are a hint with wide intervals.
+The numbers are measured on models of 46K to 204K parameters under two shifts (docs/how_to/merge_or_replay.md);
+`python -m studies merge_law --write` and `adapters --write` make alternatives.json. For other models they are a hint.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ WEIGHTS = np.arange(1, 10) / 10  # of a merge
 LEAST_REPLAY = 0.005  # of a plan that could do without
 ENDS = (0.05, 0.5, 0.95)
 TRAINED = (0.5, 16.0)  # tokens per parameter of the measured adaptations; beyond them the nearest end speaks
-MEASURED_ON = "English to French and to code, 46K to 125K parameters, 16 tokens per parameter"
+SIZES = (4.6e4, 2e5)  # of the measured models, likewise
+MEASURED_ON = "English to French and to code, 46K to 204K parameters, 16 tokens per parameter"
 
 
 @cache
@@ -27,7 +28,7 @@ def _learned() -> dict[str, Any]:
     return dict(json.loads(Path(__file__).with_name("alternatives.json").read_text(encoding="utf-8")))
 
 
-def share_of_change(role: str, weight: float, tokens_per_param: float) -> tuple[float, float]:
+def share_of_change(role: str, weight: float, tokens_per_param: float, n_params: float) -> tuple[float, float]:
     """Return which share of the change of a loss is left at a weight of a merge, and the half-width of that loss.
 
     Parameters
@@ -36,11 +37,12 @@ def share_of_change(role: str, weight: float, tokens_per_param: float) -> tuple[
         ``"source"`` or ``"target"``.
     weight
         0 is the base model, 1 the adapted one.
-    tokens_per_param
-        Of the adaptation.
+    tokens_per_param, n_params
+        Of the adaptation, and of the model.
     """
     known, w = _learned()["merge"][role], weight
-    a, b = np.asarray(known["slopes"]) @ [1.0, np.log(np.clip(tokens_per_param, *TRAINED) / 16.0)]
+    logs = [np.log(np.clip(tokens_per_param, *TRAINED) / 16.0), np.log(np.clip(n_params, *SIZES) / 1e5)]
+    a, b = np.asarray(known["slopes"]) @ [1.0, *logs]
     share = w**2 * (3 - 2 * w) + a * w * (1 - w) ** 2 - b * w**2 * (1 - w)
     return float(share), float(known["half_width"] * 4 * w * (1 - w))
 
@@ -81,8 +83,8 @@ def alternatives(
     base = {"target": base_target_loss, "source": base_source_loss}
     if without["source"][1] <= base_source_loss or not np.isfinite(list(without.values())).all():
         return ()
-    per_param = point["tokens"] / point["n_params"]
-    merges = [_merge(base, without, float(weight), per_param) for weight in WEIGHTS]
+    size = point["n_params"]
+    merges = [_merge(base, without, float(weight), point["tokens"] / size, size) for weight in WEIGHTS]
     nearest = min(merges, key=lambda one: abs(float(one["forgetting"]) - forgetting))
     return (nearest, *(_adapter(base, without, entry) for entry in _learned()["lora"][1:3]))
 
@@ -97,11 +99,11 @@ def measured_base(target: pd.DataFrame, point: Mapping[str, float]) -> float | N
 
 
 def _merge(
-    base: Mapping[str, float], without: Mapping[str, Any], weight: float, tokens_per_param: float
+    base: Mapping[str, float], without: Mapping[str, Any], weight: float, tokens_per_param: float, n_params: float
 ) -> Mapping[str, Any]:
     found: dict[str, Any] = {"method": "merge", "merge_weight": round(weight, 1)}
     for role, start in base.items():
-        share, wide = share_of_change(role, weight, tokens_per_param)
+        share, wide = share_of_change(role, weight, tokens_per_param, n_params)
         losses = start + (without[role] - start) * share
         low, middle, high = losses * np.array([1 - wide, 1.0, 1 + wide])
         found |= _named(role, start, low, middle, high)

@@ -6,7 +6,7 @@ f(1) = 1 and the slopes a and b at its ends, both linear in logarithms of tokens
     python -m studies merge_law                  # what each form errs by on a shift and a size that it has not seen
     python -m studies merge_law --seal FILE      # forecasts of merges at 204K, ends as en-fr-ladder measured them
     python -m studies merge_law --score FILE     # holds them against studies/measured/merging_204k.csv
-    python -m studies merge_law --write          # numbers of the chosen form: cptlaw/answering/alternatives.json
+    python -m studies merge_law --write          # cptlaw/answering/alternatives.json, docs/how_to/merge_or_replay.md
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from studies.harness import MEASURED, ROOT, Array
+from studies.forecasts.bench_page import with_table
+from studies.harness import MEASURED, ROOT, Array, table
 
 TABLE, HELD = MEASURED / "merging.csv", MEASURED / "merging_204k.csv"
+PAGE = ROOT / "docs" / "how_to" / "merge_or_replay.md"
+BEGIN = "<!-- begin: python -m studies merge_law --write -->"
 TARGET = ROOT / "cptlaw" / "answering" / "alternatives.json"
 FORMS: dict[str, tuple[str, ...] | None] = {
     "line": None,
@@ -31,14 +34,14 @@ FORMS: dict[str, tuple[str, ...] | None] = {
     "tokens": ("tpp",),
     "tokens and size": ("tpp", "size"),
 }
-CHOSEN = "tokens"
+CHOSEN = "tokens and size"  # since the seal at 204K was scored, which the form without size missed
 SHARE = 0.9  # of the rows on a size that was left out that intervals are made to hold
 AT = {"tpp": 16.0, "size": 1e5}  # where the logarithms are 0
 
 
-def rows_of(path: Path = TABLE) -> pd.DataFrame:
-    """Return the merges between the ends, each with the losses of its ends (`base`, `adapted`)."""
-    frame = pd.read_csv(path)
+def rows_of(*paths: Path) -> pd.DataFrame:
+    """Return the merges between the ends, each with the losses of its ends (`start`, `end`)."""
+    frame = pd.concat([pd.read_csv(path) for path in paths or (TABLE,)], ignore_index=True)
     key = ["run", "tokens", "eval"]
     base = frame[frame["merge_weight"] == 0].groupby(["run", "eval"])["loss"].first()
     adapted = frame[frame["merge_weight"] == 1].set_index(key)["loss"]
@@ -116,13 +119,38 @@ def chosen_numbers() -> dict[str, Any]:
     """Return the numbers of the chosen form for each loss, with their doubt and the change of loss they rest on."""
     names = FORMS[CHOSEN] or ()
     found: dict[str, Any] = {}
-    for role, rows in rows_of().groupby("eval"):
+    for role, rows in rows_of(TABLE, HELD).groupby("eval"):
         numbers = fitted(rows, names)
         found[str(role)] = {
             "slopes": numbers.round(4).tolist(),
             "half_width": round(half_width(rows, names), 4),
         }
     return found
+
+
+def beside_replay() -> str:
+    """Return as Markdown what replay gives beside the run without it merged back to the same source loss."""
+    frame = pd.concat([pd.read_csv(path) for path in (TABLE, HELD) if path.exists()])
+    frame = frame[(frame["seed"] == 0) & (frame["lr_schedule"] == "constant")]
+    last = frame[frame["tokens"] == frame.groupby("run")["tokens"].transform("max")]
+    key = ["domain", "n_params", "ptpp"]
+    ends = last.pivot_table(index=[*key, "replay", "merge_weight"], columns="eval", values="loss").reset_index()
+    cells = []
+    for name, mine in ends.groupby(key):
+        without = mine[mine["replay"] == 0].sort_values("merge_weight")
+        base = float(without["source"].iloc[0])
+        rising = without[without["merge_weight"] >= without["merge_weight"].iloc[int(without["source"].argmin())]]
+        for replay, run in mine[(mine["merge_weight"] == 1) & (mine["replay"] > 0)].groupby("replay"):
+            source, target = float(run["source"].iloc[0]), float(run["target"].iloc[0])
+            weight = np.interp(source, rising["source"], rising["merge_weight"])
+            merged = np.interp(weight, without["merge_weight"], without["target"])
+            cells.append(
+                [f"{name[0]}, {name[1] / 1e3:.0f}K, budget {name[2]:.0f}", f"{replay:g}",
+                 f"{100 * (source / base - 1):.0f} %", f"{target:.3f}", f"{weight:.2f}", f"{merged:.3f}",
+                 f"{100 * (merged / target - 1):+.1f} %"]
+            )  # fmt: skip
+    heads = ["run", "replay", "forgetting", "target loss", "merge at", "target loss", "merge against replay"]
+    return table(heads, cells)
 
 
 def sealed() -> dict[str, Any]:
@@ -192,6 +220,7 @@ def main() -> None:
         known = json.loads(TARGET.read_text(encoding="utf-8")) if TARGET.exists() else {}
         known["merge"] = chosen_numbers()
         TARGET.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), beside_replay(), BEGIN), encoding="utf-8")
     else:
         print(comparison().round(2).to_string(index=False))
 

@@ -8,6 +8,7 @@ import pytest
 import cptlaw as cl
 from cptlaw.answering import alternatives as room
 
+ROOT = Path(__file__).parents[2]
 NUMBERS = json.loads(Path(room.__file__).with_name("alternatives.json").read_text(encoding="utf-8"))
 
 
@@ -25,7 +26,7 @@ def test_the_chosen_form_forecasts_what_it_has_not_seen_better_than_a_line(named
 @pytest.mark.parametrize("role", ["source", "target"])
 def test_a_merge_begins_at_the_base_model_and_ends_at_the_adapted_one(role):
     for per_param in (1e-3, 0.5, 16.0, 1e4):
-        shares = [room.share_of_change(role, weight, per_param) for weight in (0.0, 0.5, 1.0)]
+        shares = [room.share_of_change(role, weight, per_param, 1e5) for weight in (0.0, 0.5, 1.0)]
         assert shares[0] == (0.0, 0.0)
         assert shares[2] == (1.0, 0.0)
         assert 0 < shares[1][0] < 1
@@ -56,3 +57,21 @@ def test_nothing_is_said_without_a_base_model_or_without_replay(found):
     assert room.alternatives({"target": None}, point, **losses) == ()
     assert room.alternatives({"target": None, "source": None}, point, **{**losses, "base_target_loss": None}) == ()
     assert room.alternatives({"target": None, "source": None}, {**point, "replay": 0.0}, **losses) == ()
+
+
+def test_the_pages_show_the_tables_as_measured(named_study):
+    for name, made in (("merge_law", "beside_replay"), ("adapters", "on_page")):
+        script = named_study(name)
+        page = script.PAGE.read_text(encoding="utf-8")
+        assert page == script.with_table(page, getattr(script, made)(), script.BEGIN)
+
+
+def test_the_sealed_forecasts_at_204k_came_out_as_the_page_says(named_study):
+    merges = named_study("merge_law").scored(ROOT / "studies" / "sealed" / "merging_204k.json")
+    with_size = merges[(merges["form"] == "tokens and size")]
+    assert (with_size["error"] < 1).all()
+    assert (with_size["inside"] == 1).all()
+    assert (merges.loc[(merges["form"] == "tokens") & (merges["eval"] == "target"), "error"] > 4).all()
+    adapter = named_study("adapters").scored(ROOT / "studies" / "sealed" / "adapters_204k.json")
+    assert adapter["inside"].all()
+    assert adapter["error"].abs().max() == pytest.approx(3.3, abs=0.05)
