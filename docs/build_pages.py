@@ -19,6 +19,7 @@ from mkdocs.structure.files import File, Files
 
 import cptlaw
 from cptlaw import examples, planning
+from cptlaw.answering.calculator import numbers_js
 from cptlaw.cli import commands
 from cptlaw.laws import LAWS, Law, describe, law
 from cptlaw.laws.parameters import option_text
@@ -86,6 +87,7 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made."""
     for path, text in made():
         files.append(File.generated(config, path, content=text))
+    files.append(File.generated(config, "calculator/numbers.js", content=numbers_js()))
     return files
 
 
