@@ -95,6 +95,7 @@ def test_public_names_are_the_promised_ones():
         Seal
         UsageError
         answer
+        bases
         bench
         check
         compare
