@@ -151,7 +151,7 @@ class Answer(Result):
         best = "" if self.feasible else "at best "
         lines += [(_of(name), best + likelihood(value)) for name, value in self.probabilities.items()]
         if self.without_risk is not None and (self.probabilities or not self.feasible):
-            lines.append(("price of doubt", self._price()))
+            lines.append(("at even odds", self._price()))
         if self.what_if:
             lines.append(("what if", "; ".join(self._alternative(mix) for mix in self.what_if)))
         if self.cheapest is not None:
@@ -240,9 +240,10 @@ class Answer(Result):
             )
         if not self.feasible:
             best = (self.best_reachable or {}).get(self._quantity)
-            reach = "" if best is None else f"; the tightest that one keeps so is {self._value(best)}"
+            reach = "" if best is None else f"; {self._value(best)} can be kept"
             limits = " and ".join(LIMITS.get(name, name) for name in (self.blocking or "").split(" and "))
-            return f"no mix keeps {limits} with {format_percent(self.risk or 0.5)} probability{reach}"
+            shares = "mix" if self.kind == "mix" else "replay share"
+            return f"no {shares} keeps {limits} with {format_percent(self.risk or 0.5)} probability{reach}"
         mix = f"train on {format_quantity(self.tokens or 0, 3)} tokens"
         if self.mix:
             mix += f": {_shares(self.mix)}"
@@ -330,9 +331,9 @@ class Answer(Result):
     def _price(self) -> str:
         other = self.without_risk or {}
         if other.get("tokens") is None or other.get("feasible") is False:
-            return "none: the forecasts themselves allow no mix"
+            return "no mix either: the forecasts themselves allow none"
         if self.feasible and self._is_planned(other):
-            return "nothing: what is as good as a coin toss would be the same run"
+            return "the same run"
         mix = f"{format_quantity(other['tokens'], 3)} tokens"
         if other.get("mix"):
             mix += f": {_shares(other['mix'])}"
@@ -340,7 +341,7 @@ class Answer(Result):
             mix += f", {format_percent(other['replay'], 3)} replay"
         if other.get("lr_peak") is not None and other["lr_peak"] != self.lr_peak:
             mix += f", peak rate {other['lr_peak']:.3g}"
-        return f"as good as a coin toss would be {mix}"
+        return mix
 
     def _is_planned(self, other: Mapping[str, Any]) -> bool:
         """Say whether another run is the planned one, to the digits that are shown."""
