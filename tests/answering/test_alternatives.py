@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import cptlaw as cl
@@ -75,3 +76,15 @@ def test_the_sealed_forecasts_at_204k_came_out_as_the_page_says(named_study):
     adapter = named_study("adapters").scored(ROOT / "studies" / "sealed" / "adapters_204k.json")
     assert adapter["inside"].all()
     assert adapter["error"].abs().max() == pytest.approx(3.3, abs=0.05)
+
+
+def test_a_lower_rate_saves_what_the_page_says():
+    folder = ROOT / "studies" / "measured"
+    runs = pd.read_csv(folder / "rates.csv")
+    low = runs[(runs["run"] == "46k-p124-s0-french-r0-constant-lr0.00075") & ((runs["tokens"] / 45936).round() == 16)]
+    assert low.set_index("eval")["loss"].round(3).to_dict() == {"source": 2.498, "target": 1.908}
+    merged = pd.read_csv(folder / "merging.csv")
+    for replay, losses in (("0", {"source": 2.716, "target": 1.896}), ("0.05", {"source": 2.494, "target": 1.896})):
+        rows = merged[merged["run"] == f"46k-p124-s0-french-r{replay}-constant-lr0.003"]
+        last = rows[(rows["tokens"] == rows["tokens"].max()) & (rows["merge_weight"] == 1)]
+        assert last.set_index("eval")["loss"].round(3).to_dict() == losses
