@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import json
+import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -266,6 +267,53 @@ def imports(world: World) -> None:
     cl.import_logs(source, world.folder / world.draw.choice(["out.csv", "out.jsonl", "out.parquet"]), **options)
 
 
+def logs_of_steps(world: World) -> None:
+    """A table without a column of runs, with objects and lists in its cells."""
+    frame = world.frame().drop(columns="run", errors="ignore").astype(object)
+    frame["step"] = pd.Series(range(len(frame)), index=frame.index, dtype=object)
+    for name in world.draw.sample(["config", "opt.lr", "replay_pct", "Tokens (B)", "n_params", "domain", "mix"], 3):
+        frame[name] = pd.Series([world.value() for _ in range(len(frame))], index=frame.index, dtype=object)
+    if world.draw.random() < 0.5:
+        lines = "".join(json.dumps(row, default=str) + "\n" for row in frame.to_dict("records"))
+        str(cl.read_runs(world.write("log.jsonl", lines)))
+    str(cl.read_runs(frame))
+
+
+def score_files(world: World) -> None:
+    """Results of an evaluation package with anything where it has numbers."""
+    odd = {"acc,none": world.value(), "acc_stderr,none": world.value(), world.text(): 0.5}
+    whole = {
+        "results": {"piqa": odd, "a|b|0": world.value()},
+        "task_name": world.value(),
+        "metrics": odd,
+        **{name: world.value() for name in ("n-samples", "samples", "config", "config_general", "model_config")},
+    }
+    for name in world.draw.sample(list(whole), 2):
+        del whole[name]
+    name = world.draw.choice(["results_1.json", "task-1-metrics.json"])
+    world.write(f"scores/{name}", json.dumps(whole))
+    cl.import_logs(world.folder / "scores", world.folder / "out.csv")
+
+
+def databases(world: World) -> None:
+    """A database of MLflow with anything where it has numbers and names."""
+    cells = [None, "x", 1, 2.5, world.name(), world.number(), b"x"]
+    with contextlib.closing(sqlite3.connect(world.folder / "mlflow.db")) as database:
+        database.executescript(
+            "create table runs(run_uuid, name, lifecycle_stage, start_time); create table tags(run_uuid, key, value);"
+            "create table params(run_uuid, key, value);"
+            "create table metrics(run_uuid, step, key, value, is_nan, timestamp);"
+        )
+        for _ in range(world.draw.randrange(4)):
+            run, *rest = (world.draw.choice(cells) for _ in range(4))
+            database.execute("insert into runs values(?, ?, 'active', 1)", ("a", rest[0]))
+            database.execute("insert into metrics values(?, ?, ?, ?, 0, 1)", (world.draw.choice(["a", run]), *rest))
+            database.execute("insert into params values('a', ?, ?)", rest[:2])
+        database.execute("insert into metrics values('a', 1, 'eval_loss', 2.5, 0, 1)")
+        database.commit()
+    cl.import_logs(world.folder / "mlflow.db", world.folder / "out.csv")
+
+
 def plans(world: World) -> None:
     """A question to the planner."""
     target, source = world.fits
@@ -360,7 +408,7 @@ Family = Callable[[World], None]
 FAMILIES: dict[str, Family] = {
     family.__name__: family
     for family in (
-        csv, json_lines, parquet, dataframe, filters, points, quantities, yaml, recipes, fits, seals, imports, plans,
-        uploads, command_lines,
+        csv, json_lines, parquet, dataframe, filters, points, quantities, yaml, recipes, fits, seals, imports,
+        logs_of_steps, score_files, databases, plans, uploads, command_lines,
     )
 }  # fmt: skip

@@ -41,7 +41,7 @@ CEILINGS = {
     "answering": 1440,  # alternatives to replay
     "auto": 862,
     "benching": 336,
-    "checking": 926,
+    "checking": 943,
     "cli": 855,
     "comparing": 626,
     "curves": 818,
@@ -52,7 +52,7 @@ CEILINGS = {
     "learned": 100,
     "planning": 5042,
     "reporting": 2178,
-    "runs": 2436,
+    "runs": 2439,
     "schedules": 520,
     "scores": 1562,
     "sealing": 404,

@@ -27,6 +27,7 @@ FACTORS = {
     "in nats instead of bits": math.log(2.0),
     "a perplexity instead of its logarithm": None,
 }
+MANY_IN_BITS = (0.1, 0.5)  # share of rows: fewer are runs that slipped, of more the others would be
 UNITS = (1e3, 1e6, 1e9)  # factors between tokens, thousands, millions and billions of them
 HIGHEST_LOSS = 20.0  # nats per token: a uniform guess over half a billion words
 FEW_AT_SMALL = 3  # runs below which the steep end of small replay rests on accidents
@@ -111,9 +112,13 @@ def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: 
     if "domain" in frame.columns and frame["domain"].nunique() > 1:
         known = sorted(frame["domain"].dropna().unique())
         columns += [(frame["domain"] == name).to_numpy(dtype=float) for name in known[1:]]
-    if len(names) < max(LEAST_RUNS, 2 * len(columns)):
+    if len(frame) < max(LEAST_RUNS, 2 * len(columns)):
         return []
     residual = _robust_residuals(np.column_stack(columns), np.log(frame["loss"].to_numpy(dtype=float)))
+    if of_units := _rows_in_bits(residual):
+        return of_units
+    if len(names) < max(LEAST_RUNS, 2 * len(columns)):
+        return []
     counts = np.bincount(runs)
     first = np.cumsum(counts) - counts
     ordered = residual[np.lexsort((residual, runs))]
@@ -141,6 +146,22 @@ def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: 
             )
         )
     return found
+
+
+def _rows_in_bits(residual: Array) -> list[Finding]:
+    """Say that a part of the rows lies off the others by the factor between nats and bits."""
+    usual = 1.4826 * float(np.median(np.abs(residual)))
+    near = max(0.05, min(3.0 * usual, 0.12))
+    for how, factor in ((how, factor) for how, factor in FACTORS.items() if factor):
+        off = np.abs(residual - math.log(factor)) < near
+        alike = np.abs(residual) < near
+        # Two heaps and next to nothing between them: what a missing input does is spread.
+        if MANY_IN_BITS[0] <= off.mean() <= MANY_IN_BITS[1] and (off | alike).mean() > 0.95:
+            where = f"{abs(factor - 1):.0%} {'above' if factor > 1 else 'below'}"
+            said = f"{off.sum()} of {len(residual)} rows lie {where} what the others lead one to expect, as if {how}."
+            advice = "Give all losses in nats per token: bits times 0.6931."
+            return [Finding("warning", "suspected-mix-up", said, advice)]
+    return []
 
 
 def _robust_residuals(design: Array, values: Array) -> Array:

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import DataError
+from cptlaw.errors import DataError, visible
 from cptlaw.reading import flatten
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.corpora import MAPPING, OFF, SHARES
@@ -43,7 +43,10 @@ def unnested(raw: RawTable) -> RawTable:
         for inner in dict.fromkeys(key for cell in cells for key in cell) if name in nested else [name]:
             if inner in columns:
                 raise DataError(f"{raw.label}: column {inner!r} is there nested and by itself. Rename one of them.")
-            columns[inner] = pd.Series([cell.get(inner) for cell in cells], index=frame.index) if cells else frame[name]
+            found = [cell.get(inner) for cell in cells]
+            # As objects: pandas refuses half a character in a column of texts, and in a name.
+            kind = object if any(isinstance(one, str) for one in found) else None
+            columns[visible(inner)] = pd.Series(found, index=frame.index, dtype=kind) if cells else frame[name]
     return raw.reshaped(pd.DataFrame(columns, index=frame.index))
 
 
@@ -250,6 +253,6 @@ def runs_of_steps(raw: RawTable) -> RawTable:
     if not settings or told.duplicated().any() or not told.duplicated([*settings, taken["eval"]]).any():
         return raw
     varied = [name for name in settings if told[name].nunique() > 1] or settings[:1]
-    names = [" ".join(str(part) for part in row) for row in told[varied].itertuples(index=False)]
+    names = [visible(" ".join(str(part) for part in row)) for row in told[varied].itertuples(index=False)]
     listed = ", ".join(map(repr, varied))
     return raw.reshaped(frame.assign(run=names), f"no column 'run': rows alike in {listed} are one run")

@@ -42,8 +42,8 @@ def decimal_marks(raw: RawTable) -> RawTable:
     texts, odd = raw.naming.text_columns, {}
     for name in map(str, raw.frame.columns):
         if name not in texts and not pd.api.types.is_numeric_dtype(raw.frame[name]):
-            cells = {one.strip() for one in raw.frame[name] if isinstance(one, str)}
-            if found := [one for one in cells if GROUPS.fullmatch(one) or COMMA.fullmatch(one)]:
+            texts_of = {one.strip() for one in raw.frame[name] if isinstance(one, str)}
+            if found := [one for one in texts_of if GROUPS.fullmatch(one) or COMMA.fullmatch(one)]:
                 odd[name] = found
     of_file = any(_is_decimal(one) for some in odd.values() for one in some)
     columns, plain = {}, dict[str, str]()
@@ -51,7 +51,8 @@ def decimal_marks(raw: RawTable) -> RawTable:
         decimal = of_file or _is_decimal_column(raw, name, found)
         plain = {one: _plain(one, decimal) for one in found if decimal or not POINT.fullmatch(one)}
         if plain:
-            columns[name] = [plain.get(one.strip(), one) if isinstance(one, str) else one for one in raw.frame[name]]
+            cells = [plain.get(one.strip(), one) if isinstance(one, str) else one for one in raw.frame[name]]
+            columns[name] = pd.Series(cells, index=raw.frame.index, dtype=object)
     if not columns:
         return raw
     note = f"{'decimal commas' if of_file else 'marks within numbers'} are read in {', '.join(map(repr, columns))}"

@@ -1,5 +1,7 @@
 """Mix-ups in the rows, patterns in the residuals, runs that decide alone."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ from cases import design
 
 import cptlaw as cl
 from cptlaw.laws import law
+from cptlaw.runs import read_runs
 
 
 def codes(found):
@@ -109,3 +112,22 @@ def test_base_models_and_runs_on_one_corpus_alone_are_no_mix_ups(name):
     runs = cl.examples.load(name)
     for on in ("source", "target"):
         assert "suspected-mix-up" not in codes(cl.check("shared-tokens", runs, on))
+
+
+@pytest.mark.parametrize("whole_runs", [True, False])
+def test_a_third_of_the_rows_in_bits_is_found(whole_runs):
+    frame = read_runs(Path(__file__).parents[1] / "runs" / "messy" / "truth.csv").frame.astype(
+        {"eval": str, "run": str}
+    )
+    frame = frame[frame["eval"] == "target"].reset_index(drop=True)
+    rng = np.random.default_rng(3)
+    picked = rng.permutation(len(frame))[: int(0.3 * len(frame))]
+    if not whole_runs:  # several rows a run, of which some are in bits
+        frame["run"] = [f"r{place // 4}" for place in range(len(frame))]
+        frame["step"] = 1.0 + frame.index
+    mixed = frame.assign(loss=frame["loss"].where(~frame.index.isin(picked), frame["loss"] / np.log(2)))
+    found = [one for one in cl.fit("dcpt-l3", mixed, on="target", starts=4).findings if one.code == "suspected-mix-up"]
+    assert [one.message.split(" rows")[0] for one in found] == [f"{len(picked)} of {len(frame)}"]
+    assert "in bits instead of nats" in found[0].message
+    sound = cl.fit("dcpt-l3", frame, on="target", starts=4)
+    assert all(one.code != "suspected-mix-up" for one in sound.findings)
