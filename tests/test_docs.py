@@ -98,6 +98,7 @@ def test_public_names_are_the_promised_ones():
         bases
         bench
         check
+        bases
         compare
         examples
         figures

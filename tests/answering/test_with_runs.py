@@ -143,6 +143,8 @@ def test_command_line(runs, tmp_path, capsys):
                 "code",
                 "--max-forgetting",
                 "0%",
+                "--risk",
+                "0.999",
             ],
             3,
             "",
