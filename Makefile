@@ -9,8 +9,10 @@ export OPENBLAS_NUM_THREADS ?= 1
 # PyPI's torch for Linux brings gigabytes of CUDA. For the CPU build elsewhere:
 #   make test-training TORCH='torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu'
 TORCH ?= torch==2.13.0
+# The version that CHANGELOG.md was cut for.
+VERSION := $(shell sed -n 's/^\#\# \[\([0-9][0-9.]*\)\].*/\1/p' CHANGELOG.md | head -1)
 
-.PHONY: app audit constraints demo docs pages demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract guard fuzz oldest studies bench wheel clean
+.PHONY: app audit constraints demo docs pages demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract guard fuzz oldest studies bench wheel release clean
 
 demo: $(VENV)/.report  ## the main job on the real example runs, from a table to a plan; its files lie in demo/
 	$(RUN) examples/demo.py
@@ -57,6 +59,13 @@ wheel: $(VENV)/bin/python  ## build wheel and sdist, install each into a bare en
 		&& (cd .wheel && bin/cptlaw --version && bin/cptlaw laws chinchilla > /dev/null \
 		&& bin/cptlaw fit "$$(bin/cptlaw example en-fr-pilot)" --law ptpp-floor --on target --json > /dev/null) || exit 1; \
 	done; rm -rf .wheel
+
+release: lint types contract test docs wheel  ## build and check a release; the last two steps are a person's
+	@grep -q "^## \[$(VERSION)\]" CHANGELOG.md || { echo "CHANGELOG.md has no section $(VERSION)"; exit 1; }
+	@grep -q "^version: $(VERSION)$$" CITATION.cff || { echo "CITATION.cff names another version than $(VERSION)"; exit 1; }
+	@test -z "$$(git status --porcelain)" || { echo "commit first: the tag is to name what was built"; exit 1; }
+	@echo "dist/ is built and checked. Press: git tag -a v$(VERSION) -m $(VERSION) && make wheel && git push --tags"
+	@echo "then: $(RUN) -m twine upload dist/*"
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .

@@ -37,32 +37,32 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1232,
-    "answering": 1440,  # alternatives to replay
-    "auto": 862,
-    "benching": 336,
-    "checking": 943,
-    "cli": 855,
-    "comparing": 626,
-    "curves": 818,
-    "examples": 32,
-    "fitting": 1235,
-    "importing": 1268,
-    "laws": 3578,
+    "words, files, results": 1250,
+    "answering": 1680,
+    "auto": 870,
+    "benching": 340,
+    "checking": 950,
+    "cli": 930,
+    "comparing": 630,
+    "curves": 820,
+    "examples": 40,
+    "fitting": 1240,
+    "importing": 1270,
+    "laws": 3580,
     "learned": 100,
-    "planning": 5042,
-    "reporting": 2178,
-    "runs": 2439,
+    "planning": 5040,
+    "reporting": 2160,
+    "runs": 2440,
     "schedules": 520,
-    "scores": 1562,
-    "sealing": 404,
-    "solving": 1126,
-    "uncertainty": 917,
-    "verbs": 193,
-    "cptlaw_app": 420,
-    "cptlaw_sweep": 5250,
+    "scores": 1570,
+    "sealing": 410,
+    "solving": 1130,
+    "uncertainty": 920,
+    "verbs": 200,
+    "cptlaw_app": 360,
+    "cptlaw_sweep": 5240,
 }
-IN_ALL = 34_950
+IN_ALL = 33_610  # of which 28012 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # What is still over. A function leaves this list for good when it is brought below.
 WIDE_FUNCTIONS = {

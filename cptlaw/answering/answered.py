@@ -14,7 +14,7 @@ from cptlaw.planning.result import score_text
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.uncertainty.chances import likelihood
-from cptlaw.units import format_percent, format_quantity, short_percent
+from cptlaw.units import format_percent, format_quantity, format_span, short_percent
 from cptlaw.writing import REPORT, write_text
 
 LEAST_SHOWN = 0.05  # weight of a law in an average
@@ -274,13 +274,14 @@ class Answer(Result):
 
     def _span(self, name: str, percent: bool = False) -> str:
         values = [getattr(self, name + end) for end in ("", "_lo", "_hi")]
-        show = short_percent if percent else "{:.4g}".format
-        middle, low, high = ("not bounded" if value is None else show(value) for value in values)
+        if not percent:
+            return format_span(*values)
+        middle, low, high = ("not bounded" if value is None else short_percent(value) for value in values)
         return f"{middle} ({low} to {high})"
 
     def _each_loss(self) -> str:
         return "; ".join(
-            f"{name} " + "{} ({} to {})".format(*(_number(found[end]) for end in ("loss", "loss_lo", "loss_hi")))
+            f"{name} {format_span(found['loss'] or 0.0, found['loss_lo'], found['loss_hi'])}"
             for name, found in self.losses.items()
         )
 
@@ -396,10 +397,6 @@ def _shares(mix: Mapping[str, float]) -> str:
     """Return the shares of corpora in words, the largest first; those that are next to nothing are left out."""
     listed = sorted(mix.items(), key=lambda pair: -pair[1])
     return ", ".join(f"{name} {format_percent(share, 2)}" for name, share in listed if share >= LEAST_SHARE)
-
-
-def _number(value: float | None) -> str:
-    return "not bounded" if value is None else f"{value:.4g}"
 
 
 def runs_in_words(cells: Iterable[Mapping[str, Any]], planned: Mapping[str, float] | None = None) -> str:
