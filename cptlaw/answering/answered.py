@@ -46,8 +46,8 @@ class Answer(Result):
     mix
         Share of each corpus, by name, where the runs mix k corpora; `replay` is then that of the source eval's own.
     lr_peak, lr_peak_lo, lr_peak_hi, lr_why, lr_options
-        Peak rate, where the runs vary it or there are none; without runs its range, why, and what half and twice of
-        it do.
+        Peak rate, where the laws read it or there are no runs; its range (with runs: of what was run), why, and without
+        runs what half and twice of it do.
     target_loss, source_loss, forgetting
         What to expect, each with ``_lo`` and ``_hi``; nats per token, and a share of `base_source_loss`.
     losses
@@ -55,8 +55,8 @@ class Answer(Result):
     target_gain
         Without runs: by which share the target loss falls below the base model's; low end, middle, high end.
     options, knee
-        Without runs: by share of replay, tokens, FLOPs, forgetting and the fall of the target loss with their ends; and
-        the share from which more replay buys least.
+        By share of replay: tokens, FLOPs, forgetting and the fall of the target loss with their ends, with runs also
+        both losses; without runs the share from which more replay buys least.
     cheapest
         Without runs, under a limit: the cheapest mix that keeps it with nearly the gain of the best.
     scores
@@ -123,7 +123,7 @@ class Answer(Result):
     evidence: tuple[Mapping[str, Any], ...] = ()
     steps: tuple[str, ...] = ()
     rule_of_thumb: str | None = None
-    options: tuple[Mapping[str, float], ...] = ()
+    options: tuple[Mapping[str, Any], ...] = ()
     knee: float | None = None
     cheapest: Mapping[str, float] | None = None
     _page: Callable[[], Any] | None = field(default=None, repr=False)
@@ -157,7 +157,7 @@ class Answer(Result):
         if self.cheapest is not None:
             lines.append(("cheapest", self._cheapest()))
         lines += self._replays()
-        if self.lr_why is not None:
+        if self.lr_options:
             lines.append(("peak rate", self._rates()))
         if self.other_sizes:
             lines.append(("same compute", "; ".join(self._alternative(mix) for mix in self.other_sizes)))
@@ -190,8 +190,23 @@ class Answer(Result):
 
     @property
     def details(self) -> list[Line]:
-        """What else saves the source, where runs were given."""
-        return [("instead of replay", self._instead(one)) for one in self.alternatives]
+        """With runs: what each share of replay comes to, why this peak rate, and what else saves the source."""
+        if self.knee is not None:
+            return []
+        why = [] if self.lr_why is None else [("peak rate", f"{self.lr_peak:.3g}, {self.lr_why}")]
+        shares = [(f"{format_percent(row['replay'] or 0.0)} replay", self._share(row)) for row in self.options]
+        return [*why, *shares, *(("instead of replay", self._instead(one)) for one in self.alternatives)]
+
+    def _share(self, row: Mapping[str, float | None]) -> str:
+        """Return what a share of replay comes to, from runs."""
+        parts = []
+        for name in ("target_loss", "source_loss"):
+            if row.get(name) is not None:
+                span = format_span(row[name] or 0.0, row[f"{name}_lo"], row[f"{name}_hi"])
+                parts.append(f"{name.replace('_', ' ')} {span}")
+        if (forgetting := row.get("forgetting")) is not None:
+            parts.append(f"forgetting {short_percent(forgetting)}")
+        return f"{'; '.join(parts)}; {format_quantity(row['tokens'] or 0, 3)} tokens"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the promised JSON keys."""
@@ -218,7 +233,7 @@ class Answer(Result):
         lines = [(name, text.replace(elsewhere, "")) for name, text in self.lines[1:] if name != "run next"]
         lines += [] if self.flops is None else [("cost", cost_text(self.flops))]
         runs = runs_in_words(self.next_runs, self.mix)
-        if self.options:
+        if self.knee is not None:
             doing = [f"Train the three pilots, which narrow it most for their compute: {runs}."]
             doing.append("Put them into files that a trainer reads with the command below, and ask again with runs.")
             return lines, doing, [_options(self), _pilots(self), _studies(self)], self.steps
@@ -287,6 +302,8 @@ class Answer(Result):
 
     def _replays(self) -> list[Line]:
         """Return what each share of replay does where no limit chose one, else the ends and the knee alone."""
+        if self.knee is None:  # of runs the table is for those who ask for more
+            return []
         shown = self.options
         if self.feasible is not None:
             shown = tuple(row for row in shown if row["replay"] in (0.0, self.knee, 0.5))

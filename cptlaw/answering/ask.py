@@ -15,6 +15,7 @@ from cptlaw.answering.with_runs import from_runs
 from cptlaw.answering.without_runs import from_studies
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
+from cptlaw.planning.scenario import Quantity
 from cptlaw.runs import Runs, read_runs
 from cptlaw.schedules import Schedule
 
@@ -26,13 +27,27 @@ UNREAD = Finding(
 def answer(
     runs: Any = None,
     *,
+    n_params: Quantity = None,
+    ptpp: Quantity = None,
+    tokens: Quantity = None,
+    target_tokens: Quantity = None,
+    budget: Quantity = None,
+    max_forgetting: Quantity = None,
+    max_target_loss: Quantity = None,
+    min_score: Any = None,
+    max_drop: Any = None,
+    base_score: Any = None,
+    base_source_loss: Quantity = None,
+    lr_peak: Quantity = None,
+    lr_pretrain: Quantity = None,
+    min_replay: Quantity = None,
+    max_replay: Quantity = None,
+    risk: Quantity = RISK,
     shift: str | None = None,
     base: str | None = None,
     where: str | None = None,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
     seed: int = 0,
-    risk: Any = RISK,
-    **question: Any,
 ) -> Answer:
     """Say what to train, what to expect of both losses, how sure that is, and what to run next.
 
@@ -40,6 +55,24 @@ def answer(
     ----------
     runs
         A runs table: `Runs`, a DataFrame or a path. Without one the studies of others speak.
+    n_params, ptpp
+        Parameters of the model, and pre-training tokens per parameter of its base model, where laws read them; `base`
+        may say both. Numbers here and below, or texts such as ``"8B"`` and ``"2%"``.
+    tokens, target_tokens, budget
+        What may be spent, one of them: tokens with replay, unique tokens of the new domain, or FLOPs.
+    max_forgetting, max_target_loss
+        Limits: the rise of the source loss as a share of the base model's, and the target loss.
+    min_score, max_drop, base_score
+        Limits in points by benchmark, as ``{"gsm8k": "60%"}``: the least score, the most points to lose; and the base
+        model's score where no run measured it.
+    base_source_loss
+        The base model's source loss where no run measured it.
+    lr_peak, lr_pretrain
+        Peak rate of CPT, by default the best of those that were run; without runs also that of pre-training.
+    min_replay, max_replay
+        Range of replay to search, by default the one that was run.
+    risk
+        Probability with which each limit shall hold, as 0.8 or ``"80%"``.
     shift
         Without runs: what kind of new domain it is, ``"language"``, ``"domain"``, ``"code"`` or ``"near"``; by default
         one unlike the old.
@@ -52,14 +85,6 @@ def answer(
         Learning-rate schedules by run, or a schedules file; laws that read them then join.
     seed
         Of the searches.
-    risk
-        Probability with which each limit shall hold, as 0.8 or ``"80%"``.
-    **question
-        ``n_params`` and, where laws read it, ``ptpp``; what may be spent, one of ``tokens``, ``target_tokens`` and
-        ``budget`` (FLOPs); the limits ``max_forgetting`` and ``max_target_loss``, and in points, by benchmark,
-        ``min_score`` and ``max_drop`` (``base_score`` where no run measured the base model); ``base_source_loss``
-        where no run measured it; ``min_replay`` and ``max_replay``, the range of replay to search, by default the one
-        that was run. Numbers, or texts such as ``"8B"`` and ``"2%"``.
 
     Returns
     -------
@@ -78,6 +103,12 @@ def answer(
     >>> found.feasible, found.kind
     (True, 'limited-data')
     """
+    question: dict[str, Any] = {
+        "n_params": n_params, "ptpp": ptpp, "tokens": tokens, "target_tokens": target_tokens, "budget": budget,
+        "max_forgetting": max_forgetting, "max_target_loss": max_target_loss, "min_score": min_score,
+        "max_drop": max_drop, "base_score": base_score, "base_source_loss": base_source_loss, "lr_peak": lr_peak,
+        "lr_pretrain": lr_pretrain, "min_replay": min_replay, "max_replay": max_replay,
+    }  # fmt: skip
     if base is not None:
         of_base = named(base)
         told = {"n_params": of_base.n_params, "ptpp": of_base.ptpp}
@@ -94,11 +125,11 @@ def answer(
                     f"{name}= (--{name.replace('_', '-')}) chooses among runs or their replay, and no runs were given."
                 )
         return from_studies(asked, shift)
-    for name in ("lr_peak", "lr_pretrain"):
-        if getattr(asked, name) is not None:
-            raise UsageError(
-                f"{name}= (--{name.replace('_', '-')}) is for an answer without RUNS: your runs say what rates do."
-            )
+    if asked.lr_pretrain is not None:
+        raise UsageError(
+            "lr_pretrain= (--lr-pretrain) is for an answer without RUNS: your table says at which rate its base models "
+            "were trained."
+        )
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     if table.corpora and "replay" not in table.frame.columns:
         found = from_mixes(table, asked, where, seed)

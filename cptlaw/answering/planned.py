@@ -47,7 +47,7 @@ def plan(
         If forgetting is limited and there is no base model's loss that it could count from.
     """
     source = fits.get("source")
-    given: dict[str, Any] = {"n_params": question.n_params, "ptpp": question.ptpp}
+    given: dict[str, Any] = {"n_params": question.n_params, "ptpp": question.ptpp, "lr_peak": question.lr_peak}
     if question.kind == "min-tokens":
         given["max_tokens"] = question.spendable
     elif question.kind == "limited-data":

@@ -34,7 +34,7 @@ class Asked:
     base_source_loss
         The base model's source loss where no run measured it.
     lr_peak, lr_pretrain
-        Peak rates of CPT and of pre-training; without runs alone.
+        Peak rates of CPT and of pre-training; the latter without runs alone.
     min_score, max_drop, base_score
         By benchmark: the least score, the most points that it may lose, the base model's score where no run has it.
     min_replay, max_replay
@@ -111,6 +111,7 @@ class Asked:
             "max_forgetting": self.max_forgetting,
             "max_target_loss": self.max_target_loss,
             "base_source_loss": self.base_source_loss,
+            "lr_peak": self.lr_peak,
             "min_replay": self.min_replay,
             "max_replay": self.max_replay,
             "risk": self.risk if limited else None,

@@ -18,6 +18,9 @@ from cptlaw.units import format_percent, format_quantity
 
 REPLAYS = (("half", 0.5), ("twice", 2.0))
 MOST_REPLAY = 0.45  # of a mix whose replay can be doubled
+SHARES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5)  # of replay, in the table of an answer
+INTERVAL = 0.9
+OTHER_END = {"": "", "_lo": "_hi", "_hi": "_lo"}
 NEXT_SIZES = 2  # the nearest that the runs have, one on either side where there are
 
 
@@ -49,6 +52,60 @@ def what_if(question: Asked, fits: Mapping[str, Any], planned: MixPlan) -> tuple
             mix["forgetting"] = mix["source_loss"] / planned.base_source_loss - 1.0
         found.append(mix)
     return tuple(found)
+
+
+def by_replay(
+    question: Asked, planned: MixPlan, base_target_loss: float | None
+) -> tuple[Mapping[str, float | None], ...]:
+    """Return what each share of replay costs and brings, at the planned tokens and rate.
+
+    Parameters
+    ----------
+    question
+        With unique tokens of the target corpus, each share is trained on all of them.
+    planned
+        The plan, whose losses are forecast.
+    base_target_loss
+        Measured target loss of the base model, from which the gain counts; ``None`` without one.
+    """
+    if not planned.feasible or planned.replay is None or planned.tokens is None:
+        return ()
+    shares = np.array(SHARES)
+    tokens = np.full(len(shares), float(planned.tokens))
+    if question.kind == "limited-data":  # as many tokens of the new domain
+        tokens *= (1.0 - planned.replay) / (1.0 - shares)
+    rows: list[dict[str, float | None]] = [
+        {"replay": share, "tokens": spent, "flops": FLOPS_PER_PARAMETER_TOKEN * question.n_params * spent}
+        for share, spent in zip(SHARES, map(float, tokens), strict=True)
+    ]
+    for loss in planned.mix.losses:
+        for end, values in loss.forecast(shares, tokens, INTERVAL).losses.items():
+            for row, value in zip(rows, values, strict=True):
+                row[f"{loss.role}_loss{end}"] = value
+                if loss.role == "source" and planned.base_source_loss is not None:
+                    row[f"forgetting{end}"] = None if value is None else value / planned.base_source_loss - 1.0
+                if loss.role == "target" and base_target_loss is not None:
+                    gain = None if value is None else 1.0 - value / base_target_loss
+                    row[f"target_gain{OTHER_END[end]}"] = gain  # the higher end of a loss is the lower one of its fall
+    return tuple(rows)
+
+
+def measured_rates(fits: Mapping[str, Any], planned: MixPlan, given: float | None) -> dict[str, Any]:
+    """Return the planned peak rate, the range that was run and why it was taken, where laws read rates."""
+    rate = getattr(planned, "lr_peak", None)
+    known = [fit.data["lr_peak"].dropna() for fit in fits.values() if "lr_peak" in fit.data.columns]
+    levels = sorted({float(level) for each in known for level in each})
+    if rate is None or not levels:
+        return {"lr_peak": rate}
+    low, high = levels[0], levels[-1]
+    why = (
+        "the only peak rate that was run"
+        if low == high
+        else f"the best of the peak rates run near this size, {low:.3g} to {high:.3g} over all sizes"
+    )
+    if given is not None:
+        why = f"as asked; what was run: {low:.3g}" + (f" to {high:.3g}" if high > low else "")
+    return {"lr_peak": rate, "lr_peak_lo": low, "lr_peak_hi": high, "lr_why": why}
 
 
 def _near(question: Asked, fits: Mapping[str, Any], point: Mapping[str, float]) -> list[tuple[str, dict[str, float]]]:

@@ -17,7 +17,7 @@ from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Asked
 from cptlaw.answering.steps import answer_command, steps
-from cptlaw.answering.what_if import other_sizes, point_of, what_if
+from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
@@ -62,7 +62,7 @@ def from_runs(
         tokens=sure.tokens if sure.feasible else None,
         atpp=sure.atpp,
         flops=sure.flops,
-        lr_peak=getattr(sure, "lr_peak", None),
+        **measured_rates(fits, sure, asked.lr_peak),
         **plan_fields,
         base_source_loss=sure.base_source_loss,
         probabilities=_probabilities(asked, fits, scores, sure),
@@ -72,6 +72,7 @@ def from_runs(
         without_risk={name: getattr(plain, name, None) for name in (*WITHOUT_RISK, *EXPECTED)},
         what_if=what_if(asked, fits, sure),
         other_sizes=other_sizes(asked, fits, asked.risk, scores) if sure.feasible else (),
+        options=by_replay(asked, sure, _base_target_loss(runs, asked, sure)),
         alternatives=_alternatives(runs, asked, fits, sure),
         blocking=sure.blocking,
         best_reachable=sure.best_reachable,
@@ -88,10 +89,13 @@ def _alternatives(runs: Runs, question: Asked, fits: Mapping[str, Any], plan: Mi
     """Return what else would save the source, where the plan replays any of it."""
     if not plan.feasible or plan.replay is None or plan.tokens is None:
         return ()
-    point = point_of(question, plan)
-    of_base = measured_base(runs.on("target").frame, point)
-    losses = {"base_target_loss": of_base, "base_source_loss": plan.base_source_loss}
-    return alternatives(fits, point, **losses, forgetting=plan.forgetting)
+    losses = {"base_target_loss": _base_target_loss(runs, question, plan), "base_source_loss": plan.base_source_loss}
+    return alternatives(fits, point_of(question, plan), **losses, forgetting=plan.forgetting)
+
+
+def _base_target_loss(runs: Runs, question: Asked, plan: MixPlan) -> float | None:
+    """Return the measured target loss of the asked base model, where one was run and a mix is planned."""
+    return measured_base(runs.on("target").frame, point_of(question, plan)) if plan.feasible else None
 
 
 def _page(

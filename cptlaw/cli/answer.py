@@ -37,7 +37,7 @@ SHIFTS = ("language", "domain", "code", "near")
     "--base-score", multiple=True, metavar="NAME=X", help="Score of the base model, where no run measured it."
 )
 @click.option("--base-source-loss", metavar="L0", help="Source loss of the base model, where no run measured it.")
-@click.option("--lr-peak", metavar="LR", help="Without RUNS: peak rate of CPT, as in 3e-5. [default: 0.3 of the next]")
+@click.option("--lr-peak", metavar="LR", help="Peak rate of CPT, as in 3e-5. [default: the best that was run]")
 @click.option("--lr-pretrain", metavar="LR", help="Without RUNS: peak rate of pre-training. [default: usual for N]")
 @click.option("--min-replay", metavar="R", help="Smallest replay to consider. [default: the smallest that was run]")
 @click.option("--max-replay", metavar="R", help="Largest replay to consider. [default: the largest that was run]")

@@ -79,6 +79,26 @@ def test_answer_is_twelve_lines_at_most(asked):
     assert "coin toss" not in text.splitlines()[1]
 
 
+def test_each_share_of_replay_is_an_option(asked):
+    table = pd.DataFrame(asked.options).set_index("replay")
+    assert list(table.index) == [0.0, 0.01, 0.05, 0.1, 0.25, 0.5]
+    assert table["forgetting"].is_monotonic_decreasing
+    assert table["target_loss"].is_monotonic_increasing
+    assert (table["flops"] == 6 * MODEL["n_params"] * 1e6).all()
+    assert ((table["forgetting_lo"] < table["forgetting"]) & (table["forgetting"] < table["forgetting_hi"])).all()
+    around = table.loc[[0.1, 0.25], "forgetting"]
+    assert around.min() < asked.forgetting < around.max()  # the plan is one more row of it
+
+
+def test_the_rate_that_was_run_is_said_and_another_may_be_asked_for(asked, runs):
+    assert (asked.lr_peak, asked.lr_peak_lo, asked.lr_peak_hi) == (3e-3, 3e-3, 3e-3)
+    assert asked.lr_why == "the only peak rate that was run"
+    lower = cl.answer(runs, **MODEL, tokens="1M", max_forgetting="25%", base_source_loss=1.7293, lr_peak="2e-3")
+    assert lower.lr_peak == 2e-3
+    assert lower.lr_why.startswith("as asked")
+    assert lower.forgetting_hi - lower.forgetting_lo > asked.forgetting_hi - asked.forgetting_lo  # no run had it
+
+
 def test_probabilities_come_from_the_forecasts(runs):
     fitted = cl.fit(runs, on="source")
     row = pd.DataFrame([{**MODEL, "tokens": 1e6, "replay": 0.25, "lr_peak": 3e-3}])

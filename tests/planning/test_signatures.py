@@ -1,10 +1,12 @@
 """What a plan may be asked stands spelled out in its signature, from the one declaration of its scenario."""
 
+import dataclasses
 import inspect
 
 import pytest
 
 import cptlaw as cl
+from cptlaw.answering.question import Asked
 from cptlaw.planning.scenario import SCENARIOS, options_of
 
 
@@ -19,3 +21,9 @@ def test_every_option_is_a_named_argument_with_its_type(name):
         assert parameter.annotation is not inspect.Parameter.empty
         needed = option in SCENARIOS[name].__required_keys__
         assert parameter.default == (inspect.Parameter.empty if needed else entry.default)
+
+
+def test_every_part_of_a_question_is_a_named_argument_of_answer():
+    found = inspect.signature(cl.answer).parameters
+    assert {one.kind for name, one in found.items() if name != "runs"} == {inspect.Parameter.KEYWORD_ONLY}
+    assert {field.name for field in dataclasses.fields(Asked)} <= set(found)
