@@ -113,8 +113,15 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc, unused-
         table = frame.assign(run=runs, eval=self.role, loss=losses)
         try:
             table_ = read_runs(table, n_params_kind="non_embedding")
+            # An estimator learns from X and y alone: what other studies say would be data that no fold holds out.
             self.fit_ = fit(
-                self.law, table_, on=self.role, delta=self.delta, starts=self.starts, seed=self.random_state
+                self.law,
+                table_,
+                on=self.role,
+                delta=self.delta,
+                starts=self.starts,
+                seed=self.random_state,
+                restraint="none",
             )
         except CptlawError as error:
             raise ValueError(str(error)) from error

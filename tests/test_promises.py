@@ -166,7 +166,7 @@ def test_aliases_in_a_table_of_points_are_told(call, given, tmp_path):
 
 
 def test_one_mistake_is_told_once():
-    rows = {"run": ["a", "a"], "eval": ["target", "target"], "loss": [2.0, 1.9], "tokens": ["1,000,000", "2,000,000"]}
+    rows = {"run": ["a", "a"], "eval": ["target", "target"], "loss": [2.0, 1.9], "tokens": ["1,00,0", "2,00,0"]}
     with pytest.raises(DataError) as raised:
         cl.read_runs(pd.DataFrame(rows))
     assert "again" not in str(raised.value)
@@ -251,7 +251,7 @@ def test_usage_two_of_the_dcpt_law_is_the_minimum_of_its_equation():
 
 def test_strict_ends_plans_and_comparisons_whose_findings_are_errors(call, tmp_path):
     path = cl.given_fit("chinchilla", CHINCHILLA, "target").save(tmp_path / "target.json")
-    asked = ("plan", "min-tokens", "--target", str(path), "--n-params", "1B", "--max-target-loss", "2.175")
+    asked = ("plan", "min-tokens", "--target", str(path), "--n-params", "1B", "--max-target-loss", "2.1755")
     code, out, _ = call(*asked, "--json")
     assert code == 0
     assert "out-of-reach" in {item["code"] for item in json.loads(out)["findings"] if item["severity"] == "error"}

@@ -191,7 +191,6 @@ def saved(tmp_path_factory):
         {"data": 5},
         {"optima": [[1.0, 2.0]]},
         {"optima": "x"},
-        {"draws": [[1.0]]},
         {"n_points": "many"},
         {"provenance": None},
         {"schedules": {"a": 5}},

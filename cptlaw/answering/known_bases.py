@@ -69,7 +69,7 @@ def bases() -> pd.DataFrame:
 
     Examples
     --------
-    >>> bases().set_index("name").loc["llama-3.1-8b", "lr_pretrain"]
+    >>> float(bases().set_index("name").loc["llama-3.1-8b", "lr_pretrain"])
     0.0003
     """
     rows = [(base.name, base.n_params, base.pt_tokens, base.ptpp, base.lr_pretrain, base.source) for base in BASES]

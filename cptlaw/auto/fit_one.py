@@ -54,7 +54,7 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
     errors = rolled(fitted, np.arange(fitted.n_points), folds, paid)
     joined = np.flatnonzero(np.isfinite(errors))
     folds = [folds[i] for i in joined]
-    reach = np.array([fold.reach for fold in folds]).reshape(len(folds), -1)
+    reach = np.array([fold.reach for fold in folds]) if folds else np.zeros((0, 0))
     added = tuple(name for name in learned.priors if name not in told.priors)
     note = Finding(
         "info",

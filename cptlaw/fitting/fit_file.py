@@ -69,8 +69,9 @@ def fit_from(document: Mapping[str, Any], label: str) -> LawFit:
         fit.data["run"].astype(str)
         for name in ("loss", *(name for name in chosen.inputs if name in fit.data)):
             fit.data[name].to_numpy(dtype=float)
-        with np.errstate(all="ignore"):
-            off = np.abs(np.log(fit.predict(fit.data) / fit.data["loss"].to_numpy(dtype=float)))
+        with np.errstate(all="ignore"):  # parameters that were given come without rows
+            losses = fit.data["loss"].to_numpy(dtype=float)
+            off = np.abs(np.log(fit.predict(fit.data) / losses)) if len(losses) else losses
         if len(off) and not np.median(off) < FARTHEST:
             raise ValueError("its parameters are far from every loss that it was fitted to")
     except (CptlawError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

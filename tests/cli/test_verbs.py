@@ -23,7 +23,22 @@ def fits(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fits")
     for on in ("target", "source"):
         with pytest.raises(SystemExit):
-            main(["fit", PILOT, "--law", "ptpp-floor", "--on", on, "--where", ROWS, "-o", str(folder / f"{on}.json")])
+            main(
+                [
+                    "fit",
+                    PILOT,
+                    "--law",
+                    "ptpp-floor",
+                    "--on",
+                    on,
+                    "--where",
+                    ROWS,
+                    "--restraint",
+                    "none",
+                    "-o",
+                    str(folder / f"{on}.json"),
+                ]
+            )
     return folder
 
 
@@ -213,7 +228,10 @@ def test_example(call):
         (["fit", PILOT, "--law", "ptpp-flor", "--on", "target"], "Did you mean 'ptpp-floor'"),
         (["fit", PILOT, "--law", "ptpp-floor", "--on", "taget"], "Did you mean 'target'"),
         (["fit", PILOT, "--law", "ptpp-floor", "--on", "target", "--where", "ptp > 3"], "Did you mean 'ptpp'"),
-        (["fit", PILOT, "--law", "ptpp-floor", "--on", "target", "--where", "ptpp == 31"], "one level"),
+        (
+            ["fit", PILOT, "--law", "ptpp-floor", "--on", "target", "--where", "ptpp == 31", "--restraint", "none"],
+            "one level",
+        ),
         (["fit", PILOT, "--law", "ptpp-floor", "--on", "target", "--fix", "alpa=1"], "Did you mean 'alpha'"),
         (["fit", "nothing.csv", "--law", "ptpp-floor", "--on", "target"], "nothing.csv"),
         (["fit", PILOT, "--law", "ptpp-oracle", "--on", "target"], "only inside compare"),

@@ -120,7 +120,7 @@ def test_gains_are_what_the_width_loses(suggested):
 
 
 def test_interval_before_is_the_forecasts(two_budgets, suggested):
-    fit = cl.fit("ptpp-floor", two_budgets, "target", starts=16, restraint="none")
+    fit = cl.fit("ptpp-floor", two_budgets, "target", starts=16)
     row = fit.forecast(cl.planning.next_runs.suggest._point(ASKED)).iloc[0]
     found = suggested["ptpp-floor"]
     assert found.interval_before == (row["lo"], row["hi"])
@@ -367,9 +367,10 @@ def test_it_shows_in_a_notebook(suggested):
 
 
 def test_the_small_study_runs():
-    script = Path(__file__).parents[2] / "examples" / "suggestion_study.py"
-    command = [sys.executable, str(script), "--small", "--data-sets", "1", "--law", "ptpp-floor"]
-    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    command = [sys.executable, "-m", "studies", "suggestion_study"]
+    command += ["--small", "--data-sets", "1", "--law", "ptpp-floor"]
+    root = Path(__file__).parents[2]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root).stdout
     assert "anchor grid" in out
     assert "suggested" in out
 

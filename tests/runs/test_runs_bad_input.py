@@ -36,7 +36,7 @@ from cptlaw.runs import read_runs
         ("a,target,2.5,1M,20M,0.25,0", ["column 'ptpp'", "found 0", "above 0"]),
         ("a,target,2.5,1M,20M,0.25,-31", ["column 'ptpp'", "-31", "above 0"]),
         ("a,target,2.5,1M,20M,0.25,many", ["column 'ptpp'", "'many'", "Write a plain number"]),
-        ('a,target,2.5,"1,000,000",20M,0.25,15', ["column 'n_params'", "'1,000,000'", "Write a plain number"]),
+        ('a,target,2.5,"1,00,0",20M,0.25,15', ["column 'n_params'", "'1,00,0'", "Write a plain number"]),
         ("a,target,2.5,1M,1e999999B,0.25,15", ["column 'tokens'", "'1e999999B'", "finite"]),
         (",target,2.5,1M,20M,0.25,15", ["column 'run'", "nothing", "id of one training run", "Fill the field"]),
         ("a,,2.5,1M,20M,0.25,15", ["column 'eval'", "nothing", "name of a validation set"]),
