@@ -37,8 +37,8 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1250,
-    "answering": 1680,
+    "words, files, results": 1255,
+    "answering": 1757,
     "auto": 870,
     "benching": 340,
     "checking": 950,
