@@ -75,6 +75,7 @@ def _plan(question: Asked, fits: Mapping[str, Any], planned: MixPlan) -> list[st
     words += ["--source", "source.json"] if "source" in fits else []
     words += ["--n-params", format_quantity(question.n_params, 6)]
     words += ["--ptpp", f"{question.ptpp:g}"] if question.ptpp is not None else []
-    if planned.reference not in (None, "measured"):
+    # The default, `measured`, carries what near base models show by these laws; by name they would say the law alone.
+    if planned.reference not in (None, "measured", "base-law", "law"):
         words += ["--reference", str(planned.reference)]
     return words + [word for pair in asked.options for word in pair]

@@ -10,6 +10,7 @@ import numpy as np
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import Limit
+from cptlaw.planning.solve import Certificate
 
 ROUNDS = 8
 SETTLED = 1e-5  # relative change of a limited quantity that a further look at the doubt may still make
@@ -98,25 +99,6 @@ class Solution:
         if self.certain is None or not (self.certain.kept and self.optimum.kept):
             return None
         return self.optimum.value - self.certain.value
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """Why there is no answer.
-
-    Parameters
-    ----------
-    blocking
-        Bounds of which lifting any one is enough or, where none alone is, limits that cannot be kept.
-    lowest
-        The lowest value of each limited quantity with the other limits kept.
-    feasible_from
-        For each blocking bound the value from which there is an answer.
-    """
-
-    blocking: tuple[str, ...]
-    lowest: dict[str, float]
-    feasible_from: dict[str, float]
 
 
 def solve(question: AnyQuestion, risk: float | None) -> Solution:

@@ -23,13 +23,7 @@ def near(value):
     return pytest.approx(value, rel=DIGITS)
 
 
-# The printed plan of docs_to_code takes .010 replay where the answer takes .025: two rates of the table come close.
-UNEQUAL = pytest.mark.xfail(reason="the plan that --explain prints does not repeat the answer on this table")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[UNEQUAL] if name == "docs_to_code" else []) for name in QUESTIONS]
-)
+@pytest.mark.parametrize("name", QUESTIONS)
 def test_every_surface_says_the_same_number(name, call, tmp_path, monkeypatch):
     pytest.importorskip("plotly")
     monkeypatch.chdir(tmp_path)
