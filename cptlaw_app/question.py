@@ -44,6 +44,8 @@ class Field:
         Whether it may hold several values, with commas between.
     of_table
         Whether it says how the table is read, and not what is asked.
+    first
+        Whether it is among the few that the verb's help shows at once; the others are folded.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Field:
     choices: tuple[str, ...]
     many: bool
     of_table: bool
+    first: bool
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,8 @@ class Problem:
 
 
 @cache
-def verb() -> click.Command:
-    """Return the verb `answer`, the one declaration of what can be asked."""
+def verb() -> Any:
+    """Return the verb `answer`, the one declaration of what can be asked and of what its help shows at once."""
     return next(command for command in commands() if command.name == "answer")
 
 
@@ -90,9 +93,8 @@ def fields() -> tuple[Field, ...]:
         shown = (option.help or "").partition("[default")[0].strip()
         default = "" if option.default is None or not isinstance(option.default, str) else option.default
         example = default or option.metavar or ""
-        found.append(
-            Field(name, option.opts[0], label, shown, example, choices, bool(option.multiple), name in of_table)
-        )
+        places = {"of_table": name in of_table, "first": name in verb().few}
+        found.append(Field(name, option.opts[0], label, shown, example, choices, bool(option.multiple), **places))
     return tuple(found)
 
 

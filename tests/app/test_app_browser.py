@@ -39,7 +39,6 @@ def test_the_first_screen_has_the_question_and_then_the_answer(browser, open_pag
     shot(page, "app-1440")
 
 
-@pytest.mark.xfail(reason="on a phone the limit on forgetting stands among folded options without runs")
 def test_without_runs_and_on_a_phone(browser, open_page, address):
     page = open_page(address, PHONE)
     no_runs(page)

@@ -23,7 +23,8 @@ from cptlaw.planning.options import label
 from cptlaw.planning.points import DROP, LEAST, as_asked, reached_names, score_fields, score_limits
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import MixOfCorpora, documented, options_of, read_scenario
-from cptlaw.planning.settle import Certificate, Solution, certificate, solve
+from cptlaw.planning.settle import Solution, certificate, solve
+from cptlaw.planning.solve import Certificate
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
 from cptlaw.scores import fit_all_scores
