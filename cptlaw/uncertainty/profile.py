@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,7 +24,7 @@ from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.traces import Trace, Tracer, side_by_side
 from cptlaw.uncertainty.units import units_along
 
-MOST_PROFILES = 12  # rows that are profiled; the others take the range of what was met on the way
+MOST_PROFILES = 12  # rows that are profiled; the others take what was met on the way
 # Probabilities up to which rows are profiled: all smaller ones are read off the same trace, whichever was asked first.
 LEVELS = (0.9, 0.99, 0.9999)
 
@@ -68,7 +68,7 @@ def profile(fit: LawOnRows, frame: pd.DataFrame, probability: float, most: int |
     Parameters
     ----------
     most
-        Rows that are profiled, 12 where not given; the others take the range of what was met on these.
+        Rows that are profiled, 12 where not given; the others take what was met on these, each at its own loss.
 
     Returns
     -------
@@ -101,8 +101,7 @@ def profiles(fit: LawOnRows, frame: pd.DataFrame, probabilities: Sequence[float]
             found[p, i] = trace.ends(centre[i], limits[i])
         others = np.setdiff1d(np.arange(len(frame)), chosen)
         if len(others):
-            met, rise = (np.concatenate([getattr(trace, name) for trace in traces]) for name in ("at", "rise"))
-            found[p, others] = _range(fit, x, others, met, rise, limits, centre)
+            found[p, others] = _taken(fit, x, others, chosen, traces, limits, centre)
     return found
 
 
@@ -120,22 +119,32 @@ def _traced(fit: LawOnRows, x: SimpleNamespace, chosen: list[int], level: float,
     return [kept[key] for key in keys]
 
 
-def _range(
+def _taken(
     fit: LawOnRows,
     x: SimpleNamespace,
     rows: Array,
-    met: Array,
-    rise: Array,
+    chosen: list[int],
+    traces: list[Trace],
     limits: Array,
     centre: Array,
 ) -> Array:
-    """Return the range of log losses at rows without a trace of their own among the places that others met."""
+    """Return the range of log losses at rows without a trace of their own, by the places that others met.
+
+    The range of these places alone would jump down beside every row that was profiled, and plans would settle there:
+    the nearest trace also says where between its places the limit is reached.
+    """
     here = SimpleNamespace(**{name: column[rows] for name, column in vars(x).items()})
-    losses = Tracer.of(fit).log_losses(met, here)
-    allowed = rise[:, None] <= limits[rows]
-    low = np.where(allowed, losses, np.inf).min(axis=0, initial=np.inf)
-    high = np.where(allowed, losses, -np.inf).max(axis=0, initial=-np.inf)
-    return np.column_stack([np.minimum(low, centre[rows]), np.maximum(high, centre[rows])])
+    found, places = np.column_stack([centre[rows], centre[rows]]), _places(x)
+    nearest = np.sum((places[rows][:, None] - places[chosen][None]) ** 2, axis=2).argmin(axis=1)
+    for c, trace in enumerate(traces):
+        losses = Tracer.of(fit).log_losses(trace.at, here)
+        allowed = trace.rise[:, None] <= limits[rows]
+        found[:, 0] = np.minimum(found[:, 0], np.where(allowed, losses, np.inf).min(axis=0))
+        found[:, 1] = np.maximum(found[:, 1], np.where(allowed, losses, -np.inf).max(axis=0))
+        for j in np.flatnonzero(nearest == c):
+            ends = replace(trace, log_loss=losses[:, j]).ends(centre[rows[j]], limits[rows[j]])
+            found[j] = min(found[j, 0], ends[0]), max(found[j, 1], ends[1])
+    return found
 
 
 def _key(x: SimpleNamespace, row: int) -> bytes:
@@ -150,15 +159,20 @@ def _key(x: SimpleNamespace, row: int) -> bytes:
     return b"|".join(parts)
 
 
+def _places(x: SimpleNamespace) -> Array:
+    """Return where rows lie: logs of the inputs, each in units of its spread over the rows, (n, inputs)."""
+    places = np.column_stack([column.log for column in vars(x).values() if isinstance(column, Positive)])
+    return np.asarray((places - places.mean(axis=0)) / np.maximum(places.std(axis=0), 1e-12))
+
+
 def _spread_out(x: SimpleNamespace, count: int) -> list[int]:
     """Choose rows that cover all rows: each next one is the farthest from those chosen; all where they are few."""
-    places = np.column_stack([column.log for column in vars(x).values() if isinstance(column, Positive)])
-    if len(places) <= count:
-        return list(range(len(places)))
-    scaled = (places - places.mean(axis=0)) / np.maximum(places.std(axis=0), 1e-12)
+    scaled = _places(x)
+    if len(scaled) <= count:
+        return list(range(len(scaled)))
     # Farthest point first: the rows at the corners of the design bound what those inside it can meet.
     chosen = [int(np.abs(scaled).sum(axis=1).argmax())]
-    gap = np.full(len(places), np.inf)
+    gap = np.full(len(scaled), np.inf)
     while len(chosen) < count:
         gap = np.minimum(gap, np.sum((scaled - scaled[chosen[-1]]) ** 2, axis=1))
         chosen.append(int(gap.argmax()))

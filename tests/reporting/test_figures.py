@@ -9,7 +9,6 @@ import pytest
 import cptlaw as cl
 from cptlaw.errors import UsageError
 from cptlaw.reporting.figures.figure import AXES, Panels, ticks_between
-from cptlaw.uncertainty.parameter_profile import AT_BOUND, BOUNDED, OPEN, parameter_intervals, weakest_directions
 
 pytest.importorskip("plotly", reason="figures need Plotly: pip install 'cptlaw[report]'")
 
@@ -156,7 +155,6 @@ def first_tokens(trace):
     return np.exp(min(found))
 
 
-@pytest.mark.xfail(reason="the map's own surface of doubt and the grid of the plan differ by 9 % in tokens here")
 def test_risk_contours_are_the_planners_own(drawn, fits):
     """A contour's leftmost point is the plan at that risk, up to the surface through a few looks at the doubt."""
     trace = next(trace for trace in drawn["map"].drawing.data if trace.name == "limits hold with 80%")
@@ -205,32 +203,6 @@ def test_loss_curves_draw_the_schedule_on_the_same_steps(runs, fits):
 
 def test_suggested_cells_are_the_suggestion(drawn):
     assert drawn["cells"].data["flops"].sum() == pytest.approx(drawn["suggestion"].flops)
-
-
-def test_parameter_intervals_hold_the_parameters_that_the_data_allows(fits):
-    fit = fits["target"]
-    found = parameter_intervals(fit, 0.9).set_index("parameter")
-    assert list(found.index) == list(fit.params)
-    assert set(found["lo_status"]) | set(found["hi_status"]) <= {BOUNDED, OPEN, AT_BOUND}
-    known = found.dropna()
-    assert (known["lo"] <= known["value"] * (1 + 1e-9)).all()
-    assert (known["hi"] >= known["value"] * (1 - 1e-9)).all()
-    # gamma lies on its bound, which is then the end of the interval.
-    assert found.loc["gamma", "hi"] == pytest.approx(5.0)
-    assert found.loc["gamma", "hi_status"] == AT_BOUND
-
-
-def test_parameter_intervals_are_open_where_the_rank_says_so(runs):
-    fit = cl.fit(
-        "ptpp-floor", runs, on="target", where=ROWS.replace("31, 62, 124", "31, 62"), starts=16, restraint="none"
-    )
-    found = parameter_intervals(fit).set_index("parameter")
-    # Two budgets leave E, F and eta undetermined, along a valley that folds back over F.
-    assert found.loc["F", "hi_status"] == OPEN
-    assert found.loc["eta", "hi_status"] != BOUNDED
-    weakest = weakest_directions(fit, 1)
-    assert weakest["strength"].iloc[0] < 1e-9 or fit.rank == fit.n_free
-    assert np.sum(weakest["share"] ** 2) == pytest.approx(1.0)
 
 
 def test_data_is_saved_as_csv_and_other_endings_are_refused(drawn, tmp_path):
