@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from cptlaw.planning.scenario import Measure, options_of
 
 # In log loss: a margin this wide is that of a loss that the data does not bound; no limit holds under it.
 UNBOUNDED = 1.0
+AnyLimit = TypeVar("AnyLimit")
 NEAR = 0.2  # places nearer than this to a newer one are replaced by it
 
 
@@ -197,11 +199,11 @@ class Limit:
 def build_limits(
     scenario: Any,
     given: Any,
-    losses: dict[str, Any],
-    how: ForgettingScale | None,
-    knows_doubt: Any,
-    more: tuple[Limit, ...] = (),
-) -> tuple[Limit, ...]:
+    losses: Mapping[str, Any],
+    how: Any,
+    more: Iterable[AnyLimit],
+    make: Callable[..., AnyLimit],
+) -> list[AnyLimit]:
     """Return the limits that were given, in the order in which the scenario declares them.
 
     Parameters
@@ -212,17 +214,17 @@ def build_limits(
         The losses by role.
     how
         How forgetting counts, where that is known beforehand.
-    knows_doubt
-        Returns whether a loss has enough runs to say how runs differ.
     more
         Limits of other kinds, such as those in points.
+    make
+        Makes a limit of its name, what it is about, its value, the loss, how the loss turns into it, and the risk.
 
     Raises
     ------
     UsageError
         If a limit lacks its fit, if `risk` is given without a limit, or with a fit of fewer than three runs.
     """
-    limits: list[Limit] = []
+    limits: list[AnyLimit] = []
     risk = getattr(given, "risk", None)
     for name, option in options_of(scenario).items():
         value = getattr(given, name)
@@ -235,17 +237,28 @@ def build_limits(
                 f"{label(name)}: a limit on the {role} loss or on forgetting needs {role}= (--{role}), a fit of the "
                 f"{role} loss."
             )
-        of_forgetting = how if option.limit == "forgetting" else None
-        limits.append(Limit(name.replace("_", "-"), option.limit, value, losses[role], of_forgetting, risk))
+        scale = how if option.limit == "forgetting" else None
+        limits.append(make(name.replace("_", "-"), option.limit, value, losses[role], scale, risk))
     limits += more
+    check_risk(risk, limits)
+    return limits
+
+
+def check_risk(risk: float | None, limits: Sequence[Any]) -> None:
+    """Refuse a probability without a limit, or with a loss whose fit cannot say how sure it is.
+
+    Raises
+    ------
+    UsageError
+        If no limit was given, or a fit has fewer than three runs.
+    """
     if risk is None:
-        return tuple(limits)
+        return
     if not limits:
         raise UsageError("risk (--risk) is the probability with which limits hold, but no limit was given.")
     for limit in limits:
-        if not knows_doubt(limit.loss):
+        if not limit.loss.knows_doubt:
             raise UsageError(
                 f"risk (--risk): the {limit.loss.role} fit has {limit.loss.n_runs} runs, which cannot say how runs "
                 f"differ. Fit on at least three, or leave risk out."
             )
-    return tuple(limits)

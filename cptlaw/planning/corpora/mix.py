@@ -17,7 +17,7 @@ from cptlaw.planning.corpora.pools import Pools
 from cptlaw.planning.corpora.question import SHARE_SCALE, BestMix
 from cptlaw.planning.corpora.result import CorporaPlan
 from cptlaw.planning.corpora.simplex import KEPT, MixRange
-from cptlaw.planning.limits import ForgettingScale, Limit
+from cptlaw.planning.limits import ForgettingScale, Limit, check_risk
 from cptlaw.planning.mixes.repetition import read_often
 from cptlaw.planning.options import label
 from cptlaw.planning.points import DROP, LEAST, as_asked, reached_names, score_fields, score_limits
@@ -129,14 +129,7 @@ def _question(given: Any, losses: Mapping[str, EvalLoss], scores: Mapping[str, E
         for name, value in given.max_loss.items()
     ]
     limits += score_limits(given, scores, given.risk, lambda loss: loss.reference(None).loss)
-    if given.risk is not None and not limits:
-        raise UsageError("risk (--risk) is the probability with which limits hold, but no limit was given.")
-    for limit in limits:
-        if given.risk is not None and not limit.loss.knows_doubt:
-            raise UsageError(
-                f"risk (--risk): the {limit.loss.role} fit has {limit.loss.n_runs} runs, which cannot say how runs "
-                f"differ. Fit on at least three, or leave risk out."
-            )
+    check_risk(given.risk, limits)
     measured = losses[next(iter(weights))].measured.to_numpy(dtype=float)
     seen = measured if len(measured) else np.stack([np.zeros(len(corpora)), np.ones(len(corpora))])
     # Within the shares that were run unless the user widens them: laws of mixes are worst at the corners that nobody

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from cptlaw.errors import UsageError
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.loss import EVEN, Loss
-from cptlaw.planning.options import label
-from cptlaw.planning.scenario import options_of
+from cptlaw.planning.loss import EVEN
 from cptlaw.planning.solve import Limit, Points
 
 
@@ -53,54 +49,6 @@ class Upper:
 def limit_on(name: str, about: str, value: float, loss: Any, scale: Any, risk: float | None) -> Limit:
     """Return an upper limit on a loss, or on what a scale makes of it."""
     return Limit(name, value, Upper(loss, risk, scale), Upper(loss, None, scale), about, loss, scale)
-
-
-def build_limits(scenario: Any, given: Any, losses: dict[str, Loss], how: Any, more: Iterable[Limit]) -> list[Limit]:
-    """Return the limits that were given, in the order in which the scenario declares them.
-
-    Parameters
-    ----------
-    scenario, given
-        The scenario, and its values as `read_scenario` returns them.
-    losses
-        The losses by role.
-    how
-        How forgetting counts, where that is known.
-    more
-        Limits of other kinds, such as those in points.
-
-    Raises
-    ------
-    UsageError
-        If a limit lacks its fit, if `risk` is given without a limit, or with a fit of fewer than three runs.
-    """
-    limits: list[Limit] = []
-    risk = getattr(given, "risk", None)
-    for name, option in options_of(scenario).items():
-        value = getattr(given, name)
-        if not option.limit or value is None:
-            continue
-        # Forgetting is a limit on the source loss in other words.
-        role = "target" if option.limit == "target_loss" else "source"
-        if role not in losses:
-            raise UsageError(
-                f"{label(name)}: a limit on the {role} loss or on forgetting needs {role}= (--{role}), a fit of the "
-                f"{role} loss."
-            )
-        scale = how if option.limit == "forgetting" else None
-        limits.append(limit_on(name.replace("_", "-"), option.limit, value, losses[role], scale, risk))
-    limits += more
-    if risk is None:
-        return limits
-    if not limits:
-        raise UsageError("risk (--risk) is the probability with which limits hold, but no limit was given.")
-    for limit in limits:
-        if not limit.loss.knows_doubt:
-            raise UsageError(
-                f"risk (--risk): the {limit.loss.role} fit has {limit.loss.n_runs} runs, which cannot say how runs "
-                f"differ. Fit on at least three, or leave risk out."
-            )
-    return limits
 
 
 def column(points: Points, name: str) -> Array:

@@ -64,7 +64,7 @@ def schedule(target: Any, source: Any = None, **scenario: Unpack[ScheduleOfRun])
     space = build_space(list(losses.values()), given, given)
     scores, noticed = scheduled_scores(given.scores, list(losses.values()), given.n_params)
     in_points = score_limits(given, scores, given.risk, lambda score: score.base)
-    limits = build_limits(ScheduleOfRun, given, losses, None, lambda loss: loss.knows_doubt, in_points)
+    limits = tuple(build_limits(ScheduleOfRun, given, losses, None, in_points, Limit))
     if given.base_source_loss is not None and any(v.name == "loss-potential" for v in space.variables):
         raise UsageError(
             "base_source_loss is one base model's loss, but loss-potential asks for another base model. Leave one out."
