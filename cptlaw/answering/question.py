@@ -40,7 +40,7 @@ class Asked:
     min_replay, max_replay
         Range of replay that is searched; by default the one that was run.
     risk
-        Probability with which each limit shall hold.
+        Probability with which each limit shall hold; ``None`` where the forecasts themselves must keep it.
     """
 
     n_params: float
@@ -58,7 +58,7 @@ class Asked:
     base_score: Mapping[str, float] | None = None
     min_replay: float | None = None
     max_replay: float | None = None
-    risk: float = RISK
+    risk: float | None = RISK
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Asked:

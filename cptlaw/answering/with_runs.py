@@ -26,6 +26,7 @@ from cptlaw.runs import Runs
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.schedules import Schedule
 from cptlaw.uncertainty.chances import probability_below
+from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.units import format_quantity
 from cptlaw.verbs import fit
 
@@ -45,10 +46,11 @@ def from_runs(
     fits = {role: _fitted(runs, role, where, schedules, seed) for role in _roles(runs, question)}
     scores, about = fitted_scores(runs, question, where, seed, schedules)
     asked, notes = _with_tokens(_with_budget(question, fits), fits["target"])
+    asked, few = with_known_doubt(asked, (*fits.values(), *scores.values()))
     # Twice: the plan that is given, and the one that an even chance would allow, which is the price of doubt.
     sure, plain = (plan(asked, fits, risk, scores) for risk in (asked.risk, None))
     of_fits = (item for one in (*fits.values(), *scores.values()) for item in one.findings)
-    found = [*notes, *about, *map(in_answer, sure.findings), *of_fits]
+    found = [*notes, *few, *about, *map(in_answer, sure.findings), *of_fits]
     plan_fields = {
         name + end: getattr(sure, name + end) for name in EXPECTED for end in ("", "_lo", "_hi") if sure.feasible
     }
@@ -164,6 +166,21 @@ def _alike(frame: pd.DataFrame, word: str) -> list[str]:
 
 def _fitted(runs: Runs, role: str, where: str | None, schedules: Any, seed: int) -> Any:
     return fit(AUTO, runs, on=role, where=where, schedules=schedules, seed=seed)
+
+
+def with_known_doubt(question: Asked, fits: Iterable[Any]) -> tuple[Asked, list[Finding]]:
+    """Return the question without a probability where too few runs say how runs differ."""
+    runs = min(int(fit.n_runs) for fit in fits)
+    if runs >= MIN_RUNS or not question.limited:
+        return question, []
+    note = Finding(
+        "warning",
+        "few-runs",
+        f"{runs} {'run' if runs == 1 else 'runs'} cannot say how runs differ: limits are kept by the forecasts "
+        f"themselves, as likely as not.",
+        f"Add runs: from {MIN_RUNS} on limits are kept with a probability.",
+    )
+    return question.replaced(risk=None), [note]
 
 
 def _with_budget(question: Asked, fits: Mapping[str, Any]) -> Asked:

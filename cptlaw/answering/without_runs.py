@@ -88,7 +88,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
     setting = _setting(question, shift)
     table = tuple(option(setting, question, share) for share in SHARES)
     knee = SHARES[_knee([row["forgetting"] for row in table])]
-    plans = {} if question.max_forgetting is None else _plans(setting, question, question.risk)
+    plans = {} if question.max_forgetting is None else _plans(setting, question, question.risk or RISK)
     plan = plans.get("best")
     chosen: dict[str, Any] = {"feasible": None if question.max_forgetting is None else plan is not None}
     if plan is not None:
@@ -98,7 +98,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
     elif question.max_forgetting is not None:
         replays = np.linspace(0.0, MOST_REPLAY, 91)
         least = setting.outcomes(replays, [LEAST_TOKENS * _tokens(question, each) for each in replays])[0]
-        reach = float(least.quantile(question.risk).min())
+        reach = float(least.quantile(question.risk or RISK).min())
         chosen |= {"blocking": "max-forgetting", "best_reachable": {"target_loss": None, "forgetting": reach}}
     pilots = next_pilots(setting, question)
     at = plan or option(setting, question, knee)

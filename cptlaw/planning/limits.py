@@ -260,5 +260,5 @@ def check_risk(risk: float | None, limits: Sequence[Any]) -> None:
         if not limit.loss.knows_doubt:
             raise UsageError(
                 f"risk (--risk): the {limit.loss.role} fit has {limit.loss.n_runs} runs, which cannot say how runs "
-                f"differ. Fit on at least three, or leave risk out."
+                f"differ. Fit on at least three, or let the forecasts themselves keep the limits: without it."
             )

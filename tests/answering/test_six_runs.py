@@ -3,9 +3,13 @@
 No public table has all of these; the runs are our own measured ones, of docs-to-code.
 """
 
+from types import SimpleNamespace
+
 import pytest
 
 import cptlaw as cl
+from cptlaw.answering.question import Asked
+from cptlaw.answering.with_runs import with_known_doubt
 
 MODEL = {"n_params": 124_672, "ptpp": 279}
 TOKENS = 1_994_752
@@ -57,3 +61,13 @@ def test_a_limit_that_six_runs_cannot_keep_is_an_answer(runs):
     found = cl.answer(runs, **MODEL, tokens=TOKENS, max_forgetting="2%")
     assert not found.feasible
     assert 0.1 < found.best_reachable["forgetting"] < 0.25
+
+
+def test_few_runs_are_asked_for_no_probability():
+    """Nobody asked for one, and two runs cannot say how runs differ: the forecasts themselves keep the limits."""
+    asked = Asked.read({**MODEL, "tokens": TOKENS, "max_forgetting": "30%"})
+    two, many = (SimpleNamespace(n_runs=count) for count in (2, 6))
+    plain, said = with_known_doubt(asked, (many, two))
+    assert plain.risk is None
+    assert [finding.code for finding in said] == ["few-runs"]
+    assert with_known_doubt(asked, (many, many)) == (asked, [])

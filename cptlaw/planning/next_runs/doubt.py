@@ -1,37 +1,31 @@
-"""What the data leaves open, as a sample of laws: the doubt that the next experiments have to shrink.
+"""What the data leaves open of a forecast: the doubt that the next experiments have to shrink.
 
-A covariance at the fit is singular, or far too narrow, where the design does not identify the law. So the sample is
-laid along the profile of the asked forecast: every member is drawn, by a penalty, to its own value between the ends of
-the interval, and minimises the objective under random weights of the runs. The forecasts of the members then cover the
-interval evenly, and at a given forecast the members differ as refits do.
+The doubt is a covariance of the law's parameters at the optimum (`cptlaw.fitting.curvature`), scaled so that the
+forecast errs by as much as its interval says: how far the law's form errs, and how far profiles reach, counts.
 
-Axes: s = members of the sample, n = fitted rows, g = runs.
+Axes: d = directions of the parameters, n = rows, g = runs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError
-from cptlaw.laws.calculus import Array, Positive
-from cptlaw.solving import newton
+from cptlaw.fitting.curvature import covariance
+from cptlaw.laws.calculus import Array
 from cptlaw.solving.identifiability import jacobian
-from cptlaw.solving.objective import ForecastPenalty, Objective
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.uncertainty.profile import noise
-from cptlaw.uncertainty.traces import STIFFNESS
 
 if TYPE_CHECKING:
     from cptlaw.fitting.law_fit import LawFit
 
-MEMBERS = 240  # twenty for each parameter of the largest laws: chance correlations stay at a few per cent
-FARTHEST = 1.0  # in log loss: where the data bounds nothing, laws this far from the fit are sampled
+FARTHEST = 1.0  # in log loss: where the data bounds nothing, the doubt reaches this far
 SILENT = 1e-8  # of the largest singular value: directions of the Jacobian that the data does not see
 
 
@@ -41,8 +35,6 @@ class Doubt:
 
     Parameters
     ----------
-    members
-        Parameter vectors that the data cannot tell apart, (s, parameters).
     centre
         Log of the forecast.
     sides
@@ -53,7 +45,6 @@ class Doubt:
         Half-width in log loss that measuring one loss adds.
     """
 
-    members: Array
     centre: float
     sides: tuple[float, float]
     bounded: tuple[bool, bool]
@@ -84,13 +75,11 @@ class Variances:
     within: float
 
 
-def doubt(fit: LawFit, point: pd.DataFrame, before: pd.Series, probability: float) -> Doubt:
-    """Sample the laws that the data cannot tell apart, spread along what they forecast at a point.
+def doubt(fit: LawFit, before: pd.Series, probability: float) -> Doubt:
+    """Return the doubt about a forecast.
 
     Parameters
     ----------
-    point
-        One row with the law's inputs.
     before
         The row as `Fit.forecast` returned it: loss, lo and hi, missing where the data bounds nothing.
     probability
@@ -113,53 +102,20 @@ def doubt(fit: LawFit, point: pd.DataFrame, before: pd.Series, probability: floa
     # The noise of one measurement was added in quadrature; what is left is the doubt about the fitted loss.
     fitted = np.sqrt(np.maximum(reach**2 - scatter**2, 1e-18))
     low, high = (float(side) for side in np.minimum(np.where(bounded, fitted, FARTHEST), FARTHEST))
-    return Doubt(
-        members=_members(fit, point, centre - low, centre + high),
-        centre=centre,
-        sides=(low, high),
-        bounded=(bool(bounded[0]), bool(bounded[1])),
-        scatter=scatter,
-    )
+    return Doubt(centre, (low, high), (bool(bounded[0]), bool(bounded[1])), scatter)
 
 
-def _members(fit: LawFit, point: pd.DataFrame, low: float, high: float) -> Array:
-    """Return parameters whose log forecasts spread evenly from low to high, each refitted to its own weights."""
-    problem, k = fit.problem(), fit.problem().k
-    x = fit.law.bind(point, fit.role)
-    # Inputs that may be negative, such as the sign of a role, come as plain arrays.
-    x = SimpleNamespace(
-        **{name: Positive(column.value) if hasattr(column, "value") else column for name, column in vars(x).items()}
-    )
-    optima = fit.optima
-
-    def forecasts(at: Array) -> Array:
-        found: Array = np.log(fit.law.predict_many(problem.parameters(at[:, :k], at[:, k:]), point, fit.role)[:, 0])
-        return found
-
-    # A coarse profile without weights first: far ends are reached step by step, not in one leap.
-    # Twice, for a far stop may be reached from what the first round met beside it.
-    stops = np.linspace(low, high, 17)
-    at, reached = optima, forecasts(optima)
-    for _ in range(2):
-        start = at[np.abs(reached[None, :] - stops[:, None]).argmin(axis=1)]
-        goal = Objective(problem, fit.options.delta, forecast=ForecastPenalty(x, stops, STIFFNESS))
-        found = newton.descend(goal, start[:, :k], start[:, k:], iterations=40, tolerance=1e-8)
-        at = np.concatenate([at, np.concatenate([found.c, found.z], axis=1)])
-        reached = forecasts(at)
-    rng = np.random.default_rng([fit.options.seed, 3])
-    _, run_of_row = np.unique(fit.data["run"].to_numpy(dtype=str), return_inverse=True)
-    # The Bayesian bootstrap by run: each member is a fit to another weighing of the same runs, so that members scatter
-    # in every direction and not along the forecast alone.
-    weights = rng.exponential(size=(MEMBERS, fit.n_runs))
-    weights *= fit.n_runs / weights.sum(axis=1, keepdims=True)
-    # Even steps have the standard deviation of a normal law with these ends as its 90 % interval, within 6 %.
-    wanted = low + (high - low) * (np.arange(MEMBERS) + 0.5) / MEMBERS
-    start = at[np.abs(reached[None, :] - wanted[:, None]).argmin(axis=1)]
-    goal = Objective(
-        problem, fit.options.delta, weights=weights[:, run_of_row], forecast=ForecastPenalty(x, wanted, STIFFNESS)
-    )
-    found = newton.descend(goal, start[:, :k], start[:, k:], iterations=40, tolerance=1e-6)
-    return problem.parameters(found.c, found.z)
+def along_directions(fit: LawFit, rows: pd.DataFrame) -> Array:
+    """Return how log losses move along independent directions of the parameters, by one deviation, (d, n)."""
+    problem, k, start = fit.problem(), fit.problem().k, fit.optima[0]
+    slopes = jacobian(problem, start[:k], start[k:], at=fit.law.bind(rows, fit.role))
+    open_still = covariance(fit)
+    # Coordinates differ in size by orders of magnitude; the root is taken of the correlations.
+    scale = np.sqrt(np.maximum(np.diag(open_still), 1e-300))
+    values, vectors = np.linalg.eigh(open_still / np.outer(scale, scale))
+    root = scale[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
+    found: Array = (slopes @ root).T
+    return found
 
 
 def errors(fit: LawFit) -> Variances:

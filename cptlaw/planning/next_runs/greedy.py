@@ -1,10 +1,9 @@
 """Choose cells one after another, each the one that shrinks the doubt most for what it costs.
 
-Doubt is a sample of laws. If one set of losses is measured, the variance of the forecast falls by what a linear
-regression of the forecast on these losses explains over the sample, given the noise of the measurement: the Bayesian
-linear update. A step costs a few milliseconds because only the leading directions of the sample are kept.
+If one set of losses is measured, the variance of the forecast falls by what a linear regression of the forecast on
+these losses explains over the doubt about the parameters, given the noise of measurement: the Bayesian linear update.
 
-Axes: d = directions of the sample, c = candidates, m = checkpoints (padded with zeros).
+Axes: d = directions of the parameters, c = candidates, m = checkpoints (padded with zeros).
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ CLOSE = 1.01  # times the width that the best plan leaves: the cheapest plan tha
 AS_CHEAP = 1.02  # times the cost of that plan: what costs so little more counts as cheap, and the narrowest is taken
 AS_GOOD = 1.0 - 1e-6  # of the largest gain: so close, the last digits would choose; the first of the cells is taken
 LEAST = 2e-3  # of the width: cells that gain less are not worth a line
-DIRECTIONS = 40
 REPEATS = 2  # of one cell: more would average its noise, but not the error of the law's form there
 
 
@@ -40,7 +38,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Forecast and measurements as the sample sees them.
+    """Forecast and measurements along the directions in which the law is in doubt.
 
     Parameters
     ----------
@@ -58,41 +56,27 @@ class Sample:
 
     @classmethod
     def of(
-        cls, forecasts: Array, losses: Array, cells: Sequence[CandidateRun], errors: Variances, noise: float
+        cls, forecast: Array, losses: Array, cells: Sequence[CandidateRun], errors: Variances, noise: float
     ) -> Sample:
-        """Centre, whiten and compress.
+        """Bring measurements to the unit of their noise.
 
         Parameters
         ----------
-        forecasts
-            Log losses at the asked point, (s,).
+        forecast
+            How the log loss at the asked point moves along each direction, (d,).
         losses
-            Log losses at the checkpoints of all cells, one after another, (s, sum of checkpoints).
+            The same at the checkpoints of all cells, one after another, (d, sum of checkpoints).
         noise
             Half-width of the interval that measuring one loss adds, as a share of that of the forecast.
         """
-        scale = 1.0 / np.sqrt(max(len(forecasts) - 1, 1))
-        anomalies = np.column_stack([forecasts, losses])
-        # Scaled so that products of columns are covariances.
-        anomalies = (anomalies - anomalies.mean(axis=0)) * scale
         counts = [len(cell.checkpoints) for cell in cells]
-        widest = max(counts)
-        whitened = np.zeros((len(forecasts), len(cells), widest))
-        first = 1
+        whitened = np.zeros((len(cells), len(forecast), max(counts)))
+        first = 0
         whiteners = {count: _whitener(count, errors) for count in set(counts)}
         for place, count in enumerate(counts):
-            whitened[:, place, :count] = anomalies[:, first : first + count] @ whiteners[count]
+            whitened[place, :, :count] = losses[:, first : first + count] @ whiteners[count]
             first += count
-        # The forecast is kept exactly; of what is measured, only what can be seen above the noise.
-        flat = np.column_stack([anomalies[:, :1], whitened.reshape(len(forecasts), -1)])
-        scaled = flat / np.maximum(np.linalg.norm(flat, axis=0), 1e-9)
-        # Columns are many times more than members: the leading directions come from the small square, strongest last.
-        leading = np.linalg.eigh(scaled @ scaled.T)[1][:, :-DIRECTIONS:-1]
-        basis = np.linalg.qr(np.column_stack([anomalies[:, 0], leading]))[0]
-        flat = basis.T @ flat
-        kept = flat[:, 1:].reshape(len(flat), len(cells), widest).transpose(1, 0, 2)
-        forecast = flat[:, 0]
-        return cls(forecast, np.ascontiguousarray(kept), floor=noise**2 * float(forecast @ forecast))
+        return cls(forecast, whitened, floor=noise**2 * float(forecast @ forecast))
 
     @property
     def variance(self) -> float:
@@ -117,8 +101,7 @@ class Sample:
     def measured(self, candidate: int) -> Sample:
         """Return the sample after one candidate was measured."""
         left, singular, _ = np.linalg.svd(self.cells[candidate], full_matrices=False)
-        # The square root of the update of a covariance (ensemble transform): the sample stays a sample, and is measured
-        # again.
+        # The square root of the update of a covariance: what is left can be measured again.
         shrink = 1.0 / np.sqrt(1.0 + singular**2) - 1.0
         forecast = self.forecast + left @ (shrink * (left.T @ self.forecast))
         along = np.einsum("dm,cdk->cmk", left, self.cells) * shrink[None, :, None]
@@ -180,7 +163,7 @@ def choose(sample: Sample, cells: Sequence[CandidateRun], bases: Bases, budget: 
     widths = [float(sample.width(plan[-1].variance if plan else sample.variance)) for plan in plans]
     enough = CLOSE * min(widths)
     close = [(width, _cost(plan), plan) for plan, width in zip(plans, widths, strict=True) if width <= enough]
-    # Plans within a few per cent of each other differ by the sampling of the doubt; among such the cheaper one is
+    # Plans within a few per cent of each other differ by less than the doubt is known; among such the cheaper one is
     # better.
     cheap = AS_CHEAP * min(cost for _, cost, _ in close)
     best = min((found for found in close if found[1] <= cheap), key=lambda found: found[:2])[2]

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.planning.next_runs.cells import Bases, CandidateRun, rows_of
-from cptlaw.planning.next_runs.doubt import Doubt, doubt, errors
+from cptlaw.planning.next_runs.doubt import Doubt, along_directions, doubt, errors
 from cptlaw.planning.next_runs.greedy import Choice, Sample, choose
 from cptlaw.planning.next_runs.suggestion import Cell, Suggestion
 from cptlaw.planning.result import quantity_text
@@ -45,30 +46,21 @@ class OpenForecast:
         """Choose among candidates, for a budget in FLOPs."""
         return _answer(self, found, bases, budget, most)
 
-    def share_after(self, cells: list[CandidateRun]) -> float:
-        """Return which share of the doubt about the fitted loss is expected to be left after some runs."""
-        if not cells:
-            return 1.0
-        sample = before = self.sample(cells)
-        for place in range(len(cells)):
-            sample = sample.measured(place)
-        return float(np.sqrt(sample.variance / max(before.variance, 1e-300)))
-
     def sample(self, found: list[CandidateRun]) -> Sample:
-        """Return the doubt as forecasts and losses of candidates over the sample of laws."""
-        fit, members = self.fit, self.doubt.members
-        with np.errstate(invalid="ignore", divide="ignore"):  # a loss of 0 or less is no law's; its member is left out
-            losses = np.log(fit.law.predict_many(members, rows_of(found, self.asked.iloc[0], fit.law.inputs), fit.role))
-            forecasts = np.log(fit.law.predict_many(members, self.asked, fit.role)[:, 0])
-        usable = np.isfinite(losses).all(axis=1) & np.isfinite(forecasts)
+        """Return the doubt as directions along which the forecast and the losses of candidates move together."""
+        fit, checkpoints = self.fit, rows_of(found, self.asked.iloc[0], self.fit.law.inputs)
+        moves = along_directions(fit, pd.concat([self.asked[list(checkpoints)], checkpoints], ignore_index=True))
+        # By as much as the interval says the forecast errs by, with its ends as those of a normal law's.
+        errs = float(np.linalg.norm(moves[:, 0])) * float(special.ndtri(0.5 + 0.5 * self.interval))
+        moves = moves * (self.doubt.half_width / max(errs, 1e-300))
         noise = self.doubt.scatter / self.doubt.half_width
-        return Sample.of(forecasts[usable], losses[usable], found, errors(fit), noise)
+        return Sample.of(moves[:, 0], moves[:, 1:], found, errors(fit), noise)
 
 
 def open_forecast(fit: LawFit, asked: pd.DataFrame, interval: float) -> OpenForecast:
-    """Forecast a point and sample the doubt about it."""
+    """Forecast a point and the doubt about it."""
     before = fit.forecast(asked, interval).iloc[0]
-    return OpenForecast(fit, asked, interval, before, doubt(fit, asked, before, interval))
+    return OpenForecast(fit, asked, interval, before, doubt(fit, before, interval))
 
 
 def _answer(asking: OpenForecast, found: list[CandidateRun], bases: Bases, budget: float, most: int) -> Suggestion:

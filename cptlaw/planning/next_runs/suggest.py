@@ -65,9 +65,9 @@ def suggest(
 
     Notes
     -----
-    The doubt is a sample of laws that the data cannot tell apart, spread along the profile of the forecast; a cell is
-    worth what a regression of the forecast on its losses explains over that sample, given the noise of its points,
-    which share their run's error. Expected, not promised: the losses may come out otherwise.
+    The doubt is the covariance of the law's parameters, scaled to the interval of the forecast; a cell is worth what a
+    regression of the forecast on its losses explains of it, given the noise of its points, which share their run's
+    error. Expected, not promised: the losses may come out otherwise.
 
     Examples
     --------
