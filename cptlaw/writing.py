@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import re
@@ -95,6 +96,7 @@ FIT = json_kind("a fit of cptlaw", "cptlaw-fit")
 SEALED = json_kind("a sealed forecast", "cptlaw-sealed-forecast")
 REPORT = Kind("a report of cptlaw", _is_report)
 RUNS = Kind("a runs table", _is_runs)
+TEXT = Kind("what was written here before", lambda path: True)
 CELLS = csv_kind("a table of suggested runs", ("n_params", "tokens", "flops", "gain"))
 RATES = csv_kind("a table of step, lr", ("step", "lr"))
 # Ending of an image -> its kind.
@@ -204,6 +206,35 @@ def write_text(
     with replacing(path, kind, inputs=inputs, force=force) as part:
         part.write_bytes(content)
     return Path(path)
+
+
+def places_beside(path: str | Path) -> Iterator[Path]:
+    """Yield a place and those beside it: NAME, NAME-2, NAME-3, ..
+
+    Examples
+    --------
+    >>> import itertools
+    >>> [place.name for place in itertools.islice(places_beside("pilots.yaml"), 2)]
+    ['pilots.yaml', 'pilots-2.yaml']
+    """
+    path = Path(path)
+    yield path
+    for number in itertools.count(2):
+        yield path.with_name(f"{path.stem}-{number}{path.suffix}")
+
+
+def write_to_edit(path: str | Path, text: str) -> Path:
+    """Write a text file that its reader goes on to edit, and return where it is.
+
+    A file that differs from `text` is somebody's work, and stays: the text then goes beside it, to NAME-2.
+    """
+    for place in places_beside(path):
+        try:
+            if not place.exists() or (place.is_file() and place.read_bytes() in (b"", text.encode("utf-8"))):
+                break
+        except OSError as error:
+            raise _cannot(place, error) from None
+    return write_text(place, text, TEXT)
 
 
 def make_folder(folder: str | Path) -> Path:

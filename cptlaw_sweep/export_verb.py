@@ -9,7 +9,7 @@ import click
 from cptlaw.cli import options
 from cptlaw.cli.output import show_json, show_notes, wants_json
 
-TRAINERS = ("axolotl", "llamafactory", "automodel", "torchtitan", "trl", "megatron")
+TRAINERS = ("axolotl", "llamafactory", "automodel", "torchtitan", "trl", "megatron", "huggingface")
 
 
 @click.command("export")
@@ -23,7 +23,6 @@ TRAINERS = ("axolotl", "llamafactory", "automodel", "torchtitan", "trl", "megatr
 @click.option(
     "--end", metavar="X", default="10%", show_default=True, help="Share of the peak at which the cosine ends."
 )
-@click.option("--force", is_flag=True, help="Overwrite a file of another kind.")
 @options.as_json
 def export(answer: str, to: str, output: str, **how: Any) -> None:
     """Write the run of an answer as the configuration of a trainer.
@@ -35,7 +34,7 @@ def export(answer: str, to: str, output: str, **how: Any) -> None:
       cptlaw answer runs.csv --n-params 8B --ptpp 300 --tokens 20B --max-forgetting 2% --json > answer.json
       cptlaw export answer.json --to trl -o run
     """
-    from cptlaw_sweep.export import export as write
+    from cptlaw_sweep.trainers import export as write
 
     written = [str(path) for path in write(answer, to, output, **how)]
     if wants_json():

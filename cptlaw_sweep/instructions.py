@@ -9,33 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.schedules import Phase, Schedule
-from cptlaw.writing import bytes_kind, write_text
+from cptlaw.writing import write_to_edit
 from cptlaw_sweep.jobs import Job, Sweep
-
-MANIFEST = bytes_kind("the manifest of a run", b'{\n  "run": ')
 
 
 def write_instructions(sweep: Sweep, folder: Path) -> list[Path]:
-    """Write one JSON file per run into a folder, dependencies named, and return the files.
-
-    Raises
-    ------
-    DataError
-        If the folder holds a file of such a name that is no manifest of a run.
-    """
+    """Write one JSON file per run into a folder, dependencies named, and return the files."""
     names = {job.id: job.name for job in sweep.jobs}
     files = []
     for job in sweep.jobs:
         if job.kind == "evaluate":
             continue
         path = folder / f"{plain_name(job.name)}.json"
-        files.append(write_text(path, json.dumps(instructions(job, sweep, names), indent=2) + "\n", MANIFEST))
+        files.append(write_to_edit(path, json.dumps(instructions(job, sweep, names), indent=2) + "\n"))
     return files
-
-
-def holds_manifests(folder: Path) -> bool:
-    """Whether an earlier dry run wrote into a folder."""
-    return any(MANIFEST.recognises(path) for path in folder.glob("*.json") if path.is_file())
 
 
 def plain_name(name: str) -> str:

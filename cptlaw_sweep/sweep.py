@@ -19,8 +19,7 @@ from cptlaw_sweep import require_training
 from cptlaw_sweep.earlier import earlier_jobs, with_earlier
 from cptlaw_sweep.engines.base import Engine
 from cptlaw_sweep.estimate import DryRun, estimate
-from cptlaw_sweep.foreign import write_foreign
-from cptlaw_sweep.instructions import holds_manifests, write_instructions
+from cptlaw_sweep.instructions import write_instructions
 from cptlaw_sweep.jobs import Job, Sweep
 from cptlaw_sweep.load_sweep import load_sweep
 from cptlaw_sweep.manifest import write_manifest
@@ -29,6 +28,7 @@ from cptlaw_sweep.progress import SweepProgress
 from cptlaw_sweep.status import SweepStatus, status_of
 from cptlaw_sweep.store import Store
 from cptlaw_sweep.table import schedules_of, write_tables
+from cptlaw_sweep.trainers import write_for_others
 from cptlaw_sweep.tune_lr import LearningRates, tune
 
 if TYPE_CHECKING:
@@ -233,8 +233,7 @@ def dry_run(
     if manifests is None:
         return found
     folder = make_folder(manifests)
-    again = holds_manifests(folder)
-    files = write_instructions(plan, folder) + write_foreign(plan, folder, again)
+    files = write_instructions(plan, folder) + write_for_others(plan, folder)
     return replace(found, written=f"{len(files)} files in {manifests}")
 
 

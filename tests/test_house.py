@@ -37,12 +37,12 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1255,
+    "words, files, results": 1270,
     "answering": 1770,
     "auto": 870,
     "benching": 340,
     "checking": 950,
-    "cli": 930,
+    "cli": 932,
     "comparing": 630,
     "curves": 820,
     "examples": 40,
@@ -60,7 +60,7 @@ CEILINGS = {
     "uncertainty": 920,
     "verbs": 200,
     "cptlaw_app": 360,
-    "cptlaw_sweep": 5240,
+    "cptlaw_sweep": 5020,
 }
 IN_ALL = 33_700  # of which 28012 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named

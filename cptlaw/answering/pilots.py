@@ -11,12 +11,9 @@ import yaml
 
 from cptlaw.errors import DataError
 from cptlaw.units import format_quantity
-from cptlaw.writing import bytes_kind, json_kind, write_text
+from cptlaw.writing import make_folder, write_to_edit
 
 RECIPE = "pilots.yaml"
-FIRST_LINE = "# Pilot runs of a base model of "
-PILOTS = bytes_kind("a recipe of pilots", FIRST_LINE.encode())
-PILOT = json_kind("the manifest of a pilot", "cptlaw-pilot")
 MODEL = "PATH_OR_NAME_OF_YOUR_BASE_MODEL"
 SOURCE, TARGET = "PATH_TO_TEXT_LIKE_ITS_PRETRAINING/*.jsonl", "PATH_TO_TEXT_OF_THE_NEW_DOMAIN/*.jsonl"
 
@@ -29,7 +26,7 @@ def write_pilots(cells: Sequence[Mapping[str, Any]], folder: str | Path) -> list
     cells
         Runs with n_params, ptpp, replay, tokens, flops and lr_peak.
     folder
-        Made where it does not exist; files in it that are not ours are not touched.
+        Made where it does not exist. A file in it that says anything else stays, and ``pilots-2.yaml`` is written.
 
     Raises
     ------
@@ -38,19 +35,15 @@ def write_pilots(cells: Sequence[Mapping[str, Any]], folder: str | Path) -> list
     """
     if not cells:
         raise DataError(f"{folder}: there are no runs to write as pilots.")
-    place = Path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{place}: the folder cannot be made ({error.strerror or error}).") from None
-    written = [write_text(place / RECIPE, recipe(cells), PILOTS)]
+    place = make_folder(folder)
+    written = [write_to_edit(place / RECIPE, recipe(cells))]
     for number, cell in enumerate(cells, 1):
         manifest = {
             "format": "cptlaw-pilot",
             "run": f"pilot-{number}",
             **{key: cell[key] for key in sorted(cell) if key != "gain"},
         }
-        written.append(write_text(place / f"pilot-{number}.json", json.dumps(manifest, indent=1) + "\n", PILOT))
+        written.append(write_to_edit(place / f"pilot-{number}.json", json.dumps(manifest, indent=1) + "\n"))
     return written
 
 
@@ -78,8 +71,8 @@ def recipe(cells: Sequence[Mapping[str, Any]]) -> str:
     }
     size = format_quantity(float(cells[0]["n_params"]), 4)
     return (
-        f"{FIRST_LINE}{size} parameters. Put in what stands in capitals, then:\n"
+        f"# Pilot runs of a base model of {size} parameters. Put in what stands in capitals, then:\n"
         "# cptlaw sweep pilots.yaml --dry-run\n"
-        "# Afterwards: cptlaw answer sweep/runs.csv, with the same question.\n"
+        "# Afterwards: cptlaw answer pilots/runs.csv, with the same question.\n"
         + yaml.safe_dump(document, sort_keys=False, width=100)
     )

@@ -91,6 +91,8 @@ def answer(
     if pilots is not None:
         written = cl.write_pilots(found.next_runs, pilots)
         show_notes(f"wrote {path}" for path in written)
+        if written[0].name != "pilots.yaml":
+            show_notes(["the pilots.yaml there says something else, and stays as it is"])
         show_notes([f"put your model and text where {written[0]} has capitals, then: cptlaw sweep {written[0]}"])
     if output is not None:
         show_notes([f"wrote {found.report(output, force=force)}"])

@@ -9,7 +9,7 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError, UsageError
 from cptlaw.runs import read_runs
-from cptlaw.writing import RUNS, check_output, csv_text, replacing
+from cptlaw.writing import RUNS, check_output, csv_text, places_beside, replacing
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
 
@@ -32,10 +32,11 @@ def free_place(path: Path, frame: pd.DataFrame) -> Path:
 
     A table that holds nothing but rows and columns of `frame` is an earlier import of the same logs, and is replaced.
     """
-    place, number = path, 2
-    while place.exists() and place.stat().st_size and not _is_earlier(place, frame):
-        place, number = path.with_name(f"{path.stem}-{number}{path.suffix}"), number + 1
-    return place
+    return next(
+        place
+        for place in places_beside(path)
+        if not place.exists() or not place.stat().st_size or _is_earlier(place, frame)
+    )
 
 
 def _is_earlier(path: Path, frame: pd.DataFrame) -> bool:

@@ -199,6 +199,14 @@ def test_pilots_narrow_and_cost_little(tmp_path):
     assert [block["replay"] for block in recipe["adapt"]] == [cell["replay"] for cell in got.next_runs]
     assert recipe["adapt"][0]["schedules"]["peak"] == pytest.approx(got.lr_peak, rel=1e-3)
     assert json.loads(written[1].read_text())["tokens"] == got.next_runs[0]["tokens"]
+    # The recipe is there to be edited: what was written into it is never lost, nor is an empty manifest kept.
+    mine = written[0].read_text().replace("PATH_OR_NAME_OF_YOUR_BASE_MODEL", "models/mine")
+    written[0].write_text(mine)
+    written[1].write_text("")
+    again = [path.name for path in write_pilots(got.next_runs, tmp_path / "pilots")]
+    assert again == ["pilots-2.yaml", "pilot-1.json", "pilot-2.json", "pilot-3.json"]
+    assert written[0].read_text() == mine
+    assert write_pilots(got.next_runs, tmp_path / "pilots")[0].name == "pilots-2.yaml"
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,13 @@
 
 import ast
 import json
-import tomllib
 
 import pytest
 import transformers
 import yaml
 
 from cptlaw.errors import DataError, UsageError
-from cptlaw_sweep.export import TRAINERS, export, run_of
+from cptlaw_sweep.trainers import TRAINERS, export, run_of_answer
 
 ANSWER = {"question": "How?", "feasible": True, "tokens": 20e9, "replay": 0.2, "lr_peak": 2e-5}
 STEPS, WARMUP = 19074, 191
@@ -17,18 +16,18 @@ STEPS, WARMUP = 19074, 191
 
 def written(to, tmp_path, **answer):
     (tmp_path / "answer.json").write_text(json.dumps({**ANSWER, **answer}))
-    (path,) = export(tmp_path / "answer.json", to, tmp_path / "out")
+    path, *_ = export(tmp_path / "answer.json", to, tmp_path / "out")
     return path.read_text()
 
 
 def test_the_steps_hold_the_tokens_of_the_answer():
-    found = run_of(ANSWER, lr_peak=None, context=4096, batch=256, warmup="1%", end="10%")
-    assert found["steps"] * found["batch"] * found["context"] == pytest.approx(20e9, rel=1e-4)
-    assert (found["steps"], found["warmup"]) == (STEPS, WARMUP)
-    short = run_of({**ANSWER, "tokens": 1e6}, lr_peak="1e-3", context=512, batch=256, warmup=0, end=0)
-    assert short["batch"] < 256
-    assert short["steps"] >= 200
-    assert short["peak"] == 1e-3
+    found = run_of_answer(ANSWER, lr_peak=None, context=4096, batch=256, warmup="1%", end="10%")
+    assert found.steps * found.batch * found.context == pytest.approx(20e9, rel=1e-4)
+    assert (found.steps, found.warmup) == (STEPS, WARMUP)
+    short = run_of_answer({**ANSWER, "tokens": 1e6}, lr_peak="1e-3", context=512, batch=256, warmup=0, end=0)
+    assert short.batch < 256
+    assert short.steps >= 200
+    assert short.peak == 1e-3
 
 
 def test_yaml_files_say_mix_rate_and_evaluations(tmp_path):
@@ -38,18 +37,26 @@ def test_yaml_files_say_mix_rate_and_evaluations(tmp_path):
     factory = yaml.safe_load(written("llamafactory", tmp_path))
     assert (factory["dataset"], factory["interleave_probs"]) == ("source,target", "0.2,0.8")
     assert factory["eval_on_start"] is True
+    texts = json.loads((tmp_path / "out" / "dataset_info.json").read_text())
+    assert texts["source"]["file_name"] == "TEXT_OF_SOURCE.jsonl"
+    assert set(factory["eval_dataset"].split(",")) <= set(texts)
     automodel = yaml.safe_load(written("automodel", tmp_path))
-    assert automodel["dataset"]["paths"] == ["20.0", "TOKENS_OF_SOURCE", "80.0", "TOKENS_OF_TARGET"]
-    titan = tomllib.loads(written("torchtitan", tmp_path))
-    assert (titan["training"]["steps"], titan["optimizer"]["lr"]) == (STEPS, 2e-5)
-    assert "0.2 SOURCE" not in written("torchtitan", tmp_path)
+    expected = ["20", "source_text_document", "80", "target_text_document"]
+    assert automodel["dataset"]["paths"]["train"] == expected
+    titan = written("torchtitan", tmp_path)
+    ast.parse(titan)
+    assert f"steps={STEPS}," in titan
+    assert "lr=2e-05" in titan
+    huggingface = yaml.safe_load(written("huggingface", tmp_path))
+    assert (huggingface["max_steps"], huggingface["eval_on_start"]) == (STEPS, True)
     assert f"--train-iters {STEPS} --lr 2.0e-05" in written("megatron", tmp_path)
 
 
 def test_transformers_takes_what_trl_hands_on(tmp_path):
     tree = ast.parse(written("trl", tmp_path))
     given = {node.targets[0].id: ast.literal_eval(node.value) for node in tree.body if isinstance(node, ast.Assign)}
-    assert given["TRAIN"] == {"source": ("TEXT_OF_SOURCE", 0.2), "target": ("TEXT_OF_TARGET", 0.8)}
+    assert {name: share for name, (*_, share) in given["TRAIN"].items()} == {"source": 0.2, "target": 0.8}
+    assert given["TRAIN"]["target"][1]["data_files"] == ["TEXT_OF_TARGET.jsonl"]
     settings = {**given["SETTINGS"], "bf16": False, "use_cpu": True, "output_dir": str(tmp_path)}
     arguments = transformers.TrainingArguments(**settings)
     assert (arguments.max_steps, arguments.learning_rate, arguments.eval_on_start) == (STEPS, 2e-5, True)
@@ -75,8 +82,15 @@ def test_what_cannot_be_exported_says_why(tmp_path, call):
     code, _, err = call("export", str(tmp_path / "x.json"), "--to", "trl")
     assert code == 2
     assert "this is no answer" in err
-    (tmp_path / "train_trl.py").write_text("print('mine')\n")
-    with pytest.raises(DataError, match="train_trl"):
-        export(ANSWER, "trl", tmp_path)
+
+
+def test_what_somebody_filled_in_stays(tmp_path, call):
+    (tmp_path / "answer.json").write_text(json.dumps(ANSWER))
+    (path,) = export(ANSWER, "trl", tmp_path)
+    mine = path.read_text().replace("BASE_MODEL", "models/mine")
+    path.write_text(mine)
+    code, out, _ = call("export", str(tmp_path / "answer.json"), "--to", "trl", "-o", str(tmp_path))
+    assert (code, out.strip()) == (0, str(tmp_path / "train_trl-2.py"))
+    assert path.read_text() == mine
     for trainer in TRAINERS:
         assert export(ANSWER, trainer, tmp_path / "all") == export(ANSWER, trainer, tmp_path / "all")

@@ -2,8 +2,8 @@
 
 import importlib
 import json
+import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,8 +14,8 @@ from small_sweep import RECIPE
 from test_given import given_recipe
 
 from cptlaw.schedules import Phase, Schedule
-from cptlaw_sweep.foreign import huggingface, nemo_automodel, torchtitan, write_foreign
 from cptlaw_sweep.load_sweep import load_sweep
+from cptlaw_sweep.trainers import TRAINERS, Corpus, Run, files, write_for_others
 
 pytestmark = pytest.mark.filterwarnings("default")  # the libraries deprecate things of their own
 
@@ -49,8 +49,8 @@ def written(recipe, tmp_path, **changes):
     adapt = {**RECIPE["adapt"], "replay": [0, 0.25], "tokens": 4096, "schedules": schedules}
     del adapt["tokens_per_param"]
     path = given_recipe(recipe, tmp_path, **{"adapt": adapt, "micro_batch": 2, **changes})
-    files = write_foreign(load_sweep(path), tmp_path / "out")
-    assert all(file.is_file() for file in files)
+    written = write_for_others(load_sweep(path), tmp_path / "out")
+    assert all(file.is_file() for file in written)
     return tmp_path / "out"
 
 
@@ -70,9 +70,9 @@ def either(request):
 
 
 def test_training_arguments_are_taken_by_transformers(either):
-    files = sorted((either / "huggingface").glob("*.yaml"))
-    assert len(files) == 4
-    for path in files:
+    written = sorted((either / "huggingface").glob("*.yaml"))
+    assert len(written) == 4
+    for path in written:
         parser = transformers.HfArgumentParser(transformers.TrainingArguments)
         value = {**yaml.safe_load(path.read_text()), "use_cpu": True, "bf16": False}
         (arguments,) = parser.parse_dict(value)
@@ -81,21 +81,30 @@ def test_training_arguments_are_taken_by_transformers(either):
         assert arguments.learning_rate == 5e-3
 
 
-def phase_of(phase):
-    """Return a phase, and a run that has it."""
+def run_of(name="run", **changes):
+    corpora = [
+        Corpus("old", 0.25, {"files": [{"path": "old.jsonl"}]}),
+        Corpus("new", 0.75, {"files": [{"path": "n.txt"}]}),
+    ]
+    usual = {"steps": STEPS, "peak": PEAK, "schedule": "constant", "warmup": 0, "decay": STEPS, "end": 0.0}
+    usual |= {"context": 32, "batch": 4, "micro": 2, "accumulation": 2}
+    return Run(**{**usual, "name": name, "model": "models/base", "corpora": corpora, **changes})
+
+
+def told_of(trainer, phase):
+    """Return a phase's rates, and what the file of a trainer says of a run that has it."""
     ours = Phase("cpt", STEPS, peak=PEAK, **phase)
-    job = SimpleNamespace(definition={"phases": [ours.to_dict()], "steps": [0, STEPS]})
-    run = huggingface.Run(job, None)
-    return Schedule([ours]).lr, run
+    decay, end = phase.get("decay", STEPS - phase["warmup"]), phase.get("end", 0.0) / PEAK
+    (text,) = files(trainer, [run_of(**{**phase, "decay": decay, "end": end})]).values()
+    return Schedule([ours]).lr, yaml.safe_load(text)
 
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_schedules_of_transformers_have_the_same_rates(phase):
-    ours, run = phase_of(phase)
-    told = huggingface.scheduler(run)
+    ours, told = told_of("huggingface", phase)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
     scheduler = transformers.get_scheduler(
-        told["lr_scheduler_type"], optimizer, num_warmup_steps=run.warmup, num_training_steps=STEPS,
+        told["lr_scheduler_type"], optimizer, num_warmup_steps=told["warmup_steps"], num_training_steps=STEPS,
         scheduler_specific_kwargs=told.get("lr_scheduler_kwargs"),
     )  # fmt: skip
     rates = PEAK * np.array([scheduler.lr_lambdas[0](step) for step in range(STEPS + 1)])
@@ -107,11 +116,10 @@ def test_schedules_of_transformers_have_the_same_rates(phase):
 @pytest.mark.parametrize("phase", PHASES)
 def test_schedules_of_nemo_automodel_have_the_same_rates(phase):
     optim = installed("nemo_automodel.components.optim.scheduler", "NeMo Automodel")
-    ours, run = phase_of(phase)
-    told = nemo_automodel.scheduler(run)
+    ours, told = told_of("automodel", phase)
     parameters = [torch.nn.Parameter(torch.zeros(1))]
     scheduler = optim.OptimizerParamScheduler(
-        torch.optim.SGD(parameters, lr=PEAK), **told, start_wd=0.0, end_wd=0.0, wd_incr_steps=STEPS,
+        torch.optim.SGD(parameters, lr=PEAK), **told["lr_scheduler"], start_wd=0.0, end_wd=0.0, wd_incr_steps=STEPS,
         wd_incr_style="constant",
     )  # fmt: skip
     rates = []
@@ -124,9 +132,9 @@ def test_schedules_of_nemo_automodel_have_the_same_rates(phase):
 
 def test_llama_factory_knows_each_field(either):
     parser = installed("llamafactory.hparams.parser", "LLaMA-Factory")
-    files = list((either / "llama-factory").glob("*.yaml"))
-    assert len(files) == 4
-    for path in files:
+    written = list((either / "llamafactory").glob("*.yaml"))
+    assert len(written) == 4
+    for path in written:
         value = {**yaml.safe_load(path.read_text()), "use_cpu": True, "bf16": False}
         _, texts, training, finetuning, _ = parser._parse_train_args(value)
         assert (training.max_steps, texts.cutoff_len, finetuning.stage) == (32, 32, "pt")
@@ -135,16 +143,16 @@ def test_llama_factory_knows_each_field(either):
 
 def test_llama_factory_finds_the_texts(whole):
     data = installed("llamafactory.data.parser", "LLaMA-Factory")
-    for path in (whole / "llama-factory").glob("*.yaml"):
+    for path in (whole / "llamafactory").glob("*.yaml"):
         listed = data.get_dataset_list(yaml.safe_load(path.read_text())["dataset"].split(","), str(path.parent))
         assert {(one.load_from, one.prompt) for one in listed} == {("file", "text")}
 
 
 def test_axolotl_takes_each_file(either):
     config = installed("axolotl.utils.schemas.config", "axolotl")
-    files = list((either / "axolotl").glob("*.yaml"))
-    assert len(files) == 4
-    for path in files:
+    written = list((either / "axolotl").glob("*.yaml"))
+    assert len(written) == 4
+    for path in written:
         value = yaml.safe_load(path.read_text())
         found = config.AxolotlInputConfig(**value)
         # Its schema lets names pass that it does not know.
@@ -190,9 +198,9 @@ def test_nemo_automodel_takes_each_file(either):
     distributed = installed("nemo_automodel.recipes._dist_utils", "NeMo Automodel")
     megatron = installed("nemo_automodel.components.datasets.llm.megatron.megatron_utils", "NeMo Automodel")
     installed("nemo_automodel.recipes.llm.train_ft", "NeMo Automodel")
-    files = sorted((either / "nemo-automodel").glob("*.yaml"))
-    assert len(files) == 4
-    for path in files:
+    written = sorted((either / "automodel").glob("*.yaml"))
+    assert len(written) == 4
+    for path in written:
         found = typed.RecipeConfig(loader.load_yaml_config(path))
         assert (found.step_scheduler.max_steps, found.step_scheduler.global_batch_size) == (32, 4)
         assert found.lr_scheduler.lr_warmup_steps in (0, 5)
@@ -210,9 +218,9 @@ def test_nemo_automodel_takes_each_file(either):
 
 
 def test_mixes_and_what_is_missing_are_there(whole):
-    mixed = [yaml.safe_load(path.read_text()) for path in (whole / "llama-factory").glob("*r0.25*.yaml")]
+    mixed = [yaml.safe_load(path.read_text()) for path in (whole / "llamafactory").glob("*r0.25*.yaml")]
     assert {value["interleave_probs"] for value in mixed} == {"0.25,0.75"}
-    assert set(json.loads((whole / "llama-factory" / "dataset_info.json").read_text())) == {"old", "new"}
+    assert set(json.loads((whole / "llamafactory" / "dataset_info.json").read_text())) == {"old", "new"}
     text = next((whole / "axolotl").glob("*r0.25*.yaml")).read_text()
     assert text.startswith("# axolotl mixes corpora by their sizes: repeat or cut the files until they are 0.25 old")
     assert len(yaml.safe_load(text)["datasets"]) == 2
@@ -222,7 +230,7 @@ def test_mixes_and_what_is_missing_are_there(whole):
 
 
 def test_adapters_are_told_and_torchtitan_has_none(adapters):
-    values = [yaml.safe_load(path.read_text()) for path in (adapters / "llama-factory").glob("*.yaml")]
+    values = [yaml.safe_load(path.read_text()) for path in (adapters / "llamafactory").glob("*.yaml")]
     assert {value["lora_rank"] for value in values} == {4}
     assert not (adapters / "torchtitan").exists()
 
@@ -231,16 +239,45 @@ def test_a_corpus_of_several_files_keeps_its_share(recipe, tmp_path):
     text = {"old": {"files": ["old.jsonl", "more.jsonl"]}, "new": {"files": "new.jsonl"}}
     (tmp_path / "more.jsonl").write_text('{"text": "more of it"}\n')
     folder = written(recipe, tmp_path, text=text)
-    value = yaml.safe_load(next((folder / "llama-factory").glob("*r0.25*.yaml")).read_text())
+    value = yaml.safe_load(next((folder / "llamafactory").glob("*r0.25*.yaml")).read_text())
     assert value["dataset"] == "old-1,old-2,new"
     parts = [float(part) for part in value["interleave_probs"].split(",")]
     assert sum(parts[:2]) == pytest.approx(0.25, abs=1e-5)
-    listed = json.loads((folder / "llama-factory" / "dataset_info.json").read_text())
+    listed = json.loads((folder / "llamafactory" / "dataset_info.json").read_text())
     assert [listed[name]["file_name"].split("/")[-1] for name in ("old-1", "old-2")] == ["more.jsonl", "old.jsonl"]
 
 
 def test_names_of_modules_stay_apart():
-    taken = {}
-    for name in ("a-r0.25", "a_r0_25"):
-        taken[f"{torchtitan.module_name(name, taken)}.py"] = ""
-    assert list(taken) == ["a_r0_25.py", "a_r0_25_.py"]
+    assert list(files("torchtitan", [run_of("a-r0.25"), run_of("a_r0_25")])) == ["a_r0_25.py", "a_r0_25_.py"]
+
+
+def test_no_name_of_a_recipe_ends_a_comment_or_a_text():
+    """What a recipe names goes into files that are run: as text, never as code."""
+    odd = "a'\"\\n$(touch x)\nimport os  # {{ 7 * 7 }}"
+    run = run_of(model=odd, corpora=[Corpus(odd, 1.0, {"files": [{"path": odd}]})])
+    written = {trainer: next(iter(files(trainer, [run]).values())) for trainer in TRAINERS}
+    for trainer in ("trl", "torchtitan"):
+        assert "\nimport os" not in written[trainer]
+        assert repr(odd) in written[trainer]
+    for trainer, name in {"axolotl": "base_model", "llamafactory": "model_name_or_path"}.items():
+        assert yaml.safe_load(written[trainer])[name] == odd
+    assert yaml.safe_load(written["automodel"])["model"]["pretrained_model_name_or_path"] == odd
+    assert yaml.safe_load(written["huggingface"])["max_steps"] == STEPS
+    script = f"torchrun() {{ printf '%s\\0' \"$@\"; }}\n{written['megatron']}"
+    words = subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout.decode().split("\0")
+    assert words[words.index("--load") + 1] == odd
+
+
+def test_megatron_and_trl_are_told_the_same(whole):
+    for path in (whole / "megatron").glob("*.sh"):
+        text = path.read_text()
+        assert "--train-iters 32 --lr 0.005" in text
+        assert ("--lr-decay-style WSD" in text) == ("wsd" in path.name)
+        assert ("--data-path 0.25" in text) == ("r0.25" in path.name)
+    (path, *_) = (whole / "trl").glob("*cosine*.py")
+    assert "'max_steps': 32" in path.read_text()
+
+
+def test_adapters_for_trl_and_none_for_megatron(adapters):
+    assert not (adapters / "megatron").exists()
+    assert all("peft_config" in path.read_text() for path in (adapters / "trl").glob("*.py"))

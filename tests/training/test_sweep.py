@@ -151,7 +151,7 @@ def test_a_folder_with_tables_of_its_own_is_no_place_for_results(recipe, tmp_pat
     assert [path.read_text() for path in (tmp_path / "mine").iterdir()] == ["mine\n"]
 
 
-def test_a_dry_run_replaces_its_own_manifests_only(recipe, tmp_path, monkeypatch):
+def test_a_dry_run_writes_beside_manifests_that_somebody_changed(recipe, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = recipe()
     dry_run(path, "out")
@@ -160,8 +160,8 @@ def test_a_dry_run_replaces_its_own_manifests_only(recipe, tmp_path, monkeypatch
     dry_run(path, "out")
     assert manifest.read_text() == before
     manifest.write_text('{"run": "mine"}')
-    with pytest.raises(DataError, match="is not the manifest of a run"):
-        dry_run(path, "out")
+    dry_run(path, "out")
+    assert manifest.with_stem(f"{manifest.stem}-2").read_text() == before
     assert manifest.read_text() == '{"run": "mine"}'
     with pytest.raises(DataError, match=r"sweep\.yaml is a file\. Expected a folder"):
         dry_run(path, "sweep.yaml")

@@ -1,5 +1,11 @@
 """A tiny decoder that tests train for a moment and save as a folder of Hugging Face, in either weight format."""
 
+import atexit
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
 import torch
 import transformers
 
@@ -16,10 +22,16 @@ LLAMA = {
 }
 
 
-def save_tiny(
-    folder, *, weights="safetensors", family="llama", seed=0, dropout=0.0, steps=20, tokenizer=True, text=None
-):
-    """Train a tiny decoder on some text for some steps and save it; return the folder."""
+def save_tiny(folder, **how):
+    """Train a tiny decoder for some steps and save it, once for each way of doing so; return the folder."""
+    shutil.copytree(_trained(**how), folder, dirs_exist_ok=True)
+    return folder
+
+
+@cache
+def _trained(*, weights="safetensors", family="llama", seed=0, dropout=0.0, steps=20, tokenizer=True, text=None):
+    folder = Path(tempfile.mkdtemp(prefix="cptlaw-tiny-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     torch.manual_seed(seed)
     if family == "llama":
         config = transformers.LlamaConfig(**LLAMA, attention_dropout=dropout)

@@ -1,0 +1,473 @@
+"""Runs as configurations of other trainers: one template for each, in the folder `templates`.
+
+A run is that of an answer (``cptlaw export``; what an answer cannot know stands in capitals), or one of a sweep that
+continues a given model (``cptlaw sweep --dry-run -o``). What a trainer cannot say of it stands in comments at the top.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.reading import read_json
+from cptlaw.units import parse_quantity
+from cptlaw.writing import make_folder, write_to_edit
+
+if TYPE_CHECKING:
+    import jinja2
+
+    from cptlaw_sweep.jobs import Job, Sweep
+
+TEMPLATES = Path(__file__).parent / "templates"
+# Trainer -> its template, which names the file of an answer too.
+TRAINERS = {
+    "axolotl": "axolotl.yaml",
+    "llamafactory": "llamafactory.yaml",
+    "automodel": "automodel.yaml",
+    "torchtitan": "train_torchtitan.py",
+    "trl": "train_trl.py",
+    "megatron": "megatron.sh",
+    "huggingface": "huggingface.yaml",
+}
+NO_IDS = ("axolotl", "llamafactory", "torchtitan", "trl")  # they do not read token ids
+NO_ADAPTERS = ("torchtitan", "megatron")
+LEAST_STEPS = 200  # below these a schedule has no shape; the batch of an answer's run is made smaller for them
+LOOKS = 20  # evaluations of both losses in the run of an answer
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """One corpus of a mix.
+
+    Attributes
+    ----------
+    name
+        As the recipe calls it.
+    share
+        Of the rows of the run, above 0 to 1.
+    source
+        Where its text is, as the recipe was read.
+    validation
+        A file of its own for validation, or nothing.
+    """
+
+    name: str
+    share: float
+    source: Mapping[str, Any]
+    validation: str | None = None
+
+    @property
+    def is_ids(self) -> bool:
+        """Whether it is token ids in Megatron's two files, which most trainers do not read."""
+        return bool(self.source.get("ids"))
+
+    @property
+    def paths(self) -> list[str]:
+        """Its files; of a data set with a name, that name."""
+        if "files" in self.source:
+            return [str(entry["path"]) for entry in self.source["files"]]
+        return [str(self.source["dataset"])]
+
+    @property
+    def kind(self) -> str | None:
+        """The format of its files, as libraries of data sets name it; nothing for a data set with a name."""
+        if "files" not in self.source:
+            return None
+        name = self.paths[0]
+        return "parquet" if name.endswith(".parquet") else "json" if ".jsonl" in name or ".ndjson" in name else "text"
+
+    @property
+    def field(self) -> str:
+        """The field of a record that holds the text."""
+        # Libraries of data sets call the lines of a plain text "text", whatever the recipe says.
+        return "text" if self.kind == "text" else str(self.source.get("field") or "text")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What ``datasets.load_dataset`` takes beside `place`."""
+        if self.kind is not None:
+            return {"data_files": self.paths, "split": "train"}
+        found = {"name": self.source["config"], "split": self.source["split"] or "train"}
+        found |= {"revision": self.source.get("revision"), "streaming": self.source.get("streaming") or None}
+        return {key: value for key, value in found.items() if value}
+
+    @property
+    def place(self) -> str:
+        """What ``datasets.load_dataset`` takes first."""
+        return self.kind or self.paths[0]
+
+    @property
+    def entries(self) -> dict[str, tuple[str, float]]:
+        """Name of each file -> its path and share of the mix: a corpus of several shares its own by their bytes."""
+        if len(self.paths) == 1:
+            return {self.name: (self.paths[0], self.share)}
+        local = all(os.path.exists(path) for path in self.paths)
+        sizes = [max(os.path.getsize(path), 1) if local else 1 for path in self.paths]
+        shares = [self.share * size / sum(sizes) for size in sizes]
+        return {f"{self.name}-{k}": pair for k, pair in enumerate(zip(self.paths, shares, strict=True), 1)}
+
+    @property
+    def prefixes(self) -> list[str]:
+        """The names of its token ids, without the endings of Megatron's files; text has yet to be tokenised."""
+        if self.is_ids:
+            return list(dict.fromkeys(path.rsplit(".", 1)[0] for path in self.paths))
+        name = f"{self.name}_text_document"
+        return [name if self.kind is None else str(Path(self.paths[0]).with_name(name))]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of continual pre-training as trainers ask about it; rates are of the peak, lengths in optimiser steps."""
+
+    name: str
+    model: str
+    corpora: Sequence[Corpus]
+    steps: int
+    schedule: str
+    peak: float
+    warmup: int
+    decay: int
+    end: float
+    context: int
+    batch: int
+    micro: int
+    accumulation: int
+    seed: int = 0
+    processes: int = 1
+    bf16: bool = True
+    recompute: bool = False
+    lora: Mapping[str, Any] | None = None
+    optimizer: Mapping[str, float] = field(
+        default_factory=lambda: {"beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.1, "clip": 1.0}
+    )
+    every: int | None = None  # steps between evaluations on the files for validation
+    left_out: Sequence[str] = ()  # what no trainer can say
+
+    @property
+    def mix(self) -> str:
+        """Its corpora with their shares, in words."""
+        return ", ".join(f"{corpus.share:.4g} {corpus.name}" for corpus in self.corpora)
+
+    @property
+    def entries(self) -> dict[str, float]:
+        """Name of each file -> its share of the mix."""
+        return {name: share for corpus in self.corpora for name, (_, share) in corpus.entries.items()}
+
+    @property
+    def prefixes(self) -> list[tuple[float, str]]:
+        """Per cent and place of each file of token ids; a corpus of several shares its own among them evenly."""
+        places = [(corpus.share, corpus.prefixes) for corpus in self.corpora]
+        return [(100 * share / len(some), place) for share, some in places for place in some]
+
+    @property
+    def end_rate(self) -> float:
+        """The rate at the end."""
+        return float(f"{self.peak * self.end:.12g}")
+
+    def missing(self, *known: str) -> list[str]:
+        """Return what a trainer cannot say of this run, given the schedules that it has."""
+        unknown = f"the schedule {self.schedule} is written as constant: give the rates by hand"
+        return [*([] if self.schedule in known else [unknown]), *self.left_out]
+
+    @property
+    def scheduler(self) -> dict[str, Any]:
+        """The schedule as transformers names it."""
+        if self.schedule == "cosine":
+            kwargs = {"lr_scheduler_kwargs": {"min_lr_rate": self.end}} if self.end else {}
+            return {"lr_scheduler_type": "cosine_with_min_lr" if self.end else "cosine", **kwargs}
+        if self.schedule == "linear" and not self.end:
+            return {"lr_scheduler_type": "linear"}
+        if self.schedule in ("wsd", "wsd-1-sqrt", "linear"):
+            # A linear schedule that ends above 0 is one that decays from the end of its warm-up on.
+            shape = {
+                "num_decay_steps": self.decay,
+                "num_stable_steps": self.steps - self.warmup - self.decay,
+                "decay_type": "1-sqrt" if self.schedule == "wsd-1-sqrt" else "linear",
+                "min_lr_ratio": self.end,
+            }
+            return {"lr_scheduler_type": "warmup_stable_decay", "lr_scheduler_kwargs": shape}
+        if self.schedule == "inverse-sqrt" and self.decay == self.steps - self.warmup:
+            return {"lr_scheduler_type": "inverse_sqrt"}
+        return {"lr_scheduler_type": "constant_with_warmup"}
+
+    @property
+    def decay_style(self) -> str:
+        """The schedule as Megatron names it."""
+        if self.schedule == "inverse-sqrt" and self.decay == self.steps - self.warmup:
+            return "inverse-square-root"
+        return {"wsd": "WSD", "wsd-1-sqrt": "WSD", "linear": "linear", "cosine": "cosine"}.get(
+            self.schedule, "constant"
+        )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What `transformers.TrainingArguments`, and all trainers that hand these on, take by name."""
+        optimizer = self.optimizer
+        found: dict[str, Any] = {
+            "output_dir": self.name,
+            "max_steps": self.steps,
+            "per_device_train_batch_size": self.micro,
+            "gradient_accumulation_steps": self.accumulation,
+            "learning_rate": self.peak,
+            "warmup_steps": self.warmup,
+            **self.scheduler,
+            "weight_decay": optimizer["weight_decay"],
+            "adam_beta1": optimizer["beta1"],
+            "adam_beta2": optimizer["beta2"],
+            "adam_epsilon": optimizer["epsilon"],
+            "max_grad_norm": optimizer["clip"],
+            "bf16": self.bf16,
+            "seed": self.seed,
+        }
+        # Said only where it is on: newer versions have another name for it, and warn of this one.
+        return {**found, "gradient_checkpointing": True} if self.recompute else found
+
+
+def export(
+    answer: str | Path | Mapping[str, Any],
+    to: str,
+    folder: str | Path = ".",
+    *,
+    lr_peak: Any = None,
+    context: Any = 4096,
+    batch: Any = 256,
+    warmup: Any = 0.01,
+    end: Any = 0.1,
+) -> list[Path]:
+    """Write the run of an answer as the configuration of a trainer.
+
+    Parameters
+    ----------
+    answer
+        What `cptlaw.answer` found, or the file of ``cptlaw answer --json``.
+    to
+        The trainer: one of `TRAINERS`.
+    folder
+        Where the files go. One that is there and says anything else stays, and NAME-2 is written.
+    lr_peak
+        Peak rate; that of the answer where it has one.
+    context
+        Tokens of a row.
+    batch
+        Rows of an optimiser step; fewer where the run would have less than `LEAST_STEPS`.
+    warmup, end
+        Shares of the steps that warm up, and of the peak rate at which the cosine ends.
+
+    Raises
+    ------
+    UsageError, DataError
+        If there is no such trainer, or the answer names no run.
+    """
+    if to not in TRAINERS:
+        raise UsageError(f"there is no trainer {to!r}.{did_you_mean(to, TRAINERS)} Known: {', '.join(TRAINERS)}.")
+    run = run_of_answer(_read(answer), lr_peak=lr_peak, context=context, batch=batch, warmup=warmup, end=end)
+    place = make_folder(folder)
+    return [write_to_edit(place / name, text) for name, text in files(to, [run], TRAINERS[to]).items()]
+
+
+def write_for_others(sweep: Sweep, folder: Path) -> list[Path]:
+    """Write each run of continual pre-training of a given model as a configuration of each trainer.
+
+    Parameters
+    ----------
+    sweep
+        The jobs. Those of models that the sweep itself makes are left out: no other trainer has them yet.
+    folder
+        Gets a folder for each trainer. A run that a trainer cannot do at all is not among its files.
+
+    Raises
+    ------
+    DataError
+        If a folder cannot be made.
+    """
+    jobs = [job for job in sweep.jobs if job.kind == "adapt" and job.definition["model"]["kind"] == "pretrained"]
+    runs = [run_of_job(job, sweep) for job in jobs]
+    return [
+        write_to_edit(make_folder(folder / trainer) / name, text)
+        for trainer in TRAINERS
+        for name, text in files(trainer, runs).items()
+    ]
+
+
+def files(trainer: str, runs: Sequence[Run], name: str | None = None) -> dict[str, str]:
+    """Return file -> content for the runs that a trainer can do.
+
+    Parameters
+    ----------
+    name
+        That of the file; that of each run, with the ending of the template, where not given.
+    """
+    able = [
+        run
+        for run in runs
+        if not (trainer in NO_ADAPTERS and run.lora) and not (trainer in NO_IDS and any(c.is_ids for c in run.corpora))
+    ]
+    template = _environment().get_template(f"{TRAINERS[trainer]}.j2")
+    found: dict[str, str] = {}
+    for run in able:
+        place = Path(name or _file_name(run.name, Path(TRAINERS[trainer]).suffix, found))
+        found[place.name] = template.render(run=run, file=place)
+    if trainer == "llamafactory" and able:
+        # Its list of texts, which all runs of a folder share.
+        found["dataset_info.json"] = _environment().get_template("dataset_info.json.j2").render(
+            corpora={corpus.name: corpus for run in able for corpus in run.corpora}
+        )  # fmt: skip
+    return found
+
+
+def _file_name(name: str, ending: str, taken: Mapping[str, str]) -> str:
+    if ending != ".py":
+        return f"{name}{ending}"
+    # The name of a module: a dot would be read as a package, and two names may differ in such a character only.
+    plain = re.sub(r"\W", "_", name)
+    while f"{plain}.py" in taken:
+        plain += "_"
+    return f"{plain}.py"
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    try:
+        import jinja2
+    except ImportError:
+        raise UsageError(
+            "configurations of trainers need Jinja2. Install it with: pip install 'cptlaw[training]'"
+        ) from None
+    import yaml
+
+    def as_yaml(value: Any) -> str:
+        text: str = yaml.safe_dump(
+            value,
+            default_flow_style=True,
+            default_style='"' if isinstance(value, str) else None,
+            width=math.inf,
+            sort_keys=False,
+        )
+        return text.removesuffix("...\n").strip()
+
+    # No HTML is written here; a value that a template lacks is a fault of the template.
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
+        autoescape=False, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    made.filters |= {"yaml": as_yaml, "python": repr, "shell": lambda value: shlex.quote(str(value))}
+    # A name of the recipe's own must not end a comment.
+    made.filters |= {"line": lambda value: " ".join(str(value).split())}
+    made.filters |= {"json": lambda value: json.dumps(value, indent=2)}
+    return made
+
+
+def _read(answer: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(answer, str | Path):
+        return dict(answer.to_dict() if hasattr(answer, "to_dict") else answer)
+    path = Path(answer)
+    found = read_json(path)
+    if not isinstance(found, dict) or not {"feasible", "tokens"} <= found.keys():
+        raise DataError(f"{path.name}: this is no answer. Expected what `cptlaw answer .. --json` prints.")
+    return found
+
+
+def run_of_answer(answer: Mapping[str, Any], *, lr_peak: Any, context: Any, batch: Any, warmup: Any, end: Any) -> Run:
+    """Return the run of an answer: a cosine over all its tokens, both losses evaluated from step 0 on."""
+    tokens, replay, mix = answer.get("tokens"), answer.get("replay"), dict(answer.get("mix") or {})
+    if answer.get("feasible") is False or tokens is None or (replay is None and not mix):
+        raise DataError("the answer names no run to train: nothing keeps its limits. Ask again with looser ones.")
+    if lr_peak is None and answer.get("lr_peak") is None:
+        raise UsageError("the answer says no peak rate: its runs were all of one. Give it with lr_peak= (--lr-peak).")
+    row = round(parse_quantity(context, "context"))
+    most = round(parse_quantity(batch, "batch"))
+    rows = max(1, min(most, int(tokens / (row * LEAST_STEPS))))
+    steps = max(1, math.ceil(tokens / (row * rows)))
+    heated = round(parse_quantity(warmup, "warmup") * steps)
+    shares = mix or {"source": float(replay or 0.0), "target": 1.0 - float(replay or 0.0)}
+    return Run(
+        name="out",
+        model="BASE_MODEL",
+        corpora=[_to_fill_in(name, round(share, 6)) for name, share in shares.items() if share > 0],
+        steps=steps,
+        schedule="cosine",
+        peak=parse_quantity(answer["lr_peak"] if lr_peak is None else lr_peak, "lr_peak"),
+        warmup=heated,
+        decay=steps - heated,
+        end=parse_quantity(end, "end"),
+        context=row,
+        batch=rows,
+        micro=1,
+        accumulation=rows,
+        every=max(1, steps // LOOKS),
+        left_out=[f"written by cptlaw export. {answer.get('question') or ''}".strip()],
+    )
+
+
+def _to_fill_in(name: str, share: float) -> Corpus:
+    here = re.sub(r"\W", "_", name).upper()
+    source = {"files": [{"path": f"TEXT_OF_{here}.jsonl"}], "field": "text"}
+    return Corpus(name, share, source, f"VALIDATION_OF_{here}.jsonl")
+
+
+def run_of_job(job: Job, sweep: Sweep) -> Run:
+    """Return a run of a sweep."""
+    from cptlaw_sweep.instructions import plain_name
+
+    definition, mix = job.definition, job.definition["mix"]
+    (phase,) = definition["phases"]
+    steps, warmup, texts = int(definition["steps"][1]), int(phase.get("warmup", 0)), mix["texts"]
+    processes = int(job.run.get("processes") or 1)
+    own = int(definition["batch"]) // (processes * int(job.run.get("nodes") or 1))
+    micro = int(definition["micro_batch"]) or own
+    # A pure run names one text only, though its share may be that of the source, 1, or of the target.
+    shares = mix.get("weights") or [Fraction(mix["share"]), 1 - Fraction(mix["share"])][: len(texts)]
+    corpora = [
+        Corpus(sweep.texts[key]["name"], float(Fraction(share)), sweep.texts[key]["source"])
+        for key, share in zip(texts, shares, strict=True)
+    ]
+    return Run(
+        name=plain_name(job.name),
+        model=str(job.places["model"]),
+        corpora=corpora,
+        steps=steps,
+        schedule=phase["schedule"],
+        peak=float(phase["peak"]),
+        warmup=warmup,
+        decay=int(phase.get("decay") or steps - warmup),
+        end=float(phase.get("end") or 0.0) / float(phase["peak"]),
+        context=int(definition["context"]),
+        batch=int(definition["batch"]),
+        micro=micro,
+        accumulation=own // micro,
+        seed=int(mix["seed"]) % 2**31,  # that 32-bit generators take
+        processes=processes,
+        bf16=definition["precision"] == "bf16",
+        recompute=bool(job.run.get("activation_checkpointing")),
+        lora=definition["model"].get("lora"),
+        optimizer=definition["optimizer"],
+        left_out=list(_left_out(job, phase, corpora)),
+    )
+
+
+def _left_out(job: Job, phase: Mapping[str, Any], corpora: Sequence[Corpus]) -> list[str]:
+    """Return what no other trainer can say of a run of a sweep."""
+    said = [
+        f"{corpus.source['validation']:.3g} of {corpus.name!r} is held out by the sweep and is in these files: take it "
+        "out, or the losses of both are not alike"
+        for corpus in corpora
+        if corpus.source.get("validation")
+    ]
+    if phase.get("start"):
+        said.append(f"the warm-up begins at 0 here, and at {phase['start']:g} in the sweep")
+    if "pools" in job.definition["mix"]:
+        said.append("pools of tokens are not known here: cut the files")
+    if job.definition["start"].get("state"):
+        said.append("the state of the optimiser is not carried")
+    points = ", ".join(str(step) for step in job.definition["measure_at"])
+    return [*said, f"the sweep measures both losses after steps {points}"]
