@@ -38,6 +38,7 @@ def answer(
     max_drop: Any = None,
     base_score: Any = None,
     base_source_loss: Quantity = None,
+    base_target_loss: Quantity = None,
     lr_peak: Quantity = None,
     lr_pretrain: Quantity = None,
     min_replay: Quantity = None,
@@ -65,8 +66,8 @@ def answer(
     min_score, max_drop, base_score
         Limits in points by benchmark, as ``{"gsm8k": "60%"}``: the least score, the most points to lose; and the base
         model's score where no run measured it.
-    base_source_loss
-        The base model's source loss where no run measured it.
+    base_source_loss, base_target_loss
+        The base model's losses where no run measured them; without runs both together say how new the text is to it.
     lr_peak, lr_pretrain
         Peak rate of CPT, by default the best of those that were run; without runs also that of pre-training.
     min_replay, max_replay
@@ -106,14 +107,15 @@ def answer(
     question: dict[str, Any] = {
         "n_params": n_params, "ptpp": ptpp, "tokens": tokens, "target_tokens": target_tokens, "budget": budget,
         "max_forgetting": max_forgetting, "max_target_loss": max_target_loss, "min_score": min_score,
-        "max_drop": max_drop, "base_score": base_score, "base_source_loss": base_source_loss, "lr_peak": lr_peak,
-        "lr_pretrain": lr_pretrain, "min_replay": min_replay, "max_replay": max_replay,
+        "max_drop": max_drop, "base_score": base_score, "base_source_loss": base_source_loss,
+        "base_target_loss": base_target_loss, "lr_peak": lr_peak, "lr_pretrain": lr_pretrain,
+        "min_replay": min_replay, "max_replay": max_replay,
     }  # fmt: skip
     if base is not None:
-        of_base = named(base)
-        told = {"n_params": of_base.n_params, "ptpp": of_base.ptpp}
-        told |= {} if runs is not None or of_base.lr_pretrain is None else {"lr_pretrain": of_base.lr_pretrain}
-        question = {**question, **{name: value for name, value in told.items() if question.get(name) is None}}
+        told = named(base)
+        if runs is not None:
+            told.pop("lr_pretrain", None)
+        question |= {name: value for name, value in told.items() if question[name] is None}
     asked = Asked.read({**question, "risk": risk})
     if runs is None and asked.benchmarks:
         raise UsageError("limits in points (--min, --max-drop) need RUNS with scores: the studies of others have none.")

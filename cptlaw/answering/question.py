@@ -31,8 +31,8 @@ class Asked:
         Highest relative rise of the source loss above the base model's.
     max_target_loss
         Highest target loss, nats per token.
-    base_source_loss
-        The base model's source loss where no run measured it.
+    base_source_loss, base_target_loss
+        The base model's losses where no run measured them.
     lr_peak, lr_pretrain
         Peak rates of CPT and of pre-training; the latter without runs alone.
     min_score, max_drop, base_score
@@ -51,6 +51,7 @@ class Asked:
     max_forgetting: float | None = None
     max_target_loss: float | None = None
     base_source_loss: float | None = None
+    base_target_loss: float | None = None
     lr_peak: float | None = None
     lr_pretrain: float | None = None
     min_score: Mapping[str, float] | None = None
@@ -119,6 +120,20 @@ class Asked:
         found = [(_flag(name), f"{value:.6g}") for name, value in texts.items() if value is not None]
         flags = (("--min", self.min_score), ("--max-drop", self.max_drop), ("--base-score", self.base_score))
         return found + [(flag, f"{name}={value:.6g}") for flag, of in flags for name, value in (of or {}).items()]
+
+    @property
+    def words(self) -> list[str]:
+        """The question as `answer` takes it on the command line."""
+        words = []
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, Mapping):
+                flag = "--min" if item.name == "min_score" else _flag(item.name)
+                words += [word for name, limit in value.items() for word in (flag, f"{name}={limit:.6g}")]
+            elif value not in (None, item.default):
+                counts = item.name == "n_params" or item.name.endswith("tokens")
+                words += [_flag(item.name), format_quantity(value, 6) if counts else f"{value:.6g}"]
+        return words
 
     @property
     def benchmarks(self) -> tuple[str, ...]:

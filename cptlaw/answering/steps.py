@@ -45,13 +45,7 @@ def steps(
 
 def answer_command(runs: Runs, question: Asked, where: str | None) -> str:
     """Return the command that asks the question again and writes its page."""
-    words = ["cptlaw", "answer", *chosen_rows(runs, where), "--n-params", format_quantity(question.n_params, 6)]
-    for name in ("ptpp", "tokens", "target_tokens", "budget", "max_forgetting", "max_target_loss"):
-        if (value := getattr(question, name)) is not None:
-            words += [f"--{name.replace('_', '-')}", f"{value:.6g}"]
-    told = ("--tokens", "--max-tokens", "--budget", "--target-tokens", "--within", "--max-forgetting")
-    more = [pair for pair in question.options if pair[0] not in (*told, "--max-target-loss")]
-    return command_line([*words, *(word for pair in more for word in pair), "-o", "report.html"])
+    return command_line(["cptlaw", "answer", *chosen_rows(runs, where), *question.words, "-o", "report.html"])
 
 
 def chosen_rows(runs: Runs, where: str | None) -> list[str]:

@@ -11,9 +11,9 @@ a little replay wins back at once (the replayed text is never quite what the sou
 further pre-training: the replay adds tokens to those of a base model with p left to learn. Amplitude a and reach x are
 log-linear in what is asked: kind of shift (partially pooled), size (a random walk over decades, so that models of 100
 thousand parameters hardly say anything of 8 billion), tokens, budget of pre-training, rate relative to the peak of
-pre-training, and that peak. Each study has an amplitude, a reach and a k of its own; how much they differ is the
-doubt of a study that nobody has made yet. `python -m studies learn_studies` learns the numbers beside this file; no
-rows of others' tables are kept.
+pre-training, that peak, and how new the text is to the base model: the log of its target loss over its source loss.
+Each study has an amplitude, a reach and a k of its own; how much they differ is the doubt of a study that nobody has
+made yet. `python -m studies learn_studies` learns the numbers beside this file; no rows of others' tables are kept.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ Outcome = Literal["forgetting", "gain"]
 SHIFTS = ("language", "domain", "code", "near")
 DECADES = (5, 6, 7, 8, 9, 10, 11)  # knots of the walk over log10 parameters; it starts at 9
 SIZES = tuple(f"size_1e{decade}" for decade in DECADES if decade != 9)
-AMPLITUDE = ("one", *SHIFTS, *SIZES, "budget", "relative_rate")
+AMPLITUDE = ("one", *SHIFTS, *SIZES, "budget", "relative_rate", "novelty")
 REACH = ("one", "tokens", "size", "relative_rate", "rate", "budget")
 FEATURES = (*(f"amplitude_{name}" for name in AMPLITUDE), *(f"reach_{name}" for name in REACH))
 TYPICAL = 0.3  # of the peak of pre-training: the middle, in logs, of published practice (a tenth to the whole)
 TYPICAL_SPREAD = 0.8  # of the log of that ratio over published runs, where a run does not say
 PEAK_SPREAD = 0.5  # of the log of a peak of pre-training about `typical_peak`
+NEW = 0.3  # log of a base model's target loss over its source loss: the mean over studies that print both
+NEW_SPREAD = 0.3  # and its standard deviation over them
 LEFT = 0.35  # exponent of what a base model of so many tokens per parameter has left to learn
 FLOOR = 0.004  # standard deviation of one outcome: seeds, and two printed decimals of a loss
 
@@ -53,7 +55,7 @@ class Learned:
     Parameters
     ----------
     mean, covariance
-        Of the coefficients of log amplitude and log reach, in the order of `FEATURES`, shapes (19,) and (19, 19).
+        Of the coefficients of log amplitude and log reach, in the order of `FEATURES`, shapes (20,) and (20, 20).
     back, back_tiny
         k, of models from 10M parameters on, and what is added to it below 1M; zero for the gain.
     own_gain
@@ -115,12 +117,13 @@ def typical_peak(n_params: Any) -> Array:
 
 
 def features(frame: pd.DataFrame) -> tuple[Array, Array]:
-    """Return the columns of log amplitude, shape (n, 13), and of log reach, shape (n, 6).
+    """Return the columns of log amplitude, shape (n, 14), and of log reach, shape (n, 6).
 
     Parameters
     ----------
     frame
-        Rows with n_params, tokens, replay, ptpp, ``shift``, ``lr_peak`` and ``lr_pretrain``; rates may be NaN.
+        Rows with n_params, tokens, replay, ptpp, ``shift``, ``lr_peak``, ``lr_pretrain`` and ``novelty``; rates and
+        novelty (see the head of this file) may be NaN.
     """
     shift = frame["shift"].astype(str)
     unknown = [name for name in shift.unique() if name not in SHIFTS]
@@ -135,9 +138,10 @@ def features(frame: pd.DataFrame) -> tuple[Array, Array]:
     budget = -np.log1p(200.0 / ptpp)  # levels off: bases of some hundred tokens per parameter hardly differ
     peak, pretrain = _rates(frame)
     relative = np.log(peak / pretrain / TYPICAL)
+    novelty = np.nan_to_num(frame["novelty"].to_numpy(dtype=float) - NEW)
     kinds = [(shift == name).to_numpy(dtype=float) for name in SHIFTS]
     reach = [one, np.log(tokens / n / 10.0), np.log(n / 1e9), relative, np.log(pretrain / 3e-4), budget]
-    return np.column_stack([one, *kinds, *walk, budget, relative]), np.column_stack(reach)
+    return np.column_stack([one, *kinds, *walk, budget, relative, novelty]), np.column_stack(reach)
 
 
 def _rates(frame: pd.DataFrame) -> tuple[Array, Array]:
@@ -257,7 +261,10 @@ def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None) 
     variance += chosen.between_amplitude**2 + (at.slope * chosen.between_reach) ** 2
     relative, absolute = (at.slope * chosen.mean[FEATURES.index(f"reach_{name}")] for name in ("relative_rate", "rate"))
     relative = relative + chosen.mean[FEATURES.index("amplitude_relative_rate")]
-    no_peak, no_pretrain = (frame[name].isna().to_numpy(dtype=float) for name in ("lr_peak", "lr_pretrain"))
+    no_peak, no_pretrain, no_losses = (
+        frame[name].isna().to_numpy(dtype=float) for name in ("lr_peak", "lr_pretrain", "novelty")
+    )
+    variance += no_losses * (chosen.mean[FEATURES.index("amplitude_novelty")] * NEW_SPREAD) ** 2
     variance += no_peak * (relative * TYPICAL_SPREAD) ** 2
     # Where the rate is known and that of pre-training is not, both the ratio and the peak are in doubt.
     variance += no_pretrain * ((absolute - (1.0 - no_peak) * relative) * PEAK_SPREAD) ** 2
@@ -290,6 +297,7 @@ def rows_of(
     mixes: Sequence[tuple[float, float]],
     lr_peak: float | None = None,
     lr_pretrain: float | None = None,
+    novelty: float | None = None,
 ) -> pd.DataFrame:
     """Return rows of one model at several mixes, given as (replay, tokens)."""
     return pd.DataFrame(
@@ -301,5 +309,6 @@ def rows_of(
             "tokens": [float(tokens) for _, tokens in mixes],
             "lr_peak": np.nan if lr_peak is None else float(lr_peak),
             "lr_pretrain": np.nan if lr_pretrain is None else float(lr_pretrain),
+            "novelty": np.nan if novelty is None else float(novelty),
         }
     )

@@ -96,7 +96,9 @@ def _alternatives(runs: Runs, question: Asked, fits: Mapping[str, Any], plan: Mi
 
 
 def _base_target_loss(runs: Runs, question: Asked, plan: MixPlan) -> float | None:
-    """Return the measured target loss of the asked base model, where one was run and a mix is planned."""
+    """Return the target loss of the asked base model, given or measured, where a mix is planned."""
+    if question.base_target_loss is not None:
+        return question.base_target_loss
     return measured_base(runs.on("target").frame, point_of(question, plan)) if plan.feasible else None
 
 

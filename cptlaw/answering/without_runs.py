@@ -56,6 +56,8 @@ class Setting:
         Peak rates; that of CPT as asked, else `studies.TYPICAL` of that of pre-training.
     known
         Whether the peak of pre-training was given; else it is what is usual for the size, in doubt.
+    novelty
+        Log of the base model's target loss over its source loss, where both were given.
     """
 
     n_params: float
@@ -64,12 +66,14 @@ class Setting:
     lr_peak: float
     lr_pretrain: float
     known: bool
+    novelty: float | None
 
     def rows(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> pd.DataFrame:
         """Return rows that `studies.expected` takes."""
         mixes = list(zip(np.atleast_1d(replay), np.atleast_1d(tokens), strict=True))
         pretrain = self.lr_pretrain if self.known else None
-        return studies.rows_of(self.shift, self.n_params, self.ptpp, mixes, lr_peak or self.lr_peak, pretrain)
+        rate = lr_peak or self.lr_peak
+        return studies.rows_of(self.shift, self.n_params, self.ptpp, mixes, rate, pretrain, self.novelty)
 
     def outcomes(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> tuple[studies.Outlook, ...]:
         """Return forgetting and gain at mixes."""
@@ -88,18 +92,16 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
     setting = _setting(question, shift)
     table = tuple(option(setting, question, share) for share in SHARES)
     knee = SHARES[_knee([row["forgetting"] for row in table])]
-    plans = {} if question.max_forgetting is None else _plans(setting, question, question.risk or RISK)
+    limited = question.max_forgetting is not None or _least_gain(question) is not None
+    plans = _plans(setting, question, question.risk or RISK) if limited else {}
     plan = plans.get("best")
-    chosen: dict[str, Any] = {"feasible": None if question.max_forgetting is None else plan is not None}
+    chosen: dict[str, Any] = {"feasible": plan is not None if limited else None}
     if plan is not None:
         even = _plans(setting, question, 0.5).get("best", plan)
         chosen |= _of_plan(setting, question, plan)
         chosen |= {"cheapest": plans["cheapest"], "without_risk": {"feasible": True, **_mix(even)}}
-    elif question.max_forgetting is not None:
-        replays = np.linspace(0.0, MOST_REPLAY, 91)
-        least = setting.outcomes(replays, [LEAST_TOKENS * _tokens(question, each) for each in replays])[0]
-        reach = float(least.quantile(question.risk or RISK).min())
-        chosen |= {"blocking": "max-forgetting", "best_reachable": {"target_loss": None, "forgetting": reach}}
+    elif limited:
+        chosen |= _blocked(setting, question)
     pilots = next_pilots(setting, question)
     at = plan or option(setting, question, knee)
     return Answer(
@@ -126,7 +128,7 @@ def _setting(question: Asked, shift: str | None) -> Setting:
     missing = []
     if question.ptpp is None:
         missing.append("the base model's tokens per parameter: --ptpp 1875, or --base llama-3.1-8b")
-    if question.kind == "min-tokens":
+    if question.target_tokens is None and question.spendable is None:
         missing.append(
             "what there is to spend: --target-tokens 20B (of the new domain), --tokens 20B (in all) or --budget 1e21 "
             "(FLOPs)"
@@ -136,7 +138,9 @@ def _setting(question: Asked, shift: str | None) -> Setting:
     pretrain = question.lr_pretrain or float(studies.typical_peak(question.n_params))
     peak = question.lr_peak or studies.TYPICAL * pretrain
     known = question.lr_pretrain is not None
-    return Setting(question.n_params, question.ptpp, shift or UNLIKE, peak, pretrain, known)
+    losses = (question.base_target_loss, question.base_source_loss)
+    novelty = None if losses[0] is None or losses[1] is None else float(np.log(losses[0] / losses[1]))
+    return Setting(question.n_params, question.ptpp, shift or UNLIKE, peak, pretrain, known, novelty)
 
 
 def option(setting: Setting, question: Asked, replay: float, tokens: float | None = None) -> dict[str, float]:
@@ -166,10 +170,10 @@ def _knee(forgetting: list[float]) -> int:
 
 
 def _plans(setting: Setting, question: Asked, risk: float) -> dict[str, dict[str, float]]:
-    """Return the plan of the highest gain that keeps the limit, and the cheapest one that nearly gains as much.
+    """Return the plan of the highest gain that keeps the limits, and the cheapest one that nearly gains as much.
 
-    At each share of what may be spent, the least replay that keeps the limit is found by bisection: the quantile of
-    forgetting falls with replay. None of them keeps it: an empty dictionary.
+    At each share of what may be spent, the least replay that keeps the limit on forgetting is found by bisection: its
+    quantile falls with replay. None of them keeps the limits: an empty dictionary.
     """
     spent = np.geomspace(1.0, LEAST_TOKENS, 93)
 
@@ -177,24 +181,53 @@ def _plans(setting: Setting, question: Asked, risk: float) -> dict[str, dict[str
         return np.asarray(spent * np.array([_tokens(question, each) for each in replay]))
 
     def keeps(replay: Array) -> Array:
+        if question.max_forgetting is None:
+            return np.ones(len(replay), dtype=bool)
         lost = setting.outcomes(replay, tokens(replay))[0]
-        return np.asarray(lost.quantile(risk) <= (question.max_forgetting or 0.0))
+        return np.asarray(lost.quantile(risk) <= question.max_forgetting)
 
     low, high = np.zeros(len(spent)), np.full(len(spent), MOST_REPLAY)
     able = keeps(high)
-    if not able.any():
-        return {}
     high[keeps(low)] = 0.0
     for _ in range(24):
         middle = 0.5 * (low + high)
         kept = keeps(middle)
         low, high = np.where(kept, low, middle), np.where(kept, middle, high)
-    gain = np.where(able, setting.outcomes(high, tokens(high))[1].fall(0.5), -np.inf)
+    won = setting.outcomes(high, tokens(high))[1]
+    if (least := _least_gain(question)) is not None:
+        able = np.logical_and(able, won.quantile(1.0 - risk) >= least)
+    if not able.any():
+        return {}
+    gain = np.where(able, won.fall(0.5), -np.inf)
     best = int(np.argmax(gain))
     enough = np.flatnonzero(gain >= NEARLY * gain[best])
     cheap = int(enough[np.argmin(tokens(high)[enough])])
     found = {"best": best, "cheapest": cheap}
     return {name: option(setting, question, float(high[at]), float(tokens(high)[at])) for name, at in found.items()}
+
+
+def _least_gain(question: Asked) -> float | None:
+    """Return the gain that a limit on the target loss asks for, where it is known from which loss it counts."""
+    if question.max_target_loss is None or question.base_target_loss is None:
+        return None
+    return float(np.log(question.base_target_loss / question.max_target_loss))
+
+
+def _blocked(setting: Setting, question: Asked) -> dict[str, Any]:
+    """Return which limit nothing keeps, and the best value in reach: of the target loss, within that of forgetting."""
+    risk = question.risk or RISK
+    alone = _plans(setting, question.replaced(max_target_loss=None), risk).get("best")
+    if alone is None:
+        replays = np.linspace(0.0, MOST_REPLAY, 91)
+        few = [LEAST_TOKENS * _tokens(question, each) for each in replays]
+        reach = {
+            "target_loss": None,
+            "forgetting": float(setting.outcomes(replays, few)[0].quantile(risk).min()),
+        }
+        return {"blocking": "max-forgetting", "best_reachable": reach}
+    fall = float(setting.outcomes(alone["replay"], alone["tokens"])[1].fall(1.0 - risk)[0])
+    lowest = (question.base_target_loss or 0.0) * (1.0 - fall)
+    return {"blocking": "max-target-loss", "best_reachable": {"target_loss": lowest, "forgetting": None}}
 
 
 def _mix(plan: Mapping[str, float]) -> dict[str, float]:
@@ -208,8 +241,15 @@ def _of_plan(setting: Setting, question: Asked, plan: Mapping[str, float]) -> di
     fields |= {f"forgetting{end}": plan[f"forgetting{end}"] for end in ends}
     if (base := question.base_source_loss) is not None:
         fields |= {f"source_loss{end}": base * (1.0 + plan[f"forgetting{end}"]) for end in ends}
+    if (base := question.base_target_loss) is not None:  # the higher end of a loss is the lower one of its fall
+        falls = zip(ends, ("", "_hi", "_lo"), strict=True)
+        fields |= {f"target_loss{end}": base * (1.0 - plan[f"target_gain{other}"]) for end, other in falls}
     fields["target_gain"] = tuple(plan[f"target_gain{end}"] for end in ("_lo", "", "_hi"))
-    return fields | {"probabilities": {"max-forgetting": plan["probability"]}}
+    kept = {"max-forgetting": plan["probability"]} if "probability" in plan else {}
+    if (least := _least_gain(question)) is not None:
+        won = setting.outcomes(plan["replay"], plan["tokens"])[1]
+        kept["max-target-loss"] = 1.0 - float(won.probability_below(least)[0])
+    return fields | {"probabilities": kept}
 
 
 def _rate(setting: Setting, at: Mapping[str, float]) -> dict[str, Any]:
@@ -269,22 +309,7 @@ def next_pilots(setting: Setting, question: Asked) -> pd.DataFrame:
 
 def _pilots_command(question: Asked, shift: str) -> str:
     """Return the command that writes the pilots of this question."""
-    words = ["cptlaw", "answer", "--n-params", format_quantity(question.n_params, 6), "--ptpp", f"{question.ptpp:g}"]
-    for name in (
-        "tokens",
-        "target_tokens",
-        "budget",
-        "max_forgetting",
-        "base_source_loss",
-        "lr_peak",
-        "lr_pretrain",
-    ):
-        value = getattr(question, name)
-        if value is not None:
-            show = format_quantity if "tokens" in name else "{:.6g}".format
-            words += [f"--{name.replace('_', '-')}", format_percent(value) if "forgetting" in name else show(value)]
-    words += ["--risk", f"{question.risk:g}"] if question.risk != RISK else []
-    return command_line([*words, "--shift", shift, "--pilots", "pilots"])
+    return command_line(["cptlaw", "answer", *question.words, "--shift", shift, "--pilots", "pilots"])
 
 
 def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mapping[str, float]) -> tuple[Finding, ...]:
@@ -301,14 +326,15 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
             data={"studies": len(listed), "above_1b": above, "below_1m": small},
         )
     ]
-    if question.max_target_loss is not None:
+    if question.max_target_loss is not None and question.base_target_loss is None:
         found.append(
             Finding(
                 "warning",
                 "limit-unread",
                 "the limit on the target loss is not judged: studies tell by how much a target loss falls, not where "
                 "yours begins.",
-                "Compare it with your base model's target loss less the fall; three short runs tell it.",
+                "Measure your base model's loss on the new text, one evaluation.",
+                remedy=Remedy("base_target_loss", None),
             )
         )
     limits = (

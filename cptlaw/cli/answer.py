@@ -33,20 +33,15 @@ SHIFTS = ("language", "domain", "code", "near")
 @click.option("--max-target-loss", metavar="L", help="Highest target loss, in the unit of the table.")
 @click.option("--min", "min_score", multiple=True, metavar="NAME=X", help="Least score, as in gsm8k=60%.")
 @click.option("--max-drop", multiple=True, metavar="NAME=X", help="Most points to lose, as in mmlu=1pt.")
-@click.option(
-    "--base-score", multiple=True, metavar="NAME=X", help="Score of the base model, where no run measured it."
-)
+@click.option("--base-score", multiple=True, metavar="NAME=X", help="Base model's score, where no run measured it.")
 @click.option("--base-source-loss", metavar="L0", help="Source loss of the base model, where no run measured it.")
+@click.option("--base-target-loss", metavar="L0", help="Target loss of the base model, where no run measured it.")
 @click.option("--lr-peak", metavar="LR", help="Peak rate of CPT, as in 3e-5. [default: the best that was run]")
 @click.option("--lr-pretrain", metavar="LR", help="Without RUNS: peak rate of pre-training. [default: usual for N]")
 @click.option("--min-replay", metavar="R", help="Smallest replay to consider. [default: the smallest that was run]")
 @click.option("--max-replay", metavar="R", help="Largest replay to consider. [default: the largest that was run]")
 @click.option("--risk", metavar="P", default="0.8", show_default=True, help="Each limit holds with this probability.")
-@click.option(
-    "--shift",
-    type=click.Choice(SHIFTS),
-    help="Without RUNS: what the new domain is. near: like the old one.",
-)
+@click.option("--shift", type=click.Choice(SHIFTS), help="Without RUNS: what the new domain is. near: like the old.")
 @click.option("--where", metavar="Q", help="Keep these rows, as in 'ptpp <= 31'.")
 @options.schedules
 @click.option("--explain", is_flag=True, help="Show each step as the command that repeats it.")

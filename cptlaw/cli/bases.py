@@ -20,13 +20,13 @@ def bases() -> None:
     Example:
       cptlaw bases
     """
-    from cptlaw.answering.known_bases import BASES, bases
+    from cptlaw.answering.known_bases import bases
 
     if wants_json():
         click.echo(json.dumps({"bases": json.loads(bases().to_json(orient="records"))}))
         return
-    for each in BASES:
-        peak = "not published" if each.lr_pretrain is None else f"{each.lr_pretrain:g}"
-        size, tokens = format_quantity(each.n_params, 3), format_quantity(each.pt_tokens, 3)
-        tokens = f"{tokens} tokens ({each.ptpp:,.0f} a parameter)"
-        click.echo(f"{each.name:15} {size:>6} parameters, {tokens}, peak rate {peak}; {each.source}")
+    for name, n_params, pt_tokens, ptpp, rate, source in bases().itertuples(index=False, name=None):
+        peak = f"{rate:g}" if rate > 0 else "not published"  # a rate that is not published is NaN
+        size, tokens = format_quantity(n_params, 3), format_quantity(pt_tokens, 3)
+        tokens = f"{tokens} tokens ({ptpp:,.0f} a parameter)"
+        click.echo(f"{name:15} {size:>6} parameters, {tokens}, peak rate {peak}; {source}")

@@ -17,8 +17,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("n", "sizes", "ptpps", "replays", "suggest_budget", "interval"),
     ),
     "Limits": (
-        *("max_forgetting", "max_target_loss", "max_source_loss", "min_score", "max_drop", "risk", "min_replay"),
-        *("max_replay", "max_tokens", "base_source_loss", "base_score", "forgetting", "reference", "base_law"),
+        *("max_forgetting", "max_target_loss", "max_source_loss", "max_tokens", "min_score", "max_drop", "risk"),
+        *("min_replay", "max_replay", "base_source_loss", "base_target_loss", "base_score"),
+        *("forgetting", "reference", "base_law"),
     ),
     "Output": ("output", "json", "verbose", "quiet", "explain", "pilots", "title", "png", "pdf", "force", "strict"),
 }

@@ -4,6 +4,8 @@
 const DECADES = [5, 6, 7, 8, 9, 10, 11];
 const TYPICAL = 0.3;
 const PEAK_SPREAD = 0.5;
+const NEW = 0.3;
+const NEW_SPREAD = 0.3;
 const LEFT = 0.35;
 const FLOOR = 0.004;
 const Z90 = 1.6448536269514722;
@@ -24,9 +26,10 @@ function expected(outcome, question) {
   const pretrain = question.pretrain || typicalPeak(n);
   const peak = question.peak || TYPICAL * pretrain;
   const relative = Math.log(peak / pretrain / TYPICAL);
+  const newer = question.novelty == null ? 0 : question.novelty - NEW;
   const budget = -Math.log1p(200 / ptpp);
   const kinds = ["language", "domain", "code", "near"].map((kind) => (kind === question.shift ? 1 : 0));
-  const amplitude = [1, ...kinds, ...walk(n), budget, relative];
+  const amplitude = [1, ...kinds, ...walk(n), budget, relative, newer];
   const reach = [1, Math.log(tokens / n / 10), Math.log(n / 1e9), relative, Math.log(pretrain / 3e-4), budget];
   const split = amplitude.length;
   const dot = (columns, start) => columns.reduce((sum, value, i) => sum + value * law.mean[start + i], 0);
@@ -47,8 +50,9 @@ function expected(outcome, question) {
   const gradient = [...amplitude, ...reach.map((value) => slope * value)];
   let variance = law.noise ** 2 + law.between_amplitude ** 2 + (slope * law.between_reach) ** 2;
   gradient.forEach((one, i) => gradient.forEach((two, j) => (variance += one * law.covariance[i][j] * two)));
+  if (question.novelty == null) variance += (law.mean[split - 1] * NEW_SPREAD) ** 2;
   if (!question.pretrain) {
-    const ofRelative = slope * law.mean[split + 3] + law.mean[split - 1];
+    const ofRelative = slope * law.mean[split + 3] + law.mean[split - 2];
     variance += ((slope * law.mean[split + 4] - ofRelative) * PEAK_SPREAD) ** 2;
   }
   const tiny = Math.min(Math.max(7 - Math.log10(n), 0), 1);
@@ -84,6 +88,7 @@ function asked() {
     replay: Number(value("replay")) / 100,
     shift: value("shift"),
     pretrain: 0,
+    novelty: value("source") && value("target") ? Math.log(value("target") / value("source")) : null,
     peak: power("rate") * typicalPeak(n),
   };
 }

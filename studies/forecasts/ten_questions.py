@@ -8,6 +8,7 @@ Where a report measured it, its whole study is left out of what answers.
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 from cptlaw.answering import studies
@@ -23,15 +24,39 @@ GERMAN, SLIM, SLIM_10B, CHEMISTRY, PYTHON = (
 )
 IBRAHIM = (405e6, 300e9 / 405e6)
 # Question, kind of shift, parameters, tokens per parameter, tokens, replay, rate of CPT and of pre-training, study that
-# measured it, its forgetting
+# measured it, its forgetting, and the base model's target loss over its source loss where both are printed
 QUESTIONS = (
     ("405M to German, 25 % replay", "language", *IBRAHIM, 200e9, 0.25, 3e-4, 3e-4, GERMAN, 2.33 / 2.17 - 1),
     ("405M to German, none, rate 3e-4", "language", *IBRAHIM, 200e9, 0.0, 3e-4, 3e-4, GERMAN, 3.56 / 2.17 - 1),
     ("405M to German, none, rate 3e-5", "language", *IBRAHIM, 200e9, 0.0, 3e-5, 3e-4, GERMAN, 3.22 / 2.17 - 1),
-    ("405M, Pile to SlimPajama, 5 %", "near", *IBRAHIM, 300e9, 0.05, 3e-4, 3e-4, SLIM, 2.23 / 2.17 - 1),
-    ("10B, Pile to SlimPajama, 5 %", "near", 10e9, 30.0, 300e9, 0.05, 3e-4, 3e-4, SLIM_10B, 1.79 / 1.75 - 1),
+    ("405M, Pile to SlimPajama, 5 %", "near", *IBRAHIM, 300e9, 0.05, 3e-4, 3e-4, SLIM, 2.23 / 2.17 - 1, 2.7 / 2.17),
+    (
+        "10B, Pile to SlimPajama, 5 %",
+        "near",
+        10e9,
+        30.0,
+        300e9,
+        0.05,
+        3e-4,
+        3e-4,
+        SLIM_10B,
+        1.79 / 1.75 - 1,
+        2.24 / 1.75,
+    ),
     ("1.8B to chemistry, 10 %", "domain", 1.8e9, 1222.0, 10e9, 0.1, None, None, CHEMISTRY, 2.9052 / 2.8602 - 1),
-    ("70M to Python, 25 %", "code", 70.4e6, 596.0, 21e9, 0.25, None, 1e-3, PYTHON, 2.880493 / 2.873368 - 1),
+    (
+        "70M to Python, 25 %",
+        "code",
+        70.4e6,
+        596.0,
+        21e9,
+        0.25,
+        None,
+        1e-3,
+        PYTHON,
+        2.880493 / 2.873368 - 1,
+        1.838 / 2.873,
+    ),
     ("8B to Japanese on 100B, 25 %", "language", 8.03e9, 1868.0, 100e9, 0.25, 9e-5, 3e-4, None, None),
     ("70B to medicine on 5B, 10 %", "domain", 70.6e9, 212.0, 5e9, 0.1, 4.5e-5, 1.5e-4, None, None),
     ("1.8B to code on 20B, 10 %", "code", 1.8e9, 1222.0, 20e9, 0.1, None, None, None, None),
@@ -44,13 +69,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder with the public tables")
     rows = learn_studies.outcomes(learn_studies.everything(parser.parse_args().data), "forgetting")
     sources = rows.groupby("study")["source_of"].first()
-    laws = {None: studies.learned("forgetting")}
+    laws: dict[object, studies.Learned] = {None: studies.learned("forgetting")}
     print("| question | forgetting (90 % interval) | measured | source |\n|---|---|---|---|")
-    for text, shift, n_params, ptpp, tokens, replay, peak, pretrain, study, measured in QUESTIONS:
+    for text, shift, n_params, ptpp, tokens, replay, peak, pretrain, study, measured, *losses in QUESTIONS:
         if study not in laws:
             fitted = learn_studies.Regression(learn_studies.thinned(rows[rows["study"] != study]), "forgetting")
             laws[study] = studies.from_json(fitted.learned())
-        frame = studies.rows_of(shift, n_params, ptpp, [(replay, tokens)], peak, pretrain)
+        frame = studies.rows_of(shift, n_params, ptpp, [(replay, tokens)], peak, pretrain, *map(math.log, losses))
         said = studies.expected("forgetting", frame, laws[study])
         low, middle, high = (short_percent(float(said.quantile(p)[0])) for p in (0.05, 0.5, 0.95))
         beside = "-" if measured is None else short_percent(measured)

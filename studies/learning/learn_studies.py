@@ -41,16 +41,16 @@ SPREADS = {
 }
 STEPS = {"forgetting": (0.2, 0.8, 0.12, 0.12, 0.12, 0.12), "gain": (0.12, 0.5, 0.12, 0.12, 0.12, 0.12)}
 EXTRAS = ("own_gain", "undecayed", "back", "back_tiny")
-# Weak priors of amplitude "one", "budget" and "relative_rate", of the reach in its order, and
-# of `EXTRAS`: mean, standard deviation.
+# Weak priors of amplitude "one", "budget", "relative_rate" and "novelty" (whose spread was chosen on forgetting alone,
+# so that the table of the gain judges it), of the reach in its order, and of `EXTRAS`: mean, standard deviation.
 PRIOR = {
     "forgetting": {
-        "amplitude": ((np.log(0.03), 0.3), (0.0, 0.1), (0.1, 0.15)),
+        "amplitude": ((np.log(0.03), 0.3), (0.0, 0.1), (0.1, 0.15), (0.0, 0.5)),
         "reach": ((8.0, 2.0), (1.0, 0.15), (0.0, 0.3), (1.0, 0.3), (0.0, 0.3), (0.0, 0.15)),
         "extras": ((0.1, 0.1), (0.0, 0.02), (1.0, 0.1), (0.0, 0.5)),
     },
     "gain": {
-        "amplitude": ((np.log(0.06), 0.5), (0.0, 0.1), (0.0, 0.1)),
+        "amplitude": ((np.log(0.06), 0.5), (0.0, 0.1), (0.0, 0.1), (0.0, 0.5)),
         "reach": ((4.0, 2.0), (1.0, 0.3), (0.0, 0.3), (0.7, 0.3), (0.0, 0.3), (0.0, 0.15)),
         "extras": ((0.0, 1e-6),) * 4,
     },
@@ -214,11 +214,12 @@ def _delphi(data: Path) -> pd.DataFrame:
 
 
 def outcomes(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
-    """Return the rows with a measured outcome in ``value``.
+    """Return the rows with a measured outcome in ``value``, and with how new the text is to the base model.
 
     The gain of a base model whose target loss is not printed is known but for a constant: ``floating`` is 1 there, and
     the value is the gain over the worst run of that base model.
     """
+    rows = rows.assign(novelty=np.log(rows["base_target"] / rows["base_source"]))
     if outcome == "forgetting":
         kept = rows.assign(value=rows["source"] / rows["base_source"] - 1.0, floating=0.0)
     else:

@@ -33,6 +33,7 @@ def questions(count=200, seed=0):
             "shift": str(random.choice(studies.SHIFTS)),
             "pretrain": random.choice([0.0, pretrain]),
             "peak": pretrain * 10 ** random.uniform(-2, 0.3),
+            "novelty": random.choice([None, random.uniform(-0.5, 0.8)]),
         }
 
 
@@ -68,6 +69,7 @@ def test_two_hundred_questions_have_the_same_answer(tmp_path):
             [(question["replay"], question["tokens"])],
             question["peak"],
             question["pretrain"] or None,
+            question["novelty"],
         )
         lost, won = studies.expected("forgetting", frame), studies.expected("gain", frame)
         assert found["forgetting"] == pytest.approx([lost.quantile(p)[0] for p in Z90], abs=1e-6, rel=1e-6)

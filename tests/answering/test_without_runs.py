@@ -25,7 +25,7 @@ def answer(shift="language", **more):
 
 def rows(**columns):
     usual = {"shift": "code", "n_params": 1e9, "ptpp": 100.0, "replay": 0.1, "tokens": 1e10}
-    usual |= {"lr_peak": np.nan, "lr_pretrain": np.nan}
+    usual |= {"lr_peak": np.nan, "lr_pretrain": np.nan, "novelty": np.nan}
     return pd.DataFrame({**usual, **columns})
 
 
@@ -64,9 +64,19 @@ def test_one_percent_more_of_an_input_moves_an_outcome_by_less_than_three(name):
             assert np.max(np.abs(two - one) / np.maximum(np.abs(one), 0.03)) < 0.03
 
 
-@pytest.mark.parametrize("name", ["shift", "n_params", "ptpp", "lr_peak", "lr_pretrain"])
+@pytest.mark.parametrize("name", ["novelty", "replay"])
+def test_with_both_base_losses_one_percent_moves_an_outcome_by_less_than_three_or_a_tenth_of_a_point(name):
+    asked = questions().assign(novelty=np.random.default_rng(1).uniform(-0.5, 0.8, 300))
+    more = asked.assign(**{name: asked[name] + np.log(1.01) if name == "novelty" else 1.01 * asked[name]})
+    for outcome in ("forgetting", "gain"):
+        for probability in (0.05, 0.5, 0.95):
+            one, two = (studies.expected(outcome, each).quantile(probability) for each in (asked, more))
+            assert np.max(np.abs(two - one) - 0.03 * np.abs(one)) < 0.001
+
+
+@pytest.mark.parametrize("name", ["shift", "n_params", "ptpp", "lr_peak", "lr_pretrain", "novelty"])
 def test_every_input_is_used(name):
-    other = {"shift": "language", "n_params": 4e6, "ptpp": 20.0, "lr_peak": 1e-5, "lr_pretrain": 1e-3}
+    other = {"shift": "language", "n_params": 4e6, "ptpp": 20.0, "lr_peak": 1e-5, "lr_pretrain": 1e-3, "novelty": -0.3}
     given = {"lr_peak": 1e-4, "lr_pretrain": 3e-4, "replay": [0.1]}
     one, two = (studies.expected("forgetting", rows(**each)) for each in (given, {**given, name: other[name]}))
     assert one.quantile(0.5)[0] != pytest.approx(two.quantile(0.5)[0], rel=0.01)
@@ -167,6 +177,29 @@ def test_losses_follow_from_the_base_models():
     assert got.source_loss_lo < got.source_loss < got.source_loss_hi
 
 
+def test_a_text_that_is_new_to_the_base_model_gains_more_and_forgets_more_in_a_narrower_interval():
+    like, new = (answer(base_source_loss=2.0, base_target_loss=loss).options[2] for loss in (2.0, 3.2))
+    assert new["target_gain"] > like["target_gain"]
+    assert new["forgetting"] > like["forgetting"]
+    known = answer(base_source_loss=2.0, base_target_loss=2.0 * np.exp(studies.NEW)).options[2]
+    unknown = answer(base_source_loss=2.0).options[2]
+    assert known["target_gain"] == pytest.approx(unknown["target_gain"])
+    assert known["target_gain_hi"] - known["target_gain_lo"] < unknown["target_gain_hi"] - unknown["target_gain_lo"]
+
+
+def test_a_limit_on_the_target_loss_is_kept_where_the_base_models_is_known():
+    known = {"base_source_loss": 2.0, "base_target_loss": 2.8, "max_forgetting": "40%"}
+    got = answer(max_target_loss=2.7, **known)
+    assert got.feasible
+    assert got.probabilities["max-target-loss"] >= 0.8 - 1e-6
+    assert got.target_loss_lo < got.target_loss < got.target_loss_hi < 2.8
+    assert got.target_loss == pytest.approx(2.8 * (1 - got.target_gain[1]))
+    none = answer(max_target_loss=1.0, **known)
+    assert not none.feasible
+    assert none.blocking == "max-target-loss"
+    assert answer(max_target_loss=none.best_reachable["target_loss"] * 1.001, **known).feasible
+
+
 def test_every_number_says_where_it_comes_from():
     found = answer().to_dict()
     json.dumps(found, allow_nan=False)
@@ -246,8 +279,10 @@ def test_real_scale_is_forecast_from_the_others():
     rows = learn_studies.outcomes(learn_studies.everything(DATA), "forgetting")
     real = [name for name in rows["study"].unique() if name.startswith("pile-") or name.startswith("dolma-")]
     table = learn_studies.judged(learn_studies.left_out(rows, "forgetting", real), "forgetting").set_index("study")
-    assert table.loc["all", "factor"] < 1.6
-    assert table["factor"].max() < 2.8
+    assert table.loc["all", "factor"] < 1.45
+    # All but chemistry at 1.8B, whose base model's target loss is not printed: 3.1.
+    assert table["factor"].drop("dolma-to-chemistry-1.8b").max() < 2.5
+    assert table["factor"].max() < 3.2
     assert table.loc["all", "in_90"] >= 0.85
 
 
@@ -276,6 +311,7 @@ def test_a_page_needs_no_runs(call, tmp_path):
 def test_a_limit_on_the_target_loss_is_said_to_be_unjudged():
     assert "limit-unread" in {finding.code for finding in answer(max_target_loss=1.8).findings}
     assert "limit-unread" not in {finding.code for finding in answer(max_forgetting="30%").findings}
+    assert "limit-unread" not in {f.code for f in answer(max_target_loss=1.8, base_target_loss=2).findings}
 
 
 @pytest.mark.parametrize("name", ["n_params", "ptpp", "tokens", "target_tokens", "budget", "max_target_loss"])
