@@ -17,6 +17,7 @@ class Shared(Protocol):
     resources: Resources
     rows: Rows
     keep: str
+    merge: list[float]
 
     def source(self, name: str, where: str) -> Plain:
         """Return a text of the recipe, or refuse a name that it does not have."""
@@ -56,6 +57,7 @@ def read_adapt(block: Fields, shared: Shared) -> Plain:
     found["ptpp"] = block.take("ptpp", read.many(read.positive), None)
     found["seeds"] = block.take("seeds", read.many(read.count), None)
     found["carried"] = block.take("optimizer_state", read.choice("fresh", "carried"), "fresh") == "carried"
+    found["merge"] = block.take("merge", read.many(read.between), shared.merge)
     found["keep"] = block.take("keep", read.choice("no", "last", "best", "all"), shared.keep)
     block.end()
     return found

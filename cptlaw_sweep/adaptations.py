@@ -126,6 +126,7 @@ def _adaptation(
     if block["has_columns_of_mix"]:
         columns["mix"] = {name: weight for name, weight in mix["weights"].items() if name is not None}
     extra: Plain = {"kept": block["keep"]} if block["keep"] != "no" else {}
+    extra |= {"merge": sorted(set(block["merge"]))} if block["merge"] else {}
     start = {"state": base.start["weights"]} if block["carried"] else base.start
     mixed = _mix_of(recipe, block, mix, _seed_of(base.seed, order))
     return recipe.job(

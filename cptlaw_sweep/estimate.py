@@ -35,6 +35,8 @@ class DryRun(Result):
         Where the times come from.
     memory
         What takes the memory of the largest run.
+    merges
+        Weights at which merges with the base model are measured too, and by how many runs.
     written
         Manifests that were written, if any.
     findings
@@ -45,6 +47,7 @@ class DryRun(Result):
     workers: int
     speed: str
     memory: str = ""
+    merges: str = ""
     written: str | None = None
     findings: tuple[Finding, ...] = ()
 
@@ -63,6 +66,7 @@ class DryRun(Result):
             "workers": self.workers,
             "speed": self.speed,
             "memory": self.memory,
+            "merges": self.merges,
             "manifests": self.written,
         }
 
@@ -81,6 +85,7 @@ class DryRun(Result):
         """Disk, where the times come from, and manifests."""
         disk = f"{_bytes(float(self.frame['disk_bytes'].sum()))} beside the prepared text"
         found = [("memory", self.memory), ("disk", disk), ("time", self.speed)]
+        found += [("merges", self.merges)] if self.merges else []
         return [*found, ("manifests", self.written)] if self.written else found
 
     @property
@@ -107,6 +112,7 @@ def estimate(sweep: Sweep, workers: int) -> DryRun:
         if job.kind == "evaluate":
             continue
         n_evals = sum(entry["sequences"] for entry in job.definition["evals"]) * len(job.definition["measure_at"])
+        n_evals *= 1 + len(job.definition.get("merge", ()))
         # A loss without a gradient costs a third of a training step.
         tokens = job.tokens + n_evals * job.definition["context"] / 3
         rows.append(
@@ -122,7 +128,7 @@ def estimate(sweep: Sweep, workers: int) -> DryRun:
             }
         )
     notes = tuple(Finding("info", "recipe", note) for note in sweep.notes)
-    return DryRun(pd.DataFrame(rows), workers, speed, _largest(sweep), findings=notes)
+    return DryRun(pd.DataFrame(rows), workers, speed, _largest(sweep), _merges(sweep), findings=notes)
 
 
 def _speeds(sweep: Sweep) -> tuple[dict[str, float], str]:
@@ -161,11 +167,19 @@ def _largest(sweep: Sweep) -> str:
     return f"{_bytes(job.memory)} per process at most, in {job.name} ({said}, and the process itself)"
 
 
+def _merges(sweep: Sweep) -> str:
+    """Return at which weights how many runs are merged with their base model and measured so too."""
+    merging = [job.definition["merge"] for job in sweep.jobs if job.definition.get("merge")]
+    weights = ", ".join(f"{weight:g}" for weight in sorted({weight for some in merging for weight in some}))
+    return f"both losses also at {weights} between base and adapted weights, in {len(merging)} runs" if merging else ""
+
+
 def disk_of(job: Job) -> int:
     """Return the bytes that a finished job keeps: weights, or these and both moments of the optimiser; and rows."""
     # Float32 numbers for each parameter: weights, two moments of AdamW, and a copy of the weights where both are kept.
     floats: Mapping[Any, int] = {"state": 3, "weights": 1, "weights+state": 4, None: 0}
-    rows = len(job.definition["measure_at"]) * len(job.definition["evals"]) * 160 + 4000
+    at = len(job.definition["measure_at"]) * (1 + len(job.definition.get("merge", ())))
+    rows = at * len(job.definition["evals"]) * 160 + 4000
     models = {"all": len(job.definition["measure_at"]), "last": 1, "best": 1}.get(job.definition.get("kept", "no"), 0)
     kept = floats[job.definition["keep"]] + models
     return int(kept * 4 * job.columns["n_params"] + rows)

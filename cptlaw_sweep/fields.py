@@ -100,6 +100,14 @@ def fraction(value: Any, where: str) -> float:
     return found
 
 
+def between(value: Any, where: str) -> float:
+    """Return a weight of a merge, between 0 (the base model) and 1 (the adapted one)."""
+    found = fraction(value, where)
+    if not 0 < found < 1:
+        raise DataError(f"{where}: found {shown(value)}. Both ends are measured anyway: expected a weight between.")
+    return found
+
+
 @lru_cache(maxsize=4096)  # the same few shares stand in every run of a recipe
 def exact_share(value: float) -> str:
     """Return a share as an exact fraction, ``0.1`` as ``'1/10'``, so that rows are counted without rounding."""

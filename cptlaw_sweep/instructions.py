@@ -93,6 +93,7 @@ def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any
                 for entry in definition["evals"]
             ],
             "at_steps": definition["measure_at"],
+            **({"merged_with_base_at": definition["merge"]} if definition.get("merge") else {}),
             "at_tokens": [step * per_step for step in definition["measure_at"]],
             "loss": "mean cross-entropy in nats per token",
         },

@@ -33,7 +33,7 @@ def is_kept(job: Job, rows: list[dict[str, Any]], step: int) -> bool:
     if kept == "last":
         return step == int(job.definition["steps"][1])
     if kept == "best":
-        targets = [row for row in rows if row["eval"] == "target" and row["step"] > 0]
+        targets = [row for row in rows if row["eval"] == "target" and row["step"] > 0 and "merge_weight" not in row]
         # Of equal losses the first, so that a resumed run keeps the same one.
         lowest = min(targets, key=lambda row: (row["loss"], row["step"]), default=None)
         return lowest is not None and lowest["step"] == step
@@ -94,7 +94,7 @@ def finish_folder(folder: Path, job: Job, store: Store, step: int, rows: list[di
 def card(job: Job, step: int, rows: list[dict[str, Any]]) -> str:
     """Return the card of a kept model."""
     columns = {key: value for key, value in job.columns.items() if value is not None}
-    here = {row["eval"]: row for row in rows if row["step"] == step}
+    here = {row["eval"]: row for row in rows if row["step"] == step and "merge_weight" not in row}
     tokens = step * int(columns["batch_tokens"])
     lines = [
         "---",

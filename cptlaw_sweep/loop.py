@@ -25,6 +25,7 @@ from accelerate.state import AcceleratorState
 from cptlaw.errors import DataError
 from cptlaw.schedules import Phase, Schedule
 from cptlaw_sweep import keeping, models, parallel, state
+from cptlaw_sweep.between import Between
 from cptlaw_sweep.checkpoints import Checkpoints
 from cptlaw_sweep.evals import Eval
 from cptlaw_sweep.jobs import Job
@@ -115,7 +116,8 @@ class Training:
     def _load_start(self) -> None:
         start, spec = self.job.definition["start"], self.job.definition["model"]
         found = self._checkpoints.latest(self.cache)
-        if "weights" in start and found is None:
+        merges = self.job.definition.get("merge", ())
+        if "weights" in start and (found is None or merges):
             model = models.load_weights(self.store.get_folder(f"models/{start['weights']}", self.cache))
         else:  # from scratch, pre-trained, or a model whose weights are about to be loaded over
             model = models.build(spec, int(start.get("seed", 0)), self.job.places.get("model"))
@@ -145,12 +147,13 @@ class Training:
         self.optimizer = optimizer_for(model, self.job.definition["optimizer"])
         if self.job.definition["compile"]:
             self.model = torch.compile(self.model)
+        if "state" in start and (found is None or merges):
+            self._load_state(self.store.get_folder(f"models/{start['state']}", self.cache))
+        self._between = Between(model) if merges else None
         if found is not None:
             folder, notes = found
             self._load_state(folder)
             self.step, self.seconds, self.rows = int(notes["step"]), float(notes["seconds"]), list(notes["rows"])
-        elif "state" in start:
-            self._load_state(self.store.get_folder(f"models/{start['state']}", self.cache))
 
     def _load_state(self, folder: Path) -> None:
         try:
@@ -251,22 +254,31 @@ class Training:
 
     def _measure(self) -> None:
         self.model.eval()
-        tokens = self.step * self.batch * self.context
-        fresh = []
-        for entry in self.evals:
-            loss = entry.loss(self.score, self.model, self.accelerator, self.micro, self.precision)
-            if not math.isfinite(loss):
-                raise TrainingError(f"the loss on {entry.name} is {loss} at step {self.step}")
-            row = {"eval": entry.name, "domain": entry.domain, "loss": loss, "step": self.step, "tokens": tokens}
-            fresh.append({**row, "lr": self.lr[self.step]})
+        fresh = self._losses()
         self.rows += fresh
-        if self.shard:
-            parallel.drop_gathered(self.bare)
+        if self._between is not None and self.step > self.first:
+            for weight in self.job.definition["merge"]:
+                with self._between.at(weight):
+                    self.rows += [{**row, "merge_weight": weight} for row in self._losses()]
         self.model.train()
         if self._live is not None:
             self._live.measured(fresh)
         if keeping.is_kept(self.job, self.rows, self.step):
             self._keep_model()
+
+    def _losses(self) -> list[dict[str, Any]]:
+        """Return a row for each validation set, with the weights as they are."""
+        tokens = self.step * self.batch * self.context
+        found = []
+        for entry in self.evals:
+            loss = entry.loss(self.score, self.model, self.accelerator, self.micro, self.precision)
+            if not math.isfinite(loss):
+                raise TrainingError(f"the loss on {entry.name} is {loss} at step {self.step}")
+            row = {"eval": entry.name, "domain": entry.domain, "loss": loss, "step": self.step, "tokens": tokens}
+            found.append({**row, "lr": self.lr[self.step]})
+        if self.shard:
+            parallel.drop_gathered(self.bare)
+        return found
 
     def _keep_model(self) -> None:
         """Keep the model as it is now, as a folder that transformers reads."""

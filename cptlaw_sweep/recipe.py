@@ -58,6 +58,7 @@ class Recipe:
         self.evals = top.take("evals", read.named(self._read_eval), {})
         self._sequences = top.take("eval_sequences", read.count, 384)
         self.keep = top.take("keep", read.choice("no", *KEEP), "no")
+        self.merge = top.take("merge", read.many(read.between), [])
         self.evaluate = top.take("evaluate", _read_evaluate, None)
         self._log = top.take("log", read.many(read.choice("jsonl", "tensorboard", "wandb")), ["jsonl"])
         self.pretrain = top.take("pretrain", read.mapping, None)
@@ -242,6 +243,8 @@ class Recipe:
         if self._tokenizer_place:
             places["tokenizer"] = self._tokenizer_place
         memory = self.memory(base, rows)
+        if definition.get("merge") and not adapters:
+            memory["merges"] = 8 * base.total  # float32 copies of the base model and of the adapted one
         return Job(
             name=name,
             kind=kind,

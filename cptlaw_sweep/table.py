@@ -15,7 +15,7 @@ from cptlaw_sweep.store import Store
 COLUMNS = (
     *("run", "eval", "loss", "n_params", "n_params_non_embedding", "n_params_kind", "tokens", "replay", "ptpp"),
     *("step", "lr", "lr_schedule", "lr_peak", "seed", "order", "batch_tokens", "flops", "domain", "tokenizer"),
-    *("model", "base", "phase", "n_trainable", "lora_rank", "optimizer_state", "pt_lr_end"),
+    *("model", "base", "phase", "n_trainable", "lora_rank", "merge_weight", "optimizer_state", "pt_lr_end"),
     *("metric", "n_items", "chance", "recipe"),
 )
 
@@ -60,18 +60,27 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 def _row(job: Job, measured: Mapping[str, Any]) -> dict[str, Any]:
     columns = job.columns
+    weight = measured.get("merge_weight", 1.0 if job.definition.get("merge") and measured["step"] else None)
+    name = columns.get("run", job.name)
     per_token = 6.0 * columns["n_params"]
     if columns.get("n_trainable") is not None:  # frozen weights have no gradient of their own
         per_token = 4.0 * columns["n_params"] + 2.0 * columns["n_trainable"]
     return {
         **{name: columns.get(name) for name in COLUMNS},
-        "run": columns.get("run", job.name),
+        # A merge is a run of its own, or the table would hold two losses of one run at one step.
+        "run": merged_name(name, weight) if "merge_weight" in measured else name,
+        "merge_weight": weight,
         **{name: measured[name] for name in ("eval", "loss", "tokens", "step", "lr")},
         "domain": measured["domain"] or columns.get("domain"),
         "flops": per_token * measured["tokens"],
         **{name: measured[name] for name in ("metric", "n_items", "chance") if name in measured},
         **{f"mix_{name}": weight for name, weight in (columns.get("mix") or {}).items()},
     }
+
+
+def merged_name(run: str, weight: Any) -> str:
+    """Return what a run is called where it is merged with its base model."""
+    return f"{run}-w{weight:g}"
 
 
 def _of_base_model(row: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -165,5 +174,5 @@ def schedules_of(sweep: Sweep) -> dict[str, Any]:
             continue
         if job.kind == "adapt" and job.needs:
             phases = [*jobs[job.needs[0]].definition["phases"], *phases]
-        found[job.name] = phases
+        found |= {job.name: phases} | {merged_name(job.name, w): phases for w in job.definition.get("merge", ())}
     return found

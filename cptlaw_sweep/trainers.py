@@ -469,5 +469,8 @@ def _left_out(job: Job, phase: Mapping[str, Any], corpora: Sequence[Corpus]) -> 
         said.append("pools of tokens are not known here: cut the files")
     if job.definition["start"].get("state"):
         said.append("the state of the optimiser is not carried")
+    if job.definition.get("merge"):
+        weights = ", ".join(f"{weight:g}" for weight in job.definition["merge"])
+        said.append(f"the sweep also measures merges with the base model at {weights}: see cptlaw merge")
     points = ", ".join(str(step) for step in job.definition["measure_at"])
     return [*said, f"the sweep measures both losses after steps {points}"]

@@ -90,12 +90,19 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
     rows = table.on(on)
     rows = rows if where is None else rows.where(where)
     rows = replace(rows, frame=in_order(rows.frame, IN_ORDER))
+    found: list[Finding] = []
+    merged = rows.frame.get("merge_weight", pd.Series(1.0, rows.frame.index)).fillna(1.0) < 1
+    if (merged := merged & (rows.frame.get("tokens", 1) != 0)).any():
+        message = (
+            f"{int(merged.sum())} rows of merges with the base model are left out: no law here reads their weight."
+        )
+        found.append(Finding("info", "merges", message, "Hold them beside the answer's alternatives."))
+        rows = replace(rows, frame=rows.frame[~merged])
     frame = rows.frame
     is_cpt = any(name in frame.columns and frame[name].notna().any() for name in CPT_COLUMNS)
     if not is_cpt or "tokens" not in frame.columns:
-        chosen = Chosen(rows, False, ())
-        return replace(chosen, findings=(FINE_TUNING,)) if chosen.is_tuning else chosen
-    found: list[Finding] = []
+        chosen = Chosen(rows, False, tuple(found))
+        return replace(chosen, findings=(*found, FINE_TUNING)) if chosen.is_tuning else chosen
     adapted = (frame["tokens"] > 0).to_numpy()
     kept = np.ones(len(frame), dtype=bool)
     if "phase" in frame.columns:

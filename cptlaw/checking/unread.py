@@ -18,7 +18,10 @@ from cptlaw.units import format_quantity
 
 FACTORS = ("lr_peak", "lr_pretrain", "lr_schedule", "ptpp", "replay", "n_params", "tokens", "batch_tokens")
 # Columns of the schema that may tell runs apart; its others are measured, follow from inputs, or name the run.
-TOLD = ("seed", "tokenizer", "domain", "unique_tokens", "bits_weights", "bits_activations", "bits_kv", "bits_post")
+TOLD = (
+    *("seed", "tokenizer", "domain", "unique_tokens", "bits_weights", "bits_activations", "bits_kv", "bits_post"),
+    *("merge_weight", "lora_rank", "vocab_added", "method"),
+)
 NAMES = ("base", "base_model", "base_run", "atpp", "k1", "k2", "k3")
 # What follows from a schedule, for laws that read one.
 OF_SCHEDULES = ("lr_peak", "lr_pretrain", "lr_schedule", "tokens")

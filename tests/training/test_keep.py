@@ -17,18 +17,21 @@ from cptlaw_sweep.hook import read_scores
 from cptlaw_sweep.keeping import folder_of, kept_steps
 from cptlaw_sweep.live import file_name
 from cptlaw_sweep.load_sweep import load_sweep
+from cptlaw_sweep.merging import merge
 from cptlaw_sweep.table import jobs_table, runs_table, write_tables
 from cptlaw_sweep.worker import run_job
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
 
+# Without transformers, whose import for each model would take most of the test.
 SCRIPT = """
 import json, sys
-import transformers
-model = transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1])
-tokenizer = transformers.AutoTokenizer.from_pretrained(sys.argv[1])
-ids = tokenizer("neue Sprache")["input_ids"]
-value = float(model.get_input_embeddings().weight[ids].sum())
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
+weights = load_file(sys.argv[1] + "/model.safetensors")
+embeddings = next(each for name, each in weights.items() if "embed_tokens" in name or "wte" in name)
+ids = Tokenizer.from_file(sys.argv[1] + "/tokenizer.json").encode("neue Sprache").ids
+value = float(embeddings[ids].sum())
 score = {"value": value, "metric": "accuracy", "n_items": 20, "chance": 0.25}
 json.dump({"words": score, "ids": len(ids)}, open(sys.argv[2], "w"))
 """
@@ -42,11 +45,14 @@ def evaluated(tmp_path, script=SCRIPT):
 @pytest.mark.parametrize("lora", [None, {"rank": 2}])
 def test_a_kept_model_is_the_one_that_was_measured(recipe, tmp_path, lora):
     base = {"pretrained": "models/base", "ptpp": 100, **({"lora": lora} if lora else {})}
-    path = given_recipe(recipe, tmp_path, models={"base": base}, keep="all", evaluate=evaluated(tmp_path))
+    path = given_recipe(recipe, tmp_path, models={"base": base}, keep="all", evaluate=evaluated(tmp_path), merge=[0.5])
     sweep, store = prepared(path, tmp_path / "out")
     assert not train_here(sweep, store).failures
     run = next(job for job in sweep.jobs if job.kind == "adapt")
-    measured = {(row["step"], row["eval"]): row["loss"] for row in store.get_result(run.id)}
+    rows = store.get_result(run.id)
+    measured = {(row["step"], row["eval"]): row["loss"] for row in rows if "merge_weight" not in row}
+    merged = {(row["step"], row["eval"]): row["loss"] for row in rows if row.get("merge_weight") == 0.5}
+    assert merged.keys() == measured.keys()
     steps = kept_steps(store, run.id)
     assert steps == run.definition["measure_at"]
     entry = next(entry for entry in run.definition["evals"] if entry["eval"] == "target")
@@ -62,8 +68,16 @@ def test_a_kept_model_is_the_one_that_was_measured(recipe, tmp_path, lora):
         card = (folder / "README.md").read_text()
         assert f"({step} steps)" in card
         assert f"{measured[step, 'target']:.4f}" in card
-    # The scores of the command are rows of the run.
+    # Half way to its base it is what `cptlaw merge` makes of both folders.
+    half = merge(tmp_path / "models" / "base", folder, tmp_path / "half", weight=0.5).output
+    model = transformers.AutoModelForCausalLM.from_pretrained(half).eval()
+    with torch.no_grad():
+        assert models.mean_loss(model, rows).item() == pytest.approx(merged[step, "target"], rel=1e-4)
+    assert abs(merged[step, "target"] / measured[step, "target"] - 1) > 1e-3
     frame = runs_table(sweep, store)
+    found = frame.drop_duplicates("run").set_index("run")["merge_weight"]
+    assert found.loc[[run.name, f"{run.name}-w0.5"]].tolist() == [1, 0.5]
+    # The scores of the command are rows of the run.
     scores = frame[frame["metric"] == "accuracy"]
     assert set(scores["run"]) == {run.name}
     assert scores["step"].tolist() == steps

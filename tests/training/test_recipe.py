@@ -89,6 +89,7 @@ def test_sizes_are_met():
         ({"adapt": {**RECIPE["adapt"], "replay": 2}}, "a share from 0 to 1"),
         ({"adapt": {**RECIPE["adapt"], "schedules": {"schedule": "wsdd", "peak": 1e-3}}}, "'wsdd' is unknown"),
         ({"adapt": {**RECIPE["adapt"], "models": "3k"}}, "no model '3k'"),
+        ({"merge": [0.5, 1]}, "merge[1]: found 1. Both ends are measured anyway"),
         ({"text": {"old": {"files": "nothing.jsonl"}}}, "Build the text first"),
     ],
 )

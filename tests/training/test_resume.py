@@ -64,7 +64,7 @@ SMALL = {
     **RECIPE,
     "checkpoint_seconds": 0,
     "pretrain": {**RECIPE["pretrain"], "ptpp": [8, 16]},
-    "adapt": {**RECIPE["adapt"], "tokens_per_param": 8},
+    "adapt": {**RECIPE["adapt"], "tokens_per_param": 8, "merge": [0.5]},
 }
 
 
