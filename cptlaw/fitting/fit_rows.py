@@ -35,6 +35,7 @@ MOST_SEARCHED = 4000  # rows of other tables, from which on the search runs on a
 ROWS_OF_LEVEL = 4
 LEVELS = 100  # values of an input beyond which they are no levels
 LEADING = 0.02  # share above the best objective on the searched rows, up to which an optimum is polished on all
+SCALE_STEPS, SCALE_TOLERANCE = 15, 1e-4  # without priors, for a fit that says how large residuals are, nothing else
 SMALLEST_SHARE = 1e-4  # of the loss, at which a term with a prior on its share starts at least
 SOFT_WEIGHT = 1.0  # of squared relative slopes dL/dr > 0 under monotone=soft, beside squared log residuals
 
@@ -178,7 +179,7 @@ def minimise(
     rising = SOFT_WEIGHT if getattr(chosen, "monotone", None) == "soft" else 0.0
     penalty, weight = None, 0.0
     if options.restraint.priors:
-        free = newton.descend(Objective(problem, options.delta, rising=rising), c, z)
+        free = newton.descend(Objective(problem, options.delta, rising=rising), c, z, SCALE_STEPS, SCALE_TOLERANCE)
         weight = _prior_weight(problem, free, options.delta, alike)
         penalty = priors_on(problem, weight)
         for index, scale in zip(penalty.coordinates, penalty.scales, strict=True) if penalty else ():

@@ -225,7 +225,8 @@ def reciprocal(u: Any) -> Any:
     """Return 1 / u for a number, array or Jet."""
     if isinstance(u, Jet):
         inverse = 1.0 / u.value
-        return u.chain(inverse, -inverse * inverse, 2.0 * inverse**3)
+        squared = inverse * inverse
+        return u.chain(inverse, -squared, 2.0 * squared * inverse)
     return 1.0 / (u.value if isinstance(u, Positive) else u)
 
 

@@ -1,8 +1,8 @@
-"""Batched bounded Newton descent on the stated objective, with exact second derivatives.
+"""Batched bounded descent on the stated objective: reweighted least squares first, then exact Newton steps.
 
-The step is Newton's, damped towards the majorising reweighted least-squares step: the Huber function has curvature 0 in
-its tails, so the plain Hessian alone says nothing about outlying rows. Coordinates that press against a bound are held
-for the step.
+Reweighted least squares need first derivatives alone and come near in as many steps; Newton's steps end where they
+crawl. Those are damped towards the majorising least-squares step: the Huber function has curvature 0 in its tails, so
+the plain Hessian alone says nothing about outlying rows. Coordinates that press against a bound are held for the step.
 
 Axes: s = problems side by side, v = coordinates (c, then z).
 """
@@ -20,6 +20,10 @@ from cptlaw.solving.objective import Objective
 MAX_STEP = 1.0  # longest move of a shape per step, on its search axis
 BLOCK = 48_000  # numbers per temporary array: small enough to stay in the cache
 MIN_DAMPING, MAX_DAMPING = 1e-12, 1e9
+NEAR = 1e-3  # of the objective: what a start that is near promises
+CRAWLS = 0.1  # of the last promise: where least squares promise more than this again when near, Newton takes over
+LEAST_SQUARES = 30  # steps of theirs at most
+NEAR_DAMPING = 1e-2
 CONVERGED, OUT_OF_STEPS = 0, 1
 
 
@@ -70,21 +74,25 @@ def _descend(goal: Objective, c: Array, z: Array, iterations: int, tolerance: Ar
     objective, total, status = np.empty(s), np.empty(s), np.full(s, OUT_OF_STEPS)
     per_block = max(1, BLOCK // max(problem.n, 1))
     for first in range(0, s, per_block):
-        rows = slice(first, first + per_block)
-        v[rows], objective[rows], total[rows], status[rows] = _descend_block(
-            goal.take(rows), v[rows], iterations, tolerance[rows]
-        )
+        rows = np.arange(first, min(first + per_block, s))
+        for order, steps, damping in ((1, min(LEAST_SQUARES, iterations), 1.0), (2, iterations, NEAR_DAMPING)):
+            v[rows], objective[rows], total[rows], status[rows] = _descend_block(
+                goal.take(rows), v[rows], order, steps, tolerance[rows], damping
+            )
+            rows = rows[status[rows] != CONVERGED]
+            if not len(rows):
+                break
     return Descent(v[:, : problem.k], v[:, problem.k :], objective, total, status)
 
 
 def _descend_block(
-    goal: Objective, v: Array, iterations: int, tolerance: Array
+    goal: Objective, v: Array, order: int, iterations: int, tolerance: Array, first_damping: float
 ) -> tuple[Array, Array, Array, NDArray[np.int_]]:
     problem, k = goal.problem, goal.problem.k
     v = v.copy()
-    state = goal.evaluate(v)
-    damping = np.full(len(v), 1.0)
-    status = np.full(len(v), OUT_OF_STEPS)
+    state = goal.evaluate(v, order)
+    damping = np.full(len(v), first_damping)
+    status, last = np.full(len(v), OUT_OF_STEPS), np.full(len(v), np.inf)
     active = np.arange(len(v))
     for _ in range(iterations):
         here, gradient = v[active], state["gradient"][active]
@@ -96,7 +104,7 @@ def _descend_block(
         reach = np.abs(step[:, k:]).max(axis=1, initial=0.0, keepdims=True)
         step = step * np.minimum(1.0, MAX_STEP / np.maximum(reach, 1e-300))
         trial_v = np.clip(here + step, problem.low, problem.high)
-        trial = goal.take(active).evaluate(trial_v)
+        trial = goal.take(active).evaluate(trial_v, order)
         old, new = state["total"][active], trial["total"]
         # The last digits of the sum are rounding: a tie counts as progress so that the promise can decide.
         better = new <= old
@@ -114,6 +122,9 @@ def _descend_block(
             np.where(better, damping[active] * 0.2, damping[active] * 4.0), MIN_DAMPING, MAX_DAMPING
         )
         status[active[done]] = CONVERGED
+        if order == 1:
+            done |= better & (damping[active] <= 0.1) & (promise <= NEAR * old) & (promise > CRAWLS * last[active])
+        last[active] = promise
         active = active[~done]
         if not len(active):
             break

@@ -110,12 +110,15 @@ class Objective:
             forecast=None if self.forecast is None else self.forecast.take(rows),
         )
 
-    def evaluate(self, v: Array) -> dict[str, Array]:
-        """Return data part, total, gradient, Hessian and the majorising Gauss-Newton matrix at v, (s, v)."""
+    def evaluate(self, v: Array, order: int = 2) -> dict[str, Array]:
+        """Return data part, total, gradient, Hessian and the majorising Gauss-Newton matrix at v, (s, v).
+
+        With ``order`` 1 no second derivatives are taken, and the majorising matrix stands for the Hessian.
+        """
         problem, delta, weights = self.problem, self.delta, self.weights
         k, n, s, size = problem.k, problem.n, len(v), problem.size
         c = v[:, :k]
-        offset, columns = problem.columns(v[:, k:], order=2)
+        offset, columns = problem.columns(v[:, k:], order)
         columns, scales = problem.normalised(columns)
         parts = [(column, c[:, i : i + 1]) for i, column in enumerate(columns)] + [(offset, 1.0)]
         loss = np.zeros((s, n))
@@ -149,8 +152,9 @@ class Objective:
         majoriser = (jacobian * majorising[:, None, :]) @ transposed
         # d2/dv2 of rho(log L): rho'' J J' and rho' (L''/L - J J'), of which the last part joins the first here; L''
         # follows.
-        hessian = (jacobian * (inside - psi)[:, None, :]) @ transposed
-        _add_curvature(hessian, parts, psi * inverse, k)
+        hessian = (jacobian * (inside - psi)[:, None, :]) @ transposed if order > 1 else majoriser.copy()
+        if order > 1:
+            _add_curvature(hessian, parts, psi * inverse, k)
         total = objective.copy()
         found = {
             "objective": objective,
@@ -159,16 +163,16 @@ class Objective:
             "hessian": hessian,
             "majoriser": majoriser,
         }
-        amplitudes = [natural(problem, v, i, scales) for i in range(k)] if self.penalty or self.forecast else []
+        needed = self.penalty or self.forecast or self.rising
+        amplitudes = [natural(problem, v, i, scales, order) for i in range(k)] if needed else []
         if self.penalty is not None:
-            _add_squares(_scores(problem, v, scales, amplitudes, self.penalty), self.penalty.weight, found)
+            _add_squares(_scores(problem, v, scales, amplitudes, self.penalty, order), self.penalty.weight, found)
         if self.forecast is not None:
-            at_point = _loss(problem.moved_to(self.forecast.x), v, amplitudes)
+            at_point = _loss(problem.moved_to(self.forecast.x), v, amplitudes, order)
             _draw_to(self.forecast, at_point, found)
         if self.rising:
             # A central difference in the ratio: a law's terms carry derivatives by parameters, and not by inputs.
-            own = amplitudes or [natural(problem, v, i, scales) for i in range(k)]
-            up, down = (_loss(problem.at_ratio(sign * SLOPE_STEP), v, own) for sign in (1.0, -1.0))
+            up, down = (_loss(problem.at_ratio(sign * SLOPE_STEP), v, amplitudes, order) for sign in (1.0, -1.0))
             slope = (up - down) * (0.5 / SLOPE_STEP / problem.loss)
             _add_square(slope, self.rising, found, only_positive=True)
         finite = np.isfinite(total) & np.isfinite(hessian).all(axis=(1, 2)) & np.isfinite(majoriser).all(axis=(1, 2))
@@ -206,9 +210,9 @@ def penalty_of(problem: Problem, v: Array, penalty: Penalty | None) -> Array:
     """Return what the priors add to the objective at v, (s,)."""
     total = np.zeros(len(v))
     if penalty is not None:
-        _, scales = problem.normalised(problem.columns(v[:, problem.k :], order=2)[1])
-        amplitudes = [natural(problem, v, i, scales) for i in range(problem.k)]
-        for score in _scores(problem, v, scales, amplitudes, penalty):
+        _, scales = problem.normalised(problem.columns(v[:, problem.k :], order=1)[1])
+        amplitudes = [natural(problem, v, i, scales, 1) for i in range(problem.k)]
+        for score in _scores(problem, v, scales, amplitudes, penalty, 1):
             total += 0.5 * penalty.weight * np.broadcast_to(score.value, (len(v), 1))[:, 0] ** 2
     return total
 
@@ -243,20 +247,22 @@ def _add_curvature(hessian: Array, parts: list[Any], lever: Array, k: int) -> No
                 hessian[:, b, a] += bend
 
 
-def _scores(problem: Problem, v: Array, scales: list[Any], amplitudes: list[Jet], penalty: Penalty) -> list[Jet]:
+def _scores(
+    problem: Problem, v: Array, scales: list[Any], amplitudes: list[Jet], penalty: Penalty, order: int
+) -> list[Jet]:
     """Return the standard score of each prior as a Jet (s, 1); of correlated ones, what each adds to those before.
 
     `amplitudes` are the natural ones, as `natural` gives them from `scales`.
     """
     found: list[Jet] = []
-    shapes = problem.shapes(v[:, problem.k :], order=2)
+    shapes = problem.shapes(v[:, problem.k :], order)
     for i, (index, sd, scale) in enumerate(zip(penalty.coordinates, penalty.sds, penalty.scales, strict=True)):
         mean = penalty.means[..., i]
         # On the normalised scale an amplitude is the mean of its term over the rows, so that its share of the mean loss
         # needs no more than that mean.
         if scale == "share":
             coordinate = np.maximum(v[:, index : index + 1], TINY)  # it may come down to 0, its logarithm not
-            share: Jet = Jet(coordinate, {index: np.ones_like(coordinate)}, {})
+            share: Jet = Jet(coordinate, {index: np.ones_like(coordinate)}, {} if order > 1 else None)
             value = log(share) - float(np.log(problem.loss.mean()))
         elif index >= problem.k:
             value = getattr(shapes, problem.shape_groups[index - problem.k][0])
@@ -274,20 +280,20 @@ def _scores(problem: Problem, v: Array, scales: list[Any], amplitudes: list[Jet]
     return found
 
 
-def natural(problem: Problem, v: Array, index: int, scales: list[Any]) -> Jet:
+def natural(problem: Problem, v: Array, index: int, scales: list[Any], order: int = 2) -> Jet:
     """Return the natural value of one coordinate as a Jet over all coordinates, shape (s, 1)."""
     if index >= problem.k:
         name = problem.shape_groups[index - problem.k][0]
-        value: Jet = getattr(problem.shapes(v[:, problem.k :], order=2), name)
+        value: Jet = getattr(problem.shapes(v[:, problem.k :], order), name)
         return value
     coordinate = v[:, index : index + 1]
-    natural: Jet = Jet(coordinate, {index: np.ones_like(coordinate)}, {}) / scales[index]
+    natural: Jet = Jet(coordinate, {index: np.ones_like(coordinate)}, {} if order > 1 else None) / scales[index]
     return natural
 
 
-def _loss(problem: Problem, v: Array, amplitudes: list[Jet]) -> Jet:
+def _loss(problem: Problem, v: Array, amplitudes: list[Jet], order: int) -> Jet:
     """Return the losses at the rows of `problem`, given natural amplitudes from elsewhere, as a Jet (s, n)."""
-    offset, columns = problem.columns(v[:, problem.k :], order=2)
+    offset, columns = problem.columns(v[:, problem.k :], order)
     total: Any = offset
     for k, column in enumerate(columns):
         total = total + amplitudes[k] * column
@@ -312,7 +318,9 @@ def _draw_to(forecast: ForecastPenalty, loss: Jet, found: dict[str, Array]) -> N
     found["total"] += 0.5 * weight * value[:, 0] ** 2
     found["gradient"] += weight * value * slope
     found["majoriser"] += weight * outer
-    found["hessian"] += weight * ((1.0 - value[:, :, None]) * outer + value[:, :, None] * curve)
+    found["hessian"] += weight * outer
+    if loss.curves is not None:
+        found["hessian"] += weight * value[:, :, None] * (curve - outer)
 
 
 def _add_squares(scores: list[Jet], weight: float, found: dict[str, Array]) -> None:

@@ -33,8 +33,9 @@ def test_files_of_earlier_versions_forecast_as_they_did(name, loss, lo, hi):
     fit = cl.load_fit(OLD / f"{name}.json")
     found = fit.forecast(POINT).iloc[0]
     assert isinstance(fit, cl.Fit)
-    # What measured losses of base models say of an average has been added since; it moves ends and loss alike.
-    assert [found["lo"] / found["loss"], found["hi"] / found["loss"]] == pytest.approx([lo / loss, hi / loss], rel=1e-6)
+    # What measured losses of base models say of an average has been added since; it moves ends and loss alike. Ends
+    # are searched to 2e-4 of the rise that they allow.
+    assert [found["lo"] / found["loss"], found["hi"] / found["loss"]] == pytest.approx([lo / loss, hi / loss], rel=3e-4)
     if name == "named":
         assert found["loss"] == pytest.approx(loss, rel=1e-9)
 
