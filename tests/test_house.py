@@ -38,7 +38,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
     "words, files, results": 1270,
-    "answering": 1770,
+    "answering": 1886,
     "auto": 870,
     "benching": 340,
     "checking": 950,
@@ -57,7 +57,7 @@ CEILINGS = {
     "scores": 1570,
     "sealing": 410,
     "solving": 1130,
-    "uncertainty": 920,
+    "uncertainty": 770,
     "verbs": 200,
     "cptlaw_app": 360,
     "cptlaw_sweep": 5080,

@@ -81,10 +81,24 @@ def alternatives(
     row = pd.DataFrame([{**point, "replay": 0.0}])
     without = {role: np.exp(fits[role].log_quantiles(row, ENDS))[:, 0] for role in ("target", "source")}
     base = {"target": base_target_loss, "source": base_source_loss}
-    if without["source"][1] <= base_source_loss or not np.isfinite(list(without.values())).all():
+    return instead(base, without, forgetting, point["tokens"], point["n_params"])
+
+
+def instead(
+    base: Mapping[str, float], without: Mapping[str, Any], forgetting: float, tokens: float, n_params: float
+) -> tuple[Mapping[str, Any], ...]:
+    """Return the merge of a run without replay that comes nearest to some forgetting, and that run as an adapter.
+
+    Parameters
+    ----------
+    base, without
+        Losses by role: of the base model, and of the run without replay at `ENDS`.
+    forgetting, tokens, n_params
+        Of the plan, and of the model.
+    """
+    if without["source"][1] <= base["source"] or not np.isfinite(list(without.values())).all():
         return ()
-    size = point["n_params"]
-    merges = [_merge(base, without, float(weight), point["tokens"] / size, size) for weight in WEIGHTS]
+    merges = [_merge(base, without, float(weight), tokens / n_params, n_params) for weight in WEIGHTS]
     nearest = min(merges, key=lambda one: abs(float(one["forgetting"]) - forgetting))
     return (nearest, *(_adapter(base, without, entry) for entry in _learned()["lora"][1:3]))
 
@@ -122,5 +136,10 @@ def _adapter(base: Mapping[str, float], without: Mapping[str, Any], entry: Mappi
 def _named(role: str, base: float, low: float, middle: float, high: float) -> dict[str, float]:
     values = dict(zip(("", "_lo", "_hi"), (middle, low, high), strict=True))
     if role == "target":
-        return {f"target_loss{end}": float(value) for end, value in values.items()}
+        gains = zip(
+            ("", "_hi", "_lo"), values.values(), strict=True
+        )  # the lower end of a loss is the higher one of its fall
+        return {f"target_loss{end}": float(value) for end, value in values.items()} | {
+            f"target_gain{end}": 1.0 - float(value) / base for end, value in gains
+        }
     return {f"forgetting{end}": float(value) / base - 1.0 for end, value in values.items()}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from cptlaw.answering.batches import MEASURED
 from cptlaw.findings import Finding
 from cptlaw.planning.result import score_text
 from cptlaw.result import Line, Result, Table, plain
@@ -48,6 +49,9 @@ class Answer(Result):
     lr_peak, lr_peak_lo, lr_peak_hi, lr_why, lr_options
         Peak rate, where the laws read it or there are no runs; its range (with runs: of what was run), why, and without
         runs what half and twice of it do.
+    batch_tokens, batch_tokens_lo, batch_tokens_hi, batch_options
+        Without runs: tokens of one optimiser step, by the tokens of the run alone (``_lo``) and with those of
+        pre-training (``_hi``), and what half and twice of it (or of the one asked about) cost in both losses.
     target_loss, source_loss, forgetting
         What to expect, each with ``_lo`` and ``_hi``; nats per token, and a share of `base_source_loss`.
     losses
@@ -96,6 +100,10 @@ class Answer(Result):
     lr_peak_hi: float | None = None
     lr_why: str | None = None
     lr_options: tuple[Mapping[str, float], ...] = ()
+    batch_tokens: float | None = None
+    batch_tokens_lo: float | None = None
+    batch_tokens_hi: float | None = None
+    batch_options: tuple[Mapping[str, float], ...] = ()
     target_loss: float | None = None
     target_loss_lo: float | None = None
     target_loss_hi: float | None = None
@@ -159,6 +167,9 @@ class Answer(Result):
         lines += self._replays()
         if self.lr_options:
             lines.append(("peak rate", self._rates()))
+        if self.batch_options:
+            lines.append(("batch", self._batch()))
+        lines += [("or no replay", self._instead(one)) for one in self.alternatives[:1]]
         if self.other_sizes:
             lines.append(("same compute", "; ".join(self._alternative(mix) for mix in self.other_sizes)))
         if self.rule_of_thumb is not None:
@@ -195,7 +206,7 @@ class Answer(Result):
             return []
         why = [] if self.lr_why is None else [("peak rate", f"{self.lr_peak:.3g}, {self.lr_why}")]
         shares = [(f"{format_percent(row['replay'] or 0.0)} replay", self._share(row)) for row in self.options]
-        return [*why, *shares, *(("instead of replay", self._instead(one)) for one in self.alternatives)]
+        return [*why, *shares, *(("or no replay", self._instead(one)) for one in self.alternatives[1:])]
 
     def _share(self, row: Mapping[str, float | None]) -> str:
         """Return what a share of replay comes to, from runs."""
@@ -340,11 +351,22 @@ class Answer(Result):
             if merged
             else f"an adapter of rank {found['rank_over_width']:.2g} x width"
         )
-        low, middle, high = (short_percent(found[f"forgetting{end}"]) for end in ("_lo", "", "_hi"))
-        target = (
-            f"target loss {found['target_loss']:.4g} ({found['target_loss_lo']:.4g} to {found['target_loss_hi']:.4g})"
+        if found["target_loss"] is None:
+            target = f"target loss {_ends(found, 'target_gain')} lower"
+        else:
+            target = f"target loss {format_span(*(found[f'target_loss{end}'] for end in ('', '_lo', '_hi')))}"
+        return f"{kind}: {target}, forgetting {_ends(found, 'forgetting')}; measured from {found['measured_on']}"
+
+    def _batch(self) -> str:
+        """Return the batch, and what others cost."""
+        low, middle, high = (format_quantity(getattr(self, f"batch_tokens{end}"), 3) for end in ("_lo", "", "_hi"))
+        beside = "; ".join(
+            f"at {format_quantity(each['batch_tokens'], 3)} losses {100 * each['loss_rise']:.2g} % higher, "
+            f"{100 * each['loss_rise_at_it']:.2g} % at {each['lr_factor']:.2g} times the rate"
+            for each in self.batch_options
+            if each["loss_rise"] >= SAME
         )
-        return f"none, {kind}: {target}, forgetting {middle} ({low} to {high}); measured from {found['measured_on']}"
+        return f"{middle} tokens ({low} by this run's tokens alone, {high} with pre-training's); {beside}; {MEASURED}"
 
     def _price(self) -> str:
         other = self.without_risk or {}
@@ -424,8 +446,13 @@ def runs_in_words(cells: Iterable[Mapping[str, Any]], planned: Mapping[str, floa
         mix += "" if cell.get("replay") is None else f" at {format_percent(cell['replay'], 3)} replay"
         if cell.get("mix"):
             mix += " of this mix" if _shares(cell["mix"]) == _shares(planned or {}) else f" of {_shares(cell['mix'])}"
-        size = cell.get("n_params")
-        shown.append(f"on {mix}" if size is None else f"{format_quantity(size, 3)} on {mix}")
+        size, budget, rate, base = (cell.get(name) for name in ("n_params", "ptpp", "lr_peak", "base_flops"))
+        text = f"on {mix}" if size is None else f"{format_quantity(size, 3)} on {mix}"
+        text += "" if rate is None else f", peak rate {rate:.2g}"
+        text += f" ({cell['flops']:.2g} FLOPs)" if "flops" in cell else ""
+        if base:
+            text += f" with its base at {format_quantity(budget or 0, 3)} tokens per parameter, to be pre-trained first"
+        shown.append(text)
     # Repeats of one cell are seeds: said once, with their number.
     seeds = {text: shown.count(text) for text in shown}
     return "; ".join(text if n == 1 else f"{text}, {n} seeds" for text, n in seeds.items())

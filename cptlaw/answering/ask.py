@@ -39,6 +39,7 @@ def answer(
     base_score: Any = None,
     base_source_loss: Quantity = None,
     base_target_loss: Quantity = None,
+    batch_tokens: Quantity = None,
     lr_peak: Quantity = None,
     lr_pretrain: Quantity = None,
     min_replay: Quantity = None,
@@ -68,6 +69,8 @@ def answer(
         model's score where no run measured it.
     base_source_loss, base_target_loss
         The base model's losses where no run measured them; without runs both together say how new the text is to it.
+    batch_tokens
+        Without runs: tokens of one optimiser step that are asked about, beside those advised.
     lr_peak, lr_pretrain
         Peak rate of CPT, by default the best of those that were run; without runs also that of pre-training.
     min_replay, max_replay
@@ -108,8 +111,8 @@ def answer(
         "n_params": n_params, "ptpp": ptpp, "tokens": tokens, "target_tokens": target_tokens, "budget": budget,
         "max_forgetting": max_forgetting, "max_target_loss": max_target_loss, "min_score": min_score,
         "max_drop": max_drop, "base_score": base_score, "base_source_loss": base_source_loss,
-        "base_target_loss": base_target_loss, "lr_peak": lr_peak, "lr_pretrain": lr_pretrain,
-        "min_replay": min_replay, "max_replay": max_replay,
+        "base_target_loss": base_target_loss, "batch_tokens": batch_tokens, "lr_peak": lr_peak,
+        "lr_pretrain": lr_pretrain, "min_replay": min_replay, "max_replay": max_replay,
     }  # fmt: skip
     if base is not None:
         told = named(base)
@@ -127,11 +130,12 @@ def answer(
                     f"{name}= (--{name.replace('_', '-')}) chooses among runs or their replay, and no runs were given."
                 )
         return from_studies(asked, shift)
-    if asked.lr_pretrain is not None:
-        raise UsageError(
-            "lr_pretrain= (--lr-pretrain) is for an answer without RUNS: your table says at which rate its base models "
-            "were trained."
-        )
+    for name in ("lr_pretrain", "batch_tokens"):
+        if getattr(asked, name) is not None:
+            flag = name.replace("_", "-")
+            raise UsageError(
+                f"{name}= (--{flag}) is for an answer without RUNS: your table says how its runs were trained."
+            )
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     if table.corpora and "replay" not in table.frame.columns:
         found = from_mixes(table, asked, where, seed)

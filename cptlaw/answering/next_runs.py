@@ -43,7 +43,8 @@ def next_runs(
         for share in SHARES_FOR_NEXT:
             suggestion = forecast.answer(cells, bases, share * flops, NEXT_RUNS)
             if suggestion.cells:
-                return tuple(suggestion.to_dict()["cells"]), []
+                rate = {"lr_peak": float(row["lr_peak"].iloc[0])} if "lr_peak" in row else {}
+                return tuple({**cell, **rate} for cell in suggestion.to_dict()["cells"]), []
             noise = next((one for one in suggestion.findings if one.code == "noise-binds"), None)
     except CptlawError as error:
         return (), [Finding("info", "no-suggestion", f"which runs to buy next cannot be said: {error}")]

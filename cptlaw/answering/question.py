@@ -33,6 +33,8 @@ class Asked:
         Highest target loss, nats per token.
     base_source_loss, base_target_loss
         The base model's losses where no run measured them.
+    batch_tokens
+        Tokens of one optimiser step, without runs alone.
     lr_peak, lr_pretrain
         Peak rates of CPT and of pre-training; the latter without runs alone.
     min_score, max_drop, base_score
@@ -52,6 +54,7 @@ class Asked:
     max_target_loss: float | None = None
     base_source_loss: float | None = None
     base_target_loss: float | None = None
+    batch_tokens: float | None = None
     lr_peak: float | None = None
     lr_pretrain: float | None = None
     min_score: Mapping[str, float] | None = None

@@ -125,8 +125,8 @@ def features(frame: pd.DataFrame) -> tuple[Array, Array]:
         Rows with n_params, tokens, replay, ptpp, ``shift``, ``lr_peak``, ``lr_pretrain`` and ``novelty``; rates and
         novelty (see the head of this file) may be NaN.
     """
-    shift = frame["shift"].astype(str)
-    unknown = [name for name in shift.unique() if name not in SHIFTS]
+    shift = frame["shift"].to_numpy(dtype=str)
+    unknown = sorted(set(shift) - set(SHIFTS))
     if unknown:
         raise UsageError(
             f"shift (--shift): {unknown[0]!r}. Expected {', '.join(SHIFTS)}.{did_you_mean(unknown[0], SHIFTS)}"
@@ -139,7 +139,7 @@ def features(frame: pd.DataFrame) -> tuple[Array, Array]:
     peak, pretrain = _rates(frame)
     relative = np.log(peak / pretrain / TYPICAL)
     novelty = np.nan_to_num(frame["novelty"].to_numpy(dtype=float) - NEW)
-    kinds = [(shift == name).to_numpy(dtype=float) for name in SHIFTS]
+    kinds = [(shift == name).astype(float) for name in SHIFTS]
     reach = [one, np.log(tokens / n / 10.0), np.log(n / 1e9), relative, np.log(pretrain / 3e-4), budget]
     return np.column_stack([one, *kinds, *walk, budget, relative, novelty]), np.column_stack(reach)
 
@@ -278,16 +278,21 @@ def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None) 
     return Outlook(at.amplitude * at.log, np.sqrt(variance), rest, wide)
 
 
-def narrowed(outcome: Outcome, frame: pd.DataFrame, pilots: pd.DataFrame) -> Array:
-    """Return the spread at rows once pilots have been measured, whatever they will say, shape (n,).
+def narrowed(joint: Array, asked: int, pilots: Sequence[int]) -> Array:
+    """Return the spread at rows once pilots have been measured, whatever they will say.
 
     In a Gaussian model what is measured moves the centre; how much it narrows is known beforehand.
+
+    Parameters
+    ----------
+    joint
+        Covariance of `Learned.joint`, those rows first.
+    asked, pilots
+        How many rows they are, and the places of the pilots.
     """
-    every = pd.concat([frame, pilots], ignore_index=True)
-    n = len(frame)
-    spread = learned(outcome).joint(outcome, every)
-    gained = spread[:n, n:] @ np.linalg.solve(spread[n:, n:], spread[n:, :n])
-    return np.asarray(np.sqrt(np.diag(spread[:n, :n] - gained)))
+    across = joint[:asked][:, pilots]
+    gained = across @ np.linalg.solve(joint[np.ix_(pilots, pilots)], across.T)
+    return np.asarray(np.sqrt(np.diag(joint[:asked, :asked] - gained)))
 
 
 def rows_of(
@@ -297,6 +302,7 @@ def rows_of(
     mixes: Sequence[tuple[float, float]],
     lr_peak: float | None = None,
     lr_pretrain: float | None = None,
+    *,
     novelty: float | None = None,
 ) -> pd.DataFrame:
     """Return rows of one model at several mixes, given as (replay, tokens)."""

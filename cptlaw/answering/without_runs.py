@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.answering import studies
+from cptlaw.answering import batches, studies
+from cptlaw.answering.alternatives import ENDS, instead
 from cptlaw.answering.answered import Answer
 from cptlaw.answering.question import RISK, Asked
 from cptlaw.commands import command_line
@@ -34,6 +35,8 @@ PILOTS = 3
 INTERVAL = 0.9
 RATES = (0.1, 1.0)  # of the peak of pre-training: where published runs lie
 SEEN_RATES = (0.01, 2.0)
+HARDLY = 0.03  # of an outcome: what an input must move at its double to matter
+DOUBLED = {"n_params": "parameters", "ptpp": "tokens of pre-training", "tokens": "tokens of this run"}
 UNLIKE = "domain"  # a shift that is not near: studies of this kind differ most
 ASSUMED = Finding(
     "info",
@@ -73,7 +76,7 @@ class Setting:
         mixes = list(zip(np.atleast_1d(replay), np.atleast_1d(tokens), strict=True))
         pretrain = self.lr_pretrain if self.known else None
         rate = lr_peak or self.lr_peak
-        return studies.rows_of(self.shift, self.n_params, self.ptpp, mixes, rate, pretrain, self.novelty)
+        return studies.rows_of(self.shift, self.n_params, self.ptpp, mixes, rate, pretrain, novelty=self.novelty)
 
     def outcomes(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> tuple[studies.Outlook, ...]:
         """Return forgetting and gain at mixes."""
@@ -113,6 +116,8 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         options=table,
         knee=knee,
         **_rate(setting, at),
+        **batches.advised(setting.n_params, setting.ptpp, at["tokens"], question.batch_tokens),
+        alternatives=_alternatives(setting, question, at),
         next_runs=tuple({str(key): value for key, value in cell.items()} for cell in pilots.to_dict("records")),
         rule_of_thumb=PRACTICE,
         findings=(*_findings(question, setting, pilots, at), *([ASSUMED] if shift is None else [])),
@@ -183,7 +188,7 @@ def _plans(setting: Setting, question: Asked, risk: float) -> dict[str, dict[str
     def keeps(replay: Array) -> Array:
         if question.max_forgetting is None:
             return np.ones(len(replay), dtype=bool)
-        lost = setting.outcomes(replay, tokens(replay))[0]
+        lost = studies.expected("forgetting", setting.rows(replay, tokens(replay)))
         return np.asarray(lost.quantile(risk) <= question.max_forgetting)
 
     low, high = np.zeros(len(spent)), np.full(len(spent), MOST_REPLAY)
@@ -252,6 +257,24 @@ def _of_plan(setting: Setting, question: Asked, plan: Mapping[str, float]) -> di
     return fields | {"probabilities": kept}
 
 
+def _alternatives(setting: Setting, question: Asked, at: Mapping[str, float]) -> tuple[Mapping[str, Any], ...]:
+    """Return what the run without replay comes to, merged back or as an adapter, in shares of base losses."""
+    lost, won = setting.outcomes(0.0, at["tokens"])
+    without = {
+        "source": np.array([1.0 + lost.quantile(end)[0] for end in ENDS]),
+        "target": np.array([np.exp(-won.quantile(1.0 - end)[0]) for end in ENDS]),
+    }
+    found = instead({"source": 1.0, "target": 1.0}, without, at["forgetting"], at["tokens"], setting.n_params)
+    base = question.base_target_loss  # without it the loss itself is not known, but for its fall
+    return tuple(
+        {
+            key: (None if base is None else base * value) if key.startswith("target_loss") else value
+            for key, value in each.items()
+        }
+        for each in found
+    )
+
+
 def _rate(setting: Setting, at: Mapping[str, float]) -> dict[str, Any]:
     """Return the peak rate with its range, why, and what half and twice of it would do."""
     low, high = (factor * setting.lr_pretrain for factor in RATES)
@@ -287,13 +310,14 @@ def next_pilots(setting: Setting, question: Asked) -> pd.DataFrame:
     mixes = [(replay, share * _tokens(question, 0.0)) for replay in PILOT_REPLAYS for share in PILOT_SHARES]
     cells = setting.rows([replay for replay, _ in mixes], [tokens for _, tokens in mixes])
     cells["flops"] = [flops_of(setting.n_params, tokens) for tokens in cells["tokens"]]
+    joint = studies.learned("forgetting").joint("forgetting", pd.concat([asked, cells], ignore_index=True))
     before = float(studies.expected("forgetting", asked).spread.mean())
     taken: list[int] = []
     gains = []
     spread = before
     for _ in range(PILOTS):
         left = {
-            place: float(studies.narrowed("forgetting", asked, cells.iloc[[*taken, place]]).mean())
+            place: float(studies.narrowed(joint, len(asked), [len(asked) + each for each in (*taken, place)]).mean())
             for place in range(len(cells))
             if place not in taken
         }
@@ -364,6 +388,16 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
                 f"{': ' + ', '.join(near) if near else ''}; size is extrapolated from the others.",
             )
         )
+    if idle := [words for name, words in DOUBLED.items() if _hardly_moves(setting, at, name)]:
+        found.append(
+            Finding(
+                "info",
+                "no-effect",
+                f"twice the {' or the '.join(idle)} changes forgetting by less than {format_percent(HARDLY)} of it.",
+                "By these studies replay, rate and kind of text decide it here.",
+                data={"inputs": idle},
+            )
+        )
     relative = setting.lr_peak / setting.lr_pretrain
     if not SEEN_RATES[0] <= relative <= SEEN_RATES[1]:
         found.append(
@@ -387,6 +421,14 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
             )
         )
     return tuple(found)
+
+
+def _hardly_moves(setting: Setting, at: Mapping[str, float], name: str) -> bool:
+    """Say whether forgetting is nearly the same at twice an input."""
+    frame = setting.rows(at["replay"], at["tokens"])
+    twice = frame.assign(**{name: 2.0 * frame[name]})
+    one, two = (studies.expected("forgetting", each).quantile(0.5)[0] for each in (frame, twice))
+    return bool(abs(two - one) < HARDLY * abs(one))
 
 
 def _evidence() -> tuple[dict[str, Any], ...]:

@@ -13,7 +13,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("n_params_kind", "schedules", "test_where", "target", "source", "score"),
     ),
     "The question": (
-        *("n_params", "ptpp", "base", "tokens", "target_tokens", "budget", "at", "shift", "lr_peak", "lr_pretrain"),
+        *("n_params", "ptpp", "base", "tokens", "target_tokens", "budget", "at", "shift"),
+        *("lr_peak", "lr_pretrain", "batch_tokens"),
         *("n", "sizes", "ptpps", "replays", "suggest_budget", "interval"),
     ),
     "Limits": (

@@ -71,11 +71,13 @@ def main() -> None:
     sources = rows.groupby("study")["source_of"].first()
     laws: dict[object, studies.Learned] = {None: studies.learned("forgetting")}
     print("| question | forgetting (90 % interval) | measured | source |\n|---|---|---|---|")
-    for text, shift, n_params, ptpp, tokens, replay, peak, pretrain, study, measured, *losses in QUESTIONS:
+    for text, shift, n_params, ptpp, tokens, replay, peak, pretrain, study, measured, *new in QUESTIONS:
         if study not in laws:
             fitted = learn_studies.Regression(learn_studies.thinned(rows[rows["study"] != study]), "forgetting")
             laws[study] = studies.from_json(fitted.learned())
-        frame = studies.rows_of(shift, n_params, ptpp, [(replay, tokens)], peak, pretrain, *map(math.log, losses))
+        frame = studies.rows_of(
+            shift, n_params, ptpp, [(replay, tokens)], peak, pretrain, novelty=math.log(new[0]) if new else None
+        )
         said = studies.expected("forgetting", frame, laws[study])
         low, middle, high = (short_percent(float(said.quantile(p)[0])) for p in (0.05, 0.5, 0.95))
         beside = "-" if measured is None else short_percent(measured)

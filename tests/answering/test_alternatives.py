@@ -49,7 +49,7 @@ def test_an_answer_from_runs_has_them(found):
     assert abs(steps) < 0.05  # of nine weights the nearest to the plan's own forgetting
     assert {one["method"] for one in adapters} == {"lora"}
     assert all(one["measured_on"] for one in (merge, *adapters))
-    assert any(label == "instead of replay" for label, _ in found.details)
+    assert any(label == "or no replay" for label, _ in found.lines)
 
 
 def test_nothing_is_said_without_a_base_model_or_without_replay(found):

@@ -69,7 +69,7 @@ def test_two_hundred_questions_have_the_same_answer(tmp_path):
             [(question["replay"], question["tokens"])],
             question["peak"],
             question["pretrain"] or None,
-            question["novelty"],
+            novelty=question["novelty"],
         )
         lost, won = studies.expected("forgetting", frame), studies.expected("gain", frame)
         assert found["forgetting"] == pytest.approx([lost.quantile(p)[0] for p in Z90], abs=1e-6, rel=1e-6)

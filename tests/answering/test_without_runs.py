@@ -262,9 +262,14 @@ def test_what_cannot_be_answered(given, shift, message):
         answer(shift, **given)
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not there: the studies cannot be learned anew")
-def test_shipped_numbers_are_what_the_command_learns():
-    everything = learn_studies.everything(DATA)
+@pytest.fixture(scope="module")
+def everything():
+    if not DATA.is_dir():
+        pytest.skip("../shared/data is not there: the studies can neither be learned anew nor left out")
+    return learn_studies.everything(DATA)
+
+
+def test_shipped_numbers_are_what_the_command_learns(everything):
     shipped = json.loads(learn_studies.HOME.read_text())
     for outcome in ("forgetting", "gain"):
         rows = learn_studies.thinned(learn_studies.outcomes(everything, outcome))
@@ -274,9 +279,8 @@ def test_shipped_numbers_are_what_the_command_learns():
         assert anew["noise"] == pytest.approx(shipped[outcome]["noise"], rel=2e-2)
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not there: studies cannot be left out")
-def test_real_scale_is_forecast_from_the_others():
-    rows = learn_studies.outcomes(learn_studies.everything(DATA), "forgetting")
+def test_real_scale_is_forecast_from_the_others(everything):
+    rows = learn_studies.outcomes(everything, "forgetting")
     real = [name for name in rows["study"].unique() if name.startswith("pile-") or name.startswith("dolma-")]
     table = learn_studies.judged(learn_studies.left_out(rows, "forgetting", real), "forgetting").set_index("study")
     assert table.loc["all", "factor"] < 1.45
@@ -284,6 +288,33 @@ def test_real_scale_is_forecast_from_the_others():
     assert table["factor"].drop("dolma-to-chemistry-1.8b").max() < 2.5
     assert table["factor"].max() < 3.2
     assert table.loc["all", "in_90"] >= 0.85
+
+
+def test_a_merge_or_an_adapter_instead_of_replay_is_told_with_where_it_was_measured():
+    merge, *adapters = answer(max_forgetting="30%").alternatives
+    assert merge["method"] == "merge"
+    assert {each["method"] for each in adapters} == {"lora"}
+    for each in (merge, *adapters):
+        assert each["forgetting_lo"] < each["forgetting"] < each["forgetting_hi"]
+        assert each["target_gain_lo"] < each["target_gain"] < each["target_gain_hi"]
+        assert each["target_loss"] is None
+        assert "46K to 204K" in each["measured_on"]
+    known = answer(max_forgetting="30%", base_target_loss=3.0).alternatives[0]
+    assert known["target_loss"] == pytest.approx(3.0 * (1 - known["target_gain"]))
+    assert known["target_loss_lo"] < known["target_loss"] < known["target_loss_hi"]
+    assert "measured from" in dict(answer().lines)["or no replay"]
+
+
+def test_an_input_that_hardly_matters_is_said():
+    told = next(finding for finding in answer().findings if finding.code == "no-effect")
+    assert "parameters" in told.data["inputs"]
+    one, two = (answer(n_params=n, ptpp=1875, target_tokens="20B").options[2] for n in (8e9, 16e9))
+    assert two["forgetting"] == pytest.approx(one["forgetting"], rel=0.03)
+
+
+def test_pilots_say_model_rate_and_cost():
+    text = dict(answer().lines)["run next"]
+    assert text.count("8B on ") == text.count("peak rate 5.9e-05") == text.count("FLOPs") == 3
 
 
 def test_the_kind_of_shift_need_not_be_told():

@@ -1,0 +1,123 @@
+"""Rate and batch of a model that is larger than any that was tuned: a valley in log rate and log batch.
+
+    python -m studies rates_and_batches --data ../shared/data            # the table of choices at 302M and 589M
+    python -m studies rates_and_batches --data ../shared/data --write    # and the numbers that the package ships
+
+Of each size and token count the best rate goes as N^a D^b, the best batch as N^c D^d, and the log of the loss rises
+as a quadratic form of the logs of both about them, one for all (`cptlaw.answering.batches`). Fitted to the sizes below,
+each choice is judged by the loss of the grid's nearest rate and batch over the grid's best. What is fitted (points
+within 1 % of their cell's best) was chosen at 302M and is judged at 589M. Beside it stand two published formulas, typed
+in from their papers, and the best point of the largest smaller size at the same tokens.
+
+Data: OpenEuroLLM/dense_english_scaling_laws, 687 runs of 48M to 589M parameters, annealed losses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import optimize
+
+from cptlaw.answering import batches
+from studies.harness import find_data, table
+
+FILE = "openeuro_dense.csv"
+SEQUENCE = 4096  # tokens
+NEAR = 0.01  # of a cell's best loss: what is fitted
+NOISE = 0.002  # of the log of a loss
+START = (0.0, -0.4, 0.1, 0.0, 0.1, 0.45, np.log(0.06), 0.0, np.log(0.06))
+HOME = Path(batches.__file__).with_name("batches.json")
+Choice = Callable[[float, float], tuple[float, float]]
+
+
+def load(data: str | None) -> pd.DataFrame:
+    """Return the mean loss of each size, token count, rate and batch (in tokens)."""
+    path = find_data(FILE, data)
+    if path is None:
+        raise SystemExit(f"{FILE} is not in the data folder (--data).")
+    runs = pd.read_csv(path)
+    runs["batch"] = runs["batch_seqs"] * float(SEQUENCE)
+    return runs.groupby(["n_params", "tokens", "lr", "batch"])["loss"].mean().reset_index()
+
+
+def fitted(runs: pd.DataFrame) -> batches.Valley:
+    """Return the most likely valley; the best loss of each cell is free."""
+    cells = runs.groupby(["n_params", "tokens"])["loss"]
+    near = runs[runs["loss"] < (1 + NEAR) * cells.transform("min")]
+    cell = near.groupby(["n_params", "tokens"]).ngroup().to_numpy()
+    loss = np.log(near["loss"].to_numpy())
+
+    def misfit(values: np.ndarray) -> np.ndarray:
+        free = loss - batches.Valley(*values).rise(near["n_params"], near["tokens"], near["lr"], near["batch"])
+        return np.asarray((free - (np.bincount(cell, free) / np.bincount(cell))[cell]) / NOISE)
+
+    return batches.Valley(*optimize.least_squares(misfit, START, loss="soft_l1").x)
+
+
+def steplaw(n_params: float, tokens: float) -> tuple[float, float]:
+    """Return rate and batch by Li et al. 2025, arXiv:2503.04715."""
+    return 1.79 * n_params**-0.713 * tokens**0.307, 0.58 * tokens**0.571
+
+
+def deepseek(n_params: float, tokens: float) -> tuple[float, float]:
+    """Return rate and batch by DeepSeek-AI 2024, arXiv:2401.02954, with 6 N D as the compute."""
+    compute = 6 * n_params * tokens
+    return 0.3118 * compute**-0.125, 0.292 * compute**0.3271
+
+
+def nearest(runs: pd.DataFrame, rate: float, batch: float) -> float:
+    """Return the loss of the run of a cell whose rate and batch are the nearest in logs."""
+    away = np.hypot(np.log(runs["lr"] / rate), np.log(runs["batch"] / batch))
+    return float(runs["loss"].iloc[int(np.argmin(away))])
+
+
+def judged(runs: pd.DataFrame, choice: Choice) -> np.ndarray:
+    """Return, by token count of one size, how many nats the choice loses against the best of the grid."""
+    cells = (cell for _, cell in runs.groupby(["n_params", "tokens"]))
+    firsts = ((cell, *cell[["n_params", "tokens"]].iloc[0].tolist()) for cell in cells)
+    return np.array([nearest(cell, *choice(size, tokens)) - cell["loss"].min() for cell, size, tokens in firsts])
+
+
+def main() -> None:
+    """Print the table, and write where asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="folder of public tables")
+    parser.add_argument("--write", action="store_true", help=f"replace {HOME.name}")
+    asked = parser.parse_args()
+    runs = load(asked.data)
+    lines = []
+    for size in sorted(runs["n_params"].unique())[2:]:
+        below, at = runs[runs["n_params"] < size], runs[runs["n_params"] == size]
+        last = below[below["n_params"] == below["n_params"].max()]
+
+        tuned = last.loc[last.groupby("tokens")["loss"].idxmin()].set_index("tokens")
+
+        def as_below(_: float, tokens: float, tuned: pd.DataFrame = tuned) -> tuple[float, float]:
+            return float(tuned["lr"].loc[tokens]), float(tuned["batch"].loc[tokens])
+
+        choices: dict[str, Choice] = {
+            "valley, from the sizes below": fitted(below).best,
+            "as the next smaller size": as_below,
+            "StepLaw (published)": steplaw,
+            "DeepSeek (published)": deepseek,
+        }
+        for name, choice in choices.items():
+            lost = judged(at, choice)
+            shown = (np.median(lost), np.mean(lost), np.max(lost))
+            lines.append([f"{size / 1e6:.0f}M", name, str(len(lost)), *(f"{value:.4f}" for value in shown)])
+    print(table(["size", "chosen by", "token counts", "median nats lost", "mean", "most"], lines))
+    every = fitted(runs)
+    print("all sizes:", every)
+    if asked.write:
+        HOME.write_text(
+            json.dumps({name: round(float(value), 4) for name, value in vars(every).items()}, indent=1) + "\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
