@@ -50,7 +50,7 @@ CEILINGS = {
     "importing": 1270,
     "laws": 3580,
     "learned": 100,
-    "planning": 4960,
+    "planning": 4730,
     "reporting": 2160,
     "runs": 2440,
     "schedules": 520,

@@ -79,7 +79,7 @@ def by_replay(
         for share, spent in zip(SHARES, map(float, tokens), strict=True)
     ]
     for loss in planned.mix.losses:
-        for end, values in loss.forecast(shares, tokens, INTERVAL).losses.items():
+        for end, values in loss.forecast({"replay": shares, "tokens": tokens}, INTERVAL).losses.items():
             for row, value in zip(rows, values, strict=True):
                 row[f"{loss.role}_loss{end}"] = value
                 if loss.role == "source" and planned.base_source_loss is not None:

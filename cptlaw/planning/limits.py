@@ -1,24 +1,29 @@
-"""What a plan must keep: upper limits on losses and on forgetting, certain or held with a probability."""
+"""What a plan must keep: upper limits on losses, forgetting, scores and tokens, certain or held with a probability."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from cptlaw.errors import UsageError
+from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
+from cptlaw.planning.loss import EVEN
 from cptlaw.planning.options import label
 from cptlaw.planning.reference import Reference
 from cptlaw.planning.scenario import Measure, options_of
+from cptlaw.planning.solve import Best, Limit, Points, Space, solve
 
-# In log loss: a margin this wide is that of a loss that the data does not bound; no limit holds under it.
-UNBOUNDED = 1.0
-AnyLimit = TypeVar("AnyLimit")
-NEAR = 0.2  # places nearer than this to a newer one are replaced by it
+UNBOUNDED = 1.0  # in log loss: a margin this wide is that of a loss that the data does not bound
+ROUNDS = 8
+WIDER = 4  # rounds from which the wider of two margins counts, where the answer swings between them
+SETTLED = 1e-5  # in log loss: what a further look at the doubt may still change
+UNSEEN = 1e-4  # the same, below which nothing is said of it: no printed digit shows it
 
 
 @dataclass(frozen=True)
@@ -52,148 +57,166 @@ def forgetting(loss: Any, base: Any, measure: Measure) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Margin:
-    """How far above its forecast a measured loss may lie, in logs, as a smooth function of where it is planned.
-
-    It is learned at a few places. Through them goes a polynomial of as high a degree as they allow, up to the second,
-    shifted so that it is exact at the newest place: where a plan settles, its margin is the one that the fit reports.
+class Upper:
+    """A limited quantity at points: the value that is kept with a probability.
 
     Parameters
     ----------
-    places
-        Coordinates, (k, d), each on a scale of about 1.
-    law, own
-        Logs of the law's margin at each place, (k,), and the part that does not come from the law, in log loss.
-    share
-        Share of the law's doubt that is left, for what next runs would change.
+    loss
+        The loss behind it.
+    risk
+        The probability; ``None`` for the forecast.
+    scale
+        How the loss turns into the quantity; ``None`` for the loss itself. Its reference may be in doubt as well, and
+        the two doubts are independent of each other.
     """
 
-    places: Array
-    law: Array
-    own: float
-    share: float = 1.0
+    loss: Any
+    risk: float | None
+    scale: Any = None
 
-    def at(self, place: Array) -> Array:
-        """Return the margin in log loss at places, (n, d) to (n,)."""
-        # No more terms than places: a parabola through as many places as it has terms would follow the rounding of
-        # each.
-        degree = 2 if len(self.places) > _terms(self.places[:1], 2).shape[1] else 1
-        degree = degree if len(self.places) > self.places.shape[1] else 0
-        newest = self.places[-1:]
-        terms = _terms(self.places - newest, degree)
-        # Nearer places count more: the surface is to be right where the plan is.
-        near = 1.0 / (0.1 + np.linalg.norm(self.places - newest, axis=1))
-        held = _terms(np.zeros_like(newest), degree)
-        # Through the newest place exactly: a plan that settles there must keep the margin that the fit reports for it.
-        slopes = np.linalg.lstsq((terms - held) * near[:, None], (self.law - self.law[-1]) * near, rcond=1e-6)[0]
-        fitted = self.law[-1] + (_terms(place - newest, degree) - held) @ slopes
-        # No farther than what was seen, and a factor of two beyond it.
-        low, high = self.law.min() - math.log(2.0), self.law.max() + math.log(2.0)
-        found: Array = np.hypot(self.share * np.exp(np.clip(fitted, low, high)), self.own)
-        return found
-
-    @property
-    def bounded(self) -> bool:
-        """Whether the data bounds the loss from above at the newest place."""
-        return bool(self.law[-1] < math.log(UNBOUNDED) - 1e-9)
-
-    def with_places(self, places: Array, law: Array, own: float) -> Margin:
-        """Return the margin with more places, the last of them the newest.
-
-        Places near a new one go: what differs between neighbours is the rounding of their margins, no slope.
-        """
-        far = np.linalg.norm(self.places[:, None] - places[None], axis=2).min(axis=1) > NEAR
-        return Margin(np.concatenate([self.places[far], places]), np.concatenate([self.law[far], law]), own, self.share)
+    def __call__(self, points: Points) -> Array:
+        """Return the quantity at points, (n,)."""
+        found = self.loss.upper(points, self.risk)
+        if self.scale is None:
+            return np.asarray(found, dtype=float)
+        if self.risk is not None and self.risk > EVEN:
+            own = self.scale.reference.half_width(2.0 * self.risk - 1.0)
+            if own > 0:
+                centre = self.loss.upper(points, None)
+                with np.errstate(all="ignore"):
+                    found = centre * np.exp(np.hypot(np.log(found / centre), own))
+        return np.asarray(self.scale.of(found), dtype=float)
 
 
-def _terms(places: Array, degree: int) -> Array:
-    """Return the terms of a polynomial, (n, terms)."""
-    columns = [np.ones(len(places))]
-    if degree:
-        columns += list(places.T)
-    if degree > 1:
-        size = places.shape[1]
-        columns += [places[:, i] * places[:, j] for i in range(size) for j in range(i, size)]
-    return np.stack(columns, axis=1)
+def limit_on(name: str, about: str, value: float, loss: Any, scale: Any, risk: float | None) -> Limit:
+    """Return an upper limit on a loss, or on what a scale makes of it."""
+    return Limit(name, value, Upper(loss, risk, scale), Upper(loss, None, scale), about, loss, scale)
+
+
+def column(points: Points, name: str) -> Array:
+    """Return a column of points."""
+    return np.asarray(points[name], dtype=float)
+
+
+def at_most(name: str, what: str, value: float) -> Limit:
+    """Return an upper limit on a column of the points."""
+    return Limit(name, value, partial(column, name=what), None, what)
+
+
+def at_risk(limit: Limit, risk: float | None) -> Limit:
+    """Return a limit that is kept with another probability."""
+    upper = limit.reached
+    return replace(limit, reached=replace(upper, risk=risk)) if isinstance(upper, Upper) else limit
 
 
 @dataclass(frozen=True, eq=False)
-class Limit:
-    """An upper limit on one quantity.
+class Held:
+    """A limited quantity at points, the doubt about its loss taken to be the same everywhere: a look at it is dear.
 
     Parameters
     ----------
-    name
-        As the option is called on the command line, such as ``"max-forgetting"``.
-    quantity
-        What is limited: ``"forgetting"``, ``"source_loss"`` or ``"target_loss"``.
-    value
-        The most that is allowed: nats per token, or a fraction for relative forgetting.
     loss
-        The loss that it concerns; what kind of loss is up to the question.
-    forgetting
-        For limits on forgetting.
-    risk
-        Probability with which a measured loss must keep the limit; ``None`` for the forecast itself.
+        Returns the forecast of the loss behind it at points, (n,).
+    quantity
+        How points and losses turn into it, (n,).
+    doubt
+        How far above its forecast the loss may lie at one point, in logs, for the risk; ``None`` without one.
     margin
-        What is known of the doubt; ``None`` as long as nothing is.
+        The same as it was at the last look.
     """
 
-    name: str
-    quantity: str
-    value: float
-    loss: Any
-    forgetting: ForgettingScale | None = None
-    risk: float | None = None
-    margin: Margin | None = None
+    loss: Callable[[Points], Array]
+    quantity: Callable[[Points, Array], Array]
+    doubt: Callable[[Points], float] | None = None
+    margin: float = 0.0
 
-    @property
-    def threshold(self) -> float:
-        """The highest loss that keeps the limit, nats per token."""
-        return self.value if self.forgetting is None else self.forgetting.loss_at(self.value)
+    def __call__(self, points: Points) -> Array:
+        """Return the quantity at points, (n,)."""
+        return np.asarray(self.quantity(points, self.loss(points) * math.exp(self.margin)), dtype=float)
 
-    @property
-    def doubtful(self) -> bool:
-        """Whether a probability above one half is asked for."""
-        return self.risk is not None and self.risk > 0.5
-
-    def upper(self, loss: Array, place: Array | None = None) -> Array:
-        """Return the loss that must keep the limit where this loss is forecast, at the same places, (n, d)."""
-        if self.margin is None or place is None:
-            return loss
-        return loss * np.exp(self.margin.at(place)).reshape(np.shape(loss))
-
-    def reached(self, loss: Array, place: Array | None = None) -> Array:
-        """Return the limited quantity where this loss is forecast: the value kept with the probability asked for."""
-        upper = self.upper(loss, place)
-        return np.asarray(upper if self.forgetting is None else self.forgetting.of(upper), dtype=float)
-
-    def learned(self, place: Array, law: Array, measured: Array) -> Limit:
-        """Return the limit with margins of its loss at places, (n, d) and (n,): the law's part, and all of it."""
-        if not self.doubtful:
+    def looked(self, points: Points, least: float = 0.0) -> Held:
+        """Return the same with the doubt at one point, or the least where that is more."""
+        if self.doubt is None:
             return self
-        law, measured = (
-            # A loss without a bound gets a margin that no limit survives; infinity itself would leave the surface
-            # without slopes.
-            np.minimum(np.nan_to_num(part, nan=UNBOUNDED, posinf=UNBOUNDED), UNBOUNDED)
-            for part in (law, measured)
-        )
-        # The part that the law does not explain hardly depends on the place; the least of it cannot overstate what next
-        # runs leave.
-        noise = float(np.sqrt(np.maximum(measured**2 - law**2, 0.0)).min())
-        if self.forgetting is not None and self.risk is not None:
-            # A reference that was not measured may itself lie elsewhere, and forgetting counts from it.
-            noise = math.hypot(noise, self.forgetting.reference.half_width(2.0 * self.risk - 1.0))
-        # In logs, since margins grow by factors with the distance from the data and may not become negative between
-        # places.
-        logs = np.log(np.maximum(law, 1e-12))
-        if self.margin is None:
-            return replace(self, margin=Margin(place, logs, noise))
-        return replace(self, margin=self.margin.with_places(place, logs, noise))
+        # A loss without a bound gets a margin that no limit survives.
+        found = float(np.nan_to_num(self.doubt(points), nan=UNBOUNDED, posinf=UNBOUNDED))
+        return replace(self, margin=min(max(found, least), UNBOUNDED))
 
-    def certain(self) -> Limit:
-        """Return the limit on the forecast itself."""
-        return replace(self, risk=None, margin=None)
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What came of a question whose doubt was looked at where its answer lies.
+
+    Parameters
+    ----------
+    best, certain
+        The best point, and that on the forecasts alone.
+    limits
+        With the doubt as it is at the best point.
+    findings
+        What is to be said of the way.
+    """
+
+    best: Best
+    certain: Best
+    limits: list[Limit]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def price_of_doubt(self) -> float | None:
+        """By how much the value lies above that on the forecasts alone; ``None`` without an answer to either."""
+        return self.best.value - self.certain.value if self.best.kept and self.certain.kept else None
+
+
+def settle(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit]) -> Solution:
+    """Answer a question under limits that are `Held`.
+
+    The answer is sought, the doubt about each limited loss is looked at there, and the answer is sought again, until
+    the look shows nothing new.
+    """
+    best = certain = solve(space, value, limits)
+    held, news = list(limits), math.inf
+    if not any(_held(limit).doubt for limit in limits):
+        return Solution(best, certain, held)
+    for turn in range(ROUNDS):
+        margins = [_held(limit).margin for limit in held]
+        least = margins if turn >= WIDER else [0.0] * len(held)
+        held = [
+            replace(limit, reached=_held(limit).looked(best.points, floor))
+            for limit, floor in zip(held, least, strict=True)
+        ]
+        news = max(abs(_held(limit).margin - before) for limit, before in zip(held, margins, strict=True))
+        if news <= SETTLED:
+            break
+        best = solve(space, value, held)
+    said = [_open(limit) for limit in held if _held(limit).margin >= UNBOUNDED]
+    if news > UNSEEN:
+        said.append(
+            Finding(
+                "warning",
+                "risk-not-settled",
+                f"after {ROUNDS} rounds the doubt at the plan still changes it, as it does far beyond the runs: take "
+                f"the probabilities that stand beside the limits, not the one asked for.",
+                "Runs nearer to the plan settle it; so does a looser limit, or a lower risk.",
+            )
+        )
+    return Solution(best, certain, held, tuple(said))
+
+
+def _held(limit: Limit) -> Held:
+    assert isinstance(limit.reached, Held)
+    return limit.reached
+
+
+def _open(limit: Limit) -> Finding:
+    return Finding(
+        "warning",
+        "unbounded",
+        f"the data does not bound the {limit.loss.role} loss from above at the plan: no probability above one half "
+        f"can be given for {limit.name}.",
+        "Add runs nearer to the plan, hold parameters of the fit, or ask for a probability of one half.",
+    )
 
 
 def build_limits(
@@ -201,9 +224,9 @@ def build_limits(
     given: Any,
     losses: Mapping[str, Any],
     how: Any,
-    more: Iterable[AnyLimit],
-    make: Callable[..., AnyLimit],
-) -> list[AnyLimit]:
+    more: Iterable[Limit],
+    make: Callable[..., Limit],
+) -> list[Limit]:
     """Return the limits that were given, in the order in which the scenario declares them.
 
     Parameters
@@ -224,7 +247,7 @@ def build_limits(
     UsageError
         If a limit lacks its fit, if `risk` is given without a limit, or with a fit of fewer than three runs.
     """
-    limits: list[AnyLimit] = []
+    limits: list[Limit] = []
     risk = getattr(given, "risk", None)
     for name, option in options_of(scenario).items():
         value = getattr(given, name)

@@ -71,13 +71,13 @@ class Loss(OneLoss):
     fit
         A fitted law, or an average of several.
     role
-        ``"target"`` or ``"source"``: as what the plan uses it.
+        As what the plan uses it: ``"target"``, ``"source"``, or the name of an eval or a benchmark.
     known
         Inputs that the scenario fixes, raw, such as n_params and ptpp.
     """
 
     fit: Any
-    role: LossRole
+    role: str
     known: Mapping[str, float]
     _asked: dict[Any, Array] = field(default_factory=dict, repr=False)
 
@@ -156,7 +156,7 @@ class Loss(OneLoss):
 
     # -- what it says --------------------------------------------------------------------------------------------------
 
-    def frame(self, replay: Any, tokens: Any, **more: Any) -> pd.DataFrame:
+    def frame(self, replay: Any = 0.0, tokens: Any = 0.0, **more: Any) -> pd.DataFrame:
         """Return rows at this model; replay, tokens and other inputs are numbers or arrays that broadcast."""
         given = {"replay": replay, "tokens": tokens, **more}
         chosen = dict(zip(given, np.broadcast_arrays(*map(np.atleast_1d, given.values())), strict=True))
@@ -176,7 +176,7 @@ class Loss(OneLoss):
 
     def upper(self, points: Points, risk: float | None) -> Array:
         """Return the loss below which a measurement lies with a probability, at points, (n,); the forecast without."""
-        frame = self.frame(**{name: column for name, column in points.items() if name in self.inputs or name in MIX})
+        frame = self.frame(**self._read(points))
         # A certificate asks for the first grid of a plan once more for every limit.
         key = (risk, *frame.columns, frame.to_numpy().tobytes())
         if key not in self._asked:
@@ -190,6 +190,9 @@ class Loss(OneLoss):
             self._asked[key] = np.where(np.isnan(found), np.inf, found)
         return self._asked[key]
 
+    def _read(self, points: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: column for name, column in points.items() if name in self.inputs or name in MIX}
+
     def predict(self, frame: pd.DataFrame) -> Array:
         """Return the losses of rows of this base model, (n,)."""
         return np.asarray(self.fit.predict(frame), dtype=float)
@@ -198,17 +201,17 @@ class Loss(OneLoss):
         """Return quantiles of the log of measured losses of this base model, shape (probabilities, n)."""
         return np.asarray(self.fit.log_quantiles(frame, probabilities), dtype=float)
 
-    def forecast(self, replay: Any, tokens: Any, interval: float | None) -> Expected:
+    def forecast(self, points: Mapping[str, Any], interval: float | None) -> Expected:
         """Return losses with the fit's intervals, and findings about the points, each once.
 
         Parameters
         ----------
-        replay, tokens
-            Numbers, or (n,).
+        points
+            Columns such as replay and tokens: numbers, or (n,).
         interval
             Coverage of the intervals; ``None`` for none.
         """
-        rows = self.frame(replay, tokens)
+        rows = self.frame(**self._read(points))
         table = self.fit.forecast(rows, interval)
         columns = {end: table.get(column) for column, end in (("loss", ""), ("lo", "_lo"), ("hi", "_hi"))}
         noticed = list(table["findings"])

@@ -12,9 +12,10 @@ import numpy as np
 from scipy import special
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.planning.limits import Limit
+from cptlaw.planning.limits import limit_on
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.reference import measured_base_loss
+from cptlaw.planning.solve import Limit
 from cptlaw.scores.error_rate import ErrorRate
 from cptlaw.verbs import load_fit
 
@@ -116,9 +117,9 @@ def score_limits(
     given: Any,
     losses: Mapping[str, Any],
     risk: float | None,
+    limit: Callable[..., Limit] = limit_on,
     base_of: Callable[[Any], float] = measured_base_loss,
-    limit: Callable[..., Any] = Limit,
-) -> tuple[Any, ...]:
+) -> tuple[Limit, ...]:
     """Return the limits in points that were given.
 
     Parameters
@@ -129,6 +130,8 @@ def score_limits(
         The scores as error rates, by eval.
     risk
         Probability with which the limits must hold.
+    limit
+        Makes a limit.
     base_of
         Returns the base model's measured score of one of them, or raises `UsageError` where there is none.
 
@@ -172,7 +175,7 @@ def _base(given: Any, name: str, loss: Any, base_of: Callable[[Any], float]) -> 
 
 
 def score_fields(
-    losses: Mapping[str, Any], limits: Iterable[Any], replay: Any, tokens: Any, interval: float | None
+    losses: Mapping[str, Any], limits: Iterable[Any], points: Mapping[str, Any], interval: float | None
 ) -> dict[str, dict[str, float | None]]:
     """Return what to expect of each score at a mix: score, score_lo, score_hi, and base and drop where known.
 
@@ -182,7 +185,7 @@ def score_fields(
         The scores as error rates, by eval.
     limits
         Those of the plan; drops count from the base that stands in them.
-    replay, tokens
+    points
         One mix, as the losses take it.
     interval
         Coverage of the ends; ``None`` for none.
@@ -190,7 +193,7 @@ def score_fields(
     limits = tuple(limits)
     found: dict[str, dict[str, float | None]] = {}
     for name, loss in losses.items():
-        ends = loss.forecast(replay, tokens, interval).losses
+        ends = loss.forecast(points, interval).losses
         wrong = {end: values[0] for end, values in ends.items()}
         fields = {
             f"score{end}": None if wrong[other] is None else float(1.0 - np.float64(wrong[other]))
@@ -203,9 +206,8 @@ def score_fields(
 def drop_of(name: str, wrong: float | None, limits: Iterable[Any]) -> dict[str, float | None]:
     """Return the base model's score and the points below it at an error rate, where a limit says from what to count."""
     for limit in limits:
-        how = getattr(limit, "scale", None) or getattr(limit, "forgetting", None)
-        if limit.name == DROP + name and how is not None and wrong is not None:
-            base = how.reference.loss
+        if limit.name == DROP + name and limit.scale is not None and wrong is not None:
+            base = limit.scale.reference.loss
             return {"base": 1.0 - base, "drop": wrong - base}
     return {}
 

@@ -2,7 +2,8 @@
 
 Losses are asked for many points at once, so that a law, an average and its doubt are all the same to a plan: none needs
 an inverse or a slope. Where nothing keeps the limits, the grid zooms in on the point that comes nearest, and the lowest
-values that it reaches are the certificate.
+values that it reaches are the certificate. Spaces of many shares, and of points that are dear, are searched by descents
+(`cptlaw.planning.descent`) instead of a grid.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cptlaw.laws.calculus import Array
+from cptlaw.planning.descent import Reach, descend
 
 # Named columns of one length: replay, tokens, ..
 Points: TypeAlias = Mapping[str, Array]
 
-FIRST = {1: (257,), 2: (49, 129), 3: (17, 65, 9)}  # points along each axis, by the number of axes that are open
-THEN = {1: 65, 2: 33, 3: 13}  # the same once the grid zooms in
+FIRST = {1: (257,), 2: (49, 129)}  # points along each axis, by the number of axes that are open
+THEN = {1: 65, 2: 33}  # the same once the grid zooms in
 REACH = 0.75  # of a step: how far from a point of the grid a better one is looked for; a half, and a margin for bends
 SLOWEST = 3.0  # by at least this factor the window shrinks
 SETTLED = 1e-6  # relative to the value: what a further round must gain
@@ -65,10 +67,13 @@ class Space:
         The ranges.
     derived
         Adds the columns that follow from those chosen, such as tokens from replay.
+    reach
+        How descents search it; ``None`` where a grid does.
     """
 
     axes: tuple[Axis, ...]
     derived: Callable[[dict[str, Array]], Points] = field(default=dict)
+    reach: Reach | None = None
 
     def points(self, shares: Array) -> Points:
         """Return the points at shares of the open ranges, (n, open axes)."""
@@ -178,6 +183,8 @@ def solve(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit
     limits
         What must be kept.
     """
+    if space.reach is not None:
+        return _descended(space, space.reach, value, limits)
     count = max(space.n_open, 1)
     low, high, sizes = np.zeros(count), np.ones(count), FIRST[count]
     best, at, patience = None, np.zeros((0, count)), 0
@@ -206,6 +213,22 @@ def solve(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit
         sizes = (THEN[count],) * count
     assert best is not None
     return best
+
+
+def _descended(space: Space, reach: Reach, value: Callable[[Points], Array], limits: Sequence[Limit]) -> Best:
+    """Return what `solve` does, by descents."""
+    low, high = (np.array([getattr(one, end) for one in space.axes if one.open]) for end in ("low", "high"))
+    fixed = sum(one.low for one in space.axes if not one.open)
+
+    def table(shares: Array) -> Array:
+        points = space.points(shares)
+        columns = [np.broadcast_to(value(points), (len(shares),)), *(limit.excess(points) for limit in limits)]
+        return np.stack(columns, axis=1)
+
+    within = reach.within(low, high, fixed)
+    points = space.points(descend(table, within)[None])
+    best, _ = _best(points, np.broadcast_to(value(points), (1,)), worst_excess(limits, points))
+    return replace(best, kept=False) if within.empty else best
 
 
 def _rank(one: Best) -> float:

@@ -11,9 +11,10 @@ from schedule_truths import BASE, FOUR_RUNS, NAMES, RUN, SOURCE, TARGET, losses
 import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import UsageError
-from cptlaw.planning.schedules.box import minimise_in_box
+from cptlaw.planning.descent import Reach
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.planning.schedules.whole_schedule import loss_and_slopes
+from cptlaw.planning.solve import Axis, Limit, Space, solve
 from cptlaw.schedules import Phase, Schedule, read_schedules
 
 # Fig. 20, e = 0.1.
@@ -23,6 +24,11 @@ MULTI_POWER = {
     "L0": 3.04045406, "A": 0.52468604, "alpha": 0.50786857, "B": 363.78751622, "C": 2.06560812, "beta": 0.58279013,
     "gamma": 0.64142257,
 }  # fmt: skip
+
+
+def box(*names):
+    """Ranges from 0 to 1 in which each point is dear."""
+    return Space(tuple(Axis(name, 0.0, 1.0) for name in names), reach=Reach(2e-3))
 
 
 @pytest.fixture(scope="module")
@@ -209,21 +215,21 @@ class TestSchedule:
 
 class TestSearch:
     def test_limits_hold_and_bind(self):
-        def bowl(u):
-            return float(np.sum((u - 0.8) ** 2)), np.array([u[0] + u[1] - 1.0])
+        def bowl(points):
+            return (points["x"] - 0.8) ** 2 + (points["y"] - 0.8) ** 2
 
-        best = minimise_in_box(bowl, 2)
-        assert best.u == pytest.approx([0.5, 0.5], abs=1e-3)
+        best = solve(box("x", "y"), bowl, [Limit("sum", 1.0, lambda points: points["x"] + points["y"])])
+        assert list(best.point.values()) == pytest.approx([0.5, 0.5], abs=1e-3)
         assert best.kept
 
     def test_least_excess_where_nothing_is_kept(self):
-        best = minimise_in_box(lambda u: (float(u[0]), np.array([2.0 - u[0]])), 1)
+        best = solve(box("x"), lambda points: points["x"], [Limit("x", -2.0, lambda points: -points["x"])])
         assert not best.kept
-        assert best.u[0] == 1.0
+        assert best.point["x"] == 1.0
 
     def test_two_valleys(self):
-        best = minimise_in_box(lambda u: (float(np.cos(12 * u[0]) + 0.1 * u[0]), np.zeros(0)), 1)
-        assert best.u[0] == pytest.approx(np.pi / 12, abs=0.01)
+        best = solve(box("x"), lambda points: np.cos(12 * points["x"]) + 0.1 * points["x"])
+        assert best.point["x"] == pytest.approx(np.pi / 12, abs=0.01)
 
 
 class TestWholeSchedule:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -12,26 +14,29 @@ import pandas as pd
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.corpora.losses import EvalLoss, build_losses, build_scores
+from cptlaw.planning.corpora.losses import base_model, build_losses, build_scores, corpora_of, measured_mixes
 from cptlaw.planning.corpora.pools import Pools
-from cptlaw.planning.corpora.question import SHARE_SCALE, BestMix
 from cptlaw.planning.corpora.result import CorporaPlan
-from cptlaw.planning.corpora.simplex import KEPT, MixRange
-from cptlaw.planning.limits import ForgettingScale, Limit, check_risk
+from cptlaw.planning.descent import Reach
+from cptlaw.planning.limits import ForgettingScale, Held, Solution, check_risk, settle
+from cptlaw.planning.loss import EVEN, Loss
+from cptlaw.planning.mixes.expected import binding
 from cptlaw.planning.mixes.repetition import read_often
 from cptlaw.planning.options import label
 from cptlaw.planning.points import DROP, LEAST, as_asked, reached_names, score_fields, score_limits
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import MixOfCorpora, documented, options_of, read_scenario
-from cptlaw.planning.settle import Solution, certificate, solve
-from cptlaw.planning.solve import Certificate
+from cptlaw.planning.solve import Axis, Certificate, Limit, Points, Space, certificate, worst_excess
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
+from cptlaw.runs.schema import MIX
 from cptlaw.scores import fit_all_scores
 from cptlaw.units import format_percent
 
-ON_LIMIT = 1e-6  # nats per token, or of the base loss: distance from which a limit counts as binding
+SHARE = "share "  # before the name of a corpus: its share of the run, where repetition makes another one count
+STEP = 1e-5  # of the range of a share, for slopes
 AT_EDGE = 1e-4  # of the mix
+ROUNDING = 1e-8
 
 
 def mix(fits: Any, law: Any = "auto", where: str | None = None, **scenario: Unpack[MixOfCorpora]) -> CorporaPlan:
@@ -71,12 +76,13 @@ def mix(fits: Any, law: Any = "auto", where: str | None = None, **scenario: Unpa
     elif where is not None or law != "auto":
         raise UsageError("law and where are for a runs table; fits were given.")
     losses = build_losses(fits, known)
-    scores = build_scores(given.scores, next(iter(losses.values())).corpora, known)
-    solution = solve(_question(given, losses, scores), given.risk)
-    fields = _fixed(given, solution.question)
-    found = [*solution.findings, *(finding for loss in losses.values() for finding in loss.weakness())]
-    if not solution.optimum.kept:
-        why = certificate(solution.question, solution.optimum.place)
+    scores = build_scores(given.scores, corpora_of(next(iter(losses.values())).fit), known)
+    question = _question(given, losses, scores)
+    solution = settle(question.space, question.value, question.limits)
+    fields = _fixed(given, question)
+    found = list(solution.findings)
+    if not solution.best.kept:
+        why = certificate(question.space, solution.limits, solution.best, question.wider())
         return CorporaPlan(
             feasible=False,
             blocking=" and ".join(why.blocking),
@@ -85,8 +91,88 @@ def mix(fits: Any, law: Any = "auto", where: str | None = None, **scenario: Unpa
             findings=by_severity(found),
             **fields,
         )
-    values, noticed = _expected(given, solution, scores)
+    values, noticed = _expected(given, question, solution, scores)
     return CorporaPlan(feasible=True, findings=by_severity([*found, *noticed]), **fields, **values)
+
+
+@dataclass(frozen=True, eq=False)
+class MixQuestion:
+    """The mix with the lowest weighted loss at a number of tokens.
+
+    Parameters
+    ----------
+    losses
+        By eval.
+    weights
+        Of the losses in what is minimised, by eval; they add up to one.
+    limits
+        Limits to keep.
+    corpora
+        In the order of the shares.
+    low, high
+        Smallest and largest share of each, (k,), without what pools forbid.
+    measured
+        Mixes that were fitted, (n, k).
+    pools
+        Unique tokens.
+    tokens
+        Tokens of the run.
+    bounds
+        The ends of ranges that were given, such as ``"max-share web"``.
+    """
+
+    losses: Mapping[str, Loss]
+    weights: Mapping[str, float]
+    limits: Sequence[Limit]
+    corpora: tuple[str, ...]
+    low: Array
+    high: Array
+    measured: Array
+    pools: Pools
+    tokens: float
+    bounds: tuple[str, ...] = ()
+
+    @property
+    def space(self) -> Space:
+        """The mixes to choose from, within what the pools allow."""
+        high = np.minimum(self.high, self.pools.most(self.tokens))
+        names = [SHARE + name for name in self.corpora]
+        axes = tuple(map(Axis, names, self.low.tolist(), np.maximum(high, self.low).tolist()))
+        inside = self.measured[:, [one.open for one in axes]]
+        return Space(axes, self.points, Reach(STEP, 1.0, inside))
+
+    def points(self, chosen: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the mixes with the shares and tokens that count for the laws."""
+        shares = np.stack([chosen[SHARE + name] for name in self.corpora], axis=1)
+        shares = shares / shares.sum(axis=1, keepdims=True)  # steps for slopes leave the simplex
+        counted, tokens = self.pools.counted(shares, self.tokens)
+        columns = {MIX + name: counted[:, i] for i, name in enumerate(self.corpora)}
+        columns |= {SHARE + name: shares[:, i] for i, name in enumerate(self.corpora)}
+        return {**columns, "tokens": tokens}
+
+    def value(self, points: Points) -> Array:
+        """Return what is minimised at points, (n,): the weighted mean of the losses, nats per token."""
+        return np.asarray(sum(weight * self.losses[name].upper(points, None) for name, weight in self.weights.items()))
+
+    def wider(self) -> dict[str, tuple[Space, Callable[[Points], Array]]]:
+        """Return the spaces without a pool or without an end of a range that was given: see `certificate`."""
+        found: dict[str, tuple[Space, Callable[[Points], Array]]] = {}
+        for i, name in enumerate(self.corpora):
+            if self.pools.unique[i] < self.high[i] * self.tokens and self.pools.repetition == "forbid":
+                pools = replace(
+                    self.pools, unique=np.where(np.arange(len(self.corpora)) == i, np.inf, self.pools.unique)
+                )
+                found[f"unique {name}"] = replace(self, pools=pools).space, partial(_times, self.tokens, name)
+            for end, column, sign, bound in (("min-share", "low", -1.0, 0.0), ("max-share", "high", 1.0, 1.0)):
+                ends = getattr(self, column).copy()
+                if f"{end} {name}" in self.bounds and ends[i] != bound:
+                    ends[i] = bound
+                    found[f"{end} {name}"] = replace(self, **{column: ends}).space, partial(_times, sign, name)
+        return found
+
+
+def _times(factor: float, name: str, points: Points) -> Array:
+    return factor * points[SHARE + name]
 
 
 def _is_table(fits: Any) -> bool:
@@ -114,31 +200,30 @@ def _fitted(table: Any, law: Any, where: str | None, given: Any) -> tuple[dict[s
     return fits, fit_all_scores(runs, list(named), where, losses=fits if law == "auto" else None)
 
 
-def _question(given: Any, losses: Mapping[str, EvalLoss], scores: Mapping[str, EvalLoss]) -> BestMix:
+def _question(given: Any, losses: Mapping[str, Loss], scores: Mapping[str, Loss]) -> MixQuestion:
     """Return what is asked."""
-    corpora = next(iter(losses.values())).corpora
+    corpora = corpora_of(next(iter(losses.values())).fit)
     for name in ("minimise", "max_forgetting", "max_loss", "base_loss"):
         _known_names(name, getattr(given, name), tuple(losses), "eval")
     for name in ("unique_tokens", "min_share", "max_share"):
         _known_names(name, getattr(given, name), corpora, "corpus")
     weights = given.minimise or dict.fromkeys(losses, 1.0)
     total = sum(weights.values())
-    limits = [_forgetting_limit(given, losses[name], name, value) for name, value in given.max_forgetting.items()]
-    limits += [
-        Limit(f"max-loss {name}", "loss", value, losses[name], None, given.risk)
-        for name, value in given.max_loss.items()
-    ]
-    limits += score_limits(given, scores, given.risk, lambda loss: loss.reference(None).loss)
+    limits = []
+    for name, value in given.max_forgetting.items():
+        how = ForgettingScale(base_model(losses[name], given.base_loss.get(name)), given.forgetting)
+        limits.append(_limit(f"max-forgetting {name}", "forgetting", value, losses[name], how, given.risk))
+    for name, value in given.max_loss.items():
+        limits.append(_limit(f"max-loss {name}", "loss", value, losses[name], None, given.risk))
+    limits += score_limits(given, scores, given.risk, _limit, lambda loss: base_model(loss).loss)
     check_risk(given.risk, limits)
-    measured = losses[next(iter(weights))].measured.to_numpy(dtype=float)
+    measured = measured_mixes(losses[next(iter(weights))], corpora).to_numpy(dtype=float)
     seen = measured if len(measured) else np.stack([np.zeros(len(corpora)), np.ones(len(corpora))])
     # Within the shares that were run unless the user widens them: laws of mixes are worst at the corners that nobody
     # measured.
     low = np.array([given.min_share.get(name, seen[:, i].min()) for i, name in enumerate(corpora)])
     high = np.array([given.max_share.get(name, seen[:, i].max()) for i, name in enumerate(corpora)])
-    pools = Pools.of(corpora, given.unique_tokens, given.repetition)
-    mixes = MixRange(low, high, measured.reshape(-1, len(corpora)))
-    if mixes.empty:
+    if np.any(low > high) or not low.sum() - ROUNDING <= 1.0 <= high.sum() + ROUNDING:
         raise UsageError(
             f"min_share and max_share leave no mix: the smallest shares add up to {low.sum():.3g} and the largest to "
             f"{high.sum():.3g}. Expected at most 1, and at least 1."
@@ -149,12 +234,23 @@ def _question(given: Any, losses: Mapping[str, EvalLoss], scores: Mapping[str, E
         for end, named in (("min-share", given.min_share), ("max-share", given.max_share))
         for name in named
     ]
-    return BestMix(losses, shares, tuple(limits), mixes, pools, given.tokens, tuple(ends))
+    pools = Pools.of(corpora, given.unique_tokens, given.repetition)
+    mixes = measured.reshape(-1, len(corpora))
+    return MixQuestion(losses, shares, limits, corpora, low, high, mixes, pools, given.tokens, tuple(ends))
 
 
-def _forgetting_limit(given: Any, loss: EvalLoss, name: str, value: float) -> Limit:
-    how = ForgettingScale(loss.reference(given.base_loss.get(name)), given.forgetting)
-    return Limit(f"max-forgetting {name}", "forgetting", value, loss, how, given.risk)
+def _limit(name: str, about: str, value: float, loss: Loss, scale: Any, risk: float | None) -> Limit:
+    """Return a limit on a loss, or on what a scale makes of it, whose doubt is looked at where the mix is."""
+
+    def quantity(points: Points, losses: Array) -> Array:
+        return np.asarray(losses if scale is None else scale.of(losses), dtype=float)
+
+    def doubt(points: Points) -> float:
+        own = 0.0 if scale is None else scale.reference.half_width(2.0 * (risk or EVEN) - 1.0)
+        return float(np.hypot(np.log(loss.upper(points, risk) / loss.upper(points, None))[0], own))
+
+    held = Held(partial(loss.upper, risk=None), quantity, None if risk is None or risk <= EVEN else doubt)
+    return Limit(name, value, held, None, about, loss, scale)
 
 
 def _reachable(why: Certificate) -> dict[str, float]:
@@ -172,7 +268,7 @@ def _known_names(option: str, named: Mapping[str, float], known: tuple[str, ...]
             )
 
 
-def _fixed(given: Any, question: BestMix) -> dict[str, Any]:
+def _fixed(given: Any, question: MixQuestion) -> dict[str, Any]:
     """Return the fields of the plan that do not depend on the answer."""
     return {
         "tokens": given.tokens,
@@ -188,83 +284,81 @@ def _fixed(given: Any, question: BestMix) -> dict[str, Any]:
     }
 
 
-def _expected(given: Any, solution: Solution, scores: Mapping[str, EvalLoss]) -> tuple[dict[str, Any], list[Finding]]:
+def _expected(
+    given: Any, question: MixQuestion, solution: Solution, scores: Mapping[str, Loss]
+) -> tuple[dict[str, Any], list[Finding]]:
     """Return what to expect at the best mix, and what to be wary of there."""
-    question: BestMix = solution.question
-    shares = question.mixes.within(solution.optimum.place[None] / SHARE_SCALE)
-    counted = question.pools.counted(shares, question.tokens)
+    best, corpora = solution.best, question.corpora
+    shares = np.array([best.point[SHARE + name] for name in corpora])
     found: list[Finding] = []
     evals: dict[str, dict[str, float | None]] = {}
-    references = {limit.loss.role: limit.forgetting for limit in question.limits if limit.forgetting is not None}
+    references = {limit.loss.role: limit.scale for limit in question.limits if limit.scale is not None}
     for name, loss in question.losses.items():
-        expected = loss.forecast(*counted, given.interval)
+        expected = loss.forecast(best.points, given.interval)
         evals[name] = {f"loss{end}": value[0] for end, value in expected.losses.items()}
         how = references.get(name)
         if how is None and name in given.base_loss:
-            how = ForgettingScale(loss.reference(given.base_loss[name]), given.forgetting)
+            how = ForgettingScale(base_model(loss, given.base_loss[name]), given.forgetting)
         if how is not None:
             evals[name]["base_loss"] = how.reference.loss
             for end in ("", "_lo", "_hi"):
                 value = evals[name].get(f"loss{end}")
                 evals[name][f"forgetting{end}"] = None if value is None else float(how.of(value))
         found += expected.findings
-    place = SHARE_SCALE * shares
-    reached = [limit for limit in question.limits if question.reached(limit, place)[0] >= limit.value - ON_LIMIT]
-    corpora, epochs = question.corpora, question.pools.epochs(shares, question.tokens)[0]
-    read = dict(zip(corpora, (shares[0] * question.tokens).tolist(), strict=True))
+    epochs = question.pools.epochs(shares[None], question.tokens)[0]
     pooled = {name: float(value) for name, value in zip(corpora, epochs, strict=True) if name in given.unique_tokens}
+    most = question.pools.most(question.tokens)
+    # A pool binds only where it, and not the range, is the lower of the two ends.
+    tight = [
+        f"unique {name}"
+        for i, name in enumerate(corpora)
+        if shares[i] >= most[i] - ROUNDING and most[i] < question.high[i]
+    ]
     fields = {
-        "mix": dict(zip(corpora, map(float, shares[0]), strict=True)),
-        "corpus_tokens": read,
+        "mix": dict(zip(corpora, map(float, shares), strict=True)),
+        "corpus_tokens": dict(zip(corpora, (shares * question.tokens).tolist(), strict=True)),
         "epochs": pooled,
         "losses": evals,
-        "scores": score_fields(scores, question.limits, *counted, given.interval),
-        "value": float(question.goal(shares)[0]),
-        "binding": tuple(limit.name for limit in reached) + _pools_in_the_way(question, shares[0]),
-        "price_of_doubt": solution.price_of_doubt,
-        **_beside_measured(question, shares),
+        "scores": score_fields(scores, question.limits, best.points, given.interval),
+        "value": best.value,
+        "binding": (*binding(solution.limits, best), *tight),
+        "price_of_doubt": None if given.risk is None else solution.price_of_doubt,
+        **_beside_measured(question, solution),
     }
     return fields, [
         *dict.fromkeys(found),
-        *_edges(given, question, shares[0]),
+        *_edges(given, question, shares),
         *(read_often(pooled) if given.repetition == "discount" else ()),
     ]
 
 
-def _pools_in_the_way(question: BestMix, mix_: Array) -> tuple[str, ...]:
-    most = question.pools.most(question.tokens)
-    # A pool binds only where it, and not the range, is the lower of the two ends.
-    tight = (most < question.mixes.high) & (mix_ >= most - KEPT)
-    return tuple(f"unique {name}" for name, is_tight in zip(question.corpora, tight, strict=True) if is_tight)
-
-
-def _beside_measured(question: BestMix, shares: Array) -> dict[str, Any]:
+def _beside_measured(question: MixQuestion, solution: Solution) -> dict[str, Any]:
     """Return the best of the measured mixes that keep the limits, and what the plan gains on it by the forecasts."""
-    measured = question.mixes.measured
+    measured = question.measured
     if not len(measured):
         return {}
+    points = question.points({SHARE + name: measured[:, i] for i, name in enumerate(question.corpora)})
     # Measured mixes are held to the same pools and limits, or the gain on them would be that of breaking rules.
-    inside = np.all(measured <= question.pools.most(question.tokens) + KEPT, axis=1)
-    table = question.values(measured)
-    kept = inside & (table[:, 1:].max(axis=1, initial=-np.inf) <= KEPT)
+    inside = np.all(measured <= question.pools.most(question.tokens) + ROUNDING, axis=1)
+    kept = inside & (worst_excess(solution.limits, points) <= ROUNDING)
     if not kept.any():
         return {}
-    best = int(np.argmin(np.where(kept, table[:, 0], np.inf)))
+    values = np.where(kept, question.value(points), np.inf)
+    best = int(np.argmin(values))
     return {
         "best_measured_mix": dict(zip(question.corpora, map(float, measured[best]), strict=True)),
-        "gain_on_measured": float(table[best, 0] - question.goal(shares)[0]),
+        "gain_on_measured": float(values[best] - solution.best.value),
     }
 
 
-def _edges(given: Any, question: BestMix, mix_: Array) -> list[Finding]:
+def _edges(given: Any, question: MixQuestion, shares: Array) -> list[Finding]:
     """Say which shares lie at the end of what was fitted, so that a better mix may lie beyond."""
     ends = []
-    for i, name in enumerate(question.corpora):
-        low, high = float(question.mixes.low[i]), float(question.mixes.high[i])
-        if name not in given.min_share and low > 0 and mix_[i] <= low + AT_EDGE:
-            ends.append(f"{name} at its least, {format_percent(low)}")
-        if name not in given.max_share and high < 1 and mix_[i] >= high - AT_EDGE:
-            ends.append(f"{name} at its most, {format_percent(high)}")
+    for name, share, low, high in zip(question.corpora, shares, question.low, question.high, strict=True):
+        if name not in given.min_share and low > 0 and share <= low + AT_EDGE:
+            ends.append(f"{name} at its least, {format_percent(float(low))}")
+        if name not in given.max_share and high < 1 and share >= high - AT_EDGE:
+            ends.append(f"{name} at its most, {format_percent(float(high))}")
     if not ends:
         return []
     return [

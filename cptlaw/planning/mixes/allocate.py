@@ -12,7 +12,6 @@ import numpy as np
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.planning.loss import Loss, as_fit
-from cptlaw.planning.mixes.limits import limit_on
 from cptlaw.planning.mixes.mix import pretraining_rate, rates_to_choose
 from cptlaw.planning.options import positive
 from cptlaw.planning.points import score_fields, score_limits, score_losses
@@ -231,11 +230,12 @@ def _at_rate(target: Any, given: Any, known: dict[str, float]) -> AllocatePlan:
     n_params = _search(loss, share, flops)
     tokens = flops / FLOPS_PER_PARAMETER_TOKEN / n_params
     at = at_size(loss, n_params)
-    expected = at.forecast(share, tokens, given.interval)
+    point = {"replay": share, "tokens": tokens}
+    expected = at.forecast(point, given.interval)
     scores = score_losses(given.scores, known | {"n_params": n_params})
     if given.replay is None and any(one.reads("replay") for one in scores.values()):
         raise UsageError("allocate: the scores depend on replay. Give replay= (--replay), such as 50%.")
-    limits = score_limits(given, scores, given.risk, limit=limit_on)
+    limits = score_limits(given, scores, given.risk)
     if given.risk is not None and not limits:
         raise UsageError("risk (--risk) is the probability with which limits hold, but no limit was given.")
     return AllocatePlan(
@@ -253,7 +253,7 @@ def _at_rate(target: Any, given: Any, known: dict[str, float]) -> AllocatePlan:
         interval=given.interval,
         findings=by_severity(expected.findings),
         unit=unit_of(loss.fit),
-        scores=score_fields(scores, limits, share, tokens, given.interval),
+        scores=score_fields(scores, limits, point, given.interval),
         blocking=tuple(
             name
             for limit in limits

@@ -32,6 +32,7 @@ def expected_at(
         Tokens that count for the laws where some are repeated; `tokens` where absent.
     """
     counted = tokens if effective is None else effective
+    point = {"replay": replay, "tokens": counted}
     values: dict[str, Any] = {
         "replay": replay if mix.reads_replay else None,
         "tokens": tokens,
@@ -43,11 +44,11 @@ def expected_at(
     found: list[Finding] = []
     for loss in mix.losses:
         name = f"{loss.role}_loss"
-        expected = loss.forecast(replay, counted, mix.interval)
+        expected = loss.forecast(point, mix.interval)
         values |= {name + end: value[0] for end, value in expected.losses.items()}
         found += expected.findings
     if mix.scores:
-        values["scores"] = score_fields(mix.scores, mix.limits, replay, counted, mix.interval)
+        values["scores"] = score_fields(mix.scores, mix.limits, point, mix.interval)
     found += below_fitted_tokens(mix, tokens)
     if mix.source is not None and mix.forgetting is not None:
         how = mix.forgetting

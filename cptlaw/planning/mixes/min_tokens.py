@@ -12,8 +12,8 @@ from typing import Any, Unpack
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
+from cptlaw.planning.limits import at_most
 from cptlaw.planning.mixes.expected import at_edge, best_of, binding, expected_at, fixed_fields, infeasible_fields
-from cptlaw.planning.mixes.limits import at_most
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.mixes.repetition import effective_tokens, read_often
 from cptlaw.planning.result import MixPlan, quantity_text

@@ -15,9 +15,8 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import LOSS
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.limits import ForgettingScale, build_limits
+from cptlaw.planning.limits import ForgettingScale, build_limits, limit_on
 from cptlaw.planning.loss import Loss, as_fit, check_pair, laws_of, measured_levels
-from cptlaw.planning.mixes.limits import limit_on
 from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
 from cptlaw.planning.scenario import options_of
@@ -209,7 +208,7 @@ def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, flo
             f"{format_percent(fitted[0])} to {format_percent(fitted[1])}; give min_replay= and max_replay= in order."
         )
     scores = score_losses(getattr(given, "scores", None), known)
-    in_points = score_limits(given, scores, given.risk, limit=limit_on) if hasattr(given, "min_score") else ()
+    in_points = score_limits(given, scores, given.risk) if hasattr(given, "min_score") else ()
     limits = build_limits(scenario, given, losses, how, in_points, limit_on)
     return FittedMix(
         losses["target"], losses.get("source"), how, low, high, *fitted, given, tuple(limits), tuple(findings), scores

@@ -190,7 +190,9 @@ def _front(mix: FittedMix) -> ParetoPlan:
         )
     columns["forgetting"] = [None if how is None else how.of(loss) for loss in columns["source_loss"]]
     if mix.scores:
-        columns["scores"] = [score_fields(mix.scores, mix.limits, share, tokens, mix.interval) for share in chosen]
+        columns["scores"] = [
+            score_fields(mix.scores, mix.limits, {"replay": share, "tokens": tokens}, mix.interval) for share in chosen
+        ]
     fixed: dict[str, Any] = {"tokens": tokens, "atpp": tokens / mix.n_params, "flops": given.budget}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return _plan(mix, tuple(ParetoPoint(**fixed, **row) for row in rows), found)
@@ -229,7 +231,7 @@ def _along(
 ) -> tuple[dict[str, list[float | None]], tuple[Finding, ...]]:
     """Return the columns of one loss along the front, and findings about it."""
     anchors = np.unique(np.linspace(0, len(shares) - 1, ANCHORS).round().astype(int))
-    expected = loss.forecast(shares[anchors], tokens, interval)
+    expected = loss.forecast({"replay": shares[anchors], "tokens": tokens}, interval)
     central = loss.at(shares, tokens)
     columns: dict[str, list[float | None]] = {f"{loss.role}_loss": [float(value) for value in central]}
     for end in ("_lo", "_hi"):

@@ -120,15 +120,10 @@ class CurveLoss:
         """Return the loss at steps counted across the phases, (n,)."""
         return self.losses(self.columns(schedule, steps), replay)
 
-    def margins(self, schedule: Schedule, replay: float | None, chance: float) -> tuple[Array, Array]:
-        """Return how far above its forecast the loss at the last step may lie, in logs, (1,) each.
-
-        The law's part, and all with the noise of a measurement; `chance` is the probability of lying below.
-        """
+    def doubt(self, schedule: Schedule, replay: float | None, chance: float) -> float:
+        """Return how far above its forecast a measured loss at the last step may lie, in logs, with a probability."""
         rows = self.frame(self.fit_law.read(schedule, np.array([schedule.n_steps])), replay)
-        centre = np.log(self.fit.predict(rows))
-        law, whole = (self.fit.log_quantiles(rows, [chance], measured)[0] - centre for measured in (False, True))
-        return law, whole
+        return float(self.fit.log_quantiles(rows, [chance])[0, 0] - np.log(self.fit.predict(rows))[0])
 
     def forecast(
         self, schedule: Schedule, replay: float | None, interval: float | None

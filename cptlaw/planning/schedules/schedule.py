@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Unpack
+
+import numpy as np
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
-from cptlaw.planning.limits import Limit, build_limits
+from cptlaw.laws.calculus import Array
+from cptlaw.planning.descent import Reach
+from cptlaw.planning.limits import Held, Solution, build_limits, column, forgetting, settle
+from cptlaw.planning.loss import EVEN
+from cptlaw.planning.mixes.expected import binding
 from cptlaw.planning.points import drop_of, reached_names, score_limits
-from cptlaw.planning.scenario import Goal, ScheduleOfRun, documented, read_scenario
-from cptlaw.planning.schedules.box import Best
-from cptlaw.planning.schedules.curve_loss import CurveLoss
-from cptlaw.planning.schedules.question import ScheduleQuestion
-from cptlaw.planning.schedules.schedule_plan import NEAR, SchedulePlan
-from cptlaw.planning.schedules.scored import scheduled_scores
-from cptlaw.planning.schedules.space import MEANING, Space, build_space
-from cptlaw.planning.settle import certificate, solve
+from cptlaw.planning.scenario import Goal, Measure, ScheduleOfRun, documented, read_scenario
+from cptlaw.planning.schedules.curve_loss import CurveLoss, shared_columns
+from cptlaw.planning.schedules.schedule_plan import NEAR, SchedulePlan, show_choice
+from cptlaw.planning.schedules.scored import ScheduledScore, scheduled_scores
+from cptlaw.planning.schedules.space import MEANING, ScheduledMix, ScheduleRange, build_space
+from cptlaw.planning.solve import Best, Limit, Points, Space, certificate, worst_excess
 from cptlaw.runs.metrics import unit_of
 
+# Steps of a schedule are whole numbers: with finer differences their rounding would be taken for a slope.
+STEP = 2e-3  # of the range of a choice
 NEAR_POINTS = 41
 NEAR_STEPS = 0.02  # 2 % more steps are near the fewest
-ON_LIMIT = 1e-4  # relative distance from which a limit counts as binding
+AT_END = 1e-6  # of a range
 TELLING = ("degenerate-shift", "given-parameters", "not-converged", "rank-deficient")
 
 
@@ -61,41 +69,44 @@ def schedule(target: Any, source: Any = None, **scenario: Unpack[ScheduleOfRun])
     losses = {"target": CurveLoss.build(target, "target", given.n_params)}
     if source is not None:
         losses["source"] = CurveLoss.build(source, "source", given.n_params)
-    space = build_space(list(losses.values()), given, given)
-    scores, noticed = scheduled_scores(given.scores, list(losses.values()), given.n_params)
-    in_points = score_limits(given, scores, given.risk, lambda score: score.base)
-    limits = tuple(build_limits(ScheduleOfRun, given, losses, None, in_points, Limit))
-    if given.base_source_loss is not None and any(v.name == "loss-potential" for v in space.variables):
+    range_ = build_space(list(losses.values()), given, given)
+    names = [axis.name for axis in range_.variables]
+    if given.base_source_loss is not None and "loss-potential" in names:
         raise UsageError(
             "base_source_loss is one base model's loss, but loss-potential asks for another base model. Leave one out."
         )
+    scores, noticed = scheduled_scores(given.scores, list(losses.values()), given.n_params)
     question = ScheduleQuestion(
         target=losses["target"],
         source=losses.get("source"),
-        space=space,
-        goal=_goal(given, losses, space, limits),
+        range_=range_,
         weight=given.weight_source or 0.0,
-        limits=limits,
         measure=given.forgetting,
         base_loss=given.base_source_loss,
         seed=given.seed,
         scores=tuple(scores.values()),
     )
-    solution = solve(question, given.risk)
+    in_points = score_limits(given, scores, given.risk, question.limit, lambda score: score.base)
+    limits = build_limits(ScheduleOfRun, given, losses, None, in_points, question.limit)
+    goal = _goal(given, losses, "steps" in names, limits)
+    value = partial(question.value, goal=goal)
+    solution = settle(question.space, value, limits)
     common = {
-        "goal": question.goal,
+        "goal": goal,
         "weight_source": given.weight_source,
-        "forgetting_measure": question.measure,
+        "forgetting_measure": given.forgetting,
         "risk": given.risk,
         "interval": given.interval,
         "unit": unit_of(*(loss.fit for loss in losses.values())),
     }
-    if solution.optimum.kept:
-        common["price_of_doubt"] = solution.price_of_doubt
-        return _answer(solution.question, solution.optimum.place, common, [*solution.findings, *noticed])
-    why = certificate(solution.question, solution.optimum.place)
-    quantities = {limit.name: limit.quantity for limit in limits if limit not in in_points}
-    reachable = {quantities[name]: value for name, value in why.lowest.items() if name in quantities}
+    if solution.best.kept:
+        if given.risk is not None and solution.certain.kept:
+            ends = (solution.best.value, solution.certain.value)  # steps count by their logarithm
+            common["price_of_doubt"] = float(np.subtract(*(np.exp(ends) if goal == "steps" else ends)))
+        return _answer(question, solution, value, common, noticed)
+    why = certificate(question.space, solution.limits, solution.best)
+    about = {limit.name: limit.about for limit in limits if limit.about != "points"}
+    reachable = {about[name]: value for name, value in why.lowest.items() if name in about}
     reachable |= reached_names(why.lowest)
     return SchedulePlan(
         feasible=False,
@@ -106,10 +117,109 @@ def schedule(target: Any, source: Any = None, **scenario: Unpack[ScheduleOfRun])
     )
 
 
-def _goal(given: Any, losses: Mapping[str, CurveLoss], space: Space, limits: Sequence[Limit]) -> Goal:
+@dataclass(frozen=True, eq=False)
+class ScheduleQuestion:
+    """What decides how good a schedule is.
+
+    Parameters
+    ----------
+    target, source
+        The losses; the source may be missing.
+    range_
+        What may be chosen.
+    weight
+        Of the source loss in the weighted one.
+    measure, base_loss
+        How forgetting counts, and the base model's measured source loss where given.
+    seed
+        Of the search.
+    scores
+        Scores that limits are about.
+    """
+
+    target: CurveLoss
+    source: CurveLoss | None
+    range_: ScheduleRange
+    weight: float
+    measure: Measure
+    base_loss: float | None
+    seed: int
+    scores: tuple[ScheduledScore, ...] = ()
+
+    @property
+    def losses(self) -> tuple[CurveLoss, ...]:
+        """The losses that there are."""
+        return (self.target,) if self.source is None else (self.target, self.source)
+
+    @property
+    def space(self) -> Space:
+        """The choices, with what follows from each."""
+        return Space(self.range_.variables, self._points, Reach(STEP, seed=self.seed))
+
+    def chosen(self, point: Mapping[str, Any]) -> ScheduledMix:
+        """Return the schedule and the mix of one point."""
+        return self.range_.with_values({axis.name: float(point[axis.name]) for axis in self.range_.variables})
+
+    def _points(self, columns: Mapping[str, Array]) -> dict[str, Array]:
+        count = len(next(iter(columns.values()))) if columns else 1
+        rows = [
+            self.quantities(self.chosen({name: column[i] for name, column in columns.items()})) for i in range(count)
+        ]
+        return {**columns, **{name: np.array([row[name] for row in rows]) for name in rows[0]}}
+
+    def quantities(self, chosen: ScheduledMix) -> dict[str, float]:
+        """Return losses where CPT starts and ends, forgetting, the weighted loss and the logarithm of the steps."""
+        schedule = chosen.schedule
+        columns = shared_columns(self.losses, schedule, [schedule.n_pretrain, schedule.n_steps])
+        found = {"log steps": math.log(chosen.values.get("steps", schedule.n_cpt))}
+        for loss in self.losses:
+            start, end = loss.losses(columns[loss.reading], chosen.replay)
+            found[f"base_{loss.role}_loss"], found[f"{loss.role}_loss"] = float(start), float(end)
+        if self.source is not None and self.base_loss is not None:
+            # A measured loss of the base model is better than the law's own where CPT starts.
+            found["base_source_loss"] = self.base_loss
+        for start_, name in (("", "weighted"), ("base_", "base_weighted")):
+            found[name] = (1.0 - self.weight) * found[f"{start_}target_loss"]
+            found[name] += 0.0 if self.source is None else self.weight * found[f"{start_}source_loss"]
+        return found | {f"{score.role}_loss": score.error_rate(found) for score in self.scores}
+
+    def value(self, points: Points, goal: Goal) -> Array:
+        """Return what is minimised at points, (n,); steps count by their logarithm."""
+        return column(points, {"weighted": "weighted", "steps": "log steps"}.get(goal, f"{goal}_loss"))
+
+    def limit(self, name: str, about: str, most: float, loss: Any, scale: Any, risk: float | None) -> Limit:
+        """Return a limit on a loss, on forgetting, or on a score."""
+
+        def quantity(points: Points, losses: Array) -> Array:
+            if about == "forgetting":
+                return np.asarray(forgetting(losses, points["base_source_loss"], self.measure), dtype=float)
+            return losses if scale is None else np.asarray(scale.of(losses), dtype=float)
+
+        def doubt(points: Points) -> float:
+            chosen = self.chosen({name: column[0] for name, column in points.items()})
+            own = 0.0 if scale is None else scale.reference.half_width(2.0 * (risk or EVEN) - 1.0)
+            return math.hypot(loss.doubt(chosen.schedule, chosen.replay, risk or EVEN), own)
+
+        forecast = partial(column, name=f"{loss.role}_loss")
+        held = Held(forecast, quantity, None if risk is None or risk <= EVEN else doubt)
+        return Limit(name, most, held, None, about, loss, scale)
+
+    def near(self, solution: Solution, value: Any, tolerance: float) -> dict[str, tuple[float, float]]:
+        """Return for each choice the range over which what is minimised stays near the best, the others held."""
+        found = {}
+        for axis in self.range_.variables:
+            tried = axis.at(np.linspace(0.0, 1.0, NEAR_POINTS))
+            point = {one.name: np.full(len(tried), solution.best.point[one.name]) for one in self.range_.variables}
+            points = self._points({**point, axis.name: tried})
+            good = (value(points) <= solution.best.value + tolerance) & (worst_excess(solution.limits, points) <= 0)
+            allowed = [solution.best.point[axis.name], *tried[good].tolist()]
+            found[axis.name] = (min(allowed), max(allowed))
+        return found
+
+
+def _goal(given: Any, losses: Mapping[str, CurveLoss], steps_vary: bool, limits: Sequence[Limit]) -> Goal:
     """Return what is minimised: what was said, or what follows from the weight and the limits."""
-    quantities, weight = {limit.quantity for limit in limits}, given.weight_source
-    steps_vary = any(variable.name == "steps" for variable in space.variables)
+    quantities, weight = {limit.about for limit in limits}, given.weight_source
     if weight and "source" not in losses:
         raise UsageError("a weight of the source loss needs source= (--source), a fit of the source loss.")
     goal: Goal
@@ -131,28 +241,30 @@ def _goal(given: Any, losses: Mapping[str, CurveLoss], space: Space, limits: Seq
 
 
 def _answer(
-    question: ScheduleQuestion, place: Any, common: Mapping[str, Any], noticed: Sequence[Finding]
+    question: ScheduleQuestion, solution: Solution, value: Any, common: Mapping[str, Any], noticed: Sequence[Finding]
 ) -> SchedulePlan:
-    chosen = question.space.at(place)
-    best = Best(place, *question.evaluate(place))
-    found = question.quantities(chosen)
+    best, goal = solution.best, common["goal"]
+    chosen, found = question.chosen(best.point), best.point
     cpt, whole = chosen.cpt, chosen.schedule
     fields: dict[str, Any] = {}
-    findings = list(noticed)
+    findings = [*solution.findings, *noticed]
     for loss in question.losses:
         values, notes = loss.forecast(whole, chosen.replay, common["interval"])
-        fields |= {f"{loss.role}_loss{end}": value for end, value in values.items()}
+        fields |= {f"{loss.role}_loss{end}": one for end, one in values.items()}
         fields[f"base_{loss.role}_loss"] = found[f"base_{loss.role}_loss"]
         findings += [*notes, *(item for item in loss.fit.findings if item.code in TELLING)]
-    binding, edges = _binding(question, best)
+    if question.source is not None:
+        fields["forgetting"] = forgetting(found["source_loss"], found["base_source_loss"], question.measure)
+    if goal == "weighted":
+        fields |= {"weighted_loss": best.value, "weighted_change": best.value - found["base_weighted"]}
+    ends, edges = _at_ends(question, best)
     base_lr = whole.lr[: whole.n_pretrain + 1]
-    weighted = question.weighted(found) if question.goal == "weighted" else None
     return SchedulePlan(
         feasible=True,
         **common,
         vary=dict(chosen.values),
         # Optima of schedules are flat: a peak without its width would promise more than the laws know.
-        near_best=question.near(best, NEAR_STEPS if question.goal == "steps" else NEAR, NEAR_POINTS),
+        near_best=question.near(solution, value, NEAR_STEPS if goal == "steps" else NEAR),
         phases=tuple(whole.to_list()),
         peak=cpt.peak,
         end=float(whole.lr[-1]),
@@ -163,35 +275,28 @@ def _answer(
         tokens=None if cpt.tokens_per_step is None else cpt.tokens_per_step * cpt.steps,
         loss_potential=float(base_lr[-1] / base_lr.max()) if whole.n_pretrain and base_lr.max() > 0 else None,
         **fields,
-        weighted_loss=weighted,
-        weighted_change=None if weighted is None else weighted - question.weighted(found, "base_"),
-        forgetting=found.get("forgetting"),
         scores={
             score.role: score.forecast(whole, chosen.replay, common["interval"])
-            | drop_of(score.role, found[f"{score.role}_loss"], question.limits)
+            | drop_of(score.role, found[f"{score.role}_loss"], solution.limits)
             for score in question.scores
         },
-        binding=binding,
+        binding=(*binding(solution.limits, best), *ends),
         findings=by_severity([*findings, *edges]),
     )
 
 
-def _binding(question: ScheduleQuestion, best: Best) -> tuple[tuple[str, ...], list[Finding]]:
-    """Name the limits that are met exactly and the ends of ranges at which the best lies, with findings about these."""
-    found = [
-        limit.name
-        for limit, over in zip(question.limits, best.excess, strict=True)
-        if over > -ON_LIMIT * max(abs(limit.value), 1e-2)
-    ]
-    findings = []
-    for variable, share in zip(question.space.variables, best.u, strict=True):
-        if not 1e-6 < share < 1 - 1e-6:
-            word = "smallest" if share < 0.5 else "largest"
-            found.append(f"{variable.name} {word}")
-            value = variable.value(float(share))
-            if variable.name != "steps" and 0 < value != 1:
-                findings.append(_at_edge(variable.name, variable.show(value), word))
-    return tuple(found), findings
+def _at_ends(question: ScheduleQuestion, best: Best) -> tuple[list[str], list[Finding]]:
+    """Name the ends of ranges at which the best lies, with findings about these."""
+    found, findings = [], []
+    for axis in question.range_.variables:
+        value = best.point[axis.name]
+        low, high = (abs(value - end) <= AT_END * (axis.high - axis.low) for end in (axis.low, axis.high))
+        if low or high:
+            word = "smallest" if low else "largest"
+            found.append(f"{axis.name} {word}")
+            if axis.name != "steps" and 0 < value != 1:
+                findings.append(_at_edge(axis.name, show_choice(axis.name, value), word))
+    return found, findings
 
 
 def _at_edge(name: str, text: str, word: str) -> Finding:

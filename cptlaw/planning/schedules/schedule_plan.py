@@ -124,7 +124,7 @@ class SchedulePlan(Plan):
         def within(name: str) -> str:
             if name not in near:
                 return ""
-            low, high = (_show_choice(name, value) for value in near[name])
+            low, high = (show_choice(name, value) for value in near[name])
             return f"  (within {NEAR:g} nats: {low} to {high})"
 
         shape = (self.phases or ({},))[-1].get("schedule", "")
@@ -165,7 +165,8 @@ class SchedulePlan(Plan):
         return number_text(value)
 
 
-def _show_choice(name: str, value: float) -> str:
+def show_choice(name: str, value: float) -> str:
+    """Print a value of what may be chosen."""
     if name == "steps":
         return format_quantity(value, 4)
     return f"{value:.3g}" if name == "peak" else format_percent(value)

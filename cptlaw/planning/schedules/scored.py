@@ -108,12 +108,10 @@ class ScheduledScore:
         """The model, one row; how far it lies from the models with scores is all that the score reads of it."""
         return pd.DataFrame({"n_params": [self.n_params]} if np.isfinite(self.n_params) else {}, index=range(1))
 
-    def margins(self, schedule: Schedule, replay: float | None, chance: float) -> tuple[Array, Array]:
-        """Return how far above its forecast the error rate may lie, in logs, (1,) each: without items, and with."""
+    def doubt(self, schedule: Schedule, replay: float | None, chance: float) -> float:
+        """Return how far above its forecast the error rate may lie, in logs, with a probability; items count."""
         there = self.after(schedule, replay)
-        centre = np.log(there.predict(self.row))
-        law, whole = (there.log_quantiles(self.row, [chance], measured)[0] - centre for measured in (False, True))
-        return law, whole
+        return float(there.log_quantiles(self.row, [chance])[0, 0] - np.log(there.predict(self.row))[0])
 
     def forecast(self, schedule: Schedule, replay: float | None, interval: float | None) -> dict[str, float | None]:
         """Return score, score_lo and score_hi after a schedule."""

@@ -9,49 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.laws.calculus import Array
 from cptlaw.planning.schedules.curve_loss import CurveLoss, kept_schedules
+from cptlaw.planning.solve import Axis
 from cptlaw.schedules import Phase, Schedule, read_schedules
 from cptlaw.schedules.shapes import WITH_DECAY, WITH_END
-from cptlaw.units import format_percent, format_quantity, parse_quantity
+from cptlaw.units import parse_quantity
 
 DEFAULT_STEPS = 10_000
 WIDE_REPLAY = (0.0, 0.95)
 # Where no range is given. A rewarm-up over a third of a run would be most of its schedule.
 SHARES = {"decay": (0.02, 1.0), "end": (0.0, 1.0), "rewarmup": (0.0, 0.3), "loss-potential": (0.0, 1.0)}
 PHASE_OPTIONS = ("peak", "steps", "warmup", "decay", "end", "tokens_per_step")
-
-
-@dataclass(frozen=True)
-class Variable:
-    """Something that may be chosen.
-
-    Parameters
-    ----------
-    name
-        As ``--vary`` takes it.
-    low, high
-        Range that is searched.
-    log
-        Whether equal ratios count alike.
-    """
-
-    name: str
-    low: float
-    high: float
-    log: bool = False
-
-    def value(self, u: float) -> float:
-        """Return the value at a share u of the range, 0 to 1."""
-        if self.log:
-            return float(self.low * (self.high / self.low) ** u)
-        return float(self.low + (self.high - self.low) * u)
-
-    def show(self, value: float) -> str:
-        """Print a value."""
-        if self.name == "steps":
-            return format_quantity(value, 4)
-        return f"{value:.4g}" if self.name == "peak" else format_percent(value, 3)
 
 
 # What `--vary` may name.
@@ -81,7 +49,7 @@ class ScheduledMix:
 
 
 @dataclass(frozen=True)
-class Space:
+class ScheduleRange:
     """The base model's phases, the CPT phase as it stands where nothing is chosen, and what may be chosen.
 
     Parameters
@@ -99,11 +67,7 @@ class Space:
     base: tuple[Phase, ...]
     cpt: Phase
     replay: float | None
-    variables: tuple[Variable, ...]
-
-    def at(self, u: Sequence[float] | Array) -> ScheduledMix:
-        """Return the choice at shares of the ranges, (variables,)."""
-        return self.with_values({v.name: v.value(float(x)) for v, x in zip(self.variables, u, strict=True)})
+    variables: tuple[Axis, ...]
 
     def with_values(self, values: Mapping[str, float]) -> ScheduledMix:
         """Return the choice with these values; what they do not name stays as it stands."""
@@ -146,7 +110,7 @@ def _with_end(phase: Phase, potential: float) -> Phase:
     return replace(phase, end=potential * phase.peak)
 
 
-def build_space(losses: Sequence[CurveLoss], known: Any, varied: Any = None, steps: Any = None) -> Space:
+def build_space(losses: Sequence[CurveLoss], known: Any, varied: Any = None, steps: Any = None) -> ScheduleRange:
     """Read what is known of the run, and what may be chosen.
 
     Parameters
@@ -185,7 +149,7 @@ def build_space(losses: Sequence[CurveLoss], known: Any, varied: Any = None, ste
     variables = tuple(_variable(name, base, cpt, losses, given.get(name), most_steps) for name in names)
     if most_steps is not None and "steps" not in names and cpt.steps > most_steps:
         raise UsageError(f"max_steps is {most_steps:g}, but CPT has {cpt.steps} steps. Vary steps, or lower them.")
-    return Space(base, cpt, known.replay, variables)
+    return ScheduleRange(base, cpt, known.replay, variables)
 
 
 def _names(vary: Any) -> tuple[str, ...]:
@@ -307,7 +271,7 @@ def _variable(
     losses: Sequence[CurveLoss],
     given: tuple[float, float] | None,
     most_steps: float | None,
-) -> Variable:
+) -> Axis:
     if name == "peak":
         return _peak(base, cpt, given)
     if name == "steps":
@@ -317,14 +281,14 @@ def _variable(
         low, high = given or (min(0.1 * cpt.steps, 0.1 * high), high)
         if most_steps is not None:
             high = min(high, most_steps)
-        return Variable(name, max(1.0, math.floor(low)), math.floor(high), log=True)
+        return Axis(name, max(1.0, math.floor(low)), math.floor(high), log=True)
     low, high = given or (_fitted_replay(losses) if name == "replay" else SHARES[name])
     if not 0 <= low < high <= 1:
         raise UsageError(f"range (--range) {name}: expected shares from 0 to 1, as in {name}=10%:50%.")
-    return Variable(name, low, high)
+    return Axis(name, low, high)
 
 
-def _peak(base: Sequence[Phase], cpt: Phase, given: tuple[float, float] | None) -> Variable:
+def _peak(base: Sequence[Phase], cpt: Phase, given: tuple[float, float] | None) -> Axis:
     """Return the peak rate: up to the base model's highest, beyond which nothing was measured."""
     top = max([phase.peak for phase in base if phase.peak is not None] or [cpt.peak or 0.0])
     if given is None and not top > 0:
@@ -332,7 +296,7 @@ def _peak(base: Sequence[Phase], cpt: Phase, given: tuple[float, float] | None) 
     low, high = given or (0.01 * top, top)
     if not low > 0:
         raise UsageError(f"range (--range) peak: {low:g} is not above 0. Expected ends such as 1e-5:4e-4.")
-    return Variable("peak", low, high, log=True)
+    return Axis("peak", low, high, log=True)
 
 
 def _fitted_replay(losses: Sequence[CurveLoss]) -> tuple[float, float]:

@@ -14,7 +14,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import MinTokensPlan, MixPlan
-from cptlaw.planning.mixes.limits import at_risk
+from cptlaw.planning.limits import at_risk
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.scenario import MinTokens, read_scenario
 from cptlaw.planning.solve import Limit, worst_excess
