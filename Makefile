@@ -23,7 +23,7 @@ demo-sweep: $(VENV)/.training  ## from nothing to a plan: text, a miniature ladd
 demo-sweep-small: $(VENV)/.training
 	$(RUN) examples/demo_sweep.py --small
 
-reproduction: $(VENV)/.core  ## the PTPP paper's study on the example runs; figures' data in reproduction/
+reproduction: $(VENV)/.report  ## the PTPP paper's study on the example runs; figures 1 to 3 in reproduction/
 	$(RUN) -m studies reproduce_ptpp -o reproduction
 
 app: $(VENV)/.app  ## the app with the example runs

@@ -12,6 +12,10 @@ A page is one session: its blocks run from top to bottom in one empty folder.
 - ```` ```csv title="runs.csv" ````: a file, written before the next block runs.
 - ``<!-- shown: REASON -->`` above a block, or ``<!-- all shown: REASON -->`` anywhere on a page: not run. The verbs,
   flags, files and public names in it are still looked up, so that it cannot name what is not there.
+- ``<!-- table: NAME/KEY -->`` to ``<!-- end -->``: a table of ``studies/results/NAME.json``, which the command in that
+  file writes and the page names. On a page with one, a number with decimals or a per cent sign stands in one of its
+  files, to the digits shown, or is listed with its reason in ``<!-- given: NUMBERS: REASON -->``. What stands below
+  ``<!-- diary -->`` was true on its day, and is held by nothing: pages of ``studies/`` alone may end in one.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import argparse
 import ast
 import contextlib
 import io
+import json
 import os
 import re
 import shlex
@@ -39,6 +44,12 @@ from cptlaw.errors import CptlawError
 ROOT = Path(__file__).parents[1]
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?%?")
 SHOWN = re.compile(r"<!--\s*(all )?shown:\s*(.+?)\s*-->", re.S)
+TABLE = re.compile(r"(<!-- table: (\w+)/([\w-]+) -->\n)(.*?)(<!-- end -->)", re.S)
+GIVEN = re.compile(r"<!-- given: (.+?): .+? -->", re.S)
+DIARY = "<!-- diary -->"
+NOT_PROSE = re.compile(r"```.*?```|^    .*?$|`[^`]*`|\]\([^)]*\)|<!--.*?-->|arXiv:\S+", re.S | re.M)
+MEASURED = re.compile(r"(?<![\w.,-])\d*\.\d+\b|(?<![\w.,-])\d[\d.]*(?= %)")
+ANY_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?|\.\d+")
 REST = "..."
 CLOSE = 0.01  # relative difference of two numbers that counts as none: last digits belong to the machine
 
@@ -179,6 +190,12 @@ def check_page(path: Path, write: bool = False) -> str:
         If something else stands there, unless it is to be written.
     """
     text = path.read_text(encoding="utf-8")
+    made = filled(text, path)
+    if made != text and not write:
+        raise DiffersError(
+            f"{path.name}: its tables are not those of studies/results: python docs/run_pages.py --write"
+        )
+    text = made
     lines = text.splitlines()
     changes: list[tuple[int, int, list[str]]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -242,6 +259,66 @@ def _close(a: str, b: str) -> bool:
     digits = len(b.rstrip("%").partition("e")[0].partition(".")[2])
     rounded = "e" not in b and (digits > 0 or b.endswith("%"))  # not a count, which is right or wrong
     return abs(x - y) <= max(CLOSE * max(abs(x), abs(y)), 1.01 * 10.0**-digits if rounded else 0.0)
+
+
+# -- numbers that studies found ----------------------------------------------------------------------------------------
+
+
+def result(name: str) -> dict[str, Any]:
+    """Return a result file: the command that wrote it, and its tables.
+
+    Raises
+    ------
+    DiffersError
+        If there is none.
+    """
+    file = ROOT / "studies" / "results" / f"{name}.json"
+    _expect(file.exists(), f"there is no studies/results/{name}.json")
+    held: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return held
+
+
+def filled(text: str, path: Path) -> str:
+    """Return a page with its tables as the result files hold them.
+
+    Raises
+    ------
+    DiffersError
+        If a file or table is not there, the page does not name the command that wrote it, or a number stands in none.
+    """
+    used: dict[str, dict[str, Any]] = {match[2]: result(match[2]) for match in TABLE.finditer(text)}
+    for name, held in used.items():
+        _expect(held["command"] in text, f"{path.name}: does not name the command of {name}: {held['command']}")
+
+    def table(match: re.Match[str]) -> str:
+        tables = used[match[2]]["tables"]
+        _expect(match[3] in tables, f"{path.name}: {match[2]} has no table {match[3]}, it has {', '.join(tables)}")
+        return f"{match[1]}{markdown_table(**tables[match[3]])}\n{match[5]}"
+
+    made = TABLE.sub(table, text)
+    if used:
+        _hold_prose(made, used, path)
+    return made
+
+
+def markdown_table(columns: list[str], rows: list[list[str]]) -> str:
+    """Return a table as Markdown, columns of numbers to the right."""
+    bare = [[cell.strip("*~<> ") for cell in column] for column in zip(*rows, strict=True)]
+    right = [all(re.match(r"-?[\d.]|-?$", cell) for cell in column) for column in bare]
+    lines = [columns, ["---:" if number else "---" for number in right], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _hold_prose(text: str, used: dict[str, dict[str, Any]], path: Path) -> None:
+    held = {float(found.replace(",", "")) for one in used.values() for found in ANY_NUMBER.findall(json.dumps(one))}
+    held |= {float(found) for match in GIVEN.finditer(text) for found in ANY_NUMBER.findall(match[1])}
+    prose, *diary = text.split(DIARY)
+    _expect(not diary or path.parent.name == "studies", f"{path.name}: a diary stands in studies/, not on the site")
+    for line in NOT_PROSE.sub(" ", TABLE.sub(" ", prose)).splitlines():
+        for found in MEASURED.findall(line):
+            half = 0.501 * 10.0 ** -len(found.partition(".")[2])
+            near = any(abs(float(found) - value) <= half for value in held)
+            _expect(near, f"{path.name}: {found} stands in none of its result files: {line.strip()}")
 
 
 # -- blocks that are shown ---------------------------------------------------------------------------------------------

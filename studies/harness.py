@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import statistics
@@ -26,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / "studies"
 MEASURED = HOME / "measured"  # tables that were trained for one question
 SWEEPS = HOME / "recipes"
+RESULTS = HOME / "results"  # what studies found: a file each, from which docs/run_pages.py fills the tables of pages
 DATA_VARIABLE = "CPTLAW_BENCH_DATA"
 TIGHT = {"ftol": 1e-15, "gtol": 1e-12, "maxiter": 20_000, "maxfun": 200_000}  # scipy's defaults stop too early
 
@@ -186,6 +188,38 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Return a Markdown table; all columns but the first are aligned right."""
     lines = ["| " + " | ".join(headers) + " |", "|---|" + "---:|" * (len(headers) - 1)]
     return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)])
+
+
+def held(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, list[Any]]]:
+    """Return tables as a result file holds them: columns and rows of text."""
+    return {
+        key: {"columns": list(map(str, frame.columns)), "rows": [list(map(str, row)) for row in frame.to_numpy()]}
+        for key, frame in tables.items()
+    }
+
+
+def write_result(name: str, tables: Mapping[str, pd.DataFrame], command: str | None = None) -> Path:
+    """Write the tables of a study as ``studies/results/NAME.json``, cells as the page shows them.
+
+    Parameters
+    ----------
+    name
+        File name, without its ending.
+    tables
+        What pages show, by a short name: ``<!-- table: NAME/KEY -->`` on a page asks for one.
+    command
+        What writes the file; ``python -m studies NAME --write`` where absent.
+    """
+    path = RESULTS / f"{name}.json"
+    RESULTS.mkdir(exist_ok=True)
+    made = {"command": command or f"python -m studies {name} --write", "tables": held(tables)}
+    path.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def show(tables: Mapping[str, pd.DataFrame]) -> str:
+    """Return tables as Markdown, each under its short name."""
+    return "\n\n".join(f"## {key}\n\n{table(list(frame), frame.to_numpy())}" for key, frame in tables.items())
 
 
 def seconds(value: float) -> str:

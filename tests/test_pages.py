@@ -76,6 +76,46 @@ def test_a_page_that_shows_something_else_is_refused(tmp_path, text, message):
         run_pages.check_page(page(tmp_path, text))
 
 
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A folder of its own with one result file."""
+    folder = tmp_path / "studies" / "results"
+    folder.mkdir(parents=True)
+    table = {"columns": ["law", "error"], "rows": [["a", "1.27 %"], ["b", "-"]]}
+    held = {"command": "python -m studies guess --write", "tables": {"all": table}}
+    (folder / "guess.json").write_text(json.dumps(held), encoding="utf-8")
+    monkeypatch.setattr(run_pages, "ROOT", tmp_path)
+    return "`python -m studies guess --write`\n\n<!-- table: guess/all -->\n{}<!-- end -->\n"
+
+
+def test_a_table_of_a_study_is_filled_in_and_held(tmp_path, results):
+    shown = results.format("| law | error |\n| --- | ---: |\n| a | 1.27 % |\n| b | - |\n") + "\nIt errs by 1.3 %.\n"
+    empty = page(tmp_path, shown.replace("| a | 1.27 % |", "| a | 1.28 % |"))
+    with pytest.raises(run_pages.DiffersError, match="not those of studies/results"):
+        run_pages.check_page(empty)
+    assert run_pages.check_page(empty, write=True) == shown
+    assert run_pages.check_page(page(tmp_path, shown)) == shown
+
+
+@pytest.mark.parametrize(
+    ("added", "message"),
+    [
+        ("It errs by 1.4 %.", "1.4 stands in none"),
+        ("It errs by 12 %.", "12 stands in none"),
+        ("<!-- diary -->", "a diary stands in studies/"),
+        ("<!-- table: guess/none -->\n<!-- end -->", "has no table none"),
+        ("<!-- table: nothing/all -->\n<!-- end -->", "there is no studies/results/nothing.json"),
+    ],
+)
+def test_a_number_that_no_result_file_holds_is_refused(tmp_path, results, added, message):
+    with pytest.raises(run_pages.DiffersError, match=re.escape(message)):
+        run_pages.check_page(page(tmp_path, f"{results.format('')}\n{added}\n"), write=True)
+    given = "<!-- given: 1.4, 12: the paper says so -->\nThe paper has 1.4 and 12 %, in `x = 9.9`.\n"
+    run_pages.check_page(page(tmp_path, f"{results.format('')}\n{given}"), write=True)
+    with pytest.raises(run_pages.DiffersError, match="does not name the command"):
+        run_pages.check_page(page(tmp_path, results.format("").replace("python -m studies", "")), write=True)
+
+
 def test_what_a_page_may_leave_open(tmp_path):
     """Last digits, what follows three dots, and blocks that hold no code."""
     text = """

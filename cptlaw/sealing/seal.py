@@ -140,6 +140,12 @@ def register(
     """
     label, document = _read(forecast)
     points, interval, laws = _checked(label, document, "intervals")
+    for number, point in enumerate(points, 1):
+        if says_nothing(point):
+            raise DataError(
+                f"{label}: point {number}: the interval ends at {point['hi']:g}, so far above the loss that whatever "
+                f"is measured lies in it. Expected null where the data do not bound a loss."
+            )
     now = datetime.now(UTC).isoformat(timespec="seconds")
     commit = None if git is None else _commit_of(Path(git))
     seal = Seal(points, interval, laws, now, version(), "", commit=commit)
@@ -328,16 +334,16 @@ def _check_point(where: str, point: Any) -> None:
         raise DataError(
             f"{where}: the {'score' if share else 'loss'} {loss:g} lies outside its interval, {low:g} to {high:g}."
         )
-    if not share and high is not None and high > WIDEST * float(point["loss"]):
-        raise DataError(
-            f"{where}: the interval ends at {high:g}, so far above the loss that whatever is measured lies in it. "
-            f"Expected null where the data do not bound a loss."
-        )
     inputs = {name: value for name, value in point.items() if name not in NOT_INPUTS}
     if not _is_flat({**inputs, "law": point.get("law")}):
         raise DataError(f"{where}: an input is a list or an object. Expected plain numbers and texts. {HOW}")
     if not inputs:
         raise DataError(f"{where}: has no inputs, such as n_params and tokens, to know the run by. {HOW}")
+
+
+def says_nothing(point: Mapping[str, Any]) -> bool:
+    """Whether the interval of a loss is so wide that whatever is measured lies in it; early seals hold such."""
+    return not is_score(point) and point.get("hi") is not None and point["hi"] > WIDEST * float(point["loss"])
 
 
 def is_score(point: Mapping[str, Any]) -> bool:

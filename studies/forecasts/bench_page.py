@@ -1,4 +1,4 @@
-"""Write the table of studies/bench.md from a run of the bench: with ``--write`` between the marks of the page."""
+"""The bench with law auto, one line per split; ``--write`` keeps it for studies/bench.md."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ import argparse
 import pandas as pd
 
 from cptlaw.benching import bench
-from studies.harness import HOME
+from studies.harness import show, write_result
 
-PAGE = HOME / "bench.md"
-BEGIN, END = "<!-- begin: python -m studies bench_page --write -->", "<!-- end -->"
+HEADS = ["study", "forecast", "losses", "auto", "nearest run", "inside 90 %", "half-width", "regret", "CPU s"]
 
 
-def table(rows: pd.DataFrame) -> str:
-    """Return the table as Markdown: one line per split, means over its losses."""
-    lines = [
-        "| study | forecast | losses | auto | nearest run | inside 90 % | half-width | regret | CPU s |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+def by_split(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return one line per split, means over its losses."""
+    lines = []
     for (study, split), part in rows.groupby(["study", "split"], sort=False):
         auto = part[part["law"] == "auto"]
         plain = part[part["law"] == "nearest-run"]
@@ -32,8 +28,8 @@ def table(rows: pd.DataFrame) -> str:
             f"{100 * regret.mean():.2f}" if len(regret) else "-",
             f"{auto['cpu_s'].mean():.1f}",
         ]
-        lines.append(f"| {study} | {split} | {len(auto)} | {' | '.join(told)} |")
-    return "\n".join(lines)
+        lines.append([study, split, len(auto), *told])
+    return pd.DataFrame(lines, columns=HEADS)
 
 
 def _errors(rows: pd.DataFrame) -> str:
@@ -44,31 +40,24 @@ def _errors(rows: pd.DataFrame) -> str:
     return f"{errors.mean():.1f} ({errors.min():.1f} to {errors.max():.1f})"
 
 
-def by_study(rows: pd.DataFrame) -> str:
-    """Return coverage of intervals by study as Markdown, 90 % and (50 %)."""
+def by_study(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return coverage of intervals by study, 90 % and (50 %)."""
     auto = rows[rows["law"] == "auto"].groupby("study", sort=False)[["coverage_90", "coverage_50"]].mean()
     cells = [f"{row.coverage_90:.2f} ({row.coverage_50:.2f})" for row in auto.itertuples()]
-    return "\n".join((f"| {' | '.join(auto.index)} |", "|---" * len(cells) + "|", f"| {' | '.join(cells)} |"))
-
-
-def with_table(page: str, made: str, begin: str = BEGIN) -> str:
-    """Return the page with the table between its marks."""
-    before, rest = page.split(begin)
-    return f"{before}{begin}\n{made}\n{END}{rest.split(END, 1)[1]}"
+    return pd.DataFrame([cells], columns=list(auto.index))
 
 
 def main() -> None:
     """Run the bench with law auto, and print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of public tables")
-    parser.add_argument("--write", action="store_true", help="write the table into studies/bench.md")
+    parser.add_argument("--write", action="store_true", help="write the tables to studies/results")
     asked = parser.parse_args()
     found = bench(asked.data, "auto", progress=print).frame
-    inside = "Share of held-out points inside the 90 % (50 %) interval:"
-    made = f"\n{table(found)}\n\n{inside}\n\n{by_study(found)}\n"
-    print(made)
+    tables = {"splits": by_split(found), "inside": by_study(found)}
+    print(show(tables))
     if asked.write:
-        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), made), encoding="utf-8")
+        write_result("bench_page", tables, "python -m studies bench_page --data ../shared/data --write")
 
 
 if __name__ == "__main__":

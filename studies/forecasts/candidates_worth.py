@@ -31,12 +31,10 @@ from cptlaw.fitting.shared_error import SharedError
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws import law
 from cptlaw.laws.base import Role
-from studies.forecasts.bench_page import PAGE, with_table
-from studies.harness import Array, progress, table
+from studies.harness import Array, progress, show, write_result
 from studies.learning.learn_averages import cuts, forecast_of, thinned, without
 from studies.series import Series, all_series
 
-BEGIN = "<!-- begin: python -m studies candidates_worth --write -->"
 EVERY = {"olmo": 4, "dmsl": 6, "mixlaws-scratch": 9, "delphi": 4, "gadre": 3, "mixlaws-ct": 3}  # one series in so many
 TIED = (("alpha", "beta"),)
 # What is or was in the pool of ladders and of CPT, with what it counts before rollouts.
@@ -142,8 +140,8 @@ def worth(series: Series) -> Iterator[dict[str, object]]:
                     continue
 
 
-def page(rows: pd.DataFrame) -> str:
-    """Return the table as Markdown."""
+def by_law(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return one line per law."""
     lines = []
     for (kind, name), part in rows.groupby(["kind", "law"], sort=False):
         by_study = np.log(part["beside"].astype(float)).groupby(part["study"]).mean()
@@ -159,7 +157,7 @@ def page(rows: pd.DataFrame) -> str:
             ]
         )
     header = ["runs", "law", "taken in", "cuts", "weight", "error with it / without", "by study"]
-    return f"\n{table(header, sorted(lines, key=lambda one: (one[0], -float(one[2][:-1]), float(one[5]))))}\n"
+    return pd.DataFrame(sorted(lines, key=lambda one: (one[0], -float(one[2][:-1]), float(one[5]))), columns=header)
 
 
 def main() -> None:
@@ -167,7 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of public tables")
     parser.add_argument("--only", default="", help="studies, separated by commas")
-    parser.add_argument("--write", action="store_true", help="write the table into studies/bench.md")
+    parser.add_argument("--write", action="store_true", help="write the table to studies/results")
     asked = parser.parse_args()
     only = asked.only.split(",") if asked.only else None
     found = []
@@ -175,10 +173,10 @@ def main() -> None:
         if only is None or series.study in only:
             progress(f"{series.study}, {series.name}")
             found += list(worth(series))
-    made = page(pd.DataFrame(found))
-    print(made)
+    tables = {"laws": by_law(pd.DataFrame(found))}
+    print(show(tables))
     if asked.write:
-        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), made, BEGIN), encoding="utf-8")
+        write_result("candidates_worth", tables, "python -m studies candidates_worth --data ../shared/data --write")
 
 
 if __name__ == "__main__":

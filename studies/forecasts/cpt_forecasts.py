@@ -29,8 +29,7 @@ from cptlaw.errors import CptlawError
 from cptlaw.fitting.base_models import SHARE, BaseErrors
 from cptlaw.learned import leaving_out
 from cptlaw.runs import Runs
-from studies.forecasts.bench_page import PAGE, with_table
-from studies.harness import Clock, progress, seconds, table
+from studies.harness import Clock, progress, seconds, show, write_result
 
 # What was learned from a table's own runs does not count in it: the ladder grew out of the first pilot.
 TABLES = {
@@ -55,7 +54,6 @@ KINDS = {
     "sizes-based": "two sizes ahead, their base models known",
     "mix": "replay 0.5 from up to 0.25",
 }
-BEGIN = "<!-- begin: python -m studies cpt_forecasts --write -->"
 
 
 @dataclass(frozen=True)
@@ -184,8 +182,8 @@ def record(
     return pd.DataFrame(found)
 
 
-def by_kind(found: pd.DataFrame, column: str) -> str:
-    """Return means over the forecasts of each kind and table as Markdown: target / source, in percent."""
+def by_kind(found: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return means over the forecasts of each kind and table: target / source, in percent."""
     names = [name for name in TABLES if (found["study"] == name).any()]
     rows = []
     for kind in (kind for kind in KINDS if (found["kind"] == kind).any()):
@@ -197,10 +195,10 @@ def by_kind(found: pd.DataFrame, column: str) -> str:
             told = [mean.get((name, on), np.nan) for on in ROLES]
             cells.append("-" if np.isnan(told).all() else " / ".join(f"{value:.{digits}f}" for value in told))
         rows.append([KINDS[kind], str(len(part) // len(ROLES)), *cells])
-    return table(["forecast", "n", *names], rows)
+    return pd.DataFrame(rows, columns=["forecast", "n", *names])
 
 
-def of_base_models(found: pd.DataFrame) -> str:
+def of_base_models(found: pd.DataFrame) -> pd.DataFrame:
     """Return what the measured loss of a base model says of its runs' source losses, at a budget held out."""
     part = found[(found["kind"] == "budget") & (found["on"] == "source")]
     pairs = [
@@ -215,17 +213,7 @@ def of_base_models(found: pd.DataFrame) -> str:
         told = [100 * np.sqrt(np.mean((runs - share * base) ** 2)) for share in (0.0, SHARE)]
         best = float(base @ runs / (base @ base))
         rows.append([name, str(len(of_table)), *(f"{one:.2f}" for one in told), f"{best:.2f}"])
-    return table(["table", "base models", "error", f"with {SHARE:.0%} carried", "best share"], rows)
-
-
-def page(found: pd.DataFrame) -> str:
-    """Return what stands in studies/bench.md."""
-    base = of_base_models(found)
-    return (
-        f"\n{by_kind(found, 'mae')}\n\nOf these points the 90 % intervals hold, in percent:\n\n"
-        f"{by_kind(found, 'held')}\n\nWhat a base model's measured source loss says of its runs, beside that of the "
-        f"fitted base models, a budget ahead from three (root mean square over base models, in percent):\n\n{base}\n"
-    )
+    return pd.DataFrame(rows, columns=["table", "base models", "error", f"with {SHARE:.0%} carried", "best share"])
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -236,21 +224,22 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--kinds", default=",".join(KINDS), help="of forecasts, with commas: " + ", ".join(KINDS))
     parser.add_argument("--most", type=int, help="at most so many forecasts of each kind and table")
     parser.add_argument("--members", action="store_true", help="each law that law auto averages, too")
-    parser.add_argument("--write", action="store_true", help="write the table of law auto into studies/bench.md")
+    parser.add_argument("--write", action="store_true", help="write the tables of law auto to studies/results")
     asked = parser.parse_args(arguments)
     names, laws, kinds = (getattr(asked, name).split(",") for name in ("tables", "laws", "kinds"))
     clock = Clock()
     with clock.running():
         found = record(names, laws, kinds, asked.most, members=asked.members)
     for law, part in found.groupby("law", sort=False):
-        print(f"\n{law}, mean absolute error in percent, target / source\n\n{by_kind(part, 'mae')}")
+        print(f"\n{law}, mean absolute error in percent, target / source\n\n{show({'errors': by_kind(part, 'mae')})}")
     auto = found[found["law"] == "auto"]
+    tables = {"errors": by_kind(auto, "mae"), "inside": by_kind(auto, "held")} if len(auto) else {}
     if (auto["kind"] == "budget").any():
-        print(f"\nlaw auto{page(auto)}")
-    print(f"{len(found)} forecasts in {seconds(clock.cpu)} CPU")
+        tables["base-models"] = of_base_models(auto)
+        print(f"\nlaw auto\n{show(tables)}")
+    print(f"\n{len(found)} forecasts in {seconds(clock.cpu)} CPU")
     if asked.write:
-        text = with_table(PAGE.read_text(encoding="utf-8"), page(auto), BEGIN)
-        PAGE.write_text(text, encoding="utf-8")
+        write_result("cpt_forecasts", tables)
 
 
 if __name__ == "__main__":

@@ -61,18 +61,18 @@ class Measured:
 
     def at(self, on: str, replay: float, tokens: float) -> float:
         """Return the loss that the runs measured at a mix, between them by straight lines."""
+        return float(self.along(on, np.array([replay]), tokens)[0])
+
+    def along(self, on: str, replays: np.ndarray, tokens: float) -> np.ndarray:
+        """Return the loss at several replays, (n,)."""
         by_replay = [np.interp(np.log(tokens), np.log(self.tokens), row) for row in self.losses[on]]
-        return float(np.interp(replay, self.replay, by_replay))
+        return np.interp(replays, self.replay, by_replay)
 
     def best(self, tokens: float, max_source_loss: float) -> float:
         """Return the lowest target loss of a measured mix that keeps the limit; nan if none does."""
         replays = np.linspace(self.replay[0], self.replay[-1], GRID)
-        kept = [
-            self.at("target", replay, tokens)
-            for replay in replays
-            if self.at("source", replay, tokens) <= max_source_loss * (1 + 1e-9)
-        ]
-        return min(kept, default=float("nan"))
+        kept = self.along("source", replays, tokens) <= max_source_loss * (1 + 1e-9)
+        return float(self.along("target", replays[kept], tokens).min()) if kept.any() else float("nan")
 
     def fewest(self, tokens: float, target_loss: float, max_source_loss: float) -> float:
         """Return the fewest tokens, at most `tokens`, with which the best mix within the limit has a target loss."""

@@ -27,7 +27,7 @@ import pandas as pd
 
 import cptlaw as cl
 from studies.forecasts.plan_backtest import GRID, RISK, Measured, measured_at
-from studies.harness import MEASURED, SWEEPS
+from studies.harness import MEASURED, SWEEPS, write_result
 
 PLANS = MEASURED
 BUDGET, TARGET_ATPP, LIMITS, RULE = 279.0, 6.0, (0.15, 0.4), 0.25
@@ -222,10 +222,55 @@ def totals(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def trained() -> pd.DataFrame:
+    """Return what the committed plans and runs come to, as `scored` has it."""
+    runs = pd.concat([pd.read_csv(PLANS / name) for name in ("plans_en_fr.csv", "plans_python.csv")], ignore_index=True)
+    runs["domain"] = runs["domain"].fillna(TABLES["code-to-prose"])  # a table of one domain has no such column
+    return scored(pd.read_csv(PLANS / "plans.csv"), runs)
+
+
+def tables() -> dict[str, pd.DataFrame]:
+    """Return every plan beside the rule of thumb, and what both come to; two scenarios may share a run."""
+    rows = trained()
+    plans = pd.read_csv(PLANS / "plans.csv")
+    key = ["table", "n_params", "limit of"]
+    by_planner = {name: group.set_index(key) for name, group in rows.groupby("planner")}
+    lines = []
+    for plan in plans.to_dict("records"):
+        at = tuple(plan[name] for name in key)
+        one, rule = by_planner["answer"].loc[at], by_planner["rule of thumb"].loc[at]
+        limit = plan["max_forgetting"]
+        row = {"table": at[0], "parameters": f"{at[1] / 1e3:.0f}K", "limit": f"{100 * limit:.1f} %"}
+        if plan["feasible"]:
+            low, high = (100 * plan[f"forgetting_{end}"] for end in ("lo", "hi"))
+            row["replay planned"] = f"{plan['replay']:.3f}"
+            row["forecast (90 %)"] = f"{100 * plan['forgetting']:.0f} % ({low:.0f} to {high:.0f})"
+            row["measured"] = f"{100 * one['forgetting']:.1f} %"
+            row["held"] = "yes" if one["limit held"] else "no"
+        held = "" if rule["limit held"] else ", broken"
+        lines.append(row | {"rule of thumb, measured": f"{100 * rule['forgetting']:.1f} %{held}"})
+    frame = pd.DataFrame(lines).fillna({"replay planned": "refused"}).fillna("")
+    totals_of = []
+    for name, group in by_planner.items():
+        made = group[group["target loss"].notna()].reset_index()
+        of_run = made.groupby(["table", "n_params", "replay"])["limit held"].min()
+        held = int(made["forgetting in 90 %"].astype(float).sum())
+        row = {
+            "planner": name,
+            "plans": f"{len(made)} of {len(group)}",
+            "limit held": f"{made['limit held'].sum()} of {len(made)}",
+        }
+        row["of distinct runs"] = f"{of_run.sum()} of {len(of_run)}"
+        row["worst miss, points"] = f"{100 * (made['forgetting'] - made['max_forgetting']).max():.1f}"
+        totals_of.append(row | {"90 % intervals that held": f"{held} of {len(made)}" if name == "answer" else "-"})
+    return {"plans": frame, "totals": pd.DataFrame(totals_of)}
+
+
 def main() -> None:
     """Make the plans, or score what was trained."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", choices=("plan", "score"), default="score")
+    parser.add_argument("--write", action="store_true", help="keep the tables in studies/results")
     asked = parser.parse_args()
     if asked.what == "plan":
         plans = planned(scenarios())
@@ -234,9 +279,10 @@ def main() -> None:
         for name, text in recipes(plans).items():
             (SWEEPS / name).write_text(text, encoding="utf-8")
         return
-    runs = pd.concat([pd.read_csv(PLANS / name) for name in ("plans_en_fr.csv", "plans_python.csv")], ignore_index=True)
-    runs["domain"] = runs["domain"].fillna(TABLES["code-to-prose"])  # a table of one domain has no such column
-    rows = scored(pd.read_csv(PLANS / "plans.csv"), runs)
+    if asked.write:
+        write_result("plans_trained", tables())
+        return
+    rows = trained()
     print(rows.to_string(index=False, float_format="{:.3f}".format, na_rep="-"))
     print("\n" + totals(rows).to_string(index=False, float_format="{:.2f}".format))
 

@@ -20,12 +20,10 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.auto.average import Average
-from studies.forecasts.bench_page import PAGE, with_table
-from studies.harness import Array, progress
+from studies.harness import Array, progress, show, write_result
 from studies.learning.learn_averages import cuts, forecast_of, thinned, without
 from studies.series import Series, all_series
 
-BEGIN = "<!-- begin: python -m studies whole_studies --write -->"
 EVERY = {"dmsl": 3, "mixlaws-scratch": 3}  # one series in so many of the studies that have many alike
 MOST_CUTS = 3
 COVERAGES = (0.5, 0.9)
@@ -99,44 +97,41 @@ def _within(coverage: Any) -> Any:
     return (rounded >= AIM[0]) & (rounded <= AIM[1])
 
 
-def table(rows: pd.DataFrame) -> str:
-    """Return the table as Markdown: one line per study, and what it comes to."""
+HEADS = ["study", "rollouts", "inside 90 %", "inside 50 %", "half-width of 90 %", "error", "interval score of 90 %"]
+
+
+def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return one line per study, and what they come to: half-width, error and score in percent of the loss."""
     found = by_study(rows)
     lines = [
-        "| study | rollouts | inside 90 % | inside 50 % | half-width of 90 % | error | interval score of 90 % |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {one.Index} | {one.rollouts} | {one.inside_90:.2f} | {one.inside_50:.2f} | {100 * one.half_90:.1f} | "
-        f"{100 * one.error:.1f} | {100 * one.score_90:.1f} |"
+        [one.Index, one.rollouts, f"{one.inside_90:.2f}", f"{one.inside_50:.2f}"]
+        + [f"{100 * value:.1f}" for value in (one.half_90, one.error, one.score_90)]
         for one in found.itertuples()
     ]
     middle, mean = (getattr(found[["inside_90", "inside_50"]], kind)() for kind in ("median", "mean"))
     luck = by_luck(rows)
     low, high = np.percentile(luck, [5, 95])
-    told = (
-        f"{int(_within(found['inside_90']).sum())} of {len(found)} studies lie between {AIM[0]:.2f} and {AIM[1]:.2f}. "
-        f"The middle study has {middle['inside_90']:.2f} ({middle['inside_50']:.2f} of 50 %), the mean is "
-        f"{mean['inside_90']:.2f} ({mean['inside_50']:.2f}), the interval score "
-        f"{100 * np.exp(np.log(found['score_90']).mean()):.1f} (geometric mean). Dealt out anew among the studies, and "
-        f"widened by the one factor that makes the mean .90, the same rollouts would put {luck.mean():.1f} studies "
-        f"there ({low:.0f} to {high:.0f} in nine of ten deals)."
-    )
-    note = "Half-width (median), error (root mean square) and score in percent of the loss."
-    return "\n".join((*lines, "", note, told))
+    told = {
+        f"studies from {AIM[0]:.2f} to {AIM[1]:.2f}": f"{int(_within(found['inside_90']).sum())} of {len(found)}",
+        "by luck, intervals all alike": f"{luck.mean():.1f} ({low:.0f} to {high:.0f})",
+        "median inside 90 % (50 %)": f"{middle['inside_90']:.2f} ({middle['inside_50']:.2f})",
+        "mean": f"{mean['inside_90']:.2f} ({mean['inside_50']:.2f})",
+        "interval score, geometric mean": f"{100 * np.exp(np.log(found['score_90']).mean()):.1f}",
+    }
+    return {"studies": pd.DataFrame(lines, columns=HEADS), "all": pd.DataFrame([told])}
 
 
 def main() -> None:
     """Roll, and print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of public tables")
-    parser.add_argument("--write", action="store_true", help="write the table into studies/bench.md")
+    parser.add_argument("--write", action="store_true", help="write the tables to studies/results")
     asked = parser.parse_args()
     found = pd.DataFrame(list(rows_of(all_series(asked.data, further=True))))
-    made = f"\n{table(found[found['worst'] < ABSURD])}\n"
-    print(made)
+    made = tables(found[found["worst"] < ABSURD])
+    print(show(made))
     if asked.write:
-        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), made, BEGIN), encoding="utf-8")
+        write_result("whole_studies", made, "python -m studies whole_studies --data ../shared/data --write")
 
 
 if __name__ == "__main__":

@@ -1,40 +1,98 @@
-"""Anchors of the PTPP paper by their size: whether runs added at the highest budget help a larger model's forecast.
+"""Anchors of the PTPP paper by their size: whether runs added at the highest budget help forecasts of larger models.
 
-Fitted to budgets 15 and 31 of every size of `en-fr-ladder`, and to the runs at 279 of one small size (the anchors);
-forecast: 204K and 371K at 279, target loss, replay 0.1 and 0.25.
+Of every shift that was measured at 279 tokens per parameter, the forms are fitted to budgets 15 and 31 of all sizes,
+and to the runs at 279 of one size (the anchors); forecast is every larger size at 279. Anchors of one size and tests at
+several tell the size of the anchors from their nearness.
 
-    python -m studies anchors_by_size     # a minute
+    python -m studies anchors_by_size             # prints the tables: some minutes
+    python -m studies anchors_by_size --write     # keeps them for docs/what_we_found.md
 """
 
 from __future__ import annotations
 
+import argparse
+import itertools
+
 import numpy as np
+import pandas as pd
 
 import cptlaw as cl
-from studies.harness import table
+from studies.harness import progress, show, write_result
+from studies.papers.budgets_by_shift import NAMES, usual_rows
 from studies.papers.ptpp_published import FORMS
 
-TEST = "ptpp == 279 and n_params > 200K and tokens > 0 and lr_schedule == 'constant' and replay in (0.1, 0.25)"
-SEEN = "lr_schedule == 'constant' and pretrain_decay == 0.15 and tokens > 0"
-ANCHORS = {"none": None, "30K": (25e3, 35e3), "46K": (40e3, 50e3), "75K": (70e3, 80e3), "125K": (120e3, 130e3)}
+BUDGET = 279
+ROWS = "replay in (0.1, 0.25, 0.5) and tokens > 0"
+LARGE = 200_000
 
 
-def error(law: str, anchors: tuple[float, float] | None) -> float:
-    """Return the mean absolute error in per cent of a form with some anchors."""
-    runs = cl.examples.load("en-fr-ladder").where("seed == 0")
-    extra = "" if anchors is None else f" or ptpp == 279 and n_params > {anchors[0]:g} and n_params < {anchors[1]:g}"
-    fit = cl.fit(law, runs, on="target", where=f"({SEEN}) and (ptpp in (15, 31){extra})", restraint="none")
-    held = runs.on("target").where(TEST).frame
-    return 100 * float(np.mean(np.abs(fit.predict(held) / held["loss"].to_numpy() - 1.0)))
+def errors(name: str) -> pd.DataFrame:
+    """Return mean absolute errors in per cent: a row per loss, size of the anchors (0: none), size asked and form."""
+    runs = usual_rows(cl.examples.load(name)).where(f"{ROWS} and seed == 0")
+    sizes = sorted(runs.where(f"ptpp == {BUDGET}").frame["n_params"].unique())
+    found = []
+    for on, anchors in itertools.product(("target", "source"), (0.0, *sizes[:-1])):
+        progress(f"{name}, {on}, anchors of {anchors:,.0f}")
+        known = "ptpp in (15, 31)" + (f" or ptpp == {BUDGET} and n_params == {anchors}" if anchors else "")
+        held = runs.on(on).where(f"ptpp == {BUDGET}").frame
+        for law in FORMS:
+            fit = cl.fit(law, runs, on=on, where=known, restraint="none")
+            missed = np.abs(fit.predict(held) / held["loss"].to_numpy() - 1.0)
+            by_size = pd.Series(100 * missed).groupby(held["n_params"].to_numpy()).mean()
+            found += [
+                {"shift": name, "loss": on, "anchors": anchors, "asked": size, "law": law, "error": error}
+                for size, error in by_size.items()
+                if size > anchors
+            ]
+    return pd.DataFrame(found)
+
+
+def size_text(size: float) -> str:
+    """Return a size as the pages write it."""
+    return f"{size / 1e3:.0f}K" if size else "none"
+
+
+def by_anchors(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the errors of the three forms by shift, loss, anchors and size asked, `Forms 1 / 2 / 3`."""
+    rows = []
+    asked_sizes = sorted(found["asked"].unique())
+    for (shift, on, anchors), part in found.groupby(["shift", "loss", "anchors"], sort=False):
+        row = {"shift": shift, "loss": on, "anchors": size_text(anchors)}
+        for size in asked_sizes:
+            one = part[part["asked"] == size].set_index("law")["error"]
+            row[f"at {size_text(size)}"] = " / ".join(f"{one[law]:.1f}" for law in FORMS) if len(one) else "-"
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def large(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the errors at the sizes above 200K by the size of the anchors, both losses."""
+    rows = []
+    part = found[(found["asked"] > LARGE) & (found["anchors"] < LARGE)]
+    for anchors, mine in part.groupby("anchors"):
+        mean = mine.groupby(["loss", "law"])["error"].mean()
+        row = {"anchors": size_text(anchors)}
+        for on in ("target", "source"):
+            row |= {f"{on}, {name}": f"{mean[on, law]:.1f}" for law, name in FORMS.items()}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def tables(names: tuple[str, ...] = NAMES) -> dict[str, pd.DataFrame]:
+    """Return the tables."""
+    found = pd.concat([errors(name) for name in names], ignore_index=True)
+    return {"large": large(found), "all": by_anchors(found)}
 
 
 def main() -> None:
-    """Print the table."""
-    print(
-        table(
-            ["anchors", *FORMS], [[name, *(f"{error(law, at):.1f}" for law in FORMS)] for name, at in ANCHORS.items()]
-        )
-    )
+    """Print the tables, or write them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--write", action="store_true")
+    write = parser.parse_args().write
+    made = tables()
+    print(show(made))
+    if write:
+        write_result("anchors_by_size", made)
 
 
 if __name__ == "__main__":

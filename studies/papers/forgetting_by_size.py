@@ -1,7 +1,7 @@
 """Forgetting by size in nats and in per cent of the base model's source loss, of English to French as measured.
 
     python -m studies forgetting_by_size             # prints the table
-    python -m studies forgetting_by_size --write     # between its marks in docs/what_we_found.md; a test compares
+    python -m studies forgetting_by_size --write     # keeps it for docs/what_we_found.md; a test compares
 
 Constant rate, 16 tokens of adaptation per parameter, means over seeds. Rows are what the committed tables hold.
 """
@@ -14,11 +14,8 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from studies.forecasts.bench_page import with_table
-from studies.harness import MEASURED, ROOT, table
+from studies.harness import MEASURED, show, write_result
 
-PAGE = ROOT / "docs" / "what_we_found.md"
-BEGIN = "<!-- begin: python -m studies forgetting_by_size --write -->"
 BUDGETS, REPLAYS = (31, 62, 279), (0.0, 0.1)
 
 
@@ -64,20 +61,20 @@ def lines() -> list[list[str]]:
     return out
 
 
-def text() -> str:
-    """Return the table as Markdown."""
+def tables() -> dict[str, pd.DataFrame]:
+    """Return the table."""
     heads = [f"replay {replay:g}, budget {budget}" for replay in REPLAYS for budget in BUDGETS]
-    return table(["parameters", *heads], lines())
+    return {"ends": pd.DataFrame(lines(), columns=["parameters", *heads])}
 
 
 def main() -> None:
-    """Print the table, or write it into the page."""
+    """Print the table, or write it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--write", action="store_true")
     if parser.parse_args().write:
-        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), text(), BEGIN), encoding="utf-8")
+        write_result("forgetting_by_size", tables())
     else:
-        print(text())
+        print(show(tables()))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ PLAN_LAWS = (("target", "ptpp-gated-floor"), ("source", "ptpp-floor"))
 
 def planning(
     study: Study, found: dict[tuple[str, bool, str], Forecasts], limits: tuple[float, float], grid: int
-) -> tuple[str, pd.DataFrame]:
-    """Ask the planning question of section 4 at the largest size; return the answers and the map of Figure 2.
+) -> tuple[str, pd.DataFrame, pd.DataFrame]:
+    """Ask the planning question of section 4 at the largest size; return it in words, the answers, the map of Figure 2.
 
     The source law is Form 1 and the target law Form 3, as published; beside them the same on the two highest budgets
     below, and `ptpp-nearest`. What each plans is held against the oracle, fitted on the runs of the test budget.
@@ -84,7 +84,7 @@ def planning(
         f"Published: {PLAN['atpp']} tokens per parameter at replay {100 * PLAN['replay']:.0f} %, for "
         f"{PLAN['n_params'] / 1e9:g}B parameters, target loss {PLAN['max_target_loss']}, forgetting 2 %."
     )
-    return f"{asked}\n{published}\n\n{markdown(pd.DataFrame(rows).fillna(''))}", points
+    return f"{asked}\n{published}", pd.DataFrame(rows).fillna(""), points
 
 
 def curves(study: Study, found: dict[tuple[str, bool, str], Forecasts], grid: int) -> pd.DataFrame:

@@ -4,17 +4,18 @@ The paper forecasts both losses at a pre-training budget (tokens per parameter, 
 laws that know of budgets and one that does not. Its runs were never published. This script asks the same questions of
 another table: by default the example runs of the package, or any with ``--runs``. It prints
 
-- Tables 1 and 2 and Appendices A and B: both losses, no anchors and anchors at the smallest size, the blind law as
-  transfer baseline and as oracle, all six metrics, with the paper's values beside ours, the baseline that the paper
-  lacks (``ptpp-nearest``), and intervals;
+- Table 1 (target loss, no anchors), Table 2 (with anchors at the smallest size) and Appendix A (source loss), the blind
+  law as transfer baseline and as oracle, all six metrics, with the paper's values beside ours, the baseline that the
+  paper lacks (``ptpp-nearest``), and intervals;
 - which of the paper's claims hold here, decided by resampling the base models of the test runs;
 - what the result depends on: budgets fitted, the first points, anchors, the unit of D, the starts of a plain L-BFGS-B;
 - the planning case of section 4, planned without the held-out budget and then held against it;
 
-and with ``-o FOLDER`` writes as CSV what Figures 1 to 3 are drawn from: forecasts against measurements, the planning
-map, Form 3 on the rows it was fitted to; and loss curves at the held-out budget.
+and with ``-o FOLDER`` draws Figures 1 to 3 (forecasts against measurements, the planning map of both losses in two
+panels, Form 3 on the rows it was fitted to), with their data as CSV, and loss curves at the held-out budget.
 
-Run it as ``python -m studies reproduce_ptpp -o reproduction`` (some minutes) or with ``--small`` (seconds).
+Run it as ``python -m studies reproduce_ptpp -o reproduction`` (some minutes) or with ``--small`` (seconds). ``--write``
+keeps its tables in ``studies/results/``, and ``docs/run_pages.py --write studies/reproduction.md`` fills the page.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ import pandas as pd
 import cptlaw as cl
 from cptlaw.comparing.metrics import METRICS
 from cptlaw.laws.calculus import Array
+from studies.harness import write_result
+from studies.papers.budgets_by_shift import usual_rows
+from studies.papers.ptpp_figures import draw
 from studies.papers.ptpp_forecasts import (
     INPUTS,
     LAWS,
@@ -52,6 +56,7 @@ from studies.papers.ptpp_planning import curves, in_sample, markdown, planning
 from studies.papers.ptpp_published import CLAIMS, FORMS, PLAN, PUBLISHED
 
 SIX = METRICS[:6]
+PILOT = "en-fr-pilot"
 
 
 def interval_text(values: Array, form: str) -> str:
@@ -94,6 +99,32 @@ def doubt_table(all_found: list[Forecasts], study: Study) -> pd.DataFrame:
         row["half width"] = f"{100 * ((bounded['hi'] - bounded['lo']) / 2 / bounded['forecast']).mean():.1f} %"
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def summary(found: dict[tuple[str, bool, str], Forecasts], study: Study) -> pd.DataFrame:
+    """Return the errors of all laws on one table: without and with anchors, the paper's beside ours."""
+    rows = []
+    for on in ("target", "source"):
+        chosen = resamplings(found[on, False, NEAREST].rows, study.resamples)
+        base = resampled(found[on, False, NEAREST], chosen, "mae_rel")
+        for law in LAWS:
+            row = {"loss": on, "law": law, "paper's name": name_of(law).partition("(")[2].rstrip(")")}
+            for anchored in (False, True) if law in FORMS else (False,):
+                one = found[on, anchored, law]
+                theirs = PUBLISHED.get((on, anchored, law))
+                low, high = one.range_over_equals("mae_rel")
+                said = f"{100 * one.scores['mae_rel']:.2f} %" + (f" ({100 * theirs[2]:.2f})" if theirs else "")
+                bounded = one.rows.dropna(subset=["lo", "hi"])
+                held = 100 * bounded["loss"].between(bounded["lo"], bounded["hi"]).mean()
+                with_anchors = " with anchors" if anchored else ""
+                row[f"error{with_anchors}"] = said
+                row[f"equal fits{with_anchors}"] = f"{100 * low:.2f} to {100 * high:.2f}" if law in FORMS else ""
+                row[f"intervals held{with_anchors}"] = f"{held:.0f} %"
+                if not anchored:
+                    row["rank"] = f"{one.fit.rank} of {one.fit.n_free}"
+                    row["times nearest"] = interval_text(resampled(one, chosen, "mae_rel") / base, ".2f")
+            rows.append(row)
+    return pd.DataFrame(rows).fillna("")
 
 
 def claims(found: dict[tuple[str, bool, str], Forecasts], study: Study) -> pd.DataFrame:
@@ -144,18 +175,15 @@ def protocol_table(study: Study) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def sensitivity(study: Study, splits: list[tuple[float, ...]], without_first: str | None) -> pd.DataFrame:
-    """Return mean absolute relative errors in percent, by budgets fitted, with and without the first points."""
+def sensitivity(study: Study, splits: list[tuple[float, ...]]) -> pd.DataFrame:
+    """Return mean absolute relative errors in percent, by budgets fitted."""
     rows = []
-    settings = [(split, anchored, study.where) for split in splits for anchored in (False, True)]
-    if without_first:
-        settings += [(study.fit_ptpp, False, without_first)]
+    settings = [(split, anchored) for split in splits for anchored in (False, True)]
     for on in ("target", "source"):
-        for split, anchored, where in settings:
-            asked = replace(study, fit_ptpp=split, where=where)
+        for split, anchored in settings:
+            asked = replace(study, fit_ptpp=split)
             row: dict[str, str] = {"loss": on, "fitted on": ", ".join(f"{budget:g}" for budget in split)}
             row["anchors"] = f"{asked.anchors} or fewer" if anchored else "none"
-            row["points"] = "all" if where != study.where else "as above"
             for law in LAWS:
                 row[law] = f"{100 * forecast_error(asked, law, on, anchored):.2f}"
             rows.append(row)
@@ -165,24 +193,25 @@ def sensitivity(study: Study, splits: list[tuple[float, ...]], without_first: st
 def main(arguments: list[str] | None = None) -> None:
     """Run the study and print it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--runs", help="a runs table; the package's pilot where absent")
-    parser.add_argument("--where", help="rows that count; published replay levels, after the warm-up, where absent")
+    parser.add_argument("--runs", default=PILOT, help="an example of the package, or a table of yours")
+    parser.add_argument("--where", help="rows that count; the published replay levels where absent")
     parser.add_argument("--fit-ptpp", default="15,31", help="budgets to fit on")
     parser.add_argument("--test-ptpp", type=float, default=279, help="budget to forecast")
     parser.add_argument("--anchors", type=int, default=20, help="most anchor points")
     parser.add_argument("--max-target-loss", type=float, help="of the planning case")
     parser.add_argument("--max-forgetting", type=float, help="of the planning case, as a fraction")
     parser.add_argument("--held-values", type=int, help="values at which each parameter is held to find equal fits")
-    parser.add_argument("-o", "--output", type=Path, help="folder for the figures' data")
+    parser.add_argument("-o", "--output", type=Path, help="folder for the figures and their data")
     parser.add_argument("--protocol", action="store_true", help="the unit of D and the published search alone")
+    parser.add_argument("--write", action="store_true", help="write the tables to studies/results")
     parser.add_argument("--small", action="store_true", help="few intervals and resamplings, no sensitivity: seconds")
     asked = parser.parse_args(arguments)
-    pilot = asked.runs is None
-    runs = cl.examples.load("en-fr-pilot") if pilot else cl.read_runs(asked.runs)
-    published_levels = "replay in (0.1, 0.25, 0.5)" + (" and lr_schedule == 'constant'" if pilot else "")
-    where = asked.where or published_levels + (" and atpp >= 1.9" if pilot else "")
+    pilot = asked.runs == PILOT
+    example = asked.runs in cl.examples.EXAMPLES
+    runs = usual_rows(cl.examples.load(asked.runs)) if example else cl.read_runs(asked.runs)
+    where = asked.where or "replay in (0.1, 0.25, 0.5)"
     fit_ptpp = tuple(float(level) for level in asked.fit_ptpp.split(","))
-    small = {"resamples": 50, "every": 24, "held_values": 0} if asked.small else {}
+    small = {"resamples": 50, "every": 1000, "held_values": 0, "starts": 8} if asked.small else {}
     small |= {} if asked.held_values is None else {"held_values": asked.held_values}
     study = Study(runs, where, fit_ptpp, asked.test_ptpp, asked.anchors, **small)
     began = time.monotonic()
@@ -191,7 +220,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"[{time.monotonic() - began:5.1f} s] {text}", file=sys.stderr, flush=True)
 
     frame = study.rows.frame
-    print(f"{'Example runs en-fr-pilot' if pilot else asked.runs}: {where}")
+    print(f"{asked.runs}: {where}")
     print(f"fitted on PTPP {asked.fit_ptpp}, forecast at {study.test_ptpp:g}; {frame['run'].nunique()} runs, "
           f"{frame['n_params'].nunique()} sizes up to {frame['n_params'].max():,.0f} parameters")  # fmt: skip
     print(seed_noise(study))
@@ -201,20 +230,25 @@ def main(arguments: list[str] | None = None) -> None:
     pairs = [tuple(budgets[start : start + 2]) for start in range(len(budgets) - 1)]
     splits = dict.fromkeys([study.fit_ptpp, *pairs, *(tuple(budgets[-top:]) for top in range(3, len(budgets) + 1))])
 
+    tables: dict[str, pd.DataFrame] = {}
+
+    def show(key: str, title: str, table: pd.DataFrame) -> None:
+        tables[key] = table
+        print(f"\n## {title}\n\n{markdown(table)}", flush=True)
+
     def how_it_was_fitted() -> None:
         say("units")
-        print("\n## The unit of D: error in percent\n")
-        print(markdown(by_unit(study, list(splits))), flush=True)
+        show("units", "The unit of D: error in percent", by_unit(study, list(splits)))
         say("the published protocol")
-        print("\n## L-BFGS-B from single starts, as published (starts, bounds and units are ours)\n")
-        print(markdown(protocol_table(study)))
+        title = "L-BFGS-B from single starts, as published (starts, bounds and units are ours)"
+        show("protocol", title, protocol_table(study))
 
     if asked.protocol:
         how_it_was_fitted()
         return
     anchor_runs = study.anchor_runs()
     found: dict[tuple[str, bool, str], Forecasts] = {}
-    for number, on in enumerate(("target", "source"), start=1):
+    for on in ("target", "source"):
         for anchored in (False, True):
             for law in LAWS:
                 say(f"{on}, {'anchors' if anchored else 'no anchors'}: {law}")
@@ -222,25 +256,31 @@ def main(arguments: list[str] | None = None) -> None:
             shown = [found[on, anchored, law] for law in LAWS]
             points = sum(len(frame[(frame["run"] == run) & (frame["eval"] == on)]) for run in anchor_runs)
             how = f"{points} anchors at the smallest size ({len(anchor_runs)} runs)" if anchored else "no anchors"
-            print(f"\n## Table {number}: {on} loss, {how}\n\nOurs (the paper's); {len(shown[0].rows)} test points.\n")
+            theirs = "Appendix A" if on == "source" else "Table 2" if anchored else "Table 1"
+            print(f"\n## The {on} loss, {how} (the paper's {theirs})\n")
+            print(f"Ours (the paper's); {len(shown[0].rows)} test points.\n")
             print(markdown(scores_table(shown)))
             print("\nHow sure that is:\n")
             print(markdown(doubt_table(shown, study)))
-    print("\n## Claims of the paper\n\nDecided by Huber_log on the same rows; resamplings (of base models) that agree.")
-    print("open: fits that the fitted rows cannot tell apart disagree. undecided: less than 95 % either way.\n")
-    print(markdown(claims(found, study)))
+    show("errors", "Errors at the held-out budget, the paper's in brackets", summary(found, study))
+    print("\nDecided by Huber_log on the same rows; resamplings (of base models) that agree.")
+    print("open: fits that the fitted rows cannot tell apart disagree. undecided: less than 95 % either way.")
+    show("claims", "Claims of the paper", claims(found, study))
     if not asked.small:
         say("sensitivity")
-        print("\n## What it depends on: error in percent at the held-out budget\n")
-        print(markdown(sensitivity(study, list(splits), published_levels if where != published_levels else None)))
+        show("budgets", "What it depends on: error in percent at the held-out budget", sensitivity(study, list(splits)))
         how_it_was_fitted()
     say("planning")
     limits = (
-        asked.max_target_loss or (1.70 if pilot else PLAN["max_target_loss"]),
-        asked.max_forgetting or (0.25 if pilot else PLAN["max_forgetting"]),
+        asked.max_target_loss or (1.70 if example else PLAN["max_target_loss"]),
+        asked.max_forgetting or (0.25 if example else PLAN["max_forgetting"]),
     )
-    text, plan_map = planning(study, found, limits, 5 if asked.small else 33)
-    print(f"\n## The planning case\n\n{text}")
+    text, plans, plan_map = planning(study, found, limits, 5 if asked.small else 33)
+    show("plans", f"The planning case\n\n{text}", plans)
+    if asked.write:
+        name = "reproduce_ptpp" if pilot else f"reproduce_ptpp_{asked.runs.replace('-', '_')}"
+        command = " ".join(["python -m studies reproduce_ptpp", *(arguments or sys.argv[1:])])
+        say(f"wrote {write_result(name, tables, command)}")
     if asked.output:
         asked.output.mkdir(parents=True, exist_ok=True)
         scatter = pd.concat([one.rows.assign(law=one.law, anchored=int(one.anchored)) for one in found.values()])
@@ -250,7 +290,8 @@ def main(arguments: list[str] | None = None) -> None:
         plan_map.to_csv(asked.output / "figure2_planning_map.csv", index=False)
         in_sample(found, grid).to_csv(asked.output / "figure3_form3_in_sample.csv", index=False)
         curves(study, found, grid).to_csv(asked.output / "loss_curves_held_out.csv", index=False)
-        say(f"figures' data in {asked.output}")
+        drawn = draw(asked.output)
+        say(f"figures in {asked.output}" if drawn else f"figures' data in {asked.output}; plotly draws them")
     say("done")
 
 

@@ -18,14 +18,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from studies.forecasts.bench_page import with_table
-from studies.harness import MEASURED, ROOT, table
+from studies.harness import MEASURED, write_result
 from studies.training.merge_law import TARGET
 
 KEY = ["n_params", "ptpp", "domain"]
 WIDTHS = {45936: 36, 124672: 64, 203952: 84}
-PAGE = ROOT / "docs" / "how_to" / "lora_or_full.md"
-BEGIN = "<!-- begin: python -m studies adapters --write -->"
 HELD = MEASURED / "adapters_204k.csv"
 
 
@@ -84,14 +81,15 @@ def learned() -> list[dict[str, object]]:
     return found
 
 
-def on_page() -> str:
-    """Return as Markdown each rank at its best rate, as the page shows it."""
+def tables() -> dict[str, pd.DataFrame]:
+    """Return each rank at its best rate, as the page shows it."""
     cells = []
     for row in best_rates().to_dict("records"):
         cells.append(
             [f"{row['domain']}, {row['n_params'] / 1e3:.0f}K, budget {row['ptpp']:.0f}", f"{row['lora_rank']:.0f}",
              f"{row['lr_peak']:g}", f"{100 * row['gain']:.0f} %", f"{100 * row['forgetting']:.0f} %",
-             f"{row['rise']:.2f}", f"{row['rise_of_whole_at_equal_target']:.2f}", f"{row['tokens_ratio']:.0f}"]
+             f"{row['rise']:.2f}", f"{row['rise_of_whole_at_equal_target']:.2f}",
+             f"{row['rise'] / row['rise_of_whole_at_equal_target']:.1f}", f"{row['tokens_ratio']:.0f}"]
         )  # fmt: skip
     heads = [
         "run",
@@ -101,9 +99,10 @@ def on_page() -> str:
         "forgetting",
         "rise, adapter",
         "rise, full at equal target",
+        "times that",
         "times the tokens",
     ]
-    return table(heads, cells)
+    return {"ranks": pd.DataFrame(cells, columns=heads)}
 
 
 def scored(path: Path) -> pd.DataFrame:
@@ -130,7 +129,7 @@ def main() -> None:
         known = json.loads(TARGET.read_text(encoding="utf-8")) if TARGET.exists() else {}
         known["lora"] = learned()
         TARGET.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), on_page(), BEGIN), encoding="utf-8")
+        write_result("adapters", tables())
     else:
         print(shares().round(2).to_string(index=False))
 

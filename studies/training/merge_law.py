@@ -21,12 +21,9 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from studies.forecasts.bench_page import with_table
-from studies.harness import MEASURED, ROOT, Array, table
+from studies.harness import MEASURED, ROOT, Array, write_result
 
 TABLE, HELD = MEASURED / "merging.csv", MEASURED / "merging_204k.csv"
-PAGE = ROOT / "docs" / "how_to" / "merge_or_replay.md"
-BEGIN = "<!-- begin: python -m studies merge_law --write -->"
 TARGET = ROOT / "cptlaw" / "answering" / "alternatives.json"
 FORMS: dict[str, tuple[str, ...] | None] = {
     "line": None,
@@ -128,8 +125,8 @@ def chosen_numbers() -> dict[str, Any]:
     return found
 
 
-def beside_replay() -> str:
-    """Return as Markdown what replay gives beside the run without it merged back to the same source loss."""
+def tables() -> dict[str, pd.DataFrame]:
+    """Return what replay gives beside the run without it merged back to the same source loss."""
     frame = pd.concat([pd.read_csv(path) for path in (TABLE, HELD) if path.exists()])
     frame = frame[(frame["seed"] == 0) & (frame["lr_schedule"] == "constant")]
     last = frame[frame["tokens"] == frame.groupby("run")["tokens"].transform("max")]
@@ -150,7 +147,7 @@ def beside_replay() -> str:
                  f"{100 * (merged / target - 1):+.1f} %"]
             )  # fmt: skip
     heads = ["run", "replay", "forgetting", "target loss", "merge at", "target loss", "merge against replay"]
-    return table(heads, cells)
+    return {"replay": pd.DataFrame(cells, columns=heads)}
 
 
 def sealed() -> dict[str, Any]:
@@ -220,7 +217,7 @@ def main() -> None:
         known = json.loads(TARGET.read_text(encoding="utf-8")) if TARGET.exists() else {}
         known["merge"] = chosen_numbers()
         TARGET.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), beside_replay(), BEGIN), encoding="utf-8")
+        write_result("merge_law", tables())
     else:
         print(comparison().round(2).to_string(index=False))
 

@@ -60,13 +60,6 @@ def test_nothing_is_said_without_a_base_model_or_without_replay(found):
     assert room.alternatives({"target": None, "source": None}, {**point, "replay": 0.0}, **losses) == ()
 
 
-def test_the_pages_show_the_tables_as_measured(named_study):
-    for name, made in (("merge_law", "beside_replay"), ("adapters", "on_page")):
-        script = named_study(name)
-        page = script.PAGE.read_text(encoding="utf-8")
-        assert page == script.with_table(page, getattr(script, made)(), script.BEGIN)
-
-
 def test_the_sealed_forecasts_at_204k_came_out_as_the_page_says(named_study):
     merges = named_study("merge_law").scored(ROOT / "studies" / "sealed" / "merging_204k.json")
     with_size = merges[(merges["form"] == "tokens and size")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import subprocess
@@ -273,6 +274,18 @@ def test_two_seals_of_one_law_are_scored_apart(document, runs, tmp_path):
         cl.score([first, first], runs)
 
 
+def test_an_interval_that_holds_whatever_is_measured_is_not_sealed_and_never_counts_as_held(document, runs, tmp_path):
+    wide = json.loads(json.dumps(document))
+    wide["points"][0]["hi"] = 1e300
+    with pytest.raises(CptlawError, match="whatever is measured lies in it"):
+        cl.register(wide)
+    seal = cl.register(document, tmp_path / "early.json")  # some early seals hold such intervals
+    early = dataclasses.replace(seal, points=({**seal.points[0], "hi": 1e300}, *seal.points[1:]))
+    first = cl.score(early, runs, "lr_schedule == 'constant'").frame.iloc[0]
+    assert first["hi"] == 1e300
+    assert first["inside"] is None
+
+
 def test_seals_that_no_register_writes_are_refused(document, tmp_path):
     def forged(change):
         content = cl.register(document).to_dict()
@@ -288,7 +301,6 @@ def test_seals_that_no_register_writes_are_refused(document, tmp_path):
     assert "lies ahead" in forged(lambda seal: seal.update(sealed="2999-01-01T00:00:00+00:00"))
     assert "no date" in forged(lambda seal: seal.update(sealed="soon"))
     assert "what point 1 does" in forged(lambda seal: seal["points"].append(dict(seal["points"][0])))
-    assert "whatever is measured lies in it" in forged(lambda seal: seal["points"][0].update(hi=1e300))
     (tmp_path / "seal.json").write_text('{"format": "x", "format": "cptlaw-sealed-forecast"}')
     with pytest.raises(CptlawError, match="is there twice"):
         cl.load_seal(tmp_path / "seal.json")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -81,21 +79,6 @@ def test_the_cost_of_cells_counts_a_trunk_once(named_study):
     assert script.cost(cells, paid | {(1e4, 31.0), (1e4, 279.0)}) == pytest.approx(runs)
 
 
-def test_planned_mixes_have_been_trained(named_study):
-    script = named_study("plans_trained")
-    plans = pd.read_csv(script.PLANS / "plans.csv")
-    names = ("plans_en_fr.csv", "plans_python.csv")
-    runs = pd.concat([pd.read_csv(script.PLANS / name) for name in names], ignore_index=True)
-    runs["domain"] = runs["domain"].fillna("english")
-    rows = script.scored(plans, runs)
-    total = script.totals(rows).set_index("planner")
-    assert total.loc["answer", "trained"] == plans["feasible"].sum() == 10
-    assert total.loc["rule of thumb", "trained"] == len(plans) == 12
-    held = rows[rows["planner"] == "answer"].dropna(subset=["forgetting"])
-    assert (held["limit held"] == (held["forgetting"] <= held["max_forgetting"])).all()
-    assert total.loc["answer", "limit held"] == pytest.approx(0.8)
-
-
 def test_the_ends_of_curves_are_ordered_as_the_statements_say(named_study):
     script = named_study("dynamics_measured")
     frame, schedules = script.load()
@@ -127,25 +110,3 @@ def test_a_turning_length_is_where_a_loss_is_back(named_study):
     assert turning(steps, 2.0 + 0.1 * steps, 2.0) == np.inf
     assert turning(steps, 2.0 + 0.1 * (4.5 - steps), 2.0) == pytest.approx(4.5)
     assert turning(steps, np.array([1.9, 2.1, 2.3, 2.2, 2.1, 1.9, 1.8, 1.7]), 2.0) == pytest.approx(5.5)
-
-
-def test_sealed_forecasts_find_the_runs_that_were_trained_later():
-    folder = Path(__file__).parents[2] / "studies" / "sealed"
-    runs = cl.examples.load("en-fr-ladder")
-    for name, count, most in (("en_fr_204k_target_auto", 16, 0.01), ("en_fr_371k_target_auto", 8, 0.01)):
-        found = cl.score([cl.load_seal(folder / f"{name}.json")], runs, where="lr_schedule == 'constant'").to_dict()
-        (total,) = found["totals"]
-        assert total["measured"] == count
-        assert total["mean_absolute_error"] < most  # as studies/measured_tables.md says
-
-
-def test_the_seal_of_617k_tells_what_the_terms_of_size_are_worth():
-    folder = Path(__file__).parents[2] / "studies"
-    runs = cl.read_runs(folder / "measured" / "large.csv")
-    for role, halved in (("target", 2.5), ("source", 1.5)):
-        seal = cl.load_seal(folder / "sealed" / f"en_fr_617k_62_{role}_shared.json")
-        found = cl.score([seal], runs, where="lr_schedule == 'constant'").to_dict()
-        error = {total["law"]: total["mean_absolute_error"] for total in found["totals"]}
-        (with_sizes,) = (value for name, value in error.items() if name.endswith("around=200000"))
-        (without,) = (value for name, value in error.items() if name.endswith("+sizes"))
-        assert without > halved * with_sizes  # as studies/measured_tables.md says

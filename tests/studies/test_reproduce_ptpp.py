@@ -26,8 +26,11 @@ def test_the_study_in_small(script, capsys, tmp_path):
     script.main(["--small", "-o", str(tmp_path)])
     printed = capsys.readouterr().out
     assert "20 anchors at the smallest size (5 runs)" in printed
-    *by_set, claims, plans = tables(printed)
+    *by_set, errors, claims, plans = tables(printed)
     assert len(by_set) == 8  # scores and doubt, two losses, with and without anchors
+    assert [row["error"].partition(" ")[0] for row in errors[3:6]] == [
+        f"{100 * float(row['mae_rel'].split()[0]):.2f}" for row in by_set[0][3:]
+    ]
     runs = cl.examples.load("en-fr-pilot")
     where = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9"
     library = cl.compare(
@@ -74,11 +77,15 @@ def test_equal_fits_are_found_by_walking_where_the_starts_see_one(script):
     """Form 1 on budgets 15 and 31 ends on a bound, all starts agree, and fits as good err by much less."""
     runs = cl.examples.load("en-fr-pilot")
     where = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9"
-    found = script.forecast(script.Study(runs, where, every=1000, held_values=8), "ptpp-floor", "target", False)
+    found = script.forecast(
+        script.Study(runs, where, every=1000, held_values=4, starts=8), "ptpp-floor", "target", False
+    )
     assert found.fit.n_agree == found.fit.n_starts
     least, most = found.range_over_equals("mae_rel")
     assert most - least > 0.01
-    alone = script.forecast(script.Study(runs, where, every=1000, held_values=0), "ptpp-floor", "target", False)
+    alone = script.forecast(
+        script.Study(runs, where, every=1000, held_values=0, starts=8), "ptpp-floor", "target", False
+    )
     assert np.ptp(alone.range_over_equals("mae_rel")) < 1e-6
 
 
@@ -102,7 +109,7 @@ def test_the_published_protocol_depends_on_its_start(script, simulated):
 
 
 def test_another_table_can_be_studied(script, simulated):
-    study = script.Study(simulated, "replay in (0.1, 0.25, 0.5)", resamples=20, every=1000, held_values=0)
+    study = script.Study(simulated, "replay in (0.1, 0.25, 0.5)", resamples=20, every=1000, held_values=0, starts=8)
     anchored = script.forecast(study, "ptpp-gated-floor", "target", True)
     assert np.abs(anchored.rows["forecast"] / anchored.rows["loss"] - 1).max() < 1e-4  # a third budget identifies it
     blind = script.forecast(study, "ptpp-blind", "target", True)
@@ -112,7 +119,7 @@ def test_another_table_can_be_studied(script, simulated):
 
 
 def test_equal_fits_leave_a_law_open(script, simulated):
-    study = script.Study(simulated, "replay in (0.1, 0.25, 0.5)", resamples=20, every=1000, held_values=4)
+    study = script.Study(simulated, "replay in (0.1, 0.25, 0.5)", resamples=20, every=1000, held_values=2, starts=8)
     open_form = script.forecast(study, "ptpp-gated-floor", "target", False)
     assert open_form.fit.rank < open_form.fit.n_free
     least, most = open_form.range_over_equals("mae_rel")
