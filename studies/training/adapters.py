@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,8 @@ from studies.training.merge_law import TARGET
 KEY = ["n_params", "ptpp", "domain"]
 WIDTHS = {45936: 36, 124672: 64, 203952: 84}
 HELD = MEASURED / "adapters_204k.csv"
+EDGES = (0.0, 0.03, 0.15, 0.5, 2.0)  # of rank over width
+USUAL, WEIGHT = 0.15, 2.0  # spread of a share between runs before any is seen, and how many runs that counts for
 
 
 def whole_training() -> pd.DataFrame:
@@ -69,15 +72,26 @@ def best_rates() -> pd.DataFrame:
     return found.loc[found.groupby([*KEY, "lora_rank"])["gain"].idxmax()].reset_index(drop=True)
 
 
-def learned() -> list[dict[str, object]]:
-    """Return by rank over width the shares of whole training's gain and forgetting: least, median, most."""
-    best = best_rates()
+def learned(best: pd.DataFrame | None = None) -> list[dict[str, Any]]:
+    """Return by rank over width the shares of whole training's gain and forgetting: median, and ends of 90 %.
+
+    The spread between runs is that of all ranks about their medians, drawn towards `USUAL`: there are few of each.
+    """
+    best = best_rates() if best is None else best
     over = best["lora_rank"] / best["n_params"].map(WIDTHS)
-    found = []
-    for low, high in ((0.0, 0.03), (0.03, 0.15), (0.15, 0.5), (0.5, 2.0)):
-        here = best[over.between(low, high)]
-        numbers = {name: np.quantile(here[name], [0, 0.5, 1]).round(3).tolist() for name in ("gain", "forgetting")}
-        found.append({"rank_over_width": round(float(over[here.index].median()), 3), **numbers, "runs": len(here)})
+    rank = pd.cut(over, EDGES)
+    found: list[dict[str, Any]] = [
+        {"rank_over_width": round(float(over[here].median()), 3), "runs": int(here.sum())}
+        for here in (rank == each for each in rank.cat.categories)
+    ]
+    for name in ("gain", "forgetting"):
+        middle = best.groupby(rank, observed=False)[name].median()
+        off = best[name] - rank.map(middle).astype(float)
+        free = len(best) - best[name].groupby(rank, observed=True).ngroups
+        spread = np.sqrt((WEIGHT * USUAL**2 + (off**2).sum()) / (WEIGHT + free))
+        for entry, share in zip(found, middle, strict=True):
+            wide = 1.645 * spread * np.sqrt(1 + 1 / entry["runs"])
+            entry[name] = [round(float(share + side * wide), 3) for side in (-1, 0, 1)]
     return found
 
 

@@ -60,6 +60,16 @@ def test_nothing_is_said_without_a_base_model_or_without_replay(found):
     assert room.alternatives({"target": None, "source": None}, {**point, "replay": 0.0}, **losses) == ()
 
 
+def test_alternatives_that_are_told_apart_are_in_the_right_order(named_study):
+    study = named_study("alternatives_held_out")
+    found = study.forecasts()
+    assert found["case"].nunique() == 3
+    judged = [study.judged(rows) for _, rows in found.groupby(["case", "eval"])]
+    assert sum(each["apart"] for each in judged) >= 40
+    assert all(each["right"] == each["apart"] for each in judged)
+    assert found["measured"].between(found["lo"], found["hi"]).mean() >= 0.8
+
+
 def test_the_sealed_forecasts_at_204k_came_out_as_the_page_says(named_study):
     merges = named_study("merge_law").scored(ROOT / "studies" / "sealed" / "merging_204k.json")
     with_size = merges[(merges["form"] == "tokens and size")]
