@@ -37,12 +37,12 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1270,
-    "answering": 1886,
-    "auto": 870,
+    "words, files, results": 1308,
+    "answering": 1885,
+    "auto": 872,
     "benching": 340,
     "checking": 950,
-    "cli": 932,
+    "cli": 924,
     "comparing": 630,
     "curves": 820,
     "examples": 40,

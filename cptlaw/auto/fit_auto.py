@@ -27,6 +27,7 @@ from cptlaw.fitting.members import Member
 from cptlaw.fitting.rollouts import Rollout, directions, rolled, rolling_source, rollouts
 from cptlaw.fitting.shared_error import AREA, brief_bases
 from cptlaw.fitting.weights import RolloutScores
+from cptlaw.progress import track
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
 from cptlaw.schedules import Schedule
@@ -73,7 +74,7 @@ def fit_auto(
     skipped: dict[str, str] = {}
     provenance = provenance_of(table, name, where)
     base = table.base_losses(name)
-    for candidate in candidates(rows, role, schedules is not None):
+    for candidate in track([*candidates(rows, role, schedules is not None)], f"fitting laws to {name}"):
         try:
             needed = schedules if candidate.law.needs_schedules else None
             # With a prior on every parameter searches agree; on many rows each costs more and finds the same.
@@ -135,7 +136,8 @@ def _averaged(
     along = directions(adapted)
     folds = rollouts(frame, along)
     paid = {spec: rolling_source(source, frame, folds) for spec, source in sources.items()}
-    errors = np.array([rolled(fit, place, folds, paid.get(fit.law.spec)) for _, fit, place in fits])
+    judged = track(fits, f"weighing laws of {name}")
+    errors = np.array([rolled(fit, place, folds, paid.get(fit.law.spec)) for _, fit, place in judged])
     errors = errors.reshape(len(fits), len(folds))
     # A rollout says which law is ahead only where all were in it; one that few can join is left out, not they.
     joined = np.isfinite(errors)

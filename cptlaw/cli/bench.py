@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from cptlaw.cli import options
-from cptlaw.cli.output import progress, show
+from cptlaw.cli.output import show
+from cptlaw.progress import progress
 
 
 @click.command()

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cptlaw.cli import complete, options
-from cptlaw.cli.output import progress, show, show_notes
+from cptlaw.cli.output import show, show_notes
 from cptlaw.errors import UsageError
+from cptlaw.progress import progress
 
 if TYPE_CHECKING:
     from cptlaw.fitting import Fit

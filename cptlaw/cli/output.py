@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -121,13 +120,3 @@ def stop_on_errors(findings: Iterable[Finding]) -> None:
     """Under --strict, end with exit code 4 if a finding is an error."""
     if _kept(STRICT) and any(finding.severity == "error" for finding in findings):
         sys.exit(FOUND_ERRORS)
-
-
-@contextmanager
-def progress(label: str, length: int) -> Iterator[Any]:
-    """Show a bar on a terminal, nothing in a pipe; yield a function that advances it by one."""
-    if not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
-        yield lambda *_: bar.update(1)

@@ -9,11 +9,12 @@ import click
 from cptlaw.cli import options
 from cptlaw.cli import plan as plans
 from cptlaw.cli.grouped import Grouped
-from cptlaw.cli.output import progress, show
+from cptlaw.cli.output import show
 from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.commands import command_line
 from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.planning.scenario import options_of
+from cptlaw.progress import progress
 
 PARTS = 15  # of a report of two fits with a plan
 

@@ -1,0 +1,63 @@
+"""Bars: late, on a terminal alone, one at a time."""
+
+import sys
+
+import pytest
+
+from cptlaw import progress as room
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(room.time, "monotonic", lambda: now[0])
+    return now
+
+
+def counted(monkeypatch, clock, seconds):
+    shown = []
+
+    def bar(label, length):
+        return lambda done: shown.append((label, done, length)), lambda: shown.append("closed")
+
+    monkeypatch.setattr(room, "_bar", bar)
+    for _ in room.track(["a", "b", "c"], "laws"):
+        clock[0] += seconds
+        for _ in room.track([1, 2], "parts"):  # what is inside has no bar of its own
+            clock[0] += seconds
+    return shown
+
+
+def test_what_is_done_within_two_seconds_has_no_bar(monkeypatch, clock):
+    assert counted(monkeypatch, clock, 0.1) == []
+
+
+def test_a_bar_begins_after_two_seconds_and_closes(monkeypatch, clock):
+    assert counted(monkeypatch, clock, 0.5) == [("laws", 2, 3), ("laws", 3, 3), "closed"]
+
+
+def test_a_pipe_has_no_bar(monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    assert room._bar("laws", 3) is None
+
+
+def test_a_terminal_has_one(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    advance, close = room._bar("laws", 3)
+    advance(1)
+    close()
+    out, err = capsys.readouterr()
+    assert "laws" in err
+    assert out == ""
+
+
+def test_a_notebook_has_one_where_tqdm_is(monkeypatch, capsys):
+    pytest.importorskip("tqdm")
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    advance, close = room._bar("laws", 3)
+    advance(2)
+    close()
+    assert "laws" in capsys.readouterr().err
