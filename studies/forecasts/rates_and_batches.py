@@ -1,7 +1,7 @@
 """Rate and batch of a model that is larger than any that was tuned: a valley in log rate and log batch.
 
     python -m studies rates_and_batches --data ../shared/data            # the table of choices at 302M and 589M
-    python -m studies rates_and_batches --data ../shared/data --write    # and the numbers that the package ships
+    python -m studies rates_and_batches --data ../shared/data --write    # and what pages show and the package ships
 
 Of each size and token count the best rate goes as N^a D^b, the best batch as N^c D^d, and the log of the loss rises
 as a quadratic form of the logs of both about them, one for all (`cptlaw.answering.batches`). Fitted to the sizes below,
@@ -24,9 +24,10 @@ import pandas as pd
 from scipy import optimize
 
 from cptlaw.answering import batches
-from studies.harness import find_data, table
+from studies.harness import find_data, show, write_result
 
 FILE = "openeuro_dense.csv"
+COMMAND = "python -m studies rates_and_batches --data ../shared/data --write"
 SEQUENCE = 4096  # tokens
 NEAR = 0.01  # of a cell's best loss: what is fitted
 NOISE = 0.002  # of the log of a loss
@@ -109,11 +110,15 @@ def main() -> None:
         for name, choice in choices.items():
             lost = judged(at, choice)
             shown = (np.median(lost), np.mean(lost), np.max(lost))
-            lines.append([f"{size / 1e6:.0f}M", name, str(len(lost)), *(f"{value:.4f}" for value in shown)])
-    print(table(["size", "chosen by", "token counts", "median nats lost", "mean", "most"], lines))
+            values = [f"{value:.4f}" for value in shown]
+            lines.append([f"{size / 1e6:.0f}M", name, len(lost), *values])
+    heads = ["size", "chosen by", "token counts", "median nats lost", "mean", "most"]
+    tables = {"choices": pd.DataFrame(lines, columns=heads)}
+    print(show(tables))
     every = fitted(runs)
     print("all sizes:", every)
     if asked.write:
+        write_result("rates_and_batches", tables, COMMAND)
         HOME.write_text(
             json.dumps({name: round(float(value), 4) for name, value in vars(every).items()}, indent=1) + "\n"
         )

@@ -1,6 +1,7 @@
 """Ten questions of people without runs, each answered from the studies, beside what a published report measured.
 
-    python -m studies ten_questions --data ../shared/data
+    python -m studies ten_questions --data ../shared/data            # the table
+    python -m studies ten_questions --data ../shared/data --write    # and its file for pages
 
 Where a report measured it, its whole study is left out of what answers.
 """
@@ -11,8 +12,11 @@ import argparse
 import math
 from pathlib import Path
 
+import pandas as pd
+
 from cptlaw.answering import studies
 from cptlaw.units import short_percent
+from studies.harness import show, write_result
 from studies.learning import learn_studies
 
 GERMAN, SLIM, SLIM_10B, CHEMISTRY, PYTHON = (
@@ -67,10 +71,12 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder with the public tables")
-    rows = learn_studies.outcomes(learn_studies.everything(parser.parse_args().data), "forgetting")
+    parser.add_argument("--write", action="store_true")
+    asked = parser.parse_args()
+    rows = learn_studies.outcomes(learn_studies.everything(asked.data), "forgetting")
     sources = rows.groupby("study")["source_of"].first()
     laws: dict[object, studies.Learned] = {None: studies.learned("forgetting")}
-    print("| question | forgetting (90 % interval) | measured | source |\n|---|---|---|---|")
+    lines = []
     for text, shift, n_params, ptpp, tokens, replay, peak, pretrain, study, measured, *new in QUESTIONS:
         if study not in laws:
             fitted = learn_studies.Regression(learn_studies.thinned(rows[rows["study"] != study]), "forgetting")
@@ -81,7 +87,12 @@ def main() -> None:
         said = studies.expected("forgetting", frame, laws[study])
         low, middle, high = (short_percent(float(said.quantile(p)[0])) for p in (0.05, 0.5, 0.95))
         beside = "-" if measured is None else short_percent(measured)
-        print(f"| {text} | {middle} ({low} to {high}) | {beside} | {sources.get(study, 'no report read')} |")
+        lines.append([text, f"{middle} ({low} to {high})", beside, sources.get(study, "no report read")])
+    heads = ["question", "forgetting (90 % interval)", "measured", "source"]
+    tables = {"answers": pd.DataFrame(lines, columns=heads)}
+    print(show(tables))
+    if asked.write:
+        write_result("ten_questions", tables, "python -m studies ten_questions --data ../shared/data --write")
 
 
 if __name__ == "__main__":

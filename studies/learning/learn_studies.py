@@ -25,6 +25,7 @@ import pandas as pd
 
 import cptlaw as cl
 from cptlaw.answering import studies
+from studies.harness import show, write_result
 
 HOME = Path(studies.__file__).with_name("studies.json")
 MOST = {True: 25, False: 75}  # rows of one study, by whether it is ours
@@ -432,6 +433,16 @@ def judged(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
     )
 
 
+def shown(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of left-out studies as pages show it."""
+    made = table[["study", "rows"]].copy()
+    for name in ("factor", "factor_of_constant", "bias"):
+        made[name.replace("factor_of_constant", "of the constant")] = table[name].map("{:.2f}".format)
+    made["in 90 %"] = (100 * table["in_90"]).map("{:.0f} %".format)
+    made["width"] = (100 * table["width_90"]).map("{:.0f} points".format)
+    return made
+
+
 def _short(value: Any) -> float:
     return float(f"{float(value):.5g}")
 
@@ -448,14 +459,15 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"replace {HOME.name}")
     asked = parser.parse_args()
     rows = everything(asked.data)
-    found = {}
+    found, tables = {}, {}
     for outcome in ("forgetting", "gain"):
         kept = outcomes(rows, outcome)
         found[outcome] = Regression(thinned(kept), outcome).learned()
-        print(f"\n{outcome}, each study forecast from the others")
-        print(judged(left_out(kept, outcome), outcome).round(3).to_string(index=False))
+        tables[outcome] = shown(judged(left_out(kept, outcome), outcome))
         print(json.dumps({k: v for k, v in found[outcome].items() if k not in ("covariance", "studies")}))
+    print(show(tables))
     if asked.write:
+        write_result("learn_studies", tables, "python -m studies learn_studies --data ../shared/data --write")
         HOME.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 

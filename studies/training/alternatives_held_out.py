@@ -1,6 +1,7 @@
 """The order of alternatives to replay on shifts and a size that they were not learned from.
 
-    python -m studies alternatives_held_out
+    python -m studies alternatives_held_out            # the table
+    python -m studies alternatives_held_out --write    # and its file for pages
 
 Three cases: the shift to Python and the shift to French each learned from the other, and the largest size that has
 both merges and adapters, learned from the smaller one. Whole training without replay is measured; of its merges (w from
@@ -10,13 +11,14 @@ share within the 90 % intervals, and the order of each pair of alternatives whos
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
-from studies.harness import table
+from studies.harness import show, write_result
 from studies.training import adapters, merge_law
 
 CASES = (("shift to python", "python", 45936, 124.0), ("shift to french", "french", 45936, 124.0),
@@ -84,12 +86,30 @@ def judged(rows: pd.DataFrame) -> dict[str, float]:
     }
 
 
+def order() -> pd.DataFrame:
+    """Return the judgement of each case and loss, and of all pairs together, as pages show it."""
+    found = [
+        {"case": case, "loss": role, **judged(rows)}
+        for (case, role), rows in forecasts().groupby(["case", "eval"], sort=False)
+    ]
+    every = pd.DataFrame(found)
+    sums = every[["alternatives", "pairs", "apart", "right"]].sum()
+    means = every[["error", "inside"]].mean()
+    every = pd.concat([every, pd.DataFrame([{"case": "all", "loss": "both", **sums, **means}])], ignore_index=True)
+    counts = ["alternatives", "pairs", "apart", "right"]
+    shown = every.assign(error=every["error"].map("{:.1f} %".format), inside=every["inside"].map("{:.0f} %".format))
+    shown[counts] = shown[counts].astype(int)
+    return shown.rename(columns={"apart": "told apart", "right": "in the right order", "inside": "inside 90 %"})
+
+
 def main() -> None:
-    """Print the table."""
-    found = {key: judged(rows) for key, rows in forecasts().groupby(["case", "eval"], sort=False)}
-    lines = [[*map(str, key), *(f"{value:.3g}" for value in each.values())] for key, each in found.items()]
-    heads = ["case", "loss", "alternatives", "pairs", "told apart", "in the right order", "error %", "inside 90 %"]
-    print(table(heads, lines))
+    """Print the table, or write it for pages."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--write", action="store_true")
+    tables = {"order": order()}
+    if parser.parse_args().write:
+        write_result("alternatives_held_out", tables)
+    print(show(tables))
 
 
 if __name__ == "__main__":
