@@ -111,7 +111,7 @@ def _of_mappings(found: pd.Series, problems: Problems) -> dict[str, pd.Series]:
     )
     names = dict.fromkeys(str(name) for row in rows for name in row)
     return {
-        str(canonical_name(MIX + name)): pd.Series([row.get(name) for row in rows], index=found.index, name=name)
+        str(canonical_name(MIX + name)): pd.Series([row.get(name) for row in rows], found.index, object, name)
         for name in names
     }
 

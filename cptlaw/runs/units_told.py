@@ -178,7 +178,8 @@ def peak_of_rates(raw: RawTable) -> RawTable:
     ):
         return raw
     rates, runs = to_numbers(raw.frame[taken["lr"]])[0], hashable(raw.frame[taken["run"]])
-    by_run = pd.Series(rates).groupby(runs.to_numpy()).agg(["min", "max", "count"])
+    # By number: as labels of the result pandas would refuse names that are no text, such as half a character.
+    by_run = pd.Series(rates).groupby(pd.factorize(runs.to_numpy(dtype=object))[0]).agg(["min", "max", "count"])
     few = len(np.unique(by_run["max"])) <= max(1, len(by_run) // 2) or "step" not in taken
     if not np.isfinite(rates).all() or (rates <= 0).any() or not few or (by_run["min"] != by_run["max"]).any():
         return raw
