@@ -6,8 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from cptlaw.errors import DataError
-from cptlaw_sweep import fields as read
-from cptlaw_sweep.fields import Plain
+from cptlaw_sweep.fields import Plain, exact_share
 from cptlaw_sweep.jobs import Job, fingerprint_of
 from cptlaw_sweep.ladders import Base, log_points
 from cptlaw_sweep.phases import make_phase, rate_of
@@ -78,12 +77,12 @@ def _lengths(block: Plain, base: Base) -> list[int]:
 
 def _measure_at(block: Plain, base: Base, steps: int, lengths: list[int]) -> list[int]:
     """Return the steps at which a run is measured: its end, and back from there by a factor."""
-    per_step, per_doubling = block["rows"].tokens, block["per_doubling"]
+    per_step, per_doubling = block["rows"].tokens, block["points_per_doubling"]
     at = {steps, *(length for length in lengths if length < steps)}
     if block["first_tokens"] is not None:
         first = max(1, round(block["first_tokens"] / per_step))
     else:
-        first = max(1, round(block["first"] * base.model.total / per_step))
+        first = max(1, round(block["first_tokens_per_param"] * base.model.total / per_step))
     at |= log_points(steps, first, per_doubling)
     least = block["points"] if block["points"] is not None else GIVEN_POINTS if base.model.is_given else 0
     if len(at) < least:
@@ -149,7 +148,7 @@ def _mix_of(recipe: Recipe, block: Plain, mix: Plain, seed: int) -> Plain:
     if len(weights) == 1:  # one corpus only
         found: Plain = {"texts": texts, "share": "1", "seed": seed}
     elif "named" not in mix:
-        found = {"texts": texts, "share": read.exact_share(mix["replay"]), "seed": seed}
+        found = {"texts": texts, "share": exact_share(mix["replay"]), "seed": seed}
     else:
         parts = [round(weight * PARTS) for weight in weights.values()]
         # Rounded shares need not add up to one; the last corpus takes what is missing.
@@ -170,12 +169,12 @@ def evaluations(recipe: Recipe, jobs: list[Job]) -> list[Job]:
         Job(
             name=f"evaluate-{job.name}",
             kind="evaluate",
-            definition={"command": recipe.evaluate["command"], "of": job.id},
+            definition={"command": recipe.evaluate.command, "of": job.id},
             needs=(job.id,),
             gpus=job.gpus,
             memory=job.memory,
             columns={**job.columns, "run": job.name},
-            run={"seconds": recipe.evaluate["seconds"], "tokens_per_step": job.columns["batch_tokens"]},
+            run={"seconds": recipe.evaluate.seconds, "tokens_per_step": job.columns["batch_tokens"]},
         )
         for job in kept
     ]

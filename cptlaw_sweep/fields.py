@@ -1,175 +1,146 @@
-"""Reading a mapping of a YAML file field by field, so that every message names the place and what was expected."""
+"""How the fields of a recipe are read: pydantic's types with quantities as people write them, and our messages.
+
+Every message names the place in the file, what was found and what was expected; a name that is not known, the nearest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from cptlaw.errors import CptlawError, DataError, did_you_mean, shown
+from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean, shown
 from cptlaw.units import parse_quantity
 
+try:
+    from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, ValidationError, model_validator
+    from pydantic_core import PydanticCustomError
+except ImportError:
+    raise UsageError("reading a recipe needs pydantic. Install it with: pip install 'cptlaw[training]'") from None
+
 T = TypeVar("T")
+B = TypeVar("B", bound="Block")
 Plain = dict[str, Any]  # what a file of a recipe holds, and what defines a job
-_ABSENT: Any = object()
 
 
-class Fields:
-    """The fields of one mapping; each is taken once, and `end` refuses what is left.
+def problem(text: object) -> PydanticCustomError:
+    """Return what a validator raises, to be told with its place."""
+    return PydanticCustomError("recipe", "{text}", {"text": str(text)})
 
-    Parameters
-    ----------
-    value
-        What the file holds at that place.
-    where
-        The place, as in ``sweep.yaml: adapt[0]``.
-    """
 
-    def __init__(self, value: Any, where: str):
+class Block(BaseModel):
+    """A mapping of the file with the fields of its class, and no others."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, value: Any) -> Any:
+        if isinstance(value, cls):
+            return value
         if not isinstance(value, Mapping):
-            raise DataError(f"{where}: found {shown(value)}. Expected a mapping, as in `name: value`, one per line.")
-        self._left, self._known, self.where = dict(value), list[str](), where
+            raise problem(f"found {shown(value)}. Expected a mapping, as in `name: value`, one per line.")
+        for name in value:
+            if name not in cls.model_fields:
+                near, known = did_you_mean(str(name), cls.model_fields), ", ".join(cls.model_fields)
+                raise problem(f"there is no field {shown(name)}.{near} Known here: {known}.")
+        for name, field in cls.model_fields.items():
+            if field.is_required() and name not in value:
+                near = did_you_mean(name, [str(other) for other in value])
+                raise problem(f"{name!r} is missing.{near} docs/sweep.md lists the fields.")
+        return dict(value)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._left
 
-    def take(self, name: str, convert: Callable[[Any, str], T], default: Any = _ABSENT) -> T:
-        """Return one field, converted.
+def read_block(kind: type[B], value: Any, where: str) -> B:
+    """Return a block of the file.
 
-        Parameters
-        ----------
-        convert
-            Takes the value and its place, and returns what it means.
-        default
-            For a field that is not there; without one the field is required.
-        """
-        self._known.append(name)
-        if name not in self._left:
-            if default is _ABSENT:
-                near = did_you_mean(name, self._left)
-                raise DataError(f"{self.where}: {name!r} is missing.{near} docs/sweep.md lists the fields.")
-            found: T = default
-            return found
-        where = f"{self.where}: {name}"
+    Raises
+    ------
+    DataError
+        Naming the place below `where`.
+    """
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        # Tags of a choice between kinds of blocks stand in <>, and in no file.
+        parts = [f"[{part}]" if isinstance(part, int) else f": {part}" for part in first["loc"] if "<" not in str(part)]
+        raise DataError(f"{where}{''.join(parts)}: {first['msg']}") from None
+
+
+def reader(convert: Callable[[Any], Any]) -> PlainValidator:
+    """Return a validator that reads a value by a function, whose errors are the messages."""
+
+    def read(value: Any) -> Any:
         try:
-            return convert(self._left.pop(name), where)
+            return convert(value)
         except CptlawError as error:
-            text = str(error)
-            raise DataError(text if text.startswith(self.where) else f"{where}: {text}") from None
+            raise problem(str(error).removeprefix("value: ")) from None
 
-    def peek(self, name: str) -> Any:
-        """Return what a field holds, and leave it to be taken."""
-        return self._left.get(name)
-
-    def end(self) -> None:
-        """Refuse fields that nobody took: a slip in a name must not be passed over."""
-        for name in self._left:
-            raise DataError(
-                f"{self.where}: there is no field {shown(name)}.{did_you_mean(str(name), self._known)} "
-                f"Known here: {', '.join(self._known)}."
-            )
+    return PlainValidator(read)
 
 
-def number(value: Any, where: str) -> float:
-    """Return a number, as in 6e-3, 2M or 15%."""
-    return parse_quantity(value, where)
+def expect(is_right: Callable[[float], bool], expected: str) -> Callable[[Any], float]:
+    """Return a reader of numbers such as 6e-3, 2M or 15% that must be of a kind."""
+
+    def read(value: Any) -> float:
+        found = parse_quantity(value)
+        if not is_right(found):
+            raise DataError(f"found {shown(value)}. {expected}")
+        return found
+
+    return read
 
 
-def count(value: Any, where: str) -> int:
-    """Return a whole number of 0 or more."""
-    found = parse_quantity(value, where)
-    if found < 0 or found != int(found):
-        raise DataError(f"{where}: found {shown(value)}. Expected a whole number, 0 or more.")
-    return int(found)
+def choice(*known: str) -> PlainValidator:
+    """Return a reader of one of several words."""
+
+    def read(value: Any) -> str:
+        if value not in known:
+            raise DataError(f"found {shown(value)}.{did_you_mean(str(value), known)} Known: {', '.join(known)}.")
+        return str(value)
+
+    return reader(read)
 
 
-def positive(value: Any, where: str) -> float:
-    """Return a number above 0."""
-    found = parse_quantity(value, where)
-    if found <= 0:
-        raise DataError(f"{where}: found {shown(value)}. Expected a number above 0.")
-    return found
+def _of_kind(kind: type[T], expected: str) -> PlainValidator:
+    def read(value: Any) -> Any:
+        if not isinstance(value, kind) or value == "":
+            raise DataError(f"found {shown(value)}. Expected {expected}.")
+        return value
+
+    return reader(read)
 
 
-def fraction(value: Any, where: str) -> float:
-    """Return a share from 0 to 1."""
-    found = parse_quantity(value, where)
-    if not 0 <= found <= 1:
-        raise DataError(f"{where}: found {shown(value)}. Expected a share from 0 to 1, such as 0.25 or 25%.")
-    return found
+def _listed(value: Any) -> list[Any]:
+    if value == []:
+        raise problem("the list is empty.")
+    return value if isinstance(value, list) else [value]
 
 
-def between(value: Any, where: str) -> float:
-    """Return a weight of a merge, between 0 (the base model) and 1 (the adapted one)."""
-    found = fraction(value, where)
-    if not 0 < found < 1:
-        raise DataError(f"{where}: found {shown(value)}. Both ends are measured anyway: expected a weight between.")
-    return found
+def _names(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not value:
+        raise problem(f"found {shown(value)}. Expected names with their values, one per line.")
+    return {str(name): item for name, item in value.items()}
+
+
+_whole = expect(lambda x: x >= 0 and x == int(x), "Expected a whole number, 0 or more.")
+_share = expect(lambda x: 0 <= x <= 1, "Expected a share from 0 to 1, such as 0.25 or 25%.")
+_inner = expect(lambda x: 0 < x < 1, "Both ends are measured anyway: expected a weight between 0 and 1.")
+
+Number = Annotated[float, reader(parse_quantity)]
+Count = Annotated[int, reader(lambda value: int(_whole(value)))]
+Positive = Annotated[float, reader(expect(lambda x: x > 0, "Expected a number above 0."))]
+Share = Annotated[float, reader(_share)]
+Between = Annotated[float, reader(_inner)]
+Text = Annotated[str, _of_kind(str, "a text")]
+Flag = Annotated[bool, _of_kind(bool, "true or false")]
+Many = Annotated[list[T], BeforeValidator(_listed)]  # one value or a list of values
+Named = Annotated[dict[str, T], BeforeValidator(_names)]
 
 
 @lru_cache(maxsize=4096)  # the same few shares stand in every run of a recipe
 def exact_share(value: float) -> str:
     """Return a share as an exact fraction, ``0.1`` as ``'1/10'``, so that rows are counted without rounding."""
     return str(Fraction(repr(value)).limit_denominator(1_000_000))
-
-
-def text(value: Any, where: str) -> str:
-    """Return a text."""
-    if not isinstance(value, str) or not value:
-        raise DataError(f"{where}: found {shown(value)}. Expected a text.")
-    return value
-
-
-def flag(value: Any, where: str) -> bool:
-    """Return true or false."""
-    if not isinstance(value, bool):
-        raise DataError(f"{where}: found {shown(value)}. Expected true or false.")
-    return value
-
-
-def mapping(value: Any, where: str) -> Fields:
-    """Return the fields of a mapping."""
-    return Fields(value, where)
-
-
-def many(convert: Callable[[Any, str], T]) -> Callable[[Any, str], list[T]]:
-    """Return a reader of one value or a list of values."""
-
-    def read(value: Any, where: str) -> list[T]:
-        if not isinstance(value, list):
-            return [convert(value, where)]
-        if not value:
-            raise DataError(f"{where}: the list is empty.")
-        return [convert(item, f"{where}[{index}]") for index, item in enumerate(value)]
-
-    return read
-
-
-def named(convert: Callable[[Any, str], T]) -> Callable[[Any, str], dict[str, T]]:
-    """Return a reader of a mapping of names to values."""
-
-    def read(value: Any, where: str) -> dict[str, T]:
-        if not isinstance(value, Mapping) or not value:
-            raise DataError(f"{where}: found {shown(value)}. Expected names with their values, one per line.")
-        return {str(name): convert(item, f"{where}: {name}") for name, item in value.items()}
-
-    return read
-
-
-def choice(*known: str) -> Callable[[Any, str], str]:
-    """Return a reader of one of several words."""
-
-    def read(value: Any, where: str) -> str:
-        if value not in known:
-            raise DataError(
-                f"{where}: found {shown(value)}.{did_you_mean(str(value), known)} Known: {', '.join(known)}."
-            )
-        return str(value)
-
-    return read
-
-
-def whole(value: Any, where: str) -> list[int]:
-    """Return a list of whole numbers of 0 or more."""
-    return many(count)(value, where)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from cptlaw.errors import DataError
-from cptlaw_sweep import fields as read
-from cptlaw_sweep.fields import Fields, Plain
+from cptlaw_sweep.fields import Plain
 from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.model_spec import Model
-from cptlaw_sweep.phases import make_phase, rate_of
+from cptlaw_sweep.phases import make_phase, rate_of, whole_steps
 from cptlaw_sweep.recipe import Recipe
+from cptlaw_sweep.schema import Pretrain
 
 # They fall from the first step on, so that no stage of one budget is a stage of another.
 FALLING = ("cosine", "linear")
@@ -47,24 +47,21 @@ class _Plan:
     """What the recipe says about pre-training."""
 
     where: str
-    text: str
-    budgets: list[float]
-    schedule: str
-    peak: Any
-    warmup: int
-    decay: float
-    ends: list[Any]
-    per_doubling: float | None
-    first: float
+    asked: Pretrain
     carried: bool
     evals: list[Plain]
 
+    @property
+    def budgets(self) -> list[float]:
+        """Tokens per parameter, rising."""
+        return sorted(set(self.asked.ptpp))
+
     def measure_at(self, steps: list[int], tokens_per_step: int, n_params: int) -> set[int]:
         """Return the steps at which losses along pre-training are measured: counted down from each budget."""
-        if self.per_doubling is None:
+        if self.asked.points_per_doubling is None:
             return set()
-        first = max(1, round(self.first * n_params / tokens_per_step))
-        return {step for last in steps[-1:] for step in log_points(last, first, self.per_doubling)}
+        first = max(1, round(self.asked.first_tokens_per_param * n_params / tokens_per_step))
+        return {step for last in steps[-1:] for step in log_points(last, first, self.asked.points_per_doubling)}
 
 
 def log_points(last: int, first: int, per_doubling: float) -> set[int]:
@@ -117,29 +114,16 @@ def given_bases(recipe: Recipe) -> tuple[list[Job], list[Base]]:
     return list({job.id: job for job in jobs}.values()), bases
 
 
-def ladders(recipe: Recipe, block: Fields) -> tuple[list[Job], list[Base]]:
+def ladders(recipe: Recipe, asked: Pretrain) -> tuple[list[Job], list[Base]]:
     """Return the jobs of pre-training and the base models that they make."""
-    where = block.where
-    text = block.take("text", read.text)
-    recipe.source(text, f"{where}: text")
-    plan = _Plan(
-        where,
-        text,
-        sorted(set(block.take("ptpp", read.many(read.positive)))),
-        block.take("schedule", read.choice("wsd", "constant", *FALLING), "wsd"),
-        block.take("peak", lambda value, place: value),
-        block.take("warmup", read.count, 100),
-        block.take("decay", read.fraction, 0.15),
-        block.take("end", read.many(lambda value, place: value), [0.0]),
-        block.take("points_per_doubling", read.positive, None),
-        block.take("first_tokens_per_param", read.positive, 0.25),
-        any(entry["carried"] for entry in recipe.adapt),
-        recipe.eval_entries(text, list(dict.fromkeys(entry["target"] for entry in recipe.adapt))),
-    )
-    block.end()
+    where = f"{recipe.path.name}: pretrain"
+    recipe.source(asked.text, f"{where}: text")
+    targets = list(dict.fromkeys(entry["target"] for entry in recipe.adapt))
+    carried = any(entry["carried"] for entry in recipe.adapt)
+    plan = _Plan(where, asked, carried, recipe.eval_entries(asked.text, targets))
     jobs: list[Job] = []
     bases: list[Base] = []
-    make = _falling if plan.schedule in FALLING else _ladder
+    make = _falling if plan.asked.schedule in FALLING else _ladder
     for model in (model for model in recipe.models.values() if not model.is_given):
         for seed in model.seeds:
             for job, base in make(recipe, model, seed, plan):
@@ -151,12 +135,13 @@ def ladders(recipe: Recipe, block: Fields) -> tuple[list[Job], list[Base]]:
 
 def _falling(recipe: Recipe, model: Model, seed: int, plan: _Plan) -> Iterator[tuple[Job, Base | None]]:
     """Yield one run per budget and end rate, each from scratch."""
-    lr = rate_of(plan.peak, model.name, model.total, f"{plan.where}: peak")
+    lr = rate_of(plan.asked.peak, model.name, model.total, f"{plan.where}: peak")
     for ptpp in plan.budgets:
         steps = _steps(recipe, model, ptpp, plan)
-        for end in plan.ends:
+        for end in plan.asked.end:
             phase = make_phase(
-                plan.where, phase="pretrain", peak=lr, warmup=plan.warmup, steps=steps, schedule=plan.schedule, end=end,
+                plan.where, phase="pretrain", peak=lr, warmup=plan.asked.warmup, steps=steps,
+                schedule=plan.asked.schedule, end=end,
             )  # fmt: skip
             at = plan.measure_at([steps], recipe.rows.tokens, model.total) | {steps}
             yield _base_job(recipe, model, seed, ptpp, plan, phase, at, start={"seed": seed}, steps=[0, steps])
@@ -164,23 +149,23 @@ def _falling(recipe: Recipe, model: Model, seed: int, plan: _Plan) -> Iterator[t
 
 def _ladder(recipe: Recipe, model: Model, seed: int, plan: _Plan) -> Iterator[tuple[Job, Base | None]]:
     """Yield the stages of one trunk and the decays that branch off it."""
-    lr = rate_of(plan.peak, model.name, model.total, f"{plan.where}: peak")
+    lr = rate_of(plan.asked.peak, model.name, model.total, f"{plan.where}: peak")
     start: Plain = {"seed": seed}
     done, needs = 0, tuple[str, ...]()
-    mix = {"texts": [recipe.text(plan.text)], "share": "1", "seed": seed}
-    decay = 0.0 if plan.schedule == "constant" else plan.decay
+    mix = {"texts": [recipe.text(plan.asked.text)], "share": "1", "seed": seed}
+    decay = 0.0 if plan.asked.schedule == "constant" else plan.asked.decay
     all_steps = [_steps(recipe, model, ptpp, plan) for ptpp in plan.budgets]
     points = plan.measure_at(all_steps, recipe.rows.tokens, model.total)
     for ptpp, steps in zip(plan.budgets, all_steps, strict=True):
         # The decay is a part of the budget, not on top of it: a base model of so many tokens has seen just as many.
         branch = steps - round(decay * steps)
-        if branch <= max(done, plan.warmup):
+        if branch <= max(done, plan.asked.warmup):
             raise DataError(
                 f"{plan.where}: model {model.name} reaches ptpp {ptpp:g} after {steps} steps, of which the last "
-                f"{steps - branch} decay: no room after step {max(done, plan.warmup)}, where the warm-up or the budget "
-                "before ends. Leave the budget out, or take a shorter warm-up or smaller batches."
+                f"{steps - branch} decay: no room after step {max(done, plan.asked.warmup)}, where the warm-up or "
+                "the budget before ends. Leave the budget out, or take a shorter warm-up or smaller batches."
             )
-        phase = {"phase": "pretrain", "peak": lr, "warmup": plan.warmup}
+        phase = {"phase": "pretrain", "peak": lr, "warmup": plan.asked.warmup}
         along = sorted(point for point in points if done < point <= branch)
         columns: Plain = {"ptpp": ptpp, "seed": seed}
         if points:
@@ -193,7 +178,7 @@ def _ladder(recipe: Recipe, model: Model, seed: int, plan: _Plan) -> Iterator[tu
         )  # fmt: skip
         yield trunk, None
         start, done, needs = {"state": trunk.id}, branch, (trunk.id,)
-        for end in plan.ends:
+        for end in plan.asked.end:
             whole = (
                 make_phase(plan.where, **phase, steps=steps, schedule="wsd", decay=steps - branch, end=end)
                 if steps > branch
@@ -219,7 +204,7 @@ def _base_job(
     last = rest["steps"][1]
     # How far the rate fell before the base model was kept changes how CPT takes off, so that it is part of the name.
     share = float(phase.get("end") or 0.0) / phase["peak"] if phase["schedule"] != "constant" else None
-    several = len(plan.ends) > 1 or (share is not None and share > 0)
+    several = len(plan.asked.end) > 1 or (share is not None and share > 0)
     end = share if several and share is not None else None
     suffix = "" if end is None else f"-e{end:g}"
     name = f"base-{model.name}-p{ptpp:g}-s{seed}{suffix}"
@@ -231,7 +216,7 @@ def _base_job(
     }
     if end is not None:
         columns["pt_lr_end"] = end
-    mix = {"texts": [recipe.text(plan.text)], "share": "1", "seed": seed}
+    mix = {"texts": [recipe.text(plan.asked.text)], "share": "1", "seed": seed}
     needs = rest.pop("needs", ())
     job = recipe.job(
         model, name, "base", needs, columns, phases=[phase], mix=mix, evals=plan.evals, measure_at=sorted(at),
@@ -246,4 +231,4 @@ def _steps(recipe: Recipe, model: Model, ptpp: float, plan: _Plan) -> int:
         raise DataError(
             f"{plan.where}: ptpp {ptpp:g} is less than one step of {recipe.rows.tokens} tokens: no room after step 0."
         )
-    return round(steps)
+    return whole_steps(plan.where, steps)

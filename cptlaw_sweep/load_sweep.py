@@ -8,7 +8,6 @@ from pathlib import Path
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw_sweep.adaptations import adaptations, evaluations
-from cptlaw_sweep.fields import Fields
 from cptlaw_sweep.jobs import Job, Sweep
 from cptlaw_sweep.ladders import Base, given_bases, ladders
 from cptlaw_sweep.recipe import Recipe, read_recipe
@@ -30,7 +29,7 @@ def load_sweep(path: str | Path) -> Sweep:
     path = Path(path)
     content, value = read_recipe(path)
     try:
-        return sweep_of(Recipe(Fields(value, path.name), path), content)
+        return sweep_of(Recipe(value, path), content)
     except UsageError as error:
         raise DataError(f"{path.name}: {error}") from None
 

@@ -10,10 +10,8 @@ from typing import Any
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw_sweep import given
-from cptlaw_sweep.fields import Fields, count, positive, text, whole
+from cptlaw_sweep.schema import Configured, Given, Lora, Shaped, Sized
 from cptlaw_sweep.sizes import DecoderShape, count_folder, count_gpt2, count_lora, shape_of_spec
-
-MOST_LAYERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -61,38 +59,6 @@ class Model:
         return DecoderShape.of(self.config) if self.is_given else shape_of_spec(self.spec)
 
 
-def read_model(value: Any, where: str, *, vocabulary: int, context: int) -> dict[str, Any]:
-    """Read a model of a recipe into plain data that defines it.
-
-    Parameters
-    ----------
-    value
-        ``{n_params: 1M}`` or ``{width: 64, layers: 2, heads: 4}`` (a GPT-2-style decoder from scratch), ``{config:
-        {model_type: llama, ..}}`` (any decoder of transformers from scratch).
-    """
-    fields = value if isinstance(value, Fields) else Fields(value, where)
-    if "pretrained" in fields:
-        raise UsageError(f"{where}: a given model is read by `read_given`.")
-    if "config" in fields:
-        config = fields.take("config", lambda found, _: dict(found))
-        for name, extent in config.items():
-            if isinstance(extent, int | float) and abs(extent) > 1e9:
-                raise DataError(f"{where}: config: {name} is {extent:g}. No decoder has so many.")
-        return {"kind": "config", "config": config, "vocabulary": vocabulary, "context": context}
-    if "n_params" in fields:
-        shape = shape_of(fields.take("n_params", positive), vocabulary, context)
-    else:
-        shape = {name: fields.take(name, count) for name in ("width", "layers", "heads")}
-        if not all(shape.values()) or shape["width"] % shape["heads"]:
-            raise DataError(f"{where}: width {shape['width']} is not a multiple of heads {shape['heads']}.")
-        if shape["layers"] > MOST_LAYERS or shape["width"] > 10**6:
-            raise DataError(
-                f"{where}: {shape['layers']} layers of width {shape['width']}: expected at most {MOST_LAYERS} layers, "
-                "and a width of at most 1,000,000."
-            )
-    return {"kind": "gpt2", **shape, "vocabulary": vocabulary, "context": context}
-
-
 def shape_of(n_params: float, vocabulary: int, context: int) -> dict[str, int]:
     """Return width, layers and heads of the GPT-2-style decoder nearest to a number of parameters, embeddings included.
 
@@ -121,43 +87,36 @@ def _layers(width: int) -> int:
     return max(2, round(width / 64))
 
 
-def read_models(fields: Fields, *, vocabulary: int, context: int, folder: Path) -> list[Model]:
-    """Read one entry of `models`; with several ranks of adapters it is several models.
+def models_of(
+    name: str, asked: Given | Configured | Sized | Shaped, where: str, read: tuple[int, int], folder: Path
+) -> list[Model]:
+    """Return the models of one entry of `models`; with several ranks of adapters they are several.
 
     Parameters
     ----------
-    vocabulary, context
-        Of the sweep.
+    read
+        Vocabulary and context of the sweep.
     folder
         Where relative paths start: the folder of the recipe.
     """
-    where = fields.where
-    name = where.rsplit(": ", 1)[-1]
-    if "pretrained" in fields:
-        model = _read_given(fields, name, folder)
+    if isinstance(asked, Given):
+        model = _given(name, asked, where, folder)
+        ranks = asked.lora.rank if asked.lora is not None else []
+        return [_with_adapters(model, rank, asked.lora, several=len(ranks) > 1) for rank in ranks] or [model]
+    vocabulary, context = read
+    shared: dict[str, Any] = {"vocabulary": vocabulary, "context": context}
+    if isinstance(asked, Configured):
+        spec = {"kind": "config", "config": asked.config, **shared}
+    elif isinstance(asked, Sized):
+        spec = {"kind": "gpt2", **shape_of(asked.n_params, vocabulary, context), **shared}
     else:
-        spec = read_model(fields, where, vocabulary=vocabulary, context=context)
-        seeds = fields.take("seeds", whole, [0])
-        total, non_embedding = sizes_of(spec, where)
-        model = Model(name, spec, total, non_embedding, seeds, None)
-    adapters = fields.take("lora", lambda value, place: _read_lora(Fields(value, place)), None)
-    fields.end()
-    if adapters is None:
-        return [model]
-    if not model.is_given:
-        raise DataError(f"{where}: lora: adapters are trained beside a given model; this one starts from scratch.")
-    return [_with_adapters(model, rank, adapters, several=len(adapters["ranks"]) > 1) for rank in adapters["ranks"]]
+        spec = {"kind": "gpt2", "width": asked.width, "layers": asked.layers, "heads": asked.heads, **shared}
+    return [Model(name, spec, *sizes_of(spec, where), asked.seeds, None)]
 
 
-def _read_given(fields: Fields, name: str, folder: Path) -> Model:
-    where = fields.where
-    asked = fields.take("pretrained", text)
-    revision = fields.take("revision", text, None)
-    ptpp = fields.take("ptpp", positive, None)
-    tokens = fields.take("pt_tokens", positive, None)
-    seeds = fields.take("seeds", whole, [0])
+def _given(name: str, asked: Given, where: str, folder: Path) -> Model:
     try:
-        place = given.find_folder(asked, folder)
+        place = given.find_folder(asked.pretrained, folder)
     except DataError as error:
         raise DataError(f"{where}: pretrained: {error}") from None
     if place is not None:
@@ -167,28 +126,16 @@ def _read_given(fields: Fields, name: str, folder: Path) -> Model:
         # minute and torch.
         sizes = count_folder(place) or sizes_with_torch({**spec, "place": str(place)}, where)
     else:
-        spec = {"kind": "pretrained", "name": asked, "revision": given.resolve(asked, revision)}
+        commit = given.resolve(asked.pretrained, asked.revision)
+        spec = {"kind": "pretrained", "name": asked.pretrained, "revision": commit}
         config = {}
         sizes = sizes_with_torch(spec, where)
-    if ptpp is not None and tokens is not None:
-        raise DataError(f"{where}: expected `ptpp` or `pt_tokens`, not both.")
-    if tokens is not None:
-        ptpp = tokens / sizes[0]
-    return Model(name, spec, *sizes, seeds, ptpp, str(place) if place else asked, None, config)
+    ptpp = asked.ptpp if asked.pt_tokens is None else asked.pt_tokens / sizes[0]
+    return Model(name, spec, *sizes, asked.seeds, ptpp, str(place) if place else asked.pretrained, None, config)
 
 
-def _read_lora(fields: Fields) -> dict[str, Any]:
-    """Read adapters of low rank (LoRA, arXiv:2106.09685)."""
-    ranks = fields.take("rank", whole)
-    found = {"ranks": ranks, "alpha": fields.take("alpha", positive, None)}
-    fields.end()
-    if not all(ranks) or len(set(ranks)) != len(ranks):
-        raise DataError(f"{fields.where}: rank: expected ranks of 1 or more, each once.")
-    return found
-
-
-def _with_adapters(model: Model, rank: int, adapters: Mapping[str, Any], *, several: bool) -> Model:
-    alpha = adapters["alpha"] or 2.0 * rank
+def _with_adapters(model: Model, rank: int, adapters: Lora | None, *, several: bool) -> Model:
+    alpha = (adapters and adapters.alpha) or 2.0 * rank
     spec = {**model.spec, "lora": {"rank": rank, "alpha": alpha}}
     trainable = count_lora({"kind": "config", "config": model.config}, rank)
     name = f"{model.name}-r{rank}" if several else model.name

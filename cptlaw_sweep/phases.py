@@ -5,15 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cptlaw.errors import DataError
+from cptlaw.errors import DataError, shown
 from cptlaw.schedules import Phase
-from cptlaw_sweep import fields as read
+from cptlaw.units import parse_quantity
+from cptlaw_sweep.fields import Plain, read_block
+from cptlaw_sweep.schema import RateRule
 
 # A learning rate is kept per step, and no run of today comes near so many.
 MOST_STEPS = 100_000_000
 
 
-def make_phase(where: str, **values: Any) -> read.Plain:
+def whole_steps(where: str, steps: float) -> int:
+    """Return a number of steps as a whole one.
+
+    Raises
+    ------
+    DataError
+        If there are more than a run can have.
+    """
+    if steps > MOST_STEPS:
+        raise DataError(
+            f"{where}: {steps:.3g} optimiser steps. Expected {MOST_STEPS:,} or fewer: take larger batches, or fewer "
+            "tokens."
+        )
+    return round(steps)
+
+
+def make_phase(where: str, **values: Any) -> Plain:
     """Return a phase as plain data.
 
     Raises
@@ -21,34 +39,11 @@ def make_phase(where: str, **values: Any) -> read.Plain:
     DataError
         If there are more steps than a run can have, or a field that no schedule reads.
     """
-    if values["steps"] > MOST_STEPS:
-        raise DataError(
-            f"{where}: {values['steps']:.3g} optimiser steps. Expected {MOST_STEPS:,} or fewer: take larger batches, "
-            "or fewer tokens."
-        )
+    whole_steps(where, values["steps"])
     try:
         return Phase(**values).to_dict()
     except TypeError as error:
         raise DataError(f"{where}: schedule {values}: {error}.") from None
-
-
-def read_schedules(value: Any, where: str) -> list[read.Plain]:
-    """Read schedules of adaptation: the fields of a phase without its steps; `peak` may be several rates."""
-    return [single for each in read.many(_read_schedule)(value, where) for single in each]
-
-
-def _read_schedule(value: Any, where: str) -> list[read.Plain]:
-    if not isinstance(value, Mapping) or "schedule" not in value or "peak" not in value:
-        raise DataError(
-            f"{where}: found {value!r}. Expected a schedule, such as {{schedule: wsd, peak: 3e-3, decay: 25%}}."
-        )
-    unusable = {"phase", "steps", "tokens_per_step"} & set(value)
-    if unusable:
-        raise DataError(f"{where}: {', '.join(sorted(unusable))} follow from the run; leave them out.")
-    peaks = value["peak"] if isinstance(value["peak"], list) else [value["peak"]]
-    if not peaks:
-        raise DataError(f"{where}: peak: the list is empty.")
-    return [{**{str(key): item for key, item in value.items()}, "peak": peak} for peak in peaks]
 
 
 def rate_of(value: Any, model: str, n_params: int, where: str) -> float:
@@ -66,13 +61,12 @@ def rate_of(value: Any, model: str, n_params: int, where: str) -> float:
         The place in the recipe.
     """
     if isinstance(value, Mapping) and "at" in value:
-        fields = read.Fields(value, where)
-        at, size = fields.take("at", read.positive), fields.take("n_params", read.positive)
-        power = fields.take("power", read.number, -1 / 3)
-        fields.end()
-        return float(f"{at * (n_params / size) ** power:.4g}")
+        rule = read_block(RateRule, value, where)
+        return float(f"{rule.at * (n_params / rule.n_params) ** rule.power:.4g}")
     if isinstance(value, Mapping):
         if model not in value:
             raise DataError(f"{where}: there is none for model {model}. Give one per model, or one for all.")
         value = value[model]
-    return read.positive(value, where)
+    if (found := parse_quantity(value, where)) <= 0:
+        raise DataError(f"{where}: found {shown(value)}. Expected a number above 0.")
+    return found

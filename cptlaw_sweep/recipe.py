@@ -7,26 +7,71 @@ needs torch: a recipe can be read and priced on any machine.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.reading import existing_file, parse_yaml, read_utf8
-from cptlaw_sweep import fields as read
 from cptlaw_sweep import given, tokenizers
-from cptlaw_sweep.adapt_block import read_adapt
-from cptlaw_sweep.fields import Fields, Plain
+from cptlaw_sweep.fields import Plain, read_block
 from cptlaw_sweep.jobs import Job, fingerprint_of
-from cptlaw_sweep.model_spec import Model, read_models
+from cptlaw_sweep.model_spec import Model, models_of
 from cptlaw_sweep.prepare import text_fingerprint
-from cptlaw_sweep.resources import Resources, Rows, read_resources
+from cptlaw_sweep.schema import Adapt, Given, GivenTokenizer, Resources, RowsAsked, SweepFile
 from cptlaw_sweep.sizes import memory_of
-from cptlaw_sweep.sources import identity, read_source, with_files
+from cptlaw_sweep.sources import identity, with_files
 
 # Memory of a process before it holds any model: Python, torch, transformers.
 PROCESS_BYTES = 700_000_000
 
-KEEP = ("last", "best", "all")
+
+@dataclass(frozen=True)
+class Rows:
+    """What is read per optimiser step.
+
+    Parameters
+    ----------
+    context
+        Tokens per row.
+    batch
+        Rows per step.
+    micro_batch
+        Rows per forward pass of one process; 0 takes all.
+    """
+
+    context: int
+    batch: int
+    micro_batch: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens per optimiser step."""
+        return self.context * self.batch
+
+
+def rows_of(asked: RowsAsked, usual: Rows, resources: Resources, where: str) -> Rows:
+    """Return what is read per step, as the file or a block of it asks."""
+    found = Rows(
+        usual.context if asked.context is None else asked.context,
+        usual.batch if asked.batch is None else asked.batch,
+        usual.micro_batch if asked.micro_batch is None else asked.micro_batch,
+    )
+    if found.context < 1 or found.batch < 1:
+        raise DataError(f"{where}: context and batch must be 1 or more.")
+    if found.tokens > 10**10:
+        raise DataError(f"{where}: context {found.context} times batch {found.batch} tokens per step are too many.")
+    if found.batch % resources.in_all:
+        raise DataError(f"{where}: batch {found.batch} cannot be shared evenly by {resources.in_all} processes.")
+    own = found.batch // resources.in_all
+    if found.micro_batch and own % found.micro_batch:
+        # The nearest choices below, so that nobody has to divide.
+        usable = [str(n) for n in range(1, min(own, 4096) + 1) if own % n == 0]
+        raise DataError(
+            f"{where}: micro_batch {found.micro_batch} does not divide the {own} rows of "
+            f"{'a step' if resources.in_all == 1 else 'a process'}. Choose one of {', '.join(usable[-8:])}."
+        )
+    return found
 
 
 def read_recipe(path: Path) -> tuple[str, Any]:
@@ -38,40 +83,35 @@ def read_recipe(path: Path) -> tuple[str, Any]:
 class Recipe:
     """A recipe as it is read: what all jobs share, and the texts that they turn out to need."""
 
-    def __init__(self, top: Fields, path: Path):
-        self.path = path
-        self.name = top.take("name", read.text, path.stem)
-        self.resources = top.take("resources", read_resources, Resources())
-        self.rows = self.resources.read_rows(top, Rows(128, 8, 0), path.name)
-        self._precision = top.take("precision", read.choice("fp32", "bf16"), "fp32")
-        self._compile = top.take("compile", read.flag, False)
-        self._checkpointing = top.take("activation_checkpointing", read.flag, False)
-        self._checkpoint_seconds = top.take("checkpoint_seconds", read.number, 60.0)
+    def __init__(self, value: Any, path: Path):
+        asked = read_block(SweepFile, value, path.name)
+        self.path, self.asked, self.resources = path, asked, asked.resources
+        self.name = asked.name or path.stem
+        self.pretrain, self.evaluate = asked.pretrain, asked.evaluate
+        self.rows = rows_of(asked, Rows(128, 8, 0), self.resources, path.name)
         self.sources = {
-            name: with_files(source, path.parent, f"{path.name}: text: {name}")
-            for name, source in top.take("text", read.named(read_source)).items()
+            name: with_files(source.plain(), path.parent, f"{path.name}: text: {name}")
+            for name, source in asked.text.items()
         }
-        self._models_asked = top.take("models", read.named(read.mapping))
-        self.tokenizer, self._tokenizer_place = self._read_tokenizer(top)
+        self.tokenizer, self._tokenizer_place = self._read_tokenizer(asked)
         self._vocabulary = tokenizers.vocabulary_of(self.tokenizer, self._tokenizer_place)
-        self._optimizer = _read_optimizer(top.take("optimizer", read.mapping, Fields({}, "optimizer")))
-        self.evals = top.take("evals", read.named(self._read_eval), {})
-        self._sequences = top.take("eval_sequences", read.count, 384)
-        self.keep = top.take("keep", read.choice("no", *KEEP), "no")
-        self.merge = top.take("merge", read.many(read.between), [])
-        self.evaluate = top.take("evaluate", _read_evaluate, None)
-        self._log = top.take("log", read.many(read.choice("jsonl", "tensorboard", "wandb")), ["jsonl"])
-        self.pretrain = top.take("pretrain", read.mapping, None)
-        blocks = top.take("adapt", read.many(read.mapping), [])
-        top.end()
+        self.evals = {
+            name: {
+                "text": self.named(one.text, f"{path.name}: evals: {name}"),
+                "split": "all" if one.whole else "validation",
+            }
+            for name, one in asked.evals.items()
+        }
         self.texts: dict[str, Plain] = {}
         self._keys: dict[str, str] = {}
-        self.adapt = [read_adapt(block, self) for block in blocks]
+        self.adapt = [self._read_adapt(block, f"{path.name}: adapt[{k}]") for k, block in enumerate(asked.adapt)]
         longest = max([self.rows.context, *(block["rows"].context for block in self.adapt)])
         found = [
             model
-            for entry in self._models_asked.values()
-            for model in read_models(entry, vocabulary=self._vocabulary, context=longest, folder=path.parent)
+            for name, entry in asked.models.items()
+            for model in models_of(
+                name, entry, f"{path.name}: models: {name}", (self._vocabulary, longest), path.parent
+            )
         ]
         self.models = {model.name: model for model in found}
         for block in self.adapt:
@@ -88,26 +128,49 @@ class Recipe:
 
     # Parts of the file
 
-    def _read_tokenizer(self, top: Fields) -> tuple[Plain, str | None]:
-        where, folder = f"{self.path.name}: tokenizer", self.path.parent
-        with_weights = {name: entry for name, entry in self._models_asked.items() if "pretrained" in entry}
-        if "tokenizer" not in top and with_weights:
+    def _read_tokenizer(self, asked: SweepFile) -> tuple[Plain, str | None]:
+        where, folder, wanted = f"{self.path.name}: tokenizer", self.path.parent, asked.tokenizer
+        with_weights = [(name, entry) for name, entry in asked.models.items() if isinstance(entry, Given)]
+        if wanted is None and with_weights:
             # A given model reads its own ids and no others.
-            name, entry = next(iter(with_weights.items()))
-            asked = {key: entry.peek(key) for key in ("pretrained", "revision") if key in entry}
+            name, entry = with_weights[0]
             where = f"{self.path.name}: models: {name}"
-            top.take("tokenizer", read.text, "")
-            if (model := given.find_folder(asked["pretrained"], folder)) is not None:
+            if (model := given.find_folder(entry.pretrained, folder)) is not None:
                 given.read_config(model)  # whether it is a model at all comes first
-            return tokenizers.read_tokenizer(asked, where, folder)
-
-        def convert(value: Any, place: str) -> tuple[Plain, str | None]:
-            return tokenizers.read_tokenizer(value, place, folder)
-
-        spec, place = top.take("tokenizer", convert, ({"kind": "bytes"}, None))
+            wanted = GivenTokenizer(pretrained=entry.pretrained, revision=entry.revision)
+        spec, place = tokenizers.spec_of(wanted, where, folder)
         if spec["kind"] == "trained":
-            spec["identity"] = fingerprint_of(identity(self.source(spec["text"], "tokenizer: train_on")))
+            spec["identity"] = fingerprint_of(identity(self.source(spec["text"], f"{where}: train_on")))
         return spec, place
+
+    def _read_adapt(self, asked: Adapt, where: str) -> Plain:
+        """Return a block of `adapt` with what it leaves to the recipe."""
+        for place, weights in enumerate(asked.mixes or ()):
+            for name in weights:
+                self.source(name, f"{where}: mixes[{place}]")
+        self.source(asked.target, f"{where}: target")
+        if asked.source is not None:
+            self.source(asked.source, f"{where}: source")
+        mixes = [
+            {
+                "replay": None if asked.source is None and asked.mixes else weights.get(asked.source, 0.0),
+                "weights": weights,
+            }
+            | ({"named": True} if asked.mixes else {})
+            for weights in asked.weights
+        ]
+        used = {name for weights in asked.weights for name in weights}
+        return {
+            **asked.model_dump(),
+            "where": where,
+            "rows": rows_of(asked, self.rows, self.resources, where),
+            "mixes": mixes,
+            "others": tuple(sorted(used - {asked.source, asked.target})),
+            "pools": {name: int(tokens) for name, tokens in asked.pools.items()},
+            "carried": asked.optimizer_state == "carried",
+            "keep": asked.keep or self.asked.keep,
+            "merge": self.asked.merge if asked.merge is None else asked.merge,
+        }
 
     def _check_tokenizer(self) -> None:
         """Refuse a given model whose ids are not those of the sweep's tokenizer."""
@@ -134,13 +197,10 @@ class Recipe:
                     "cannot be compared. Use one recipe per tokenizer."
                 )
 
-    def _read_eval(self, value: Any, where: str) -> Plain:
-        fields = Fields(value, where)
-        name = fields.take("text", read.text)
-        entire = fields.take("whole", read.flag, False)
-        fields.end()
+    def named(self, name: str, where: str) -> str:
+        """Return the name of a text, which must be one of the recipe."""
         self.source(name, where)
-        return {"text": name, "split": "all" if entire else "validation"}
+        return name
 
     def check_models(self, block: Plain) -> None:
         """Refuse a block that names a model that is not there; one entry with several ranks may be named as a whole."""
@@ -148,7 +208,7 @@ class Recipe:
             block["models"] = list(self.models)
         chosen: list[str] = []
         for name in block["models"]:
-            ranks = [each for each in self.models if name in self._models_asked and each.startswith(f"{name}-r")]
+            ranks = [each for each in self.models if name in self.asked.models and each.startswith(f"{name}-r")]
             if name not in self.models and not ranks:
                 raise DataError(
                     f"{block['where']}: there is no model {name!r}.{did_you_mean(name, self.models)} "
@@ -206,7 +266,7 @@ class Recipe:
                     f"{self.path.name}: text {entry['text']!r} has `validation: 0` and is to be measured on."
                 )
             entry["text"] = self.text(entry["text"])
-            entry["sequences"] = self._sequences
+            entry["sequences"] = self.asked.eval_sequences
         return entries
 
     # Jobs
@@ -231,9 +291,9 @@ class Recipe:
             "context": rows.context,
             "batch": rows.batch,
             "micro_batch": rows.micro_batch,
-            "optimizer": self._optimizer,
-            "precision": self._precision,
-            "compile": self._compile,
+            "optimizer": {"name": "adamw", **self.asked.optimizer.model_dump()},
+            "precision": self.asked.precision,
+            "compile": self.asked.compile,
         }
         if self.resources.shard:
             shared["shard"] = True
@@ -255,7 +315,7 @@ class Recipe:
             flops=(6.0 * base.total if not adapters else 4.0 * base.total + 2.0 * trainable) * tokens,
             gpus=self.resources.gpus,
             memory=self.resources.memory or PROCESS_BYTES + sum(memory.values()),
-            checkpoint_seconds=self._checkpoint_seconds,
+            checkpoint_seconds=self.asked.checkpoint_seconds,
             columns={
                 "model": base.name,
                 "n_params": base.total,
@@ -268,10 +328,10 @@ class Recipe:
             },
             places=places,
             run={
-                "processes": self.resources.processes // self.resources.nodes,
-                "nodes": self.resources.nodes,
-                "activation_checkpointing": self._checkpointing,
-                "log": self._log,
+                "processes": self.resources.per_node,
+                "nodes": max(1, self.resources.nodes),
+                "activation_checkpointing": self.asked.activation_checkpointing,
+                "log": self.asked.log,
                 "tokenizer": self.tokenizer,
                 "memory": memory,
             },
@@ -280,34 +340,10 @@ class Recipe:
     def memory(self, base: Model, rows: Rows) -> dict[str, int]:
         """Return the peak of memory of a process that trains a model, by what takes it."""
         options = {
-            "precision": self._precision,
-            "checkpointing": self._checkpointing,
-            "shards": self.resources.processes if self.resources.shard else 1,
+            "precision": self.asked.precision,
+            "checkpointing": self.asked.activation_checkpointing,
+            "shards": self.resources.in_all if self.resources.shard else 1,
         }
         trainable = base.total if base.trainable is None else base.trainable
-        own = rows.micro_batch or rows.batch // self.resources.processes
+        own = rows.micro_batch or rows.batch // self.resources.in_all
         return memory_of(base.total, trainable, base.shape, rows=own, context=rows.context, options=options)
-
-
-def _read_optimizer(fields: Fields) -> Plain:
-    found = {
-        "name": "adamw",
-        "beta1": fields.take("beta1", read.fraction, 0.9),
-        "beta2": fields.take("beta2", read.fraction, 0.95),
-        "epsilon": fields.take("epsilon", read.positive, 1e-8),
-        "weight_decay": fields.take("weight_decay", read.number, 0.1),
-        "clip": fields.take("clip", read.number, 1.0),
-    }
-    fields.end()
-    return found
-
-
-def _read_evaluate(value: Any, where: str) -> Plain:
-    """Read the command that evaluates each kept model."""
-    fields = Fields({"command": value} if isinstance(value, str) else value, where)
-    command = fields.take("command", read.text)
-    seconds = fields.take("seconds", read.positive, 4 * 3600.0)
-    fields.end()
-    if "{model}" not in command:
-        raise DataError(f"{where}: {command!r} names no {{model}}, the folder of the model to evaluate.")
-    return {"command": command, "seconds": seconds}

@@ -14,51 +14,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from cptlaw.errors import DataError, shown
-from cptlaw_sweep.fields import Fields, count, flag, fraction, many, text
+from cptlaw_sweep.schema import ENDINGS
 
 Document = tuple[str, str]
 
-ENDINGS = (".bin", ".idx")
 KINDS = (".jsonl", ".ndjson", ".jsonl.gz", ".txt", ".md", ".py", ".rst", ".parquet")
-
-
-def read_source(value: Any, where: str) -> dict[str, Any]:
-    """Read a text of a recipe into plain data, with its defaults.
-
-    Parameters
-    ----------
-    value
-        ``{files: [..], field: text, group: .., validation: 1%, max_tokens: ..}``, ``{ids: [..], ..}``, or ``{dataset:
-        .., config: .., split: .., revision: .., streaming: .., field: .., group: .., max_tokens: ..}``.
-    """
-    fields = Fields(value, where)
-    if sum(kind in fields for kind in ("files", "dataset", "ids")) != 1:
-        raise DataError(
-            f"{where}: expected one of `files` (paths), `ids` (Megatron's NAME of NAME.bin and NAME.idx) or `dataset` "
-            "(of Hugging Face datasets)."
-        )
-    source: dict[str, Any] = {}
-    if "ids" in fields:
-        names = [name.removesuffix(".bin").removesuffix(".idx") for name in fields.take("ids", many(text))]
-        source |= {"ids": True, "files": [f"{name}{ending}" for name in dict.fromkeys(names) for ending in ENDINGS]}
-    elif "files" in fields:
-        source["files"] = fields.take("files", many(text))
-    else:
-        source["dataset"] = fields.take("dataset", text)
-        for name in ("config", "revision"):
-            source[name] = fields.take(name, text, None)
-        source["data_files"] = fields.take("data_files", many(text), None)
-        source["split"] = fields.take("split", text, "train")
-        source["streaming"] = fields.take("streaming", flag, False)
-    if "ids" not in source:
-        source["field"] = fields.take("field", text, "text")
-        source["group"] = fields.take("group", text, None)
-    source["validation"] = fields.take("validation", fraction, 0.01)
-    source["max_tokens"] = fields.take("max_tokens", count, None)
-    fields.end()
-    if source.get("streaming") and source["max_tokens"] is None:
-        raise DataError(f"{where}: a streamed data set has no end that is known. Say how much is read with max_tokens.")
-    return source
 
 
 def with_files(source: dict[str, Any], folder: Path, where: str) -> dict[str, Any]:
@@ -67,7 +27,7 @@ def with_files(source: dict[str, Any], folder: Path, where: str) -> dict[str, An
     Parameters
     ----------
     source
-        As `read_source` returns it.
+        As a `Source` of the recipe gives it as plain data.
     folder
         Where relative paths start: the folder of the recipe.
     """

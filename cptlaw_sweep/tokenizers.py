@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from cptlaw.errors import DataError
 from cptlaw_sweep import given
-from cptlaw_sweep.fields import Fields, count, text
+from cptlaw_sweep.schema import Bytes, GivenTokenizer, TrainedTokenizer
 from cptlaw_sweep.store import Store
 
 Ids = npt.NDArray[Any]
@@ -45,31 +45,18 @@ class Tokenizer:
         return [np.append(np.asarray(ids, dtype=self.dtype), end) for ids in self._encode(contents)]
 
 
-def read_tokenizer(value: Any, where: str, folder: Path) -> tuple[dict[str, Any], str | None]:
-    """Read the tokenizer of a recipe: ``bytes``, ``{train_on: TEXT, vocabulary: 4096}`` or ``{pretrained: NAME}``.
-
-    Returns
-    -------
-    tuple
-        What defines it, and the folder where it lies, if it lies in one.
-    """
-    if value == "bytes":
+def spec_of(
+    asked: GivenTokenizer | TrainedTokenizer | Bytes | None, where: str, folder: Path
+) -> tuple[dict[str, Any], str | None]:
+    """Return what defines the tokenizer of a recipe, and the folder where it lies, if it lies in one."""
+    if isinstance(asked, TrainedTokenizer):
+        return {"kind": "trained", "text": asked.train_on, "vocabulary": asked.vocabulary}, None
+    if not isinstance(asked, GivenTokenizer):
         return dict(BYTES), None
-    fields = Fields(value, where)
-    if "pretrained" in fields:
-        name, revision = fields.take("pretrained", text), fields.take("revision", text, None)
-        fields.end()
-        place = given.find_folder(name, folder)
-        if place is not None:
-            return in_folder(place, where), str(place)
-        return {"kind": "pretrained", "name": name, "revision": revision}, None
-    spec: dict[str, Any] = {"kind": "trained", "text": fields.take("train_on", text)}
-    spec["vocabulary"] = fields.take("vocabulary", count)
-    # Each byte has a symbol, and documents need an end.
-    if int(spec["vocabulary"]) < 257:
-        raise DataError(f"{where}: a vocabulary of {spec['vocabulary']} is too small. Expected 257 or more, or bytes.")
-    fields.end()
-    return spec, None
+    place = given.find_folder(asked.pretrained, folder)
+    if place is not None:
+        return in_folder(place, where), str(place)
+    return {"kind": "pretrained", "name": asked.pretrained, "revision": asked.revision}, None
 
 
 def in_folder(folder: Path, where: str) -> dict[str, Any]:
@@ -109,7 +96,7 @@ def load_tokenizer(
     Parameters
     ----------
     spec
-        As `read_tokenizer` returns it; a trained one carries the fingerprint of its text as `identity`.
+        As `spec_of` returns it; a trained one carries the fingerprint of its text as `identity`.
     """
     if spec["kind"] == "bytes":
         # No text holds the byte 0, so it can stand between documents.

@@ -19,7 +19,6 @@ from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.result import Line, Result, Table
 from cptlaw.units import format_quantity
-from cptlaw_sweep.fields import Fields
 from cptlaw_sweep.jobs import Job, Sweep
 from cptlaw_sweep.load_sweep import sweep_of
 from cptlaw_sweep.phases import rate_of
@@ -136,7 +135,7 @@ class _Trial:
         if not isinstance(value, Mapping):
             raise DataError(f"{path.name}: expected a mapping, as in `name: value`, one per line.")
         self._path, self._content, self._value = path, content, dict(value)
-        whole = Recipe(Fields(value, path.name), path)
+        whole = Recipe(value, path)
         scratch = sorted((m for m in whole.models.values() if not m.is_given), key=lambda m: m.total)
         self._pretrain = bool(scratch)
         chosen = scratch[:SIZES] or list(whole.models.values())[:1]
@@ -153,7 +152,7 @@ class _Trial:
     def job(self, name: str, rate: float) -> Job:
         """Return the run of a model at a rate; what it needs is noted too."""
         if rate not in self._sweeps:
-            recipe = Recipe(Fields(self._changed(rate), self._path.name), self._path)
+            recipe = Recipe(self._changed(rate), self._path)
             self._sweeps[rate] = sweep_of(recipe, self._content)
         sweep = self._sweeps[rate]
         kind = "base" if self._pretrain else "adapt"
