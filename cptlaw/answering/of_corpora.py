@@ -19,8 +19,8 @@ from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.planning.corpora.result import CorporaPlan
-from cptlaw.planning.options import SHORTER
 from cptlaw.planning.result import flops_of
+from cptlaw.planning.scenario import MixOfCorpora, as_words
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import MIX
 from cptlaw.uncertainty.chances import probability_below
@@ -145,7 +145,7 @@ def _scenario(
         If forgetting is limited and nothing says what it counts from.
     """
     source = roles.get("source")
-    given: dict[str, Any] = {"tokens": asked.tokens, "n_params": asked.n_params, "minimise": dict.fromkeys(goal, 1.0)}
+    given: dict[str, Any] = {**asked.law_inputs, "tokens": asked.tokens, "minimise": dict.fromkeys(goal, 1.0)}
     if scores:
         in_points = {name: getattr(asked, name) for name in IN_POINTS}
         given |= {"scores": scores} | {name: value for name, value in in_points.items() if value}
@@ -174,7 +174,7 @@ def _row(asked: Asked, plan: CorporaPlan) -> pd.DataFrame | None:
     if not plan.mix:
         return None
     shares = {MIX + name: share for name, share in plan.mix.items()}
-    return pd.DataFrame([{"n_params": asked.n_params, "tokens": plan.tokens, **shares}]).astype(float)
+    return pd.DataFrame([{**asked.law_inputs, "tokens": plan.tokens, **shares}]).astype(float)
 
 
 def _expected(plan: CorporaPlan, roles: Mapping[str, str], goal: list[str]) -> dict[str, Any]:
@@ -281,12 +281,8 @@ def _steps(
     files = {name: f"{file_name(name)}.json" for name in evals}
     lines = [command_line(["cptlaw", "fit", *rows, "--on", name, "-o", file]) for name, file in files.items()]
     words = ["cptlaw", "plan", "mix", *(word for name in files for word in _with_file(name, files[name], given))]
-    for name, value in {**given, **_risk(question, question.risk)}.items():
-        if name == "scores":
-            continue
-        flag = "--" + SHORTER.get(name, name).replace("_", "-")
-        values = [f"{key}={one:.6g}" for key, one in value.items()] if isinstance(value, dict) else [f"{value:.6g}"]
-        words += [word for one in values for word in (flag, one)]
+    asked = {name: value for name, value in {**given, **_risk(question, question.risk)}.items() if name != "scores"}
+    words += as_words(MixOfCorpora, asked)
     return (*lines, command_line(words))
 
 

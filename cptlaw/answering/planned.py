@@ -6,24 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from cptlaw import planning
-from cptlaw.answering.question import RANGE, WITHIN, Asked
+from cptlaw.answering.question import KINDS, Asked
 from cptlaw.answering.words import as_answer
 from cptlaw.errors import UsageError
 from cptlaw.planning import MixPlan
 from cptlaw.planning.mixes.expected import best_of
 from cptlaw.planning.mixes.mix import build_mixes
 from cptlaw.planning.mixes.trade_off import plan_at
-from cptlaw.planning.scenario import LimitedData, MinTokens, ReferenceKind, TradeOff, read_scenario
+from cptlaw.planning.scenario import LimitedData, ReferenceKind, TradeOff, read_scenario
 
-LIMITS = ("max_forgetting", "max_target_loss", "min_score", "max_drop")
 REFERENCES: tuple[ReferenceKind, ...] = ("measured", "base-law", "asymptote")  # the first that can be had
-# The mix of a pareto question without limits is the end of the front with the lowest target loss.
-KINDS: Mapping[str, Any] = {
-    "limited-data": LimitedData,
-    "trade-off": TradeOff,
-    "min-tokens": MinTokens,
-    "pareto": TradeOff,
-}
 SHORTER = (0.5, 0.25, 0.125)  # of the tokens that a budget pays for, where all of them break a limit
 
 
@@ -47,28 +39,16 @@ def plan(
         If forgetting is limited and there is no base model's loss that it could count from.
     """
     source = fits.get("source")
-    given: dict[str, Any] = {"n_params": question.n_params, "ptpp": question.ptpp, "lr_peak": question.lr_peak}
-    if question.kind == "min-tokens":
-        given["max_tokens"] = question.spendable
-    elif question.kind == "limited-data":
-        given |= {"target_tokens": question.target_tokens, "within": WITHIN}
-    else:
-        given["tokens"] = question.spendable
-    limits = {name: getattr(question, name) for name in LIMITS}
-    given |= limits
-    given |= {name: getattr(question, name) for name in RANGE}
-    if scores:
-        given |= {"scores": scores, "base_score": question.base_score}
-    # A risk without a limit is refused by the plans: there would be nothing to keep with that probability.
-    if any(value is not None for value in limits.values()):
-        given["risk"] = risk
-    if source is not None:
-        given["base_source_loss"] = question.base_source_loss
-    given = {name: value for name, value in given.items() if value is not None}
-    if source is not None and question.base_source_loss is None:
+    given = question.of_plan | ({"scores": scores} if scores else {})
+    if risk is None:
+        given.pop("risk", None)
+    if source is None:
+        given.pop("base_source_loss", None)
+    elif question.base_source_loss is None:
         given |= _reference(question, fits, given)
     if question.kind == "limited-data":
-        return planning.limited_data(fits["target"], source, **(_run_range(given, fits) | given))
+        ranged: dict[str, Any] = _run_range(given, fits) | given
+        return planning.limited_data(fits["target"], source, **ranged)
     if question.kind == "min-tokens":
         return planning.min_tokens(fits["target"], source, **given)
     whole = _at_tokens(given, fits, given["tokens"])

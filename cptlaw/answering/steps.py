@@ -10,8 +10,8 @@ from cptlaw.answering.what_if import point_of
 from cptlaw.commands import command_line
 from cptlaw.planning import MixPlan
 from cptlaw.planning.result import flops_of
+from cptlaw.planning.scenario import SCENARIOS, as_words, options_of
 from cptlaw.runs import Runs
-from cptlaw.units import format_quantity
 from cptlaw.writing import file_name
 
 SHARES_FOR_NEXT = (0.05, 0.2, 0.5)  # of the plan's compute: the first for which a run is worth its cost
@@ -57,19 +57,20 @@ def chosen_rows(runs: Runs, where: str | None) -> list[str]:
 
 def _plan(question: Asked, fits: Mapping[str, Any], planned: MixPlan) -> list[str] | None:
     """Return the words of the plan; a question without limits has one only where there is a source loss to weigh."""
-    asked, kind = question, question.kind
+    kind, given = question.kind, question.of_plan
     if kind == "trade-off" and planned.tokens is not None:
-        asked = question.replaced(tokens=planned.tokens, budget=None)  # a budget need not be spent
-    if kind == "trade-off" and not question.limited:
+        given["tokens"] = planned.tokens  # a budget need not be spent
+    if kind in ("trade-off", "pareto") and not question.limited:
         kind = "pareto"
-        asked = question.replaced(tokens=None, budget=flops_of(question.n_params, float(asked.tokens or 0)))
+        given["budget"] = question.budget or flops_of(question.n_params, float(given["tokens"]))
     if kind in ("trade-off", "pareto") and "source" not in fits:
         return None
-    words = ["cptlaw", "plan", kind, "--target", "target.json"]
-    words += ["--source", "source.json"] if "source" in fits else []
-    words += ["--n-params", format_quantity(question.n_params, 6)]
-    words += ["--ptpp", f"{question.ptpp:g}"] if question.ptpp is not None else []
+    if "source" not in fits:
+        given.pop("base_source_loss", None)
     # The default, `measured`, carries what near base models show by these laws; by name they would say the law alone.
     if planned.reference not in (None, "measured", "base-law", "law"):
-        words += ["--reference", str(planned.reference)]
-    return words + [word for pair in asked.options for word in pair]
+        given["reference"] = planned.reference
+    words = ["cptlaw", "plan", kind, "--target", "target.json"]
+    words += ["--source", "source.json"] if "source" in fits else []
+    known = options_of(SCENARIOS[kind])
+    return words + as_words(SCENARIOS[kind], {name: value for name, value in given.items() if name in known})

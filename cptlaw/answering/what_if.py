@@ -26,10 +26,11 @@ NEXT_SIZES = 2  # the nearest that the runs have, one on either side where there
 
 def point_of(question: Asked, plan: MixPlan) -> dict[str, float]:
     """Return the inputs of laws at a planned mix."""
-    point = {"n_params": question.n_params, "tokens": plan.tokens, "replay": plan.replay, "ptpp": question.ptpp}
+    known = getattr(plan.mix, "target", None)
+    point = {**question.law_inputs, **({} if known is None else known.known)}  # a size that stands for a measured one
+    point |= {"tokens": plan.tokens, "replay": plan.replay}
     point[LOSS] = question.base_source_loss  # where it was given, the forecast hears of it too
-    rate = getattr(plan, "lr_peak", None)
-    return {name: float(value) for name, value in {**point, "lr_peak": rate}.items() if value is not None}
+    return {name: float(value) for name, value in point.items() if value is not None}
 
 
 def what_if(question: Asked, fits: Mapping[str, Any], planned: MixPlan) -> tuple[Mapping[str, Any], ...]:

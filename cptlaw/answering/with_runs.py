@@ -22,6 +22,7 @@ from cptlaw.answering.words import in_answer
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.planning import MixPlan
+from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.schedules import Schedule
@@ -98,7 +99,7 @@ def _alternatives(runs: Runs, question: Asked, fits: Mapping[str, Any], plan: Mi
 def _base_target_loss(runs: Runs, question: Asked, plan: MixPlan) -> float | None:
     """Return the target loss of the asked base model, given or measured, where a mix is planned."""
     if question.base_target_loss is not None:
-        return question.base_target_loss
+        return float(question.base_target_loss)
     return measured_base(runs.on("target").frame, point_of(question, plan)) if plan.feasible else None
 
 
@@ -108,12 +109,10 @@ def _page(
     """Return the report of an answer; what draws is loaded only then."""
     from cptlaw.reporting import report
 
-    names = ("max_forgetting", "max_target_loss", "base_source_loss", "min_score", "max_drop", "base_score")
-    given: dict[str, Any] = {name: getattr(question, name) for name in names}
-    given |= {"risk": question.risk if question.limited else None, "scores": scores or None}
-    at = point_of(question, plan) if plan.feasible else None
-    known: dict[str, Any] = {"n_params": question.n_params, "ptpp": question.ptpp, "at": at, "title": question.text}
-    page = report(runs, fits["target"], fits.get("source"), **known, **given, plan=plan)
+    given = question.for_scenario(ReportOfRuns) | {"scores": scores or None}
+    given["risk"] = question.risk if question.limited else None
+    given |= {"at": point_of(question, plan) if plan.feasible else None, "title": question.text}
+    page = report(runs, fits["target"], fits.get("source"), **given, plan=plan)
     return replace(page, commands=(answer_command(runs, question, where),))
 
 

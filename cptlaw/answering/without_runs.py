@@ -163,7 +163,7 @@ def option(setting: Setting, question: Asked, replay: float, tokens: float | Non
 
 def _tokens(question: Asked, replay: float) -> float:
     if question.target_tokens is not None:
-        return question.target_tokens / (1.0 - replay)
+        return float(question.target_tokens / (1.0 - replay))
     return float(question.spendable or 0.0)
 
 

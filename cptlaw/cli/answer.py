@@ -9,7 +9,9 @@ import click
 from cptlaw.cli import options
 from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import show, show_notes, wants_json
+from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.errors import UsageError
+from cptlaw.planning.scenario import AnswerQuestion
 
 SHIFTS = ("language", "domain", "code", "near")
 
@@ -24,24 +26,7 @@ SHIFTS = ("language", "domain", "code", "near")
 @click.argument("runs", type=click.Path(), required=False)
 @options.reading
 @click.option("--base", metavar="NAME", help="A known open base model: N, ptpp and rate. `cptlaw bases` lists them.")
-@click.option("--n-params", metavar="N", help="Parameters of the model, as in 8B.")
-@click.option("--ptpp", metavar="P", help="Pre-training tokens per parameter of its base model, as in 1875.")
-@click.option("--tokens", metavar="D", help="Adaptation tokens there are to spend, replay included.")
-@click.option("--target-tokens", metavar="D", help="Unique tokens of the new domain there are.")
-@click.option("--budget", metavar="FLOPS", help="Most compute to spend, 6 x parameters x tokens, as in 1e22.")
-@click.option("--max-forgetting", metavar="X", help="Most forgetting, as in 2%.")
-@click.option("--max-target-loss", metavar="L", help="Highest target loss, in the unit of the table.")
-@click.option("--min", "min_score", multiple=True, metavar="NAME=X", help="Least score, as in gsm8k=60%.")
-@click.option("--max-drop", multiple=True, metavar="NAME=X", help="Most points to lose, as in mmlu=1pt.")
-@click.option("--base-score", multiple=True, metavar="NAME=X", help="Base model's score, where no run measured it.")
-@click.option("--base-source-loss", metavar="L0", help="Source loss of the base model, where no run measured it.")
-@click.option("--base-target-loss", metavar="L0", help="Target loss of the base model, where no run measured it.")
-@click.option("--batch-tokens", metavar="B", help="Without RUNS: tokens of a step to weigh. [default: the best]")
-@click.option("--lr-peak", metavar="LR", help="Peak rate of CPT, as in 3e-5. [default: the best that was run]")
-@click.option("--lr-pretrain", metavar="LR", help="Without RUNS: peak rate of pre-training. [default: usual for N]")
-@click.option("--min-replay", metavar="R", help="Smallest replay to consider. [default: the smallest that was run]")
-@click.option("--max-replay", metavar="R", help="Largest replay to consider. [default: the largest that was run]")
-@click.option("--risk", metavar="P", default="0.8", show_default=True, help="Each limit holds with this probability.")
+@of_scenario(AnswerQuestion)
 @click.option("--shift", type=click.Choice(SHIFTS), help="Without RUNS: what the new domain is. near: like the old.")
 @click.option("--where", metavar="Q", help="Keep these rows, as in 'ptpp <= 31'.")
 @options.schedules

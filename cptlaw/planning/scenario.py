@@ -8,10 +8,10 @@ Nothing heavy is imported: ``--help`` reads this file.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from inspect import Parameter, signature
-from types import SimpleNamespace
-from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict, get_type_hints
+from typing import Annotated, Any, Literal, Required, Self, TypeAlias, TypedDict, get_type_hints
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.planning.options import (
@@ -30,6 +30,7 @@ from cptlaw.planning.options import (
     share,
     word,
 )
+from cptlaw.units import format_quantity
 
 # A number, or text such as `"8.1B"`, `"2%"`, `"1e20"`; `None` as if it had not been given.
 Quantity: TypeAlias = float | str | None
@@ -51,8 +52,11 @@ class Intervals(TypedDict, total=False):
     ]
 
 
-class KnownModel(Intervals, total=False):
-    """What is known of the base model and of the training."""
+class KnownModel(TypedDict, total=False):
+    """What is known of the base model and of the training.
+
+    An option that is added here reaches every plan of a mix, allocate, mixes of k corpora, answer, report and app.
+    """
 
     ptpp: Annotated[
         Quantity, amount("279", "Pre-training tokens per parameter of the base model.", "P", law_input=True)
@@ -79,8 +83,8 @@ class ReferenceChoice(BaseLoss, total=False):
     base_law: Annotated[Any, Entry(as_given, "Fit of ptpp-base, for --reference base-law.", "B.json")]
 
 
-class Mix(KnownModel, ReferenceChoice, total=False):
-    """What every plan of a mix is given. An option that is added here reaches all of them, and the report."""
+class Mix(KnownModel, Intervals, ReferenceChoice, total=False):
+    """What every plan of one replay is given. An option that is added here reaches all of them, and the report."""
 
 
 class Sized(TypedDict, total=False):
@@ -128,13 +132,18 @@ class TargetLimit(TypedDict, total=False):
     ]
 
 
-class ScoreLimits(TypedDict, total=False):
-    """Limits on scores of benchmarks, in points."""
+class PointLimits(TypedDict, total=False):
+    """Limits in points, on scores that are fitted for them."""
 
-    scores: Annotated[Any, Entry(as_given, "Fit of a score. May be repeated.", "FIT.json", several="score")]
     min_score: Annotated[Any, Entry(points, "Least score, as in gsm8k=60%.", "NAME=X", several="min")]
     max_drop: Annotated[Any, Entry(points, "Most points to lose, as in mmlu=1pt.", "NAME=X", several="max-drop")]
     base_score: Annotated[Any, Entry(points, "The base model's score.", "NAME=X", several="base-score")]
+
+
+class ScoreLimits(PointLimits, total=False):
+    """Limits on scores of benchmarks, in points, with the fits of these."""
+
+    scores: Annotated[Any, Entry(as_given, "Fit of a score. May be repeated.", "FIT.json", several="score")]
 
 
 class LimitedMix(Mix, Sized, Limits, ScoreLimits, total=False):
@@ -183,7 +192,7 @@ def _named(read: Callable[..., float], help: str, metavar: str, flag: str) -> En
     return Entry(partial(by_name, read=read), help, f"NAME={metavar}", several=flag)
 
 
-class MixOfCorpora(Intervals, ScoreLimits, Risk, total=False):
+class MixOfCorpora(KnownModel, Intervals, ScoreLimits, Risk, total=False):
     """The question of `mix`."""
 
     tokens: Required[Annotated[Quantity, amount("20B", "Tokens of the run, as in 20B.", "D")]]
@@ -212,7 +221,7 @@ class MixOfCorpora(Intervals, ScoreLimits, Risk, total=False):
     max_share: Annotated[Any, _named(share, "Largest share of a corpus. [default: the fitted one]", "R", "max-share")]
 
 
-class Allocate(KnownModel, ScoreLimits, Risk, total=False):
+class Allocate(KnownModel, Intervals, ScoreLimits, Risk, total=False):
     """The question of `allocate`."""
 
     budget: Required[Annotated[Quantity, amount("5e19", "Compute, 6 x parameters x tokens, as in 5e19.", "FLOPS")]]
@@ -301,6 +310,27 @@ class CriticalPoint(KnownRun, total=False):
     peak: Annotated[Quantity, amount("2e-4", "The constant rate of CPT. [default: the peak of pre-training]", "LR")]
 
 
+class AnswerQuestion(KnownModel, PointLimits, TargetLimit, Range, total=False):
+    """The question of `answer`."""
+
+    n_params: Annotated[Quantity, amount("8B", "Parameters of the model, as in 8B.", "N", law_input=True)]
+    tokens: Annotated[Quantity, amount("20B", "Adaptation tokens there are to spend, replay included.", "D")]
+    target_tokens: Annotated[Quantity, amount("5B", "Unique tokens of the new domain there are.", "D")]
+    budget: Annotated[Quantity, amount("1e22", "Most compute to spend, 6 x parameters x tokens, as in 1e22.", "FLOPS")]
+    max_forgetting: Annotated[Quantity, Entry(quantity, "Most forgetting, as in 2%.", "X", limit="forgetting")]
+    base_source_loss: Annotated[
+        Quantity, amount("2.1", "Source loss of the base model, where no run measured it.", "L0")
+    ]
+    base_target_loss: Annotated[
+        Quantity, amount("2.1", "Target loss of the base model, where no run measured it.", "L0")
+    ]
+    batch_tokens: Annotated[Quantity, amount("4M", "Without RUNS: tokens of a step to weigh. [default: the best]", "D")]
+    lr_pretrain: Annotated[
+        Quantity, amount("2e-4", "Without RUNS: peak rate of pre-training. [default: usual for N]", "LR")
+    ]
+    risk: Annotated[Quantity, Entry(probability, "Each limit holds with this probability.", "P", default=0.8)]
+
+
 SCENARIOS: dict[str, Any] = {
     "min-tokens": MinTokens,
     "trade-off": TradeOff,
@@ -316,6 +346,61 @@ SCENARIOS: dict[str, Any] = {
 
 
 # -- how scenarios are read ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Question:
+    """What was asked: the values of a scenario, each also an attribute.
+
+    Parameters
+    ----------
+    scenario
+        The class that declares them.
+    values
+        By name; defaults where none was given.
+    given
+        The names of those that were given.
+    """
+
+    scenario: Any
+    values: Mapping[str, Any]
+    given: frozenset[str] = field(default=frozenset(), compare=False)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name not in self.values:
+            raise AttributeError(f"this question has no {name!r}")
+        return self.values[name]
+
+    def replaced(self, **values: Any) -> Self:
+        """Return the question with other values; ``None`` takes one away."""
+        given = (self.given | values.keys()) - {name for name, value in values.items() if value is None}
+        return replace(self, values={**self.values, **values}, given=given)
+
+    @property
+    def law_inputs(self) -> dict[str, float]:
+        """The inputs of laws that were given."""
+        return {name: self.values[name] for name, one in options_of(self.scenario).items()
+                if one.law_input and self.values[name] is not None}  # fmt: skip
+
+    def for_scenario(self, scenario: Any) -> dict[str, Any]:
+        """Return what was given that another scenario takes too."""
+        return {name: self.values[name] for name in options_of(scenario) if name in self.given}
+
+
+def as_words(scenario: Any, values: Mapping[str, Any]) -> list[str]:
+    """Return values of a scenario as the command line takes them."""
+    found = []
+    for name, value in values.items():
+        flag = f"--{options_of(scenario)[name].several or name.replace('_', '-')}"
+        if isinstance(value, Mapping):
+            found += [word for key, one in value.items() for word in (flag, f"{key}={one:.6g}")]
+        elif value is not None:
+            found += [flag, value if isinstance(value, str) else _amount(name, value)]
+    return found
+
+
+def _amount(name: str, value: float) -> str:
+    return format_quantity(value, 6) if name == "n_params" or name.endswith("tokens") else f"{value:.6g}"
 
 
 @cache
@@ -335,7 +420,7 @@ def _metadata(hint: Any) -> tuple[Any, ...]:
     return metadata
 
 
-def read_scenario(scenario: Any, given: Mapping[str, Any], plan: str) -> SimpleNamespace:
+def read_scenario(scenario: Any, given: Mapping[str, Any], plan: str) -> Question:
     """Read what was given of a scenario; what was not has its default.
 
     Parameters
@@ -349,8 +434,7 @@ def read_scenario(scenario: Any, given: Mapping[str, Any], plan: str) -> SimpleN
 
     Returns
     -------
-    SimpleNamespace
-        One attribute for each option, and ``given``, the names of those that were given.
+    Question
 
     Raises
     ------
@@ -372,7 +456,7 @@ def read_scenario(scenario: Any, given: Mapping[str, Any], plan: str) -> SimpleN
         values[name] = option.default if value is None and (name != "interval" or name not in given) else value
         if value is not None:
             values[name] = option.read(value, name)
-    return SimpleNamespace(**values, given=frozenset(name for name in known if given.get(name) is not None))
+    return Question(scenario, values, frozenset(name for name in known if given.get(name) is not None))
 
 
 def documented(function: Callable[..., Any], scenario: Any) -> None:

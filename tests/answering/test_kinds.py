@@ -155,5 +155,5 @@ def test_the_command_of_a_page_asks_the_same_question(given, runs):
     words = shlex.split(answer_command(runs, question, "seed == 0"))
     read = command.make_context("answer", words[2:]).params
     assert (read["where"], read["output"]) == ("seed == 0", "report.html")
-    again = Asked.read({name: read[name] for name in vars(question)})
+    again = Asked.read({name: read[name] for name in question.values})
     assert again == question

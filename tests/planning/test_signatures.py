@@ -1,13 +1,11 @@
 """What a plan may be asked stands spelled out in its signature, from the one declaration of its scenario."""
 
-import dataclasses
 import inspect
 
 import pytest
 
 import cptlaw as cl
-from cptlaw.answering.question import Asked
-from cptlaw.planning.scenario import SCENARIOS, options_of
+from cptlaw.planning.scenario import SCENARIOS, AnswerQuestion, options_of
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -26,4 +24,4 @@ def test_every_option_is_a_named_argument_with_its_type(name):
 def test_every_part_of_a_question_is_a_named_argument_of_answer():
     found = inspect.signature(cl.answer).parameters
     assert {one.kind for name, one in found.items() if name != "runs"} == {inspect.Parameter.KEYWORD_ONLY}
-    assert {field.name for field in dataclasses.fields(Asked)} <= set(found)
+    assert set(options_of(AnswerQuestion)) <= set(found)

@@ -69,10 +69,11 @@ def mix(fits: Any, law: Any = "auto", where: str | None = None, **scenario: Unpa
     given = read_scenario(MixOfCorpora, scenario, "mix")
     for name, option in options_of(MixOfCorpora).items():
         if option.several:
-            setattr(given, name, getattr(given, name) or {})
-    known = {} if given.n_params is None else {"n_params": given.n_params}
+            given = given.replaced(**{name: getattr(given, name) or {}})
+    known = given.law_inputs
     if _is_table(fits):
-        fits, given.scores = _fitted(fits, law, where, given)
+        fits, scores_given = _fitted(fits, law, where, given)
+        given = given.replaced(scores=scores_given)
     elif where is not None or law != "auto":
         raise UsageError("law and where are for a runs table; fits were given.")
     losses = build_losses(fits, known)

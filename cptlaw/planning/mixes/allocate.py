@@ -214,7 +214,7 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
     The optimum is where the law sees it, which may be far outside the fitted sizes and tokens; findings say how far.
     """
     given = read_scenario(Allocate, scenario, "allocate")
-    known = {name: getattr(given, name) for name in ("ptpp", "lr_peak") if getattr(given, name) is not None}
+    known = given.law_inputs
     fit = as_fit(target, "target")
     # Sizes are what is asked, so that rates are those of all fitted rows and not of the nearest size.
     known = pretraining_rate([fit], None) | known

@@ -19,7 +19,6 @@ from cptlaw.planning.limits import ForgettingScale, build_limits, limit_on
 from cptlaw.planning.loss import Loss, as_fit, check_pair, laws_of, measured_levels
 from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
-from cptlaw.planning.scenario import options_of
 from cptlaw.planning.solve import Axis, Limit, Points, Space
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent
@@ -141,12 +140,7 @@ def build_mixes(scenario: Any, given: Any, target: Any, source: Any) -> list[Fit
     fits = {"target": as_fit(target, "target")}
     if source is not None:
         fits["source"] = as_fit(source, "source")
-    known = {
-        name: getattr(given, name)
-        for name, option in options_of(scenario).items()
-        if option.law_input and getattr(given, name) is not None
-    }
-    known = {name: _measured(value, name, fits.values()) for name, value in known.items()}
+    known = {name: _measured(value, name, fits.values()) for name, value in given.law_inputs.items()}
     known |= pretraining_rate(fits.values(), known.get("n_params"))
     rates: Any = [] if "lr_peak" in known else rates_to_choose(fits.values(), known.get("n_params"))
     settings = [known | {"lr_peak": float(rate)} for rate in rates] or [known]
