@@ -47,7 +47,7 @@ CEILINGS = {
     "curves": 820,
     "examples": 40,
     "fitting": 1240,
-    "importing": 1270,
+    "importing": 1314,
     "laws": 3580,
     "learned": 100,
     "planning": 4775,

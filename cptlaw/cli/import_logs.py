@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--n-params-kind", type=click.Choice(["non_embedding", "total"]), help="Which parameters n_params counts."
 )
+@click.option("--planned", metavar="ANSWER", help="Say where runs differ from this answer (--json) or pilot.")
 @options.as_json
 def import_logs(
     source: str,

@@ -10,6 +10,7 @@ from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean, refu
 from cptlaw.importing import wandb_runs
 from cptlaw.importing.assemble import assemble
 from cptlaw.importing.history import History
+from cptlaw.importing.planned import held_against
 from cptlaw.importing.reader import Reader, readers
 from cptlaw.importing.wanted import HowToRead, read_wanted
 from cptlaw.importing.write_runs import check_place, free_place, write_runs
@@ -23,6 +24,7 @@ def import_logs(
     *,
     log_format: str | None = None,
     n_params_kind: str | None = None,
+    planned: str | Path | None = None,
     force: bool = False,
     **options: Unpack[HowToRead],
 ) -> Runs:
@@ -62,6 +64,8 @@ def import_logs(
         The step at which adaptation began; losses before it are left out.
     n_params_kind
         ``"non_embedding"`` or ``"total"``: what ``n_params`` counts.
+    planned
+        The file of ``cptlaw answer --json``, or the manifest of a pilot: notes say where runs differ from it.
     force
         Overwrite `output` whatever it holds; what is read is never overwritten.
 
@@ -96,7 +100,8 @@ def import_logs(
     histories, notes = _histories(str(source), log_format)
     frame, more = assemble(histories, wanted)
     runs = read_runs(frame, n_params_kind=n_params_kind)
-    runs = replace(runs, notes=(*notes, *more, *runs.notes))
+    beside = () if planned is None else held_against(histories, runs.frame, planned)
+    runs = replace(runs, notes=(*notes, *more, *runs.notes, *beside))
     if output is not None:
         read = [source, *(history.path for history in histories)]
         place = Path(output) if force else free_place(Path(output), runs.frame)

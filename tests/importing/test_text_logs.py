@@ -1,8 +1,10 @@
 """Text logs of trainers, small ones in the true formats, sound and broken."""
 
+import pytest
 from log_files import cells, write
 
 import cptlaw as cl
+from cptlaw.errors import DataError
 
 MEGATRON = """\
 [default0]:------------------------ arguments ------------------------
@@ -38,6 +40,23 @@ def test_megatron_logs(tmp_path):
     plain = cl.import_logs(tmp_path)
     assert cells(plain, "tokens")[0] == [1010 * 512 * 2048]
     assert any("step x global_batch_size 512 x seq_length 2048, from its settings" in note for note in plain.notes)
+
+
+def test_a_rate_that_was_not_taken_is_said(tmp_path):
+    write(tmp_path / "logs" / "8.1B-r34.log", MEGATRON)
+    plan = {"feasible": True, "replay": 0.34, "tokens": 20 * 512 * 2048, "atpp": 20 * 512 * 2048 / 8.1e9}
+    how = {"pattern": "{n_params}-r{replay%}", "seq_length": 2048, "first_step": 1000}
+    said = {}
+    for name, rate in (("taken", 3.8e-5), ("kept", 3e-4)):
+        planned = write(tmp_path / f"{name}.json", {**plan, "lr_peak": rate})
+        said[name] = cl.import_logs(tmp_path / "logs", planned=planned, **how).notes[-1]
+    assert "is as taken.json planned it (lr_peak, n_params, replay, tokens)" in said["taken"]
+    assert "peak learning rate 3.8e-05, 0.0003 was planned" in said["kept"]
+    assert "--override-opt_param-scheduler" in said["kept"]
+    other = write(tmp_path / "other.json", {**plan, "replay": 0.1})
+    assert "replay 34%, 10% was planned" in cl.import_logs(tmp_path / "logs", planned=other, **how).notes[-1]
+    with pytest.raises(DataError, match="plans no run"):
+        cl.import_logs(tmp_path / "logs", planned=write(tmp_path / "none.json", {"tokens": None}), **how)
 
 
 NEMO = """\

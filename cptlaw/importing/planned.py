@@ -1,0 +1,81 @@
+"""What was run beside what was planned: a trainer that took another rate than it was told says nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from cptlaw.errors import DataError
+from cptlaw.importing.history import LR_NAMES, History
+from cptlaw.reading import read_json
+from cptlaw.units import INPUT_WORDS, format_percent, input_text
+
+NEAR = 0.05  # of a rate, tokens or parameters: logs round, and a last step may be left out
+NEAR_REPLAY = 0.005
+ADVICE = {
+    "lr_peak": "; a trainer that goes on from a checkpoint may keep its rates, as Megatron-LM does unless told "
+    "--override-opt_param-scheduler",
+    "tokens": "; an unfinished run, or a batch that counts other tokens",
+}
+
+
+def held_against(histories: Sequence[History], frame: pd.DataFrame, plan: str | Path) -> tuple[str, ...]:
+    """Return where runs differ from a plan.
+
+    Parameters
+    ----------
+    histories, frame
+        The runs as they were logged, and their table.
+    plan
+        The file of ``cptlaw answer --json``, or the manifest of a pilot.
+
+    Raises
+    ------
+    DataError
+        If the file holds neither.
+    """
+    planned = _planned(Path(plan))
+    rates = {history.run: _highest_rate(history) for history in histories}
+    said = []
+    for run, rows in frame.groupby("run", observed=True):
+        known = {name: float(rows[name].max()) for name in ("n_params", "replay", "tokens", "lr_peak") if name in rows}
+        rate = rates.get(str(run))
+        found = known if rate is None else {**known, "lr_peak": rate}
+        differs = [name for name, value in found.items() if name in planned and not _near(name, value, planned[name])]
+        said += [_in_words(str(run), name, found[name], planned[name]) for name in differs]
+        if not differs:
+            said.append(f"{run} is as {Path(plan).name} planned it ({', '.join(sorted({*found} & {*planned}))}).")
+    return tuple(said)
+
+
+def _planned(path: Path) -> dict[str, float]:
+    found = read_json(path)
+    if not isinstance(found, Mapping) or not isinstance(found.get("tokens"), int | float):
+        raise DataError(
+            f"{path}: this plans no run. Expected what `cptlaw answer .. --json` prints, or the manifest of a pilot."
+        )
+    known: dict[str, Any] = {name: found.get(name) for name in ("n_params", "replay", "tokens", "lr_peak")}
+    if known["n_params"] is None and isinstance(found.get("atpp"), int | float):
+        known["n_params"] = found["tokens"] / found["atpp"]
+    return {name: float(value) for name, value in known.items() if isinstance(value, int | float)}
+
+
+def _highest_rate(history: History) -> float | None:
+    rates = [record.values[name] for record in history.records for name in LR_NAMES if name in record.values]
+    return max(rates, default=None)
+
+
+def _near(name: str, found: float, planned: float) -> bool:
+    if math.isnan(found):
+        return True
+    return abs(found - planned) <= (NEAR_REPLAY if name == "replay" else NEAR * planned)
+
+
+def _in_words(run: str, name: str, found: float, planned: float) -> str:
+    write = format_percent if name == "replay" else lambda value: input_text(name, value)
+    beside = f"{write(found)}, {write(planned)} was planned{ADVICE.get(name, '')}"
+    return f"{run} differs from its plan: {INPUT_WORDS[name]} {beside}."
