@@ -195,8 +195,14 @@ class Answer(Result):
             lines.append(("forgetting", f"{self._span('forgetting', percent=True)} of the base model's source loss"))
         elif self.source_loss is not None:
             lines.append(("source loss", f"{self._span('source_loss')} {self._unit}"))
-        if self.losses:
-            lines.append(("losses", f"{self._each_loss()} {self._unit}"))
+        each = {
+            name: format_span(found["loss"] or 0.0, found["loss_lo"], found["loss_hi"])
+            for name, found in self.losses.items()
+        }
+        if len(each) > MOST_EVALS:  # a line of each: twenty in one are read by nobody
+            lines += [(name, f"{span} {self._unit}") for name, span in each.items()]
+        elif each:
+            lines.append(("losses", f"{'; '.join(map(' '.join, each.items()))} {self._unit}"))
         return lines + [(name, score_text(fields)) for name, fields in self.scores.items()]
 
     @property
@@ -304,12 +310,6 @@ class Answer(Result):
             return format_span(*values)
         middle, low, high = ("not bounded" if value is None else short_percent(value) for value in values)
         return f"{middle} ({low} to {high})"
-
-    def _each_loss(self) -> str:
-        return "; ".join(
-            f"{name} {format_span(found['loss'] or 0.0, found['loss_lo'], found['loss_hi'])}"
-            for name, found in self.losses.items()
-        )
 
     def _replays(self) -> list[Line]:
         """Return what each share of replay does where no limit chose one, else the ends and the knee alone."""

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
+from cptlaw.answering.answered import Answer
 from cptlaw.cli import main
 
 SHARES = [
@@ -157,3 +158,12 @@ def test_a_plan_of_one_replay_says_which_plan_finds_the_shares(runs):
     fitted = cl.fit(runs, on="target")
     with pytest.raises(cl.UsageError, match="`cptlaw plan mix` finds all shares"):
         cl.plan.limited_data(fitted, n_params="1B", target_tokens="1B")
+
+
+def test_of_many_evals_each_has_a_line():
+    losses = {f"eval {n}": {"loss": 2.0 + n / 100, "loss_lo": 1.9, "loss_hi": 2.1} for n in range(22)}
+    many = Answer("?", "mix", True, tokens=1e9, atpp=1.0, flops=6e18, losses=losses)
+    assert {name for name, _ in many.lines} >= set(losses)
+    assert max(len(text) for _, text in many.lines) < 120
+    few = Answer("?", "mix", True, tokens=1e9, atpp=1.0, flops=6e18, losses=dict([*losses.items()][:3]))
+    assert dict(few.lines)["losses"].startswith("eval 0 2.00 (1.90 to 2.10); eval 1 ")
