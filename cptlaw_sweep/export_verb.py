@@ -18,7 +18,7 @@ TRAINERS = ("axolotl", "llamafactory", "automodel", "torchtitan", "trl", "megatr
 @click.option("-o", "--output", metavar="FOLDER", default=".", type=click.Path(), help="Where the file goes.")
 @click.option("--lr-peak", metavar="X", help="Peak rate. [default: the answer's]")
 @click.option("--context", metavar="N", default="4096", show_default=True, help="Tokens of a row.")
-@click.option("--batch", metavar="N", default="256", show_default=True, help="Most rows of an optimiser step.")
+@click.option("--batch", metavar="N", help="Most rows of a step. [default: near what the answer advises, else 256]")
 @click.option("--warmup", metavar="X", default="1%", show_default=True, help="Share of the steps that warm up.")
 @click.option(
     "--end", metavar="X", default="10%", show_default=True, help="Share of the peak at which the cosine ends."

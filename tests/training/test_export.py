@@ -28,6 +28,9 @@ def test_the_steps_hold_the_tokens_of_the_answer():
     assert short.batch < 256
     assert short.steps >= 200
     assert short.peak == 1e-3
+    how = {"lr_peak": None, "context": 4096, "batch": None, "warmup": 0, "end": 0}
+    assert run_of_answer(ANSWER, **how).batch == 256
+    assert run_of_answer({**ANSWER, "batch_tokens": 2.2e6}, **how).batch == 512  # near what the answer advises
 
 
 def test_yaml_files_say_mix_rate_and_evaluations(tmp_path):
