@@ -22,6 +22,7 @@ import pandas as pd
 
 import cptlaw as cl
 from cptlaw.schedules import Phase, Schedule, read_schedules
+from studies.harness import write_result
 from studies.papers.dynamics_published import FIG_3, NAMES, ROLES
 
 KEPT = {
@@ -122,13 +123,22 @@ def main(arguments: list[str] | None = None) -> tuple[pd.DataFrame, dict[str, pd
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="fewer laws and budgets")
+    parser.add_argument("--write", action="store_true", help="keep the tables in studies/results")
     chosen = parser.parse_args(arguments)
     simulation = simulated()
     print(f"Simulation: error of a law of PTPP at {ASKED}\n{simulation.round(2).to_string()}")
     found = {name: measured(name, chosen.small) for name in KEPT}
     for name, table in found.items():
         print(f"\nExample runs {name}: mean absolute relative error at {ASKED}\n{table.round(2).to_string()}")
+    if chosen.write:
+        shown = {"simulated": simulation, **found}
+        write_result("budget_and_dynamics", {key: in_text(table.reset_index()) for key, table in shown.items()})
     return simulation, found
+
+
+def in_text(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table as it is shown."""
+    return table.map(lambda cell: f"{cell:.2f}" if isinstance(cell, float) else str(cell))
 
 
 if __name__ == "__main__":

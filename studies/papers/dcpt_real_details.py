@@ -162,7 +162,8 @@ def prices(runs: cl.Runs, starts: int, probes: tuple[float, ...]) -> pd.DataFram
     size = float(frame["n_params"].min())
     rows = []
     for probe in probes:
-        found = cross_domain(runs, starts, probe * size).mean(numeric_only=True)
+        each = cross_domain(runs, starts, probe * size)
+        found = each[each["domain"] != "all, R2"].mean(numeric_only=True)
         row = {"from": f"three domains and a probe, {probe:g} N", "share of tokens": found["probe's share of tokens"]}
         rows.append(row | {form.rpartition("-")[2].upper(): found[form] for form in FORMS})
     rows.append({"from": "three domains alone, L3", "share of tokens": 0.0, "L3": found["pooled L3"]})

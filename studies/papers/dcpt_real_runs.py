@@ -18,12 +18,14 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import cptlaw as cl
 from cptlaw.checking.requirements import requirements
+from studies.harness import write_result
 from studies.papers.dcpt_cross_domain import FORMS
 from studies.papers.dcpt_published_design import EVALS, LAWS, PUBLISHED
 
@@ -138,11 +140,14 @@ def cross_domain(runs: cl.Runs, starts: int, probe: float) -> pd.DataFrame:
     -------
     DataFrame
         One row per domain: rmse in per cent of each form of K, of L3 pooled over the other domains, and of L3 fitted to
-        the runs of the domain itself; the probe's share of the tokens of these runs.
+        the runs of the domain itself; the probe's share of the tokens of these runs. The last row is R2 over the points
+        of all domains (table 7).
     """
     size = float(runs.frame["n_params"].min())
     table, fix = runs.frame[runs.frame["eval"] == "target"], held(runs.frame)
     rows = []
+    pooled: dict[str, list[np.ndarray]] = {}
+    measured = []
     for domain in sorted(table["domain"].astype(str).unique()):
         is_new = table["domain"] == domain
         is_probe = (table["n_params"] == size) & (table["replay"] == 0.5) & (table["tokens"] <= 1.01 * probe)
@@ -154,30 +159,40 @@ def cross_domain(runs: cl.Runs, starts: int, probe: float) -> pd.DataFrame:
             law = cl.law(form, probe_n_params=size, probe_replay=0.5, **shares)
             fit = cl.fit(law, table[~is_new], on="target", starts=starts, fix=fix, restraint="none")
             points = law.attach(asked, law.learnability(given))
-            row[form] = 100 * rmse(fit, points)
+            pooled.setdefault(form, []).append(residuals(fit, points))
         for name, rows_known in (("pooled L3", table[~is_new]), ("own L3", table[is_new])):
             known = rows_known[rows_known["tokens"] > 0]
-            row[name] = 100 * rmse(cl.fit("dcpt-l3", known, "target", starts=starts, fix=fix, restraint="none"), asked)
+            fit = cl.fit("dcpt-l3", known, "target", starts=starts, fix=fix, restraint="none")
+            pooled.setdefault(name, []).append(residuals(fit, asked))
+        row |= {name: 100 * float(np.sqrt(np.mean(parts[-1] ** 2))) for name, parts in pooled.items()}
+        measured.append(np.log(asked["loss"].to_numpy()))
         trained = asked.groupby("run", observed=True)["tokens"].max().sum()
         row["probe's share of tokens"] = probe / float(trained)
         rows.append(row)
-    return pd.DataFrame(rows)
+    spread = float(np.var(np.concatenate(measured)))
+    every = {name: 1.0 - float(np.mean(np.concatenate(parts) ** 2)) / spread for name, parts in pooled.items()}
+    return pd.DataFrame([*rows, {"domain": "all, R2", **every}])
+
+
+def residuals(fit: cl.Fit, points: pd.DataFrame) -> np.ndarray:
+    """Return the log errors of a fit at measured points."""
+    missed: np.ndarray = np.log(fit.predict(points)) - np.log(points["loss"].to_numpy())
+    return missed
 
 
 def rmse(fit: cl.Fit, points: pd.DataFrame) -> float:
     """Return the root mean square log error of a fit at measured points."""
-    return float(np.sqrt(np.mean((np.log(fit.predict(points)) - np.log(points["loss"].to_numpy())) ** 2)))
+    return float(np.sqrt(np.mean(residuals(fit, points) ** 2)))
 
 
-def show(
-    title: str, table: pd.DataFrame, published: dict[str, tuple[float, float, float, float]] | None = None
-) -> None:
-    """Print a table, with the paper's R2 beside ours where there are some."""
+def in_text(table: pd.DataFrame, published: dict[str, tuple[float, float, float, float]] | None = None) -> pd.DataFrame:
+    """Return a table as it is shown, with the paper's R2 beside ours where there are some."""
     if published:
-        names = ["Huber G", "Huber D", "R2 G", "R2 D"]
-        known = pd.DataFrame.from_dict(published, orient="index", columns=names)[["R2 G", "R2 D"]]
-        table = pd.concat({"measured": table, "published": known.reindex(table.index)}, axis=1)
-    print(f"\n## {title}\n\n{table.to_string(float_format='{:.3f}'.format, na_rep='-')}", flush=True)
+        names = ["Huber G", "Huber D", "R2 G, paper", "R2 D, paper"]
+        known = pd.DataFrame.from_dict(published, orient="index", columns=names)
+        table = table.join(known[names[2:]])
+    table = table.reset_index() if table.index.name else table
+    return table.map(lambda cell: cell if isinstance(cell, str) else "-" if np.isnan(cell) else f"{cell:.3f}")
 
 
 def main() -> None:
@@ -186,28 +201,38 @@ def main() -> None:
     parser.add_argument("--runs", help="a runs table with the column domain; the package's `domains` where absent")
     parser.add_argument("--size", type=float, help="the runs of one size alone")
     parser.add_argument("--small", action="store_true", help="few laws and starts, table 4 of one domain and size")
+    parser.add_argument("--write", action="store_true", help="keep the tables in studies/results")
     asked = parser.parse_args()
     runs = cl.read_runs(asked.runs) if asked.runs else cl.examples.load("domains")
     runs = runs.where(f"n_params == {asked.size}") if asked.size else runs
     sizes = sorted(runs.frame["n_params"].unique())
     laws, starts = (LAWS, 12) if not asked.small else (("dcpt-l3", "dcpt-l5"), 4)
     print(f"sizes {', '.join(f'{size:,.0f}' for size in sizes)}; medians over domains; G general loss, D domain loss")
-    show("Table 1: all points", scores(runs, laws, starts, "all"), PUBLISHED["table 1"])
+    made: dict[str, pd.DataFrame] = {}
+
+    def show(key: str, title: str, table: pd.DataFrame, published: Any = None) -> None:
+        made[key] = in_text(table, published)
+        print(f"\n## {title}\n\n{made[key].to_string(index=False)}", flush=True)
+
+    show("all", "Table 1: all points", scores(runs, laws, starts, "all"), PUBLISHED["table 1"])
     if len(sizes) > 2:
-        show("Table 2: one size held out", scores(runs, laws, starts, "size"), PUBLISHED["table 2"])
+        show("size", "Table 2: one size held out", scores(runs, laws, starts, "size"), PUBLISHED["table 2"])
     else:
         print("\n## Table 2: not possible, fewer than three sizes have been measured")
-    show("Table 3: a third of each run held out", scores(runs, laws, starts, "tokens"), PUBLISHED["table 3"])
-    show("The four requirements: shares of points", requirements_table(runs, laws, starts))
-    show("Usage 1: planned from five ratios", usage_one(runs, "dcpt-l3", starts))
-    show("Cross-domain: each domain from a probe, rmse in per cent", cross_domain(runs, starts, probe=4 * sizes[0]))
+    show("tokens", "Table 3: a third of each run held out", scores(runs, laws, starts, "tokens"), PUBLISHED["table 3"])
+    show("requirements", "The four requirements: shares of points", requirements_table(runs, laws, starts))
+    show("usage-1", "Usage 1: planned from five ratios", usage_one(runs, "dcpt-l3", starts))
+    title = "Table 7: each domain from a probe and the others, rmse in per cent"
+    show("cross-domain", title, cross_domain(runs, starts, probe=4 * sizes[0]))
     # 36 pairs of ratios, 28 without the runs on one corpus alone; in small one domain and size
     asked_of = runs.where(f'domain == "french" and n_params == {sizes[0]}') if asked.small else runs
     table = scores(asked_of, laws, 2, "ratios")
-    show("Table 4: two of nine ratios held out, all 36 choices", table, PUBLISHED["table 4"])
+    show("ratios", "Table 4: two of nine ratios held out, all 36 choices", table, PUBLISHED["table 4"])
     if not asked.small:
         inner = runs.where("replay > 0 and replay < 1")
-        show("Table 4 without the runs on one corpus alone", scores(inner, laws, 2, "ratios"))
+        show("inner", "Table 4 without the runs on one corpus alone", scores(inner, laws, 2, "ratios"))
+    if asked.write:
+        write_result("dcpt_real_runs", made)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from studies.papers.dynamics_measured import LAW, ROLES, SIZE, errors, fitted, load, show
+from studies.harness import show, write_result
+from studies.papers.dynamics_measured import LAW, ROLES, SIZE, errors, fitted, in_text, load
 
 WEIGHTS = (0.0, 0.5, 0.52, 0.54, 0.56, 0.58, 0.6, 0.8, 1.0)
 """Of the source loss."""
@@ -130,6 +131,7 @@ def main() -> None:
     """Run all studies and print them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--small", action="store_true", help="few starts")
+    parser.add_argument("--write", action="store_true", help="keep the tables in studies/results")
     asked = parser.parse_args()
     starts = 2 if asked.small else 4
     frame, schedules = load()
@@ -140,9 +142,14 @@ def main() -> None:
     more = more[more["phase"] == "cpt"].assign(potential=0.0)
     frame = frame[frame["n_params"] == SIZE].reset_index(drop=True)
     together = pd.concat([frame, more], ignore_index=True)
-    show("Turning length (fig. 13)", turning_lengths(frame, more, bases, schedules, starts))
-    show("Batches of CPT (fig. 17)", batches(together, schedules, starts))
-    show("Open base models (fig. 18)", open_bases(frame, schedules, starts))
+    made = {
+        "turning": in_text(turning_lengths(frame, more, bases, schedules, starts)),  # fig. 13
+        "batches": in_text(batches(together, schedules, starts)),  # fig. 17
+        "open-bases": in_text(open_bases(frame, schedules, starts)),  # fig. 18
+    }
+    print(show(made))
+    if asked.write:
+        write_result("dynamics_details", made)
 
 
 if __name__ == "__main__":

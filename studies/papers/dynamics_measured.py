@@ -24,7 +24,7 @@ import pandas as pd
 
 import cptlaw as cl
 from cptlaw.schedules import read_schedules
-from studies.harness import MEASURED
+from studies.harness import MEASURED, write_result
 from studies.papers.dynamics_published import FIG_3, NAMES
 
 WARM = {"pretrain": 200, "cpt": 50}
@@ -195,8 +195,8 @@ def statements(found: pd.DataFrame) -> dict[str, tuple[str, str]]:
     return {
         "finding 3, fig. 5: higher loss potential, lower target loss": ordered(alike, "potential", "target", True),
         "fig. 5: higher loss potential, higher source loss": ordered(alike, "potential", "source", False),
-        "fig. 8b: higher peak, lower target loss": ordered(at_62[at_62["replay"] == 0], "lr_peak", "target", True),
-        "fig. 8b: higher peak, higher source loss": ordered(at_62[at_62["replay"] == 0], "lr_peak", "source", False),
+        "figs. 7a-b: higher peak, lower target loss": ordered(at_62[at_62["replay"] == 0], "lr_peak", "target", True),
+        "figs. 7a-b: higher peak, higher source loss": ordered(at_62[at_62["replay"] == 0], "lr_peak", "source", False),
         "fig. 12: more replay, lower source loss": ordered(at_62, "replay", "source", True),
         "fig. 12: more replay, higher target loss": ordered(at_62, "replay", "target", False),
         "fig. 7: longer CPT, lower target loss": ordered(long[long["lr_peak"] == 3e-3], "length", "target", True),
@@ -217,31 +217,38 @@ def third_corpora(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def show(title: str, table: pd.DataFrame) -> None:
-    """Print a table."""
-    print(f"\n## {title}\n\n{table.to_string(index=False, float_format='{:.3f}'.format, na_rep='-')}", flush=True)
+def in_text(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table as it is shown."""
+    return table.map(lambda cell: f"{cell:.3f}" if isinstance(cell, float) and np.isfinite(cell) else str(cell))
 
 
 def main() -> None:
     """Run all studies and print them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--small", action="store_true", help="few starts, Eq. 4 alone")
+    parser.add_argument("--write", action="store_true", help="keep the tables in studies/results")
     asked = parser.parse_args()
     frame, schedules = load()
     print(f"{len(frame):,} losses of {frame['run'].nunique()} curves")
-    print("\n## The ends of runs\n")
-    for text, said in statements(ends(frame)).items():
-        print(f"{text}: {said}")
+    made: dict[str, pd.DataFrame] = {}
+
+    def show(key: str, title: str, table: pd.DataFrame) -> None:
+        made[key] = in_text(table)
+        print(f"\n## {title}\n\n{made[key].to_string(index=False)}", flush=True)
+
+    said = pd.DataFrame(statements(ends(frame)).items(), columns=["statement", "measured"])
+    show("statements", "The ends of runs", said)
     if asked.small:
-        show("Eq. 4", equation_four(frame, schedules, 2, VARIANTS[:1]))
+        show("equation-4", "Eq. 4", equation_four(frame, schedules, 2, VARIANTS[:1]))
         return
-    show("The ends of runs, all", ends(frame))
-    show("Eq. 4 and its variants", equation_four(frame, schedules, 6, VARIANTS))
+    show("equation-4", "Eq. 4 and its variants", equation_four(frame, schedules, 6, VARIANTS))
     print("published R2, in this order:", PUBLISHED_R2)
-    show("The boundary between the phases", boundaries(frame, schedules, 4))
-    show("Held out, by lambda", held_out(frame, schedules, 4))
-    show("Replay and sizes", mixes_and_sizes(frame, schedules, 4))
-    show("Losses on a third corpus (Eq. 6)", third_corpora(frame))
+    show("boundary", "The boundary between the phases", boundaries(frame, schedules, 4))
+    show("held-out", "Held out, by lambda", held_out(frame, schedules, 4))
+    show("mixes-and-sizes", "Replay and sizes", mixes_and_sizes(frame, schedules, 4))
+    show("third-corpora", "Losses on a third corpus (Eq. 6)", third_corpora(frame))
+    if asked.write:
+        write_result("dynamics_measured", made)
 
 
 if __name__ == "__main__":
