@@ -49,6 +49,9 @@ GIVEN = re.compile(r"<!-- given: (.+?): .+? -->", re.S)
 DIARY = "<!-- diary -->"
 NOT_PROSE = re.compile(r"```.*?```|^    .*?$|`[^`]*`|\]\([^)]*\)|<!--.*?-->|arXiv:\S+", re.S | re.M)
 MEASURED = re.compile(r"(?<![\w.,-])\d*\.\d+\b|(?<![\w.,-])\d[\d.]*(?= %)")
+NUMERIC = re.compile(
+    r"([-+]?[\d.,]+\S*( .{0,28})?|-|not measured|nan|inf)?"
+)  # cells of a column that is set to the right
 ANY_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?|\.\d+")
 REST = "..."
 CLOSE = 0.01  # relative difference of two numbers that counts as none: last digits belong to the machine
@@ -120,6 +123,7 @@ class Session:
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__page__"})
+    shown_as_html: int = 0  # values of last expressions that a notebook shows as a page, not as text
 
     def run(self, block: Block) -> str:
         """Run a block and return what it prints."""
@@ -160,6 +164,7 @@ class Session:
             exec(compile(tree, "page", "exec"), self.names)
             if isinstance(last, ast.Expr):
                 value = eval(compile(ast.Expression(last.value), "page", "eval"), self.names)
+                self.shown_as_html += bool(getattr(value, "_repr_html_", str)())
                 if value is not None and not hasattr(value, "to_plotly_json"):
                     print(value if isinstance(value, str) and "\n" in value else repr(value))
         return printed.getvalue()
@@ -304,7 +309,7 @@ def filled(text: str, path: Path) -> str:
 def markdown_table(columns: list[str], rows: list[list[str]]) -> str:
     """Return a table as Markdown, columns of numbers to the right."""
     bare = [[cell.strip("*~<> ") for cell in column] for column in zip(*rows, strict=True)]
-    right = [all(re.match(r"-?[\d.]|-?$", cell) for cell in column) for column in bare]
+    right = [all(NUMERIC.fullmatch(cell) for cell in column) for column in bare]
     lines = [columns, ["---:" if number else "---" for number in right], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

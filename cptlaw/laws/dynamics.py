@@ -215,7 +215,10 @@ class CptDynamicsSize(CptDynamics):
     name = "cpt-dynamics-size"
     right = "Whole curves of several sizes at one mix."
     wrong = "One size: the exponents of size are then not determined."
-    measured = "not measured here on its own yet"
+    measured = (
+        "Curves of three sizes, 30K to 75K: 0.93 % of the source and 0.77 % of the target loss in sample, exponents "
+        "at their bounds (studies/dynamics.md)."
+    )
     equation = "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt N^g1 - C2 S2cpt N^g2 + B (1 - (1+E S1cpt)^-beta) + F N^-g3"
     source = "Wang et al. 2025, eq. 7, arXiv:2505.07796"
     units = {"n_params": 1e6, "tokens": 1.0}
@@ -246,7 +249,10 @@ class CptDynamicsReplay(CptDynamics):
     name = "cpt-dynamics-replay"
     right = "Whole curves of one size at several replays."
     wrong = "A constant rate alone, which tells nothing of how annealing depends on the mix (a1)."
-    measured = "not measured here on its own yet"
+    measured = (
+        "Curves at four replays, 46K: 0.70 % of the source and 0.67 % of the target loss in sample, as printed 1.56 "
+        "and 0.88 % (studies/dynamics.md)."
+    )
     equation = (
         "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt e^(a1 r) + B (1 - (1+E S1cpt)^-beta) f(a2, r_cpt),  "
         "f = e^(a2 r_cpt) - 1 (source), 1 - e^(-a2 r_cpt) (target)"
@@ -338,7 +344,7 @@ class CptDynamicsWeighted(CptDynamics):
     name = "cpt-dynamics-weighted"
     right = "Whole curves where the plain annealing area leaves a pattern in the residuals."
     wrong = "Few curves: it has one exponent more than cpt-dynamics."
-    measured = "not measured here on its own yet"
+    measured = "Curves of 46K under three schedules: no better than cpt-dynamics, 0.99 % in CPT (studies/dynamics.md)."
     equation = "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt - C2 S2cpt + B (1 - (1+E S1cpt)^-beta),  S2 = sum m_i eta_i^e"
     source = "Wang et al. 2025, eq. 9, arXiv:2505.07796"
 
@@ -363,7 +369,9 @@ class CptDynamicsPower(CptDynamics):
     name = "cpt-dynamics-power"
     right = "Whole curves where the plain annealing area leaves a pattern in the residuals."
     wrong = "Few curves: it has two exponents more than cpt-dynamics."
-    measured = "not measured here on its own yet"
+    measured = (
+        "Curves of 46K under three schedules: 0.93 and 0.88 % in CPT, cpt-dynamics 0.98 and 0.98 (studies/dynamics.md)."
+    )
     equation = (
         "L = L0 + A (S1pt+S1cpt)^-alpha - C1 S2pt^zeta1 - C2 S2cpt^zeta2 + B (1 - (1+E S1cpt)^-beta),  "
         "x^zeta = sign(x) |x|^zeta"

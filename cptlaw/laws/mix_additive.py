@@ -26,7 +26,7 @@ class MixAdditive(OfScale):
     status: ClassVar[Status] = "secondary source"
     right = "Twenty mixes and more of k corpora, at one scale or several: which mix is best, and what it reaches."
     wrong = "Where the best mix changes with scale, as with little data of one corpus: it says the same mix everywhere."
-    measured = "60 mixes of seven corpora from scratch: docs/mixes.md."
+    measured = "60 mixes of seven corpora from scratch: studies/mixes.md."
     inputs: tuple[str, ...] = ("n_params", "tokens")
     amplitudes: tuple[str, ...] = ("E", "A", "B")
     shapes = {"alpha": EXPONENT, "beta": EXPONENT}

@@ -25,7 +25,7 @@ class MixExponential(OfCorpora):
     source = "Ye et al. 2024, arXiv:2403.16952"
     right = "One size and one number of tokens, and more mixes than corpora."
     wrong = "Other sizes or numbers of tokens: it reads neither."
-    measured = "60 mixes of seven corpora from scratch: docs/mixes.md."
+    measured = "60 mixes of seven corpora from scratch: studies/mixes.md."
     units = {"n_params": 1e9, "tokens": 1e9}
     inputs: tuple[str, ...] = ()
     amplitudes: tuple[str, ...] = ("c", "k")

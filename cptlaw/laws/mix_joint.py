@@ -33,7 +33,7 @@ class MixJoint(MixAdditive):
     status = "reconstructed"
     right = "Forty mixes and more of k corpora at several scales, where the best mix may change with scale."
     wrong = "Few mixes: it has four parameters for each corpus."
-    measured = "60 mixes of seven corpora from scratch: docs/mixes.md."
+    measured = "60 mixes of seven corpora from scratch: studies/mixes.md."
 
     def configure(self) -> None:
         """Give each corpus its worth, its exponent, and what it makes of size and tokens."""

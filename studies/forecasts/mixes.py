@@ -4,7 +4,7 @@
 
 Every method sees the runs of the smaller sizes and names the best of the mixes that were measured at the held-out
 size, for one eval or for the mean of several; its regret is the measured loss of that mix there less the lowest one.
-With ``--write`` the tables go into docs/mixes.md.
+With ``--write`` the tables go into studies/mixes.md.
 
 regression   log-linear regression of the loss at the largest fitted size on the shares (ridge, as RegMix has it)
 trees        gradient-boosted trees on the same rows, RegMix's other way
@@ -26,7 +26,7 @@ import cptlaw as cl
 from cptlaw.errors import CptlawError
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
-from studies.harness import ROOT, Array, table
+from studies.harness import HOME, ROOT, Array, table
 
 LAWS = ("auto", "mix-additive", "mix-joint", "mix-exponential", "bimix")
 SEED_NOISE = 0.0011  # nats, the most between a run of the OLMo ladder and its rerun
@@ -195,7 +195,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="Folder of the tables.")
     parser.add_argument("--splits", type=int, default=8, help="Random halves of the three-corpora mixes.")
-    parser.add_argument("--write", action="store_true", help="Write docs/mixes.md.")
+    parser.add_argument("--write", action="store_true", help="Write studies/mixes.md.")
     given = parser.parse_args()
     for name in ("dmsl_slimpajama.csv", "mixlaws_scratch_2_3mix.csv"):
         if not (given.data / name).exists():
@@ -216,7 +216,7 @@ def main() -> None:
             parts.append(f"{title}\n\n{table(heads, summary(found))}")
             print(parts[-1], flush=True)
     if given.write:
-        page = ROOT / "docs" / "mixes.md"
+        page = HOME / "mixes.md"
         text = page.read_text(encoding="utf-8")
         before, after = text.split(BEGIN)[0], text.split(END)[1]
         page.write_text(before + BEGIN + "\n\n" + "\n\n".join(parts) + "\n\n" + END + after, encoding="utf-8")

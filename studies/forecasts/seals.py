@@ -77,7 +77,10 @@ def tables(names: Collection[str] = QUESTIONS) -> dict[str, pd.DataFrame]:
                 row[f"{on}, mean"] = f"{100 * one['error'].mean():+.1f}" if len(one) else "-"
                 row[f"{on}, held"] = f"{held} of {n}" if n else "-"
             rows.append(row)
-    return {"all": pd.DataFrame(rows)}
+    every = pd.DataFrame(rows)
+    ours = every["law"].isin(["auto", "shared-tokens"])
+    best = ~every["sealed for"].where(~ours).duplicated() & ~ours  # of the others, which are sorted by their errors
+    return {"all": every, "short": every[ours | best]}
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ class BiMix(OfCorpora):
     status = "secondary source"
     right = "Several mixes and checkpoints of one model, and the loss of a corpus that is part of the mix."
     wrong = "Evals that no corpus of the mix is drawn from, corpora that help each other, and other sizes."
-    measured = "60 mixes of seven corpora from scratch: docs/mixes.md."
+    measured = "60 mixes of seven corpora from scratch: studies/mixes.md."
     inputs: tuple[str, ...] = ("tokens",)
     units = {"n_params": 1e9, "tokens": 1e9}
     amplitudes: tuple[str, ...] = ("B", "C")
