@@ -447,7 +447,8 @@ def runs_in_words(cells: Iterable[Mapping[str, Any]], planned: Mapping[str, floa
         if cell.get("mix"):
             mix += " of this mix" if _shares(cell["mix"]) == _shares(planned or {}) else f" of {_shares(cell['mix'])}"
         size, budget, rate, base = (cell.get(name) for name in ("n_params", "ptpp", "lr_peak", "base_flops"))
-        text = f"on {mix}" if size is None else f"{format_quantity(size, 3)} on {mix}"
+        model = cell.get("base") or (None if size is None else format_quantity(size, 3))
+        text = f"on {mix}" if model is None else f"{model} on {mix}"
         text += "" if rate is None else f", peak rate {rate:.2g}"
         text += f" ({cell['flops']:.2g} FLOPs)" if "flops" in cell else ""
         if base:

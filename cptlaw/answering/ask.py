@@ -89,7 +89,9 @@ def answer(
                 raise UsageError(
                     f"{name}= (--{name.replace('_', '-')}) chooses among runs or their replay, and no runs were given."
                 )
-        return from_studies(question, shift)
+        found = from_studies(question, shift)
+        named_runs = tuple({"base": base, **cell} for cell in found.next_runs)
+        return found if base is None else replace(found, next_runs=named_runs)
     for name in ("lr_pretrain", "batch_tokens"):
         if getattr(question, name) is not None:
             flag = name.replace("_", "-")
