@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from cptlaw.schedules import Phase, Schedule
-from cptlaw.writing import write_to_edit
 from cptlaw_sweep.jobs import Job, Sweep
 
 
-def write_instructions(sweep: Sweep, folder: Path) -> list[Path]:
-    """Write one JSON file per run into a folder, dependencies named, and return the files."""
+def manifests(sweep: Sweep) -> dict[str, str]:
+    """Return file -> content: one JSON file per run, dependencies named."""
     names = {job.id: job.name for job in sweep.jobs}
-    files = []
-    for job in sweep.jobs:
-        if job.kind == "evaluate":
-            continue
-        path = folder / f"{plain_name(job.name)}.json"
-        files.append(write_to_edit(path, json.dumps(instructions(job, sweep, names), indent=2) + "\n"))
-    return files
+    return {
+        f"{plain_name(job.name)}.json": json.dumps(instructions(job, sweep, names), indent=2) + "\n"
+        for job in sweep.jobs
+        if job.kind != "evaluate"
+    }
 
 
 def plain_name(name: str) -> str:

@@ -14,12 +14,12 @@ from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.result import Result
 from cptlaw.runs import Runs, read_runs
-from cptlaw.writing import make_folder
+from cptlaw.writing import make_folder, write_to_edit
 from cptlaw_sweep import require_training
 from cptlaw_sweep.earlier import earlier_jobs, with_earlier
 from cptlaw_sweep.engines.base import Engine
 from cptlaw_sweep.estimate import DryRun, estimate
-from cptlaw_sweep.instructions import write_instructions
+from cptlaw_sweep.instructions import manifests as manifests_of
 from cptlaw_sweep.jobs import Job, Sweep
 from cptlaw_sweep.load_sweep import load_sweep
 from cptlaw_sweep.manifest import write_manifest
@@ -28,7 +28,7 @@ from cptlaw_sweep.progress import SweepProgress
 from cptlaw_sweep.status import SweepStatus, status_of
 from cptlaw_sweep.store import Store
 from cptlaw_sweep.table import schedules_of, write_tables
-from cptlaw_sweep.trainers import write_for_others
+from cptlaw_sweep.trainers import configurations
 from cptlaw_sweep.tune_lr import LearningRates, tune
 
 if TYPE_CHECKING:
@@ -233,8 +233,13 @@ def dry_run(
     if manifests is None:
         return found
     folder = make_folder(manifests)
-    files = write_instructions(plan, folder) + write_for_others(plan, folder)
-    return replace(found, written=f"{len(files)} files in {manifests}")
+    places = {}
+    for name, text in {**manifests_of(plan), **configurations(plan)}.items():
+        make_folder((folder / name).parent)
+        places[folder / name] = write_to_edit(folder / name, text)
+    beside = sum(place != asked for asked, place in places.items())
+    note = f"; {beside} of them are NAME-2, beside files that say something else" if beside else ""
+    return replace(found, written=f"{len(places)} files in {manifests}{note}")
 
 
 def make_engine(name: str, workers: int | None = None, options: Mapping[str, str] | None = None) -> Engine:

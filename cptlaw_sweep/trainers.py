@@ -277,28 +277,15 @@ def export(
     return [write_to_edit(place / name, text) for name, text in files(to, [run], TRAINERS[to]).items()]
 
 
-def write_for_others(sweep: Sweep, folder: Path) -> list[Path]:
-    """Write each run of continual pre-training of a given model as a configuration of each trainer.
+def configurations(sweep: Sweep) -> dict[str, str]:
+    """Return file -> content for each run of continual pre-training of a given model: a configuration of each trainer.
 
-    Parameters
-    ----------
-    sweep
-        The jobs. Those of models that the sweep itself makes are left out: no other trainer has them yet.
-    folder
-        Gets a folder for each trainer. A run that a trainer cannot do at all is not among its files.
-
-    Raises
-    ------
-    DataError
-        If a folder cannot be made.
+    A run that a trainer cannot do at all is not among its files, and runs of models that the sweep itself makes are
+    left out: no other trainer has them yet.
     """
     jobs = [job for job in sweep.jobs if job.kind == "adapt" and job.definition["model"]["kind"] == "pretrained"]
     runs = [run_of_job(job, sweep) for job in jobs]
-    return [
-        write_to_edit(make_folder(folder / trainer) / name, text)
-        for trainer in TRAINERS
-        for name, text in files(trainer, runs).items()
-    ]
+    return {f"{trainer}/{name}": text for trainer in TRAINERS for name, text in files(trainer, runs).items()}
 
 
 def files(trainer: str, runs: Sequence[Run], name: str | None = None) -> dict[str, str]:

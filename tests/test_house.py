@@ -60,7 +60,7 @@ CEILINGS = {
     "uncertainty": 770,
     "verbs": 200,
     "cptlaw_app": 360,
-    "cptlaw_sweep": 5130,
+    "cptlaw_sweep": 5127,
 }
 IN_ALL = 33_700  # of which 28012 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named

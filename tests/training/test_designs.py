@@ -71,7 +71,7 @@ def test_falling_schedules_run_each_budget_by_itself_down_to_any_end(recipe, tmp
 def test_adaptation_has_its_own_batch_length_rates_and_optimiser_state(recipe, tmp_path):
     carried = {**ADAPT, "replay": 0, "optimizer_state": "carried"}
     fresh = {
-        **ADAPT, "replay": 0, "context": 16, "batch": 2, "micro_batch": 1,
+        **ADAPT, "replay": 0, "context": 16, "batch": 2, "micro_batch": 1, "ptpp": 4, "tokens_per_param": 0.5,
         "schedules": {"schedule": "constant", "peak": [5e-3, 1e-2], "warmup": 5},
     }  # fmt: skip
     sweep, store = prepared(recipe(adapt=[carried, fresh, {**ADAPT, "replay": 0}]), tmp_path / "out")
@@ -241,7 +241,7 @@ def test_designs_of_one_recipe_are_distinct_runs_and_repeat_to_the_bit(recipe, t
 
 def test_rates_are_tuned_on_a_small_ladder(recipe, tmp_path):
     models_ = {"a": {"width": 12, "layers": 1, "heads": 2}, "b": {"width": 16, "layers": 1, "heads": 2}}
-    path = recipe(models=models_, pretrain={**RECIPE["pretrain"], "peak": 1e-2, "ptpp": 6})
+    path = recipe(models=models_, pretrain={**RECIPE["pretrain"], "peak": 1e-2, "ptpp": 3})
     store = Store(tmp_path / "out")
 
     def run(sweep):

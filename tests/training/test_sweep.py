@@ -160,7 +160,7 @@ def test_a_dry_run_writes_beside_manifests_that_somebody_changed(recipe, tmp_pat
     dry_run(path, "out")
     assert manifest.read_text() == before
     manifest.write_text('{"run": "mine"}')
-    dry_run(path, "out")
+    assert "1 of them are NAME-2" in (dry_run(path, "out").written or "")
     assert manifest.with_stem(f"{manifest.stem}-2").read_text() == before
     assert manifest.read_text() == '{"run": "mine"}'
     with pytest.raises(DataError, match=r"sweep\.yaml is a file\. Expected a folder"):
