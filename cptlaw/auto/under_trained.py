@@ -147,7 +147,8 @@ def _spread(rows: Chosen, frame: pd.DataFrame, kept: NDArray[np.bool_], middle: 
     runs = replace(rows.runs, frame=frame[kept])
     try:
         training = training_rows(middle.law, runs, str(frame["eval"].iloc[0]), None)
-        fit = fit_rows(training, Options.build(training.law, starts=2, restraint=middle.restraint(training)))
+        options = Options.build(training.law, starts=2, restraint=middle.restraint(training))
+        fit = fit_rows(training, options, checked=False)
     except (CptlawError, np.linalg.LinAlgError):
         return np.inf, 0.0
     above = np.log(frame["loss"].to_numpy(dtype=float)) - np.log(fit.predict(frame))

@@ -45,8 +45,29 @@ def fit_rows(
     options: Options,
     base: pd.DataFrame | None = None,
     provenance: Mapping[str, Any] | None = None,
+    checked: bool = True,
 ) -> LawFit:
-    """Fit on rows that are already selected: what `fit`, compare and the studies share."""
+    """Fit on rows that are already selected: what `fit`, compare and the studies share.
+
+    Parameters
+    ----------
+    training
+        Law, rows and role.
+    options
+        How to fit.
+    base
+        Losses of base models that the fit keeps.
+    provenance
+        Where the rows are from.
+    checked
+        Whether rows and residuals are looked at for findings; they cost a third of a fit, and nobody reads those of
+        one that only helps another.
+
+    Raises
+    ------
+    FitError
+        If the rows cannot determine the law.
+    """
     chosen, frame = training.law, training.frame
     problem = Problem(chosen, chosen.bind(frame, training.role), frame["loss"].to_numpy(dtype=float), options.restraint)
     if problem.n + len(options.restraint.priors) < problem.size:
@@ -54,7 +75,7 @@ def fit_rows(
             f"{problem.n} points cannot determine the {problem.size} free parameters of law {chosen.name}. Add runs, "
             f"hold parameters with --fix or --tie, or choose a smaller law."
         )
-    before = check_rows(chosen, frame, problem)
+    before = check_rows(chosen, frame, problem) if checked else ()
     for finding in before:
         if finding.code == "one-level" and not options.restraint.priors:
             raise FitError(f"{finding.message} {finding.advice}")
@@ -68,7 +89,8 @@ def fit_rows(
     rank = identify.rank(matrix)
     after = list(check_optimum(chosen, problem, c, z, matrix, rank))
     residual = log_residuals(problem, c, z)
-    after += [*check_residuals(frame, residual, matrix, options.delta), *check_unread(chosen, frame, residual)]
+    if checked:
+        after += [*check_residuals(frame, residual, matrix, options.delta), *check_unread(chosen, frame, residual)]
     converged = descent.status[best] == newton.CONVERGED
     if not converged:
         after.append(

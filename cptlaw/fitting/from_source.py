@@ -78,7 +78,7 @@ def with_source(
     try:
         of_source = training_rows(chosen.reading(training.frame, pays=False), table, "source", where)
         options = Options.build(of_source.law, starts=starts, seed=seed, restraint=restrain(of_source))
-        fitted = fit_rows(of_source, options)
+        fitted = fit_rows(of_source, options, checked=not options.restraint.priors)
         in_doubt = [name.removesuffix(SUFFIX) for name in paying.in_doubt if name in paying.from_source]
         known = as_priors(fitted, in_doubt, SUFFIX)
     except (CptlawError, np.linalg.LinAlgError):  # too little of the source was measured
