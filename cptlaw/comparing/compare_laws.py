@@ -160,7 +160,9 @@ def _of_scores(
     """Compare laws of scores."""
     if how.get("anchors_where") is not None:
         raise UsageError("--anchors-where goes with laws of losses, not with scores.")
-    return compare_scores(laws, given, on, HeldOut.of(how), where, how.get("seed", 0), progress)
+    return compare_scores(
+            laws, given, on, HeldOut.of(how), where=where, seed=how.get("seed", 0), progress=progress
+        )
 
 
 def _outcome_of(

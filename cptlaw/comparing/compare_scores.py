@@ -96,6 +96,7 @@ def compare_scores(
     runs: Runs,
     on: str,
     held_out: HeldOut,
+    *,
     where: str | None = None,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,

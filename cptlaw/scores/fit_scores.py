@@ -46,13 +46,14 @@ def fit_scores(
     FitError
         If no way can be fitted.
     """
-    return fit_all_scores(table, [on], where, law_name, seed, schedules)[on]
+    return fit_all_scores(table, [on], where, law_name=law_name, seed=seed, schedules=schedules)[on]
 
 
 def fit_all_scores(
     table: Runs,
     names: Sequence[str] | None = None,
     where: str | None = None,
+    *,
     law_name: str = "auto",
     seed: int = 0,
     schedules: Any = None,
