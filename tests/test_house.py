@@ -3,6 +3,7 @@
 import ast
 import collections
 import graphlib
+import inspect
 import re
 import subprocess
 import sys
@@ -66,10 +67,9 @@ IN_ALL = 33_700  # of which 28012 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # What is still over. A function leaves this list for good when it is brought below.
 WIDE_FUNCTIONS = {
-    "cptlaw.comparing.compare_scores.compare_scores",
+    "cptlaw.answering.studies.rows_of",
     "cptlaw.planning.mixes.allocate.compute_optimal",
     "cptlaw.planning.next_runs.cells.candidates",
-    "cptlaw.scores.fit_scores.fit_all_scores",
 }
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {
@@ -223,6 +223,15 @@ def test_functions_take_few_parameters_by_place():
         if not path.startswith("cptlaw/cli/"):  # click hands a verb its options by name
             wide |= {name for name, count in functions(ast.parse(text), module_of(path)) if count > POSITIONAL}
     assert wide <= WIDE_FUNCTIONS
+
+
+def test_verbs_spell_out_their_options_and_say_what_they_return():
+    verbs = {name: getattr(cptlaw, name) for name in cptlaw.__all__ if inspect.isfunction(getattr(cptlaw, name))}
+    shapes = {name: inspect.signature(verb) for name, verb in verbs.items()}
+    hidden = {name for name, shape in shapes.items() if any(p.kind is p.VAR_KEYWORD for p in shape.parameters.values())}
+    assert hidden == {"law"}  # whose options are those of the law that is asked for
+    assert {name for name, shape in shapes.items() if shape.return_annotation in ("Any", shape.empty)} == set()
+    assert {"fix", "restraint", "seed"} <= set(shapes["fit"].parameters)
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def fit(
     import cptlaw as cl
 
     table = options.read_table(runs, rest)
-    fitted = cl.fit(law_name, table, on, where, **rest)
+    fitted: Any = cl.fit(law_name, table, on, where, **rest)
     if output:
         fitted.save(output, force)
     following = ["cptlaw", "forecast", output, "--at", _point(fitted)] if output else None

@@ -13,7 +13,7 @@ import pandas as pd
 from cptlaw.comparing.all_laws import with_all
 from cptlaw.comparing.auto_folds import NamedForecast, adapted, of_auto, of_baselines, with_base_models
 from cptlaw.comparing.baselines import INPUTS, regret
-from cptlaw.comparing.compare_scores import compare_scores
+from cptlaw.comparing.compare_scores import ScoreComparisonFrame, compare_scores
 from cptlaw.comparing.comparison import ComparisonFrame
 from cptlaw.comparing.coverage import coverage, held, points_of_fold
 from cptlaw.comparing.hold_out import HeldOut, HoldOut
@@ -27,6 +27,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.result import Progress
 from cptlaw.runs import Runs, read_runs
 from cptlaw.scores.derived import with_derived
+from cptlaw.signatures import spell_out
 from cptlaw.solving.huber import huber
 from cptlaw.solving.options import HowToSearch, Options
 from cptlaw.solving.restraint import Restraint
@@ -72,7 +73,7 @@ def compare(
     where: str | None = None,
     progress: Progress | None = None,
     **how: Unpack[HowToCompare],
-) -> Any:
+) -> ComparisonFrame | ScoreComparisonFrame:
     """Fit laws on some runs and score their forecasts of others.
 
     Parameters
@@ -154,15 +155,16 @@ def compare(
     return ComparisonFrame(_judged(table, judged, common))
 
 
+spell_out(compare, HowToCompare, {"seed": 0})
+
+
 def _of_scores(
     laws: list[str], given: Runs, on: str, where: str | None, how: HowToCompare, progress: Progress | None
-) -> Any:
+) -> ScoreComparisonFrame:
     """Compare laws of scores."""
     if how.get("anchors_where") is not None:
         raise UsageError("--anchors-where goes with laws of losses, not with scores.")
-    return compare_scores(
-            laws, given, on, HeldOut.of(how), where=where, seed=how.get("seed", 0), progress=progress
-        )
+    return compare_scores(laws, given, on, HeldOut.of(how), where=where, seed=how.get("seed", 0), progress=progress)
 
 
 def _outcome_of(

@@ -16,6 +16,7 @@ from cptlaw.importing.wanted import HowToRead, read_wanted
 from cptlaw.importing.write_runs import check_place, free_place, write_runs
 from cptlaw.reading import read_json
 from cptlaw.runs import Runs, read_runs
+from cptlaw.signatures import spell_out
 
 
 def import_logs(
@@ -109,6 +110,9 @@ def import_logs(
         said = (f"{output} holds what these logs do not say and is left as it is: written to {place}",)
         runs = replace(runs, path=place, notes=(*runs.notes, *(said if place != Path(output) else ())))
     return runs
+
+
+spell_out(import_logs, HowToRead)
 
 
 def _histories(source: str, log_format: str | None) -> tuple[list[History], tuple[str, ...]]:

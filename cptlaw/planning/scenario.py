@@ -10,7 +10,6 @@ Nothing heavy is imported: ``--help`` reads this file.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from inspect import Parameter, signature
 from typing import Annotated, Any, Literal, Required, Self, TypeAlias, TypedDict, get_type_hints
 
 from cptlaw.errors import UsageError, did_you_mean
@@ -30,6 +29,7 @@ from cptlaw.planning.options import (
     share,
     word,
 )
+from cptlaw.signatures import spell_out
 from cptlaw.units import format_quantity
 
 # A number, or text such as `"8.1B"`, `"2%"`, `"1e20"`; `None` as if it had not been given.
@@ -464,19 +464,11 @@ def documented(function: Callable[..., Any], scenario: Any) -> None:
 
     The function takes ``**scenario: Unpack[..]``, which type checkers read; `help` and editors read the signature.
     """
-    hints = get_type_hints(scenario)
+    options = options_of(scenario)
     lines = ["", "    Options", "    -------"]
-    spelled = []
-    for name, option in options_of(scenario).items():
+    for name, option in options.items():
         words = f" One of {', '.join(option.words)}." if option.words else ""
         default = "" if option.default is None else f" Default: {option.default}."
         lines += [f"    {name}", f"        {option.help}{words}{default}"]
-        needed = name in scenario.__required_keys__
-        spelled.append(
-            Parameter(name, Parameter.KEYWORD_ONLY, default=Parameter.empty if needed else option.default,
-                      annotation=hints[name])
-        )  # fmt: skip
-    found = signature(function)
-    own = [one for one in found.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
-    vars(function)["__signature__"] = found.replace(parameters=[*own, *spelled])
+    spell_out(function, scenario, {name: option.default for name, option in options.items()})
     function.__doc__ = (function.__doc__ or "").rstrip() + "\n" + "\n".join(lines) + "\n    "

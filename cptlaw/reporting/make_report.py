@@ -84,7 +84,9 @@ def report(
     page = read_scenario(ReportOfRuns, given, "report")
     cost_text(0.0, page.gpu, page.mfu)  # a wrong device is said before minutes of work
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    fits = tuple(load_fit(fit) if isinstance(fit, str | Path) else fit for fit in (target, source) if fit is not None)
+    fits: tuple[Any, ...] = tuple(
+        load_fit(fit) if isinstance(fit, str | Path) else fit for fit in (target, source) if fit is not None
+    )
     tell("scores")
     scores, unfitted = fits_of_scores(table, limits_of(given), fits[0].provenance.get("where"))
     tell("plan")

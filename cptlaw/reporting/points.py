@@ -49,7 +49,7 @@ def fits_of_scores(
     if given:
         several: Iterable[Any] = given.values() if isinstance(given, Mapping) else given
         several = [given] if isinstance(given, str | Path) or hasattr(given, "predict") else several
-        fits = [load_fit(one) if isinstance(one, str | Path) else one for one in several]
+        fits: list[Any] = [load_fit(one) if isinstance(one, str | Path) else one for one in several]
         return {fit.on: fit for fit in sorted(fits, key=lambda fit: fit.on not in named)}, []
     if named:
         return fit_all_scores(table, named, where), []

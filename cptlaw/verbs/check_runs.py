@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import pandas as pd
 
-from cptlaw.auto.check_auto import check_auto, refuse_restraint
+from cptlaw.auto.check_auto import AutoCheck, check_auto, refuse_restraint
 from cptlaw.checking.design import check_rows
 from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import refuse_others
@@ -19,8 +19,9 @@ from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
-from cptlaw.scores.check_scores import check_scores
+from cptlaw.scores.check_scores import ScoreCheck, check_scores
 from cptlaw.scores.derived import with_derived
+from cptlaw.signatures import spell_out
 from cptlaw.solving import identifiability as identify
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.restraint import GivenRestraint, Restraint
@@ -105,7 +106,7 @@ def check(
     schedules: Mapping[str, Schedule] | str | Path | None = None,
     at: Any = None,
     **restraint: Unpack[GivenRestraint],
-) -> Any:
+) -> Check | AutoCheck | ScoreCheck:
     """Check runs against a law without fitting it; of a score: which scores of the table carry signal, and why not.
 
     Parameters
@@ -159,3 +160,6 @@ def check(
         levels=pd.DataFrame({"levels": inputs.nunique(), "min": inputs.min(), "max": inputs.max()}),
         findings=by_severity([*training.findings, *check_rows(chosen, frame, problem), *far]),
     )
+
+
+spell_out(check, GivenRestraint)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
+from cptlaw.auto.average import Average
 from cptlaw.auto.fit_auto import fit_auto
 from cptlaw.auto.fit_one import fit_one
 from cptlaw.errors import UsageError, refuse_others
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws import law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, read_runs
 from cptlaw.scores.derived import with_derived
 from cptlaw.scores.fit_scores import fit_scores
+from cptlaw.scores.score_fit import ScoreFit
+from cptlaw.signatures import spell_out
 from cptlaw.solving.options import HowToFit
 from cptlaw.verbs.law_first import asked
 
@@ -22,7 +26,7 @@ def fit(
     on: str | None = None,
     where: str | None = None,
     **how: Unpack[HowToFit],
-) -> Any:
+) -> LawFit | Average | ScoreFit:
     """Fit a law to the losses of one eval; without a law, all that the columns allow, and average them.
 
         fit(runs, on="target")                   every law that the columns allow, averaged: an `Average`
@@ -64,7 +68,8 @@ def fit(
 
     Returns
     -------
-    Fit or Average
+    LawFit, Average or ScoreFit
+        Each a `Fit`: one law, several, or the link of a score to losses.
 
     Raises
     ------
@@ -92,6 +97,9 @@ def fit(
                 raise UsageError(f"{name} (--{name}) is about one law; law auto fits several. Name a law (--law).")
         return fit_auto(table, on, where, seed=how.get("seed", 0), schedules=how.get("schedules"))
     return fit_one(law(law_name), table, on, where, how)
+
+
+spell_out(fit, HowToFit, {"seed": 0})
 
 
 def _is_score(law_name: Any, table: Runs, on: str) -> bool:

@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.auto.auto_file import auto_from
+from cptlaw.auto.average import Average
 from cptlaw.errors import DataError
 from cptlaw.fitting.fit_file import damaged, fit_from
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.saved import FORMAT, FORMAT_VERSION
 from cptlaw.reading import read_json
 from cptlaw.scores.score_file import score_from
+from cptlaw.scores.score_fit import ScoreFit
 
 
-def load_fit(path: str | Path) -> Any:
+def load_fit(path: str | Path) -> LawFit | Average | ScoreFit:
     """Read a fit that `Fit.save` or ``cptlaw fit -o`` wrote: a `Fit`, an `Average` of several laws, or a `ScoreFit`.
 
     Raises

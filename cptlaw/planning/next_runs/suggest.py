@@ -93,7 +93,7 @@ def suggest(
         )
     averaged = asked_law == AUTO
     if averaged:
-        whole = score.carrying if score is not None else fit_law(AUTO, table, on, where, seed=how.get("seed", 0))
+        whole: Any = score.carrying if score is not None else fit_law(AUTO, table, on, where, seed=how.get("seed", 0))
         members = whole.fits
         at = _with_single_levels(at, members[0])
         # The heaviest law comes first; one that reads what the point does not say cannot forecast it.
