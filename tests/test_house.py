@@ -38,7 +38,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1308,
+    "words, files, results": 1321,
     "answering": 1800,
     "auto": 872,
     "benching": 340,
@@ -57,7 +57,7 @@ CEILINGS = {
     "schedules": 520,
     "scores": 1570,
     "sealing": 410,
-    "solving": 1130,
+    "solving": 1145,
     "uncertainty": 770,
     "verbs": 200,
     "cptlaw_app": 360,
@@ -67,7 +67,6 @@ IN_ALL = 33_700  # of which 28012 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # What is still over. A function leaves this list for good when it is brought below.
 WIDE_FUNCTIONS = {
-    "cptlaw.answering.studies.rows_of",
     "cptlaw.planning.mixes.allocate.compute_optimal",
     "cptlaw.planning.next_runs.cells.candidates",
 }
