@@ -39,7 +39,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
     "words, files, results": 1321,
-    "answering": 1800,
+    "answering": 1786,
     "auto": 872,
     "benching": 340,
     "checking": 950,
@@ -51,7 +51,7 @@ CEILINGS = {
     "importing": 1314,
     "laws": 3590,
     "learned": 100,
-    "planning": 4775,
+    "planning": 4740,
     "reporting": 2160,
     "runs": 2440,
     "schedules": 520,

@@ -14,7 +14,7 @@ from cptlaw.runs import Runs
 from cptlaw.scores import fit_all_scores
 from cptlaw.scores.check_scores import check_scores
 from cptlaw.scores.derived import with_derived
-from cptlaw.uncertainty.chances import probability_above
+from cptlaw.uncertainty.chances import probability_above, probability_below
 
 
 def fitted_scores(
@@ -54,10 +54,25 @@ def fitted_scores(
     ]
 
 
-def probabilities_in_points(
-    question: Asked, scores: Mapping[str, Any], plan: Any, row: pd.DataFrame
+def probabilities(
+    question: Asked,
+    losses: Mapping[str, Any],
+    scores: Mapping[str, Any],
+    plan: Any,
+    row: pd.DataFrame,
+    base_source_loss: float | None,
 ) -> dict[str, float]:
-    """Return with what probability a measured score keeps each limit under the planned mix."""
+    """Return with what probability a measured loss or score keeps each limit under the planned mix, one row.
+
+    Parameters
+    ----------
+    losses, scores
+        Fitted losses by role, and fitted scores by eval.
+    base_source_loss
+        From which forgetting counts; ``None`` where that is not known.
+    """
+    if not plan.feasible:
+        return {}
     found = {}
     for name, least in (question.min_score or {}).items():
         found[f"min {name}"] = probability_above(scores[name], row, least)
@@ -65,6 +80,11 @@ def probabilities_in_points(
         base = plan.scores[name].get("base")
         if base is not None:
             found[f"max-drop {name}"] = probability_above(scores[name], row, base - drop)
+    if question.max_target_loss is not None:
+        found["max-target-loss"] = probability_below(losses["target"], row, question.max_target_loss)
+    if question.max_forgetting is not None and base_source_loss is not None:
+        highest = base_source_loss * (1.0 + question.max_forgetting)
+        found["max-forgetting"] = probability_below(losses["source"], row, highest)
     return found
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from cptlaw import planning
 from cptlaw.answering.answered import Answer
-from cptlaw.answering.in_points import fitted_scores, probabilities_in_points, ways_of
+from cptlaw.answering.in_points import fitted_scores, probabilities, ways_of
 from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.question import IN_POINTS, RANGE, Asked
 from cptlaw.answering.steps import chosen_rows
@@ -23,7 +23,6 @@ from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import MixOfCorpora, as_words
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import MIX
-from cptlaw.uncertainty.chances import probability_below
 from cptlaw.verbs import fit
 from cptlaw.writing import file_name
 
@@ -52,6 +51,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
     row = _row(asked, sure if sure.feasible else plain)
     cells, trouble = ((), []) if row is None else next_runs(runs, fits[goal[0]], row, float(sure.flops or 0))
     of_fits = (item for one in fits.values() for item in one.findings)
+    by_role = {role: fits[name] for role, name in roles.items()}
     blocking = None if sure.blocking is None else _renamed(sure.blocking)
     return Answer(
         question=asked.text,
@@ -59,7 +59,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         feasible=sure.feasible,
         **(_expected(sure, roles, goal) if sure.feasible else {}),
         base_source_loss=_base(sure, roles),
-        probabilities={} if row is None else _probabilities(question, fits, roles, scores, sure, row),
+        probabilities={} if row is None else probabilities(question, by_role, scores, sure, row, _base(sure, roles)),
         scores=sure.scores,
         risk=question.risk,
         laws=(*(entry for one in fits.values() for entry in laws_in(one)), *ways_of(scores)),
@@ -209,27 +209,6 @@ def _losses(
 
 def _base(plan: CorporaPlan, roles: Mapping[str, str]) -> float | None:
     return plan.losses[roles["source"]].get("base_loss") if plan.feasible and "source" in roles else None
-
-
-def _probabilities(
-    question: Asked,
-    fits: Mapping[str, Any],
-    roles: Mapping[str, str],
-    scores: Mapping[str, Any],
-    plan: CorporaPlan,
-    row: pd.DataFrame,
-) -> dict[str, float]:
-    """Return with what probability a measured loss or score keeps each limit under the planned mix."""
-    if not plan.feasible:
-        return {}
-    found = probabilities_in_points(question, scores, plan, row)
-    if question.max_target_loss is not None:
-        found["max-target-loss"] = probability_below(fits[roles["target"]], row, question.max_target_loss)
-    base = _base(plan, roles)
-    if question.max_forgetting is not None and base is not None:
-        highest = base * (1.0 + question.max_forgetting)
-        found["max-forgetting"] = probability_below(fits[roles["source"]], row, highest)
-    return found
 
 
 def _what_if(

@@ -12,7 +12,7 @@ import pandas as pd
 
 from cptlaw.answering.alternatives import alternatives, measured_base
 from cptlaw.answering.answered import Answer, runs_in_words
-from cptlaw.answering.in_points import fitted_scores, probabilities_in_points, ways_of
+from cptlaw.answering.in_points import fitted_scores, probabilities, ways_of
 from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Asked
@@ -26,7 +26,6 @@ from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.schedules import Schedule
-from cptlaw.uncertainty.chances import probability_below
 from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.units import format_quantity
 from cptlaw.verbs import fit
@@ -240,14 +239,8 @@ def _probabilities(
     """Return with what probability a measured loss or score keeps each limit under the planned mix."""
     if not plan.feasible:
         return {}
-    row = pd.DataFrame([point_of(question, plan)])
-    found = probabilities_in_points(question, scores, plan, row)
-    if question.max_target_loss is not None:
-        found["max-target-loss"] = probability_below(fits["target"], row, question.max_target_loss)
-    if question.max_forgetting is not None and plan.base_source_loss is not None:
-        highest = plan.base_source_loss * (1.0 + question.max_forgetting)
-        found["max-forgetting"] = probability_below(plan.mix.source, row, highest)
-    return found
+    row, losses = pd.DataFrame([point_of(question, plan)]), {"target": fits["target"], "source": plan.mix.source}
+    return probabilities(question, losses, scores, plan, row, plan.base_source_loss)
 
 
 def _next_runs(

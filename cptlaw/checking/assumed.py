@@ -28,7 +28,7 @@ def assumed(law: Law, data: pd.DataFrame, asked: pd.DataFrame) -> list[tuple[Fin
             "warning" if fitted[-1] >= FAR * fitted[0] else "info",
             "rate-assumed",
             f"no {name} is given: {taken}, the median of the fitted rows ({low} to {high}), is taken.",
-            f"Say it, as in {name}={taken}.",
+            f"Say it, as in {name}={taken}." + (" A plan takes the best one." if name == "lr_peak" else ""),
         )
         for i in np.flatnonzero(open_ & trains).tolist():
             found[i] = (*found[i], note)

@@ -12,7 +12,6 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.loss import Loss
 from cptlaw.planning.mixes.expected import below_fitted_tokens
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.points import score_fields
@@ -24,7 +23,6 @@ from cptlaw.units import format_percent, format_quantity
 
 FINE = 2001  # replays that are compared, of which the points are a selection
 SHOWN = 12  # rows of the printed table
-ANCHORS = 5  # points of the front whose interval is computed
 
 
 @dataclass(frozen=True)
@@ -132,8 +130,7 @@ def pareto(target: Any, source: Any, **scenario: Unpack[Pareto]) -> ParetoPlan:
 
     The front runs over replay, at the tokens that the budget pays for: where both losses fall with tokens, a mix that
     leaves budget unspent is beaten by the same mix that spends it. Which mix beats which is decided by the point
-    forecasts; doubt means the intervals, which are computed at five points of the front. Between them their width
-    relative to the loss is interpolated.
+    forecasts; doubt means the intervals.
 
     Parameters
     ----------
@@ -176,9 +173,9 @@ def _front(mix: FittedMix) -> ParetoPlan:
     found = [*mix.findings, *below_fitted_tokens(mix, tokens)]
     columns: dict[str, Any] = {"replay": [float(share) for share in chosen]}
     for loss in mix.losses:
-        losses, noticed = _along(loss, chosen, tokens, mix.interval)
-        columns |= losses
-        found += noticed
+        expected = loss.forecast({"replay": chosen, "tokens": tokens}, mix.interval)
+        columns |= {f"{loss.role}_loss{end}": values for end, values in expected.losses.items()}
+        found += expected.findings
     if len(front) == 1:
         found.append(
             Finding(
@@ -224,24 +221,6 @@ def _undominated(target: Array, source: Array) -> Array:
     lowest = np.minimum.accumulate(source[order])
     better = np.concatenate([[True], source[order][1:] < lowest[:-1]])
     return np.sort(order[better])
-
-
-def _along(
-    loss: Loss, shares: Array, tokens: float, interval: float | None
-) -> tuple[dict[str, list[float | None]], tuple[Finding, ...]]:
-    """Return the columns of one loss along the front, and findings about it."""
-    anchors = np.unique(np.linspace(0, len(shares) - 1, ANCHORS).round().astype(int))
-    expected = loss.forecast({"replay": shares[anchors], "tokens": tokens}, interval)
-    central = loss.at(shares, tokens)
-    columns: dict[str, list[float | None]] = {f"{loss.role}_loss": [float(value) for value in central]}
-    for end in ("_lo", "_hi"):
-        at_anchors = np.array([np.nan if value is None else value for value in expected.losses[end]])
-        # Profiles at a few points of the front: widths, unlike losses, hardly bend between them.
-        width = np.interp(shares, shares[anchors], np.log(at_anchors / central[anchors]))
-        columns[f"{loss.role}_loss{end}"] = [
-            float(value) if np.isfinite(value) else None for value in central * np.exp(width)
-        ]
-    return columns, expected.findings
 
 
 documented(pareto, Pareto)

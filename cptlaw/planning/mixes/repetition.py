@@ -22,7 +22,6 @@ REPETITION: tuple[Repetition, ...] = ("forbid", "discount")
 
 HALF_LIFE = 15.387756  # R*, repetitions after which 1 - 1/e of all that repeating can give has been had
 MANY_EPOCHS = 4.0  # up to which repeating did next to no harm in any study
-STEPS = 200
 
 
 def effective_tokens(tokens: Any, replay: Any, unique: float) -> Array:
@@ -79,24 +78,3 @@ def read_often(epochs: Mapping[str, float]) -> tuple[Finding, ...]:
             "Measure a run that repeats it as often at your size, read less of it, or forbid repetition.",
         ),
     )
-
-
-def tokens_for_effective(effective: Any, replay: Any, unique: float) -> Array:
-    """Return the tokens D whose worth is `effective`: the inverse of `effective_tokens`.
-
-    Infinity where no number of repetitions is worth that much, as at replay 0 beyond (1 + R*) times the unique tokens.
-    """
-    wanted, share = np.broadcast_arrays(np.asarray(effective, dtype=float), np.asarray(replay, dtype=float))
-    ceiling = np.where(share > 0, np.inf, unique * (1.0 + HALF_LIFE))
-    possible = (wanted < ceiling) & np.isfinite(wanted)
-    tokens = np.where(possible, wanted, unique)
-    # The worth is concave and never above D: Newton from the left climbs to the root without overshooting.
-    for _ in range(STEPS):
-        repeats = np.maximum((1.0 - share) * tokens / unique - 1.0, 0.0)
-        # dD'/dD: a fresh source token counts in full, a repeated target token by what is left of its worth.
-        slope = share + (1.0 - share) * np.exp(-repeats / HALF_LIFE)
-        step = np.where(possible, (wanted - effective_tokens(tokens, share, unique)) / slope, 0.0)
-        tokens = tokens + np.maximum(step, 0.0)
-        if np.all(step <= 1e-14 * tokens):
-            break
-    return np.where(possible, tokens, np.inf)

@@ -44,7 +44,30 @@ class OpenForecast:
 
     def answer(self, found: list[CandidateRun], bases: Bases, budget: float, most: int = MOST_CELLS) -> Suggestion:
         """Choose among candidates, for a budget in FLOPs."""
-        return _answer(self, found, bases, budget, most)
+        fit, asked, before, open_doubt = self.fit, self.asked, self.before, self.doubt
+        sample = self.sample(found)
+        chosen = choose(sample, found, bases, budget, most)
+        shares = [float(np.sqrt(step.variance / max(sample.variance, 1e-300))) for step in chosen]
+        widths = [open_doubt.width(), *(open_doubt.width(share) for share in shares)]
+        cells = tuple(_cell(found[step.candidate], step, widths[i] - widths[i + 1]) for i, step in enumerate(chosen))
+        ends = (float(before["lo"]), float(before["hi"]))
+        said = _findings(sample, found, bases, budget, open_doubt, shares, widths)
+        said += _below_sizes(fit, cells)
+        after = open_doubt.interval(shares[-1]) if shares else ends
+        return Suggestion(
+            law=fit.law.spec,
+            on=fit.on,
+            at={str(name): float(value) for name, value in asked.iloc[0].items() if isinstance(value, int | float)},
+            loss=float(before["loss"]),
+            cells=cells,
+            interval_before=_known(ends),
+            interval_after=_known(after),
+            interval=self.interval,
+            budget=budget,
+            flops=float(sum(cell.flops for cell in cells)),
+            findings=by_severity([*before["findings"], *said]),
+            unit=unit_of(fit),
+        )
 
     def sample(self, found: list[CandidateRun]) -> Sample:
         """Return the doubt as directions along which the forecast and the losses of candidates move together."""
@@ -61,33 +84,6 @@ def open_forecast(fit: LawFit, asked: pd.DataFrame, interval: float) -> OpenFore
     """Forecast a point and the doubt about it."""
     before = fit.forecast(asked, interval).iloc[0]
     return OpenForecast(fit, asked, interval, before, doubt(fit, before, interval))
-
-
-def _answer(asking: OpenForecast, found: list[CandidateRun], bases: Bases, budget: float, most: int) -> Suggestion:
-    fit, asked, before, open_doubt = asking.fit, asking.asked, asking.before, asking.doubt
-    sample = asking.sample(found)
-    chosen = choose(sample, found, bases, budget, most)
-    shares = [float(np.sqrt(step.variance / max(sample.variance, 1e-300))) for step in chosen]
-    widths = [open_doubt.width(), *(open_doubt.width(share) for share in shares)]
-    cells = tuple(_cell(found[step.candidate], step, widths[i] - widths[i + 1]) for i, step in enumerate(chosen))
-    ends = (float(before["lo"]), float(before["hi"]))
-    said = _findings(sample, found, bases, budget, open_doubt, shares, widths)
-    said += _below_sizes(fit, cells)
-    after = open_doubt.interval(shares[-1]) if shares else ends
-    return Suggestion(
-        law=fit.law.spec,
-        on=fit.on,
-        at={str(name): float(value) for name, value in asked.iloc[0].items() if isinstance(value, int | float)},
-        loss=float(before["loss"]),
-        cells=cells,
-        interval_before=_known(ends),
-        interval_after=_known(after),
-        interval=asking.interval,
-        budget=budget,
-        flops=float(sum(cell.flops for cell in cells)),
-        findings=by_severity([*before["findings"], *said]),
-        unit=unit_of(fit),
-    )
 
 
 def _cell(candidate: CandidateRun, step: Choice, gain: float) -> Cell:
