@@ -185,9 +185,9 @@ def _of_cpt(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Ca
     if role == "other":  # whose share of the mix it is in is not known
         yield Candidate(law("ptpp-blind"), (), 1.0)
     else:
-        # With transfer larger sizes are forecast better, and mixes worse: the mean of both is ahead of either.
-        for transfer in (False, True):
-            yield Candidate(law("shared-tokens", rate=_rate(frame), transfer=transfer), (), 0.5)
+        # Two forms that differ: the mean of both is ahead of either over sizes and over budgets (studies/bench.md).
+        yield Candidate(law("shared-tokens", rate=_rate(frame), transfer=True), (), 0.5)
+        yield Candidate(law("shared-tokens", rate=_rate(frame), bend=MIDDLE), (), 0.5)
     if levels(frame, "replay") > 1 and levels(frame, "ptpp") < 2:
         yield Candidate(law("dcpt-l3"), (), MIX_ONLY)
     if has_schedules and role != "other":
