@@ -41,7 +41,6 @@ TRAINERS = {
 }
 NO_IDS = ("axolotl", "llamafactory", "torchtitan", "trl")  # they do not read token ids
 NO_ADAPTERS = ("torchtitan", "megatron")
-ROWS = 256  # of a batch where nothing advises another
 LEAST_STEPS = 200  # below these a schedule has no shape; the batch of an answer's run is made smaller for them
 LOOKS = 20  # evaluations of both losses in the run of an answer
 
@@ -260,7 +259,7 @@ def export(
     context
         Tokens of a row.
     batch
-        Rows of an optimiser step, by default near what the answer advises, else `ROWS`; fewer where the run would have
+        Rows of an optimiser step, by default near what the answer advises, else 256; fewer where the run would have
         less than `LEAST_STEPS`.
     warmup, end
         Shares of the steps that warm up, and of the peak rate at which the cosine ends.
@@ -374,9 +373,8 @@ def run_of_answer(answer: Mapping[str, Any], *, lr_peak: Any, context: Any, batc
     if lr_peak is None and answer.get("lr_peak") is None:
         raise UsageError("the answer says no peak rate: its runs were all of one. Give it with lr_peak= (--lr-peak).")
     row = round(parse_quantity(context, "context"))
-    advised = 2 ** round(math.log2(answer.get("batch_tokens") or ROWS * row) - math.log2(row))
-    most = advised if batch is None else round(parse_quantity(batch, "batch"))
-    rows = max(1, min(most, int(tokens / (row * LEAST_STEPS))))
+    most = batch or 2 ** round(math.log2((answer.get("batch_tokens") or 256 * row) / row))  # near what was advised
+    rows = max(1, min(round(parse_quantity(most, "batch")), int(tokens / (row * LEAST_STEPS))))
     steps = max(1, math.ceil(tokens / (row * rows)))
     heated = round(parse_quantity(warmup, "warmup") * steps)
     shares = mix or {"source": float(replay or 0.0), "target": 1.0 - float(replay or 0.0)}
