@@ -112,8 +112,9 @@ bench: $(VENV)/.dev  ## timings; the peers are described in studies/benchmarks.m
 guard: $(VENV)/.dev  ## fails where the point fit costs twice what it did, beside a fixed reference in the same process
 	$(RUN) -m studies growth --guard
 
-fuzz: $(VENV)/.dev $(VENV)/.training  ## hostile input for every door, by the thousand
+fuzz: $(VENV)/.dev $(VENV)/.training  ## hostile input for every door, and changes that mean nothing, by the thousand
 	$(RUN) tests/fuzz.py --n 20000 --seed 0
+	$(RUN) tests/metamorphic.py --n 1000 --seed 0
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
