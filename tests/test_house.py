@@ -39,7 +39,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
     "words, files, results": 1321,
-    "answering": 1786,
+    "answering": 1789,
     "auto": 872,
     "benching": 340,
     "checking": 950,
