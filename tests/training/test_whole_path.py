@@ -76,7 +76,11 @@ def test_from_a_given_decoder_to_an_answer(tmp_path, monkeypatch, call):
     assert code in (0, 3), err
     answer = json.loads(out)
     assert {row["on"] for row in answer["laws"]} == {"target", "source"}
-    if code == 0:  # the losses of models this small are uncertain enough for both ends
+    if code == 0:
         assert answer["tokens"] <= 16384
         assert 0 <= answer["replay"] <= 1
-        assert answer["target_loss_lo"] < answer["target_loss"] < answer["target_loss_hi"]
+        # Two base models of 30 and 120 steps, asked 23 times beyond: an end is null only where a finding says so.
+        codes = {finding["code"] for finding in answer["findings"]}
+        ends = [answer["target_loss_lo"], answer["target_loss_hi"]]
+        assert ("unbounded" in codes) == (None in [*ends, answer["source_loss_lo"], answer["source_loss_hi"]])
+        assert None in ends or ends[0] < answer["target_loss"] < ends[1]
