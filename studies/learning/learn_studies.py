@@ -43,7 +43,8 @@ SPREADS = {
 STEPS = {"forgetting": (0.2, 0.8, 0.12, 0.12, 0.12, 0.12), "gain": (0.12, 0.5, 0.12, 0.12, 0.12, 0.12)}
 EXTRAS = ("own_gain", "undecayed", "back", "back_tiny")
 # Weak priors of amplitude "one", "budget", "relative_rate" and "novelty" (whose spread was chosen on forgetting with
-# the gain's table in sight, so that neither is untouched), of the reach in its order, and of `EXTRAS`: mean, standard deviation.
+# the gain's table in sight, so that neither is untouched), of the reach in its order, and of `EXTRAS`: mean and
+# standard deviation.
 PRIOR = {
     "forgetting": {
         "amplitude": ((np.log(0.03), 0.3), (0.0, 0.1), (0.1, 0.15), (0.0, 0.5)),
