@@ -264,7 +264,8 @@ def _distinct(problem: Problem, c: Array, z: Array, cost: Array) -> tuple[Array,
     for i in order:
         for place, j in enumerate(chosen):
             # Closer than the search stops: one optimum, found twice.
-            if abs(cost[i] - cost[j]) <= 1e-5 * cost[j] and np.all(np.abs(z[i] - z[j]) <= 1e-3 * spread):
+            alike = cost[i] == cost[j] or abs(cost[i] - cost[j]) <= 1e-5 * cost[j]  # both may be infinite
+            if alike and np.all(np.abs(z[i] - z[j]) <= 1e-3 * spread):
                 members[place] += 1
                 break
         else:

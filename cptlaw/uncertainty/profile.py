@@ -24,8 +24,7 @@ from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.traces import Trace, Tracer, side_by_side
 from cptlaw.uncertainty.units import units_along
 
-# Rows that are profiled, by how far rows lie apart in any input; the others take what was met on the way.
-PROFILES = (0.02, 2), (0.2, 4), (np.inf, 12)
+MOST_PROFILES = 12  # rows that are profiled; the others take what was met on the way
 # Probabilities up to which rows are profiled: all smaller ones are read off the same trace, whichever was asked first.
 LEVELS = (0.9, 0.99, 0.9999)
 
@@ -69,8 +68,7 @@ def profile(fit: LawOnRows, frame: pd.DataFrame, probability: float, most: int |
     Parameters
     ----------
     most
-        Rows that are profiled; where not given 12, and fewer of rows that are nearly one. The others take what was met
-        on these, each at its own loss.
+        Rows that are profiled, 12 where not given; the others take what was met on these, each at its own loss.
 
     Returns
     -------
@@ -88,7 +86,7 @@ def profiles(fit: LawOnRows, frame: pd.DataFrame, probabilities: Sequence[float]
     x, centre = fit.law.bind(frame, fit.role), np.log(fit.predict(frame))
     problem, k, best = fit.problem(), fit.problem().k, fit.optima[0]
     effects, freedom = units_along(fit, problem, jacobian(problem, best[:k], best[k:], at=x))
-    chosen = _spread_out(x, _enough(x) if most is None else most)
+    chosen = _spread_out(x, MOST_PROFILES if most is None else most)
     found = np.empty((len(probabilities), len(frame), 2))
     for p, probability in enumerate(probabilities):
         # Traced up to a fixed level, so that an interval of 80 % is read off the same trace as one of 90 % and never
@@ -165,13 +163,6 @@ def _places(x: SimpleNamespace) -> Array:
     """Return where rows lie: logs of the inputs, each in units of its spread over the rows, (n, inputs)."""
     places = np.column_stack([column.log for column in vars(x).values() if isinstance(column, Positive)])
     return np.asarray((places - places.mean(axis=0)) / np.maximum(places.std(axis=0), 1e-12))
-
-
-def _enough(x: SimpleNamespace) -> int:
-    """Return how many rows stand for all: a search narrows down to rows whose doubt is nearly the same."""
-    columns = [column.value for column in vars(x).values() if isinstance(column, Positive)]
-    apart = max((1.0 - float(column.min()) / max(float(column.max()), 1e-300) for column in columns), default=0.0)
-    return next(count for within, count in PROFILES if apart <= within)
 
 
 def _spread_out(x: SimpleNamespace, count: int) -> list[int]:
