@@ -1,6 +1,7 @@
 """A thousand hostile cases of `tests/fuzz.py`, all families in turn; and rows at the ends of what a float can hold."""
 
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -35,9 +36,11 @@ def test_hostile_input_ends_well(chunk):
 def test_numbers_at_the_ends_are_fitted_or_refused(column, value, every):
     frame = pd.DataFrame(PILOT).copy()
     frame[column] = np.where(np.arange(len(frame)) % every == 0, value, frame[column])
-    for name in LAWS:
+    # Such a fit takes all its steps, seconds of them: each law is checked at all of these, and fitted at about a third.
+    turn = zlib.crc32(f"{column} {value} {every}".encode())
+    for place, name in enumerate(LAWS):
         if not law(name).needs_schedules:
-            for verb, options in ((cl.check, {}), (cl.fit, {"starts": 1})):
+            for verb, options in ((cl.check, {}), (cl.fit, {"starts": 1}))[: 2 if (place + turn) % 3 == 0 else 1]:
                 try:
                     verb(name, frame, "target", **options).summary()
                 except CptlawError as error:
