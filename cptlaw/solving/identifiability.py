@@ -85,7 +85,7 @@ def _finite(matrix: Array) -> tuple[Array, Array]:
     return finite, np.abs(finite).max(axis=0, initial=0.0)
 
 
-def best_rank(problem: Problem, draws: int = 8, seed: int = 0) -> int:
+def best_rank(problem: Problem, draws: int = 24, seed: int = 0) -> int:
     """Return the highest rank over plausible parameters, which no fit to these rows can exceed.
 
     Shapes are drawn from the start ranges; amplitudes let every term carry the same share of the loss.

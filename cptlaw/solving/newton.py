@@ -73,12 +73,14 @@ def _descend(goal: Objective, c: Array, z: Array, iterations: int, tolerance: Ar
     s = len(v)
     objective, total, status = np.empty(s), np.empty(s), np.full(s, OUT_OF_STEPS)
     per_block = max(1, BLOCK // max(problem.n, 1))
+    # Order of derivatives, most steps, first damping. Along a profile a start is near, in a valley where least squares
+    # crawl.
+    passes = [(1, min(LEAST_SQUARES, iterations), 1.0), (2, iterations, NEAR_DAMPING)]
+    if goal.forecast is not None:
+        passes = [(2, iterations, 1.0)]
     for first in range(0, s, per_block):
         rows = np.arange(first, min(first + per_block, s))
-        first = 0 if goal.forecast is not None else min(LEAST_SQUARES, iterations)
-        for order, steps, damping in ((1, first, 1.0), (2, iterations, NEAR_DAMPING if first else 1.0)):
-            if not steps:  # along a profile a start is near, in a valley in which least squares crawl
-                continue
+        for order, steps, damping in passes:
             v[rows], objective[rows], total[rows], status[rows] = _descend_block(
                 goal.take(rows), v[rows], order, steps, tolerance[rows], damping
             )

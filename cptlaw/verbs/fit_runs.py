@@ -69,7 +69,7 @@ def fit(
     Returns
     -------
     LawFit, Average or ScoreFit
-        Each a `Fit`: one law, several, or the link of a score to losses.
+        A `Fit` of one law, a `Fit` of several, or the link of a score to losses.
 
     Raises
     ------
