@@ -127,4 +127,4 @@ def group(findings: Iterable[Finding], by_code: bool = True) -> list[tuple[Findi
     kinds: dict[Any, list[Finding]] = {}
     for finding in by_severity(findings):
         kinds.setdefault((finding.severity, finding.code) if by_code else finding, []).append(finding)
-    return [(max(found, key=lambda finding: finding.degree), len(found)) for found in kinds.values()]
+    return [(max(value, key=lambda finding: finding.degree), len(value)) for value in kinds.values()]

@@ -16,12 +16,12 @@ _PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 def joined(group: str) -> dict[str, metadata.EntryPoint]:
     """Return the entry points of a group by name; those of a checkout that is run without being installed, too."""
-    found = {entry.name: entry for entry in metadata.entry_points(group=group)}
+    result = {entry.name: entry for entry in metadata.entry_points(group=group)}
     if _PROJECT.is_file():
         import tomllib
 
         project = tomllib.loads(_PROJECT.read_text(encoding="utf-8")).get("project", {})
         if project.get("name") == "cptlaw":
             own = project.get("entry-points", {}).get(group, {})
-            found |= {name: metadata.EntryPoint(name, value, group) for name, value in own.items()}
-    return found
+            result |= {name: metadata.EntryPoint(name, value, group) for name, value in own.items()}
+    return result

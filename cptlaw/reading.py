@@ -239,10 +239,10 @@ def flatten(value: object, prefix: str = "", joint: str = ".") -> dict[str, obje
     """
     if not isinstance(value, Mapping):
         return {prefix: value}
-    found: dict[str, object] = {}
+    result: dict[str, object] = {}
     for key, inner in value.items():
-        found |= flatten(inner, f"{prefix}{joint}{key}" if prefix else str(key), joint)
-    return found
+        result |= flatten(inner, f"{prefix}{joint}{key}" if prefix else str(key), joint)
+    return result
 
 
 _TOO_DEEP = f"lists and mappings are nested more than {DEEPEST} deep"

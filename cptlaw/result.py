@@ -131,8 +131,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; what is not known or not finite is null."""
-        found: dict[str, Any] = plain(self)
-        return found
+        result: dict[str, Any] = plain(self)
+        return result
 
     def to_json(self) -> str:
         """Return the answer as one JSON object."""

@@ -33,6 +33,6 @@ def spell_out(function: Callable[..., Any], declared: Any, defaults: Mapping[str
         )
         for name, hint in hints.items()
     ]
-    found = inspect.signature(function)
-    own = [one for one in found.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
-    vars(function)["__signature__"] = found.replace(parameters=[*own, *spelled])
+    result = inspect.signature(function)
+    own = [one for one in result.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+    vars(function)["__signature__"] = result.replace(parameters=[*own, *spelled])

@@ -133,10 +133,10 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc, unused-
         values = validate_data(self, X, reset=False, dtype="numeric")
         frame = self._frame(X, values)
         try:
-            found = self.fit_.predict(frame.assign(eval=self.role))
+            forecast = self.fit_.predict(frame.assign(eval=self.role))
         except CptlawError as error:
             raise ValueError(str(error)) from error
-        return np.asarray(found, dtype=float)
+        return np.asarray(forecast, dtype=float)
 
     def _frame(self, X: Any, values: Any) -> pd.DataFrame:
         """Return X under the names of the law's inputs; `values` are its numbers, as scikit-learn has checked them."""
@@ -220,8 +220,8 @@ class OrderedGroupSplit(BaseCrossValidator):  # type: ignore[misc, unused-ignore
         tested = levels[self.min_train_groups :]
         if not len(tested):
             raise ValueError(f"{len(levels)} levels: expected {self.min_train_groups + 1} or more, to test on one.")
-        found: list[Any] = tested.tolist()
-        return found if self.n_splits is None else found[-self.n_splits :]
+        result: list[Any] = tested.tolist()
+        return result if self.n_splits is None else result[-self.n_splits :]
 
 
 _COLUMNS = "feeds tables of any number of columns; a law reads its own inputs, and refuses others"

@@ -14,10 +14,10 @@ def version() -> str:
 
 def versions(packages: tuple[str, ...]) -> dict[str, str]:
     """Return the versions of the package, of Python, and of those of some packages that are installed."""
-    found = {"cptlaw": version(), "python": platform.python_version()}
+    result = {"cptlaw": version(), "python": platform.python_version()}
     for name in packages:
         try:
-            found[name] = metadata.version(name)
+            result[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return result

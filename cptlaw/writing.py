@@ -318,15 +318,15 @@ def file_names(texts: Iterable[str]) -> list[str]:
     >>> file_names(["losses of a", "losses of \u03b1", "losses of \u03b2"])
     ['losses-of-a', 'losses-of', 'losses-of-2']
     """
-    found: list[str] = []
+    result: list[str] = []
     for text in texts:
         stem, count = file_name(text), 1
         name = stem
-        while name in found:
+        while name in result:
             count += 1
             name = f"{stem}-{count}"
-        found.append(name)
-    return found
+        result.append(name)
+    return result
 
 
 def _harmless(value: Any) -> Any:

@@ -77,7 +77,7 @@ def verb() -> Any:
 def fields() -> tuple[Field, ...]:
     """Return the fields of the form, in the order of the verb's help."""
     of_table = {str(option.name) for option in reading_options()}
-    found = []
+    result = []
     for option in verb().params:
         text = isinstance(option.type, click.Choice) or type(option.type) in (
             type(click.STRING),
@@ -94,8 +94,8 @@ def fields() -> tuple[Field, ...]:
         default = "" if option.default is None or not isinstance(option.default, str) else option.default
         example = default or option.metavar or ""
         places = {"of_table": name in of_table, "first": name in verb().few}
-        found.append(Field(name, option.opts[0], label, shown, example, choices, bool(option.multiple), **places))
-    return tuple(found)
+        result.append(Field(name, option.opts[0], label, shown, example, choices, bool(option.multiple), **places))
+    return tuple(result)
 
 
 def reading_options() -> list[Any]:
@@ -142,17 +142,17 @@ class Desk:
                 return self._kept[key]
         with self._work:
             try:
-                found = self._answer(table, asked)
+                result = self._answer(table, asked)
             except click.ClickException as error:
                 option = getattr(getattr(error, "param", None), "name", "") or ""
                 return Problem(error.format_message(), option)
             except CptlawError as error:
                 return Problem(str(error), _field_in(str(error)))
         with self._lock:
-            self._kept[key] = found
+            self._kept[key] = result
             while len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
-        return found
+        return result
 
     def _answer(self, table: str, asked: Mapping[str, str]) -> Any:
         words: list[str] = []
@@ -207,7 +207,7 @@ def _field_in(text: str) -> str:
     """Return the field that a message names first: as the command line writes it, or as the library does."""
     places = {}
     for one in fields():
-        found = [at for at in (text.find(one.flag), text.find(one.name)) if at >= 0]
-        if found:
-            places[one.name] = (min(found), -len(one.name))
+        result = [at for at in (text.find(one.flag), text.find(one.name)) if at >= 0]
+        if result:
+            places[one.name] = (min(result), -len(one.name))
     return min(places, key=lambda name: places[name]) if places else ""

@@ -83,18 +83,18 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
 
     @app.get("/answer")
     def answer() -> Any:
-        found = desk.ask(flask.request.args.to_dict())
-        if isinstance(found, Problem):
-            return flask.render_template("problem.html", problem=found), 400
-        return flask.render_template("answer.html", query=urlencode(flask.request.args.to_dict()), **shown(found))
+        result = desk.ask(flask.request.args.to_dict())
+        if isinstance(result, Problem):
+            return flask.render_template("problem.html", problem=result), 400
+        return flask.render_template("answer.html", query=urlencode(flask.request.args.to_dict()), **shown(result))
 
     @app.get("/report")
     def report() -> Any:
-        found = desk.ask(flask.request.args.to_dict())
-        if isinstance(found, Problem):
-            flask.abort(400, found.text)
+        result = desk.ask(flask.request.args.to_dict())
+        if isinstance(result, Problem):
+            flask.abort(400, result.text)
         with tempfile.TemporaryDirectory(prefix="cptlaw-") as folder:
-            content = found.report(Path(folder) / "report.html").read_bytes()
+            content = result.report(Path(folder) / "report.html").read_bytes()
         attached = {"Content-Disposition": "attachment; filename=report.html"}
         return flask.Response(content, mimetype="text/html", headers=attached)
 
@@ -153,21 +153,21 @@ def listen(host: str, port: int) -> socket.socket:
     """
     if not 0 <= port <= 65535:
         raise UsageError(f"--port {port}: expected a number from 0 (any free port) to 65535.")
-    found = None
+    result = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        found = socket.socket(family, kind, protocol)
+        result = socket.socket(family, kind, protocol)
         # A server that was just stopped leaves its port waiting for a minute, in which it could not be started again.
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
+        result.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        result.bind(address)
     except OSError as error:
-        if found is not None:
-            found.close()
+        if result is not None:
+            result.close()
         raise UsageError(
             f"the app cannot listen on {host}, port {port} ({error.strerror or error}). Is it running already? Choose "
             f"another --port; 0 takes any that is free."
         ) from None
-    return found
+    return result
 
 
 def serve(app: Any, where: socket.socket) -> None:

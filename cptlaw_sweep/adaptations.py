@@ -146,16 +146,16 @@ def _mix_of(recipe: Recipe, block: Plain, mix: Plain, seed: int) -> Plain:
     weights = {name: weight for name, weight in mix["weights"].items() if weight}
     texts = [recipe.text(name) for name in weights]
     if len(weights) == 1:  # one corpus only
-        found: Plain = {"texts": texts, "share": "1", "seed": seed}
+        result: Plain = {"texts": texts, "share": "1", "seed": seed}
     elif "named" not in mix:
-        found = {"texts": texts, "share": exact_share(mix["replay"]), "seed": seed}
+        result = {"texts": texts, "share": exact_share(mix["replay"]), "seed": seed}
     else:
         parts = [round(weight * PARTS) for weight in weights.values()]
         # Rounded shares need not add up to one; the last corpus takes what is missing.
         parts[-1] += PARTS - sum(parts)
-        found = {"texts": texts, "weights": [str(Fraction(part, PARTS)) for part in parts], "seed": seed}
+        result = {"texts": texts, "weights": [str(Fraction(part, PARTS)) for part in parts], "seed": seed}
     pools = {recipe.text(name): tokens for name, tokens in block["pools"].items() if name in weights}
-    return found | ({"pools": pools} if pools else {})
+    return result | ({"pools": pools} if pools else {})
 
 
 def evaluations(recipe: Recipe, jobs: list[Job]) -> list[Job]:

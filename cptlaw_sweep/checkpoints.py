@@ -82,7 +82,7 @@ class Checkpoints:
         """Return one scratch folder for all processes of the run."""
         from accelerate.utils import broadcast_object_list
 
-        found = [str(self._store.scratch()) if self._accelerator.is_main_process else ""]
+        result = [str(self._store.scratch()) if self._accelerator.is_main_process else ""]
         if not self._alone:
-            broadcast_object_list(found)
-        return Path(found[0])
+            broadcast_object_list(result)
+        return Path(result[0])

@@ -15,13 +15,13 @@ def earlier_jobs(sweep: Sweep, store: Store) -> list[dict[str, Any]]:
     if not store.exists("jobs.jsonl"):
         return []
     seen, finished = {job.id for job in sweep.jobs}, store.finished_ids()
-    found = []
+    result = []
     for line in store.read("jobs.jsonl").splitlines():
         told = json.loads(line)
         if told["id"] not in seen and told["id"] in finished and seen.issuperset(told["needs"]):
             seen.add(told["id"])
-            found.append(told)
-    return found
+            result.append(told)
+    return result
 
 
 def with_earlier(sweep: Sweep, store: Store) -> Sweep:

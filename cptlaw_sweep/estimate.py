@@ -84,9 +84,9 @@ class DryRun(Result):
     def lines(self) -> list[Line]:
         """Disk, where the times come from, and manifests."""
         disk = f"{_bytes(float(self.frame['disk_bytes'].sum()))} beside the prepared text"
-        found = [("memory", self.memory), ("disk", disk), ("time", self.speed)]
-        found += [("merges", self.merges)] if self.merges else []
-        return [*found, ("manifests", self.written)] if self.written else found
+        result = [("memory", self.memory), ("disk", disk), ("time", self.speed)]
+        result += [("merges", self.merges)] if self.merges else []
+        return [*result, ("manifests", self.written)] if self.written else result
 
     @property
     def tables(self) -> list[Table]:

@@ -85,10 +85,10 @@ def expect(is_right: Callable[[float], bool], expected: str) -> Callable[[Any], 
     """Return a reader of numbers such as 6e-3, 2M or 15% that must be of a kind."""
 
     def read(value: Any) -> float:
-        found = parse_quantity(value)
-        if not is_right(found):
+        result = parse_quantity(value)
+        if not is_right(result):
             raise DataError(f"found {shown(value)}. {expected}")
-        return found
+        return result
 
     return read
 

@@ -43,14 +43,14 @@ def find_folder(name: str, start: Path) -> Path | None:
 def read_config(folder: Path) -> dict[str, Any]:
     """Return config.json of a model's folder."""
     try:
-        found = plain_json((folder / "config.json").read_text(encoding="utf-8"))
+        document = plain_json((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(
             f"{folder}: config.json cannot be read ({error}). Expected a folder as `save_pretrained` writes it."
         ) from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise DataError(f"{folder}/config.json: expected a mapping. Write the folder again with `save_pretrained`.")
-    return found
+    return document
 
 
 def content_of(folder: Path) -> str:
@@ -77,10 +77,10 @@ def vocabulary_in(folder: Path) -> int | None:
     if not path.is_file():
         return None
     try:
-        found = plain_json(path.read_text(encoding="utf-8"))
-        vocabulary = found["model"]["vocab"]
+        document = plain_json(path.read_text(encoding="utf-8"))
+        vocabulary = document["model"]["vocab"]
         ids = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
-        return 1 + int(max([*ids, *(int(token["id"]) for token in found.get("added_tokens", []))]))
+        return 1 + int(max([*ids, *(int(token["id"]) for token in document.get("added_tokens", []))]))
     except (OSError, ValueError, KeyError, TypeError):
         raise DataError(f"{path}: not a file of Hugging Face tokenizers.") from None
 

@@ -84,10 +84,10 @@ def read_scores(path: Path) -> dict[str, Row]:
         If there is nothing, or nothing that reads as scores.
     """
     if path.is_dir():
-        found = sorted(path.rglob("results*.json"))
-        if not found:
+        result = sorted(path.rglob("results*.json"))
+        if not result:
             raise DataError(f"evaluate: the command left no results*.json in {path.name}")
-        path = found[-1]
+        path = result[-1]
     try:
         if path.stat().st_size > MOST_BYTES:
             raise DataError(f"evaluate: {path.name} has more than {MOST_BYTES // 10**6} MB, too much for scores")

@@ -72,11 +72,11 @@ def log_points(last: int, first: int, per_doubling: float) -> set[int]:
     >>> sorted(log_points(80, 10, 1.0))
     [10, 20, 40, 80]
     """
-    found, point, ratio = {last}, float(last), 2.0 ** (1.0 / per_doubling)
+    result, point, ratio = {last}, float(last), 2.0 ** (1.0 / per_doubling)
     while point >= first:
-        found.add(round(point))
+        result.add(round(point))
         point /= ratio
-    return found
+    return result
 
 
 def given_bases(recipe: Recipe) -> tuple[list[Job], list[Base]]:

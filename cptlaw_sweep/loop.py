@@ -115,9 +115,9 @@ class Training:
 
     def _load_start(self) -> None:
         start, spec = self.job.definition["start"], self.job.definition["model"]
-        found = self._checkpoints.latest(self.cache)
+        result = self._checkpoints.latest(self.cache)
         merges = self.job.definition.get("merge", ())
-        if "weights" in start and (found is None or merges):
+        if "weights" in start and (result is None or merges):
             model = models.load_weights(self.store.get_folder(f"models/{start['weights']}", self.cache))
         else:  # from scratch, pre-trained, or a model whose weights are about to be loaded over
             model = models.build(spec, int(start.get("seed", 0)), self.job.places.get("model"))
@@ -147,11 +147,11 @@ class Training:
         self.optimizer = optimizer_for(model, self.job.definition["optimizer"])
         if self.job.definition["compile"]:
             self.model = torch.compile(self.model)
-        if "state" in start and (found is None or merges):
+        if "state" in start and (result is None or merges):
             self._load_state(self.store.get_folder(f"models/{start['state']}", self.cache))
         self._between = Between(model) if merges else None
-        if found is not None:
-            folder, notes = found
+        if result is not None:
+            folder, notes = result
             self._load_state(folder)
             self.step, self.seconds, self.rows = int(notes["step"]), float(notes["seconds"]), list(notes["rows"])
 
@@ -239,16 +239,16 @@ class Training:
             # The mix of many steps at once: for one step alone it would cost a tenth of a small model's step.
             begin = self.step - place
             row = np.arange(begin * self.batch, (begin + PLAN_STEPS) * self.batch, dtype=np.int64)
-            self._plan = tuple(found.reshape(PLAN_STEPS, self.batch) for found in self.mix.rows(row))
-        part, window = (found[place, mine] for found in self._plan)
+            self._plan = tuple(one.reshape(PLAN_STEPS, self.batch) for one in self.mix.rows(row))
+        part, window = (one[place, mine] for one in self._plan)
         if len(self.texts) == 1:
-            found = self.texts[0][window]
+            one = self.texts[0][window]
         else:
-            found = np.empty((len(part), self.context + 1), dtype=np.int64)
+            one = np.empty((len(part), self.context + 1), dtype=np.int64)
             for index, text in enumerate(self.texts):
                 mine = part == index
-                found[mine] = text[window[mine]]
-        return torch.from_numpy(found).to(self.accelerator.device, non_blocking=True)
+                one[mine] = text[window[mine]]
+        return torch.from_numpy(one).to(self.accelerator.device, non_blocking=True)
 
     # Measurements
 
@@ -269,16 +269,16 @@ class Training:
     def _losses(self) -> list[dict[str, Any]]:
         """Return a row for each validation set, with the weights as they are."""
         tokens = self.step * self.batch * self.context
-        found = []
+        result = []
         for entry in self.evals:
             loss = entry.loss(self.score, self.model, self.accelerator, self.micro, self.precision)
             if not math.isfinite(loss):
                 raise TrainingError(f"the loss on {entry.name} is {loss} at step {self.step}")
             row = {"eval": entry.name, "domain": entry.domain, "loss": loss, "step": self.step, "tokens": tokens}
-            found.append({**row, "lr": self.lr[self.step]})
+            result.append({**row, "lr": self.lr[self.step]})
         if self.shard:
             parallel.drop_gathered(self.bare)
-        return found
+        return result
 
     def _keep_model(self) -> None:
         """Keep the model as it is now, as a folder that transformers reads."""

@@ -139,8 +139,8 @@ class _Weights:
 
 def _read_index(path: Path) -> dict[str, str]:
     try:
-        found = plain_json(path.read_text(encoding="utf-8"))["weight_map"]
-        files = {str(name): str(file) for name, file in found.items()}
+        document = plain_json(path.read_text(encoding="utf-8"))["weight_map"]
+        files = {str(name): str(file) for name, file in document.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: expected a weight_map of tensors to files ({error}). Copy the model again.") from None
     outside = [file for file in files.values() if Path(file).name != file]

@@ -181,9 +181,9 @@ class DataMix:
 
     def counts(self, rows: int) -> list[int]:
         """Return how many of the first rows come from each corpus."""
-        found, left = [], np.array([rows], dtype=np.int64)
+        result, left = [], np.array([rows], dtype=np.int64)
         for level in range(len(self.shares)):
             drawn = self._drawn_before(level, left)
-            found.append(int(drawn[0]))
+            result.append(int(drawn[0]))
             left = left - drawn
-        return [*found, int(left[0])]
+        return [*result, int(left[0])]

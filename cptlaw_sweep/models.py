@@ -84,10 +84,10 @@ def without_dropout(config: Any) -> dict[str, float]:
 
     One pass over much text needs none, and with it a loss in training is not the loss that is measured.
     """
-    found = dropout_of(vars(config))
-    for name in found:
+    result = dropout_of(vars(config))
+    for name in result:
         setattr(config, name, 0.0)
-    return found
+    return result
 
 
 def with_adapters(model: Any, lora: Spec, seed: int) -> Any:
@@ -177,8 +177,8 @@ def score_in_pieces(model: Any) -> bool:
     with torch.no_grad():
         ids = torch.arange(8, device=next(model.parameters()).device)[None] % head.weight.shape[0]
         expected = model(input_ids=ids, use_cache=False).logits.float()
-        found = head(backbone(input_ids=ids, use_cache=False)[0]).float()
-    if expected.shape != found.shape or not torch.allclose(expected, found, rtol=1e-4, atol=1e-5):
+        result = head(backbone(input_ids=ids, use_cache=False)[0]).float()
+    if expected.shape != result.shape or not torch.allclose(expected, result, rtol=1e-4, atol=1e-5):
         return False
     piece = piece_tokens(int(head.weight.shape[0]))
     plain = inner.forward

@@ -67,6 +67,6 @@ def rate_of(value: Any, model: str, n_params: int, where: str) -> float:
         if model not in value:
             raise DataError(f"{where}: there is none for model {model}. Give one per model, or one for all.")
         value = value[model]
-    if (found := parse_quantity(value, where)) <= 0:
+    if (result := parse_quantity(value, where)) <= 0:
         raise DataError(f"{where}: found {shown(value)}. Expected a number above 0.")
-    return found
+    return result

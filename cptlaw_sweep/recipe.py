@@ -52,26 +52,26 @@ class Rows:
 
 def rows_of(asked: RowsAsked, usual: Rows, resources: Resources, where: str) -> Rows:
     """Return what is read per step, as the file or a block of it asks."""
-    found = Rows(
+    result = Rows(
         usual.context if asked.context is None else asked.context,
         usual.batch if asked.batch is None else asked.batch,
         usual.micro_batch if asked.micro_batch is None else asked.micro_batch,
     )
-    if found.context < 1 or found.batch < 1:
+    if result.context < 1 or result.batch < 1:
         raise DataError(f"{where}: context and batch must be 1 or more.")
-    if found.tokens > 10**10:
-        raise DataError(f"{where}: context {found.context} times batch {found.batch} tokens per step are too many.")
-    if found.batch % resources.in_all:
-        raise DataError(f"{where}: batch {found.batch} cannot be shared evenly by {resources.in_all} processes.")
-    own = found.batch // resources.in_all
-    if found.micro_batch and own % found.micro_batch:
+    if result.tokens > 10**10:
+        raise DataError(f"{where}: context {result.context} times batch {result.batch} tokens per step are too many.")
+    if result.batch % resources.in_all:
+        raise DataError(f"{where}: batch {result.batch} cannot be shared evenly by {resources.in_all} processes.")
+    own = result.batch // resources.in_all
+    if result.micro_batch and own % result.micro_batch:
         # The nearest choices below, so that nobody has to divide.
         usable = [str(n) for n in range(1, min(own, 4096) + 1) if own % n == 0]
         raise DataError(
-            f"{where}: micro_batch {found.micro_batch} does not divide the {own} rows of "
+            f"{where}: micro_batch {result.micro_batch} does not divide the {own} rows of "
             f"{'a step' if resources.in_all == 1 else 'a process'}. Choose one of {', '.join(usable[-8:])}."
         )
-    return found
+    return result
 
 
 def read_recipe(path: Path) -> tuple[str, Any]:
@@ -106,14 +106,14 @@ class Recipe:
         self._keys: dict[str, str] = {}
         self.adapt = [self._read_adapt(block, f"{path.name}: adapt[{k}]") for k, block in enumerate(asked.adapt)]
         longest = max([self.rows.context, *(block["rows"].context for block in self.adapt)])
-        found = [
+        result = [
             model
             for name, entry in asked.models.items()
             for model in models_of(
                 name, entry, f"{path.name}: models: {name}", (self._vocabulary, longest), path.parent
             )
         ]
-        self.models = {model.name: model for model in found}
+        self.models = {model.name: model for model in result}
         for block in self.adapt:
             self.check_models(block)
         self._check_tokenizer()

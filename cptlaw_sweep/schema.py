@@ -323,7 +323,7 @@ class Pretrain(Block):
 
 def _schedules(value: Any) -> list[dict[str, Any]]:
     """Read schedules of adaptation: the fields of a phase without its steps; `peak` may be several rates."""
-    found = []
+    result = []
     for one in value if isinstance(value, list) else [value]:
         if not isinstance(one, Mapping) or "schedule" not in one or "peak" not in one:
             raise DataError(f"found {one!r}. Expected a schedule, such as {{schedule: wsd, peak: 3e-3, decay: 25%}}.")
@@ -332,10 +332,10 @@ def _schedules(value: Any) -> list[dict[str, Any]]:
         peaks = one["peak"] if isinstance(one["peak"], list) else [one["peak"]]
         if not peaks:
             raise DataError("peak: the list is empty.")
-        found += [{**{str(key): item for key, item in one.items()}, "peak": peak} for peak in peaks]
-    if not found:
+        result += [{**{str(key): item for key, item in one.items()}, "peak": peak} for peak in peaks]
+    if not result:
         raise DataError("the list is empty.")
-    return found
+    return result
 
 
 class RowsAsked(Block):

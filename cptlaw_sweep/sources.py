@@ -107,13 +107,13 @@ def documents(source: Mapping[str, Any]) -> Iterator[Document]:
     DataError
         If a file is gone or broken, or has no such field.
     """
-    found = False
+    result = False
     reading = _from_files(source) if "files" in source else _from_dataset(source)
     for group, content in reading:
         if content:
-            found = True
+            result = True
             yield group, content
-    if not found:
+    if not result:
         raise DataError(f"{_label(source)}: there is no text in it.")
 
 
@@ -175,7 +175,7 @@ def _from_dataset(source: Mapping[str, Any]) -> Iterator[Document]:
     except ImportError:
         raise DataError("reading a data set by name needs: pip install 'cptlaw[training]'") from None
     try:
-        found = datasets.load_dataset(
+        result = datasets.load_dataset(
             source["dataset"],
             source["config"],
             data_files=source["data_files"],
@@ -185,7 +185,7 @@ def _from_dataset(source: Mapping[str, Any]) -> Iterator[Document]:
         )
     except (OSError, ValueError) as error:
         raise DataError(f"data set {source['dataset']!r} cannot be loaded ({error}).") from None
-    for row, record in enumerate(found):
+    for row, record in enumerate(result):
         place = f"{source['dataset']}, row {row}"
         yield _document(record, f"{source['dataset']}:{row}", source, place)
 

@@ -39,19 +39,19 @@ def snapshot(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, whole:
     whole
         Whether this process writes weights and moments; another than the first need not where all hold the same.
     """
-    found: Tensors = {"random.cpu": torch.get_rng_state()}
+    result: Tensors = {"random.cpu": torch.get_rng_state()}
     if torch.cuda.is_available() and torch.cuda.is_initialized():
-        found["random.cuda"] = torch.cuda.get_rng_state()
+        result["random.cuda"] = torch.cuda.get_rng_state()
     if not whole:
-        return found
+        return result
     for name, parameter in model.named_parameters():
-        found[f"weight.{name}"] = _copy(parameter)
+        result[f"weight.{name}"] = _copy(parameter)
         state = optimizer.state.get(parameter)
         if state:
-            found |= {f"{moment}.{name}": _copy(state[moment]) for moment in MOMENTS}
-            found[f"step.{name}"] = _copy(state["step"])
-    found |= {f"buffer.{name}": _copy(buffer) for name, buffer in model.named_buffers()}
-    return found
+            result |= {f"{moment}.{name}": _copy(state[moment]) for moment in MOMENTS}
+            result[f"step.{name}"] = _copy(state["step"])
+    result |= {f"buffer.{name}": _copy(buffer) for name, buffer in model.named_buffers()}
+    return result
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
@@ -143,8 +143,8 @@ class _Sharded:
         return name in self._names
 
     def whole(self, name: str) -> torch.Tensor:
-        found: torch.Tensor = self._files[0].get_tensor(name)
-        return found
+        result: torch.Tensor = self._files[0].get_tensor(name)
+        return result
 
     def part(self, name: str, like: torch.Tensor, part: int, parts: int) -> torch.Tensor:
         if len(self._files) == parts and hasattr(like, "to_local"):

@@ -64,10 +64,10 @@ class SweepStatus(Result):
         """Speed, and the time that is left at it."""
         speed = float(self.frame.loc[self.frame["status"] == "running", "tokens_per_second"].sum())
         left = float(self.frame["tokens"].sum() - self.frame["done"].sum())
-        found = [("store", self.store)]
+        result = [("store", self.store)]
         if speed > 0:
-            found.append(("speed", f"{format_quantity(speed)} tokens/s, {format_seconds(left / speed)} left at it"))
-        return found
+            result.append(("speed", f"{format_quantity(speed)} tokens/s, {format_seconds(left / speed)} left at it"))
+        return result
 
     @property
     def tables(self) -> list[Table]:
@@ -131,13 +131,13 @@ def _last(store: Store, name: str, n: int) -> list[dict[str, Any]]:
         lines = store.read(name).decode(errors="replace").splitlines()[-n - 1 :]
     except FileNotFoundError:
         return []
-    found = []
+    result = []
     for line in lines:
         try:
-            found.append(json.loads(line))
+            result.append(json.loads(line))
         except ValueError:  # half a line, while it is being written
             continue
-    return found[-n:]
+    return result[-n:]
 
 
 def _age(store: Store, name: str) -> float | None:

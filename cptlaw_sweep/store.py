@@ -70,8 +70,8 @@ class Store:
             make_folder(self._root)
         if self.exists("manifest.json"):
             with contextlib.suppress(ValueError, RecursionError):  # the user's own, or damaged
-                found = self.read_json("manifest.json")
-                if isinstance(found, dict) and {"sweep", "recipe", "jobs"} <= set(found):
+                result = self.read_json("manifest.json")
+                if isinstance(result, dict) and {"sweep", "recipe", "jobs"} <= set(result):
                     return
         for name in TABLES:
             if self.exists(name):
@@ -95,10 +95,10 @@ class Store:
         try:
             # Another process may have written since.
             self._fs.invalidate_cache()
-            found = self._fs.ls(self.path(folder), detail=False)
+            result = self._fs.ls(self.path(folder), detail=False)
         except FileNotFoundError:
             return []
-        return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in found)
+        return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in result)
 
     def read(self, name: str) -> bytes:
         """Return a file."""

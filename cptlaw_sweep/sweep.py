@@ -210,9 +210,9 @@ def tune_lr(
 
         return last
 
-    found = tune(Path(recipe), run)
-    place.write_json("tune-lr.json", found.to_dict())
-    return found
+    result = tune(Path(recipe), run)
+    place.write_json("tune-lr.json", result.to_dict())
+    return result
 
 
 def dry_run(
@@ -229,9 +229,9 @@ def dry_run(
     """
     make_engine(engine)
     plan = load_sweep(recipe)
-    found = estimate(plan, workers or os.cpu_count() or 1)
+    result = estimate(plan, workers or os.cpu_count() or 1)
     if manifests is None:
-        return found
+        return result
     folder = make_folder(manifests)
     places = {}
     for name, text in {**manifests_of(plan), **configurations(plan)}.items():
@@ -239,7 +239,7 @@ def dry_run(
         places[folder / name] = write_to_edit(folder / name, text)
     beside = sum(place != asked for asked, place in places.items())
     note = f"; {beside} of them are NAME-2, beside files that say something else" if beside else ""
-    return replace(found, written=f"{len(places)} files in {manifests}{note}")
+    return replace(result, written=f"{len(places)} files in {manifests}{note}")
 
 
 def make_engine(name: str, workers: int | None = None, options: Mapping[str, str] | None = None) -> Engine:

@@ -164,15 +164,15 @@ def write_tables(sweep: Sweep, store: Store, failures: Mapping[str, str]) -> pd.
 def schedules_of(sweep: Sweep) -> dict[str, Any]:
     """Return the learning-rate schedule of each run as a schedules file says it, pre-training first."""
     jobs = {job.id: job for job in sweep.jobs}
-    found = {}
+    result = {}
     for job in sweep.runs:
         phases = list(job.definition.get("phases", ()))
         if not phases:  # a measurement, or an evaluation
             continue
         if job.kind == "trunk":
-            found[job.columns["trunk"]] = phases  # the last stage's is the longest
+            result[job.columns["trunk"]] = phases  # the last stage's is the longest
             continue
         if job.kind == "adapt" and job.needs:
             phases = [*jobs[job.needs[0]].definition["phases"], *phases]
-        found |= {job.name: phases} | {merged_name(job.name, w): phases for w in job.definition.get("merge", ())}
-    return found
+        result |= {job.name: phases} | {merged_name(job.name, w): phases for w in job.definition.get("merge", ())}
+    return result

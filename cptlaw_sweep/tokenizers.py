@@ -125,18 +125,20 @@ def load_tokenizer(
 
 def _batch(loaded: Any) -> Callable[[list[str]], Sequence[Any]]:
     """Return an encoder of many texts at a time, on all cores."""
-    return lambda texts: [found.ids for found in loaded.encode_batch(texts, add_special_tokens=False)]
+    return lambda texts: [one.ids for one in loaded.encode_batch(texts, add_special_tokens=False)]
 
 
 def _pretrained(spec: Mapping[str, Any], place: str | None) -> Tokenizer:
-    found = load_pretrained(spec, place)
-    if found.eos_token_id is None:
+    result = load_pretrained(spec, place)
+    if result.eos_token_id is None:
         raise DataError(f"tokenizer {name_of(spec)!r} has no end-of-text token to put between documents.")
     # Fast tokenizers encode on all cores and without the warnings about length that those of transformers print.
-    backend = getattr(found, "backend_tokenizer", None)
+    backend = getattr(result, "backend_tokenizer", None)
     if backend is not None:
-        return Tokenizer(_batch(backend), len(found), found.eos_token_id)
-    return Tokenizer(lambda texts: found(texts, add_special_tokens=False)["input_ids"], len(found), found.eos_token_id)
+        return Tokenizer(_batch(backend), len(result), result.eos_token_id)
+    return Tokenizer(
+        lambda texts: result(texts, add_special_tokens=False)["input_ids"], len(result), result.eos_token_id
+    )
 
 
 def load_pretrained(spec: Mapping[str, Any], place: str | None) -> Any:

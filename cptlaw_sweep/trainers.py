@@ -97,9 +97,9 @@ class Corpus:
         """What ``datasets.load_dataset`` takes beside `place`."""
         if self.kind is not None:
             return {"data_files": self.paths, "split": "train"}
-        found = {"name": self.source["config"], "split": self.source["split"] or "train"}
-        found |= {"revision": self.source.get("revision"), "streaming": self.source.get("streaming") or None}
-        return {key: value for key, value in found.items() if value}
+        result = {"name": self.source["config"], "split": self.source["split"] or "train"}
+        result |= {"revision": self.source.get("revision"), "streaming": self.source.get("streaming") or None}
+        return {key: value for key, value in result.items() if value}
 
     @property
     def place(self) -> str:
@@ -213,7 +213,7 @@ class Run:
     def arguments(self) -> dict[str, Any]:
         """What `transformers.TrainingArguments`, and all trainers that hand these on, take by name."""
         optimizer = self.optimizer
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             "output_dir": self.name,
             "max_steps": self.steps,
             "per_device_train_batch_size": self.micro,
@@ -230,7 +230,7 @@ class Run:
             "seed": self.seed,
         }
         # Said only where it is on: newer versions have another name for it, and warn of this one.
-        return {**found, "gradient_checkpointing": True} if self.recompute else found
+        return {**result, "gradient_checkpointing": True} if self.recompute else result
 
 
 def export(
@@ -301,16 +301,16 @@ def files(trainer: str, runs: Sequence[Run], name: str | None = None) -> dict[st
         if not (trainer in NO_ADAPTERS and run.lora) and not (trainer in NO_IDS and any(c.is_ids for c in run.corpora))
     ]
     template = _environment().get_template(f"{TRAINERS[trainer]}.j2")
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for run in able:
-        place = Path(name or _file_name(run.name, Path(TRAINERS[trainer]).suffix, found))
-        found[place.name] = template.render(run=run, file=place)
+        place = Path(name or _file_name(run.name, Path(TRAINERS[trainer]).suffix, result))
+        result[place.name] = template.render(run=run, file=place)
     if trainer == "llamafactory" and able:
         # Its list of texts, which all runs of a folder share.
-        found["dataset_info.json"] = _environment().get_template("dataset_info.json.j2").render(
+        result["dataset_info.json"] = _environment().get_template("dataset_info.json.j2").render(
             corpora={corpus.name: corpus for run in able for corpus in run.corpora}
         )  # fmt: skip
-    return found
+    return result
 
 
 def _file_name(name: str, ending: str, taken: Mapping[str, str]) -> str:
@@ -359,10 +359,10 @@ def _read(answer: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(answer, str | Path):
         return dict(answer.to_dict() if hasattr(answer, "to_dict") else answer)
     path = Path(answer)
-    found = read_json(path)
-    if not isinstance(found, dict) or not {"feasible", "tokens"} <= found.keys():
+    document = read_json(path)
+    if not isinstance(document, dict) or not {"feasible", "tokens"} <= document.keys():
         raise DataError(f"{path.name}: this is no answer. Expected what `cptlaw answer .. --json` prints.")
-    return found
+    return document
 
 
 def run_of_answer(answer: Mapping[str, Any], *, lr_peak: Any, context: Any, batch: Any, warmup: Any, end: Any) -> Run:

@@ -108,11 +108,11 @@ def tune(path: Path, run: Callable[[Sweep], Callable[[Job], float | None]]) -> L
         rates = {}
         for name in trial.models:
             mine = frame[frame["model"] == name].sort_values("lr")
-            found, edge = vertex(mine["lr"].to_numpy(), mine["loss"].to_numpy())
-            best[name] = found
+            result, edge = vertex(mine["lr"].to_numpy(), mine["loss"].to_numpy())
+            best[name] = result
             if edge:
                 # Only towards the open side: what was tried already stays in the table and is not trained again.
-                rates[name] = [found * (2.0**edge), found * (4.0**edge)]
+                rates[name] = [result * (2.0**edge), result * (4.0**edge)]
         if not rates:
             break
     for name in rates:
@@ -157,12 +157,12 @@ class _Trial:
         sweep = self._sweeps[rate]
         kind = "base" if self._pretrain else "adapt"
         # The last one: of several budgets that of the most tokens, which is what the rate is for.
-        found = [job for job in sweep.jobs if job.kind == kind and job.columns["model"] == name][-1]
+        result = [job for job in sweep.jobs if job.kind == kind and job.columns["model"] == name][-1]
         for job in sweep.jobs:
-            if job.id == found.id or job.id in found.needs:
+            if job.id == result.id or job.id in result.needs:
                 self._jobs[job.id] = replace(job, name=f"{job.name}-lr{rate:g}")
         self._texts |= sweep.texts
-        return found
+        return result
 
     def sweep(self) -> Sweep:
         """Return all runs so far, as one sweep."""

@@ -62,7 +62,7 @@ def sweep(
     """
     from cptlaw_sweep import sweep as verb
 
-    found: Any
+    result: Any
     again = ["cptlaw", "sweep", recipe]
     if dry_run + status + tune_lr > 1:
         raise UsageError("--dry-run, --status and --tune-lr are three questions. Ask one at a time.")
@@ -73,24 +73,24 @@ def sweep(
         show(verb.status(recipe, output), [*again, *(["-o", output] if output else [])])
         return
     if tune_lr:
-        found = verb.tune_lr(recipe, output, **how)
-        show(found, then=f"put the first line under `pretrain` of {recipe}, then {command_line(again)}")
+        result = verb.tune_lr(recipe, output, **how)
+        show(result, then=f"put the first line under `pretrain` of {recipe}, then {command_line(again)}")
         return
     if dry_run:
-        found = verb.dry_run(recipe, output, engine=how["engine"], workers=how["workers"])
+        result = verb.dry_run(recipe, output, engine=how["engine"], workers=how["workers"])
     else:
-        found = verb.sweep(recipe, output, retry_failed=retry_failed, **how)
+        result = verb.sweep(recipe, output, retry_failed=retry_failed, **how)
     following: list[str] = []
     then = ""
     if dry_run and output:
         then = "follow the manifests with your own trainer, then cptlaw import its logs"
     elif dry_run:
         following = [*again, "-o", "results"]
-    elif found.failed:
-        then = f"mend the cause, then {command_line([*again, '-o', found.store, '--retry-failed'])}"
+    elif result.failed:
+        then = f"mend the cause, then {command_line([*again, '-o', result.store, '--retry-failed'])}"
     else:
-        following = ["cptlaw", "check", f"{found.store}/runs.csv", "--on", "target"]
-    show(found, following, then=then)
+        following = ["cptlaw", "check", f"{result.store}/runs.csv", "--on", "target"]
+    show(result, following, then=then)
 
 
 @click.command()

@@ -115,22 +115,22 @@ def measured_base(target: pd.DataFrame, point: Mapping[str, float]) -> float | N
 def _merge(
     base: Mapping[str, float], without: Mapping[str, Any], weight: float, tokens_per_param: float, n_params: float
 ) -> Mapping[str, Any]:
-    found: dict[str, Any] = {"method": "merge", "merge_weight": round(weight, 1)}
+    result: dict[str, Any] = {"method": "merge", "merge_weight": round(weight, 1)}
     for role, start in base.items():
         share, wide = share_of_change(role, weight, tokens_per_param, n_params)
         losses = start + (without[role] - start) * share
         low, middle, high = losses * np.array([1 - wide, 1.0, 1 + wide])
-        found |= _named(role, start, low, middle, high)
-    return {**found, "measured_on": MEASURED_ON}
+        result |= _named(role, start, low, middle, high)
+    return {**result, "measured_on": MEASURED_ON}
 
 
 def _adapter(base: Mapping[str, float], without: Mapping[str, Any], entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: dict[str, Any] = {"method": "lora", "rank_over_width": entry["rank_over_width"]}
+    result: dict[str, Any] = {"method": "lora", "rank_over_width": entry["rank_over_width"]}
     gains, rises = (np.asarray(entry[name]) for name in ("gain", "forgetting"))
     for role, shares in (("target", gains[::-1]), ("source", rises)):  # of a gain the least is the highest loss
         ends = base[role] + (without[role] - base[role]) * shares
-        found |= _named(role, base[role], ends.min(), ends[1], ends.max())
-    return {**found, "measured_on": MEASURED_ON}
+        result |= _named(role, base[role], ends.min(), ends[1], ends.max())
+    return {**result, "measured_on": MEASURED_ON}
 
 
 def _named(role: str, base: float, low: float, middle: float, high: float) -> dict[str, float]:

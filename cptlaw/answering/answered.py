@@ -196,8 +196,8 @@ class Answer(Result):
         elif self.source_loss is not None:
             lines.append(("source loss", f"{self._span('source_loss')} {self._unit}"))
         each = {
-            name: format_span(found["loss"] or 0.0, found["loss_lo"], found["loss_hi"])
-            for name, found in self.losses.items()
+            name: format_span(result["loss"] or 0.0, result["loss_lo"], result["loss_hi"])
+            for name, result in self.losses.items()
         }
         if len(each) > MOST_EVALS:  # a line of each: twenty in one are read by nobody
             lines += [(name, f"{span} {self._unit}") for name, span in each.items()]
@@ -344,18 +344,18 @@ class Answer(Result):
         text = f"{mix['change']}: {name} {mix['target_loss']:.4g}"
         return text if mix.get("forgetting") is None else f"{text}, forgetting {short_percent(mix['forgetting'])}"
 
-    def _instead(self, found: Mapping[str, Any]) -> str:
-        merged = found["method"] == "merge"
+    def _instead(self, result: Mapping[str, Any]) -> str:
+        merged = result["method"] == "merge"
         kind = (
-            f"merged back at {found['merge_weight']:g}"
+            f"merged back at {result['merge_weight']:g}"
             if merged
-            else f"an adapter of rank {found['rank_over_width']:.2g} x width"
+            else f"an adapter of rank {result['rank_over_width']:.2g} x width"
         )
-        if found["target_loss"] is None:
-            target = f"target loss {_ends(found, 'target_gain')} lower"
+        if result["target_loss"] is None:
+            target = f"target loss {_ends(result, 'target_gain')} lower"
         else:
-            target = f"target loss {format_span(*(found[f'target_loss{end}'] for end in ('', '_lo', '_hi')))}"
-        return f"{kind}: {target}, forgetting {_ends(found, 'forgetting')}; measured from {found['measured_on']}"
+            target = f"target loss {format_span(*(result[f'target_loss{end}'] for end in ('', '_lo', '_hi')))}"
+        return f"{kind}: {target}, forgetting {_ends(result, 'forgetting')}; measured from {result['measured_on']}"
 
     def _batch(self) -> str:
         """Return the batch, and what others cost."""
@@ -397,14 +397,14 @@ class Answer(Result):
             of_eval[name] = of_eval.get(name, 0.0) + entry["weight"]
         if len(weights) > MOST_EVALS:
             pooled: dict[str, float] = {}
-            for found in weights.values():
-                for name, weight in found.items():
+            for value in weights.values():
+                for name, weight in value.items():
                     pooled[name] = pooled.get(name, 0.0) + weight / len(weights)
             weights = {f"{len(weights)} evals": pooled}
         parts = []
-        for on, found in weights.items():
+        for on, value in weights.items():
             # Three laws are what a reader takes in; the rest of the weight is in the JSON.
-            heaviest = sorted(found.items(), key=lambda pair: -pair[1])[:3]
+            heaviest = sorted(value.items(), key=lambda pair: -pair[1])[:3]
             texts = [f"{name} {short_percent(weight)}" for name, weight in heaviest if weight >= LEAST_SHOWN]
             parts.append(f"{on}: {', '.join(texts)}")
         return "; ".join(parts)

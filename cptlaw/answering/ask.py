@@ -69,8 +69,8 @@ def answer(
     Examples
     --------
     >>> import cptlaw as cl
-    >>> found = cl.answer(n_params="8B", ptpp=1875, target_tokens="20B", max_forgetting="30%", shift="language")
-    >>> found.feasible, found.kind
+    >>> answer = cl.answer(n_params="8B", ptpp=1875, target_tokens="20B", max_forgetting="30%", shift="language")
+    >>> answer.feasible, answer.kind
     (True, 'limited-data')
     """
     given: dict[str, Any] = dict(asked)
@@ -89,9 +89,9 @@ def answer(
                 raise UsageError(
                     f"{name}= (--{name.replace('_', '-')}) chooses among runs or their replay, and no runs were given."
                 )
-        found = from_studies(question, shift)
-        named_runs = tuple({"base": base, **cell} for cell in found.next_runs)
-        return found if base is None else replace(found, next_runs=named_runs)
+        result = from_studies(question, shift)
+        named_runs = tuple({"base": base, **cell} for cell in result.next_runs)
+        return result if base is None else replace(result, next_runs=named_runs)
     for name in ("lr_pretrain", "batch_tokens"):
         if getattr(question, name) is not None:
             flag = name.replace("_", "-")
@@ -100,10 +100,10 @@ def answer(
             )
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     if table.corpora and "replay" not in table.frame.columns:
-        found = from_mixes(table, question, where, seed)
+        result = from_mixes(table, question, where, seed)
     else:
-        found = from_runs(table, question, where, schedules, seed)
-    return found if shift is None else replace(found, findings=by_severity([*found.findings, UNREAD]))
+        result = from_runs(table, question, where, schedules, seed)
+    return result if shift is None else replace(result, findings=by_severity([*result.findings, UNREAD]))
 
 
 documented(answer, AnswerQuestion)

@@ -73,19 +73,19 @@ def probabilities(
     """
     if not plan.feasible:
         return {}
-    found = {}
+    result = {}
     for name, least in (question.min_score or {}).items():
-        found[f"min {name}"] = probability_above(scores[name], row, least)
+        result[f"min {name}"] = probability_above(scores[name], row, least)
     for name, drop in (question.max_drop or {}).items():
         base = plan.scores[name].get("base")
         if base is not None:
-            found[f"max-drop {name}"] = probability_above(scores[name], row, base - drop)
+            result[f"max-drop {name}"] = probability_above(scores[name], row, base - drop)
     if question.max_target_loss is not None:
-        found["max-target-loss"] = probability_below(losses["target"], row, question.max_target_loss)
+        result["max-target-loss"] = probability_below(losses["target"], row, question.max_target_loss)
     if question.max_forgetting is not None and base_source_loss is not None:
         highest = base_source_loss * (1.0 + question.max_forgetting)
-        found["max-forgetting"] = probability_below(losses["source"], row, highest)
-    return found
+        result["max-forgetting"] = probability_below(losses["source"], row, highest)
+    return result
 
 
 def ways_of(scores: Mapping[str, Any]) -> list[Mapping[str, Any]]:

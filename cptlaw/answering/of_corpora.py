@@ -43,9 +43,9 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
     fits = {name: fit(AUTO, runs, on=name, where=where, seed=seed) for name in wanted}
     scores, about = fitted_scores(runs, question, where, seed, None)
     asked, notes = _with_tokens(question, fits[goal[0]].data)
-    found = [*notes, *about]
+    findings = [*notes, *about]
     if len(goal) > 1:
-        found.append(_mean_of(goal))
+        findings.append(_mean_of(goal))
     given = _scenario(asked, roles, goal, fits, scores)
     sure, plain = (planning.mix(fits, **given, **_risk(question, risk)) for risk in (question.risk, None))
     row = _row(asked, sure if sure.feasible else plain)
@@ -74,7 +74,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         blocking=blocking,
         best_reachable=_reachable(sure),
         next_runs=cells,
-        findings=by_severity(dict.fromkeys([*found, *map(in_answer, sure.findings), *of_fits, *trouble])),
+        findings=by_severity(dict.fromkeys([*findings, *map(in_answer, sure.findings), *of_fits, *trouble])),
         evidence=evidence(runs, fits),
         steps=_steps(runs, question, where, (*fits, *scores), given),
         _plan=sure,
@@ -187,7 +187,7 @@ def _expected(plan: CorporaPlan, roles: Mapping[str, str], goal: list[str]) -> d
         "tokens": plan.tokens,
         "atpp": plan.tokens / n_params,
         "flops": flops_of(n_params, plan.tokens),
-        "losses": {name: dict(found) for name, found in plan.losses.items()} if len(goal) > 1 else {},
+        "losses": {name: dict(result) for name, result in plan.losses.items()} if len(goal) > 1 else {},
         **_losses(plan, roles, goal, ("", "_lo", "_hi")),
     }
 
@@ -196,15 +196,15 @@ def _losses(
     plan: CorporaPlan, roles: Mapping[str, str], goal: list[str], ends: tuple[str, ...] = ("",)
 ) -> dict[str, Any]:
     """Return the losses of a plan under the names that an answer has for them."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for end in ends:
         if len(goal) == 1:
-            found[f"target_loss{end}"] = plan.losses[goal[0]].get(f"loss{end}")
+            result[f"target_loss{end}"] = plan.losses[goal[0]].get(f"loss{end}")
         if "source" in roles:
             of_source = plan.losses[roles["source"]]
-            found[f"source_loss{end}"] = of_source.get(f"loss{end}")
-            found[f"forgetting{end}"] = of_source.get(f"forgetting{end}")
-    return found
+            result[f"source_loss{end}"] = of_source.get(f"loss{end}")
+            result[f"forgetting{end}"] = of_source.get(f"forgetting{end}")
+    return result
 
 
 def _base(plan: CorporaPlan, roles: Mapping[str, str]) -> float | None:
@@ -222,7 +222,7 @@ def _what_if(
     if plan.best_measured_mix is not None:
         ran = {MIX + name: share for name, share in plan.best_measured_mix.items()}
         changed.append(("the best mix that was run", row.assign(**ran), dict(plan.best_measured_mix)))
-    found = []
+    result = []
     for change, at, mix in changed:
         losses = {name: float(one.predict(at)[0]) for name, one in fits.items()}
         entry = {"change": change, "mix": mix, "tokens": float(at["tokens"].iloc[0])}
@@ -230,8 +230,8 @@ def _what_if(
         base = _base(plan, roles)
         if base is not None:
             entry["forgetting"] = losses[roles["source"]] / base - 1.0
-        found.append(entry)
-    return tuple(found)
+        result.append(entry)
+    return tuple(result)
 
 
 def _renamed(blocking: str) -> str:

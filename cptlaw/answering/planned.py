@@ -66,8 +66,8 @@ def _at_tokens(given: Mapping[str, Any], fits: Mapping[str, Any], tokens: float)
     """Return the best mix of some tokens. Unlike `trade_off` it is given without a limit too, and without a source."""
     scenario = read_scenario(TradeOff, {**given, "tokens": tokens}, "trade-off")
     mixes = build_mixes(TradeOff, scenario, fits["target"], fits.get("source"))
-    found: MixPlan = best_of([plan_at(mix, tokens) for mix in mixes], "target_loss")
-    return found
+    result: MixPlan = best_of([plan_at(mix, tokens) for mix in mixes], "target_loss")
+    return result
 
 
 def _run_range(given: Mapping[str, Any], fits: Mapping[str, Any]) -> dict[str, float]:

@@ -60,16 +60,16 @@ class Asked(Question):
     @property
     def of_plan(self) -> dict[str, Any]:
         """What the plan that answers it is asked, by the names of its options."""
-        found = self.for_scenario(KINDS[self.kind])
+        result = self.for_scenario(KINDS[self.kind])
         if self.kind == "min-tokens":
-            found["max_tokens"] = self.spendable
+            result["max_tokens"] = self.spendable
         elif self.kind == "limited-data":
-            found |= {"target_tokens": self.target_tokens, "within": WITHIN}
+            result |= {"target_tokens": self.target_tokens, "within": WITHIN}
         else:
-            found["tokens"] = self.spendable
+            result["tokens"] = self.spendable
         # A risk without a limit is refused by the plans: there would be nothing to keep with that probability.
-        found["risk"] = self.risk if self.limited else None
-        return {name: value for name, value in found.items() if value is not None}
+        result["risk"] = self.risk if self.limited else None
+        return {name: value for name, value in result.items() if value is not None}
 
     @property
     def words(self) -> list[str]:

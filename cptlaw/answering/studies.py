@@ -93,17 +93,17 @@ class Learned:
 @cache
 def learned(outcome: Outcome) -> Learned:
     """Return what was learned about an outcome; the file is part of the package."""
-    found = json.loads(resources.files("cptlaw.answering").joinpath("studies.json").read_text(encoding="utf-8"))
-    return from_json(found[outcome])
+    document = json.loads(resources.files("cptlaw.answering").joinpath("studies.json").read_text(encoding="utf-8"))
+    return from_json(document[outcome])
 
 
-def from_json(found: Mapping[str, Any]) -> Learned:
+def from_json(result: Mapping[str, Any]) -> Learned:
     """Return an outcome's numbers from their JSON."""
-    scalars = {name: found[name] for name in SCALARS}
+    scalars = {name: result[name] for name in SCALARS}
     return Learned(
-        mean=np.array([found["coefficients"][name] for name in FEATURES]),
-        covariance=np.array(found["covariance"]),
-        studies=tuple(found["studies"]),
+        mean=np.array([result["coefficients"][name] for name in FEATURES]),
+        covariance=np.array(result["covariance"]),
+        studies=tuple(result["studies"]),
         **scalars,
     )
 

@@ -42,7 +42,7 @@ def what_if(question: Asked, fits: Mapping[str, Any], planned: MixPlan) -> tuple
         return ()
     rows = pd.DataFrame([values for _, values in changed])
     losses = {f"{loss.role}_loss": loss.predict(rows) for loss in planned.mix.losses}
-    found = []
+    result = []
     for place, (change, values) in enumerate(changed):
         mix: dict[str, Any] = {
             "change": change,
@@ -51,8 +51,8 @@ def what_if(question: Asked, fits: Mapping[str, Any], planned: MixPlan) -> tuple
         }
         if "source_loss" in mix and planned.base_source_loss is not None:
             mix["forgetting"] = mix["source_loss"] / planned.base_source_loss - 1.0
-        found.append(mix)
-    return tuple(found)
+        result.append(mix)
+    return tuple(result)
 
 
 def by_replay(
@@ -145,7 +145,7 @@ def other_sizes(
     others = run[np.abs(np.log(run / question.n_params)) > 0.05]
     smaller, larger = others[others < question.n_params], others[others > question.n_params]
     nearest = [*smaller[-1:], *larger[:1]] or list(others[:NEXT_SIZES])
-    found = []
+    result = []
     for size in nearest:
         # A measured loss of the asked base model is none of another's.
         asked = question.replaced(n_params=float(size), base_source_loss=None)
@@ -154,8 +154,8 @@ def other_sizes(
         except CptlawError:
             continue
         if best.feasible and best.tokens is not None:
-            found.append(_size(asked, best))
-    return tuple(found)
+            result.append(_size(asked, best))
+    return tuple(result)
 
 
 def _size(asked: Asked, best: MixPlan) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def from_runs(
     # Twice: the plan that is given, and the one that an even chance would allow, which is the price of doubt.
     sure, plain = (plan(asked, fits, risk, scores) for risk in (asked.risk, None))
     of_fits = (item for one in (*fits.values(), *scores.values()) for item in one.findings)
-    found = [*notes, *few, *about, *map(in_answer, sure.findings), *of_fits]
+    findings = [*notes, *few, *about, *map(in_answer, sure.findings), *of_fits]
     plan_fields = {
         name + end: getattr(sure, name + end) for name in EXPECTED for end in ("", "_lo", "_hi") if sure.feasible
     }
@@ -79,7 +79,7 @@ def from_runs(
         blocking=sure.blocking,
         best_reachable=sure.best_reachable,
         next_runs=cells,
-        findings=by_severity(dict.fromkeys([*found, *trouble])),
+        findings=by_severity(dict.fromkeys([*findings, *trouble])),
         evidence=evidence(runs, fits),
         steps=steps(runs, asked, where, fits, tuple(scores), sure),
         _page=lambda: replace(_page(runs, asked, fits, sure, scores, where), to_train=runs_in_words(cells)),

@@ -207,8 +207,8 @@ def _plans(setting: Setting, question: Asked, risk: float) -> dict[str, dict[str
     best = int(np.argmax(gain))
     enough = np.flatnonzero(gain >= NEARLY * gain[best])
     cheap = int(enough[np.argmin(tokens(high)[enough])])
-    found = {"best": best, "cheapest": cheap}
-    return {name: option(setting, question, float(high[at]), float(tokens(high)[at])) for name, at in found.items()}
+    result = {"best": best, "cheapest": cheap}
+    return {name: option(setting, question, float(high[at]), float(tokens(high)[at])) for name, at in result.items()}
 
 
 def _least_gain(question: Asked) -> float | None:
@@ -264,14 +264,14 @@ def _alternatives(setting: Setting, question: Asked, at: Mapping[str, float]) ->
         "source": np.array([1.0 + lost.quantile(end)[0] for end in ENDS]),
         "target": np.array([np.exp(-won.quantile(1.0 - end)[0]) for end in ENDS]),
     }
-    found = instead({"source": 1.0, "target": 1.0}, without, at["forgetting"], at["tokens"], setting.n_params)
+    result = instead({"source": 1.0, "target": 1.0}, without, at["forgetting"], at["tokens"], setting.n_params)
     base = question.base_target_loss  # without it the loss itself is not known, but for its fall
     return tuple(
         {
             key: (None if base is None else base * value) if key.startswith("target_loss") else value
             for key, value in each.items()
         }
-        for each in found
+        for each in result
     )
 
 
@@ -340,7 +340,7 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
     listed = [*{each["study"]: each for each in _evidence()}.values()]
     above = sum(study["n_params"][1] > 1e9 for study in listed)
     small = sum(study["n_params"][1] < 1e6 for study in listed)
-    found = [
+    findings = [
         Finding(
             "warning",
             "no-runs",
@@ -351,7 +351,7 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
         )
     ]
     if question.max_target_loss is not None and question.base_target_loss is None:
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "limit-unread",
@@ -368,7 +368,7 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
     for name, unit, value, advice in limits:
         largest = max(study[name][1] for study in listed)
         if value > 1.5 * largest:
-            found.append(
+            findings.append(
                 Finding(
                     "warning",
                     "extrapolation",
@@ -380,7 +380,7 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
             )
     if sum(study["n_params"][1] >= question.n_params / 2 for study in listed) <= 2:
         near = [study["study"] for study in listed if study["n_params"][1] >= question.n_params / 2]
-        found.append(
+        findings.append(
             Finding(
                 "info",
                 "few-of-this-size",
@@ -389,7 +389,7 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
             )
         )
     if idle := [words for name, words in DOUBLED.items() if _hardly_moves(setting, at, name)]:
-        found.append(
+        findings.append(
             Finding(
                 "info",
                 "no-effect",
@@ -400,7 +400,7 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
         )
     relative = setting.lr_peak / setting.lr_pretrain
     if not SEEN_RATES[0] <= relative <= SEEN_RATES[1]:
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "rate-beyond-seen",
@@ -411,7 +411,7 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
         )
     seen = setting.n_params * setting.ptpp
     if at["replay"] * at["tokens"] > seen:
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "replay-beyond-base",
@@ -420,7 +420,7 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
                 "This much replay is further pre-training: weigh it against a larger or longer-trained base model.",
             )
         )
-    return tuple(found)
+    return tuple(findings)
 
 
 def _hardly_moves(setting: Setting, at: Mapping[str, float], name: str) -> bool:

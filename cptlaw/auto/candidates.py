@@ -94,17 +94,17 @@ def all_priors(chosen: Law, role: Role, frame: pd.DataFrame) -> dict[str, Prior]
     frame
         The rows that are fitted; their lowest loss is the unit of the floor.
     """
-    found = {name: Prior(*moments) for name, moments in chosen.usual_of(role, frame).items()}
+    result = {name: Prior(*moments) for name, moments in chosen.usual_of(role, frame).items()}
     if "E" in chosen.amplitudes:
-        found.setdefault("E", FLOOR)
+        result.setdefault("E", FLOOR)
         for name in chosen.amplitudes:
-            found.setdefault(str(name), SHARE)
+            result.setdefault(str(name), SHARE)
         for name in EXPONENTS:
             if name in chosen.shapes:
-                found.setdefault(name, EXPONENT)
+                result.setdefault(name, EXPONENT)
     learned = learned_priors(chosen, float(frame["loss"].min()), role)
     # No study varies the rate of pre-training alone, so that its usual prior, by role, stays.
-    return {**found, **{name: prior for name, prior in learned.items() if name != "w"}}
+    return {**result, **{name: prior for name, prior in learned.items() if name != "w"}}
 
 
 def firmer(priors: Mapping[str, Prior], count: int) -> dict[str, Prior]:

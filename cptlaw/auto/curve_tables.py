@@ -41,10 +41,10 @@ def as_curves(rows: Chosen, schedules: Mapping[str, Schedule] | str | Path | Non
     if not settled.any():
         return None
     frame = frame.assign(**{AREA: area})[settled]
-    found = rows.findings
+    findings = rows.findings
     if not settled.all():
         message = (
             f"{int((~settled).sum())} points of the warm-up of the rate are left out: no law of curves holds there."
         )
-        found = (*found, Finding("info", "transient", message))
-    return Chosen(replace(rows.runs, frame=frame), False, found, is_curves=True)
+        findings = (*findings, Finding("info", "transient", message))
+    return Chosen(replace(rows.runs, frame=frame), False, findings, is_curves=True)

@@ -162,7 +162,7 @@ def _averaged(
     members = tuple(Member(fits[i][1], float(weight[i]), float(mean[i])) for i in order)
     inputs = (*INPUTS, "step") if any(fit.law.needs_schedules for _, fit, _ in fits) else INPUTS
     kept_columns = ["run", *(one for one in inputs if one in adapted.columns), *mix_columns(adapted.columns), "loss"]
-    found = Average(
+    result = Average(
         on=name,
         role=table.role(name),
         members=members,
@@ -176,14 +176,14 @@ def _averaged(
     )
     # What is left out for the forecasts of others still says what its own runs come to.
     brief = rows.of_brief
-    return replace(found, brief=brief_bases(brief, found.predict(brief)), _cache={}) if len(brief) else found
+    return replace(result, brief=brief_bases(brief, result.predict(brief)), _cache={}) if len(brief) else result
 
 
 def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list[Finding]:
     """Say what the rows cannot tell, whatever the law."""
-    found = []
+    findings = []
     if len(adapted) < FEW_ROWS:
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "few-runs",
@@ -195,7 +195,7 @@ def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list
         )
     along = {fold.direction for fold in folds}
     if rows.is_cpt and levels(adapted, "ptpp") == 2:
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "two-budgets",
@@ -206,7 +206,7 @@ def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list
         )
     for name in ("n_params", "ptpp"):
         if levels(adapted, name) == 1:
-            found.append(
+            findings.append(
                 Finding(
                     "info",
                     "one-level",
@@ -215,7 +215,7 @@ def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list
                     f"Runs at another {name} would show it.",
                 )
             )
-    return found
+    return findings
 
 
 def _odd(members: tuple[Member, ...]) -> list[Finding]:

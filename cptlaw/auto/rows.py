@@ -90,25 +90,25 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
     rows = table.on(on)
     rows = rows if where is None else rows.where(where)
     rows = replace(rows, frame=in_order(rows.frame, IN_ORDER))
-    found: list[Finding] = []
+    findings: list[Finding] = []
     merged = rows.frame.get("merge_weight", pd.Series(1.0, rows.frame.index)).fillna(1.0) < 1
     if (merged := merged & (rows.frame.get("tokens", 1) != 0)).any():
         message = (
             f"{int(merged.sum())} rows of merges with the base model are left out: no law here reads their weight."
         )
-        found.append(Finding("info", "merges", message, "Hold them beside the answer's alternatives."))
+        findings.append(Finding("info", "merges", message, "Hold them beside the answer's alternatives."))
         rows = replace(rows, frame=rows.frame[~merged])
     frame = rows.frame
     is_cpt = any(name in frame.columns and frame[name].notna().any() for name in CPT_COLUMNS)
     if not is_cpt or "tokens" not in frame.columns:
-        chosen = Chosen(rows, False, tuple(found))
-        return replace(chosen, findings=(*found, FINE_TUNING)) if chosen.is_tuning else chosen
+        chosen = Chosen(rows, False, tuple(findings))
+        return replace(chosen, findings=(*findings, FINE_TUNING)) if chosen.is_tuning else chosen
     adapted = (frame["tokens"] > 0).to_numpy()
     kept = np.ones(len(frame), dtype=bool)
     if "phase" in frame.columns:
         kept &= ~((frame["phase"].astype(str) == "pretrain") & frame["tokens"].isna()).to_numpy()
         if not kept.all():
-            found.append(
+            findings.append(
                 Finding(
                     "info",
                     "pretraining-rows",
@@ -122,7 +122,7 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
         if len(runs_of) > 1:
             main = runs_of.index[-1]
             kept &= ~adapted | (frame["lr_schedule"] == main).to_numpy()
-            found.append(
+            findings.append(
                 Finding(
                     "info",
                     "main-schedule",
@@ -137,7 +137,7 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
         kept &= ~fallen
         names = frame.loc[fallen, "run"].astype(str).unique()
         lowest = float(frame.loc[fallen, "lr_peak"].min())
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "collapsed",
@@ -152,7 +152,7 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
     for early, where_they_lie in _transients(frame, adapted & kept):
         if early.any():
             kept &= ~early
-            found.append(
+            findings.append(
                 Finding(
                     "info",
                     "transient",
@@ -162,7 +162,7 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
                     remedy=Remedy("law"),
                 )
             )
-    return Chosen(replace(rows, frame=frame[kept]), True, tuple(found))
+    return Chosen(replace(rows, frame=frame[kept]), True, tuple(findings))
 
 
 def collapsed_runs(frame: pd.DataFrame, among: set[str]) -> set[str]:
@@ -224,14 +224,14 @@ def without_lone_base_models(rows: Chosen, role: Role) -> Chosen:
     kept = frame["n_params"].isin(frame.loc[trained(frame), "n_params"]).to_numpy()
     if kept.all():
         return rows
-    found = Finding(
+    result = Finding(
         "info",
         "base-rows",
         f"{int((~kept).sum())} rows of base models of sizes without CPT are not fitted: what they lose on the target "
         "corpus says little of adapted models.",
         "Nothing: their source losses are fitted.",
     )
-    return replace(rows, runs=replace(rows.runs, frame=frame[kept]), findings=(*rows.findings, found))
+    return replace(rows, runs=replace(rows.runs, frame=frame[kept]), findings=(*rows.findings, result))
 
 
 def levels(frame: pd.DataFrame, name: str) -> int:

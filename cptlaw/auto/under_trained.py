@@ -90,8 +90,8 @@ def _without_short_pretraining(rows: Chosen, role: Role) -> Chosen:
         left = part[trained(part) & kept]
         if any(left[name].nunique() < whole[name].nunique() for name in ("n_params", "ptpp")):
             return np.inf, 0.0
-        found, above = _spread(rows, part, kept, middle)
-        return found, -above
+        result, above = _spread(rows, part, kept, middle)
+        return result, -above
 
     edge = _lowest_kept(rows, np.log(tokens), spread)
     kept = np.log(tokens) >= edge

@@ -125,8 +125,8 @@ def bench(
         table = tables[split.study]
         if table is None:
             continue
-        found, notes = _one_split(table, split, named)
-        rows += found
+        result, notes = _one_split(table, split, named)
+        rows += result
         findings += notes
         if progress is not None:
             progress(f"{split.study}: {split.name}, {split.on}")
@@ -185,13 +185,13 @@ def _one_split(table: Runs, split: Split, named: list[str]) -> tuple[list[dict[s
         started = time.process_time()
         try:
             with leaving_out(split.study) if split.study in studies() else nullcontext():
-                found = _forecast(table, split, test, name)
+                result = _forecast(table, split, test, name)
         except CptlawError as error:
             message = f"{split.study}, {split.name}, {split.on}: {name} could not be fitted: {error}"
             findings.append(Finding("info", "not-fitted", message))
             continue
-        rows.append({**shared, "law": name, **found, "cpu_s": time.process_time() - started})
-        if found["width_90"] == np.inf:
+        rows.append({**shared, "law": name, **result, "cpu_s": time.process_time() - started})
+        if result["width_90"] == np.inf:
             message = (
                 f"{split.study}, {split.name}, {split.on}: the rows do not bound what {name} forecasts, so that its "
                 f"intervals hold whatever is measured."
@@ -224,11 +224,11 @@ def _forecast(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[
     few = test.iloc[np.unique(np.linspace(0, len(test) - 1, MOST_POINTS).round().astype(int))]
     scores: dict[str, float] = {}
     for share in (0.5, 0.9):
-        found = fitted.forecast(few, share)
-        low, high = found["lo"].to_numpy(dtype=float), found["hi"].to_numpy(dtype=float)
+        forecast = fitted.forecast(few, share)
+        low, high = forecast["lo"].to_numpy(dtype=float), forecast["hi"].to_numpy(dtype=float)
         loss = few["loss"].to_numpy(dtype=float)
         scores[f"coverage_{100 * share:.0f}"] = float(np.mean(~(loss < low) & ~(loss > high)))  # an open end holds
-        width = np.where(np.isfinite(high - low), (high - low) / 2.0 / found["loss"].to_numpy(dtype=float), np.inf)
+        width = np.where(np.isfinite(high - low), (high - low) / 2.0 / forecast["loss"].to_numpy(dtype=float), np.inf)
     scores["width_90"] = float(np.median(width))
     return {
         "n_fit": fitted.n_points,

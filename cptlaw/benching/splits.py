@@ -42,26 +42,26 @@ class Split:
 
 
 def _pilots() -> list[Split]:
-    found = []
+    result = []
     for study in PILOTS:
         mixed = f"{CPT} and replay in (0.1, 0.25, 0.5)"
         for on in ("target", "source"):
             for budgets in ("15, 31", "31, 62", "31, 62, 124"):
                 name = f"budget 279 from {budgets}"
-                found.append(Split(study, name, on, f"ptpp in ({budgets})", f"ptpp == 279 and {mixed}"))
-            found.append(Split(study, "largest size", on, "n_params < 100K", f"n_params > 100K and {mixed}"))
+                result.append(Split(study, name, on, f"ptpp in ({budgets})", f"ptpp == 279 and {mixed}"))
+            result.append(Split(study, "largest size", on, "n_params < 100K", f"n_params > 100K and {mixed}"))
             early = "atpp <= 4.1"
-            found.append(Split(study, "tokens after a quarter", on, early, f"atpp > 8 and {mixed}"))
-            found.append(Split(study, "replay 0.5", on, "replay <= 0.25 or tokens == 0", f"{CPT} and replay == 0.5"))
-    return found
+            result.append(Split(study, "tokens after a quarter", on, early, f"atpp > 8 and {mixed}"))
+            result.append(Split(study, "replay 0.5", on, "replay <= 0.25 or tokens == 0", f"{CPT} and replay == 0.5"))
+    return result
 
 
 def _public() -> list[Split]:
-    found = [Split("gadre", "tokens/param 300 from 40", on, "atpp <= 41", "atpp >= 299") for on in GADRE]
-    found += [Split("gadre", "tokens/param 80 from 21", on, "atpp <= 21", "atpp >= 79") for on in GADRE[:3]]
-    found += [Split("gadre", "size 1B from 200M", on, "n_params < 200M", "n_params > 1B") for on in GADRE[:3]]
-    found += [Split("olmo", "3B from 1.3B", on, "n_params < 2B", "n_params > 2B") for on in OLMO]
-    found += [
+    result = [Split("gadre", "tokens/param 300 from 40", on, "atpp <= 41", "atpp >= 299") for on in GADRE]
+    result += [Split("gadre", "tokens/param 80 from 21", on, "atpp <= 21", "atpp >= 79") for on in GADRE[:3]]
+    result += [Split("gadre", "size 1B from 200M", on, "n_params < 200M", "n_params > 1B") for on in GADRE[:3]]
+    result += [Split("olmo", "3B from 1.3B", on, "n_params < 2B", "n_params > 2B") for on in OLMO]
+    result += [
         Split("chinchilla", "compute 1e21", "loss", "flops < 1e21", "flops >= 1e21"),
         Split("chinchilla", "tokens/param 60 from 20", "loss", "atpp <= 20", "atpp > 60"),
         Split("chinchilla", "size 2B from 500M", "loss", "n_params < 500M", "n_params > 2B"),
@@ -70,16 +70,16 @@ def _public() -> list[Split]:
         for on in ("source", "target"):
             rows = f"domain == {optimiser!r}"
             budget = f"budget 3200 from 800, 1600 ({optimiser})"
-            found.append(Split("watts", budget, on, "ptpp <= 1600", "ptpp == 3200 and tokens > 0", rows))
+            result.append(Split("watts", budget, on, "ptpp <= 1600", "ptpp == 3200 and tokens > 0", rows))
     for on in ("math_val_raw", "math_val_decon_j075"):
-        found.append(Split("delphi", "two scales up", on, "n_params <= 1.4B", "n_params > 2B", role="target"))
+        result.append(Split("delphi", "two scales up", on, "n_params <= 1.4B", "n_params > 2B", role="target"))
     for on in ("source", "target"):
-        found.append(Split("mixlaws-ct", "replay 0.5 from 0.375", on, "replay <= 0.375", "replay == 0.5"))
-        found.append(Split("mixlaws-ct", "second half of the run", on, "step <= 5000", "step >= 7000"))
+        result.append(Split("mixlaws-ct", "replay 0.5 from 0.375", on, "replay <= 0.375", "replay == 0.5"))
+        result.append(Split("mixlaws-ct", "second half of the run", on, "step <= 5000", "step >= 7000"))
     for mix in (0, 15, 29):
         for loss in ("c4", "github"):
-            found.append(Split("dmsl", "largest size", f"mix{mix} {loss}", "n_params < 500M", "n_params > 500M"))
-    return found
+            result.append(Split("dmsl", "largest size", f"mix{mix} {loss}", "n_params < 500M", "n_params > 500M"))
+    return result
 
 
 SPLITS: tuple[Split, ...] = tuple(_pilots() + _public())

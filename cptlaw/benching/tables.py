@@ -45,9 +45,9 @@ class PublicTable:
 
 def _cpt(rows: pd.DataFrame, evals: pd.Series, columns: dict[str, str]) -> pd.DataFrame:
     """Return CPT runs, one row per measured loss; `columns` maps names of the runs table to names in the file."""
-    found = pd.DataFrame({"run": rows["run_id"].astype(str), "eval": evals.astype(str)})
+    frame = pd.DataFrame({"run": rows["run_id"].astype(str), "eval": evals.astype(str)})
     shared = {"n_params": "n_params", "replay": "replay_ratio"}
-    return found.assign(**{name: rows[column].astype(float) for name, column in (shared | columns).items()})
+    return frame.assign(**{name: rows[column].astype(float) for name, column in (shared | columns).items()})
 
 
 def _static(frame: pd.DataFrame, run: str = "run_id", evals: str | None = "domain") -> pd.DataFrame:
@@ -122,9 +122,9 @@ def mixlaws_ct(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the runs of Pythia-70M on Pile and Python: Python is the target, the rest of the Pile the source."""
     rows = frame[frame["domain"].isin(("python", "PILE_weighted"))]
     roles = rows["domain"].map({"python": "target", "PILE_weighted": "source"})
-    found = _cpt(rows, roles, {"step": "step", "loss": "loss"})
+    result = _cpt(rows, roles, {"step": "step", "loss": "loss"})
     pretrained, per_step = rows["pt_tokens"].astype(float), rows["pt_tokens"] / rows["pt_steps"]
-    return found.assign(tokens=per_step * found["step"], ptpp=pretrained / found["n_params"])
+    return result.assign(tokens=per_step * result["step"], ptpp=pretrained / result["n_params"])
 
 
 TABLES = {

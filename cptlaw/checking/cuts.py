@@ -58,7 +58,7 @@ def cuts(
 
 def trained(frame: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which rows are of trained models, and no losses of base models, (n,)."""
-    found: NDArray[np.bool_] = (
+    mask: NDArray[np.bool_] = (
         (frame["tokens"] > 0).to_numpy() if "tokens" in frame.columns else np.full(len(frame), True)
     )
-    return found
+    return mask

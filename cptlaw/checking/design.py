@@ -40,13 +40,13 @@ def check_rows(law: Law, frame: pd.DataFrame, problem: Problem) -> tuple[Finding
 def _of_levels(law: Law, frame: pd.DataFrame, problem: Problem, name: str) -> list[Finding]:
     """Say where one input has too few levels, or one at which the law as published is a barrier."""
     levels = np.unique(frame[name].to_numpy(dtype=float))
-    found = []
+    findings = []
     if len(levels) == 1 and name not in law.steady_inputs and parameters_of_input(problem, name):
-        found.append(one_level(law, problem, name, float(levels[0])))
+        findings.append(one_level(law, problem, name, float(levels[0])))
     if name == "ptpp" and len(levels) == 2 and parameters_of_input(problem, name):
-        found.append(_two_stages(levels))
+        findings.append(_two_stages(levels))
     if name == "replay" and levels[0] == 0 and law.ratio_of == "source" and law.ratio_margin:
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "replay-at-zero",
@@ -56,7 +56,7 @@ def _of_levels(law: Law, frame: pd.DataFrame, problem: Problem, name: str) -> li
                 remedy=Remedy("where", "replay > 0"),
             )
         )
-    return found
+    return findings
 
 
 def _confounded(law: Law, frame: pd.DataFrame) -> list[Finding]:
@@ -145,19 +145,19 @@ def parameters_of_input(problem: Problem, name: str) -> list[str]:
     # Downwards where a share might leave [0, 1], upwards from zero.
     elsewhere = np.where(values > 0.9, values * 0.7, values * 0.7 + 0.05)
     moved = problem.at(letter, Positive(elsewhere) if isinstance(column, Positive) else elsewhere)
-    found: list[str] = []
+    result: list[str] = []
     before, after = problem.columns(z)[1], moved.columns(z)[1]
     offsets = problem.columns(z)[0], moved.columns(z)[0]
     for k, (old, new) in enumerate([*zip(before, after, strict=True), offsets]):
         old_value, new_value = (item.value if isinstance(item, Jet) else item for item in (old, new))
         if not np.allclose(old_value, new_value, rtol=1e-12, atol=0):
             if k < problem.k:
-                found += problem.amplitude_groups[k]
+                result += problem.amplitude_groups[k]
             if isinstance(old, Jet):
                 # The shapes of a term that reads the input are lost with it: at one level any exponent goes with some
                 # amplitude.
-                found += [problem.shape_groups[index - problem.k][0] for index in old.slopes]
-    return list(dict.fromkeys(found))
+                result += [problem.shape_groups[index - problem.k][0] for index in old.slopes]
+    return list(dict.fromkeys(result))
 
 
 def _two_stages(levels: Array) -> Finding:

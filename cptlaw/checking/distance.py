@@ -68,8 +68,8 @@ def fact(rows: pd.DataFrame, key: Any, read: Callable[[], Fact]) -> Fact:
         kept = _FACTS[place] = weakref.ref(rows, lambda _: _FACTS.pop(place, None)), {}
     if key not in kept[1]:
         kept[1][key] = read()
-    found: Fact = kept[1][key]
-    return found
+    result: Fact = kept[1][key]
+    return result
 
 
 def levels(rows: pd.DataFrame, name: str) -> Array:
@@ -148,23 +148,23 @@ def outside(fitted: pd.DataFrame, rows: pd.DataFrame | Mapping[str, Array], dire
 
     Negative below the range, positive above it, zero within; a value that is missing counts as within.
     """
-    found, directions = [], tuple(directions)
+    result, directions = [], tuple(directions)
     n = len(rows) if isinstance(rows, pd.DataFrame) else len(next(iter(rows.values()), ()))
     names = {name for direction in directions for name, _ in direction.powers if name in rows}
     columns = {name: np.asarray(rows[name], dtype=float) for name in names}
     for direction in directions:
         ends = reach(fitted, direction)
         if ends is None or any(name not in columns for name, _ in direction.powers):
-            found.append(np.zeros(n))
+            result.append(np.zeros(n))
             continue
         at = scaled(fitted, columns, direction)
         beyond = np.maximum(at - ends[1], 0.0) - np.maximum(ends[0] - at, 0.0)
         # The largest fitted size, written with fewer digits, is not outside.
-        found.append(np.where(np.isfinite(beyond) & (np.abs(beyond) > 1e-6), beyond, 0.0))
-    return np.column_stack(found) if found else np.zeros((n, 0))
+        result.append(np.where(np.isfinite(beyond) & (np.abs(beyond) > 1e-6), beyond, 0.0))
+    return np.column_stack(result) if result else np.zeros((n, 0))
 
 
 def worst(fitted: pd.DataFrame, frame: pd.DataFrame, directions: Iterable[Direction]) -> Array:
     """Return the e-folds outside along the worst direction, (n,)."""
-    found: Array = np.abs(outside(fitted, frame, directions)).max(axis=1, initial=0.0)
-    return found
+    values: Array = np.abs(outside(fitted, frame, directions)).max(axis=1, initial=0.0)
+    return values

@@ -31,22 +31,22 @@ def extrapolations(law: Law, data: pd.DataFrame, frame: pd.DataFrame | Columns) 
     names = [direction.name for direction in directions]
     ladder = fact(data, "ladder", lambda: _Ladder.of(data)) if {"n_params", "tokens"} <= set(names) else None
     unread = _unread(law, data, frame)
-    found: list[list[Finding]] = [[] for _ in range(len(frame))]
+    result: list[list[Finding]] = [[] for _ in range(len(frame))]
     for name, values in points.items():
         low, high = _ends(data, name)
         inside = (low - 1e-9 * abs(low) <= values) & (values <= high + 1e-9 * abs(high))
         for i in np.flatnonzero(~inside).tolist():
-            found[i] += _single(law, data, name, float(values[i]), (low, high))
+            result[i] += _single(law, data, name, float(values[i]), (low, high))
     for i in np.flatnonzero(np.abs(away).max(axis=1, initial=0.0) >= math.log(FAR)).tolist():
         beyond = dict(zip(names, away[i], strict=True))
-        found[i] += _jointly(data, {name: values[[i]] for name, values in points.items()}, directions, beyond)
+        result[i] += _jointly(data, {name: values[[i]] for name, values in points.items()}, directions, beyond)
     for i in range(len(frame)):
         if ladder is not None:
             beyond = dict(zip(names, away[i], strict=True))
-            found[i] += ladder.findings(float(points["n_params"][i]), float(points["tokens"][i]), beyond)
+            result[i] += ladder.findings(float(points["n_params"][i]), float(points["tokens"][i]), beyond)
         for name, measured, asked in unread:
-            found[i] += _blind(law, name, measured, asked[i])
-    return [by_severity(findings) for findings in found]
+            result[i] += _blind(law, name, measured, asked[i])
+    return [by_severity(findings) for findings in result]
 
 
 def _ends(data: pd.DataFrame, name: str) -> tuple[float, float]:
@@ -57,7 +57,7 @@ def _jointly(
     data: pd.DataFrame, point: dict[str, Array], directions: tuple[Direction, ...], beyond: dict[str, float]
 ) -> list[Finding]:
     """Say in which products of inputs a point lies far outside."""
-    found = []
+    findings = []
     for direction in directions:
         parts = [name for name, _ in direction.powers]
         if len(parts) < 2 or abs(beyond[direction.name]) < math.log(FAR):
@@ -66,8 +66,8 @@ def _jointly(
         if direction.name != "tokens_per_param" and any(abs(beyond.get(part, 0.0)) > 0 for part in parts):
             continue
         inside = all(beyond.get(part, 0.0) == 0 for part in parts)
-        found.append(_joint(data, point, direction, beyond[direction.name], inside))
-    return found
+        findings.append(_joint(data, point, direction, beyond[direction.name], inside))
+    return findings
 
 
 def _single(law: Law, data: pd.DataFrame, name: str, value: float, ends: tuple[float, float]) -> list[Finding]:

@@ -43,10 +43,10 @@ def suspicions(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDA
 
 
 def _units(frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_]) -> list[Finding]:
-    found = []
+    findings = []
     loss = frame["loss"].to_numpy(dtype=float)
     if float(np.median(loss)) > HIGHEST_LOSS:
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "suspected-units",
@@ -56,7 +56,7 @@ def _units(frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_])
             )
         )
     if not {"tokens", "n_params"} <= set(frame.columns):
-        return found
+        return findings
     tokens, size = frame["tokens"].to_numpy(dtype=float), frame["n_params"].to_numpy(dtype=float)
     highest = np.full(len(names), -np.inf)
     used = (tokens > 0) & (size > 0)
@@ -73,7 +73,7 @@ def _units(frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_])
             near = UNITS[int(np.abs(np.log10(UNITS) - abs(gap)).argmin())]
             # Far outside the others, and among them once the unit is put right.
             if abs(gap) > others + 1.0 and abs(abs(gap) - math.log10(near)) < others + 0.3:
-                found.append(
+                findings.append(
                     Finding(
                         "warning",
                         "suspected-units",
@@ -82,7 +82,7 @@ def _units(frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_])
                         "Write both as plain numbers, or with their unit, as in 8.1B.",
                     )
                 )
-    return found
+    return findings
 
 
 def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_]) -> list[Finding]:
@@ -130,11 +130,11 @@ def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: 
     strange = np.flatnonzero((np.abs(away) > limit) & (np.abs(away) > TIMES * usual))
     if len(strange) > 0.2 * len(by_run):  # many are a pattern, not a slip
         return []
-    found = []
+    findings = []
     for run, gap in zip(names[strange].tolist(), away[strange].tolist(), strict=True):
         near = next((how for how, by in FACTORS.items() if by and abs(gap - math.log(by)) < max(0.05, 3 * usual)), None)
         guess = f", as if {near}" if near else ""
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "suspected-mix-up",
@@ -145,7 +145,7 @@ def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: 
                 remedy=Remedy("where", f'run != "{run}"'),
             )
         )
-    return found
+    return findings
 
 
 def _rows_in_bits(residual: Array) -> list[Finding]:

@@ -25,14 +25,14 @@ def check_optimum(law: Law, problem: Problem, c: Array, z: Array, matrix: Array,
 def _terms_at_zero(problem: Problem, c: Array) -> tuple[list[Finding], set[str]]:
     """Say which amplitudes are zero, and return the shapes that mean nothing without them."""
     # A shape of a term that is zero moves nothing: it may lie on a bound or along a silent direction without meaning.
-    found, dead = [], set[str]()
+    result, dead = [], set[str]()
     for k, group in enumerate(problem.amplitude_groups):
         if problem.c_low[k] != 0 or not c[k] <= 1e-9 * float(np.mean(problem.loss)):
             continue
         shapes = sorted(_shapes_of(problem, k))
         dead.update(shapes)
         rest = f", so {' and '.join(shapes)} {'mean' if len(shapes) > 1 else 'means'} nothing here" if shapes else ""
-        found.append(
+        result.append(
             Finding(
                 "info",
                 "term-at-zero",
@@ -42,19 +42,19 @@ def _terms_at_zero(problem: Problem, c: Array) -> tuple[list[Finding], set[str]]
                 remedy=Remedy("fix", f"{group[0]}=0"),
             )
         )
-    return found, dead
+    return result, dead
 
 
 def _at_bounds(law: Law, problem: Problem, z: Array, dead: set[str]) -> list[Finding]:
     """Say which shapes end on a bound."""
-    found = []
+    findings = []
     for m, group in enumerate(problem.shape_groups):
         ends = ((problem.z_low[m], "lower"), (problem.z_high[m], "upper"))
         on = [(end, word) for end, word in ends if math.isclose(z[m], end, rel_tol=1e-9, abs_tol=1e-12)]
         if not on or group[0] in dead:
             continue
         end, word = on[0]
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "at-bound",
@@ -65,7 +65,7 @@ def _at_bounds(law: Law, problem: Problem, z: Array, dead: set[str]) -> list[Fin
                 remedy=Remedy("prior"),
             )
         )
-    return found
+    return findings
 
 
 def _unseen(problem: Problem, matrix: Array, rank: int, dead: set[str]) -> list[Finding]:

@@ -53,8 +53,8 @@ def _patterns(frame: pd.DataFrame, runs: NDArray[np.intp], n_runs: int, residual
         return []
     levels = {name: groups for name in FACTORS if len(groups := _levels(frame, name)) > 1}
     # Bonferroni: with forty levels looked at, one lies off by two standard errors for no reason.
-    tests = sum(len(found) for found in levels.values())
-    found: list[Finding] = []
+    tests = sum(len(findings) for findings in levels.values())
+    findings: list[Finding] = []
     for name, groups in levels.items():
         worst: tuple[float, str, float, int] | None = None
         for label, inside in groups:
@@ -71,7 +71,7 @@ def _patterns(frame: pd.DataFrame, runs: NDArray[np.intp], n_runs: int, residual
                     worst = (score, label, mean, len(means))
         if worst is not None:
             _, label, mean, count = worst
-            found.append(
+            findings.append(
                 Finding(
                     "warning",
                     "residual-pattern",
@@ -81,7 +81,7 @@ def _patterns(frame: pd.DataFrame, runs: NDArray[np.intp], n_runs: int, residual
                     "way. Compare with another law, or leave those rows out.",
                 )
             )
-    return found
+    return findings
 
 
 def _t_bound(freedom: int, tests: int) -> float:
@@ -134,7 +134,7 @@ def _influence(
     # The columns of `rows` are orthonormal, so that a move is as long as the change of all fitted losses.
     distances = np.sum(moves**2, axis=1) / max(size * variance, 1e-300)
     usual = float(np.median(distances))
-    found = []
+    findings = []
     for r in _worst(distances, max(INFLUENCE, LEAST_SHARE * usual)):
         shift = float(np.abs(rows @ moves[r]).max())
         # To first order; where a run has a direction to itself, the number says nothing but that.
@@ -144,7 +144,7 @@ def _influence(
             if shift < ALONE
             else "decides a part of the law alone: what the other runs say of it is next to nothing."
         )
-        found.append(
+        findings.append(
             Finding(
                 "info",
                 "influential-run",
@@ -154,7 +154,7 @@ def _influence(
                 remedy=Remedy("where", f'run != "{labels[r]}"'),
             )
         )
-    return found
+    return findings
 
 
 def _moves(rows: Array, run: NDArray[np.intp], psi: Array, n_runs: int) -> Array:

@@ -52,17 +52,17 @@ def check_unread(law: Law, frame: pd.DataFrame, residual: Array) -> list[Finding
     cell = pd.Series(list(zip(*same, strict=True))).map(hash).to_numpy()
     if len(np.unique(cell)) == len(frame):
         return []
-    found = [one for name in asked if (one := _moves(law, frame, residual, cell, name)) is not None]
+    result = [one for name in asked if (one := _moves(law, frame, residual, cell, name)) is not None]
     others = (_moves(law, frame, residual, cell, name) for name in _others(law, frame, skip))
     noticed = sorted((one for one in others if one is not None), key=lambda one: -one.degree)
-    return [*found, *noticed[:MOST_OTHERS]]
+    return [*result, *noticed[:MOST_OTHERS]]
 
 
 def _others(law: Law, frame: pd.DataFrame, skip: set[str]) -> list[str]:
     """Return columns of the user's own that sort runs into a few kinds: an optimizer, a series, a batch."""
     left_out = {*skip, *law.objects, *FACTORS, *NAMES, *(set(COLUMNS) - set(TOLD))}
     runs = frame["run"].nunique()
-    found = []
+    result = []
     for name in map(str, frame.columns):
         if name in left_out or corpus_of(name) is not None or name not in frame.columns:
             continue
@@ -70,8 +70,8 @@ def _others(law: Law, frame: pd.DataFrame, skip: set[str]) -> list[str]:
         if pd.api.types.infer_dtype(column, skipna=True) not in LEVELS_ARE:  # lists and mappings are no levels
             continue
         if 1 < column.nunique() <= min(MOST_LEVELS, runs // RUNS_OF_LEVEL):
-            found.append(name)
-    return found
+            result.append(name)
+    return result
 
 
 def _to_a_per_cent(values: pd.Series) -> pd.Series:

@@ -87,7 +87,7 @@ def _joined() -> list[click.Command]:
     """Return the verbs of other packages. One that cannot be loaded is told of, and stops no other."""
     from cptlaw.joined import VERBS, joined
 
-    found = []
+    result = []
     for name, entry in joined(VERBS).items():
         try:
             command = entry.load()
@@ -96,8 +96,8 @@ def _joined() -> list[click.Command]:
         except Exception as error:  # noqa: BLE001 - another package's fault must not stop this one
             click.echo(f"note: the verb {name} ({entry.value}) cannot be loaded: {error}", err=True)
             continue
-        found.append(command)
-    return found
+        result.append(command)
+    return result
 
 
 def main(arguments: list[str] | None = None) -> Any:

@@ -68,16 +68,16 @@ def answer(
         if pilots is not None:
             raise UsageError("answer: --pilots is for an answer without RUNS.")
         source = options.read_table(runs, table)
-    found = cl.answer(source, **given)
+    result = cl.answer(source, **given)
     if pilots is not None:
-        written = cl.write_pilots(found.next_runs, pilots)
+        written = cl.write_pilots(result.next_runs, pilots)
         show_notes(f"wrote {path}" for path in written)
         if written[0].name != "pilots.yaml":
             show_notes(["the pilots.yaml there says something else, and stays as it is"])
         show_notes([f"put your model and text where {written[0]} has capitals, then: cptlaw sweep {written[0]}"])
     if output is not None:
-        show_notes([f"wrote {found.report(output, force=force)}"])
+        show_notes([f"wrote {result.report(output, force=force)}"])
     if explain and not wants_json():
-        click.echo("\n".join(found.steps), err=True)
+        click.echo("\n".join(result.steps), err=True)
     # Pilots that were written have capitals to be filled in first, so that no command can follow at once.
-    show(found, found.following if pilots is None else "")
+    show(result, result.following if pilots is None else "")

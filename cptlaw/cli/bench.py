@@ -28,5 +28,5 @@ def bench(data: str | None, laws: str | None, splits: str | None) -> None:
     from cptlaw.benching.splits import SPLITS
 
     with progress("bench", len(SPLITS)) as advance:
-        found = run(data, laws, splits, progress=advance)
-    show(found)
+        result = run(data, laws, splits, progress=advance)
+    show(result)

@@ -38,11 +38,11 @@ def given(law_name: str, params: str, on: str, note: str, output: str, force: bo
     pairs = [item.partition("=") for item in params.split(",") if item.strip()]
     if any(not equals for _, equals, _ in pairs):
         raise UsageError(f"--params {params!r}: expected K=V,K=V,.. as in alpha=0.34,beta=0.28.")
-    found = cl.given_fit(law_name, {name.strip(): value for name, _, value in pairs}, on, note)  # type: ignore[arg-type]
-    found.save(output, force)
-    usual = ",".join(f"{name}={USUAL[name]}" for name in found.law.inputs if name in USUAL)
+    result = cl.given_fit(law_name, {name.strip(): value for name, _, value in pairs}, on, note)  # type: ignore[arg-type]
+    result.save(output, force)
+    usual = ",".join(f"{name}={USUAL[name]}" for name in result.law.inputs if name in USUAL)
     asked = ["cptlaw", "forecast", output, "--at", usual]
-    show(found, asked if set(found.law.inputs) <= set(USUAL) else "")
+    show(result, asked if set(result.law.inputs) <= set(USUAL) else "")
 
 
 @click.command()
@@ -64,16 +64,16 @@ def check(runs: str, law_name: str, on: str | None, where: str | None, **rest: A
     import cptlaw as cl
 
     table = options.read_table(runs, rest)
-    found = cl.check(law_name, table, on, where, **rest)
+    result = cl.check(law_name, table, on, where, **rest)
     if on is None and len(table.evals) > 1:
-        show_notes([f"{found.on} is checked, one of the evals {', '.join(table.evals)} (--on EVAL)"])
+        show_notes([f"{result.on} is checked, one of the evals {', '.join(table.evals)} (--on EVAL)"])
     # After an error a fit would only say the same.
-    usable = all(finding.severity != "error" for finding in found.findings)
+    usable = all(finding.severity != "error" for finding in result.findings)
     # A score without signal is not worth a fit; the loss beside it is.
-    fitted = getattr(found, "fittable", found.on) if usable else None
+    fitted = getattr(result, "fittable", result.on) if usable else None
     other = {} if fitted == on else {"on": fitted}  # what was given stays in its place
     following = ["cptlaw", "fit", *options.same_rows(**other, output=f"{fitted}.json")] if fitted else ""
-    show(found, following)
+    show(result, following)
 
 
 @click.command()
@@ -155,12 +155,12 @@ def compare(runs: str, law_names: str, on: str | None, **rest: Any) -> None:
     on = table.meant(on)
     names = [name.strip() for name in law_names.split(",") if name.strip()]
     with progress("fitting", len(names)) as advance:
-        found = cl.compare(names, table, on, progress=advance, **rest)
+        result = cl.compare(names, table, on, progress=advance, **rest)
     filters = [text for text in (rest["where"], rest["fit_where"]) if text is not None]
     chosen = f"({filters[0]}) and ({filters[1]})" if len(filters) == 2 else filters[0] if filters else None
-    best = found.answer.best_law
+    best = result.answer.best_law
     following = ["cptlaw", "fit", *options.same_rows(law=best, where=chosen, output=f"{on}.json")] if best else ""
-    show(found.answer, following)
+    show(result.answer, following)
 
 
 def _point(fitted: Fit) -> str:

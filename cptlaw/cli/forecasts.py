@@ -62,8 +62,8 @@ def forecast(
     if points is not None:
         asked, notes = read_points(points)
         show_notes(notes)
-    found = cl.forecast(list(fits), asked, interval, schedules)
-    show(found.answer)
+    result = cl.forecast(list(fits), asked, interval, schedules)
+    show(result.answer)
 
 
 def _forecast_run(run: str, schedules: str | None, interval: float, table: dict[str, Any]) -> None:
@@ -72,5 +72,5 @@ def _forecast_run(run: str, schedules: str | None, interval: float, table: dict[
 
     if schedules is None:
         raise UsageError("forecast --run needs --schedules F, a file with the whole planned schedule of the run.")
-    found = cl.forecast_run(options.read_table(run, table), schedules, interval=interval)
-    show(found)
+    result = cl.forecast_run(options.read_table(run, table), schedules, interval=interval)
+    show(result)

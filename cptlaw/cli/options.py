@@ -193,11 +193,11 @@ def output(kind: str, metavar: str, text: str, required: bool = False) -> Callab
 def _inputs_given() -> list[str]:
     """Return every text that was given and is not the output: what is a path among it may be an input."""
     context = click.get_current_context()
-    found = []
+    result = []
     for name, value in context.params.items():
         if name != "output":
-            found += [item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, str)]
-    return found
+            result += [item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, str)]
+    return result
 
 
 def flag_of(name: str) -> str:

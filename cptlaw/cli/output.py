@@ -38,13 +38,13 @@ def wants_json() -> bool:
 
 
 def show(
-    found: Result, following: str | Iterable[str] = "", beside: Mapping[str, Any] | None = None, then: str = ""
+    result: Result, following: str | Iterable[str] = "", beside: Mapping[str, Any] | None = None, then: str = ""
 ) -> None:
     """Print an answer, name the next command, and end with the exit code that the answer asks for.
 
     Parameters
     ----------
-    found
+    result
         The answer.
     following
         The next command, as words or as a line.
@@ -54,9 +54,9 @@ def show(
         What a person does next where no command can be pasted.
     """
     if wants_json():
-        show_json({**(beside or {}), **found.to_dict()})
+        show_json({**(beside or {}), **result.to_dict()})
     else:
-        show_text(found)
+        show_text(result)
         for name, value in (beside or {}).items():
             for item in value if isinstance(value, list) else [value]:
                 click.echo(f"{name}: {item}")
@@ -64,12 +64,12 @@ def show(
             show_next(following)
         if then and verbosity() >= 0:
             click.echo(f"then: {then}", err=True)
-    if getattr(found, "feasible", True) is False:
+    if getattr(result, "feasible", True) is False:
         sys.exit(INFEASIBLE)
-    stop_on_errors(found.findings)
+    stop_on_errors(result.findings)
 
 
-def show_text(found: Result) -> None:
+def show_text(result: Result) -> None:
     """Print an answer: in colour and at the width of the window on a terminal, plain in a pipe."""
     from cptlaw.result import finding_lines, on_terminal
 
@@ -78,11 +78,11 @@ def show_text(found: Result) -> None:
         from rich.console import Console
 
         console = Console(highlight=False)
-        for part in on_terminal(found, verbose, quiet, MORE, as_option):
+        for part in on_terminal(result, verbose, quiet, MORE, as_option):
             console.print(part)
         return
-    lines = finding_lines(found.findings, verbose, MORE, as_option)
-    click.echo(found.summary(verbose=verbose, quiet=True))
+    lines = finding_lines(result.findings, verbose, MORE, as_option)
+    click.echo(result.summary(verbose=verbose, quiet=True))
     if lines and not quiet:
         click.echo("\n" + "\n".join(lines))
 

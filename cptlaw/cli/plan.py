@@ -124,10 +124,10 @@ def whole_schedule(output: str | None, force: bool, **asked: Any) -> None:
     """
     import cptlaw as cl
 
-    found = cl.plan.whole_schedule(asked.pop("target"), asked.pop("source"), **asked)
+    result = cl.plan.whole_schedule(asked.pop("target"), asked.pop("source"), **asked)
     if output:
-        found.save(output, force)
-    show(found, "" if output else options.same_command(output="lr.csv"))
+        result.save(output, force)
+    show(result, "" if output else options.same_command(output="lr.csv"))
 
 
 @question("turning-length", scenarios.TurningLength, (target, needed_source))
@@ -179,7 +179,7 @@ def mix(runs: str | None, fits: tuple[str, ...], law_name: str, where: str | Non
         raise UsageError("plan mix takes a runs table, or fits with --fit: one of the two.")
     asked = {name: rest.pop(name) for name in scenarios.options_of(scenarios.MixOfCorpora)}
     if runs is None:
-        found = cl.plan.mix(list(fits), **asked)
+        result = cl.plan.mix(list(fits), **asked)
     else:
-        found = cl.plan.mix(options.read_table(runs, rest), law=law_name, where=where, **asked)
-    show(found)
+        result = cl.plan.mix(options.read_table(runs, rest), law=law_name, where=where, **asked)
+    show(result)

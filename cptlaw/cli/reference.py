@@ -29,19 +29,19 @@ def laws(name: str | None) -> None:
         else:
             click.echo(score_card(of_scores))
         return
-    found = [describe(law(name))] if name else [describe(law(known)) for known in LAWS]
-    found += [] if name else [describe_score(score_law(known)) for known in known_score_laws()]
+    result = [describe(law(name))] if name else [describe(law(known)) for known in LAWS]
+    result += [] if name else [describe_score(score_law(known)) for known in known_score_laws()]
     if wants_json():
-        show_json(found[0] if name else {"laws": found})
+        show_json(result[0] if name else {"laws": result})
     elif name:
         click.echo(card(law(name)))
     else:
-        width = max(len(item["name"]) for item in found)
-        for item in found:
+        width = max(len(item["name"]) for item in result)
+        for item in result:
             click.echo(f"{item['name']:<{width}}  {item['equation']}")
         for entry, reason in LAWS.broken.items():
             click.echo(f"The entry point {entry} of an installed package cannot be loaded: {reason}", err=True)
-        show_next(["cptlaw", "laws", found[0]["name"]])
+        show_next(["cptlaw", "laws", result[0]["name"]])
 
 
 @click.command()

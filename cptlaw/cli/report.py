@@ -62,15 +62,15 @@ def report(
     known = options_of(ReportOfRuns)
     asked = {name: value for name, value in rest.items() if value not in (None, (), known[name].default)}
     with progress("drawing", PARTS) as advance:
-        found = cl.report(table, target, source, progress=advance, **asked)
-        written = found.save(output, force)
+        result = cl.report(table, target, source, progress=advance, **asked)
+        written = result.save(output, force)
     images = [
         path
         for folder, ending in ((png, "png"), (pdf, "pdf"))
         if folder is not None
-        for path in found.save_figures(folder, ending, force)
+        for path in result.save_figures(folder, ending, force)
     ]
     beside = {"output": str(written), "images": [str(path) for path in images]}
     show(
-        found, beside=beside, then=f"open {command_line([str(written)])} in a browser, or send it: it needs no network"
+        result, beside=beside, then=f"open {command_line([str(written)])} in a browser, or send it: it needs no network"
     )

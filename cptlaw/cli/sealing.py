@@ -52,5 +52,5 @@ def score(sealed: tuple[str, ...], runs: str, where: str | None, **rest: Any) ->
     """
     import cptlaw as cl
 
-    found = cl.score(list(sealed), options.read_table(runs, rest), where)
-    show(found)
+    result = cl.score(list(sealed), options.read_table(runs, rest), where)
+    show(result)

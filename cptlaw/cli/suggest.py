@@ -40,8 +40,8 @@ def suggest(
     import cptlaw as cl
 
     table = options.read_table(runs, rest)
-    found = cl.suggest(runs=table, **rest)
+    result = cl.suggest(runs=table, **rest)
     if output:
-        found.save(output, force)
+        result.save(output, force)
     add = f"train the runs of {output}, add their losses to {runs}, and fit again"
-    show(found, "" if output else options.same_command(output="cells.csv"), then=add if output else "")
+    show(result, "" if output else options.same_command(output="cells.csv"), then=add if output else "")

@@ -32,11 +32,11 @@ def with_all(
     if ALL not in named:
         return list(named)
     known = [one.name if isinstance(one, Law) else str(one).split(":")[0] for one in named]
-    found = [name for name in LAWS if name not in known and _allowed(law(name), runs, on, where, schedules)]
-    if not found and len(named) == 1:
+    result = [name for name in LAWS if name not in known and _allowed(law(name), runs, on, where, schedules)]
+    if not result and len(named) == 1:
         raise UsageError(f"{runs.label}: its columns allow no law for {on!r}. `cptlaw laws` says what each one reads.")
     rest = [one for one in named if one != ALL]
-    return [*rest, *([] if AUTO in rest else [AUTO]), *found]
+    return [*rest, *([] if AUTO in rest else [AUTO]), *result]
 
 
 def _allowed(candidate: Law, runs: Runs, on: str, where: str | None, schedules: Any) -> bool:

@@ -45,9 +45,9 @@ def of_auto(table: Runs, on: str, fitted: pd.DataFrame, seed: int, schedules: An
         kept |= (frame["tokens"] == 0).to_numpy() & pd.MultiIndex.from_frame(frame[keys]).isin(known)
     part = frame[kept]
     kept_rows = replace(table, frame=part.assign(eval=part["eval"].cat.remove_unused_categories()))
-    found = fit_auto(kept_rows, on, seed=seed, schedules=schedules)
+    result = fit_auto(kept_rows, on, seed=seed, schedules=schedules)
     # What a fold tests are other runs, whose schedules are known all the same.
-    return found if schedules is None else found.with_schedules(schedules)
+    return result if schedules is None else result.with_schedules(schedules)
 
 
 def of_baselines(fitted: pd.DataFrame, test: pd.DataFrame) -> dict[str, Array]:

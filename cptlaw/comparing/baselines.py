@@ -28,8 +28,8 @@ def nearest(fitted: pd.DataFrame, asked: pd.DataFrame, first: tuple[str, ...] = 
     losses = fitted["loss"].to_numpy(dtype=float)
     # Repeats at the same place are averaged.
     close = apart <= apart.min(axis=1, keepdims=True) + 1e-9
-    found: Array = (close @ losses) / close.sum(axis=1)
-    return found
+    values: Array = (close @ losses) / close.sum(axis=1)
+    return values
 
 
 def nearest_run(fitted: pd.DataFrame, asked: pd.DataFrame) -> Array:

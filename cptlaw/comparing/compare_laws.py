@@ -379,9 +379,9 @@ def _baseline_folds(frame: pd.DataFrame, folds: Sequence[tuple[Fold, np.ndarray]
         for name, losses in of_baselines(fitted, test).items():
             scored.setdefault(name, {})[fold.label] = _Scored(losses, test, len(fitted), 0)
     return {
-        name: _Outcome(NamedForecast(name, False), found, ())
-        for name, found in scored.items()
-        if len(found) == len(folds)
+        name: _Outcome(NamedForecast(name, False), result, ())
+        for name, result in scored.items()
+        if len(result) == len(folds)
     }
 
 

@@ -75,8 +75,8 @@ class ScoreComparison(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rows."""
-        found: dict[str, Any] = plain({"on": self.on, "rows": self.frame.to_dict("records")})
-        return found
+        result: dict[str, Any] = plain({"on": self.on, "rows": self.frame.to_dict("records")})
+        return result
 
 
 class ScoreComparisonFrame(AnswerFrame):
@@ -123,9 +123,9 @@ def compare_scores(
             progress(law)
     if all(np.isnan(row["mae_points"]) for row in rows):
         raise FitError(" | ".join(f"{row['law']}: {row['findings'][0].message}" for row in rows))
-    found = ScoreComparisonFrame(pd.DataFrame(rows).sort_values("mae_points", kind="stable", ignore_index=True))
-    found.on = on
-    return found
+    result = ScoreComparisonFrame(pd.DataFrame(rows).sort_values("mae_points", kind="stable", ignore_index=True))
+    result.on = on
+    return result
 
 
 def _row(law: str, cuts: Sequence[tuple[Runs, pd.DataFrame]], on: str, seed: int) -> dict[str, Any]:
@@ -136,11 +136,11 @@ def _row(law: str, cuts: Sequence[tuple[Runs, pd.DataFrame]], on: str, seed: int
             # Inputs alone: a loss measured beside the held-out score must not be read.
             asked = test[[name for name in fit.law.inputs if name in test.columns]].reset_index(drop=True)
             asked = asked if len(asked.columns) else test[["n_params"]].reset_index(drop=True)
-            found = fit.forecast(asked)
+            forecast = fit.forecast(asked)
             truth = test["loss"].to_numpy(dtype=float)
-            missed.append(found["loss"].to_numpy(dtype=float) - truth)
-            inside.append((truth >= found["lo"].to_numpy()) & (truth <= found["hi"].to_numpy()))
-            wide.append(0.5 * (found["hi"] - found["lo"]).to_numpy(dtype=float))
+            missed.append(forecast["loss"].to_numpy(dtype=float) - truth)
+            inside.append((truth >= forecast["lo"].to_numpy()) & (truth <= forecast["hi"].to_numpy()))
+            wide.append(0.5 * (forecast["hi"] - forecast["lo"]).to_numpy(dtype=float))
             fitted.append(fit.n_points)
     except CptlawError as error:
         failed = Finding("error", "not-fitted", str(error))

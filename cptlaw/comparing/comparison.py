@@ -39,8 +39,8 @@ class Comparison(Result):
             for finding in row["findings"]:
                 of_law.setdefault(finding, []).append(str(row["law"]))
         return by_severity(
-            Finding(found.severity, found.code, f"{', '.join(laws)}: {found.message}", found.advice)
-            for found, laws in of_law.items()
+            Finding(result.severity, result.code, f"{', '.join(laws)}: {result.message}", result.advice)
+            for result, laws in of_law.items()
         )
 
     @property
@@ -82,8 +82,8 @@ class Comparison(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the promised rows."""
-        found: dict[str, Any] = plain({"rows": self.frame.to_dict("records")})
-        return found
+        result: dict[str, Any] = plain({"rows": self.frame.to_dict("records")})
+        return result
 
 
 class ComparisonFrame(AnswerFrame):

@@ -34,10 +34,10 @@ def held(fitted: Any, test: pd.DataFrame, most: int) -> Array:
     """
     few = test.iloc[np.unique(np.linspace(0, len(test) - 1, most).round().astype(int))]
     try:
-        found = fitted.forecast(few, SHARE)
+        forecast = fitted.forecast(few, SHARE)
     except CptlawError:
         return np.full(len(few), np.nan)
-    low, high = (found[end].to_numpy(dtype=float) for end in ("lo", "hi"))
+    low, high = (forecast[end].to_numpy(dtype=float) for end in ("lo", "hi"))
     loss = few["loss"].to_numpy(dtype=float)
     inside = (~(loss < low) & ~(loss > high)).astype(float)  # an open end holds
     # Without both ends nothing was claimed: too few runs, parameters that were typed in.

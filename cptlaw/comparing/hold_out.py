@@ -56,9 +56,9 @@ class HeldOut:
 
         def mask(query: str) -> np.ndarray:
             kept = replace(table, frame=frame).where(query).frame
-            found = np.zeros(len(frame), dtype=bool)
-            found[positions.loc[kept.index].to_numpy()] = True
-            return found
+            values = np.zeros(len(frame), dtype=bool)
+            values[positions.loc[kept.index].to_numpy()] = True
+            return values
 
         fit, test = mask(self.fit or ""), mask(self.test or "")
         # A row that is fitted anyway is no anchor.

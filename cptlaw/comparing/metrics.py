@@ -33,8 +33,8 @@ def metrics(predicted: Array, observed: Array) -> dict[str, float]:
 
     Examples
     --------
-    >>> found = metrics(np.array([2.0, 3.0]), np.array([2.0, 3.0]))
-    >>> found["rmse_log"], round(found["slope"], 12), found["r2"]
+    >>> scores = metrics(np.array([2.0, 3.0]), np.array([2.0, 3.0]))
+    >>> scores["rmse_log"], round(scores["slope"], 12), scores["r2"]
     (0.0, 1.0, 1.0)
     """
     predicted, observed = np.asarray(predicted, dtype=float), np.asarray(observed, dtype=float)

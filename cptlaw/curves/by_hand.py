@@ -66,8 +66,8 @@ class Stack:
             counts *= beyond / (beyond + HALF)
             square = np.log(np.mean(np.square(self.misses), axis=0) + NOISE**2)
             score = score - SHARPNESS * counts * (square - square.min()) ** 2
-        found: Array = np.exp(score - score.max())
-        return np.asarray(found / found.sum())
+        values: Array = np.exp(score - score.max())
+        return np.asarray(values / values.sum())
 
     def pooled(self, law: float, hands: Array, ahead: float) -> tuple[float, float]:
         """Return the centre of the three log forecasts, and the sd by which they disagree."""

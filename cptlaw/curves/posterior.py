@@ -78,8 +78,8 @@ class Posterior:
 
     def log_loss(self, frame: pd.DataFrame, run: str) -> Array:
         """Return log losses of rows of one run at the mode, (n,)."""
-        found: Array = self._log_losses(frame, run)(self.mode[None])[0]
-        return found
+        values: Array = self._log_losses(frame, run)(self.mode[None])[0]
+        return values
 
     def _log_losses(self, frame: pd.DataFrame, run: str) -> Many:
         rows, level = _bound(self.coordinates, frame), len(self.coordinates.priors) + self.runs.index(run)
@@ -194,8 +194,8 @@ def posterior(coordinates: Coordinates, frame: pd.DataFrame, prior: Normal) -> P
         # Where other runs are known the mode is near them; published priors are wide enough for a second valley.
         wide = round_ == 0 and float(sds[:k].max()) > WIDE
         starts = _starts(middle, sds, k) if wide else [mode]
-        found = [_descent(residuals, x, sds) for x in starts]
-        mode = min(found, key=lambda one: one.cost).x
+        result = [_descent(residuals, x, sds) for x in starts]
+        mode = min(result, key=lambda one: one.cost).x
         error = errors(mode[None])[0]
         for i in range(len(runs)):
             # Neighbouring points of a curve err together; a run of a thousand points may know no more than one of
@@ -222,20 +222,20 @@ def posterior(coordinates: Coordinates, frame: pd.DataFrame, prior: Normal) -> P
 
 def _starts(middle: Array, sds: Array, k: int) -> list[Array]:
     rng = np.random.default_rng(0)
-    found = [middle]
+    result = [middle]
     for _ in range(STARTS - 1):
         x = middle.copy()
         x[:k] += 0.7 * sds[:k] * rng.normal(size=k)
-        found.append(x)
-    return found
+        result.append(x)
+    return result
 
 
 def _descent(residuals: Many, start: Array, sds: Array) -> Any:
     from scipy.optimize import least_squares
 
     def at(x: Array) -> Array:
-        found: Array = residuals(x[None])[0]
-        return found
+        values: Array = residuals(x[None])[0]
+        return values
 
     def slopes(x: Array) -> Array:
         return _differences(residuals, x)

@@ -109,10 +109,10 @@ def average(
             continue
         ahead = (at[-1] - first) / max(at[seen][-1] - first, 1.0)
         head = frame[seen]
-        now, found = head.iloc[[-1]], [posterior(coordinates, head, one) for one, _ in priors]
-        rollouts.append(np.array([_moments(one, last, run, now, ahead) for one in found]))
+        now, result = head.iloc[[-1]], [posterior(coordinates, head, one) for one, _ in priors]
+        rollouts.append(np.array([_moments(one, last, run, now, ahead) for one in result]))
         if (seen & begun).sum() >= LEAST:
-            gain = float(before @ [_gain(one, last, run, now) for one in found])
+            gain = float(before @ [_gain(one, last, run, now) for one in result])
             hands = by_hand(step[seen & begun], log_loss[seen & begun], float(step[-1])) - gain
             misses.append(np.array([_pooled(before, rollouts[-1])[0], *hands]) - truth)
             reach = max(reach, math.log(ahead))
@@ -148,8 +148,8 @@ def _gain(learnt: Posterior, frame: pd.DataFrame, run: str, now: pd.DataFrame) -
 def _log_density(said: Array, truth: float) -> Array:
     """Return the log density of a truth, (m,), under Student's t with these means and scales, (m, 2)."""
     bold = (truth - said[:, 0]) / said[:, 1]
-    found: Array = -0.5 * (TAIL + 1.0) * np.log1p(bold**2 / TAIL) - np.log(said[:, 1])
-    return found
+    values: Array = -0.5 * (TAIL + 1.0) * np.log1p(bold**2 / TAIL) - np.log(said[:, 1])
+    return values
 
 
 def _pooled(weights: Array, said: Array) -> tuple[float, float]:

@@ -84,34 +84,34 @@ class Coordinates:
     @cached_property
     def priors(self) -> dict[str, LogNormal]:
         """Prior of each parameter, in shares and rates."""
-        found = {"L0": learned("floor"), "A": learned("forward"), "alpha": learned("alpha")}
+        result = {"L0": learned("floor"), "A": learned("forward"), "alpha": learned("alpha")}
         # What annealing from the peak to 0 gains, as published: 2 to 3.9 % of the loss (Wang et al.), 2.9 % (Tissue et
         # al.), 6.6 % (Luo et al., 400M).
         anneal = learned("anneal")
         if self.law.name == "lr-annealing":
-            return found | {"C": anneal}
-        found |= {"B": learned(f"shift_{self.role}"), "E": learned(f"speed_{self.role}")}
-        found |= {"beta": learned("bend"), "C2": anneal}
-        return found | ({"S1pt": BEFORE} if "S1pt" in self.law.parameters else {"C1": anneal})
+            return result | {"C": anneal}
+        result |= {"B": learned(f"shift_{self.role}"), "E": learned(f"speed_{self.role}")}
+        result |= {"beta": learned("bend"), "C2": anneal}
+        return result | ({"S1pt": BEFORE} if "S1pt" in self.law.parameters else {"C1": anneal})
 
     def params(self, shares: Mapping[str, Any]) -> dict[str, Any]:
         """Return the law's parameters for shares and rates, each a number or an array."""
         s = self.scales
-        found = dict(shares)
+        result = dict(shares)
         area = s.area
-        if "S1pt" in found:
-            found["S1pt"] = found["S1pt"] * s.area_cpt
-            area = found["S1pt"] + s.area_cpt
+        if "S1pt" in result:
+            result["S1pt"] = result["S1pt"] * s.area_cpt
+            area = result["S1pt"] + s.area_cpt
         for name in ("L0", "B"):
-            if name in found:
-                found[name] = found[name] * s.level
-        found["A"] = found["A"] * s.level * area ** found["alpha"]
+            if name in result:
+                result[name] = result[name] * s.level
+        result["A"] = result["A"] * s.level * area ** result["alpha"]
         for name in ("C", "C1", "C2"):
-            if name in found:
-                found[name] = found[name] * s.level * (1.0 - min(float(self.law.decay), LAMBDA)) / s.peak
-        if "E" in found:
-            found["E"] = found["E"] / s.peak
-        return {name: found[name] for name in self.law.parameters}
+            if name in result:
+                result[name] = result[name] * s.level * (1.0 - min(float(self.law.decay), LAMBDA)) / s.peak
+        if "E" in result:
+            result["E"] = result["E"] / s.peak
+        return {name: result[name] for name in self.law.parameters}
 
     def pairs(self) -> list[tuple[str, str, float]]:
         """Return pairs of parameters that are alike, with the sd of the logarithm of their ratio."""

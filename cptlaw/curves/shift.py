@@ -83,16 +83,16 @@ def shift_of_runs(
         without = np.asarray(control.predict(control.law.attach(frame, known)), dtype=float)
     else:
         raise UsageError(f"control: {control!r}. Expected the id of a run, or a fit of a law of loss curves.")
-    found = pd.DataFrame({"run": frame["run"].astype(str), "step": frame["step"].astype(int)}).reset_index(drop=True)
-    area = np.empty(len(found))
-    for name, rows in found.groupby("run", sort=False, observed=True):
+    result = pd.DataFrame({"run": frame["run"].astype(str), "step": frame["step"].astype(int)}).reset_index(drop=True)
+    area = np.empty(len(result))
+    for name, rows in result.groupby("run", sort=False, observed=True):
         if name not in known:
             raise DataError(f"run {name!r} has no learning-rate schedule.{did_you_mean(str(name), known)}")
         at = global_steps(rows.assign(phase="cpt"), known[str(name)], f"run {name!r}")
         # The plain forward area: the shift grows with what has been trained, and annealing has no part in it.
         area[rows.index] = areas(known[str(name)]).s1_cpt[at]
     loss = frame["loss"].to_numpy(dtype=float)
-    return found.assign(s1_cpt=area, loss=loss, without=without, shift=loss - without)
+    return result.assign(s1_cpt=area, loss=loss, without=without, shift=loss - without)
 
 
 def _of_run(control: pd.DataFrame, frame: pd.DataFrame, name: str) -> Array:
@@ -111,8 +111,8 @@ def _of_run(control: pd.DataFrame, frame: pd.DataFrame, name: str) -> Array:
             f"{step[0]:.0f} to {step[-1]:.0f}. Leave those rows out with where, or give a fit of a law without a "
             f"shift as control."
         )
-    found: Array = np.interp(asked, step, loss)
-    return found
+    values: Array = np.interp(asked, step, loss)
+    return values
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,8 +144,8 @@ class ShiftFit(Result):
     def predict(self, x: Any) -> Array:
         """Return the shift at steps, or at forward areas of CPT."""
         at = np.asarray(x, dtype=float)
-        found: Array = self.params["B"] * _unit(at, self.params["E"], self.params.get("beta"))
-        return found
+        values: Array = self.params["B"] * _unit(at, self.params["E"], self.params.get("beta"))
+        return values
 
     @property
     def title(self) -> str:
@@ -223,8 +223,8 @@ def fit_shift(
 
 
 def _unit(x: Array, speed: float, bend: float | None) -> Array:
-    found: Array = -np.expm1(-speed * x) if bend is None else -np.expm1(-bend * np.log1p(speed * x))
-    return found
+    values: Array = -np.expm1(-speed * x) if bend is None else -np.expm1(-bend * np.log1p(speed * x))
+    return values
 
 
 def _search(x: Array, y: Array, form: str) -> tuple[float, float | None]:
@@ -240,8 +240,8 @@ def _search(x: Array, y: Array, form: str) -> tuple[float, float | None]:
 
     def missed(v: Array) -> Array:
         column = _unit(x, math.exp(v[0]), math.exp(v[1]) if len(v) > 1 else None)
-        found: Array = y - column * (column @ y / max(float(column @ column), 1e-300))
-        return found
+        values: Array = y - column * (column @ y / max(float(column @ column), 1e-300))
+        return values
 
     # A grid before the descents: E and beta trade off along a bent valley, and a descent from one end of it may stop
     # short.
@@ -252,10 +252,10 @@ def _search(x: Array, y: Array, form: str) -> tuple[float, float | None]:
     # A start of the bounded descent must lie within its bounds, not on them.
     inside = 1e-6 * (upper - lower)
     starts = [np.clip(grid[k], lower + inside, upper - inside) for k in order[:3]]
-    found = [
+    values = [
         least_squares(missed, start, bounds=(lower, upper), xtol=1e-12, ftol=1e-14, gtol=1e-14) for start in starts
     ]
-    best = min(found, key=lambda one: float(one.cost)).x
+    best = min(values, key=lambda one: float(one.cost)).x
     return math.exp(best[0]), math.exp(best[1]) if form == "power" else None
 
 

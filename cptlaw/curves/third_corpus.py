@@ -62,8 +62,8 @@ class OutOfDomain(Result):
     def predict(self, target_loss: Any, source_loss: Any) -> Array:
         """Return the loss, in nats, from forecast or measured target and source losses."""
         target, source = np.asarray(target_loss, dtype=float), np.asarray(source_loss, dtype=float)
-        found: Array = self.target_share * target + self.source_share * source
-        return found
+        values: Array = self.target_share * target + self.source_share * source
+        return values
 
     @property
     def title(self) -> str:
@@ -113,8 +113,8 @@ def fit_out_of_domain(runs: Any, on: str, where: str | None = None) -> OutOfDoma
     >>> parts = {"source": 2.5 + 0.05 * steps, "target": 2.0 - 0.1 * steps**0.5}
     >>> parts["c4"] = 0.152 * parts["target"] + 0.867 * parts["source"]
     >>> rows = [pd.DataFrame({"run": "a", "step": steps, "eval": name, "loss": loss}) for name, loss in parts.items()]
-    >>> found = fit_out_of_domain(pd.concat(rows), "c4")
-    >>> round(found.target_share, 3), round(found.source_share, 3)
+    >>> fit = fit_out_of_domain(pd.concat(rows), "c4")
+    >>> round(fit.target_share, 3), round(fit.source_share, 3)
     (0.152, 0.867)
     """
     table = runs if isinstance(runs, Runs) else read_runs(runs)
@@ -167,13 +167,13 @@ def _left_out(columns: Array, loss: Array, run: Any) -> tuple[tuple[float, float
     names = np.unique(run)
     if len(names) < LEAST_RUNS:
         return (math.nan, math.nan), math.nan
-    found, missed = [], []
+    result, missed = [], []
     for name in names:
         # Whole runs: points of one run would forecast each other.
         rest = run != name
-        found.append(_least_squares(columns[rest], loss[rest]))
-        missed.append(columns[~rest] @ found[-1] - loss[~rest])
-    scatter = np.stack(found) - np.mean(found, axis=0)
+        result.append(_least_squares(columns[rest], loss[rest]))
+        missed.append(columns[~rest] @ result[-1] - loss[~rest])
+    scatter = np.stack(result) - np.mean(result, axis=0)
     # Jackknife (Tukey 1958): the scatter of n leave-one-out estimates is that of one estimate over n - 1.
     sd = np.sqrt((len(names) - 1) / len(names) * np.sum(scatter**2, axis=0))
     return (float(sd[0]), float(sd[1])), float(np.sqrt(np.mean(np.concatenate(missed) ** 2)))

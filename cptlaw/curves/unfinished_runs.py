@@ -84,8 +84,8 @@ def forecast_run(
     >>> step = np.arange(1000, 6001, 250)
     >>> log = pd.DataFrame({"run": "a", "eval": "other", "step": step, "loss": 2.6 + 0.5 * (1e-3 * step) ** -0.5})
     >>> plan = {"a": Schedule([Phase("pretrain", 20_000, "wsd", peak=1e-3, decay=4000)])}
-    >>> found = forecast_run(log, plan)
-    >>> row = found.points.iloc[0]
+    >>> forecast = forecast_run(log, plan)
+    >>> row = forecast.points.iloc[0]
     >>> bool(row["lo"] < row["loss"] < row["hi"]), bool(row["loss"] < row["last_loss"])
     (True, True)
     """
@@ -103,11 +103,11 @@ def forecast_run(
         own = frame[frame["run"].astype(str) == name]
         evals = list(dict.fromkeys(own["eval"].astype(str)))
         for on in evals:
-            found = _one(table, name, on, plans, interval, law_name)
-            if isinstance(found, Finding):
-                skipped.append(found)
+            result = _one(table, name, on, plans, interval, law_name)
+            if isinstance(result, Finding):
+                skipped.append(result)
             else:
-                rows.append(found)
+                rows.append(result)
         skipped += _of_one_loss(name, plans[name], [table.role(on) for on in evals])
     if not rows:
         raise DataError(f"{table.label}: nothing can be forecast yet. {_reasons(skipped)}")
@@ -158,16 +158,16 @@ def _unfinished(
             f"no run of {label} has a schedule. The runs are {listed(names)}; the schedules are of "
             f"{listed(plans) or 'none'}. Expected schedules under the names of their runs."
         )
-    found = []
+    result = []
     for name in [run] if run is not None else planned:
         rows = frame[frame["run"].astype(str) == name]
         last = int(global_steps(rows, plans[name], f"{label}, run {name!r}").max())
         if last < plans[name].n_steps:
-            found.append(name)
-    if not found:
+            result.append(name)
+    if not result:
         what = f"run {run!r} is" if run is not None else f"all {len(planned)} planned runs are"
         raise UsageError(f"{what} finished: the rows reach the last planned step. There is nothing left to forecast.")
-    return found
+    return result
 
 
 def _one(
@@ -282,8 +282,8 @@ def _on_the_law(law: CurveLaw, frame: pd.DataFrame, plans: Mapping[str, Schedule
             # With it, target losses of the pilot at a fifth of the run were missed by 13 %, without by 6 %.
             usable = at > 0
         kept.append(rows.assign(_at=at)[usable].sort_values("_at", kind="stable"))
-    found: pd.DataFrame = pd.concat(kept)
-    return found
+    table: pd.DataFrame = pd.concat(kept)
+    return table
 
 
 def _other_rate(own: pd.DataFrame, plan: Schedule, name: str) -> list[Finding]:

@@ -134,5 +134,5 @@ class BaseErrors:
                 own = self._misses(frame.loc[told, list(KEYS)], given[told]) - self.usual
                 missed[told] = np.where(np.isfinite(own), own, 0.0)
         alone = 1.0 - self._near(at, self._run)[back]
-        found = np.where(frame["tokens"].to_numpy(dtype=float) > 0, SHARE * alone * missed, 0.0)
-        return np.asarray(np.nan_to_num(found), dtype=float)
+        values = np.where(frame["tokens"].to_numpy(dtype=float) > 0, SHARE * alone * missed, 0.0)
+        return np.asarray(np.nan_to_num(values), dtype=float)

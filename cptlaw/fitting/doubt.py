@@ -97,8 +97,8 @@ def parameter_doubt(fit: LawFit, frame: pd.DataFrame) -> Array:
     k, start = problem.k, fit.optima[0]
     # The delta method: how the log loss moves with each coordinate, and how sure the fit is of all of them together.
     gradients = jacobian(problem, start[:k], start[k:], at=fit.law.bind(frame, fit.role))
-    found: Array = np.sqrt(np.einsum("nv,vw,nw->n", gradients, covariance(fit), gradients))
-    return found
+    values: Array = np.sqrt(np.einsum("nv,vw,nw->n", gradients, covariance(fit), gradients))
+    return values
 
 
 def spread_quantile(fit: LawFit, coverage: float) -> float:
@@ -125,11 +125,11 @@ def expected_in_rollouts(members: Sequence[Member], reach: Array, names: tuple[s
     heavy = [member for member in members if member.weight >= HEAVY] or list(members[:1])
     weight = np.array([member.weight for member in heavy])
     rate = float(weight @ [usual_rate(member.fit) / 100.0 for member in heavy]) / float(weight.sum())
-    found: Array = np.hypot(noise, OF_AN_AVERAGE * rate * Scale.learned().reach(reach, names))
-    return found
+    values: Array = np.hypot(noise, OF_AN_AVERAGE * rate * Scale.learned().reach(reach, names))
+    return values
 
 
 def beyond_the_data(fit: LawFit, frame: pd.DataFrame, coverage: float) -> Array:
     """Return the half-width in log loss that the law's form calls for at each row, (n,); zero inside the data."""
-    found: Array = OF_AN_AVERAGE * discrepancy(fit, frame, [coverage])[0]
-    return found
+    values: Array = OF_AN_AVERAGE * discrepancy(fit, frame, [coverage])[0]
+    return values

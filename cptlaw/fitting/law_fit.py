@@ -88,8 +88,8 @@ class LawFit(LawOnRows, Fit):
 
     def with_schedules(self, schedules: Mapping[str, Schedule] | str | Path) -> LawFit:
         """Return the fit with more learning-rate schedules, by run or from a file, to forecast runs under them."""
-        found = read_schedules(schedules) if isinstance(schedules, str | Path) else schedules
-        return replace(self, schedules={**self.schedules, **found})
+        result = read_schedules(schedules) if isinstance(schedules, str | Path) else schedules
+        return replace(self, schedules={**self.schedules, **result})
 
     def forecast(self, frame: Any, interval: float | str | None = 0.9) -> ForecastFrame:
         """Return the rows of `frame` with loss, lo, hi and findings; see `Fit.forecast`.
@@ -177,12 +177,12 @@ class LawFit(LawOnRows, Fit):
     @property
     def lines(self) -> list[Line]:
         """The equation, and how well it was found."""
-        found = [("law", self.law.equation), *self._unit_lines()]
+        result = [("law", self.law.equation), *self._unit_lines()]
         if not self.n_points:
-            return [*found, ("fit", f"given, not fitted. {self.provenance.get('note', '')}".rstrip())]
+            return [*result, ("fit", f"given, not fitted. {self.provenance.get('note', '')}".rstrip())]
         missed = 100 * float(np.sqrt(np.mean(self.residuals() ** 2)))
         return [
-            *found,
+            *result,
             ("data", f"{self.n_points} points of {self.n_runs} runs, missed by {missed:.3g}% (root mean square)"),
             (
                 "search",

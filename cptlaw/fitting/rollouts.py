@@ -63,7 +63,7 @@ def directions(frame: pd.DataFrame) -> tuple[Direction, ...]:
 
 def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]:
     """Cut the rows into lower and higher levels along each direction in which people extrapolate."""
-    found: list[Rollout] = []
+    result: list[Rollout] = []
     adapted = trained(frame)
     run = frame["run"].astype(str).to_numpy()
     for direction in along:
@@ -77,12 +77,12 @@ def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]
         lowest = 1 if direction.name in NEEDS_TWO_LEVELS else 0
         for last, fit in cuts(level, edges, SHARES, adapted, lowest):
             test = ~fit & adapted
-            if (fit & adapted).sum() < LEAST_ROWS or any(np.array_equal(fit, other.fit) for other in found):
+            if (fit & adapted).sum() < LEAST_ROWS or any(np.array_equal(fit, other.fit) for other in result):
                 continue
             reach = outside(frame[fit & adapted], frame[test], along).mean(axis=0)
             label = f"{direction.words} above {np.exp(edges[last]):.3g}"
-            found.append(Rollout(direction.name, label, fit, test, reach))
-    return found
+            result.append(Rollout(direction.name, label, fit, test, reach))
+    return result
 
 
 def distinct(levels: Array) -> Array:
@@ -170,8 +170,8 @@ class Rolling:
             penalty = replace(penalty, means=means)
         # All parts at once, as weights of 0 and 1 on the same rows: one descent instead of one for each.
         goal = Objective(problem, self.fit.options.delta, weights=self.parts[usable], penalty=penalty)
-        found = newton.descend(goal, start[:, : problem.k], start[:, problem.k :], STEPS, TOLERANCE)
-        params = problem.parameters(found.c, found.z)
+        solution = newton.descend(goal, start[:, : problem.k], start[:, problem.k :], STEPS, TOLERANCE)
+        params = problem.parameters(solution.c, solution.z)
         return {name: params[:, i] for i, name in enumerate(problem.law.parameters)}
 
 

@@ -55,12 +55,12 @@ def brief_bases(rows: pd.DataFrame, predicted: Array) -> tuple[BriefBase, ...]:
 
 def _missed_of(brief: Sequence[BriefBase], frame: pd.DataFrame) -> Array:
     """Return what is missed at points of base models that are left out, log loss, (n,); 0 at all others."""
-    found = np.zeros(len(frame))
+    values = np.zeros(len(frame))
     if brief and {"n_params", "ptpp"} <= set(frame.columns):
         size, budget = (frame[name].to_numpy(dtype=float) for name in ("n_params", "ptpp"))
         for one in brief:
-            found[np.isclose(size, one.n_params, rtol=SAME) & np.isclose(budget, one.ptpp, rtol=SAME)] = one.missed
-    return found
+            values[np.isclose(size, one.n_params, rtol=SAME) & np.isclose(budget, one.ptpp, rtol=SAME)] = one.missed
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +118,8 @@ class SharedError:
         own = _missed_of(self.brief, frame)
         if not self.along or not names <= set(frame.columns):
             return own
-        found: Array = _alike(_places(frame, self.rows, self.along), self.places) @ self.pull
-        return own + np.where(np.isfinite(found), found, 0.0)
+        values: Array = _alike(_places(frame, self.rows, self.along), self.places) @ self.pull
+        return own + np.where(np.isfinite(values), values, 0.0)
 
 
 def _tells_apart(rows: pd.DataFrame) -> tuple[Direction, ...]:
@@ -131,8 +131,8 @@ def _tells_apart(rows: pd.DataFrame) -> tuple[Direction, ...]:
         names = ["n_params", "pretraining_tokens"]
     else:  # tokens are those of pre-training, unless there is replay or a budget that is not known of all rows
         names = ["n_params"] if {"replay", "ptpp"} & set(rows.columns) else ["n_params", "tokens"]
-    found = [one for one in DIRECTIONS if one.name in names]
-    return tuple(one for one in found if {name for name, _ in one.powers} <= set(known))
+    result = [one for one in DIRECTIONS if one.name in names]
+    return tuple(one for one in result if {name for name, _ in one.powers} <= set(known))
 
 
 def _places(frame: pd.DataFrame, rows: pd.DataFrame, along: tuple[Direction, ...]) -> Array:
@@ -144,9 +144,9 @@ def _models(place: Array) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     """Return the base model of each row, (n,), numbered from 0; neighbours count as one where there are too many."""
     width = SAME
     while True:
-        found = np.unique(np.round(place / width), axis=0, return_inverse=True)[1].ravel()
-        if found.max() < MOST:
-            return found
+        values = np.unique(np.round(place / width), axis=0, return_inverse=True)[1].ravel()
+        if values.max() < MOST:
+            return values
         width *= 2.0
 
 
@@ -154,5 +154,5 @@ def _alike(one: Array, other: Array) -> Array:
     """Return how far the errors at two sets of places are one, (n, m): smooth, so that a forecast has no kinks."""
     # The covariance of Matern with 3/2 (Rasmussen and Williams 2006, eq. 4.17).
     away = np.sqrt(3.0) * np.sqrt(np.sum((one[:, None] - other[None]) ** 2, axis=2))
-    found: Array = (1.0 + away) * np.exp(-away)
-    return found
+    values: Array = (1.0 + away) * np.exp(-away)
+    return values

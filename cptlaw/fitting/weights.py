@@ -49,8 +49,8 @@ class RolloutScores:
         sharpness = SHARPNESS * firm
         log_weight = np.log(self.share) - sharpness[:, None] * (mean - mean.min(axis=1, keepdims=True))
         weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
-        found: Array = weight / weight.sum(axis=1, keepdims=True)
-        return found
+        values: Array = weight / weight.sum(axis=1, keepdims=True)
+        return values
 
     def beside_expected(self, outside: Array, expected: Array) -> Array:
         """Return by what factor the average errs in rollouts that go the way of points, beside what is expected, (n,).
@@ -66,8 +66,8 @@ class RolloutScores:
             return np.ones(len(outside))
         own = np.sqrt(np.sum(self.weights(self.reach) * self.error.T**2, axis=1))
         mean, firm = self._at(outside, np.log(np.hypot(own, LEAST_ERROR) / expected)[None])
-        found: Array = np.exp(firm * mean[:, 0])
-        return found
+        values: Array = np.exp(firm * mean[:, 0])
+        return values
 
     def _at(self, outside: Array, told: Array) -> tuple[Array, Array]:
         """Return the mean at points of what rollouts tell, (n, k) of (k, rollouts), and how firmly it counts, (n,)."""

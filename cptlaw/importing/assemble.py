@@ -62,20 +62,20 @@ def _losses(histories: Sequence[History], wanted: Wanted) -> tuple[dict[str, str
                 near = did_you_mean(metric, metrics)
                 raise UsageError(f"--map: no metric {metric!r} in the logs.{near} Found: {listed(metrics)}.")
         return dict(wanted.losses), []
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for metric in filter(is_eval_loss, metrics):
         name = eval_of(metric)
-        if name in found:
+        if name in result:
             raise UsageError(
-                f"both {found[name]!r} and {metric!r} would be the eval {name!r}. Say which with "
+                f"both {result[name]!r} and {metric!r} would be the eval {name!r}. Say which with "
                 f"--map loss:{name}={metric}."
             )
-        found[name] = metric
-    if not found:
+        result[name] = metric
+    if not result:
         if any(record.losses or record.scores for history in histories for record in history.records):
             return {}, []
         raise DataError(_no_loss(histories, {}))
-    return found, [f"losses: {', '.join(f'{metric} as eval {name!r}' for name, metric in found.items())}"]
+    return result, [f"losses: {', '.join(f'{metric} as eval {name!r}' for name, metric in result.items())}"]
 
 
 def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: list[str]) -> list[dict[str, object]]:
@@ -126,9 +126,9 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
 
 def _measured(record: Record, losses: Mapping[str, str], wanted: Wanted) -> dict[str, float]:
     """Return the losses of a record by eval; those that the format itself names count where none were asked for."""
-    found = {name: record.values[metric] for name, metric in losses.items() if metric in record.values}
+    result = {name: record.values[metric] for name, metric in losses.items() if metric in record.values}
     # Formats that name their losses themselves are believed, unless the user has said which metrics are losses.
-    return found if wanted.losses else {**found, **record.losses}
+    return result if wanted.losses else {**result, **record.losses}
 
 
 def _told(**values: float | None) -> dict[str, object]:
@@ -186,19 +186,19 @@ def _counted_before(history: History, wanted: Wanted, notes: list[str]) -> float
     steps = np.array(sorted(counts))
     tokens_at = np.array([counts[step] for step in steps])
     if wanted.first_step >= steps[0]:
-        found = float(np.interp(wanted.first_step, steps, tokens_at))
+        result = float(np.interp(wanted.first_step, steps, tokens_at))
     elif len(steps) > 1:
         # Adaptation began before the first count: tokens grow evenly, so that the line through the first two goes back
         # to it.
         slope = (tokens_at[1] - tokens_at[0]) / (steps[1] - steps[0])
-        found = max(float(tokens_at[0] - slope * (steps[0] - wanted.first_step)), 0.0)
+        result = max(float(tokens_at[0] - slope * (steps[0] - wanted.first_step)), 0.0)
     else:
         raise UsageError(
             f"run {history.run!r}: tokens are counted once in the log, so how many there were at step "
             f"{wanted.first_step:g} is not known. Give --batch-tokens instead."
         )
-    notes.append(f"run {history.run!r}: {found:g} tokens at step {wanted.first_step:g} count as pre-training")
-    return found
+    notes.append(f"run {history.run!r}: {result:g} tokens at step {wanted.first_step:g} count as pre-training")
+    return result
 
 
 def _with_batch(history: History, wanted: Wanted, notes: list[str]) -> Wanted:

@@ -11,14 +11,14 @@ NAMES = ("config.json", "args.json", "training_args.json", "config.yaml", "confi
 
 def config_beside(*folders: Path) -> dict[str, object]:
     """Return the settings in the known files of some folders, the first folder counting most."""
-    found: dict[str, object] = {}
+    result: dict[str, object] = {}
     for folder in dict.fromkeys(folders):
         for name in NAMES:
             path = folder / name
             if path.is_file():
                 # What stood there already wins: an earlier folder is nearer to the run than a later one.
-                found = load_config(path) | found
-    return found
+                result = load_config(path) | result
+    return result
 
 
 def load_config(path: Path) -> dict[str, object]:

@@ -78,14 +78,14 @@ class History:
 
 def numbers_of(values: Mapping[str, object]) -> dict[str, float]:
     """Return what is a number, text such as ``"NaN"`` included; other text and lists are left out."""
-    found = {}
+    result = {}
     for name, value in values.items():
         # True would be read as 1, and a flag of a trainer as a metric.
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             continue
         with contextlib.suppress(ValueError, OverflowError):  # text, or a whole number beyond all bounds
-            found[name] = float(value)
-    return found
+            result[name] = float(value)
+    return result
 
 
 def first_of(values: Mapping[str, float], names: tuple[str, ...]) -> float | None:

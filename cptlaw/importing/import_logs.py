@@ -124,15 +124,15 @@ def _histories(source: str, log_format: str | None) -> tuple[list[History], tupl
     if not path.exists():
         beside = sorted(other.name for other in path.parent.iterdir()) if path.parent.is_dir() else []
         raise DataError(f"{path}: no such file or folder.{did_you_mean(path.name, beside)} Check the path.")
-    reader, found, others = _recognise(path, log_format)
-    histories = _read(reader, found, path)
+    reader, result, others = _recognise(path, log_format)
+    histories = _read(reader, result, path)
     if not histories:
         raise DataError(
             f"{path}: read as {reader.title}, and there is no row in it. Expected a line with names, then rows; was it "
             f"written to the end?"
         )
     files = (
-        f"{len(found)} file{'s' if len(found) > 1 else ''}, {len(histories)} run{'s' if len(histories) != 1 else ''}"
+        f"{len(result)} file{'s' if len(result) > 1 else ''}, {len(histories)} run{'s' if len(histories) != 1 else ''}"
     )
     notes = [f"{path}: read as {reader.title} ({files})"]
     if others:
@@ -140,18 +140,18 @@ def _histories(source: str, log_format: str | None) -> tuple[list[History], tupl
     return histories, tuple(notes)
 
 
-def _read(reader: Reader, found: list[Path], source: Path) -> list[History]:
+def _read(reader: Reader, result: list[Path], source: Path) -> list[History]:
     """Read what was found; whatever a damaged file does to its reader ends in one message that names it."""
     try:
-        return reader.read(found, source)
+        return reader.read(result, source)
     except CptlawError:
         raise
     except Exception as error:  # noqa: BLE001 - a file may hold anything where its package writes a number
-        if len(found) > 1:
-            for path in found:
+        if len(result) > 1:
+            for path in result:
                 _read(reader, [path], source)
         raise DataError(
-            f"{found[0] if len(found) == 1 else source}: read as {reader.title}, and holds what that does not write "
+            f"{result[0] if len(result) == 1 else source}: read as {reader.title}, and holds what that does not write "
             f"({type(error).__name__}: {shown(str(error))}). Copy it again, mend it, or leave it out."
         ) from None
 
@@ -165,17 +165,17 @@ def _recognise(path: Path, log_format: str | None) -> tuple[Reader, list[Path], 
                 f"--format {log_format!r}: no such format.{did_you_mean(log_format, known)} Known: {', '.join(known)}."
             )
         reader = known[log_format]
-        found = reader.find(path)
-        if not found:
+        result = reader.find(path)
+        if not result:
             raise DataError(f"{path}: found nothing that looks like {reader.title}. Looked for {reader.looks_for}.")
-        return reader, found, []
+        return reader, result, []
     for place, reader in enumerate(kinds):
-        found = reader.find(path)
-        if found:
+        result = reader.find(path)
+        if result:
             # Tables and text logs beside a tracker's folder are mostly its own parts; only formats known by their file
             # names are named.
             later = (other for other in kinds[place + 1 :] if other.by_file_name and path.is_dir())
-            return reader, found, [other.name for other in later if other.find(path)]
+            return reader, result, [other.name for other in later if other.find(path)]
     if path.is_file() and path.suffix.lower() == ".json":
         read_json(path)  # a file cut short is of no format: what is wrong with it says more than what was looked for
     looked = "\n".join(f"  {reader.name:<12} {reader.looks_for}" for reader in kinds)

@@ -31,19 +31,19 @@ class MegatronLog(TextLog):
         config: dict[str, object] = {}
         step: float | None = None
         for line in self.lines(path):
-            if found := _VALIDATION.search(line):
-                at = _STEP.search(found["place"])
+            if match := _VALIDATION.search(line):
+                at = _STEP.search(match["place"])
                 step = float(at[1]) if at else step
-                values = _losses(found["place"], found["values"])
+                values = _losses(match["place"], match["values"])
                 records.append(Record(step, values))
-            elif found := _ITERATION.search(line):
-                step = float(found["step"])
+            elif match := _ITERATION.search(line):
+                step = float(match["step"])
                 fields = {
-                    field["name"].strip(): to_number(field["value"]) for field in _FIELD.finditer(found["values"])
+                    field["name"].strip(): to_number(field["value"]) for field in _FIELD.finditer(match["values"])
                 }
                 records.append(Record(step, fields))
-            elif found := _SETTING.match(line):
-                config[found["key"]] = found["value"].strip()
+            elif match := _SETTING.match(line):
+                config[match["key"]] = match["value"].strip()
         return History(self.run_of(path, source), path, tuple(records), config)
 
 

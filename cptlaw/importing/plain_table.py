@@ -31,14 +31,14 @@ class PlainTable(Reader):
 
     def find(self, source: Path) -> list[Path]:
         """Return the tables."""
-        found = files_below(source, ["*.csv", "*.tsv", "*.jsonl", "*.ndjson", "*.csv.gz", "*.jsonl.gz"])
+        result = files_below(source, ["*.csv", "*.tsv", "*.jsonl", "*.ndjson", "*.csv.gz", "*.jsonl.gz"])
         # In a folder an empty file says nothing, and is no reason to read nothing at all.
-        return found if source.is_file() else [path for path in found if path.stat().st_size]
+        return result if source.is_file() else [path for path in result if path.stat().st_size]
 
-    def read(self, found: list[Path], source: Path) -> list[History]:
+    def read(self, result: list[Path], source: Path) -> list[History]:
         """Read each table."""
         histories = []
-        for path in found:
+        for path in result:
             rows, notes = json_lines(path) if "json" in path.name.lower() else (list(_csv_rows(path)), ())
             by_run: dict[str, list[dict[str, Any]]] = defaultdict(list)
             for _, row in rows:

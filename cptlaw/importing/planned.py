@@ -44,23 +44,23 @@ def held_against(histories: Sequence[History], frame: pd.DataFrame, plan: str | 
     for run, rows in frame.groupby("run", observed=True):
         known = {name: float(rows[name].max()) for name in ("n_params", "replay", "tokens", "lr_peak") if name in rows}
         rate = rates.get(str(run))
-        found = known if rate is None else {**known, "lr_peak": rate}
-        differs = [name for name, value in found.items() if name in planned and not _near(name, value, planned[name])]
-        said += [_in_words(str(run), name, found[name], planned[name]) for name in differs]
+        result = known if rate is None else {**known, "lr_peak": rate}
+        differs = [name for name, value in result.items() if name in planned and not _near(name, value, planned[name])]
+        said += [_in_words(str(run), name, result[name], planned[name]) for name in differs]
         if not differs:
-            said.append(f"{run} is as {Path(plan).name} planned it ({', '.join(sorted({*found} & {*planned}))}).")
+            said.append(f"{run} is as {Path(plan).name} planned it ({', '.join(sorted({*result} & {*planned}))}).")
     return tuple(said)
 
 
 def _planned(path: Path) -> dict[str, float]:
-    found = read_json(path)
-    if not isinstance(found, Mapping) or not isinstance(found.get("tokens"), int | float):
+    document = read_json(path)
+    if not isinstance(document, Mapping) or not isinstance(document.get("tokens"), int | float):
         raise DataError(
             f"{path}: this plans no run. Expected what `cptlaw answer .. --json` prints, or the manifest of a pilot."
         )
-    known: dict[str, Any] = {name: found.get(name) for name in ("n_params", "replay", "tokens", "lr_peak")}
-    if known["n_params"] is None and isinstance(found.get("atpp"), int | float):
-        known["n_params"] = found["tokens"] / found["atpp"]
+    known: dict[str, Any] = {name: document.get(name) for name in ("n_params", "replay", "tokens", "lr_peak")}
+    if known["n_params"] is None and isinstance(document.get("atpp"), int | float):
+        known["n_params"] = document["tokens"] / document["atpp"]
     return {name: float(value) for name, value in known.items() if isinstance(value, int | float)}
 
 
@@ -69,13 +69,13 @@ def _highest_rate(history: History) -> float | None:
     return max(rates, default=None)
 
 
-def _near(name: str, found: float, planned: float) -> bool:
-    if math.isnan(found):
+def _near(name: str, value: float, planned: float) -> bool:
+    if math.isnan(value):
         return True
-    return abs(found - planned) <= (NEAR_REPLAY if name == "replay" else NEAR * planned)
+    return abs(value - planned) <= (NEAR_REPLAY if name == "replay" else NEAR * planned)
 
 
-def _in_words(run: str, name: str, found: float, planned: float) -> str:
+def _in_words(run: str, name: str, result: float, planned: float) -> str:
     write = format_percent if name == "replay" else lambda value: input_text(name, value)
-    beside = f"{write(found)}, {write(planned)} was planned{ADVICE.get(name, '')}"
+    beside = f"{write(result)}, {write(planned)} was planned{ADVICE.get(name, '')}"
     return f"{run} differs from its plan: {INPUT_WORDS[name]} {beside}."

@@ -52,7 +52,7 @@ class Reader(ABC):
         """Return the files or folders of this kind in a source, one per run or part of a run."""
 
     @abstractmethod
-    def read(self, found: list[Path], source: Path) -> list[History]:
+    def read(self, result: list[Path], source: Path) -> list[History]:
         """Read what `find` found.
 
         Raises
@@ -78,8 +78,8 @@ def files_below(source: Path, patterns: Iterable[str]) -> list[Path]:
     if source.is_file():
         return [source] if any(source.match(pattern) for pattern in patterns) else []
     # A set: a file may match two patterns, and must be read once.
-    found = {path for pattern in patterns for path in source.rglob(pattern) if path.is_file()}
-    return sorted(path for path in found if not _hidden(path.relative_to(source)))
+    result = {path for pattern in patterns for path in source.rglob(pattern) if path.is_file()}
+    return sorted(path for path in result if not _hidden(path.relative_to(source)))
 
 
 def _hidden(path: Path) -> bool:

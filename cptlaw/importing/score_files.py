@@ -34,19 +34,19 @@ class ScoreFiles(Reader):
         """Return the files that look like results of this package."""
         patterns = ["*.json"] if source.is_file() else list(self.patterns)
         values = {path: _load(path, quietly=True) for path in files_below(source, patterns)}
-        found = [path for path, value in values.items() if self.matches(value)]
-        if found:
+        result = [path for path, value in values.items() if self.matches(value)]
+        if result:
             for path, value in values.items():
                 if value is None:
                     _load(path)  # beside others of its kind, a file cut short is a model that would be missed
-        return found
+        return result
 
-    def read(self, found: list[Path], source: Path) -> list[History]:
+    def read(self, result: list[Path], source: Path) -> list[History]:
         """Read each file; what a later file of the same model and step says again counts."""
         records: dict[str, list[Record]] = defaultdict(list)
         paths: dict[str, Path] = {}
         # Names of results carry their time, so that the latest comes last and counts.
-        for path in sorted(found, key=lambda one: one.name):
+        for path in sorted(result, key=lambda one: one.name):
             value = _load(path)
             run, step = run_and_step(self.model(value) or file_run_name(path, source))
             scores = dict(self.scores(value))
@@ -95,8 +95,8 @@ class LmEvalResults(ScoreFiles):
         arguments = _mapping(value, "config").get("model_args")
         if isinstance(arguments, dict):
             return str(arguments.get("pretrained", ""))
-        found = re.search(r"pretrained=([^,]+)", arguments) if isinstance(arguments, str) else None
-        return found[1] if found else ""
+        match = re.search(r"pretrained=([^,]+)", arguments) if isinstance(arguments, str) else None
+        return match[1] if match else ""
 
     def scores(self, value: Mapping[str, Any]) -> Iterator[tuple[str, Score]]:
         """Yield one score per task and metric; of several filters of a metric the first."""
@@ -159,16 +159,16 @@ class OlmesResults(ScoreFiles):
 
     def scores(self, value: Mapping[str, Any]) -> Iterator[tuple[str, Score]]:
         """Yield the task's metrics, the primary one first, and bits per byte of the right answers."""
-        found = value["metrics"]
+        result = value["metrics"]
         primary = str(_mapping(value, "task_config").get("primary_metric", ""))
-        if primary not in found and found.get("primary_score") is not None:
+        if primary not in result and result.get("primary_score") is not None:
             same = (
-                name for name, score in found.items() if name != "primary_score" and score == found["primary_score"]
+                name for name, score in result.items() if name != "primary_score" and score == result["primary_score"]
             )
             primary = next(same, "")
         # Of several normalised accuracies the task's own is the one that is published, and keeps the task's name.
-        names = sorted((name for name in found if name not in _OLMES), key=lambda name: name != primary)
-        metrics = {("bits_per_byte" if name == "bits_per_byte_corr" else name): found[name] for name in names}
+        names = sorted((name for name in result if name not in _OLMES), key=lambda name: name != primary)
+        metrics = {("bits_per_byte" if name == "bits_per_byte_corr" else name): result[name] for name in names}
         yield from _scores(str(value["task_name"]), metrics, _positive(value.get("num_instances")), None)
 
 
@@ -184,10 +184,10 @@ class LadderTable(Reader):
         """Return the tables whose header has such columns."""
         return [path for path in files_below(source, ["*.csv"]) if "downstream/" in _first_line(path)]
 
-    def read(self, found: list[Path], source: Path) -> list[History]:
+    def read(self, result: list[Path], source: Path) -> list[History]:
         """Read each row as one model."""
         histories = []
-        for path in found:
+        for path in result:
             by_run: dict[str, list[Record]] = defaultdict(list)
             for row in csv.DictReader(io.StringIO(read_utf8(path).decode("utf-8"), newline="")):
                 run = row.get("run_id") or row.get("run") or row.get("name") or file_run_name(path, source)
@@ -219,10 +219,10 @@ def run_and_step(model: str) -> tuple[str, float | None]:
     parts = [part for part in re.split(r"[/\\\\]", model) if part not in ("", ".")]
     if not parts:
         return model, None
-    found = _CHECKPOINT.fullmatch(parts[-1])
-    if found is None or len(parts) == 1:
+    match = _CHECKPOINT.fullmatch(parts[-1])
+    if match is None or len(parts) == 1:
         return parts[-1], None
-    return parts[-2], float(found[1])
+    return parts[-2], float(match[1])
 
 
 def _scores(task: str, metrics: Any, items: float | None, samples: Any) -> Iterator[tuple[str, Score]]:
@@ -247,8 +247,8 @@ def _scores(task: str, metrics: Any, items: float | None, samples: Any) -> Itera
 
 def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """Return what stands under a key where it is an object, as it should be, else an empty one."""
-    found = value.get(key)
-    return found if isinstance(found, dict) else {}
+    result = value.get(key)
+    return result if isinstance(result, dict) else {}
 
 
 def _error_of(key: str) -> str:

@@ -27,11 +27,11 @@ class TorchtitanLog(TextLog):
         records: list[Record] = []
         config: dict[str, object] = {}
         for line in self.lines(path):
-            if found := _LINE.search(line):
-                name = "validation loss" if found["kind"] else "train loss"
-                values = {name: to_number(found["loss"])}
-                values |= {field["name"]: to_number(field["value"]) for field in _FIELD.finditer(found["rest"])}
-                records.append(Record(float(found["step"]), values))
-            elif found := _SIZE.search(line):
-                config["total_parameters"] = to_number(found[1])
+            if match := _LINE.search(line):
+                name = "validation loss" if match["kind"] else "train loss"
+                values = {name: to_number(match["loss"])}
+                values |= {field["name"]: to_number(field["value"]) for field in _FIELD.finditer(match["rest"])}
+                records.append(Record(float(match["step"]), values))
+            elif match := _SIZE.search(line):
+                config["total_parameters"] = to_number(match[1])
         return History(self.run_of(path, source), path, tuple(records), config)

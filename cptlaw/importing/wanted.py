@@ -62,8 +62,8 @@ class Wanted:
         """
         if self.pattern is None:
             return {}
-        found = _fields_of(self.pattern, run)
-        if found is None:
+        result = _fields_of(self.pattern, run)
+        if result is None:
             raise UsageError(
                 f"run {run!r} does not fit --pattern {self.pattern!r}. Expected names such as "
                 f"{_FIELD.sub(_example, self.pattern)!r}; write {{any}} for a part that does not matter."
@@ -71,7 +71,7 @@ class Wanted:
         percent = {field["name"] for field in _FIELD.finditer(self.pattern) if field["percent"]}
         return {
             name: _value(name, text + ("%" if name in percent else ""), "--pattern")
-            for name, text in found.items()
+            for name, text in result.items()
             if not name.startswith("any")
         }
 
@@ -101,7 +101,7 @@ def read_wanted(**options: Unpack[HowToRead]) -> Wanted:
         else:
             metrics[_column(key, "--map")] = metric
     if pattern is not None:
-        names = [found["name"] for found in _FIELD.finditer(pattern)]
+        names = [match["name"] for match in _FIELD.finditer(pattern)]
         if not names:
             raise UsageError(f"--pattern {pattern!r} holds no column in braces, as in '{{n_params}}-r{{replay}}'.")
         for name in names:
@@ -222,16 +222,16 @@ def _fields_of(pattern: str, name: str) -> dict[str, str] | None:
         fits.append([name.startswith(literal, place) and cut[min(place + size, n + 1)] >= 0 for place in range(n + 1)])
     if not fits[-1][0]:
         return None
-    found, place = {}, 0
+    result, place = {}, 0
     for part, literal, cut in zip(fields, literals, reversed(cuts), strict=False):
         begin = place + len(literal)
         place = cut[begin]
-        found[part["name"]] = name[begin:place]
-    return found
+        result[part["name"]] = name[begin:place]
+    return result
 
 
 _EXAMPLES = {"n_params": "124M", "ptpp": "31", "replay": "0.25", "seed": "0", "lr_peak": "3e-4", "domain": "fr"}
 
 
-def _example(found: re.Match[str]) -> str:
-    return "25" if found["percent"] else _EXAMPLES.get(found["name"], "x")
+def _example(match: re.Match[str]) -> str:
+    return "25" if match["percent"] else _EXAMPLES.get(match["name"], "x")

@@ -76,5 +76,5 @@ class LRAnnealing(CurveLaw):
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the forward term and the annealing term."""
         annealed = self.annealed(x, "s2", p)
-        found = (1.0, x.S1**-p.alpha, -(annealed * x.S1**-p.kappa if self.fading else annealed))
-        return (*found, x.N**-p.g3) if self.size else found
+        result = (1.0, x.S1**-p.alpha, -(annealed * x.S1**-p.kappa if self.fading else annealed))
+        return (*result, x.N**-p.g3) if self.size else result

@@ -71,8 +71,8 @@ class OfCorpora(Law):
 
     def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Self:
         """Return the law of the corpora that these rows have."""
-        found = tuple(str(corpus_of(name)) for name in mix_columns(frame.columns) if frame[name].notna().any())
-        return self if self.corpora or not found else self.with_options(corpora=found)
+        result = tuple(str(corpus_of(name)) for name in mix_columns(frame.columns) if frame[name].notna().any())
+        return self if self.corpora or not result else self.with_options(corpora=result)
 
     def inputs_of(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
         """Give source and target their shares where the rows have replay, and no column of a mix."""
@@ -138,10 +138,10 @@ class OfScale(OfCorpora):
 
 def _scales(given: Any) -> tuple[str, ...]:
     parts = given.split("+") if isinstance(given, str) else tuple(given or ())
-    found = tuple(sorted({part for part in parts if part}))
-    if not set(found) <= set(SCALES):
+    result = tuple(sorted({part for part in parts if part}))
+    if not set(result) <= set(SCALES):
         raise ValueError(given)
-    return found
+    return result
 
 
 def own_corpus(law: OfCorpora, frame: pd.DataFrame) -> str:
@@ -154,10 +154,10 @@ def own_corpus(law: OfCorpora, frame: pd.DataFrame) -> str:
     """
     names = {name.lower(): name for name in law.names}
     asked = str(frame["eval"].iloc[0]) if "eval" in frame.columns and len(frame) else "target"
-    found = names.get(str(corpus_of(MIX + asked) or "").lower())
-    if found is None:
+    result = names.get(str(corpus_of(MIX + asked) or "").lower())
+    if result is None:
         raise UsageError(
             f"law {law.name} needs the share of the eval's own corpus, and no corpus is called {asked!r} as the eval "
             f"is; there are {', '.join(law.names)}. Say which it is: {law.name}:own=NAME."
         )
-    return found
+    return result

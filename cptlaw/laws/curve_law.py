@@ -172,8 +172,8 @@ class CurveLaw(Law):
         """Return the computed columns of one schedule at steps counted across its phases."""
         # Where lambda is fitted these columns are at the published one; the terms read the tables beside them.
         decay = LAMBDA if self.decay == FITTED else float(self.decay)
-        found = areas(schedule, decay, lr_power=self.lr_power, **self.area_options)
-        columns: dict[str, Any] = {name: getattr(found, name)[at] for name in self.areas_read}
+        result = areas(schedule, decay, lr_power=self.lr_power, **self.area_options)
+        columns: dict[str, Any] = {name: getattr(result, name)[at] for name in self.areas_read}
         if self.objects:
             names = [name.removesuffix("_by_decay") for name in self.objects]
             tables = _decay_tables(schedule, names, lr_power=self.lr_power, **self.area_options)
@@ -265,10 +265,10 @@ def _decay_tables(schedule: Schedule, names: Sequence[str], **options: Any) -> d
     """Return the Chebyshev coefficients of S2 in the axis of lambda at each step, shape (steps, NODES)."""
     middle, half = _axis_of_decay()
     at = chebyshev.chebpts1(NODES)
-    found = [areas(schedule, float(DECAY.from_axis(middle + half * u)), **options) for u in at]
+    result = [areas(schedule, float(DECAY.from_axis(middle + half * u)), **options) for u in at]
     # Interpolated at Chebyshev points a smooth function loses digits exponentially: 52 of them leave 1e-9 of S2.
     to_coefficients = np.linalg.inv(chebyshev.chebvander(at, NODES - 1)).T
-    return {name: np.stack([getattr(one, name) for one in found], axis=1) @ to_coefficients for name in names}
+    return {name: np.stack([getattr(one, name) for one in result], axis=1) @ to_coefficients for name in names}
 
 
 def _axis_of_decay() -> tuple[float, float]:

@@ -47,8 +47,8 @@ def curve_rows(
     areas_given = set(chosen.computed) <= set(frame.columns)
     if not areas_given:
         frame, noted = _without_base_rows(chosen, frame, given)
-        found, assumed = _from_column(chosen, frame, given, label)
-        given |= found
+        result, assumed = _from_column(chosen, frame, given, label)
+        given |= result
         findings += [*noted, *assumed]
     kept = chosen.rows(frame, Known(schedules=given))
     if len(kept) < len(frame):
@@ -97,7 +97,7 @@ def _from_column(
     """Make the schedules that are not given from the column lr."""
     if not {"run", "step", "lr"} <= set(frame.columns):
         return {}, []
-    found: dict[str, Schedule] = {}
+    schedules: dict[str, Schedule] = {}
     widest, hidden = 0.0, []
     # Without a column phase the rows are of the one phase that the law is about.
     alone = "cpt" if any(name.endswith("cpt") for name in chosen.computed) else "pretrain"
@@ -123,15 +123,15 @@ def _from_column(
             if np.any((gap[1:] > 1) & (np.abs(np.diff(lr)) > JUMP * lr.max())):
                 hidden.append(str(run))
         if before is not None:
-            found[str(run)] = before
+            schedules[str(run)] = before
     notes = []
-    if found:
+    if schedules:
         notes.append(
             Finding(
                 "info",
                 "schedule-from-lr",
-                f"the schedules of {len(found)} runs are straight lines between the values of column lr, which are up "
-                f"to {widest:g} steps apart.",
+                f"the schedules of {len(schedules)} runs are straight lines between the values of column lr, which are "
+                f"up to {widest:g} steps apart.",
             )
         )
     if hidden:
@@ -146,7 +146,7 @@ def _from_column(
                 remedy=Remedy("schedules"),
             )
         )
-    return found, notes
+    return schedules, notes
 
 
 def thinned(frame: pd.DataFrame, most: int = MOST_POINTS) -> tuple[pd.DataFrame, tuple[Finding, ...]]:
@@ -206,15 +206,15 @@ def _group_sizes(count: int, most: int) -> Any:
     widest = 2.0 * count / most  # half of the groups are of equal width, half grow with the step
 
     def sizes(growth: float) -> list[int]:
-        found, done = [], 0
+        result, done = [], 0
         while done < count:
             size = max(1, round(min(growth * done, widest)))
             # Odd, so that the median is a measured loss and the middle point is one of the group.
             size -= 1 - size % 2
             size = min(size, (count - done) - 1 + (count - done) % 2)
-            found.append(size)
+            result.append(size)
             done += size
-        return found
+        return result
 
     # How fast groups may grow with the step so that their number fits, by bisection on a logarithmic axis.
     low, high = 1e-5, 1.0
@@ -234,7 +234,7 @@ def schedules_to_json(schedules: Schedules) -> dict[str, list[dict[str, Any]]]:
 
 def schedules_from_json(document: Mapping[str, Any]) -> dict[str, Schedule]:
     """Return the schedules that `schedules_to_json` wrote."""
-    found = {}
+    result = {}
     for run, phases in document.items():
         built = []
         for phase in phases:
@@ -242,8 +242,8 @@ def schedules_from_json(document: Mapping[str, Any]) -> dict[str, Schedule]:
             if "points" in values:
                 values["points"] = tuple(np.array(part, dtype=float) for part in values["points"])
             built.append(Phase(**values))
-        found[str(run)] = Schedule(built)
-    return found
+        result[str(run)] = Schedule(built)
+    return result
 
 
 def _phase_to_json(phase: Phase) -> dict[str, Any]:

@@ -110,15 +110,15 @@ class CptDynamicsJoint(CptDynamicsReplay):
         if self.growth != MEASURED:
             return self
         columns = {name: column for name, (_, column) in GROWTH.items() if column in frame.columns}
-        found = []
+        result = []
         for name, column in columns.items():
             values = frame[column].to_numpy(dtype=float)
             if name == "budget":
                 values = values / frame["n_params"].to_numpy(dtype=float)
             values = values[np.isfinite(values)]
             if len(values) and values.min() > 0 and values.max() > ONE_LEVEL * values.min():
-                found.append(name)
-        return self.with_options(growth=found)
+                result.append(name)
+        return self.with_options(growth=result)
 
     @property
     def computed(self) -> tuple[str, ...]:
@@ -127,17 +127,17 @@ class CptDynamicsJoint(CptDynamicsReplay):
 
     def attach(self, frame: pd.DataFrame, schedules: Mapping[str, Schedule]) -> pd.DataFrame:
         """Return rows with what their schedules tell, peak rates included; see `CurveLaw.attach`."""
-        found = super().attach(frame, schedules)
-        if "run" not in frame.columns or set(PEAKS) <= set(found.columns):
-            return found
+        result = super().attach(frame, schedules)
+        if "run" not in frame.columns or set(PEAKS) <= set(result.columns):
+            return result
         run = frame["run"].astype(str)
         for i, name in enumerate(PEAKS):
             # A peak is one number of a run: it is looked up by run, and not step by step as areas are.
             known = {one: _peaks(schedules[one])[i] for one in set(run) if one in schedules}
             peak = run.map(known).astype(float)
             # A run of pre-training alone has no shift, whatever stands there.
-            found[name] = found[name] if name in found.columns else peak.fillna(peak.median())
-        return found
+            result[name] = result[name] if name in result.columns else peak.fillna(peak.median())
+        return result
 
     def read(self, schedule: Schedule, at: Any) -> dict[str, Any]:
         """Return areas, and the peak rates that the law reads, at steps counted across the phases."""

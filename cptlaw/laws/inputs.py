@@ -111,8 +111,8 @@ class Inputs:
                 f"law {self.name} needs the column{'s' * (len(missing) > 1)} {', '.join(missing)}; the table has "
                 f"{', '.join(map(str, frame.columns))}.{did_you_mean(name, map(str, frame.columns))}"
             )
-        found: Any = frame[name]
-        values: Array = found if isinstance(frame, Columns) else found.to_numpy(dtype=float)
+        result: Any = frame[name]
+        values: Array = result if isinstance(frame, Columns) else result.to_numpy(dtype=float)
         good = np.isfinite(values) if name in self.signed_inputs else values >= 0
         if not np.all(good):
             row = int(np.flatnonzero(~good)[0])

@@ -125,10 +125,10 @@ class FallingCurve:
                 u = np.where(done, u, moved)
                 if np.all(done | ~open_rows):
                     break
-            found = self.unit * np.exp(u)
+            result = self.unit * np.exp(u)
         # On the upper edge of the bracket the answer is no number of tokens that anyone could write down.
-        found = np.where(u >= LOG_HIGH - 1.0, np.inf, found)
-        return np.where(wanted >= at_zero, 0.0, np.where(wanted > limit, found, np.inf))
+        result = np.where(u >= LOG_HIGH - 1.0, np.inf, result)
+        return np.where(wanted >= at_zero, 0.0, np.where(wanted > limit, result, np.inf))
 
 
 def curve_of(law: Law, params: Mapping[str, float] | Array, frame: pd.DataFrame, role: Role | None) -> TokenCurve:

@@ -56,17 +56,17 @@ _Measured = dict[str, dict[tuple[float, ...], list[dict[str, float]]]]
 
 def measure(frame: pd.DataFrame, probe: Probe, names: Sequence[str], law_name: str) -> pd.DataFrame:
     """Return one row per domain: domain, the coefficients named, n_runs."""
-    found = _measure_runs(frame, probe, names, law_name)
+    result = _measure_runs(frame, probe, names, law_name)
     # Cells that every domain has: how far a loss falls depends on size and mix as much as on the corpus.
-    shared = sorted(set.intersection(*(set(cells) for cells in found.values()))) if found else []
-    if found and not shared:
+    shared = sorted(set.intersection(*(set(cells) for cells in result.values()))) if result else []
+    if result and not shared:
         raise DataError(
-            f"law {law_name}: there is no size and replay at which runs of all domains ({', '.join(sorted(found))}) "
+            f"law {law_name}: there is no size and replay at which runs of all domains ({', '.join(sorted(result))}) "
             f"show {', '.join(names)}, so their coefficients would not compare. Probe every domain with a common run."
         )
     table = []
-    for domain in sorted(found):
-        runs = [found[domain][cell] for cell in shared]
+    for domain in sorted(result):
+        runs = [result[domain][cell] for cell in shared]
         # Cells count alike, however many seeds each has: else domains with other seeds would not compare.
         row = {name: float(np.mean([np.mean([run[name] for run in cell]) for cell in runs])) for name in names}
         if row.get("k2", 1.0) <= 0:
@@ -86,11 +86,11 @@ def _measure_runs(frame: pd.DataFrame, probe: Probe, names: Sequence[str], law_n
     tokens = frame["tokens"].to_numpy(dtype=float)
     base, adapted = frame[tokens == 0], frame[tokens > 0]
     needed = sorted({point for name in names for point in probe.points(name)})
-    found: _Measured = {}
+    result: _Measured = {}
     unusable: dict[str, list[str]] = {}
     for run, rows in adapted.groupby("run", observed=True, sort=False):
         domain = _domain_of(rows, run, law_name)
-        cells = found.setdefault(domain, {})
+        cells = result.setdefault(domain, {})
         cell = tuple(float(rows[name].iloc[0]) for name in ("n_params", "replay", "ptpp") if name in rows)
         losses = {point: _loss_at(rows, base, point) for point in needed}
         missing = [_missing(rows, point) for point, loss in losses.items() if loss is None]
@@ -102,14 +102,14 @@ def _measure_runs(frame: pd.DataFrame, probe: Probe, names: Sequence[str], law_n
         key = tuple(-1.0 if np.isnan(value) else float(f"{value:.9g}") for value in cell)  # equal up to rounding
         known = {point: loss for point, loss in losses.items() if loss is not None}
         cells.setdefault(key, []).append({name: _coefficient(probe, name, known) for name in names})
-    silent = [domain for domain, cells in found.items() if not cells]
+    silent = [domain for domain, cells in result.items() if not cells]
     if silent:
         raise DataError(
             f"domain {silent[0]!r}: no run shows {', '.join(names)} for law {law_name}: "
             f"{'; '.join(unusable[silent[0]][:3])}. Add the rows that are missing, or name other tokens with "
             f"k1_tokens, k2_tokens and k3_tokens (published: 131M, 655M and 1.31B)."
         )
-    return found
+    return result
 
 
 def _domain_of(rows: pd.DataFrame, run: Any, law_name: str) -> str:

@@ -135,9 +135,9 @@ class ScoreLaw:
         for i in range(theta.shape[1]):
             moved = theta.astype(complex)
             moved[:, i] += 1j * STEP
-            found = self.score(moved, x, chance)
-            slopes.append(found.imag / STEP)
-            value = found.real if value is None else value
+            result = self.score(moved, x, chance)
+            slopes.append(result.imag / STEP)
+            value = result.real if value is None else value
         assert value is not None
         shape = np.broadcast_shapes(value.shape, *(np.shape(one) for one in x.values()))
         kept: Array = np.clip(np.broadcast_to(value, shape), LEAST, 1.0 - LEAST)

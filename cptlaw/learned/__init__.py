@@ -23,8 +23,8 @@ _LEFT_OUT: ContextVar[str | None] = ContextVar("left_out", default=None)
 def numbers() -> dict[str, Any]:
     """Return the content of `learned.json`."""
     text = (resources.files(__package__) / "learned.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    document: dict[str, Any] = json.loads(text)
+    return document
 
 
 def studies() -> tuple[str, ...]:

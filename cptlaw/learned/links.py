@@ -19,8 +19,8 @@ from cptlaw.learned import left_out
 def links() -> dict[str, Any]:
     """Return the content of `links.json`."""
     text = (resources.files(__package__) / "links.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    document: dict[str, Any] = json.loads(text)
+    return document
 
 
 def usual_growth() -> float:

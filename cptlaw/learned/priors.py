@@ -114,11 +114,11 @@ def learned_priors(law: Law, lowest_loss: float, role: Role = "target", without:
         As for `learned_prior`.
     """
     known = numbers()["priors"]
-    found = {}
+    result = {}
     for name, kind in {**KINDS.get(law.name, {}), **getattr(law, "learned", {})}.items():
         of_role = f"{kind}_{role}"
         chosen = of_role if of_role in known else kind
         if name in law.parameters and chosen in known:
             prior = learned_prior(chosen, without)
-            found[name] = replace(prior, mean=prior.mean * lowest_loss) if kind == "floor_share" else prior
-    return found
+            result[name] = replace(prior, mean=prior.mean * lowest_loss) if kind == "floor_share" else prior
+    return result

@@ -103,23 +103,23 @@ def descend(values: Values, reach: Reach) -> Array:
     seen: list[tuple[Array, Array]] = []
 
     def table(shares: Array) -> Array:
-        found = np.nan_to_num(values(shares), nan=WORST, posinf=WORST, neginf=-WORST)
-        seen.append((shares, found))
-        return found
+        result = np.nan_to_num(values(shares), nan=WORST, posinf=WORST, neginf=-WORST)
+        seen.append((shares, result))
+        return result
 
     looked = reach.candidates()
-    found = table(looked)
-    order = np.lexsort((found[:, 0], _excess(found)))
+    result = table(looked)
+    order = np.lexsort((result[:, 0], _excess(result)))
     starts = _apart(looked[order])
-    if _excess(found)[order[0]] > 0:  # nothing that was looked at keeps the limits: is there anything that does?
+    if _excess(result)[order[0]] > 0:  # nothing that was looked at keeps the limits: is there anything that does?
         starts = [_descent(table, reach, starts[0], worst_first=True)]
     ends = [looked[order[0]], *starts, *(_descent(table, reach, start, worst_first=False) for start in starts)]
     if reach.total is not None:
         return np.asarray(ends[_first(table(np.array(ends)))])
     # Where counts are rounded a descent ends within a count of a limit, on either side of it: all that was seen counts.
     table(np.array(ends))
-    at, found = (np.concatenate(parts) for parts in zip(*seen, strict=True))
-    return _polished(table, at[_first(found)])
+    at, result = (np.concatenate(parts) for parts in zip(*seen, strict=True))
+    return _polished(table, at[_first(result)])
 
 
 def _excess(table: Array) -> Array:
@@ -169,8 +169,8 @@ def _descent(table: Values, reach: Reach, start: Array, worst_first: bool) -> Ar
         """Return slopes, (1 + limits, d), by differences inside the ranges."""
         here = np.frombuffer(at)
         above, below = np.minimum(here + reach.step, 1.0), np.maximum(here - reach.step, 0.0)
-        found = table(np.concatenate([np.where(np.eye(d, dtype=bool), end, here) for end in (above, below)]))
-        return np.asarray(((found[:d] - found[d:]) / (above - below)[:, None]).T)
+        result = table(np.concatenate([np.where(np.eye(d, dtype=bool), end, here) for end in (above, below)]))
+        return np.asarray(((result[:d] - result[d:]) / (above - below)[:, None]).T)
 
     def values_at(u: Array) -> Array:
         return value(np.ascontiguousarray(u[:d]).tobytes())

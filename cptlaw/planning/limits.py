@@ -77,16 +77,16 @@ class Upper:
 
     def __call__(self, points: Points) -> Array:
         """Return the quantity at points, (n,)."""
-        found = self.loss.upper(points, self.risk)
+        result = self.loss.upper(points, self.risk)
         if self.scale is None:
-            return np.asarray(found, dtype=float)
+            return np.asarray(result, dtype=float)
         if self.risk is not None and self.risk > EVEN:
             own = self.scale.reference.half_width(2.0 * self.risk - 1.0)
             if own > 0:
                 centre = self.loss.upper(points, None)
                 with np.errstate(all="ignore"):
-                    found = centre * np.exp(np.hypot(np.log(found / centre), own))
-        return np.asarray(self.scale.of(found), dtype=float)
+                    result = centre * np.exp(np.hypot(np.log(result / centre), own))
+        return np.asarray(self.scale.of(result), dtype=float)
 
 
 def limit_on(name: str, about: str, value: float, loss: Any, scale: Any, risk: float | None) -> Limit:
@@ -140,8 +140,8 @@ class Held:
         if self.doubt is None:
             return self
         # A loss without a bound gets a margin that no limit survives.
-        found = float(np.nan_to_num(self.doubt(points), nan=UNBOUNDED, posinf=UNBOUNDED))
-        return replace(self, margin=min(max(found, least), UNBOUNDED))
+        result = float(np.nan_to_num(self.doubt(points), nan=UNBOUNDED, posinf=UNBOUNDED))
+        return replace(self, margin=min(max(result, least), UNBOUNDED))
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,13 +58,13 @@ def points(value: Any, name: str) -> dict[str, float]:
 
 def _parts(text: str) -> list[str]:
     """Return NAME=X by NAME=X; the name of a mean over tasks, ``mean:a,b``, has commas of its own."""
-    found: list[str] = []
+    result: list[str] = []
     for part in text.split(","):
-        if found and found[-1].lstrip().startswith("mean:") and "=" not in found[-1]:
-            found[-1] += f",{part}"
+        if result and result[-1].lstrip().startswith("mean:") and "=" not in result[-1]:
+            result[-1] += f",{part}"
         else:
-            found.append(part)
-    return found
+            result.append(part)
+    return result
 
 
 def _points(value: Any, what: str) -> float:
@@ -142,16 +142,16 @@ def by_name(value: Any, name: str, read: Callable[[Any, str], float]) -> dict[st
     """
     if isinstance(value, Mapping):
         return {str(key): read(one, name) for key, one in value.items() if one is not None}
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for text in (value,) if isinstance(value, str) else tuple(value):
         for part in str(text).split(","):
             key, equals, number = part.partition("=")
             if not equals or not key.strip():
                 raise UsageError(f"{label(name)}: {part!r} has no name. Expected NAME=VALUE, such as code=30%.")
-            if key.strip() in found:
+            if key.strip() in result:
                 raise UsageError(f"{label(name)}: {key.strip()} is given twice.")
-            found[key.strip()] = read(number.strip(), name)
-    return found
+            result[key.strip()] = read(number.strip(), name)
+    return result
 
 
 def as_given(value: Any, name: str) -> Any:

@@ -101,7 +101,7 @@ def score_fits(fits: Any) -> dict[str, Any]:
         return {}
     several: Iterable[Any] = fits.values() if isinstance(fits, Mapping) else fits
     several = [fits] if isinstance(fits, str | Path) or hasattr(fits, "predict") else several
-    found = {}
+    result = {}
     for one in several:
         fit = load_fit(one) if isinstance(one, str | Path) else one
         if not getattr(fit, "is_score", False):
@@ -109,8 +109,8 @@ def score_fits(fits: Any) -> dict[str, Any]:
                 f"scores (--score): {one!s:.80} is no fit of a score. Expected what `cptlaw fit RUNS --on BENCHMARK` "
                 f"writes for rows with a metric such as accuracy."
             )
-        found[fit.on] = fit
-    return found
+        result[fit.on] = fit
+    return result
 
 
 def score_limits(
@@ -191,7 +191,7 @@ def score_fields(
         Coverage of the ends; ``None`` for none.
     """
     limits = tuple(limits)
-    found: dict[str, dict[str, float | None]] = {}
+    result: dict[str, dict[str, float | None]] = {}
     for name, loss in losses.items():
         ends = loss.forecast(points, interval).losses
         wrong = {end: values[0] for end, values in ends.items()}
@@ -199,8 +199,8 @@ def score_fields(
             f"score{end}": None if wrong[other] is None else float(1.0 - np.float64(wrong[other]))
             for end, other in (("", ""), ("_lo", "_hi"), ("_hi", "_lo"))
         }
-        found[name] = fields | drop_of(name, wrong[""], limits)
-    return found
+        result[name] = fields | drop_of(name, wrong[""], limits)
+    return result
 
 
 def drop_of(name: str, wrong: float | None, limits: Iterable[Any]) -> dict[str, float | None]:
@@ -219,10 +219,10 @@ def as_asked(values: Mapping[str, float]) -> dict[str, float]:
 
 def reached_names(values: Mapping[str, float]) -> dict[str, float]:
     """Return values of limits in points as people say them: ``score NAME`` and ``drop NAME``."""
-    found = {}
+    result = {}
     for name, value in values.items():
         if name.startswith(LEAST):
-            found[f"score {name.removeprefix(LEAST)}"] = -value
+            result[f"score {name.removeprefix(LEAST)}"] = -value
         elif name.startswith(DROP):
-            found[f"drop {name.removeprefix(DROP)}"] = value
-    return found
+            result[f"drop {name.removeprefix(DROP)}"] = value
+    return result

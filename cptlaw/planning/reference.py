@@ -168,29 +168,29 @@ def _nearest_to_measured(source: Loss) -> Reference:
         # Base models of other budgets come nearer than the source law without tokens: that law is fitted at the rate of
         # CPT, and an annealed base model lies below it.
         if len(base) >= LEAST_BASE_MODELS and np.isfinite(budget):
-            found, said = _by_base_law(source, None), fit_base_law(source.fit).predict(base)
+            result, said = _by_base_law(source, None), fit_base_law(source.fit).predict(base)
         elif (own := own_base_loss(source)) is not None:
-            found, said = _by_own_law(source, own), _own_losses(source, base)
+            result, said = _by_own_law(source, own), _own_losses(source, base)
         else:
             raise
     if base.empty or not np.isfinite(budget):
-        return found
+        return result
     at = places(pd.DataFrame({"n_params": [source.n_params], "ptpp": [budget]}))
     with np.errstate(all="ignore"):
         missed = np.log(base["loss"].to_numpy(dtype=float) / said)
     known = np.isfinite(missed)
     added, left = carried_to(at, places(base)[known], missed[known])
     # In full where a base model was measured, and nowhere more than the law alone leaves open.
-    doubt = found._half_width
+    doubt = result._half_width
     narrower = None if doubt is None else lambda probability: float(np.sqrt(left[0])) * doubt(probability)
-    loss = found.loss * float(np.exp(added[0]))
+    loss = result.loss * float(np.exp(added[0]))
     near = np.abs(at - places(base)).max(axis=1).min(initial=np.inf) <= MEASURED
     if near:
         return Reference("measured", loss, (), narrower)
     findings = tuple(
-        replace(one, message=one.message.replace(f"{found.loss:.4f}", f"{loss:.4f}")) for one in found.findings
+        replace(one, message=one.message.replace(f"{result.loss:.4f}", f"{loss:.4f}")) for one in result.findings
     )
-    return Reference(found.kind, loss, findings, narrower)
+    return Reference(result.kind, loss, findings, narrower)
 
 
 def _own_losses(source: Loss, base: pd.DataFrame) -> Array:
@@ -237,21 +237,21 @@ def measured_base_loss(source: Loss) -> float:
     """
     base = source.fit.base
     sizes, budgets, losses = fact(base, "base columns", lambda: _base_models(source.fit).to_numpy().T.copy())
-    found = np.isclose(sizes, source.n_params, rtol=SAME, atol=0)
+    mask = np.isclose(sizes, source.n_params, rtol=SAME, atol=0)
     if np.isfinite(budget_of(source)):
-        found &= np.isclose(budgets, budget_of(source), rtol=SAME, atol=0)
+        mask &= np.isclose(budgets, budget_of(source), rtol=SAME, atol=0)
     else:
         # A law that does not read the budget is fitted at one: the base models of the others are none of its.
         known = source.fit.data.get("ptpp", pd.Series(dtype=float))
         fitted = known.dropna().unique()
         if len(fitted) == 1:
-            found &= np.isclose(budgets, fitted[0], rtol=SAME, atol=0)
-        if len(np.unique(budgets[found])) > 1:
+            mask &= np.isclose(budgets, fitted[0], rtol=SAME, atol=0)
+        if len(np.unique(budgets[mask])) > 1:
             raise UsageError(
                 f"reference='measured': base models of n_params {format_quantity(source.n_params)} were measured at "
-                f"ptpp {_listed(budgets[found])}. Say which with ptpp= (--ptpp)."
+                f"ptpp {_listed(budgets[mask])}. Say which with ptpp= (--ptpp)."
             )
-    if not found.any():
+    if not mask.any():
         what = f"n_params {format_quantity(source.n_params, 6)}"
         if np.isfinite(budget_of(source)):
             what += f" and ptpp {budget_of(source):g}"
@@ -263,7 +263,7 @@ def measured_base_loss(source: Loss) -> float:
         raise UsageError(
             f"forgetting needs the base model's source loss, and none was measured at {what}. {have} {INSTEAD}"
         )
-    return float(np.nanmean(losses[found]))
+    return float(np.nanmean(losses[mask]))
 
 
 def _by_base_law(source: Loss, base_law: Any) -> Reference:

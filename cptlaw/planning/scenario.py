@@ -389,14 +389,14 @@ class Question:
 
 def as_words(scenario: Any, values: Mapping[str, Any]) -> list[str]:
     """Return values of a scenario as the command line takes them."""
-    found = []
+    result = []
     for name, value in values.items():
         flag = f"--{options_of(scenario)[name].several or name.replace('_', '-')}"
         if isinstance(value, Mapping):
-            found += [word for key, one in value.items() for word in (flag, f"{key}={one:.6g}")]
+            result += [word for key, one in value.items() for word in (flag, f"{key}={one:.6g}")]
         elif value is not None:
-            found += [flag, value if isinstance(value, str) else _amount(name, value)]
-    return found
+            result += [flag, value if isinstance(value, str) else _amount(name, value)]
+    return result
 
 
 def _amount(name: str, value: float) -> str:
@@ -408,8 +408,8 @@ def options_of(scenario: Any) -> dict[str, Entry]:
     """Return the options that a scenario declares, by name: what must be given first."""
     hints = get_type_hints(scenario, include_extras=True)
     # What `Annotated` carries may be more than one thing; the declaration is the one of them that is an `Entry`.
-    found = {name: next(item for item in _metadata(hint) if isinstance(item, Entry)) for name, hint in hints.items()}
-    return {name: found[name] for name in sorted(found, key=lambda name: name not in scenario.__required_keys__)}
+    result = {name: next(item for item in _metadata(hint) if isinstance(item, Entry)) for name, hint in hints.items()}
+    return {name: result[name] for name in sorted(result, key=lambda name: name not in scenario.__required_keys__)}
 
 
 def _metadata(hint: Any) -> tuple[Any, ...]:

@@ -51,10 +51,10 @@ class Axis:
     def at(self, share: Array) -> Array:
         """Return the values at shares of the range; the ends are exact."""
         if self.log:
-            found = self.low * np.exp(share * np.log(self.high / self.low))
+            result = self.low * np.exp(share * np.log(self.high / self.low))
         else:
-            found = self.low + share * (self.high - self.low)
-        return np.asarray(np.where(share <= 0, self.low, np.where(share >= 1, self.high, found)), dtype=float)
+            result = self.low + share * (self.high - self.low)
+        return np.asarray(np.where(share <= 0, self.low, np.where(share >= 1, self.high, result)), dtype=float)
 
 
 @dataclass(frozen=True)
@@ -195,9 +195,9 @@ def solve(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit
         points = space.points(shares)
         excess = worst_excess(limits, points)
         values = np.nan_to_num(value(points), nan=np.inf, posinf=np.inf)
-        found, place = _best(points, values, excess)
-        gained = np.inf if best is None or best.kept != found.kept else _rank(best) - _rank(found)
-        best, at = found, shares[place][None]
+        result, place = _best(points, values, excess)
+        gained = np.inf if best is None or best.kept != result.kept else _rank(best) - _rank(result)
+        best, at = result, shares[place][None]
         patience = patience + 1 if gained <= SETTLED * max(abs(_rank(best)), SETTLED) else 0
         steps = (high - low) / (np.array(sizes) - 1)
         if np.all(steps < FINE) and (patience >= PATIENCE or np.all(steps < FINEST)):
@@ -258,7 +258,7 @@ def _may_be_better(best: Best, values: Array, excess: Array) -> Array:
 
 def _varies(values: Array) -> Array:
     """Return by how much values on a grid may differ inside the cell of each, by the steps to its neighbours."""
-    found = np.zeros(values.shape)
+    result = np.zeros(values.shape)
     for axis in range(values.ndim):
         with np.errstate(invalid="ignore"):  # between two infinities
             step = np.nan_to_num(np.abs(np.diff(values, axis=axis)), nan=0.0, posinf=np.inf)
@@ -266,8 +266,8 @@ def _varies(values: Array) -> Array:
         before, after = (
             np.pad(step, [*ends[:axis], pad, *ends[axis + 1 :]], constant_values=0.0) for pad in ((1, 0), (0, 1))
         )
-        found += REACH * np.maximum(before, after)
-    return found
+        result += REACH * np.maximum(before, after)
+    return result
 
 
 @dataclass(frozen=True)
@@ -307,14 +307,14 @@ def certificate(
     """
     lowest, granted = {}, {}
     for limit in limits:
-        found = solve(space, limit.reached, [other for other in limits if other is not limit])
-        if found.kept:
-            granted[limit.name] = found.value
-        lowest[limit.name] = found.value if found.kept else solve(space, limit.reached).value
+        solution = solve(space, limit.reached, [other for other in limits if other is not limit])
+        if solution.kept:
+            granted[limit.name] = solution.value
+        lowest[limit.name] = solution.value if solution.kept else solve(space, limit.reached).value
     for name, (larger, bound) in (wider or {}).items():
-        found = solve(larger, bound, limits)
-        if found.kept:
-            granted[name] = abs(found.value)
+        solution = solve(larger, bound, limits)
+        if solution.kept:
+            granted[name] = abs(solution.value)
     if granted:
         return Certificate(tuple(granted), lowest, granted)
     # Limits that each can be kept alone contradict one another only together; then all of them are named.

@@ -98,8 +98,8 @@ def _of_mixes(subject: Subject, tell: Progress) -> list[Figure]:
 
 def leading(fit: Any) -> LawFit:
     """Return the fit of one law: the heaviest of an average."""
-    found: LawFit = fit.leading
-    return found
+    result: LawFit = fit.leading
+    return result
 
 
 def _unfitted(table: Runs, fit: LawFit) -> pd.DataFrame:

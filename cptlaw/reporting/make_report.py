@@ -147,8 +147,8 @@ def _forecasts(subject: Subject) -> pd.DataFrame:
     for fit in subject.fits:
         table = fit.forecast(row, subject.interval).assign(on=fit.on, law=fit.law.spec)
         each.append(table)
-    found: pd.DataFrame = pd.concat(each, ignore_index=True)
-    return found
+    frame: pd.DataFrame = pd.concat(each, ignore_index=True)
+    return frame
 
 
 def _cost(subject: Subject, gpu: str, mfu: Any) -> str:
@@ -172,9 +172,9 @@ def _of_intervals(drawn: list[Figure], subject: Subject) -> Iterator[Finding]:
     """Yield how many of the held-out losses lie in their intervals."""
     for figure in drawn:
         kind, _, on = figure.name.partition("-")
-        found = as_doubt(figure, on, subject.interval) if kind == "calibration" else None
-        if found is not None:
-            yield found
+        result = as_doubt(figure, on, subject.interval) if kind == "calibration" else None
+        if result is not None:
+            yield result
 
 
 def _suggestion(subject: Subject, budget: Any) -> Suggestion:

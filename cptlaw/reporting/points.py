@@ -74,8 +74,8 @@ def expected_scores(
     """
     asked, row, rows = limits_in_points(limits), pd.DataFrame([dict(here)]), []
     for name, fit in fits.items():
-        found = fit.forecast(row, interval).iloc[0]
-        expected = {"on": name, "metric": fit.metric, **{one: float(found[one]) for one in ("loss", "lo", "hi")}}
+        forecast = fit.forecast(row, interval).iloc[0]
+        expected = {"on": name, "metric": fit.metric, **{one: float(forecast[one]) for one in ("loss", "lo", "hi")}}
         held: list[tuple[str, float]] = []
         if name in asked.get("min_score", {}):
             least = asked["min_score"][name]

@@ -26,14 +26,14 @@ def commands(
     """Return the commands that repeat a report, in order: the fits, then the report itself."""
     path = "RUNS.csv" if table.path is None else table.path.name
     reading = _reading(table)
-    found = [fit_command(path, reading, fit) for fit in fits]
+    result = [fit_command(path, reading, fit) for fit in fits]
     words = ["cptlaw", "report", path, *reading, "--target", f"{fits[0].on}.json"]
     if len(fits) > 1:
         words += ["--source", f"{fits[1].on}.json"]
     if at is not None:
         words += ["--at", ",".join(f"{name}={_number(value)}" for name, value in at.items())]
     scores = options.get("scores") or {}
-    found += [fit_command(path, reading, fit) for fit in scores.values()]
+    result += [fit_command(path, reading, fit) for fit in scores.values()]
     words += [word for name in scores for word in ("--score", f"{file_name(name)}.json")]
     for name, flag in FLAGS_IN_POINTS.items():
         given = points(options[name], name) if options.get(name) else {}
@@ -43,7 +43,7 @@ def commands(
             words += [f"--{name.replace('_', '-')}", _number(value)]
     if interval != 0.9:
         words += ["--interval", f"{interval:g}"]
-    return (*found, command_line([*words, "-o", "report.html"]))
+    return (*result, command_line([*words, "-o", "report.html"]))
 
 
 def fit_command(path: str, reading: list[str], fit: Any) -> str:

@@ -112,7 +112,7 @@ def chances(
     """Return, for each limit of a plan, how likely the measured loss will keep it."""
     if plan is None or not plan.feasible:
         return ()
-    found = []
+    result = []
     for name in (name for name in LIMITS if name in limits):
         fit = fits.get("target" if name == "max_target_loss" else "source")
         most = parse_quantity(limits[name], name)
@@ -124,8 +124,8 @@ def chances(
         if fit is not None and fit.n_runs >= MIN_RUNS:
             of_source = name != "max_target_loss" and plan.mix is not None and plan.mix.source is not None
             chance = probability_below(plan.mix.source if of_source else fit, here, most)
-            found.append((_limit_text(name, limits[name], plan), chance_text(chance)))
-    return tuple(found)
+            result.append((_limit_text(name, limits[name], plan), chance_text(chance)))
+    return tuple(result)
 
 
 def probability_below(fit: Any, here: Mapping[str, Any], loss: float) -> float:

@@ -43,10 +43,10 @@ def unnested(raw: RawTable) -> RawTable:
         for inner in dict.fromkeys(key for cell in cells for key in cell) if name in nested else [name]:
             if inner in columns:
                 raise DataError(f"{raw.label}: column {inner!r} is there nested and by itself. Rename one of them.")
-            found = [cell.get(inner) for cell in cells]
+            result = [cell.get(inner) for cell in cells]
             # As objects: pandas refuses half a character in a column of texts, and in a name.
-            kind = object if any(isinstance(one, str) for one in found) else None
-            columns[visible(inner)] = pd.Series(found, index=frame.index, dtype=kind) if cells else frame[name]
+            kind = object if any(isinstance(one, str) for one in result) else None
+            columns[visible(inner)] = pd.Series(result, index=frame.index, dtype=kind) if cells else frame[name]
     return raw.reshaped(pd.DataFrame(columns, index=frame.index))
 
 
@@ -187,7 +187,7 @@ def _named(raw: RawTable, shares: list[tuple[float, ...]]) -> dict[str, np.ndarr
     # Sizes and lengths move the loss by more than mixes do: only rows alike in them are compared.
     scales = [taken[name] for name in ("n_params", "tokens", "step") if name in taken]
     counts = np.array([len(one) for one in shares])
-    found: dict[str, np.ndarray] = {}
+    result: dict[str, np.ndarray] = {}
     for k in np.unique(counts):
         rows = counts == k
         table = np.array([one for one in shares if len(one) == k])
@@ -195,9 +195,9 @@ def _named(raw: RawTable, shares: list[tuple[float, ...]]) -> dict[str, np.ndarr
         if order is None:
             return None
         for place, corpus in enumerate(order):
-            column = found.setdefault(str(canonical_name(MIX + corpus)), np.full(len(frame), np.nan))
+            column = result.setdefault(str(canonical_name(MIX + corpus)), np.full(len(frame), np.nan))
             column[rows] = table[:, place]
-    return found
+    return result
 
 
 def _order(scales: pd.DataFrame, evals: np.ndarray, losses: np.ndarray, table: np.ndarray) -> list[str] | None:
@@ -229,13 +229,13 @@ def _places(columns: dict[str, np.ndarray], shares: list[tuple[float, ...]]) -> 
     """Return which share of the longest mixes is which corpus, for the note on it."""
     row = int(np.argmax([len(one) for one in shares]))
     left = list(enumerate(shares[row]))
-    found = {}
+    result = {}
     for name, values in columns.items():
         place = next((place for place in left if place[1] == values[row]), None)
         if place is not None:
             left.remove(place)
-            found[name] = place[0]
-    return found
+            result[name] = place[0]
+    return result
 
 
 def runs_of_steps(raw: RawTable) -> RawTable:

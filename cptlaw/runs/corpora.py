@@ -51,7 +51,8 @@ def add_mix(
     if not columns:
         return ()
     shares = pd.DataFrame(
-        {name: checked_numbers(found, column_of(name), problems) for name, found in columns.items()}, index=frame.index
+        {name: checked_numbers(result, column_of(name), problems) for name, result in columns.items()},
+        index=frame.index,
     )
     known = shares.notna().any(axis=1)
     sums = shares.sum(axis=1)
@@ -93,25 +94,25 @@ def check_sums(frame: pd.DataFrame, problems: Problems) -> None:
     )
 
 
-def _of_mappings(found: pd.Series, problems: Problems) -> dict[str, pd.Series]:
+def _of_mappings(result: pd.Series, problems: Problems) -> dict[str, pd.Series]:
     """Return a column for each corpus that is named in a column of mappings, JSON text among them."""
     rows: list[Mapping[str, Any]] = []
-    unread = np.zeros(len(found), dtype=np.bool_)
-    for i, value in enumerate(found):
+    unread = np.zeros(len(result), dtype=np.bool_)
+    for i, value in enumerate(result):
         mapping = _mapping(value)
         unread[i] = mapping is None
         rows.append(mapping or {})
     problems.add_rows(
         f"column {MAPPING!r}",
-        found.index,
+        result.index,
         unread,
-        lambda position: shown(str(found.iloc[position])),
+        lambda position: shown(str(result.iloc[position])),
         'a mapping from corpora to shares, such as {"code": 0.3, "web": 0.7}',
         "Write it as JSON, or give each corpus a column mix_NAME.",
     )
     names = dict.fromkeys(str(name) for row in rows for name in row)
     return {
-        str(canonical_name(MIX + name)): pd.Series([row.get(name) for row in rows], found.index, object, name)
+        str(canonical_name(MIX + name)): pd.Series([row.get(name) for row in rows], result.index, object, name)
         for name in names
     }
 

@@ -49,9 +49,9 @@ def read_csv(path: Path, label: str, pick_text_columns: PickTextColumns, delimit
         If the file is unreadable or any row has too few or too many fields.
     """
     content = read_utf8(path)
-    header, found = _read_header(content, label, delimiter)
-    notes = () if found == delimiter else (f"the fields are separated by {_MARKS[found]}",)
-    delimiter = found
+    header, result = _read_header(content, label, delimiter)
+    notes = () if result == delimiter else (f"the fields are separated by {_MARKS[result]}",)
+    delimiter = result
     text_columns = pick_text_columns(header)
     try:
         with warnings.catch_warnings():

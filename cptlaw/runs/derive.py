@@ -62,12 +62,12 @@ def _adapting_steps(data: Mapping[Hashable, object]) -> np.ndarray:
     step = np.asarray(data["step"], dtype=float)
     phase = np.array([str(name) for name in pd.Series(data["phase"])])
     runs = np.array([str(name) for name in pd.Series(data["run"])]) if "run" in data else np.zeros(len(step))
-    found = np.where(phase == "pretrain", np.nan, step)
+    values = np.where(phase == "pretrain", np.nan, step)
     for run in np.unique(runs):
-        own, before = found[runs == run], step[(runs == run) & (phase == "pretrain")]
+        own, before = values[runs == run], step[(runs == run) & (phase == "pretrain")]
         if len(before) and np.isfinite(own).any() and np.nanmin(own) >= before.max():
-            found[runs == run] = own - before.max()
-    return found
+            values[runs == run] = own - before.max()
+    return values
 
 
 def _product(frame: pd.DataFrame) -> np.ndarray | None:

@@ -71,7 +71,7 @@ def read_json(path: Path, label: str) -> RawTable:
 def _encodable(record: Any) -> Any:
     """Return a record in which halves of characters, which no column of text can hold, are written out."""
     if isinstance(record, str):
-        return _LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", record)
+        return _LONE.sub(lambda match: f"\\u{ord(match[0]):04x}", record)
     if isinstance(record, dict):
         return {_encodable(name): _encodable(value) for name, value in record.items()}
     return record

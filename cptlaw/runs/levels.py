@@ -48,8 +48,8 @@ def among_levels(values: npt.ArrayLike, levels: npt.ArrayLike) -> npt.NDArray[np
     above = np.searchsorted(known, array)
     # The level that a value equals is the next one above or below it.
     near = (known[np.minimum(above, len(known) - 1)], known[np.maximum(above - 1, 0)])
-    found = [np.abs(array - level) <= RELATIVE_TOLERANCE * np.abs(level) for level in near]
-    return np.asarray(found[0] | found[1], dtype=np.bool_)
+    result = [np.abs(array - level) <= RELATIVE_TOLERANCE * np.abs(level) for level in near]
+    return np.asarray(result[0] | result[1], dtype=np.bool_)
 
 
 def distinct_levels(values: npt.ArrayLike) -> npt.NDArray[np.float64]:

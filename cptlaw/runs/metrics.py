@@ -69,9 +69,9 @@ def metric_name(word: str) -> str:
     name = re.sub(r"[\s-]+", "_", word.partition(",")[0].strip()).lower()
     if not name:
         return LOSS
-    found = PASS_AT.fullmatch(name) or TRIES.fullmatch(name)
-    if found:
-        return f"pass@{int(found[1])}"
+    match = PASS_AT.fullmatch(name) or TRIES.fullmatch(name)
+    if match:
+        return f"pass@{int(match[1])}"
     return ALIASES.get(name, LOSS if SOME_LOSS.fullmatch(name) else name)
 
 
@@ -149,7 +149,7 @@ def as_shares(
     where
         Problems of the table, to which a doubtful unit is added.
     """
-    found = values.copy()
+    result = values.copy()
     signed = np.array([isinstance(text, str) and "%" in text for text in texts], dtype=np.bool_)
     names = evals.astype(str).to_numpy()
     percent: dict[str, list[str]] = {}
@@ -170,7 +170,7 @@ def as_shares(
             )
         (percent if above else plain).setdefault(key[0], []).append(key[1])
         if above:
-            found[mask] = values[mask] / 100.0
+            result[mask] = values[mask] / 100.0
     for name, others in plain.items():
         # A value of exactly 0 is the same in both units.
         doubtful = [one for one in others if np.nanmax(values[(metric == name) & (names == one)]) > 0]
@@ -182,9 +182,9 @@ def as_shares(
             )
     listed = sorted({one for several in percent.values() for one in several})
     if not listed:
-        return found, ()
+        return result, ()
     more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
-    return found, (f"scores in percent are read as shares: {', '.join(map(repr, listed[:3]))}{more}",)
+    return result, (f"scores in percent are read as shares: {', '.join(map(repr, listed[:3]))}{more}",)
 
 
 def named_apart(evals: pd.Series, metric: npt.NDArray[np.object_]) -> tuple[pd.Series, tuple[str, ...]]:
@@ -256,5 +256,5 @@ def score_evals(frame: pd.DataFrame) -> dict[str, str]:
     if "metric" not in frame.columns:
         return {}
     pairs = frame[["eval", "metric"]].drop_duplicates().dropna()
-    found: Mapping[str, str] = {str(one): str(metric) for one, metric in pairs.itertuples(index=False)}
-    return {name: metric for name, metric in sorted(found.items()) if is_score(metric)}
+    result: Mapping[str, str] = {str(one): str(metric) for one, metric in pairs.itertuples(index=False)}
+    return {name: metric for name, metric in sorted(result.items()) if is_score(metric)}

@@ -50,7 +50,7 @@ class Naming:
         return frozenset(name for canonical, name in self.file_columns.items() if not column_of(canonical).numeric)
 
 
-def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label: str) -> Naming:
+def name_columns(result: Iterable[str], columns: Mapping[str, str] | None, label: str) -> Naming:
     """Decide which column of a file is read as which canonical column.
 
     A name that the user gave comes first, then the canonical name itself, then an alias. Columns that lose
@@ -58,7 +58,7 @@ def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label:
 
     Parameters
     ----------
-    found
+    result
         The columns of the file, in order.
     columns
         Canonical name -> name in the file, as the user gave it.
@@ -70,7 +70,7 @@ def name_columns(found: Iterable[str], columns: Mapping[str, str] | None, label:
     UsageError
         If ``columns`` names what does not exist.
     """
-    names = list(found)
+    names = list(result)
     _refuse_twice(names, label)
     # What the user says comes before what a name looks like; the rest is said in notes, so that a wrong guess is seen.
     given = _given_names(names, columns or {}, label)
@@ -141,13 +141,13 @@ def _alias_error(canonical: str, aliases: list[str], label: str) -> NoReturn:
 
 def _told(known: list[str], free: list[str], taken: Mapping[str, str], label: str) -> dict[str, str]:
     """Return the columns whose names tell more than an alias: canonical name -> name in the file."""
-    found: dict[str, list[tuple[int, str]]] = {}
+    result: dict[str, list[tuple[int, str]]] = {}
     for name in free:
         told = told_by_name(name)
         if told is not None and told.column in known and told.column not in taken:
-            found.setdefault(told.column, []).append((told.beyond, name))
+            result.setdefault(told.column, []).append((told.beyond, name))
     chosen = {}
-    for canonical, several in found.items():
+    for canonical, several in result.items():
         several.sort(key=lambda one: one[0])
         nearest = [name for beyond, name in several if beyond == several[0][0]]
         if len(nearest) == 1:
@@ -157,9 +157,9 @@ def _told(known: list[str], free: list[str], taken: Mapping[str, str], label: st
     return chosen
 
 
-def missing_column(column: str, found: Iterable[str], label: str) -> DataError:
+def missing_column(column: str, result: Iterable[str], label: str) -> DataError:
     """Return the error for a column that is needed and not there, with the columns that are."""
-    names = list(found)
+    names = list(result)
     # What already means another column is no misspelling of this one: pt_tokens are not adaptation tokens.
     free = [name for name in names if normal_name(name) not in COLUMNS]
     alike = [name for name in free if column in normal_name(name)]
@@ -201,15 +201,15 @@ def loss_columns(names: Iterable[str]) -> dict[str, str]:
     {'fr': 'fr_loss', 'en': 'loss_en', 'pile': 'pile-validation/CrossEntropyLoss'}
     """
     every = list(names)
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     # Perplexities and bits count only where there are no losses, which they would repeat.
     for signs in ((LOSS_LAST, LOSS_FIRST), (UNIT_LAST,)):
-        for name in every if not found else ():
+        for name in every if not result else ():
             told = next((match for sign in signs if (match := sign.match(name))), None)
             # Trackers put the eval behind a slash; what is named after training is no eval.
             if told is not None and "train" not in told[1].lower():
-                found[_eval_of(told[1])] = name
-    return found
+                result[_eval_of(told[1])] = name
+    return result
 
 
 def _eval_of(name: str) -> str:
@@ -235,10 +235,10 @@ def score_columns(names: Iterable[str]) -> dict[str, str]:
 
 def about_scores(names: Iterable[str]) -> str:
     """Return the option that would read the columns that look like scores, else nothing."""
-    found = score_columns(names)
-    if not found:
+    result = score_columns(names)
+    if not result:
         return ""
-    pairs = [f"{name}={column}" for name, column in found.items()]
+    pairs = [f"{name}={column}" for name, column in result.items()]
     more = ",.." if len(pairs) > 2 else ""
     count = f"{len(pairs)} column{'s look' if len(pairs) > 1 else ' looks'}"
     return f"{count} like scores: --scores {','.join(pairs[:2])}{more}"

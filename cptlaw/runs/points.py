@@ -166,7 +166,7 @@ def _renamed(frame: pd.DataFrame, naming: Naming) -> pd.DataFrame:
     columns: dict[str, pd.Series] = {}
     for column in frame.columns:
         # One column may serve as two, as a run's name for its domain; a law then finds each under its own.
-        names = [name for name, found in naming.file_columns.items() if found == column]
+        names = [name for name, result in naming.file_columns.items() if result == column]
         columns |= dict.fromkeys(names or [str(column)], frame[column])
     return pd.DataFrame(columns, index=frame.index)
 

@@ -36,7 +36,7 @@ class Problems:
         where: str,
         rows: pd.Index | Sequence[int],
         bad: npt.NDArray[np.bool_],
-        found: Callable[[int], str],
+        describe: Callable[[int], str],
         expected: str,
         remedy: str,
     ) -> None:
@@ -50,7 +50,7 @@ class Problems:
             The row numbers of the table, shape (n,).
         bad
             Which rows are bad, shape (n,).
-        found
+        describe
             Tells what stands at a position, 0 <= position < n.
         expected, remedy
             What should stand there, and what the user can do.
@@ -59,7 +59,7 @@ class Problems:
         if positions.size == 0:
             return
         numbers = np.asarray(rows)
-        shown = [(numbers[position], found(int(position))) for position in positions[:SHOWN]]
+        shown = [(numbers[position], describe(int(position))) for position in positions[:SHOWN]]
         if len(shown) == 1:
             head = f"{self.label}, row {shown[0][0]}, {where}: found {shown[0][1]}."
         else:

@@ -169,12 +169,12 @@ def _with_constants(raw: RawTable, constants: Mapping[str, float]) -> RawTable:
 
 def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, RawTable]:
     """Return the losses of a table that plainly has one column of them per eval, and the table with what is said."""
-    found = loss_columns(map(str, raw.frame.columns))
-    if len(found) < LEAST_WIDE:
+    result = loss_columns(map(str, raw.frame.columns))
+    if len(result) < LEAST_WIDE:
         return None, raw
-    said = f"one column of losses per eval: read as evals {', '.join(found)} (--losses NAME=COLUMN,.. chooses)"
+    said = f"one column of losses per eval: read as evals {', '.join(result)} (--losses NAME=COLUMN,.. chooses)"
     scores = "" if scored else about_scores(map(str, raw.frame.columns))
-    return found, raw.named({}, said, *([f"{scores} reads them"] if scores else []))
+    return result, raw.named({}, said, *([f"{scores} reads them"] if scores else []))
 
 
 def load_table(source: Any, columns: Mapping[str, str] | None) -> tuple[RawTable, Naming]:

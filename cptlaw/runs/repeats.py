@@ -23,7 +23,7 @@ def add_repeated_rows(frame: pd.DataFrame, is_eval_assumed: bool, problems: Prob
     if not repeated.any():
         return
 
-    def found(position: int) -> str:
+    def described(position: int) -> str:
         values = frame.iloc[position]
         point = "".join(f", {name} {values[name]:.10g}" for name in positions if not np.isnan(values[name]))
         key = keys.iloc[position]
@@ -35,7 +35,7 @@ def add_repeated_rows(frame: pd.DataFrame, is_eval_assumed: bool, problems: Prob
         f"columns {', '.join(map(repr, ['run', 'eval', *positions]))}",
         frame.index,
         repeated,
-        found,
+        described,
         "each point of a run once",
         _remedy(frame, keys, is_eval_assumed),
     )

@@ -201,7 +201,9 @@ class Runs:
         if mask.any():
             return self._keep(mask)
         columns = {name: find_column(self.frame, name) for name in condition.columns}
-        levels = "; ".join(f"{name}: {describe_levels(found)}" for name, found in columns.items() if found is not None)
+        levels = "; ".join(
+            f"{name}: {describe_levels(result)}" for name, result in columns.items() if result is not None
+        )
         raise UsageError(f"{self.label}: no row answers {shown(query)}. Of {len(self)} rows, the levels are {levels}.")
 
     def on(self, eval: str) -> Runs:

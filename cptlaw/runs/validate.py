@@ -91,35 +91,35 @@ def _checked_column(frame: pd.DataFrame, naming: Naming, column: Column, problem
     """Read one column of the schema: losses that may be scores, numbers, or text."""
     if column.name == "loss" and "metric" in naming.file_columns:
         return _checked_values(frame, naming, column, problems)
-    found = frame[naming.file_columns[column.name]]
-    return checked_numbers(found, column, problems) if column.numeric else _checked_text(found, column, problems)
+    result = frame[naming.file_columns[column.name]]
+    return checked_numbers(result, column, problems) if column.numeric else _checked_text(result, column, problems)
 
 
 def _checked_values(frame: pd.DataFrame, naming: Naming, column: Column, problems: Problems) -> Floats:
     """Read the column of losses where some of its rows hold scores, which may be 0."""
-    found = frame[naming.file_columns["loss"]]
+    result = frame[naming.file_columns["loss"]]
     _, scores = metrics_of(frame[naming.file_columns["metric"]])
     of_score = replace(column, meaning="a score from 0 to 1, or in percent", positive=False, highest=100.0)
-    values = np.full(len(found), np.nan)
+    values = np.full(len(result), np.nan)
     for mask, kind in ((~scores, column), (scores, of_score)):
         if mask.any():
-            values[mask] = checked_numbers(found[mask], kind, problems)
+            values[mask] = checked_numbers(result[mask], kind, problems)
     return values
 
 
-def _scores_in(data: dict[Hashable, object], found: pd.Series, problems: Problems) -> tuple[str, ...]:
+def _scores_in(data: dict[Hashable, object], result: pd.Series, problems: Problems) -> tuple[str, ...]:
     """Bring metrics to their own names and scores to shares, in place, and return notes on it."""
     metric, scores = metrics_of(pd.Series(data["metric"]))
     evals = pd.Series(data["eval"])
     # A loss is what a row holds where nothing is said: a table of losses alone is the same with the column and without.
     data["metric"] = to_text(pd.Series([None if name == LOSS else name for name in metric], dtype=object))
-    _check_metrics(metric, found.index, problems)
+    _check_metrics(metric, result.index, problems)
     if not scores.any():
         return ()
     evals, notes = named_apart(evals, metric)
     data["eval"] = to_text(evals)
     values = np.asarray(data["loss"], dtype=float)
-    values[scores], more = as_shares(values[scores], metric[scores], evals[scores], found[scores], problems)
+    values[scores], more = as_shares(values[scores], metric[scores], evals[scores], result[scores], problems)
     data["loss"] = values
     return (*notes, *more)
 
@@ -141,13 +141,13 @@ def _as_found(values: Any, index: pd.Index) -> Any:
     return pd.Series(np.asarray(values, dtype=object), index=index, dtype=object) if is_any else values
 
 
-def _checked_text(found: pd.Series, column: Column, problems: Problems) -> pd.Categorical:
-    values = to_text(found)
+def _checked_text(result: pd.Series, column: Column, problems: Problems) -> pd.Categorical:
+    values = to_text(result)
     if column.required:
         missing = np.asarray(values.codes == -1)
         problems.add_rows(
-            place_of(found, column),
-            found.index,
+            place_of(result, column),
+            result.index,
             missing,
             lambda _: "nothing",
             column.expected,

@@ -102,5 +102,5 @@ def score_of(column: str) -> str:
     for ending in ("exact_match", "len_norm", "acc_norm", "f1"):
         if ending in word:
             return metric_name(ending)
-    found = PASS_AT.search(word)
-    return metric_name(found[0]) if found else "accuracy"
+    match = PASS_AT.search(word)
+    return metric_name(match[0]) if match else "accuracy"

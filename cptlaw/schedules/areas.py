@@ -122,8 +122,8 @@ def areas(
     _check(decay, warmup, boundary, decay_unit)
     lr = effective_lr(schedule, warmup)
     first_step = _first_difference(schedule, boundary)
-    found = _areas(lr[np.newaxis], first_step[np.newaxis], schedule, decay, boundary, decay_unit, lr_power)
-    return Areas(*(part[0] for part in found._parts))
+    result = _areas(lr[np.newaxis], first_step[np.newaxis], schedule, decay, boundary, decay_unit, lr_power)
+    return Areas(*(part[0] for part in result._parts))
 
 
 def areas_of_many(
@@ -161,7 +161,7 @@ def areas_of_many(
     """
     _check(decay, warmup, boundary, decay_unit)
     asked = np.atleast_1d(np.asarray(-1 if at is None else at))
-    found = np.empty((4, len(schedules), len(asked)))
+    values = np.empty((4, len(schedules), len(asked)))
     alike: dict[Any, list[int]] = {}
     for position, schedule in enumerate(schedules):
         # Only lengths and batches must agree for the recursion to run side by side; rates may differ.
@@ -175,8 +175,8 @@ def areas_of_many(
             lr = np.stack([effective_lr(schedules[position], warmup) for position in chunk])
             first = np.stack([_first_difference(schedules[position], boundary) for position in chunk])
             parts = _areas(lr, first, schedules[chunk[0]], decay, boundary, decay_unit, lr_power)
-            found[:, chunk] = np.stack([part[:, asked] for part in parts._parts])
-    return Areas(*found)
+            values[:, chunk] = np.stack([part[:, asked] for part in parts._parts])
+    return Areas(*values)
 
 
 def effective_lr(schedule: Schedule, warmup: Warmup = "peak") -> Array:

@@ -52,18 +52,18 @@ def read_schedules(path: str | Path) -> dict[str, Schedule]:
     {'run-a': Schedule(pretrain 2000 steps wsd peak 0.0002)}
     """
     file = Path(path)
-    found = read_document(file)
-    if not isinstance(found, Mapping) or not found:
+    document = read_document(file)
+    if not isinstance(document, Mapping) or not document:
         raise DataError(f"{file}: expected each run's name with a list of its phases, such as 'run-a: [{_EXAMPLE}]'.")
-    return {str(run): _schedule(phases, f"{file}, run {run!r}", file.parent) for run, phases in found.items()}
+    return {str(run): _schedule(phases, f"{file}, run {run!r}", file.parent) for run, phases in document.items()}
 
 
 def _schedule(phases: Any, where: str, folder: Path) -> Schedule:
     if not isinstance(phases, list) or not phases:
         raise DataError(f"{where}: expected a list of phases, such as '- {_EXAMPLE}'.")
-    found = [_phase(item, f"{where}, phase {number}", folder) for number, item in enumerate(phases, 1)]
+    result = [_phase(item, f"{where}, phase {number}", folder) for number, item in enumerate(phases, 1)]
     try:
-        return Schedule(found)
+        return Schedule(result)
     except UsageError as error:
         raise DataError(f"{where}: {error}") from None
 

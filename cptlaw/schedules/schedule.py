@@ -55,18 +55,18 @@ class Schedule:
     phases: tuple[Phase, ...]
 
     def __init__(self, phases: Iterable[Phase]) -> None:
-        found = tuple(phases)
-        if not found:
+        result = tuple(phases)
+        if not result:
             raise UsageError("a schedule needs one phase or more.")
-        for phase in found:
+        for phase in result:
             if not isinstance(phase, Phase):
                 raise UsageError(f"a schedule is made of Phase objects; found {type(phase).__name__}.")
         # The areas of the laws keep one momentum for each phase, so that a model that went back to pre-training has no
         # place.
-        order = [PHASES.index(phase.phase) for phase in found]
+        order = [PHASES.index(phase.phase) for phase in result]
         if order != sorted(order):
             raise UsageError("phases: pretrain stands after cpt. Expected the phases in the order in which they ran.")
-        object.__setattr__(self, "phases", found)
+        object.__setattr__(self, "phases", result)
         self.lr  # noqa: B018  a phase without a peak shows here, not at first use
 
     @classmethod
@@ -135,11 +135,11 @@ class Schedule:
     @cached_property
     def phase_of_step(self) -> NDArray[np.int8]:
         """0 for pre-training and 1 for CPT, (n_steps + 1,)."""
-        found = np.where(np.arange(self.n_steps + 1) > self.n_pretrain, 1, 0).astype(np.int8)
+        values = np.where(np.arange(self.n_steps + 1) > self.n_pretrain, 1, 0).astype(np.int8)
         if not self.n_pretrain:
-            found[0] = 1
-        found.flags.writeable = False
-        return found
+            values[0] = 1
+        values.flags.writeable = False
+        return values
 
     @cached_property
     def n_pretrain(self) -> int:
@@ -188,8 +188,8 @@ class Schedule:
 
     def pretraining(self) -> Schedule | None:
         """Return the pre-training phases alone, or ``None`` where there are none."""
-        found = [phase for phase in self.phases if phase.phase == "pretrain"]
-        return Schedule(found) if found else None
+        result = [phase for phase in self.phases if phase.phase == "pretrain"]
+        return Schedule(result) if result else None
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return the phases as the entry of a schedules file."""

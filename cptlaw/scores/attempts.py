@@ -92,8 +92,8 @@ def pass_at(attempts: float) -> Array:
 
 
 def _near(centre: float) -> Array:
-    found: Array = -0.5 * ((SHAPES - centre) / ALIKE) ** 2
-    return found
+    values: Array = -0.5 * ((SHAPES - centre) / ALIKE) ** 2
+    return values
 
 
 def with_attempts(table: Runs, names: Iterable[str]) -> Runs:
@@ -112,22 +112,22 @@ def with_attempts(table: Runs, names: Iterable[str]) -> Runs:
         If fewer than two numbers of attempts were measured, or the one asked for lies far from them.
     """
     for name in dict.fromkeys(names):
-        found = NAME.fullmatch(str(name))
-        if found is not None and name not in table.evals:
-            measured = _measured(table, found[1])
+        match = NAME.fullmatch(str(name))
+        if match is not None and name not in table.evals:
+            measured = _measured(table, match[1])
             if measured:  # else the message about unknown evals says what there is
-                table = _with_one(table, str(name), int(found[2]), measured)
+                table = _with_one(table, str(name), int(match[2]), measured)
     return table
 
 
 def _measured(table: Runs, benchmark: str) -> dict[int, str]:
     """Return the evals that hold a benchmark's pass@k, by k."""
-    found = {}
+    result = {}
     for name, metric in table.scores.items():
         attempts = METRIC.fullmatch(metric)
         if attempts is not None and name.partition(":pass@")[0] == benchmark:
-            found[int(attempts[1])] = name
-    return dict(sorted(found.items()))
+            result[int(attempts[1])] = name
+    return dict(sorted(result.items()))
 
 
 def _with_one(table: Runs, name: str, attempts: int, measured: Mapping[int, str]) -> Runs:

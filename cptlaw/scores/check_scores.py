@@ -111,10 +111,10 @@ class ScoreCheck(Result):
         """Which ones do, and which do not."""
         good = [one.name for one in self.tasks if one.carries]
         bad = [f"{one.name} ({one.verdict})" for one in self.tasks if not one.carries]
-        found = [("carry signal", listed(good))] if good else []
-        found += [("do not", listed(bad))] if bad else []
+        result = [("carry signal", listed(good))] if good else []
+        result += [("do not", listed(bad))] if bad else []
         losses = dict.fromkeys(one.loss or "compute" for one in self.tasks)
-        return [*found, ("compared with", ", ".join(losses))]
+        return [*result, ("compared with", ", ".join(losses))]
 
     @property
     def tables(self) -> list[Table]:
@@ -155,12 +155,12 @@ def check_scores(runs: Runs, on: str, where: str | None = None) -> ScoreCheck:
     """Judge all scores of a table, of which one was asked for."""
     joint = join(runs if where is None else runs.where(where))
     judged = sorted((_judge(joint, name) for name in joint.tasks), key=lambda one: (not one.carries, -one.signal))
-    found = [*joint.findings]
+    findings = [*joint.findings]
     silent = [one for one in judged if not one.carries and one.n_models >= FEW]
     if silent:
         listed = "; ".join(f"{one.name}: {one.verdict}" for one in silent[:4])
         more = f"; and {len(silent) - 4} more" if len(silent) > 4 else ""
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "no-signal",
@@ -168,7 +168,7 @@ def check_scores(runs: Runs, on: str, where: str | None = None) -> ScoreCheck:
                 "Forecast the loss for these, or measure larger models; a mean over tasks should leave them out.",
             )
         )
-    return ScoreCheck(on, tuple(judged), by_severity(found))
+    return ScoreCheck(on, tuple(judged), by_severity(findings))
 
 
 def _judge(joint: Joint, name: str) -> Judged:
@@ -243,5 +243,5 @@ def _scatter(x: Array, y: Array) -> float:
     width = np.maximum(left + right, 1e-12)
     between = (right * y[:-2] + left * y[2:]) / width
     factor = 1.0 + (right / width) ** 2 + (left / width) ** 2
-    found: Any = np.sqrt(np.mean((y[1:-1] - between) ** 2 / factor))
-    return float(found)
+    values: Any = np.sqrt(np.mean((y[1:-1] - between) ** 2 / factor))
+    return float(values)

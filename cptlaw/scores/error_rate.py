@@ -26,8 +26,8 @@ class ErrorRate:
     @property
     def law(self) -> LawsTogether:
         """The law of the score."""
-        found: LawsTogether = self.score.law
-        return found
+        result: LawsTogether = self.score.law
+        return result
 
     @property
     def on(self) -> str:
@@ -37,31 +37,31 @@ class ErrorRate:
     @property
     def data(self) -> pd.DataFrame:
         """The measured scores."""
-        found: pd.DataFrame = self.score.data
-        return found
+        frame: pd.DataFrame = self.score.data
+        return frame
 
     @property
     def base(self) -> pd.DataFrame:
         """The measured scores of base models."""
-        found: pd.DataFrame = self.score.base
-        return found
+        frame: pd.DataFrame = self.score.base
+        return frame
 
     @property
     def provenance(self) -> Mapping[str, Any]:
         """Where the data came from."""
-        found: Mapping[str, Any] = self.score.provenance
-        return found
+        result: Mapping[str, Any] = self.score.provenance
+        return result
 
     def predict(self, frame: Any) -> Array:
         """Return the forecast error rate of each row, (n,)."""
-        found: Array = np.maximum(1.0 - self.score.predict(frame), LEAST)
-        return found
+        values: Array = np.maximum(1.0 - self.score.predict(frame), LEAST)
+        return values
 
     def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the log error rate, (probabilities, n)."""
         shares = self.score.quantiles(frame, [1.0 - chance for chance in probabilities], measured)
-        found: Array = np.log(np.maximum(1.0 - shares, LEAST))
-        return found
+        values: Array = np.log(np.maximum(1.0 - shares, LEAST))
+        return values
 
     def forecast(self, frame: Any, interval: float | None = 0.9) -> pd.DataFrame:
         """Return the forecasts of the score with loss, lo and hi as error rates."""

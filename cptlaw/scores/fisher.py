@@ -51,7 +51,7 @@ class LinkPrior:
 
 
 @dataclass(frozen=True)
-class Found:
+class Posterior:
     """Coordinates (s, k), their covariance (s, k, k), and the objective (s,)."""
 
     theta: Array
@@ -59,7 +59,7 @@ class Found:
     objective: Array
 
 
-def maximise(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, start: Array) -> Found:
+def maximise(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, start: Array) -> Posterior:
     """Maximise binomial likelihood times prior for each task, from one start each.
 
     Parameters
@@ -103,24 +103,24 @@ def maximise(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, start: Array) -> Fou
     _, curvature = _curve(tasks, p, slopes)
     curvature += precision[:, :, None] * np.eye(k)
     covariance = np.linalg.inv(curvature).astype(float)
-    return Found(theta, covariance, value)
+    return Posterior(theta, covariance, value)
 
 
-def best_of_starts(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, starts: Array) -> Found:
+def best_of_starts(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, starts: Array) -> Posterior:
     """Return the best of several starts for each task; `starts` are (m, k) standard normal, scaled by the prior."""
     mean = np.broadcast_to(prior.mean, (len(tasks.y), starts.shape[1]))
     sd = np.broadcast_to(prior.sd, mean.shape)
-    best: Found | None = None
+    best: Posterior | None = None
     for one in starts:
-        found = maximise(law, tasks, prior, mean + sd * one)
+        solution = maximise(law, tasks, prior, mean + sd * one)
         if best is None:
-            best = found
+            best = solution
             continue
-        better = found.objective < best.objective
-        best = Found(
-            np.where(better[:, None], found.theta, best.theta),
-            np.where(better[:, None, None], found.covariance, best.covariance),
-            np.where(better, found.objective, best.objective),
+        better = solution.objective < best.objective
+        best = Posterior(
+            np.where(better[:, None], solution.theta, best.theta),
+            np.where(better[:, None, None], solution.covariance, best.covariance),
+            np.where(better, solution.objective, best.objective),
         )
     assert best is not None
     return best
@@ -134,8 +134,8 @@ def _objective(tasks: Tasks, p: Array, theta: Array, mean: Array, precision: Arr
         # scores.
         perfect = np.where(y > 0, y * np.log(y), 0.0) + np.where(y < 1, (1.0 - y) * np.log1p(-y), 0.0)
     missed = tasks.items * (perfect - y * np.log(p) - (1.0 - y) * np.log1p(-p))
-    found: Array = missed.sum(axis=1) + 0.5 * (precision * (theta - mean) ** 2).sum(axis=1)
-    return found
+    values: Array = missed.sum(axis=1) + 0.5 * (precision * (theta - mean) ** 2).sum(axis=1)
+    return values
 
 
 def _curve(tasks: Tasks, p: Array, slopes: Array) -> tuple[Array, Array]:

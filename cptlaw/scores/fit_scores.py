@@ -101,15 +101,15 @@ def fit_all_scores(
             "n_params_kind": table.n_params_kind,
         },
     }
-    found = {}
+    result = {}
     for name in wanted:
         ways = [
             plan.way(fit, joint, name, carriers).weighing(*doubted.weights[name][i])
             for i, (plan, fit) in enumerate(zip(ready, pooled, strict=True))
             if name in plan.tasks
         ]
-        found[name] = _fit_of(rows, joint, name, ways, doubted.growth[name], common)
-    return found
+        result[name] = _fit_of(rows, joint, name, ways, doubted.growth[name], common)
+    return result
 
 
 def rollouts_of(
@@ -161,15 +161,15 @@ def _fit_of(
 
 def _all_losses(joint: Joint, fits: dict[str, Any]) -> dict[str, Array]:
     """Return the carriers' losses at all models: measured, and where they were not, as their law has them."""
-    found = {}
+    result = {}
     for name, fit in fits.items():
         values = joint.values(name).copy()
         lacks = ~np.isfinite(values)
         if lacks.any():
             with suppress(CptlawError, KeyError):
                 values[lacks] = fit.predict(joint.frame[lacks])
-        found[name] = values
-    return found
+        result[name] = values
+    return result
 
 
 def _wanted_losses(table: Runs, joint: Joint, law_name: str) -> list[str]:
@@ -199,14 +199,14 @@ def _wanted_losses(table: Runs, joint: Joint, law_name: str) -> list[str]:
 
 def _fitted_losses(table: Runs, names: Sequence[str], seed: int, schedules: Any) -> tuple[dict[str, Any], list[str]]:
     """Return the fits of losses by eval, and why others could not be fitted."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     skipped = []
     for eval_name in names:
         try:
-            found[eval_name] = fit_auto(table, eval_name, seed=seed, schedules=schedules)
+            result[eval_name] = fit_auto(table, eval_name, seed=seed, schedules=schedules)
         except CptlawError as error:
             skipped.append(f"{eval_name}: {error}")
-    return found, skipped
+    return result, skipped
 
 
 def _likely(table: Runs, joint: Joint, names: Sequence[str]) -> list[str]:
@@ -238,17 +238,17 @@ def _plans(joint: Joint, fits: dict[str, Any], law_name: str) -> list[PlannedWay
     name, _, option = law_name.partition(":")
     through = option.removeprefix("through=")
     tasks = tuple(joint.tasks)
-    found: list[PlannedWay] = []
+    result: list[PlannedWay] = []
     all_direct = name == "auto" and _only_scale_varies(joint)
-    found += [PlannedWay(score_law(one), tasks) for one in DIRECT if name == one or all_direct]
+    result += [PlannedWay(score_law(one), tasks) for one in DIRECT if name == one or all_direct]
     answers = {task: one for task in tasks if (one := joint.answers_of(task)) in fits and one is not None}
     nats = [one for one in fits if one not in answers.values() or one == through]
     for one in THROUGH_LOSS:
         if name in ("auto", one):
-            found += [PlannedWay(score_law(one), tasks, dict.fromkeys(tasks, loss), 1.0 / len(nats)) for loss in nats]
+            result += [PlannedWay(score_law(one), tasks, dict.fromkeys(tasks, loss), 1.0 / len(nats)) for loss in nats]
     if name in ("auto", "score-answers") and answers:
         carriers = dict.fromkeys(tasks, through) if through else answers
-        found.append(PlannedWay(score_law("score-answers"), tuple(carriers), carriers))
+        result.append(PlannedWay(score_law("score-answers"), tuple(carriers), carriers))
     if name in ("auto", "score-flat"):
-        found.append(PlannedWay(score_law("score-flat"), tasks))
-    return found
+        result.append(PlannedWay(score_law("score-flat"), tasks))
+    return result

@@ -71,8 +71,8 @@ class Joint:
 
     def values(self, name: str) -> Array:
         """Return what an eval measured, (n,); nan where it did not."""
-        found: Array = self.frame[column_of(name)].to_numpy(dtype=float)
-        return found
+        result: Array = self.frame[column_of(name)].to_numpy(dtype=float)
+        return result
 
     def keeping(self, mask: Any) -> Joint:
         """Return some of the rows."""
@@ -124,18 +124,18 @@ def join(table: Runs) -> Joint:
             continue
         tasks[name], notes = task_of(name, table.scores[name], own, at, index)
         findings += notes
-    found = pd.concat([whole.drop(columns="place"), pd.DataFrame(measured)], axis=1)
-    if {"n_params", "tokens"} <= set(found.columns):
+    result = pd.concat([whole.drop(columns="place"), pd.DataFrame(measured)], axis=1)
+    if {"n_params", "tokens"} <= set(result.columns):
         # Integers of this size would overflow.
-        product = 6.0 * found["n_params"].astype(float) * found["tokens"].astype(float)
-        found["flops"] = found["flops"].fillna(product) if "flops" in found.columns else product
+        product = 6.0 * result["n_params"].astype(float) * result["tokens"].astype(float)
+        result["flops"] = result["flops"].fillna(product) if "flops" in result.columns else product
     if not tasks:
         listed = ", ".join(table.scores) or "none"
         raise DataError(
             f"{table.label}: no score was measured at {LEAST_ROWS} models or more. Scores found: {listed}. Expected "
             f"rows with metric accuracy, exact_match or pass@k, one per model and benchmark."
         )
-    return Joint(found, tasks, tuple(losses), tuple(bits), tuple(findings))
+    return Joint(result, tasks, tuple(losses), tuple(bits), tuple(findings))
 
 
 def keys_of(frame: pd.DataFrame) -> pd.DataFrame:
@@ -152,8 +152,8 @@ def measured_at(own: pd.DataFrame, at: pd.MultiIndex, index: pd.MultiIndex) -> A
     """Return what the rows of one eval, at models, measured at the models of an index, (n,); nan where nothing."""
     # Several seeds of one model are one model; their mean has the noise of all their questions.
     values = pd.Series(own["loss"].to_numpy(dtype=float), index=at).groupby(level=[0, 1]).mean().reindex(index)
-    found: Array = values.to_numpy(dtype=float)
-    return found
+    result: Array = values.to_numpy(dtype=float)
+    return result
 
 
 def task_of(
@@ -232,5 +232,5 @@ def _rounded(values: Array) -> Array:
         digits = np.where(values == 0, 0.0, DIGITS - np.ceil(np.log10(np.abs(values))))
     # Only whole powers of ten are exact: 1e8 / 0.1 is not 1e9, and a value just above 1e9 would be another one.
     up, down = 10.0 ** np.maximum(digits, 0.0), 10.0 ** np.maximum(-digits, 0.0)
-    found: Array = np.round(values / down * up) / up * down
-    return found
+    result: Array = np.round(values / down * up) / up * down
+    return result

@@ -15,7 +15,7 @@ import numpy as np
 
 from cptlaw.laws.score_law import Array, ScoreLaw
 from cptlaw.learned.links import link_prior
-from cptlaw.scores.fisher import Found, LinkPrior, Tasks, best_of_starts, maximise
+from cptlaw.scores.fisher import LinkPrior, Posterior, Tasks, best_of_starts, maximise
 
 ROUNDS = 8
 STARTS = 5
@@ -36,7 +36,7 @@ class Pooled:
 
     Parameters
     ----------
-    found
+    posterior
         Coordinates, (tasks, k), with their covariances.
     prior
         As the tasks shaped it.
@@ -47,7 +47,7 @@ class Pooled:
     """
 
     law: ScoreLaw
-    found: Found
+    posterior: Posterior
     prior: LinkPrior
     rho: Array
     rows: Array
@@ -88,25 +88,25 @@ def fit_pooled(law: ScoreLaw, tasks: Tasks, seed: int = 0, first: LinkPrior | No
     counted = Tasks(tasks.x, tasks.y, effective(tasks.items, rho), tasks.chance)
     # A link may be fitted from the wrong side of its threshold; after the first round the mode is near and one start
     # will do.
-    found = best_of_starts(law, counted, prior, starts)
+    result = best_of_starts(law, counted, prior, starts)
     for _ in range(ROUNDS):
         # Scatter, prior and fit each follow from the other two: a few rounds in turn bring them to rest.
-        rho = _scatter(law, tasks, found, rows)
+        rho = _scatter(law, tasks, result, rows)
         counted = Tasks(tasks.x, tasks.y, effective(tasks.items, rho), tasks.chance)
-        prior = _shaped(first, found, pooled) if len(tasks.y) > 1 else first
-        found = maximise(law, counted, prior, found.theta)
-    return Pooled(law, found, prior, rho, rows)
+        prior = _shaped(first, result, pooled) if len(tasks.y) > 1 else first
+        result = maximise(law, counted, prior, result.theta)
+    return Pooled(law, result, prior, rho, rows)
 
 
 def effective(items: Array, rho: Array) -> Array:
     """Return items as they count where the items of a run err together, (tasks, n)."""
-    found: Array = items / (1.0 + np.maximum(items - 1.0, 0.0) * rho[:, None])
-    return found
+    values: Array = items / (1.0 + np.maximum(items - 1.0, 0.0) * rho[:, None])
+    return values
 
 
-def _shaped(first: LinkPrior, found: Found, pooled: Array) -> LinkPrior:
+def _shaped(first: LinkPrior, result: Posterior, pooled: Array) -> LinkPrior:
     """Return the prior with the mean and width of each pooled parameter as the tasks tell them."""
-    theta, variance = found.theta, np.einsum("skk->sk", found.covariance)
+    theta, variance = result.theta, np.einsum("skk->sk", result.covariance)
     # A task that says nothing repeats the prior; it must not pull the mean, nor narrow the width.
     tells = np.clip(1.0 - variance / np.maximum(first.sd**2, 1e-12), 0.05, 1.0)
     total = tells.sum(axis=0)
@@ -117,9 +117,9 @@ def _shaped(first: LinkPrior, found: Found, pooled: Array) -> LinkPrior:
     return LinkPrior(np.where(pooled, mean, first.mean), np.where(pooled, np.maximum(width, LEAST_SD), first.sd))
 
 
-def _scatter(law: ScoreLaw, tasks: Tasks, found: Found, rows: Array) -> Array:
+def _scatter(law: ScoreLaw, tasks: Tasks, result: Posterior, rows: Array) -> Array:
     """Return the correlation of each task's items: its own scatter beyond the items, and that of all tasks."""
-    p, _ = law.score_and_slopes(found.theta, tasks.x, tasks.chance)
+    p, _ = law.score_and_slopes(result.theta, tasks.x, tasks.chance)
     with np.errstate(divide="ignore", invalid="ignore"):
         missed = np.where(tasks.items > 0, (tasks.y - p) ** 2 / (p * (1.0 - p)), 0.0)  # expected: 1 / n + rho
         noise = np.where(tasks.items > 0, 1.0 / tasks.items, np.inf)
@@ -147,13 +147,13 @@ def bootstrap(pooled: Pooled, tasks: Tasks, count: int, seed: int = 0) -> Array:
 
     All tasks of a draw have the same runs, so that differences between tasks keep what they have in common.
     """
-    size, k = pooled.found.theta.shape
+    size, k = pooled.posterior.theta.shape
     n = tasks.y.shape[1]
     random = np.random.default_rng(seed)
     # Whole runs are drawn: all scores of a run come from the same weights and err together.
     weights = random.multinomial(n, np.full(n, 1.0 / n), size=count).astype(float)
     items = effective(tasks.items, pooled.rho)
-    found = np.empty((count, size, k))
+    values = np.empty((count, size, k))
     for first in range(0, count, CHUNK):
         part = weights[first : first + CHUNK]
         rows = len(part) * size
@@ -165,6 +165,6 @@ def bootstrap(pooled: Pooled, tasks: Tasks, count: int, seed: int = 0) -> Array:
             np.broadcast_to(tasks.chance, (len(part), size, 1)).reshape(rows, 1),
         )
         prior = LinkPrior(np.asarray(pooled.prior.mean), np.asarray(pooled.prior.sd))
-        start = np.broadcast_to(pooled.found.theta, (len(part), size, k)).reshape(rows, k)
-        found[first : first + CHUNK] = maximise(pooled.law, drawn, prior, start).theta.reshape(len(part), size, k)
-    return found
+        start = np.broadcast_to(pooled.posterior.theta, (len(part), size, k)).reshape(rows, k)
+        values[first : first + CHUNK] = maximise(pooled.law, drawn, prior, start).theta.reshape(len(part), size, k)
+    return values

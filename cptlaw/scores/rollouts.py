@@ -70,41 +70,41 @@ class ModelCut:
 
     def below(self, frame: pd.DataFrame) -> Mask:
         """Return which rows of another frame belong to the fitted models, (n,)."""
-        found: Mask = product(frame, self.columns) <= self.highest * (1.0 + 1e-9)
-        return found
+        mask: Mask = product(frame, self.columns) <= self.highest * (1.0 + 1e-9)
+        return mask
 
 
 def product(frame: pd.DataFrame, columns: Sequence[str]) -> Array:
     """Return the product of some columns, (n,)."""
-    found = np.ones(len(frame))
+    values = np.ones(len(frame))
     for name in columns:
-        found = found * frame[name].to_numpy(dtype=float)
-    return found
+        values = values * frame[name].to_numpy(dtype=float)
+    return values
 
 
 def folds_of(joint: Joint) -> list[ModelCut]:
     """Cut the models of a table into lower and higher ones, a few times."""
-    found: list[ModelCut] = []
+    cuts: list[ModelCut] = []
     for direction, columns in ALONG.items():
-        found += _cut(joint, direction, columns, SHARES, found)
+        cuts += _cut(joint, direction, columns, SHARES, cuts)
     # Each of them is a fit of all losses and links anew.
-    found = found[:MOST]
+    cuts = cuts[:MOST]
     of_mixes: list[ModelCut] = []
     for name in mix_columns(joint.frame.columns):
         # Without them ways that do not see the mix would be judged by scale alone, and where that is one, not at all.
-        of_mixes += _cut(joint, name, (name,), (OF_MIXES,), [*found, *of_mixes])
-    return [*found, *of_mixes[:MOST_OF_MIXES]] or _along_losses(joint)
+        of_mixes += _cut(joint, name, (name,), (OF_MIXES,), [*cuts, *of_mixes])
+    return [*cuts, *of_mixes[:MOST_OF_MIXES]] or _along_losses(joint)
 
 
 def _scored(joint: Joint) -> Mask:
     # Losses are often measured all along a run, and scores at its end.
-    found: Mask = np.any(np.isfinite([joint.values(task) for task in joint.tasks]), axis=0)
-    return found
+    mask: Mask = np.any(np.isfinite([joint.values(task) for task in joint.tasks]), axis=0)
+    return mask
 
 
 def _along_losses(joint: Joint) -> list[ModelCut]:
     """Cut models that differ in no input along each of their losses, so that links and carriers are weighed at all."""
-    found: list[ModelCut] = []
+    cuts: list[ModelCut] = []
     scored = _scored(joint)
     for share in SHARES:
         for name in joint.losses:
@@ -114,11 +114,11 @@ def _along_losses(joint: Joint) -> list[ModelCut]:
                 continue
             lowest = float(np.quantile(level[known], 1.0 - share))
             fit, test = known & (level >= lowest), known & (level < lowest)
-            if fit.sum() < LEAST_ROWS or not test.any() or any(np.array_equal(fit, one.fit) for one in found):
+            if fit.sum() < LEAST_ROWS or not test.any() or any(np.array_equal(fit, one.fit) for one in cuts):
                 continue
             reach = np.where(test, np.log(lowest / np.where(known, level, lowest)), 0.0)
-            found.append(ModelCut(f"{name} loss", (), lowest, fit, test, reach))
-    return found[:MOST]
+            cuts.append(ModelCut(f"{name} loss", (), lowest, fit, test, reach))
+    return cuts[:MOST]
 
 
 def _cut(
@@ -194,10 +194,10 @@ def rolled(
         pooled = again.fitted(joint, known, fold.fit)
         everywhere = again.tasks_in(joint, known)
         rows = [list(joint.tasks).index(task) for task in plan.tasks]
-        p, slopes = plan.law.score_and_slopes(pooled.found.theta, everywhere.x, everywhere.chance)
+        p, slopes = plan.law.score_and_slopes(pooled.posterior.theta, everywhere.x, everywhere.chance)
         shape = everywhere.y.shape
         p, slopes = np.broadcast_to(p, shape), np.broadcast_to(slopes, (*shape, slopes.shape[-1]))
-        variance = np.einsum("snk,skl,snl->sn", slopes, pooled.found.covariance, slopes)
+        variance = np.einsum("snk,skl,snl->sn", slopes, pooled.posterior.covariance, slopes)
         yield Rolled(p, variance, (everywhere.items > 0) & fold.test, pooled.rho, rows)
 
 
@@ -230,19 +230,19 @@ def carrier_in(fit: Any, joint: Joint, fold: ModelCut) -> Carried | None:
         # The lower models may have one level of an input: what the checks of a design would say is of no interest here.
         with np.errstate(invalid="ignore", divide="ignore"):
             again = fit_rows(training, replace(lead.options, starts=min(lead.options.starts, STARTS)))
-        found = np.full(len(joint.frame), np.nan)
+        values = np.full(len(joint.frame), np.nan)
         good = joint.frame[[name for name in again.law.inputs if name in joint.frame.columns]].notna().all(axis=1)
         rows = joint.frame[good]
         if "tokens" in again.law.diverges_at_zero:
             rows = rows[rows["tokens"] > 0]
-        found[rows.index.to_numpy()] = again.predict(rows)
-        test = np.flatnonzero(fold.test & np.isfinite(found) & np.isfinite(joint.values(lead.on)))
+        values[rows.index.to_numpy()] = again.predict(rows)
+        test = np.flatnonzero(fold.test & np.isfinite(values) & np.isfinite(joint.values(lead.on)))
         if not len(test):
-            return Carried(found, np.zeros(0))
+            return Carried(values, np.zeros(0))
         asked = again.completed(joint.frame.iloc[test])
         # Without the noise of one measurement, which is the carrier's own and not a matter of distance.
         stated = np.hypot(parameter_doubt(again, asked), beyond_the_data(again, asked, ONE_DEVIATION))
-        missed = np.log(found[test] / joint.values(lead.on)[test])
-        return Carried(found, np.abs(missed) / np.maximum(stated, 1e-4))
+        missed = np.log(values[test] / joint.values(lead.on)[test])
+        return Carried(values, np.abs(missed) / np.maximum(stated, 1e-4))
     except (CptlawError, np.linalg.LinAlgError):
         return None

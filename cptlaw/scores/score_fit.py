@@ -160,21 +160,21 @@ class ScoreFit(Saved):
         """Return scores and the standard deviation by the link's doubt, (ways, n) each, and the carriers' losses."""
         known = self._losses(frame)
         losses = [known[way.carrier] for way in self.ways]
-        found, doubt = zip(*(way.at(frame, loss) for way, loss in zip(self.ways, losses, strict=True)), strict=True)
-        return np.array(found), np.array(doubt), losses
+        result, doubt = zip(*(way.at(frame, loss) for way, loss in zip(self.ways, losses, strict=True)), strict=True)
+        return np.array(result), np.array(doubt), losses
 
     @property
     def weights(self) -> Array:
         """What each way counts, (ways,)."""
-        found: Array = np.array([way.weight for way in self.ways])
-        return found
+        values: Array = np.array([way.weight for way in self.ways])
+        return values
 
     def predict(self, frame: Any) -> Array:
         """Return the forecast score of each row, from 0 to 1, shape (n,)."""
         rows = as_points(frame)
         losses = self._losses(rows)
-        found: Array = self.weights @ np.array([way.score(rows, losses.get(way.carrier)) for way in self.ways])
-        return found
+        values: Array = self.weights @ np.array([way.score(rows, losses.get(way.carrier)) for way in self.ways])
+        return values
 
     def _losses(self, frame: pd.DataFrame) -> dict[str | None, Array | None]:
         """Return the carrying losses at rows, (n,), by eval: several ways read one loss."""
@@ -183,8 +183,8 @@ class ScoreFit(Saved):
     def beyond(self, frame: pd.DataFrame) -> Array:
         """Return by how many e-folds rows lie outside the fitted models along the worst direction, (n,)."""
         along = directions_of(name for name in ALONG if name in frame.columns and name in self.data.columns)
-        found: Array = np.abs(outside(self.data, frame, along)).max(axis=1, initial=0.0)
-        return found
+        values: Array = np.abs(outside(self.data, frame, along)).max(axis=1, initial=0.0)
+        return values
 
     def parts(self, frame: Any) -> dict[str, Array]:
         """Return the standard deviations on the arcsine scale that make the doubt, (n,) each.
@@ -256,24 +256,24 @@ class ScoreFit(Saved):
         centre = arcsine(self.weights @ scores)
         rest = sum(parts[name] ** 2 for name in ("link", "form", "distance"))
         rest = np.sqrt(rest + (parts["items"] ** 2 if measured else 0.0))
-        found = np.empty((len(probabilities), len(frame)))
+        values = np.empty((len(probabilities), len(frame)))
         for j, chance in enumerate(probabilities):
             coverage = abs(2.0 * chance - 1.0)
             if coverage < 1e-12:
-                found[j] = centre
+                values[j] = centre
                 continue
             side = math.copysign(1.0, chance - 0.5)
             by_loss = self._by_loss(frame, scores, losses, 1.0 - chance)
             by_loss = np.where(np.sign(by_loss) == side, by_loss, 0.0)
             half = np.hypot(by_loss, self._deviations(coverage) * rest)
-            found[j] = centre + side * half
-        shares: Array = np.sin(np.clip(found, 0.0, 0.5 * math.pi)) ** 2
+            values[j] = centre + side * half
+        shares: Array = np.sin(np.clip(values, 0.0, 0.5 * math.pi)) ** 2
         return shares
 
     def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the logarithm of the score, shape (probabilities, n); see `quantiles`."""
-        found: Array = np.log(np.maximum(self.quantiles(frame, probabilities, measured), 1e-9))
-        return found
+        values: Array = np.log(np.maximum(self.quantiles(frame, probabilities, measured), 1e-9))
+        return values
 
     def forecast(self, frame: Any, interval: float | str | None = 0.9) -> ForecastFrame:
         """Return the rows of `frame` with loss (the score, 0 to 1), lo, hi, metric, shares of doubt and findings.
@@ -298,8 +298,8 @@ class ScoreFit(Saved):
             for name, value in parts.items():
                 out[f"doubt_{name}"] = value**2 / whole
         out["metric"] = self.metric
-        found = extrapolations(self.law, self.data, rows)  # type: ignore[arg-type]
-        out["findings"] = pd.Series(found, index=out.index, dtype=object)
+        result = extrapolations(self.law, self.data, rows)  # type: ignore[arg-type]
+        out["findings"] = pd.Series(result, index=out.index, dtype=object)
         return ForecastFrame.of(out, interval, [self])
 
     @property
@@ -312,8 +312,8 @@ class ScoreFit(Saved):
 
     def residuals(self) -> Array:
         """Return predicted minus observed scores of the measured rows, shape (n_points,)."""
-        found: Array = self.predict(self.data) - self.data["loss"].to_numpy(dtype=float)
-        return found
+        values: Array = self.predict(self.data) - self.data["loss"].to_numpy(dtype=float)
+        return values
 
     # -- the answer ------------------------------------------------------------------------------------------------
 
@@ -388,8 +388,8 @@ class ScoreFit(Saved):
 
     def content(self) -> dict[str, Any]:
         """Return what its file holds beside rows: its JSON, the ways in full, and the fits of the losses they read."""
-        found = self.to_dict()
-        for known, way in zip(found["ways"], self.ways, strict=True):
+        document = self.to_dict()
+        for known, way in zip(document["ways"], self.ways, strict=True):
             known |= {"theta": way.theta.tolist(), "covariance": way.covariance.tolist(), "chance": way.chance}
         losses = {name: loss.document() for name, loss in self.losses.items()}
-        return {**found, "losses": losses, "skipped": list(self.skipped)}
+        return {**document, "losses": losses, "skipped": list(self.skipped)}

@@ -87,8 +87,8 @@ class PlannedWay:
             law=self.law,
             carrier=carrier,
             units=units,
-            theta=pooled.found.theta[place],
-            covariance=pooled.found.covariance[place],
+            theta=pooled.posterior.theta[place],
+            covariance=pooled.posterior.covariance[place],
             rho=float(pooled.rho[place]),
             chance=joint.tasks[task].chance,
             loss=fits.get(carrier or ""),
@@ -148,8 +148,8 @@ class Way:
         """Return the carrier's losses where the rows say them themselves, (n,)."""
         if self.carrier is None or self.carrier not in frame.columns:
             return None
-        found: Array = frame[self.carrier].to_numpy(dtype=float)
-        return found if bool(np.isfinite(found).all()) else None
+        values: Array = frame[self.carrier].to_numpy(dtype=float)
+        return values if bool(np.isfinite(values).all()) else None
 
     def losses(self, frame: pd.DataFrame) -> Array | None:
         """Return the carrier's losses at rows, as they stand there or as its law forecasts them, (n,)."""
@@ -164,8 +164,8 @@ class Way:
     def score(self, frame: pd.DataFrame, losses: Array | None) -> Array:
         """Return scores, (n,), without their doubt, which costs five times as much."""
         p = self.law.score(self.theta[None], self._inputs(frame, losses), np.full((1, 1), self.chance))[0]
-        found: Array = np.broadcast_to(np.clip(p, LEAST, 1.0 - LEAST), (len(frame),)).copy()
-        return found
+        values: Array = np.broadcast_to(np.clip(p, LEAST, 1.0 - LEAST), (len(frame),)).copy()
+        return values
 
     def _inputs(self, frame: pd.DataFrame, losses: Array | None) -> dict[str, Array]:
         return {
@@ -188,5 +188,5 @@ def _column(frame: pd.DataFrame, name: str) -> NDArray[np.float64]:
         # Products of integers of this size would overflow.
         counted: Array = 6.0 * frame["n_params"].to_numpy(dtype=float) * frame["tokens"].to_numpy(dtype=float)
         return counted
-    found: Array = frame[name].to_numpy(dtype=float)
-    return found
+    values: Array = frame[name].to_numpy(dtype=float)
+    return values

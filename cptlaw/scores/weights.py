@@ -61,8 +61,8 @@ class Doubted:
 
 def arcsine(score: Array) -> Array:
     """Return scores on the scale on which the noise of items is the same for all."""
-    found: Array = np.arcsin(np.sqrt(np.clip(score, 0.0, 1.0)))
-    return found
+    values: Array = np.arcsin(np.sqrt(np.clip(score, 0.0, 1.0)))
+    return values
 
 
 def weighed(
@@ -87,11 +87,11 @@ def weighed(
     noise = 0.25 / np.array([np.nan_to_num(joint.tasks[name].items, nan=1.0) for name in names])
     error = np.full((len(plans), len(folds), *truth.shape), np.nan)  # on the arcsine scale
     for f, of_fold in enumerate(seen):
-        for w, found in enumerate(of_fold):
-            if found is None:
+        for w, result in enumerate(of_fold):
+            if result is None:
                 continue
-            missed = arcsine(found.scores) - truth[found.rows]
-            error[w, f, found.rows] = np.where(found.counts, missed, np.nan)
+            missed = arcsine(result.scores) - truth[result.rows]
+            error[w, f, result.rows] = np.where(result.counts, missed, np.nan)
     log_error, counts = _means(error**2, noise)
     serves = np.array([[name in plan.tasks for name in names] for plan in plans])
     share = np.array([plan.share for plan in plans])[:, None] * serves
@@ -164,12 +164,14 @@ def _beyond(
         explained = (share * (own - mean) ** 2).sum(axis=0)
         # What runs scatter by is what is left by the way that leaves least; a worse one leaves its misfit too.
         scatter = np.full(tasks, np.inf)
-        for w, found in enumerate(seen[f]):
-            if found is not None:
-                p = np.clip(found.scores, 1e-6, 1 - 1e-6)
-                explained[found.rows] += share[w, found.rows] * found.variance / (4.0 * p * (1.0 - p))
-                heavy = weight[w, found.rows] >= HEAVY
-                scatter[found.rows] = np.where(heavy, np.minimum(scatter[found.rows], found.rho), scatter[found.rows])
+        for w, result in enumerate(seen[f]):
+            if result is not None:
+                p = np.clip(result.scores, 1e-6, 1 - 1e-6)
+                explained[result.rows] += share[w, result.rows] * result.variance / (4.0 * p * (1.0 - p))
+                heavy = weight[w, result.rows] >= HEAVY
+                scatter[result.rows] = np.where(
+                    heavy, np.minimum(scatter[result.rows], result.rho), scatter[result.rows]
+                )
         explained += 0.25 * np.where(np.isfinite(scatter), scatter, 0.0)[:, None]
         missed[f], doubt[f] = np.where(good, mean, np.nan), np.where(good, explained, np.nan)
     known = np.isfinite(missed)

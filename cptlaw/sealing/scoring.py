@@ -68,8 +68,8 @@ class Scores(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return rows, totals and findings as plain data."""
         rows, totals = (frame.to_dict("records") for frame in (self.frame, self.totals))
-        found: dict[str, Any] = plain({"rows": rows, "totals": totals, "findings": list(self.findings)})
-        return found
+        result: dict[str, Any] = plain({"rows": rows, "totals": totals, "findings": list(self.findings)})
+        return result
 
 
 def score(
@@ -113,8 +113,8 @@ def score(
     rows: list[dict[str, Any]] = []
     findings: list[Finding] = []
     for seal in read:
-        found, notes = _score_one(seal, table)
-        rows += found
+        result, notes = _score_one(seal, table)
+        rows += result
         findings += notes
     if not rows:
         asked = " ".join(dict.fromkeys(finding.message for finding in findings))

@@ -49,8 +49,8 @@ def orthonormal(matrix: Array) -> Array:
     """Return an orthonormal basis of what a fit with this Jacobian can follow, (n, rank)."""
     lengths = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
     rows, singular, _ = np.linalg.svd(matrix / lengths, full_matrices=False)
-    found: Array = rows[:, singular > 1e-4 * singular[0]]
-    return found
+    values: Array = rows[:, singular > 1e-4 * singular[0]]
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +83,8 @@ class Components:
         counts = [1, *(int(label.max()) + 1 for label in self.labels)]
         points = len(self.labels[0]) if self.labels else counts[0] + 1
         steps = np.diff([*counts, points]).astype(float)
-        found: Array = np.maximum(steps, 1.0)
-        return found
+        values: Array = np.maximum(steps, 1.0)
+        return values
 
 
 def components(residual: Array, basis: Array, levels: Sequence[tuple[str, Labels]]) -> Components:
@@ -132,39 +132,39 @@ def components(residual: Array, basis: Array, levels: Sequence[tuple[str, Labels
 
     # Not below zero: the moment estimate of a small variance is negative about every other time, which no interval can
     # use.
-    found = nnls(matrix, seen / scale)[0] / scale if np.any(seen > 0) else np.zeros(count)
+    result = nnls(matrix, seen / scale)[0] / scale if np.any(seen > 0) else np.zeros(count)
     names = (*(name for name, _ in kept), "point")
-    first_guess = Components(names, tuple(label for _, label in kept), found)
+    first_guess = Components(names, tuple(label for _, label in kept), result)
     return Components(names, first_guess.labels, _shrunk(first_guess))
 
 
-def _shrunk(found: Components) -> Array:
+def _shrunk(result: Components) -> Array:
     """Draw the shares of base models and runs towards the usual ones, the total staying what it is."""
-    total = float(found.variances.sum())
-    if total <= 0 or "base" not in found.names:
-        return found.variances
-    usual = np.array([USUAL_SHARES.get(name, 0.0) for name in found.names])
+    total = float(result.variances.sum())
+    if total <= 0 or "base" not in result.names:
+        return result.variances
+    usual = np.array([USUAL_SHARES.get(name, 0.0) for name in result.names])
     usual[-1] = 1.0 - usual.sum()
     # As if so many further base models or runs had been seen, with the usual shares.
-    weight = found.freedoms / (found.freedoms + USUAL_COUNT)
-    shares = weight * found.variances / total + (1.0 - weight) * usual
+    weight = result.freedoms / (result.freedoms + USUAL_COUNT)
+    shares = weight * result.variances / total + (1.0 - weight) * usual
     drawn: Array = total * shares / shares.sum()
     return drawn
 
 
 def _sums(label: Labels, basis: Array) -> Array:
     """Return the sums of a basis over groups, (groups, rank)."""
-    found = np.zeros((int(label.max()) + 1, basis.shape[1]))
-    np.add.at(found, label, basis)
-    return found
+    values = np.zeros((int(label.max()) + 1, basis.shape[1]))
+    np.add.at(values, label, basis)
+    return values
 
 
-def variance_by_level(found: Components, basis: Array, directions: Array) -> Array:
+def variance_by_level(result: Components, basis: Array, directions: Array) -> Array:
     """Return the variance of linear functions of the fit that each level makes, (levels, q).
 
     Parameters
     ----------
-    found
+    result
         The variances by level.
     basis
         Orthonormal basis of what the fit can follow, (n, rank).
@@ -173,6 +173,6 @@ def variance_by_level(found: Components, basis: Array, directions: Array) -> Arr
     """
     parts = [
         variance * np.sum((directions @ _sums(label, basis).T) ** 2, axis=1)
-        for variance, label in zip(found.variances[:-1], found.labels, strict=True)
+        for variance, label in zip(result.variances[:-1], result.labels, strict=True)
     ]
-    return np.stack([*parts, found.variances[-1] * np.sum(directions**2, axis=1)])
+    return np.stack([*parts, result.variances[-1] * np.sum(directions**2, axis=1)])

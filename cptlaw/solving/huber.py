@@ -67,10 +67,10 @@ def noise_weight(residual: Array, delta: float, freedom: float) -> float:
         Rows less free parameters, 0 or more.
     """
     freedom = max(freedom, 0.0)
-    found = FLOOR_ROWS * normal_weight(NOISE_FLOOR, delta)
+    result = FLOOR_ROWS * normal_weight(NOISE_FLOOR, delta)
     if freedom:
-        found += freedom * observation_weight(residual, delta, len(residual) / freedom)
-    return found / (FLOOR_ROWS + freedom)
+        result += freedom * observation_weight(residual, delta, len(residual) / freedom)
+    return result / (FLOOR_ROWS + freedom)
 
 
 def noise_variance(residual: Array, freedom: float) -> float:

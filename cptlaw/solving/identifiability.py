@@ -62,7 +62,7 @@ def null_directions(matrix: Array, names: Sequence[str]) -> list[dict[str, float
     """Return the directions that leave every loss unchanged, as shares by parameter name, largest first."""
     matrix, heights = _finite(matrix)
     silent = heights <= 1e-14 * max(float(heights.max(initial=0.0)), 1e-300)
-    found: list[dict[str, float]] = [{name: 1.0} for name, dead in zip(names, silent, strict=True) if dead]
+    result: list[dict[str, float]] = [{name: 1.0} for name, dead in zip(names, silent, strict=True) if dead]
     live = [name for name, dead in zip(names, silent, strict=True) if not dead]
     if live:
         scaled = matrix[:, ~silent] / heights[~silent]
@@ -74,8 +74,8 @@ def null_directions(matrix: Array, names: Sequence[str]) -> list[dict[str, float
                 # A tenth is what a reader can use: smaller shares are the rounding of a direction that has no sharp
                 # edge.
                 shares = {name: float(share) for name, share in zip(live, row, strict=True) if abs(share) > 0.1}
-                found.append(dict(sorted(shares.items(), key=lambda item: -abs(item[1]))))
-    return found
+                result.append(dict(sorted(shares.items(), key=lambda item: -abs(item[1]))))
+    return result
 
 
 def _finite(matrix: Array) -> tuple[Array, Array]:

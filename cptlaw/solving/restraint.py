@@ -159,7 +159,7 @@ class Restraint:
 
     def groups(self, law: Law) -> list[tuple[str, ...]]:
         """Return the free parameters of the law in order, tied ones together."""
-        found: list[tuple[str, ...]] = []
+        result: list[tuple[str, ...]] = []
         seen: set[str] = set()
         for name in law.parameters:
             if name in self.fixed or name in seen:
@@ -168,8 +168,8 @@ class Restraint:
             # In the law's own order, so that a tie reads the same whichever way round it was written.
             group = tuple(member for member in law.parameters if member in group)
             seen.update(group)
-            found.append(group)
-        return found
+            result.append(group)
+        return result
 
     def range(self, law: Law, group: tuple[str, ...]) -> tuple[float, float]:
         """Return the range in which the parameters of a group may move."""

@@ -91,8 +91,8 @@ class Scale:
                 weight[:, None] * (_log_density(inner.error[:, None] / scale, self.freedom) - np.log(scale)), axis=0
             )
         share = np.exp(log_share - log_share.max())
-        found: Array = share / share.sum()
-        return found
+        values: Array = share / share.sum()
+        return values
 
     def quantile(self, share: Array, coverage: float) -> float:
         """Return the half-width at D = 1 of the central interval, over all rates."""
@@ -107,8 +107,8 @@ class Scale:
 
 def _log_density(z: Array, freedom: float) -> Array:
     """Return the log density of Student's t, up to a constant."""
-    found: Array = -0.5 * (freedom + 1.0) * np.log1p(z * z / freedom)
-    return found
+    values: Array = -0.5 * (freedom + 1.0) * np.log1p(z * z / freedom)
+    return values
 
 
 def discrepancy(fit: LawOnRows, frame: pd.DataFrame, coverages: list[float]) -> Array:
@@ -132,8 +132,8 @@ def _trained(fit: LawOnRows) -> pd.DataFrame:
     if "trained" not in fit._cache:
         trained = (fit.data["tokens"] > 0).to_numpy()
         fit._cache["trained"] = fit.data[trained] if trained.any() and not trained.all() else fit.data
-    found: pd.DataFrame = fit._cache["trained"]
-    return found
+    frame: pd.DataFrame = fit._cache["trained"]
+    return frame
 
 
 def _half_width(fit: LawOnRows, scale: Scale, coverage: float) -> float:
@@ -141,8 +141,8 @@ def _half_width(fit: LawOnRows, scale: Scale, coverage: float) -> float:
     key = ("half-width", left_out(), coverage)
     if key not in fit._cache:
         fit._cache[key] = scale.quantile(_rates(fit, scale), coverage)
-    found: float = fit._cache[key]
-    return found
+    value: float = fit._cache[key]
+    return value
 
 
 def usual_rate(fit: LawOnRows) -> float:
@@ -158,8 +158,8 @@ def _rates(fit: LawOnRows, scale: Scale) -> Array:
         from cptlaw.uncertainty.profile import noise
 
         fit._cache[key] = scale.rates(noise(fit).spread, inner_rollouts(fit))
-    found: Array = fit._cache[key]
-    return found
+    values: Array = fit._cache[key]
+    return values
 
 
 def _blind(fit: LawOnRows, frame: pd.DataFrame) -> Array:
@@ -168,8 +168,8 @@ def _blind(fit: LawOnRows, frame: pd.DataFrame) -> Array:
     directions = tuple(d for d in unseen(fit.law, fit.data) if d.name in known and d.name in frame.columns)
     distance = np.abs(outside(_trained(fit), frame, directions))
     moved = distance * np.array([_usual_slope(known[direction.name]) for direction in directions])
-    found: Array = np.sqrt(np.sum(moved**2, axis=1)) if len(directions) else np.zeros(len(frame))
-    return found
+    values: Array = np.sqrt(np.sum(moved**2, axis=1)) if len(directions) else np.zeros(len(frame))
+    return values
 
 
 def _usual_slope(of_studies: dict[str, float]) -> float:

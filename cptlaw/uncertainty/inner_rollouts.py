@@ -55,7 +55,7 @@ class InnerRollouts:
 
 def cuts_of(frame: pd.DataFrame, directions: tuple[Direction, ...]) -> list[tuple[str, NDArray[np.bool_]]]:
     """Return rollouts as pairs of a direction and a mask of the rows to fit; the others lie above."""
-    found: list[tuple[str, NDArray[np.bool_]]] = []
+    result: list[tuple[str, NDArray[np.bool_]]] = []
     run = frame["run"].astype(str).to_numpy()
     for direction in directions:
         level = scaled(frame, frame, direction)
@@ -64,9 +64,9 @@ def cuts_of(frame: pd.DataFrame, directions: tuple[Direction, ...]) -> list[tupl
         if direction.name not in WITHIN_RUNS:
             level = of_whole_runs(level, run)
         for _, fit in cuts(level, apart(level), SHARES):
-            if not any(np.array_equal(fit, other) for _, other in found):
-                found.append((direction.name, fit))
-    return found
+            if not any(np.array_equal(fit, other) for _, other in result):
+                result.append((direction.name, fit))
+    return result
 
 
 def inner_rollouts(fit: LawOnRows) -> InnerRollouts:
@@ -103,9 +103,9 @@ def _forecast(fit: LawOnRows, problem: Problem, optima: Array, masks: Array) -> 
     # From the optima of the whole fit, which a fit of fewer rows is seldom far from: a new search for each rollout
     # would cost as much as the fit.
     at = np.tile(optima, (count, 1))
-    found = newton.descend(goal, at[:, : problem.k], at[:, problem.k :], STEPS, TOLERANCE)
-    best = found.total.reshape(count, starts).argmin(axis=1) + starts * np.arange(count)
-    params = problem.parameters(found.c[best], found.z[best])
+    solution = newton.descend(goal, at[:, : problem.k], at[:, problem.k :], STEPS, TOLERANCE)
+    best = solution.total.reshape(count, starts).argmin(axis=1) + starts * np.arange(count)
+    params = problem.parameters(solution.c[best], solution.z[best])
     named = {name: params[:, [i]] for i, name in enumerate(problem.law.parameters)}
     with np.errstate(over="ignore", divide="ignore"):
         losses = problem.law.evaluate(problem.law.fitted(named), problem.x)

@@ -58,8 +58,8 @@ def noise(fit: LawOnRows) -> Noise:
             spread=math.sqrt(noise_variance(residual, free)),
             freedom=free + FLOOR_ROWS,
         )
-    found: Noise = fit._cache["noise"]
-    return found
+    result: Noise = fit._cache["noise"]
+    return result
 
 
 def profile(fit: LawOnRows, frame: pd.DataFrame, probability: float, most: int | None = None) -> Array:
@@ -75,8 +75,8 @@ def profile(fit: LawOnRows, frame: pd.DataFrame, probability: float, most: int |
     array
         Lower and upper end; minus or plus infinity where the data does not bound the loss.
     """
-    found: Array = profiles(fit, frame, [probability], most)[0]
-    return found
+    values: Array = profiles(fit, frame, [probability], most)[0]
+    return values
 
 
 def profiles(fit: LawOnRows, frame: pd.DataFrame, probabilities: Sequence[float], most: int | None = None) -> Array:
@@ -87,7 +87,7 @@ def profiles(fit: LawOnRows, frame: pd.DataFrame, probabilities: Sequence[float]
     problem, k, best = fit.problem(), fit.problem().k, fit.optima[0]
     effects, freedom = units_along(fit, problem, jacobian(problem, best[:k], best[k:], at=x))
     chosen = _spread_out(x, MOST_PROFILES if most is None else most)
-    found = np.empty((len(probabilities), len(frame), 2))
+    values = np.empty((len(probabilities), len(frame), 2))
     for p, probability in enumerate(probabilities):
         # Traced up to a fixed level, so that an interval of 80 % is read off the same trace as one of 90 % and never
         # lies outside it.
@@ -98,11 +98,11 @@ def profiles(fit: LawOnRows, frame: pd.DataFrame, probabilities: Sequence[float]
         )
         traces = _traced(fit, x, chosen, level, widest)
         for i, trace in zip(chosen, traces, strict=True):
-            found[p, i] = trace.ends(centre[i], limits[i])
+            values[p, i] = trace.ends(centre[i], limits[i])
         others = np.setdiff1d(np.arange(len(frame)), chosen)
         if len(others):
-            found[p, others] = _taken(fit, x, others, chosen, traces, limits, centre)
-    return found
+            values[p, others] = _taken(fit, x, others, chosen, traces, limits, centre)
+    return values
 
 
 def _traced(fit: LawOnRows, x: SimpleNamespace, chosen: list[int], level: float, limits: Array) -> list[Trace]:
@@ -134,17 +134,17 @@ def _taken(
     the nearest trace also says where between its places the limit is reached.
     """
     here = SimpleNamespace(**{name: column[rows] for name, column in vars(x).items()})
-    found, places = np.column_stack([centre[rows], centre[rows]]), _places(x)
+    result, places = np.column_stack([centre[rows], centre[rows]]), _places(x)
     nearest = np.sum((places[rows][:, None] - places[chosen][None]) ** 2, axis=2).argmin(axis=1)
     for c, trace in enumerate(traces):
         losses = Tracer.of(fit).log_losses(trace.at, here)
         allowed = trace.rise[:, None] <= limits[rows]
-        found[:, 0] = np.minimum(found[:, 0], np.where(allowed, losses, np.inf).min(axis=0))
-        found[:, 1] = np.maximum(found[:, 1], np.where(allowed, losses, -np.inf).max(axis=0))
+        result[:, 0] = np.minimum(result[:, 0], np.where(allowed, losses, np.inf).min(axis=0))
+        result[:, 1] = np.maximum(result[:, 1], np.where(allowed, losses, -np.inf).max(axis=0))
         for j in np.flatnonzero(nearest == c):
             ends = replace(trace, log_loss=losses[:, j]).ends(centre[rows[j]], limits[rows[j]])
-            found[j] = min(found[j, 0], ends[0]), max(found[j, 1], ends[1])
-    return found
+            result[j] = min(result[j, 0], ends[0]), max(result[j, 1], ends[1])
+    return result
 
 
 def _key(x: SimpleNamespace, row: int) -> bytes:

@@ -84,7 +84,7 @@ def _leverage(fit: LawOnRows, problem: Problem) -> _Leverage:
     # What only one run knows has no residual in it, and nothing to say about how runs differ.
     without = np.linalg.pinv(np.eye(int(seen.sum())) - shares, rcond=1e-6, hermitian=True)
     base = base_models(fit.data)
-    found = _Leverage(
+    result = _Leverage(
         turned=turn[seen].T / lengths[:, None] / singular[seen],
         rows=rows,
         by_run=np.einsum("rij,rj->ri", without, np.add.reduceat(scores[order], first)),
@@ -93,8 +93,8 @@ def _leverage(fit: LawOnRows, problem: Problem) -> _Leverage:
         pull=float(pulls @ pulls) / max(len(run) - rows.shape[1], 1),
         levels=None if base is None else components(pulls, rows, (("base", base), ("run", run))),
     )
-    fit._cache["leverage"] = found
-    return found
+    fit._cache["leverage"] = result
+    return result
 
 
 def units_along(fit: LawOnRows, problem: Problem, gradients: Array) -> tuple[Array, Array]:

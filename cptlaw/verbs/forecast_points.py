@@ -50,8 +50,8 @@ def forecast(
     >>> rows = "replay in (0.1, 0.25, 0.5) and atpp >= 1.9 and ptpp in (31, 62, 124)"
     >>> runs = cl.examples.load("en-fr-pilot")
     >>> fits = [cl.fit(law, runs, on="target", where=rows, starts=16) for law in ("ptpp-floor", "ptpp-nearest")]
-    >>> found = cl.forecast(fits, "n_params=125K,tokens=1M,replay=25%,ptpp=279", interval=None)
-    >>> found["law"].tolist()
+    >>> table = cl.forecast(fits, "n_params=125K,tokens=1M,replay=25%,ptpp=279", interval=None)
+    >>> table["law"].tolist()
     ['ptpp-floor', 'ptpp-nearest']
     """
     several: list[Any] = list(fits) if isinstance(fits, list | tuple) else [fits]

@@ -92,16 +92,16 @@ class Queue:
         most
             Return no more than so many; all where not given.
         """
-        found: list[Job] = []
+        result: list[Job] = []
         kept: list[tuple[int, str]] = []
-        while self._ready and (most is None or len(found) < most):
+        while self._ready and (most is None or len(result) < most):
             entry = heapq.heappop(self._ready)
             if entry[1] in self.waiting:
-                found.append(self.waiting[entry[1]])
+                result.append(self.waiting[entry[1]])
                 kept.append(entry)
         for entry in kept:
             heapq.heappush(self._ready, entry)
-        return found
+        return result
 
     def start(self, job: Job) -> None:
         """Note that a job runs."""

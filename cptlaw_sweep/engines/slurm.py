@@ -184,16 +184,16 @@ class _Slurm:
     def alive(self, handles: list[Any]) -> set[str]:
         """Return the ids of the jobs that wait or run; all of them where Slurm does not answer."""
         command = ["squeue", "--noheader", "--array", "--format=%i", f"--name={self._name}"]
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
-        if found.returncode:  # a controller that is restarted answers later
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ended.returncode:  # a controller that is restarted answers later
             return {handle.job_id for handle in handles}
         # Jobs of an array are ID_INDEX; one that was submitted alone is ID.
-        return set(found.stdout.split())
+        return set(ended.stdout.split())
 
     def ending(self, handle: Any) -> str:
         """Return how a job ended, as far as Slurm still knows."""
-        found = subprocess.run(["scontrol", "show", "job", handle.job_id], capture_output=True, text=True, check=False)
-        told = {name: re.search(rf"\b{name}=(\S+)", found.stdout) for name in ("JobState", "Reason", "ExitCode")}
+        ended = subprocess.run(["scontrol", "show", "job", handle.job_id], capture_output=True, text=True, check=False)
+        told = {name: re.search(rf"\b{name}=(\S+)", ended.stdout) for name in ("JobState", "Reason", "ExitCode")}
         said = ", ".join(f"{name} {match[1]}" for name, match in told.items() if match)
         return f"{said or 'Slurm no longer knows it'}; its log is {handle.paths.stderr}"
 

@@ -279,5 +279,5 @@ def _rate_of(optimiser: Any) -> float:
 def drawn(rates: Mapping[int, float], max_steps: int) -> list[float]:
     """Return the rate at each step from those at some: straight in between, held at both ends."""
     steps = sorted(rates)
-    found: list[float] = np.interp(np.arange(max_steps + 1), steps, [rates[step] for step in steps]).tolist()
-    return found
+    values: list[float] = np.interp(np.arange(max_steps + 1), steps, [rates[step] for step in steps]).tolist()
+    return values

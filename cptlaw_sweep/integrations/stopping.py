@@ -171,11 +171,11 @@ class Advice(Result):
 
     def logs(self) -> dict[str, float]:
         """Return the forecast as flat numbers, as trainers log them."""
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         for row in self.points.to_dict("records"):
             for name in ("loss", "lo", "hi"):
-                found[f"forecast/{row['eval']}_{name}"] = float(row[name])
-        return {**found, "forecast/stop": float(self.stop)} if found else {}
+                result[f"forecast/{row['eval']}_{name}"] = float(row[name])
+        return {**result, "forecast/stop": float(self.stop)} if result else {}
 
 
 def _is_over(row: Mapping[Any, Any]) -> bool:
@@ -274,12 +274,12 @@ class StopRule:
         if not set(ready) & {"source", "target"}:  # a name that says no role: its loss only falls
             roles, frame = {str(ready[0]): "target"}, frame[frame["eval"] == ready[0]].assign(eval="target")
         try:
-            found = forecast_run(frame[["run", "eval", "step", "loss"]], {"run": self.schedule}, interval=INTERVAL)
+            forecast = forecast_run(frame[["run", "eval", "step", "loss"]], {"run": self.schedule}, interval=INTERVAL)
         except Exception as error:  # noqa: BLE001 - whatever it is
             # Days of training must not end for want of advice. Rows that do not suffice yet are no surprise.
             severity: Severity = "info" if isinstance(error, DataError) else "warning"
             return Advice(last, empty.points, stop=False, findings=(Finding(severity, "no-forecast", str(error)),))
-        points = found.points[["eval", "loss", "lo", "hi"]].copy()
+        points = forecast.points[["eval", "loss", "lo", "hi"]].copy()
         names = {role: name for name, role in roles.items()}
         points["eval"] = [names.get(str(name), str(name)) for name in points["eval"]]
         limits = self.all_limits()

@@ -18,10 +18,10 @@ OF_BITS = Shape(0.2, 10.0, start=(0.8, 4.0))
 
 def _bits(given: Any) -> tuple[str, ...]:
     parts = given.split("+") if isinstance(given, str) else tuple(given or ())
-    found = tuple(sorted({part for part in parts if part}))
-    if not set(found) <= {*TRAINED, "bits_post"}:
+    result = tuple(sorted({part for part in parts if part}))
+    if not set(result) <= {*TRAINED, "bits_post"}:
         raise ValueError(given)
-    return found
+    return result
 
 
 class Precision(Law):

@@ -128,12 +128,12 @@ class Forgetting(Law):
             raise DataError(f"law {self.name} needs the column 'n_params' and the base models' losses: {_BASE_ADVICE}")
         # Seeds of one base model are averaged: the law has one L0 for them.
         losses = measured.groupby(keys, observed=True)["base_loss"].mean().rename("base_loss").reset_index()
-        found = frame[keys].merge(losses, on=keys, how="left")["base_loss"].to_numpy(dtype=float)
-        if np.isnan(found).any():
-            row = frame.iloc[int(np.flatnonzero(np.isnan(found))[0])]
+        result = frame[keys].merge(losses, on=keys, how="left")["base_loss"].to_numpy(dtype=float)
+        if np.isnan(result).any():
+            row = frame.iloc[int(np.flatnonzero(np.isnan(result))[0])]
             where = ", ".join(f"{name} {row[name]:g}" for name in keys)
             raise DataError(f"law {self.name} knows no loss of the base model at {where}: {_BASE_ADVICE}")
-        return frame.assign(base_loss=found)
+        return frame.assign(base_loss=result)
 
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the rise and, without an amplitude, the base model's loss."""

@@ -53,8 +53,8 @@ def measured_mixes(loss: Loss, corpora: Sequence[str]) -> pd.DataFrame:
     data, columns = loss.fit.data, [MIX + name for name in corpora]
     if not set(columns) <= set(data.columns):
         return pd.DataFrame(columns=columns, dtype=float)
-    found: pd.DataFrame = data[columns].drop_duplicates().reset_index(drop=True)
-    return found
+    frame: pd.DataFrame = data[columns].drop_duplicates().reset_index(drop=True)
+    return frame
 
 
 def _loss(fit: Any, name: str, known: Mapping[str, float]) -> Loss:
@@ -123,7 +123,7 @@ def build_scores(fits: Any, corpora: tuple[str, ...], known: Mapping[str, float]
     UsageError
         If one of them is no fit of a score, sees nothing of the mix, or saw a mix of other corpora.
     """
-    found = {}
+    result = {}
     for name, fit in score_fits(fits).items():
         own = corpora_of(fit)
         if not own:
@@ -137,8 +137,8 @@ def build_scores(fits: Any, corpora: tuple[str, ...], known: Mapping[str, float]
                 f"scores (--score): {name} was fitted on mixes of {', '.join(own)}, the losses on mixes of "
                 f"{', '.join(corpora)}. Expected the same corpora."
             )
-        found[name] = _loss(ErrorRate(fit), name, known)
-    return found
+        result[name] = _loss(ErrorRate(fit), name, known)
+    return result
 
 
 def _several(fits: Any) -> Sequence[Any]:

@@ -81,7 +81,7 @@ def mix(fits: Any, law: Any = "auto", where: str | None = None, **scenario: Unpa
     question = _question(given, losses, scores)
     solution = settle(question.space, question.value, question.limits)
     fields = _fixed(given, question)
-    found = list(solution.findings)
+    findings = list(solution.findings)
     if not solution.best.kept:
         why = certificate(question.space, solution.limits, solution.best, question.wider())
         return CorporaPlan(
@@ -89,11 +89,11 @@ def mix(fits: Any, law: Any = "auto", where: str | None = None, **scenario: Unpa
             blocking=" and ".join(why.blocking),
             best_reachable={name: value if np.isfinite(value) else None for name, value in _reachable(why).items()},
             feasible_from=as_asked({name: value for name, value in why.feasible_from.items() if np.isfinite(value)}),
-            findings=by_severity(found),
+            findings=by_severity(findings),
             **fields,
         )
     values, noticed = _expected(given, question, solution, scores)
-    return CorporaPlan(feasible=True, findings=by_severity([*found, *noticed]), **fields, **values)
+    return CorporaPlan(feasible=True, findings=by_severity([*findings, *noticed]), **fields, **values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,19 +157,19 @@ class MixQuestion:
 
     def wider(self) -> dict[str, tuple[Space, Callable[[Points], Array]]]:
         """Return the spaces without a pool or without an end of a range that was given: see `certificate`."""
-        found: dict[str, tuple[Space, Callable[[Points], Array]]] = {}
+        result: dict[str, tuple[Space, Callable[[Points], Array]]] = {}
         for i, name in enumerate(self.corpora):
             if self.pools.unique[i] < self.high[i] * self.tokens and self.pools.repetition == "forbid":
                 pools = replace(
                     self.pools, unique=np.where(np.arange(len(self.corpora)) == i, np.inf, self.pools.unique)
                 )
-                found[f"unique {name}"] = replace(self, pools=pools).space, partial(_times, self.tokens, name)
+                result[f"unique {name}"] = replace(self, pools=pools).space, partial(_times, self.tokens, name)
             for end, column, sign, bound in (("min-share", "low", -1.0, 0.0), ("max-share", "high", 1.0, 1.0)):
                 ends = getattr(self, column).copy()
                 if f"{end} {name}" in self.bounds and ends[i] != bound:
                     ends[i] = bound
-                    found[f"{end} {name}"] = replace(self, **{column: ends}).space, partial(_times, sign, name)
-        return found
+                    result[f"{end} {name}"] = replace(self, **{column: ends}).space, partial(_times, sign, name)
+        return result
 
 
 def _times(factor: float, name: str, points: Points) -> Array:
@@ -291,7 +291,7 @@ def _expected(
     """Return what to expect at the best mix, and what to be wary of there."""
     best, corpora = solution.best, question.corpora
     shares = np.array([best.point[SHARE + name] for name in corpora])
-    found: list[Finding] = []
+    findings: list[Finding] = []
     evals: dict[str, dict[str, float | None]] = {}
     references = {limit.loss.role: limit.scale for limit in question.limits if limit.scale is not None}
     for name, loss in question.losses.items():
@@ -305,7 +305,7 @@ def _expected(
             for end in ("", "_lo", "_hi"):
                 value = evals[name].get(f"loss{end}")
                 evals[name][f"forgetting{end}"] = None if value is None else float(how.of(value))
-        found += expected.findings
+        findings += expected.findings
     epochs = question.pools.epochs(shares[None], question.tokens)[0]
     pooled = {name: float(value) for name, value in zip(corpora, epochs, strict=True) if name in given.unique_tokens}
     most = question.pools.most(question.tokens)
@@ -327,7 +327,7 @@ def _expected(
         **_beside_measured(question, solution),
     }
     return fields, [
-        *dict.fromkeys(found),
+        *dict.fromkeys(findings),
         *_edges(given, question, shares),
         *(read_often(pooled) if given.repetition == "discount" else ()),
     ]

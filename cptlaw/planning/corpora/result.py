@@ -97,7 +97,7 @@ class CorporaPlan(Plan):
         lines.append(("minimised", f"{number_text(self.value)} {self.unit} ({one})"))
         if self.gain_on_measured is not None:
             lines.append(("gain", f"{self.gain_on_measured:.2g} nats on the best of the measured mixes"))
-        lines += [(name, score_text(found)) for name, found in self.scores.items()]
+        lines += [(name, score_text(result)) for name, result in self.scores.items()]
         return lines + limit_lines(self, lambda price: f"{number_text(price)} nats")
 
     @property
@@ -112,20 +112,20 @@ class CorporaPlan(Plan):
             row = (name, format_percent(share, 4), quantity_text(self.corpus_tokens[name]))
             times = f"{self.epochs[name]:.2f}" if name in self.epochs else "-"
             corpora.append((*row, times) if pooled else row)
-        forgets = any("forgetting" in found for found in self.losses.values())
+        forgets = any("forgetting" in value for value in self.losses.values())
         evals = []
-        for name, found in self.losses.items():
-            loss = number_text(found["loss"]) + interval_text(found["loss_lo"], found["loss_hi"], number_text)
+        for name, value in self.losses.items():
+            loss = number_text(value["loss"]) + interval_text(value["loss_lo"], value["loss_hi"], number_text)
             row = (name, f"{self.minimise.get(name, 0.0):.3g}", loss)
-            evals.append((*row, self._forgetting(found)) if forgets else row)
+            evals.append((*row, self._forgetting(value)) if forgets else row)
         titles = ("eval", "weight", "loss", *(("forgetting",) if forgets else ()))
         return [Table(head, tuple(corpora)), Table(titles, tuple(evals))]
 
-    def _forgetting(self, found: Mapping[str, float | None]) -> str:
-        value = found.get("forgetting")
+    def _forgetting(self, result: Mapping[str, float | None]) -> str:
+        value = result.get("forgetting")
         if value is None:
             return "-"
-        ends = found.get("forgetting_lo"), found.get("forgetting_hi")
+        ends = result.get("forgetting_lo"), result.get("forgetting_hi")
         return self._amount(value) + interval_text(*ends, self._amount)
 
     def _amount(self, value: float) -> str:

@@ -31,7 +31,7 @@ def lowest_target_loss(
     """
     space = Space((mix.axis(),), lambda chosen: {**chosen, "tokens": tokens(chosen["replay"])})
     best = solve(space, mix.target_loss, mix.limits)
-    fields, found = fixed_fields(mix), list(mix.findings)
+    fields, result = fixed_fields(mix), list(mix.findings)
     # Nothing can block without a limit, so that it is the law that has no loss here.
     if not best.kept and not mix.limits:
         raise UsageError(
@@ -43,7 +43,7 @@ def lowest_target_loss(
         # Without limits any target loss may be bought, so that is what the target side could reach.
         free = solve(space, mix.target_loss)
         why["best_reachable"] |= {"target_loss": free.value if free.kept else None}
-        return fields | why, found
+        return fields | why, result
     lowest, best = best, _fewest(space, mix, mix.limits, best, within)
     values, noticed = expected_at(mix, best.point["replay"], best.point["tokens"])
     fields |= {
@@ -52,8 +52,8 @@ def lowest_target_loss(
         "price_of_doubt": _price(space, mix, best, within),
     }
     if within > 0:
-        found += _more_replay(lowest, best)
-    return fields | values, [*found, *noticed]
+        result += _more_replay(lowest, best)
+    return fields | values, [*result, *noticed]
 
 
 def _fewest(space: Space, mix: FittedMix, limits: tuple[Limit, ...], lowest: Best, within: float) -> Best:
@@ -61,8 +61,8 @@ def _fewest(space: Space, mix: FittedMix, limits: tuple[Limit, ...], lowest: Bes
     if within <= 0 or not lowest.kept:
         return lowest
     near = Limit("within", (1.0 + within) * lowest.value, mix.target_loss)
-    found = solve(space, lambda points: points["tokens"], (*limits, near))
-    return replace(found, value=float(mix.target_loss(found.points)[0])) if found.kept else lowest
+    solution = solve(space, lambda points: points["tokens"], (*limits, near))
+    return replace(solution, value=float(mix.target_loss(solution.points)[0])) if solution.kept else lowest
 
 
 def _price(space: Space, mix: FittedMix, best: Best, within: float) -> float | None:

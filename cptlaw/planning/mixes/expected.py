@@ -41,15 +41,15 @@ def expected_at(
     }
     if mix.reads_replay:
         values |= {"target_tokens": (1.0 - replay) * tokens, "source_tokens": replay * tokens}
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for loss in mix.losses:
         name = f"{loss.role}_loss"
         expected = loss.forecast(point, mix.interval)
         values |= {name + end: value[0] for end, value in expected.losses.items()}
-        found += expected.findings
+        findings += expected.findings
     if mix.scores:
         values["scores"] = score_fields(mix.scores, mix.limits, point, mix.interval)
-    found += below_fitted_tokens(mix, tokens)
+    findings += below_fitted_tokens(mix, tokens)
     if mix.source is not None and mix.forgetting is not None:
         how = mix.forgetting
         for end in ("", "_lo", "_hi"):
@@ -59,7 +59,7 @@ def expected_at(
     # Where all runs have one replay, what the target law says of it is its prior, and nothing to warn of.
     varied = mix.target.fit.data.empty or len(mix.target.fitted_replay) > 1
     if varied and slope < -FLAT * (values["target_loss"] or np.inf):
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "target-falls-with-replay",
@@ -70,7 +70,7 @@ def expected_at(
                 "cannot say so, such as dcpt-l3.",
             )
         )
-    return values, tuple(found)
+    return values, tuple(findings)
 
 
 def below_fitted_tokens(mix: FittedMix, tokens: float) -> tuple[Finding, ...]:
@@ -114,11 +114,11 @@ def at_edge(mix: FittedMix, replay: float) -> tuple[Finding, ...]:
     """Say that the best replay is the end of what the fits have seen, so that a better one may lie beyond."""
     if not mix.reads_replay or mix.low == mix.high:
         return ()
-    found = []
+    findings = []
     ends_of_range = ((mix.low, "min_replay", "smallest"), (mix.high, "max_replay", "largest"))
     for end, name, word in ends_of_range:
         if name not in mix.given.given and abs(replay - end) <= 1e-9:
-            found.append(
+            findings.append(
                 Finding(
                     "info",
                     "replay-at-edge",
@@ -128,20 +128,20 @@ def at_edge(mix: FittedMix, replay: float) -> tuple[Finding, ...]:
                     remedy=Remedy(name),
                 )
             )
-    return tuple(found)
+    return tuple(findings)
 
 
-def infeasible_fields(found: Certificate) -> dict[str, Any]:
+def infeasible_fields(result: Certificate) -> dict[str, Any]:
     """Return the fields of a `MixPlan` that say why there is none."""
     quantities = {"max-forgetting": "forgetting", "max-source-loss": "source_loss", "max-target-loss": "target_loss"}
-    lowest = {quantities[name]: value for name, value in found.lowest.items() if name in quantities}
-    lowest |= reached_names(found.lowest)
+    lowest = {quantities[name]: value for name, value in result.lowest.items() if name in quantities}
+    lowest |= reached_names(result.lowest)
     return {
         "feasible": False,
-        "blocking": " and ".join(found.blocking),
+        "blocking": " and ".join(result.blocking),
         "best_reachable": {"target_loss": None, "forgetting": None}
         | {name: value if np.isfinite(value) else None for name, value in lowest.items()},
-        "feasible_from": as_asked({name: value for name, value in found.feasible_from.items() if np.isfinite(value)}),
+        "feasible_from": as_asked({name: value for name, value in result.feasible_from.items() if np.isfinite(value)}),
     }
 
 
@@ -150,7 +150,7 @@ def best_of(plans: Sequence[MixPlan], value: str) -> Any:
     worst = float("inf")
 
     def rank(plan: MixPlan) -> tuple[bool, float]:
-        found = getattr(plan, value)
-        return not plan.feasible, worst if found is None else found
+        result = getattr(plan, value)
+        return not plan.feasible, worst if result is None else result
 
     return min(plans, key=rank)

@@ -58,8 +58,8 @@ def limited_data(target: Any, source: Any = None, **scenario: Unpack[LimitedData
     if given.max_replay >= 1:
         raise UsageError("max_replay (--max-replay): at replay 1 no number of tokens holds a target token. Give less.")
     plans = [_from(mix, given.target_tokens) for mix in build_mixes(LimitedData, given, target, source)]
-    found: LimitedDataPlan = best_of(plans, "target_loss")
-    return found
+    plan: LimitedDataPlan = best_of(plans, "target_loss")
+    return plan
 
 
 def _from(mix: FittedMix, own: float) -> LimitedDataPlan:
@@ -68,10 +68,10 @@ def _from(mix: FittedMix, own: float) -> LimitedDataPlan:
             f"limited-data asks for the best replay, which law {mix.target.spec} does not read. Fit a law that does, "
             f"such as dcpt-l3."
         )
-    fields, found = lowest_target_loss(mix, lambda replay: own / (1.0 - replay), mix.given.within)
+    fields, result = lowest_target_loss(mix, lambda replay: own / (1.0 - replay), mix.given.within)
     if fields["feasible"]:
-        found += _about_the_answer(mix, own, fields["replay"])
-    return LimitedDataPlan(findings=by_severity(found), **fields)
+        result += _about_the_answer(mix, own, fields["replay"])
+    return LimitedDataPlan(findings=by_severity(result), **fields)
 
 
 def _about_the_answer(mix: FittedMix, own: float, share: float) -> list[Finding]:

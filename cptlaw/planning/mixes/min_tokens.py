@@ -119,8 +119,8 @@ def min_tokens(target: Any, source: Any = None, **scenario: Unpack[MinTokens]) -
             "max_source_loss, min_score (--min) or max_drop. Without one, no tokens at all are the fewest."
         )
     plans = [plan_of(mix) for mix in build_mixes(MinTokens, given, target, source)]
-    found: MinTokensPlan = best_of(plans, "tokens")
-    return found
+    plan: MinTokensPlan = best_of(plans, "tokens")
+    return plan
 
 
 @dataclass(frozen=True)
@@ -204,23 +204,25 @@ def plan_of(mix: FittedMix, explained: bool = True) -> MinTokensPlan:
     fields = fixed_fields(mix) | {"unique_target_tokens": tokens.unique, "max_tokens": mix.given.max_tokens}
     if tokens.unique is not None:
         fields["repetition"] = tokens.repetition
-    found = list(mix.findings)
+    findings = list(mix.findings)
     if not best.kept:
         if certain is not None and certain.kept:
-            found.append(_doubt_decides(certain))
+            findings.append(_doubt_decides(certain))
         why = _why(mix, tokens, limits, best) if explained else {"feasible": False}
-        return MinTokensPlan(findings=by_severity(found), **fields, **why)
+        return MinTokensPlan(findings=by_severity(findings), **fields, **why)
     replay, spent, counted = (best.point[name] for name in ("replay", "spent", "tokens"))
     values, noticed = expected_at(mix, replay, spent, counted)
     if tokens.unique is not None:
         fields["target_epochs"] = (1.0 - replay) * spent / tokens.unique
-        found += read_often({"the target corpus": fields["target_epochs"]})
+        findings += read_often({"the target corpus": fields["target_epochs"]})
     return MinTokensPlan(
         feasible=True,
         binding=_binding(mix, tokens, limits, best),
         effective_tokens=counted if tokens.discounts else None,
         price_of_doubt=spent - certain.point["spent"] if certain is not None and certain.kept else None,
-        findings=by_severity([*found, *noticed, *at_edge(mix, replay), *_at_floor(tokens, spent), *_far(mix, spent)]),
+        findings=by_severity(
+            [*findings, *noticed, *at_edge(mix, replay), *_at_floor(tokens, spent), *_far(mix, spent)]
+        ),
         **fields,
         **values,
     )
@@ -239,17 +241,17 @@ def _why(mix: FittedMix, tokens: Tokens, limits: Sequence[Limit], best: Best) ->
 def _binding(mix: FittedMix, tokens: Tokens, limits: Sequence[Limit], best: Best) -> tuple[str, ...]:
     """Name what keeps the tokens from being fewer."""
     replay, spent = best.point["replay"], best.point["spent"]
-    found = [name for name in binding(limits, best) if name != "unique-target-tokens"]
+    result = [name for name in binding(limits, best) if name != "unique-target-tokens"]
     if spent <= tokens.least * (1.0 + ROUNDING):
-        found.append("smallest-fitted-tokens")
+        result.append("smallest-fitted-tokens")
     if tokens.unique is not None and (1.0 - replay) * spent >= tokens.unique * (1.0 - ON_LIMIT):
-        found.append("unique-target-tokens")
+        result.append("unique-target-tokens")
     # A range of one replay was not chosen, so that its ends keep nothing from being better.
     if mix.low < mix.high:
         for end, name in ((mix.low, "min_replay"), (mix.high, "max_replay")):
             if name in mix.given.given and abs(replay - end) <= 1e-9:
-                found.append(name.replace("_", "-"))
-    return tuple(found)
+                result.append(name.replace("_", "-"))
+    return tuple(result)
 
 
 def _at_floor(tokens: Tokens, spent: float) -> tuple[Finding, ...]:

@@ -170,14 +170,14 @@ def _front(mix: FittedMix) -> ParetoPlan:
             return replace(_plan(mix, (), list(mix.findings)), blocking=never or tuple(kept))
         front = within
     chosen = front[np.unique(np.linspace(0, len(front) - 1, given.points).round().astype(int))]
-    found = [*mix.findings, *below_fitted_tokens(mix, tokens)]
+    findings = [*mix.findings, *below_fitted_tokens(mix, tokens)]
     columns: dict[str, Any] = {"replay": [float(share) for share in chosen]}
     for loss in mix.losses:
         expected = loss.forecast({"replay": chosen, "tokens": tokens}, mix.interval)
         columns |= {f"{loss.role}_loss{end}": values for end, values in expected.losses.items()}
-        found += expected.findings
+        findings += expected.findings
     if len(front) == 1:
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "no-compromise",
@@ -192,10 +192,10 @@ def _front(mix: FittedMix) -> ParetoPlan:
         ]
     fixed: dict[str, Any] = {"tokens": tokens, "atpp": tokens / mix.n_params, "flops": given.budget}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return _plan(mix, tuple(ParetoPoint(**fixed, **row) for row in rows), found)
+    return _plan(mix, tuple(ParetoPoint(**fixed, **row) for row in rows), findings)
 
 
-def _plan(mix: FittedMix, points: tuple[ParetoPoint, ...], found: list[Finding]) -> ParetoPlan:
+def _plan(mix: FittedMix, points: tuple[ParetoPoint, ...], findings: list[Finding]) -> ParetoPlan:
     given, how = mix.given, mix.forgetting
     return ParetoPlan(
         n_params=mix.n_params,
@@ -206,7 +206,7 @@ def _plan(mix: FittedMix, points: tuple[ParetoPoint, ...], found: list[Finding])
         base_source_loss=None if how is None else how.reference.loss,
         reference=None if how is None else how.reference.kind,
         interval=mix.interval,
-        findings=by_severity(found),
+        findings=by_severity(findings),
         lr_peak=mix.target.known.get("lr_peak"),
         unit=mix.unit,
         risk=mix.risk,

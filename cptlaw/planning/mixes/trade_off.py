@@ -60,15 +60,15 @@ def trade_off(target: Any, source: Any, **scenario: Unpack[TradeOff]) -> TradeOf
             "max_drop (--max-drop)."
         )
     plans = [plan_at(mix, given.tokens) for mix in build_mixes(TradeOff, given, target, source)]
-    found: TradeOffPlan = best_of(plans, "target_loss")
-    return found
+    plan: TradeOffPlan = best_of(plans, "target_loss")
+    return plan
 
 
 def plan_at(mix: FittedMix, tokens: float) -> TradeOffPlan:
     """Answer the question for one mix."""
-    fields, found = lowest_target_loss(mix, lambda replay: np.full(len(replay), tokens))
+    fields, result = lowest_target_loss(mix, lambda replay: np.full(len(replay), tokens))
     if not any(loss.reads("tokens") for loss in mix.losses):
-        found.append(
+        result.append(
             Finding(
                 "info",
                 "tokens-unread",
@@ -77,8 +77,8 @@ def plan_at(mix: FittedMix, tokens: float) -> TradeOffPlan:
             )
         )
     if fields["feasible"]:
-        found += at_edge(mix, fields["replay"])
-    return TradeOffPlan(findings=by_severity(found), **({"tokens": tokens} | fields))
+        result += at_edge(mix, fields["replay"])
+    return TradeOffPlan(findings=by_severity(result), **({"tokens": tokens} | fields))
 
 
 def crossing(shares: Sequence[float], losses: Sequence[float], limit: float) -> float:

@@ -125,8 +125,8 @@ def candidates(
     replay_levels: Sequence[float | None] = _given(replays, "replays", share)
     if not replay_levels:
         wanted = _asked(asked, "replay")
-        found = set(_levels(data, "replay")) | ({wanted} if wanted is not None else set())
-        replay_levels = sorted(found) if found else [None]
+        result = set(_levels(data, "replay")) | ({wanted} if wanted is not None else set())
+        replay_levels = sorted(result) if result else [None]
     mixes = _mixes(fit, asked)
     own_tokens = _given(tokens, "tokens", positive)
     spans = _spans(data)
@@ -224,13 +224,13 @@ def _mixes(fit: LawFit, asked: pd.Series) -> list[tuple[tuple[str, float], ...]]
     if not names:
         return [()]
     trained = fit.data.loc[fit.data["tokens"] > 0, names].drop_duplicates().to_numpy(dtype=float)
-    found = np.array([[asked[name] for name in names]], dtype=float)
+    values = np.array([[asked[name] for name in names]], dtype=float)
     for _ in range(MOST_MIXES - 1):
-        away = np.abs(trained[:, None, :] - found[None, :, :]).sum(axis=2).min(axis=1)
+        away = np.abs(trained[:, None, :] - values[None, :, :]).sum(axis=2).min(axis=1)
         if not len(away) or away.max() < NEAR:
             break
-        found = np.vstack([found, trained[int(away.argmax())]])
-    return [tuple(zip(names, map(float, shares), strict=True)) for shares in found]
+        values = np.vstack([values, trained[int(away.argmax())]])
+    return [tuple(zip(names, map(float, shares), strict=True)) for shares in values]
 
 
 def _levels(frame: pd.DataFrame, name: str) -> list[float]:

@@ -85,8 +85,8 @@ class Sample:
 
     def width(self, variance: Array | float) -> Array:
         """Return what the width of the interval is proportional to, at other variances of the forecast."""
-        found: Array = np.sqrt(np.maximum(variance, 0.0) + self.floor)
-        return found
+        values: Array = np.sqrt(np.maximum(variance, 0.0) + self.floor)
+        return values
 
     def reductions(self, rows: NDArray[np.intp]) -> Array:
         """Return by how much each of some candidates would reduce the variance, alone, (rows,)."""
@@ -95,8 +95,8 @@ class Sample:
         # In units of their noise measurements have the identity as their own covariance.
         inner = cells.transpose(0, 2, 1) @ cells + np.eye(cells.shape[2])
         solved = np.linalg.solve(inner, shared[:, :, None])[:, :, 0]
-        found: Array = np.maximum(np.sum(shared * solved, axis=1), 0.0)
-        return found
+        values: Array = np.maximum(np.sum(shared * solved, axis=1), 0.0)
+        return values
 
     def measured(self, candidate: int) -> Sample:
         """Return the sample after one candidate was measured."""
@@ -166,7 +166,7 @@ def choose(sample: Sample, cells: Sequence[CandidateRun], bases: Bases, budget: 
     # Plans within a few per cent of each other differ by less than the doubt is known; among such the cheaper one is
     # better.
     cheap = AS_CHEAP * min(cost for _, cost, _ in close)
-    best = min((found for found in close if found[1] <= cheap), key=lambda found: found[:2])[2]
+    best = min((one for one in close if one[1] <= cheap), key=lambda one: one[:2])[2]
     best = _without_idle_bases(sample, cells, _Budget(budget, bases), best, enough)
     best = _in_order(sample, cells, _Budget(budget, bases), best)
     return [replace(step, candidate=int(within[step.candidate])) for step in best]
@@ -206,26 +206,26 @@ def _in_order(
     What the plan costs stays the same: a trunk costs as much as its last stage, in whatever order it is bought.
     """
     left = [step.candidate for step in plan]
-    found = []
+    result = []
     while left:
         costs = np.array([cells[i].run_flops + remaining.bases.price(cells[i], remaining.trunks) for i in left])
         gains = sample.width(sample.variance) - sample.width(sample.variance - sample.reductions(np.array(left)))
         place = left.pop(_foremost(gains / costs))
         sample = sample.measured(place)
         run_flops, base_flops = remaining.pay(cells[place])
-        found.append(Choice(place, run_flops, base_flops, sample.variance))
-    return found
+        result.append(Choice(place, run_flops, base_flops, sample.variance))
+    return result
 
 
 def _replay(sample: Sample, cells: Sequence[CandidateRun], remaining: _Budget, order: Sequence[int]) -> list[Choice]:
     """Return a plan that takes the given cells one after another."""
     remaining = replace(remaining, trunks={})
-    found = []
+    result = []
     for place in order:
         sample = sample.measured(place)
         run_flops, base_flops = remaining.pay(cells[place])
-        found.append(Choice(place, run_flops, base_flops, sample.variance))
-    return found
+        result.append(Choice(place, run_flops, base_flops, sample.variance))
+    return result
 
 
 def _greedy(

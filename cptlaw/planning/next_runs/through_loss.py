@@ -52,12 +52,11 @@ def of_the_loss(score: ScoreFit, at: pd.DataFrame) -> Finding:
     said = f"runs are chosen to narrow the forecast of the {score.carrier} loss, which carries {score.on}"
     if not set(score.law.inputs) <= set(at.columns):
         return Finding("info", "through-loss", f"{said}; the interval is that of the loss.")
-    found = score.forecast(at).iloc[0]
-    share = float(found["doubt_loss"])
-    said += (
-        f" (forecast {format_percent(found['loss'])}, {format_percent(found['lo'])} to {format_percent(found['hi'])}); "
-        f"{format_percent(round(share, 2))} of the doubt about that score is about the loss."
-    )
+    forecast = score.forecast(at).iloc[0]
+    share = float(forecast["doubt_loss"])
+    median, lo, hi = (format_percent(forecast[name]) for name in ("loss", "lo", "hi"))
+    of_loss = format_percent(round(share, 2))
+    said += f" (forecast {median}, {lo} to {hi}); {of_loss} of the doubt about that score is about the loss."
     if share >= LITTLE:
         return Finding("info", "through-loss", said)
     return Finding(

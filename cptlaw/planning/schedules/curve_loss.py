@@ -46,15 +46,17 @@ class CurveLoss:
         UsageError
             If this is no fit of a curve law, its eval has the other role, or its law reads what the plan does not have.
         """
-        found = fit_of(fit, role)
-        if not isinstance(found.law, CurveLaw):
+        result = fit_of(fit, role)
+        if not isinstance(result.law, CurveLaw):
             raise UsageError(
-                f"{role}: law {found.law.name} knows no learning rates. A plan of schedules needs a law of whole loss "
+                f"{role}: law {result.law.name} knows no learning rates. A plan of schedules needs a law of whole loss "
                 f"curves, such as cpt-dynamics, fitted with --schedules."
             )
-        if "n_params" in found.law.inputs and n_params is None:
-            raise UsageError(f"{role}: law {found.law.name} reads n_params. Give n_params= (--n-params), such as 106M.")
-        return cls(found, role, float("nan") if n_params is None else n_params)
+        if "n_params" in result.law.inputs and n_params is None:
+            raise UsageError(
+                f"{role}: law {result.law.name} reads n_params. Give n_params= (--n-params), such as 106M."
+            )
+        return cls(result, role, float("nan") if n_params is None else n_params)
 
     @cached_property
     def law(self) -> CurveLaw:
@@ -152,11 +154,11 @@ def shared_columns(
     losses: Sequence[CurveLoss], schedule: Schedule, steps: Any
 ) -> dict[tuple[Any, ...], Mapping[str, Any]]:
     """Read a schedule once for all losses that read it alike."""
-    found: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    result: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for loss in losses:
-        if loss.reading not in found:
-            found[loss.reading] = loss.columns(schedule, steps)
-    return found
+        if loss.reading not in result:
+            result[loss.reading] = loss.columns(schedule, steps)
+    return result
 
 
 def kept_schedules(fit: LawFit) -> dict[str, Schedule]:

@@ -171,17 +171,17 @@ class ScheduleQuestion:
         """Return losses where CPT starts and ends, forgetting, the weighted loss and the logarithm of the steps."""
         schedule = chosen.schedule
         columns = shared_columns(self.losses, schedule, [schedule.n_pretrain, schedule.n_steps])
-        found = {"log steps": math.log(chosen.values.get("steps", schedule.n_cpt))}
+        result = {"log steps": math.log(chosen.values.get("steps", schedule.n_cpt))}
         for loss in self.losses:
             start, end = loss.losses(columns[loss.reading], chosen.replay)
-            found[f"base_{loss.role}_loss"], found[f"{loss.role}_loss"] = float(start), float(end)
+            result[f"base_{loss.role}_loss"], result[f"{loss.role}_loss"] = float(start), float(end)
         if self.source is not None and self.base_loss is not None:
             # A measured loss of the base model is better than the law's own where CPT starts.
-            found["base_source_loss"] = self.base_loss
+            result["base_source_loss"] = self.base_loss
         for start_, name in (("", "weighted"), ("base_", "base_weighted")):
-            found[name] = (1.0 - self.weight) * found[f"{start_}target_loss"]
-            found[name] += 0.0 if self.source is None else self.weight * found[f"{start_}source_loss"]
-        return found | {f"{score.role}_loss": score.error_rate(found) for score in self.scores}
+            result[name] = (1.0 - self.weight) * result[f"{start_}target_loss"]
+            result[name] += 0.0 if self.source is None else self.weight * result[f"{start_}source_loss"]
+        return result | {f"{score.role}_loss": score.error_rate(result) for score in self.scores}
 
     def value(self, points: Points, goal: Goal) -> Array:
         """Return what is minimised at points, (n,); steps count by their logarithm."""
@@ -206,15 +206,15 @@ class ScheduleQuestion:
 
     def near(self, solution: Solution, value: Any, tolerance: float) -> dict[str, tuple[float, float]]:
         """Return for each choice the range over which what is minimised stays near the best, the others held."""
-        found = {}
+        result = {}
         for axis in self.range_.variables:
             tried = axis.at(np.linspace(0.0, 1.0, NEAR_POINTS))
             point = {one.name: np.full(len(tried), solution.best.point[one.name]) for one in self.range_.variables}
             points = self._points({**point, axis.name: tried})
             good = (value(points) <= solution.best.value + tolerance) & (worst_excess(solution.limits, points) <= 0)
             allowed = [solution.best.point[axis.name], *tried[good].tolist()]
-            found[axis.name] = (min(allowed), max(allowed))
-        return found
+            result[axis.name] = (min(allowed), max(allowed))
+        return result
 
 
 def _goal(given: Any, losses: Mapping[str, CurveLoss], steps_vary: bool, limits: Sequence[Limit]) -> Goal:
@@ -244,19 +244,19 @@ def _answer(
     question: ScheduleQuestion, solution: Solution, value: Any, common: Mapping[str, Any], noticed: Sequence[Finding]
 ) -> SchedulePlan:
     best, goal = solution.best, common["goal"]
-    chosen, found = question.chosen(best.point), best.point
+    chosen, result = question.chosen(best.point), best.point
     cpt, whole = chosen.cpt, chosen.schedule
     fields: dict[str, Any] = {}
     findings = [*solution.findings, *noticed]
     for loss in question.losses:
         values, notes = loss.forecast(whole, chosen.replay, common["interval"])
         fields |= {f"{loss.role}_loss{end}": one for end, one in values.items()}
-        fields[f"base_{loss.role}_loss"] = found[f"base_{loss.role}_loss"]
+        fields[f"base_{loss.role}_loss"] = result[f"base_{loss.role}_loss"]
         findings += [*notes, *(item for item in loss.fit.findings if item.code in TELLING)]
     if question.source is not None:
-        fields["forgetting"] = forgetting(found["source_loss"], found["base_source_loss"], question.measure)
+        fields["forgetting"] = forgetting(result["source_loss"], result["base_source_loss"], question.measure)
     if goal == "weighted":
-        fields |= {"weighted_loss": best.value, "weighted_change": best.value - found["base_weighted"]}
+        fields |= {"weighted_loss": best.value, "weighted_change": best.value - result["base_weighted"]}
     ends, edges = _at_ends(question, best)
     base_lr = whole.lr[: whole.n_pretrain + 1]
     return SchedulePlan(
@@ -277,7 +277,7 @@ def _answer(
         **fields,
         scores={
             score.role: score.forecast(whole, chosen.replay, common["interval"])
-            | drop_of(score.role, found[f"{score.role}_loss"], solution.limits)
+            | drop_of(score.role, result[f"{score.role}_loss"], solution.limits)
             for score in question.scores
         },
         binding=(*binding(solution.limits, best), *ends),
@@ -287,16 +287,16 @@ def _answer(
 
 def _at_ends(question: ScheduleQuestion, best: Best) -> tuple[list[str], list[Finding]]:
     """Name the ends of ranges at which the best lies, with findings about these."""
-    found, findings = [], []
+    result, findings = [], []
     for axis in question.range_.variables:
         value = best.point[axis.name]
         low, high = (abs(value - end) <= AT_END * (axis.high - axis.low) for end in (axis.low, axis.high))
         if low or high:
             word = "smallest" if low else "largest"
-            found.append(f"{axis.name} {word}")
+            result.append(f"{axis.name} {word}")
             if axis.name != "steps" and 0 < value != 1:
                 findings.append(_at_edge(axis.name, show_choice(axis.name, value), word))
-    return found, findings
+    return result, findings
 
 
 def _at_edge(name: str, text: str, word: str) -> Finding:

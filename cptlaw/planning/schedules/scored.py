@@ -44,13 +44,13 @@ class LossAtEnd:
 
     def predict(self, frame: pd.DataFrame) -> Array:
         """Return the loss, (1,), whatever the row: the schedule says it."""
-        found: Array = self.loss.fit.predict(self.rows)
-        return found
+        values: Array = self.loss.fit.predict(self.rows)
+        return values
 
     def log_quantiles(self, frame: pd.DataFrame, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the log loss, (probabilities, 1)."""
-        found: Array = self.loss.fit.log_quantiles(self.rows, probabilities, measured)
-        return found
+        values: Array = self.loss.fit.log_quantiles(self.rows, probabilities, measured)
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +84,11 @@ class ScheduledScore:
         """Whether there are enough runs to say how runs differ."""
         return all(loss.knows_doubt for loss in self.losses.values())
 
-    def error_rate(self, found: Mapping[str, float]) -> float:
+    def error_rate(self, result: Mapping[str, float]) -> float:
         """Return the error rate at losses that are forecast, by role as in ``target_loss``."""
         row = pd.DataFrame(index=range(1))
         shares = [
-            way.weight * way.score(row, np.array([found[f"{self.losses[str(way.carrier)].role}_loss"]]))[0]
+            way.weight * way.score(row, np.array([result[f"{self.losses[str(way.carrier)].role}_loss"]]))[0]
             for way in self.fit.ways
         ]
         return float(1.0 - np.sum(shares))
@@ -116,15 +116,15 @@ class ScheduledScore:
     def forecast(self, schedule: Schedule, replay: float | None, interval: float | None) -> dict[str, float | None]:
         """Return score, score_lo and score_hi after a schedule."""
         score = self.after(schedule, replay).score
-        found: dict[str, float | None] = {
+        result: dict[str, float | None] = {
             "score": float(score.predict(self.row)[0]),
             "score_lo": None,
             "score_hi": None,
         }
         if interval is not None and self.knows_doubt:
             low, high = score.quantiles(self.row, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval])[:, 0]
-            found |= {"score_lo": float(low), "score_hi": float(high)}
-        return found
+            result |= {"score_lo": float(low), "score_hi": float(high)}
+        return result
 
     @property
     def base(self) -> float:
@@ -163,7 +163,7 @@ def scheduled_scores(
         If one of them is no fit of a score, or goes through none of the plan's losses.
     """
     carriers = {loss.fit.on: loss for loss in losses}
-    found, notes = {}, []
+    result, notes = {}, []
     for name, fit in score_fits(fits).items():
         kept = [way for way in fit.ways if way.carrier in carriers]
         seen = sum(way.weight for way in kept)
@@ -187,5 +187,5 @@ def scheduled_scores(
         ways = tuple(way.weighing(way.weight / seen, way.error) for way in kept)
         used = {str(way.carrier): carriers[str(way.carrier)] for way in ways}
         size = float("nan") if n_params is None else n_params
-        found[name] = ScheduledScore(replace(fit, ways=ways), name, used, size)
-    return found, notes
+        result[name] = ScheduledScore(replace(fit, ways=ways), name, used, size)
+    return result, notes

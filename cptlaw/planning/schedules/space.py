@@ -154,27 +154,27 @@ def build_space(losses: Sequence[CurveLoss], known: Any, varied: Any = None, ste
 
 def _names(vary: Any) -> tuple[str, ...]:
     names = [item.strip() for item in vary.split(",")] if isinstance(vary, str) else [str(item) for item in vary]
-    found = tuple(dict.fromkeys(name.replace("_", "-") for name in names if name))
-    for name in found:
+    result = tuple(dict.fromkeys(name.replace("_", "-") for name in names if name))
+    for name in result:
         if name not in MEANING:
             raise UsageError(
                 f"vary (--vary): {name!r} is unknown. Expected {', '.join(MEANING)}.{did_you_mean(name, MEANING)}"
             )
-    return found
+    return result
 
 
 def _known_phases(
     losses: Sequence[CurveLoss], schedules: Any, run: str | None
 ) -> tuple[tuple[Phase, ...], Phase | None]:
     """Return the phases of pre-training and the CPT phase, where they are known."""
-    found = _schedules(losses, schedules)
+    result = _schedules(losses, schedules)
     if run is not None:
-        if run not in found:
-            raise UsageError(f"run={run!r} has no schedule.{did_you_mean(run, found)} Known: {', '.join(found)}.")
-        found = {run: found[run]}
+        if run not in result:
+            raise UsageError(f"run={run!r} has no schedule.{did_you_mean(run, result)} Known: {', '.join(result)}.")
+        result = {run: result[run]}
     # By their phases and not by name: most runs of a table start from the same few base models.
     bases: dict[tuple[Phase, ...], str] = {}  # with the first run of each
-    for name, one in found.items():
+    for name, one in result.items():
         bases.setdefault(tuple(phase for phase in one.phases if phase.phase == "pretrain"), name)
     # Schedules of runs from several base models leave open which of them is continued.
     if len(bases) > 1:
@@ -183,7 +183,7 @@ def _known_phases(
             f"{', '.join([*bases.values()][:8])}, each of another base model."
         )
     base = next(iter(bases)) if bases else ()
-    phases = [one.phases[-1] for one in found.values() if one.phases[-1].phase == "cpt"]
+    phases = [one.phases[-1] for one in result.values() if one.phases[-1].phase == "cpt"]
     # A schedule that was logged point by point has no peak or decay that could be chosen anew.
     named = [phase for phase in phases if phase.points is None]
     if not base and any("s1_pretrain" in loss.law.areas_read or "s1" in loss.law.areas_read for loss in losses):
@@ -250,7 +250,7 @@ def _ranges(ranges: Any, names: Sequence[str]) -> dict[str, tuple[float, float]]
     if ranges is None:
         return {}
     pairs = ranges.items() if isinstance(ranges, Mapping) else (str(item).partition("=")[::2] for item in ranges)
-    found = {}
+    result = {}
     for name, value in pairs:
         if name not in names:
             raise UsageError(f"range (--range): {name!r} is not varied.{did_you_mean(str(name), names)}")
@@ -260,8 +260,8 @@ def _ranges(ranges: Any, names: Sequence[str]) -> dict[str, tuple[float, float]]
         low, high = (parse_quantity(end, f"range of {name}") for end in ends)
         if not low < high:
             raise UsageError(f"range (--range) {name}: {low:g} is not below {high:g}.")
-        found[str(name)] = (low, high)
-    return found
+        result[str(name)] = (low, high)
+    return result
 
 
 def _variable(

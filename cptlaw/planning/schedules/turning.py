@@ -303,9 +303,9 @@ class _Endless:
     def _at(self, steps: Array) -> dict[str, Array]:
         """Return the inputs at any steps: S1 grows linearly beyond those that were computed."""
         k = np.minimum(steps, self.computed).astype(int)
-        found = {name: values[k] for name, values in self._columns.items()}
-        found["s1_cpt"] = found["s1_cpt"] + self._rate * np.maximum(steps - self.computed, 0.0)
-        return found
+        result = {name: values[k] for name, values in self._columns.items()}
+        result["s1_cpt"] = result["s1_cpt"] + self._rate * np.maximum(steps - self.computed, 0.0)
+        return result
 
     def loss(self, steps: Array) -> Array:
         """Return the loss after steps of CPT, (n,)."""
@@ -348,13 +348,13 @@ def _crossing(composite: Any, low: float, high: float, start: float) -> float:
         return float(math.ceil(high))
     from scipy.optimize import brentq
 
-    found = brentq(lambda steps: float(composite(np.array([steps]))[0]) - start, low, high, rtol=1e-12)
-    return float(math.ceil(found))
+    result = brentq(lambda steps: float(composite(np.array([steps]))[0]) - start, low, high, rtol=1e-12)
+    return float(math.ceil(result))
 
 
 def _losses(target: Any, source: Any, n_params: float | None) -> tuple[CurveLoss, ...]:
-    found = [] if target is None else [CurveLoss.build(target, "target", n_params)]
-    return (*found, CurveLoss.build(source, "source", n_params))
+    result = [] if target is None else [CurveLoss.build(target, "target", n_params)]
+    return (*result, CurveLoss.build(source, "source", n_params))
 
 
 def _known(losses: Sequence[CurveLoss], given: Any) -> tuple[Schedule | None, float, float | None]:
@@ -369,11 +369,11 @@ def _known(losses: Sequence[CurveLoss], given: Any) -> tuple[Schedule | None, fl
 
 
 def _weak_shift(losses: Sequence[CurveLoss]) -> list[Finding]:
-    found = []
+    findings = []
     for loss in losses:
         bend = loss.params["beta"]
         if bend < 0.05:
-            found.append(
+            findings.append(
                 Finding(
                     "warning",
                     "shift-without-asymptote",
@@ -382,7 +382,7 @@ def _weak_shift(losses: Sequence[CurveLoss]) -> list[Finding]:
                     "Fit longer runs, or bound the transfer gap.",
                 )
             )
-    return found
+    return findings
 
 
 documented(turning_length, TurningLength)

@@ -307,11 +307,11 @@ def _slopes_of_s2(lr: Array, gains: Array, law: Any) -> Array:
 
     reach = lfilter([1.0], [1.0, -decay], weight[::-1])[::-1]
     # A rate stands in two drops: it ends the one before it and begins the one after.
-    found = -reach
-    found[:-1] += reach[1:]
+    result = -reach
+    result[:-1] += reach[1:]
     if law.area_options["boundary"] == "reset":
-        found[0] += reach[0]
-    return np.asarray(found + (power * gains / lr if power else 0.0))
+        result[0] += reach[0]
+    return np.asarray(result + (power * gains / lr if power else 0.0))
 
 
 def _multi_power(loss: CurveLoss, whole: Schedule) -> tuple[float, Array]:

@@ -168,7 +168,7 @@ def axis(name: str, title: str | None = None, values: Sequence[float] = ()) -> d
     values
         What is drawn along it, for readable ticks: at the levels of sizes and budgets where they are few.
     """
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "title": {"text": AXES.get(name, name) if title is None else title, "standoff": 6},
         "gridcolor": GRID,
         "linecolor": QUIET,
@@ -179,17 +179,17 @@ def axis(name: str, title: str | None = None, values: Sequence[float] = ()) -> d
         "automargin": True,
     }
     if name in LOGARITHMIC:
-        found["type"] = "log"
+        result["type"] = "log"
         positive = [value for value in values if value > 0]
         if positive:
             levels = sorted(set(positive))
             # Round numbers would stand beside the sizes that were run and not at them.
             few = name in LEVELS and len(levels) in range(2, 6)
             ticks = levels if few else ticks_between(levels[0], levels[-1])
-            found |= {"tickvals": ticks, "ticktext": [format_quantity(tick) for tick in ticks]}
+            result |= {"tickvals": ticks, "ticktext": [format_quantity(tick) for tick in ticks]}
     elif name in ("replay", "forgetting"):
-        found["tickformat"] = ".0%"
-    return found
+        result["tickformat"] = ".0%"
+    return result
 
 
 def ticks_between(low: float, high: float, most: int = 5) -> list[float]:
@@ -341,11 +341,11 @@ def _note(text: str, x: float, y: float, **rest: Any) -> dict[str, Any]:
 
 def _paths(layout: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a page must relayout, as Plotly.relayout takes it."""
-    found: dict[str, Any] = {"height": layout["height"], "annotations": layout["annotations"]}
+    result: dict[str, Any] = {"height": layout["height"], "annotations": layout["annotations"]}
     for name, value in layout.items():
         if name.startswith(("xaxis", "yaxis")):
-            found[f"{name}.domain"] = value["domain"]
-            found[f"{name}.showticklabels"] = value.get("showticklabels", True)
-            found |= {f"{name}.{part}": value[part] for part in ("tickvals", "ticktext") if part in value}
-    plain: dict[str, Any] = json.loads(json.dumps(found))
+            result[f"{name}.domain"] = value["domain"]
+            result[f"{name}.showticklabels"] = value.get("showticklabels", True)
+            result |= {f"{name}.{part}": value[part] for part in ("tickvals", "ticktext") if part in value}
+    plain: dict[str, Any] = json.loads(json.dumps(result))
     return plain

@@ -104,8 +104,8 @@ def _levels(data: pd.DataFrame, name: str, most: int) -> tuple[str | None, list[
 def _facet(data: pd.DataFrame, name: str) -> list[dict[str, Any]]:
     if name not in data.columns:
         return [{}]
-    found, levels = _levels(data, name, MOST_LEVELS)
-    return [{name: level} for level in (levels if found else data[name].unique())]
+    result, levels = _levels(data, name, MOST_LEVELS)
+    return [{name: level} for level in (levels if result else data[name].unique())]
 
 
 def _at(data: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:

@@ -49,9 +49,9 @@ def score_link(fit: ScoreFit, at: Any = None, interval: float = 0.9) -> Figure:
     if asked is not None:
         expected = way.losses(asked)
         spread = np.exp(way.loss.log_quantiles(asked, ends, measured=False))
-        found = fit.forecast(asked, interval)
-        forecast = pd.DataFrame({"kind": "forecast", "loss": expected, "score": found["loss"].to_numpy()})
-        forecast = forecast.assign(lo=found["lo"].to_numpy(), hi=found["hi"].to_numpy())
+        result = fit.forecast(asked, interval)
+        forecast = pd.DataFrame({"kind": "forecast", "loss": expected, "score": result["loss"].to_numpy()})
+        forecast = forecast.assign(lo=result["lo"].to_numpy(), hi=result["hi"].to_numpy())
         forecast = forecast.assign(loss_lo=spread[0], loss_hi=spread[1])
     everything = np.concatenate([measured["loss"], forecast.get("loss_lo", []), forecast.get("loss_hi", [])])
     grid = np.linspace(float(np.nanmin(everything)), float(np.nanmax(everything)), STEPS)
