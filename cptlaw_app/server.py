@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 import cptlaw as cl
 from cptlaw.errors import CptlawError, UsageError, visible
+from cptlaw_app.page import shown
 from cptlaw_app.question import EXAMPLE, GIVEN, NO_RUNS, Desk, Problem, fields
-from cptlaw_app.shown import shown
 from cptlaw_app.tables import ENDINGS, LARGEST, Shelf, received
 
 THREADS = 8

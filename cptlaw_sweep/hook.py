@@ -17,7 +17,7 @@ from typing import Any
 
 from cptlaw.errors import DataError
 from cptlaw_sweep.jobs import Job
-from cptlaw_sweep.keeping import folder_of, kept_steps
+from cptlaw_sweep.saved_models import folder_of, kept_steps
 from cptlaw_sweep.store import Store
 
 Row = dict[str, Any]

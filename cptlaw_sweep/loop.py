@@ -24,10 +24,10 @@ from accelerate.state import AcceleratorState
 
 from cptlaw.errors import DataError
 from cptlaw.schedules import Phase, Schedule
-from cptlaw_sweep import keeping, models, parallel, state
-from cptlaw_sweep.between import Between
+from cptlaw_sweep import models, parallel, saved_models, state
 from cptlaw_sweep.checkpoints import Checkpoints
 from cptlaw_sweep.evals import Eval
+from cptlaw_sweep.interpolated import Between
 from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.live import Live
 from cptlaw_sweep.mix import DataMix
@@ -263,7 +263,7 @@ class Training:
         self.model.train()
         if self._live is not None:
             self._live.measured(fresh)
-        if keeping.is_kept(self.job, self.rows, self.step):
+        if saved_models.is_kept(self.job, self.rows, self.step):
             self._keep_model()
 
     def _losses(self) -> list[dict[str, Any]]:
@@ -284,14 +284,14 @@ class Training:
         """Keep the model as it is now, as a folder that transformers reads."""
         local = self._checkpoints.scratch()
         main = self.accelerator.is_main_process
-        keeping.save_model(self.bare, local, main=main)
+        saved_models.save_model(self.bare, local, main=main)
         if main:
-            keeping.finish_folder(local, self.job, self.store, self.step, self.rows)
-            self.store.put_folder(local, keeping.folder_of(self.job.id, self.step))
+            saved_models.finish_folder(local, self.job, self.store, self.step, self.rows)
+            self.store.put_folder(local, saved_models.folder_of(self.job.id, self.step))
             if self.job.definition["kept"] == "best":
-                for step in keeping.kept_steps(self.store, self.job.id):
+                for step in saved_models.kept_steps(self.store, self.job.id):
                     if step != self.step:
-                        self.store.remove(keeping.folder_of(self.job.id, step))
+                        self.store.remove(saved_models.folder_of(self.job.id, step))
         self.accelerator.wait_for_everyone()
 
     # What stays
@@ -322,7 +322,7 @@ class Training:
         if "state" in kept:
             self._checkpoints.state_of(self.bare, self.optimizer, local)()
         if "weights" in kept:
-            keeping.save_model(self.bare, local, main=self.accelerator.is_main_process)
+            saved_models.save_model(self.bare, local, main=self.accelerator.is_main_process)
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
             self.store.put_folder(local, f"models/{self.job.id}")

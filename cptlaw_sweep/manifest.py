@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.version import versions
-from cptlaw_sweep.earlier import earlier_jobs
 from cptlaw_sweep.jobs import Sweep, fingerprint_of
+from cptlaw_sweep.other_recipes import earlier_jobs
 from cptlaw_sweep.prepare import read_index
 from cptlaw_sweep.store import Store
 

@@ -21,7 +21,7 @@ from cptlaw.result import Line, Result
 from cptlaw.units import format_percent, format_quantity
 from cptlaw.writing import make_folder
 from cptlaw_sweep import require_training
-from cptlaw_sweep.given import TOKENIZER_FILES, read_config
+from cptlaw_sweep.given_models import TOKENIZER_FILES, read_config
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 COPIED = (*TOKENIZER_FILES, "config.json", "generation_config.json", "chat_template.jinja")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError, UsageError
-from cptlaw_sweep import given
+from cptlaw_sweep import given_models
 from cptlaw_sweep.schema import Configured, Given, Lora, Shaped, Sized
 from cptlaw_sweep.sizes import DecoderShape, count_folder, count_gpt2, count_lora, shape_of_spec
 
@@ -116,17 +116,17 @@ def models_of(
 
 def _given(name: str, asked: Given, where: str, folder: Path) -> Model:
     try:
-        place = given.find_folder(asked.pretrained, folder)
+        place = given_models.find_folder(asked.pretrained, folder)
     except DataError as error:
         raise DataError(f"{where}: pretrained: {error}") from None
     if place is not None:
-        spec: dict[str, Any] = {"kind": "pretrained", "content": given.content_of(place)}
-        config = given.read_config(place)
+        spec: dict[str, Any] = {"kind": "pretrained", "content": given_models.content_of(place)}
+        config = given_models.read_config(place)
         # Read off the shapes that stand in the folder where they can be, for building a model of billions takes a
         # minute and torch.
         sizes = count_folder(place) or sizes_with_torch({**spec, "place": str(place)}, where)
     else:
-        commit = given.resolve(asked.pretrained, asked.revision)
+        commit = given_models.resolve(asked.pretrained, asked.revision)
         spec = {"kind": "pretrained", "name": asked.pretrained, "revision": commit}
         config = {}
         sizes = sizes_with_torch(spec, where)

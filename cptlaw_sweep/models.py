@@ -12,7 +12,7 @@ import transformers
 from torch.utils.checkpoint import checkpoint
 
 from cptlaw.errors import DataError
-from cptlaw_sweep.given import content_of, dropout_of
+from cptlaw_sweep.given_models import content_of, dropout_of
 from cptlaw_sweep.sizes import piece_tokens
 
 Spec = Mapping[str, Any]

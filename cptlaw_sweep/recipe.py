@@ -13,7 +13,7 @@ from typing import Any
 
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.reading import existing_file, parse_yaml, read_utf8
-from cptlaw_sweep import given, tokenizers
+from cptlaw_sweep import given_models, tokenizers
 from cptlaw_sweep.fields import Plain, read_block
 from cptlaw_sweep.jobs import Job, fingerprint_of
 from cptlaw_sweep.model_spec import Model, models_of
@@ -121,7 +121,7 @@ class Recipe:
     def notes(self) -> Iterator[str]:
         """Yield what a recipe brings along without asking for it."""
         for model in self.models.values():
-            off = given.dropout_of(model.config)
+            off = given_models.dropout_of(model.config)
             if off:
                 listed = ", ".join(f"{name} {value:g}" for name, value in off.items())
                 yield f"dropout of {model.name} is off ({listed} in its configuration)"
@@ -135,8 +135,8 @@ class Recipe:
             # A given model reads its own ids and no others.
             name, entry = with_weights[0]
             where = f"{self.path.name}: models: {name}"
-            if (model := given.find_folder(entry.pretrained, folder)) is not None:
-                given.read_config(model)  # whether it is a model at all comes first
+            if (model := given_models.find_folder(entry.pretrained, folder)) is not None:
+                given_models.read_config(model)  # whether it is a model at all comes first
             wanted = GivenTokenizer(pretrained=entry.pretrained, revision=entry.revision)
         spec, place = tokenizers.spec_of(wanted, where, folder)
         if spec["kind"] == "trained":
@@ -185,7 +185,7 @@ class Recipe:
                     f"{where}: it knows {known} token ids, and the tokenizer has {self._vocabulary}. "
                     "Leave `tokenizer` out to use the model's own."
                 )
-            own = given.tokenizer_content(folder)
+            own = given_models.tokenizer_content(folder)
             if self.tokenizer["kind"] == "bytes" and known != 256:
                 raise DataError(
                     f"{where}: a model with {known} token ids was not trained on bytes. "

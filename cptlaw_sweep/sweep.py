@@ -16,13 +16,13 @@ from cptlaw.result import Result
 from cptlaw.runs import Runs, read_runs
 from cptlaw.writing import make_folder, write_to_edit
 from cptlaw_sweep import require_training
-from cptlaw_sweep.earlier import earlier_jobs, with_earlier
 from cptlaw_sweep.engines.base import Engine
 from cptlaw_sweep.estimate import DryRun, estimate
 from cptlaw_sweep.instructions import manifests as manifests_of
 from cptlaw_sweep.jobs import Job, Sweep
 from cptlaw_sweep.load_sweep import load_sweep
 from cptlaw_sweep.manifest import write_manifest
+from cptlaw_sweep.other_recipes import earlier_jobs, with_earlier
 from cptlaw_sweep.prepare import prepare
 from cptlaw_sweep.progress import SweepProgress
 from cptlaw_sweep.status import SweepStatus, status_of

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from cptlaw.writing import csv_text
-from cptlaw_sweep.earlier import with_earlier
 from cptlaw_sweep.jobs import Job, Sweep
+from cptlaw_sweep.other_recipes import with_earlier
 from cptlaw_sweep.store import Store
 
 COLUMNS = (

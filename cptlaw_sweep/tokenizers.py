@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cptlaw.errors import DataError
-from cptlaw_sweep import given
+from cptlaw_sweep import given_models
 from cptlaw_sweep.schema import Bytes, GivenTokenizer, TrainedTokenizer
 from cptlaw_sweep.store import Store
 
@@ -53,7 +53,7 @@ def spec_of(
         return {"kind": "trained", "text": asked.train_on, "vocabulary": asked.vocabulary}, None
     if not isinstance(asked, GivenTokenizer):
         return dict(BYTES), None
-    place = given.find_folder(asked.pretrained, folder)
+    place = given_models.find_folder(asked.pretrained, folder)
     if place is not None:
         return in_folder(place, where), str(place)
     return {"kind": "pretrained", "name": asked.pretrained, "revision": asked.revision}, None
@@ -61,7 +61,7 @@ def spec_of(
 
 def in_folder(folder: Path, where: str) -> dict[str, Any]:
     """Return the tokenizer of a model's folder, known by its content."""
-    content = given.tokenizer_content(folder)
+    content = given_models.tokenizer_content(folder)
     if content is None:
         raise DataError(f"{where}: there is no tokenizer in {folder}. Name the one that the model was trained with.")
     return {"kind": "pretrained", "content": content, "called": folder.name}
@@ -78,7 +78,7 @@ def vocabulary_of(spec: Mapping[str, Any], place: str | None = None) -> int:
         return 256
     if spec["kind"] == "trained":
         return int(spec["vocabulary"])
-    known = given.vocabulary_in(Path(place)) if place else None
+    known = given_models.vocabulary_in(Path(place)) if place else None
     return known or _pretrained(spec, place).vocabulary
 
 

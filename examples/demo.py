@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 
 import click
-from shown_command import run
+from printed_command import run
 
 import cptlaw as cl
 

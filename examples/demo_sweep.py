@@ -22,7 +22,7 @@ from pathlib import Path
 
 import click
 import yaml
-from shown_command import run
+from printed_command import run
 
 import cptlaw as cl
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from cptlaw.answering.answered import Answer
-from cptlaw.answering.known_bases import base as named
+from cptlaw.answering.base_models import base as named
 from cptlaw.answering.of_corpora import from_mixes
 from cptlaw.answering.question import RANGE, Asked
+from cptlaw.answering.result import Answer
 from cptlaw.answering.with_runs import from_runs
 from cptlaw.answering.without_runs import from_studies
 from cptlaw.errors import UsageError

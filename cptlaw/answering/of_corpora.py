@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from cptlaw import planning
-from cptlaw.answering.answered import Answer
-from cptlaw.answering.in_points import fitted_scores, probabilities, ways_of
 from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.question import IN_POINTS, RANGE, Asked
+from cptlaw.answering.result import Answer
+from cptlaw.answering.scores import fitted_scores, probabilities, ways_of
 from cptlaw.answering.steps import chosen_rows
 from cptlaw.answering.with_runs import evidence, laws_in, tokens_assumed
 from cptlaw.answering.words import in_answer

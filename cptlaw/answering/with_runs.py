@@ -11,11 +11,11 @@ from typing import Any
 import pandas as pd
 
 from cptlaw.answering.alternatives import alternatives, measured_base
-from cptlaw.answering.answered import Answer, runs_in_words
-from cptlaw.answering.in_points import fitted_scores, probabilities, ways_of
 from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Asked
+from cptlaw.answering.result import Answer, runs_in_words
+from cptlaw.answering.scores import fitted_scores, probabilities, ways_of
 from cptlaw.answering.steps import answer_command, steps
 from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer

@@ -15,8 +15,8 @@ import pandas as pd
 
 from cptlaw.answering import batches, studies
 from cptlaw.answering.alternatives import ENDS, instead
-from cptlaw.answering.answered import Answer
 from cptlaw.answering.question import RISK, Asked
+from cptlaw.answering.result import Answer
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy

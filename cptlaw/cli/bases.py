@@ -20,7 +20,7 @@ def bases() -> None:
     Example:
       cptlaw bases
     """
-    from cptlaw.answering.known_bases import bases
+    from cptlaw.answering.base_models import bases
 
     if wants_json():
         click.echo(json.dumps({"bases": json.loads(bases().to_json(orient="records"))}))

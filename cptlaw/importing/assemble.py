@@ -13,7 +13,7 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError, did_you_mean, listed
 from cptlaw.importing.batches import batch_factors
 from cptlaw.importing.history import LR_NAMES, SAMPLES_NAMES, TOKENS_NAMES, History, Record, first_of
-from cptlaw.importing.wanted import Wanted, eval_of, is_eval_loss
+from cptlaw.importing.options import Wanted, eval_of, is_eval_loss
 from cptlaw.runs.schema import COLUMNS, canonical_name
 
 # Columns that a run's settings tell under exactly these names, without being asked for.

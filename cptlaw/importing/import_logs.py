@@ -8,11 +8,11 @@ from typing import Unpack
 
 from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean, refuse_others, shown
 from cptlaw.importing import wandb_runs
+from cptlaw.importing.against_plan import held_against
 from cptlaw.importing.assemble import assemble
 from cptlaw.importing.history import History
-from cptlaw.importing.planned import held_against
+from cptlaw.importing.options import HowToRead, read_wanted
 from cptlaw.importing.reader import Reader, readers
-from cptlaw.importing.wanted import HowToRead, read_wanted
 from cptlaw.importing.write_runs import check_place, free_place, write_runs
 from cptlaw.reading import read_json
 from cptlaw.runs import Runs, read_runs

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from cptlaw.errors import DataError, UsageError, did_you_mean, listed
 from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, column_of, corpus_of, normal_name
-from cptlaw.runs.told_names import PLACES, VALIDATION, told_by_name
+from cptlaw.runs.tracker_names import PLACES, VALIDATION, told_by_name
 
 # A column of losses is named with the eval before or after; what is beside a loss, such as its error, is no eval.
 LOSS_LAST = re.compile(r"(.+?)(?:[-_]validation)?[-_/. ](?:cross_?entropy_?)?loss$", re.IGNORECASE)

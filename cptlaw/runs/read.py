@@ -10,7 +10,22 @@ from typing import Any
 
 from cptlaw.errors import CptlawError, DataError, UsageError
 from cptlaw.reading import STDIN, existing_file
-from cptlaw.runs.as_found import (
+from cptlaw.runs.convert import hashable
+from cptlaw.runs.csv_file import read_csv
+from cptlaw.runs.dataframe import from_dataframe
+from cptlaw.runs.json_file import read_json
+from cptlaw.runs.naming import Naming, about_scores, loss_columns, name_columns
+from cptlaw.runs.number_formats import (
+    ask_for_unread,
+    budget_or_progress,
+    decimal_marks,
+    loss_in_other_units,
+    peak_of_rates,
+    plain_units,
+)
+from cptlaw.runs.parquet_file import read_parquet
+from cptlaw.runs.raw_table import RawTable
+from cptlaw.runs.reshape import (
     by_amount,
     evals_in_domain,
     joined_shares,
@@ -20,23 +35,8 @@ from cptlaw.runs.as_found import (
     unnested,
     values_beside_losses,
 )
-from cptlaw.runs.convert import hashable
-from cptlaw.runs.csv_file import read_csv
-from cptlaw.runs.dataframe import from_dataframe
-from cptlaw.runs.json_file import read_json
-from cptlaw.runs.naming import Naming, about_scores, loss_columns, name_columns
-from cptlaw.runs.parquet_file import read_parquet
-from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import N_PARAMS_KINDS, canonical_name, column_of
 from cptlaw.runs.table import Runs
-from cptlaw.runs.units_told import (
-    ask_for_unread,
-    budget_or_progress,
-    decimal_marks,
-    loss_in_other_units,
-    peak_of_rates,
-    plain_units,
-)
 from cptlaw.runs.validate import check_table
 from cptlaw.runs.wide import stacked
 from cptlaw.units import parse_quantity

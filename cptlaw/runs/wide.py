@@ -11,11 +11,11 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.runs.metrics import LOSS, NATS_PER_BYTE, PASS_AT, UNITS, metric_name
 from cptlaw.runs.naming import quoted
+from cptlaw.runs.number_formats import nats_of
 from cptlaw.runs.numbers import checked_numbers
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import COLUMNS
-from cptlaw.runs.units_told import nats_of
 
 
 def stacked(raw: RawTable, losses: Mapping[str, str] | None, scores: Mapping[str, str] | None = None) -> RawTable:

@@ -15,7 +15,7 @@ from cptlaw.laws.score_law import Array
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import BITS_PER_BYTE, metric_of
 from cptlaw.runs.schema import mix_columns
-from cptlaw.scores.known import DEFAULT_ITEMS, chance_of, items_told
+from cptlaw.scores.benchmarks import DEFAULT_ITEMS, chance_of, items_told
 from cptlaw.units import format_percent
 
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", "flops")

@@ -27,7 +27,7 @@ from cptlaw.solving.problem import Problem
 from cptlaw.solving.restraint import GivenRestraint, Restraint
 from cptlaw.solving.training_rows import training_rows
 from cptlaw.units import input_text
-from cptlaw.verbs.law_first import asked
+from cptlaw.verbs.arguments import asked
 
 
 @dataclass(frozen=True, repr=False, eq=False)

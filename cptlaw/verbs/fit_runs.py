@@ -17,7 +17,7 @@ from cptlaw.scores.fit_scores import fit_scores
 from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.signatures import spell_out
 from cptlaw.solving.options import HowToFit
-from cptlaw.verbs.law_first import asked
+from cptlaw.verbs.arguments import asked
 
 
 def fit(

@@ -67,8 +67,8 @@ def parameters(frame: pd.DataFrame, carrier: str, loss: Any) -> dict[str, dict[s
         tasks_in = plan.in_units_of(joint, {carrier: values}).tasks_in(joint, {carrier: values})
         prior = own_prior(law)
         fitted = fit_pooled(law, tasks_in, first=prior)
-        theta = fitted.found.theta
-        variance = np.einsum("skk->sk", fitted.found.covariance)
+        theta = fitted.posterior.theta
+        variance = np.einsum("skk->sk", fitted.posterior.covariance)
         for i, (axis, known) in enumerate(law.axes.items()):
             # A benchmark that says nothing of a parameter repeats the prior, which would be learned from itself.
             tells = np.clip(1.0 - variance[:, i] / prior.sd[i] ** 2, 0.0, 1.0)

@@ -22,7 +22,7 @@ import pandas as pd
 import torch
 from accelerate import Accelerator
 
-from cptlaw_sweep import keeping, models
+from cptlaw_sweep import models, saved_models
 from cptlaw_sweep.evals import Eval
 from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.load_sweep import load_sweep
@@ -67,7 +67,7 @@ class Folder:
 
 def measured(folder: Folder, job: Job, known: set[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
     """Yield the rows of one run: each kept step at each weight."""
-    steps = keeping.kept_steps(folder.store, job.id)
+    steps = saved_models.kept_steps(folder.store, job.id)
     if not steps:
         return
     model = folder.model(f"models/{job.definition['start']['weights']}")
@@ -77,7 +77,7 @@ def measured(folder: Folder, job: Job, known: set[tuple[Any, ...]]) -> Iterator[
         missing = [w for w in (LAST if step == steps[-1] else EARLIER) if (job.name, tokens, w) not in known]
         if not missing:
             continue
-        adapted = folder.model(keeping.folder_of(job.id, step)).state_dict()
+        adapted = folder.model(saved_models.folder_of(job.id, step)).state_dict()
         for weight in missing:
             model.load_state_dict(along(base, adapted, weight=weight))
             for role, loss in folder.losses(model, job.definition["evals"], int(job.definition["context"])).items():
@@ -105,9 +105,9 @@ def of_two(folder: Folder, one: Job, other: Job) -> Iterator[dict[str, Any]]:
     base = {name: value.clone() for name, value in model.state_dict().items()}
     ends = []
     for job in (one, other):
-        step = keeping.kept_steps(folder.store, job.id)[-1]
+        step = saved_models.kept_steps(folder.store, job.id)[-1]
         ends.append(
-            (folder.model(keeping.folder_of(job.id, step)).state_dict(), step * int(job.columns["batch_tokens"]))
+            (folder.model(saved_models.folder_of(job.id, step)).state_dict(), step * int(job.columns["batch_tokens"]))
         )
     for weight in TWO:
         model.load_state_dict(along(base, *(end for end, _ in ends), weight=weight))

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.answering.answered import Answer
+from cptlaw.answering.result import Answer
 from cptlaw.cli import main
 
 SHARES = [

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.answering.answered import runs_in_words
+from cptlaw.answering.result import runs_in_words
 from cptlaw.cli import main
 from cptlaw.errors import UsageError
 from cptlaw.uncertainty.chances import probability_below

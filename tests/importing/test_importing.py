@@ -14,9 +14,9 @@ from log_files import cells, trainer_state, write
 import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import CptlawError, DataError
-from cptlaw.importing import Reader, reader, readers, wanted
+from cptlaw.importing import Reader, options, reader, readers
 from cptlaw.importing.history import History, Record
-from cptlaw.importing.wanted import eval_of, is_eval_loss
+from cptlaw.importing.options import eval_of, is_eval_loss
 
 # -- Hugging Face Trainer ------------------------------------------------------------------------------------------
 
@@ -259,12 +259,12 @@ def test_names_are_cut_as_by_a_regular_expression(literals, name, is_any):
     inner = [f"(?P<{field}>{'.*?' if field.startswith('any') else '[^/]+?'})" for field in names]
     expression = literals[0] + "".join(part + literal for part, literal in zip(inner, literals[1:], strict=True))
     expected = re.fullmatch(expression, name, re.DOTALL)
-    assert wanted._fields_of(pattern, name) == (expected and expected.groupdict())
+    assert options._fields_of(pattern, name) == (expected and expected.groupdict())
 
 
 def test_a_long_name_of_a_run_is_cut_at_once():
     pattern = "-".join(f"{{any{place}}}" for place in range(9)) + "x"
-    assert wanted._fields_of(pattern, "-" * 4000) is None
+    assert options._fields_of(pattern, "-" * 4000) is None
 
 
 class TestOddSources:

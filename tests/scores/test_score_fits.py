@@ -12,9 +12,9 @@ from cptlaw.laws.score_law import known_score_laws, score_law
 from cptlaw.learned import leaving_out
 from cptlaw.learned.links import link_prior, links
 from cptlaw.scores import fit_all_scores
+from cptlaw.scores.benchmarks import chance_of, items_told
 from cptlaw.scores.fisher import LinkPrior, Tasks, maximise
 from cptlaw.scores.joint import join
-from cptlaw.scores.known import chance_of, items_told
 from cptlaw.scores.mean import with_means
 from cptlaw.scores.pooling import effective, fit_pooled, learned_prior, own_prior
 
@@ -122,8 +122,8 @@ def test_noisy_tasks_borrow_the_shape_of_the_others():
     pooled = fit_pooled(law, Tasks(x, y, items, chance))
     alone = fit_pooled(law, Tasks(x, y, items, chance).taking(slice(8, 9)))
     assert pooled.prior.sd[0] < 0.6 * law.axes["s"].sd
-    assert pooled.found.covariance[8, 0, 0] < 0.7 * alone.found.covariance[0, 0, 0]
-    assert pooled.found.theta[8, 0] == pytest.approx(1.9, abs=0.5)
+    assert pooled.posterior.covariance[8, 0, 0] < 0.7 * alone.posterior.covariance[0, 0, 0]
+    assert pooled.posterior.theta[8, 0] == pytest.approx(1.9, abs=0.5)
 
 
 def test_forecasts_reach_larger_models(fits):

@@ -9,12 +9,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from small_sweep import RECIPE, prepared, results, train_here, write_language
-from test_given import given_recipe
+from test_given_models import given_recipe
 
 import cptlaw as cl
 from cptlaw.errors import DataError
 from cptlaw_sweep import models
-from cptlaw_sweep.given import content_of
+from cptlaw_sweep.given_models import content_of
 from cptlaw_sweep.load_sweep import load_sweep
 from cptlaw_sweep.mix import DataMix, Part
 from cptlaw_sweep.prepare import prepare
@@ -208,7 +208,7 @@ def test_adapters_by_rank(recipe, tmp_path):
 def test_adapters_are_counted_without_torch(tmp_path, family):
     from tiny_model import save_tiny
 
-    from cptlaw_sweep.given import read_config
+    from cptlaw_sweep.given_models import read_config
 
     folder = save_tiny(tmp_path / "base", family=family, steps=1)
     spec = {"kind": "pretrained", "content": content_of(folder), "lora": {"rank": 3, "alpha": 6}}

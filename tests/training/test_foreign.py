@@ -11,7 +11,7 @@ import torch
 import transformers
 import yaml
 from small_sweep import RECIPE
-from test_given import given_recipe
+from test_given_models import given_recipe
 
 from cptlaw.schedules import Phase, Schedule
 from cptlaw_sweep.load_sweep import load_sweep

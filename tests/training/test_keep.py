@@ -8,16 +8,16 @@ import pytest
 import torch
 import transformers
 from small_sweep import RECIPE, prepared, train_here
-from test_given import given_recipe
+from test_given_models import given_recipe
 
 from cptlaw.errors import DataError
 from cptlaw_sweep import models
 from cptlaw_sweep.evals import Eval
 from cptlaw_sweep.hook import read_scores
-from cptlaw_sweep.keeping import folder_of, kept_steps
 from cptlaw_sweep.live import file_name
 from cptlaw_sweep.load_sweep import load_sweep
 from cptlaw_sweep.merging import merge
+from cptlaw_sweep.saved_models import folder_of, kept_steps
 from cptlaw_sweep.table import jobs_table, runs_table, write_tables
 from cptlaw_sweep.worker import run_job
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 from small_sweep import RECIPE, prepared, train_here
 
-from cptlaw_sweep.keeping import folder_of
 from cptlaw_sweep.models import load_weights, mean_loss
+from cptlaw_sweep.saved_models import folder_of
 from cptlaw_sweep.worker import run_job
 
 ASK = """

@@ -23,7 +23,7 @@ from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import point
 from cptlaw.solving.options import HowToFit
 from cptlaw.verbs import fit as fit_law
-from cptlaw.verbs.law_first import asked as law_and_runs
+from cptlaw.verbs.arguments import asked as law_and_runs
 
 AUTO = "auto"
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak")

@@ -14,7 +14,7 @@ from cptlaw.runs.metrics import NATS_PER_BYTE, UNITS
 from cptlaw.runs.naming import EXAMPLES, loss_columns
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import COLUMNS, TPP, column_of, mix_columns, normal_name
-from cptlaw.runs.told_names import looks_like, told_by_name
+from cptlaw.runs.tracker_names import looks_like, told_by_name
 
 GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:([ \u00a0\u202f'\u2019,.])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
 COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?%?")

@@ -12,7 +12,7 @@ from tiny_model import save_tiny
 
 from cptlaw.errors import DataError
 from cptlaw_sweep import models
-from cptlaw_sweep.given import content_of, read_config, vocabulary_in
+from cptlaw_sweep.given_models import content_of, read_config, vocabulary_in
 from cptlaw_sweep.load_sweep import load_sweep
 from cptlaw_sweep.model_spec import sizes_of
 from cptlaw_sweep.sizes import count_folder, count_gpt2
