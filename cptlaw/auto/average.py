@@ -24,6 +24,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.result import Line, Table
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
+from cptlaw.solving.open_rates import with_rates
 
 ONE_SEARCH = ("objective", "n_starts", "n_agree", "rank", "n_free")  # what the search of one law tells
 
@@ -80,8 +81,8 @@ class Average(Fit):
         return int(self.data["run"].nunique())
 
     def completed(self, frame: Any) -> pd.DataFrame:
-        """Return rows as they are; every law completes its own."""
-        return as_points(frame)
+        """Return rows with the rates that they leave open; what else laws compute every one completes itself."""
+        return with_rates(self, as_points(frame))
 
     @property
     def law(self) -> LawsTogether:
@@ -121,7 +122,7 @@ class Average(Fit):
 
     def predict(self, frame: Any) -> Array:
         """Return the forecast loss of each row, (n,): the laws' weighted mean, less what they miss of base models."""
-        rows = as_points(frame)
+        rows = self.completed(frame)
         if "bases" not in self._cache:
             self._cache["bases"] = BaseErrors(self, self._without_bases)
         found: Array = self._without_bases(rows) * np.exp(self._cache["bases"].at(rows))

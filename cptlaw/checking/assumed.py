@@ -8,28 +8,40 @@ import pandas as pd
 from cptlaw.checking.distance import levels
 from cptlaw.findings import Finding
 from cptlaw.laws.base import Law
+from cptlaw.solving.open_rates import RATES, at_size
 from cptlaw.units import input_text
 
-RATES = ("lr_peak", "lr_pretrain")
-FAR = 2.0  # times between the lowest and the highest fitted rate, from which the silent choice of one may mislead
+FAR = 2.0  # times between the lowest and the highest rate of which one is taken, from which that may mislead
 
 
-def assumed(law: Law, data: pd.DataFrame, asked: pd.DataFrame) -> list[tuple[Finding, ...]]:
-    """Say of each point asked for, (n,), which rates it leaves open where the fitted runs have several."""
+def assumed(law: Law, data: pd.DataFrame, asked: pd.DataFrame, rows: pd.DataFrame) -> list[tuple[Finding, ...]]:
+    """Say of each point asked for, (n,), which rates it leaves open where the fitted runs have several.
+
+    `rows` are the points with the rates that were taken: see `cptlaw.solving.open_rates`.
+    """
     found: list[tuple[Finding, ...]] = [()] * len(asked)
     trains = asked["tokens"].to_numpy() != 0 if "tokens" in asked.columns else np.full(len(asked), True)
     for name in RATES:
-        if name not in law.inputs or name not in data.columns or len(levels(data, name)) < 2:
+        if name not in law.inputs or name not in data.columns:
             continue
-        fitted = levels(data, name)
-        low, taken, high = (input_text(name, float(one)) for one in (fitted[0], float(data[name].median()), fitted[-1]))
-        open_ = asked[name].isna().to_numpy() if name in asked.columns else np.full(len(asked), True)
-        note = Finding(
-            "warning" if fitted[-1] >= FAR * fitted[0] else "info",
-            "rate-assumed",
-            f"no {name} is given: {taken}, the median of the fitted rows ({low} to {high}), is taken.",
-            f"Say it, as in {name}={taken}." + (" A plan takes the best one." if name == "lr_peak" else ""),
-        )
-        for i in np.flatnonzero(open_ & trains).tolist():
+        sizes = rows["n_params"].to_numpy(dtype=float) if "n_params" in rows.columns else np.full(len(rows), np.nan)
+        *near, known = at_size(data, name, np.append(sizes, np.nan))
+        if len(known) < 2 or np.ptp(known) == 0:
+            continue
+        low, high = (input_text(name, float(end)) for end in (known.min(), known.max()))
+        open_ = trains & (asked[name].isna().to_numpy() if name in asked.columns else True)
+        run = np.isin(sizes, levels(data, "n_params")) if "n_params" in data.columns else np.full(len(rows), False)
+        for i in np.flatnonzero(open_).tolist():
+            one = input_text(name, float(rows[name].iloc[i]))
+            among = near[i] if run[i] else known
+            several = np.ptp(near[i]) > 0
+            which = ("the one with the lowest loss" if name == "lr_peak" else "the median") if several else "the rate"
+            note = Finding(
+                "warning" if among.max() >= FAR * among.min() else "info",
+                "rate-assumed",
+                f"no {name} is given: {one} is taken, {which} of the runs nearest in size ({low} to {high} at all "
+                f"sizes).",
+                f"Say it, as in {name}={one}.",
+            )
             found[i] = (*found[i], note)
     return found

@@ -145,7 +145,7 @@ class Fit(Saved):
 
     def weights(self, frame: Any) -> Array:
         """Return what each law counts at each row, shape (n, members)."""
-        rows = as_points(frame)
+        rows = self.completed(frame)
         return self._weights(rows, self._readable(rows))
 
     def _weights(self, frame: pd.DataFrame, readable: Sequence[pd.DataFrame | None]) -> Array:
@@ -199,7 +199,7 @@ class Fit(Saved):
 
     def doubt(self, frame: Any, coverage: float) -> tuple[Array, Array, Array, Array]:
         """Return half-widths in log loss at rows, (n,) each: of the forms, the parameters, the distance, the noise."""
-        frame = as_points(frame)
+        frame = self.completed(frame)
         last = self._last(frame)
         if coverage not in last:
             last[coverage] = self._doubt(frame, coverage, last)
@@ -248,7 +248,7 @@ class Fit(Saved):
         measured
             Of a measured loss; without, of the loss itself.
         """
-        rows = as_points(frame)
+        rows = self.completed(frame)
         asked = np.asarray(probabilities, dtype=float)
         centre = np.log(self.predict(rows))
         found = np.tile(centre, (len(asked), 1))
@@ -282,7 +282,11 @@ class Fit(Saved):
         rows = self.completed(asked)
         out = (asked if self.law.needs_schedules else rows).copy()
         out["loss"] = self.predict(rows)
-        notes = [self._left_out(rows), extrapolations(self.law, self.data, rows), assumed(self.law, self.data, asked)]
+        notes = [
+            self._left_out(rows),
+            extrapolations(self.law, self.data, rows),
+            assumed(self.law, self.data, asked, rows),
+        ]
         if interval is not None:
             ends = np.exp(self.log_quantiles(rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval]))
             out["lo"], out["hi"], silent = bounded(out["loss"].to_numpy(dtype=float), *ends)

@@ -257,7 +257,7 @@ class SharedTokens(Bent):
         """Fill what a row does not name.
 
         In a fit, the base models' rows have neither mix nor rate and get those of the other rows: they have no shift.
-        In a forecast, rates that a point does not name are the median of the fitted ones.
+        In a forecast, a mix or budget that a point does not name is the only one that was fitted.
         """
         filled: dict[str, Any] = {}
         if known.rows is not None and "tokens" in frame.columns:
@@ -271,10 +271,6 @@ class SharedTokens(Bent):
             for name in ("replay", "ptpp"):
                 if name in self.inputs and name not in self.without and name not in frame.columns:
                     filled |= self._only_level(name, frame, known.fitted)
-            for name in ("lr_peak", "lr_pretrain"):
-                if name in self.inputs and name in known.fitted.columns:
-                    usual = float(known.fitted[name].median())
-                    filled[name] = frame[name].fillna(usual) if name in frame.columns else usual
         return frame.assign(**filled)
 
     def _only_level(self, name: str, frame: pd.DataFrame, fitted: pd.DataFrame) -> dict[str, float]:

@@ -21,6 +21,7 @@ from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.solve import Points
 from cptlaw.runs.schema import corpus_of
+from cptlaw.solving.open_rates import RATES
 from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.verbs import load_fit
 
@@ -129,8 +130,8 @@ class Loss(OneLoss):
         return name in self.inputs
 
     def optional(self, name: str) -> bool:
-        """Whether the law does without an input that it can read: the fitted rows have none of it."""
-        return not self.fit.data.empty and name not in self.fit.data.columns
+        """Whether an input need not be said: the fitted rows have none of it, or it is a rate, which fits fill in."""
+        return not self.fit.data.empty and (name in RATES or name not in self.fit.data.columns)
 
     @cached_property
     def fitted_tokens(self) -> tuple[float, float]:
@@ -149,6 +150,12 @@ class Loss(OneLoss):
             return np.array([])
         data = self.fit.data
         return np.array([0.0, 1.0]) if data.empty else levels_of(data, "replay")
+
+    def rate(self, points: Mapping[str, Any]) -> float | None:
+        """Return the peak rate at one point, which the fit chooses where the plan leaves it open; None where unread."""
+        if not self.reads("lr_peak") or (self.optional("lr_peak") and "lr_peak" not in self.fit.data.columns):
+            return None
+        return float(self.fit.completed(self.frame(**self._read(points)))["lr_peak"].iloc[0])
 
     def levels(self, name: str) -> Array:
         """Return the measured levels of an input, sorted, base models' included."""

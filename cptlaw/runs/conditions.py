@@ -134,7 +134,7 @@ class ColumnCondition(Condition):
             self._fail(f"column {shown(self.column)} holds text, which has no order here. Use ==, !=, in or not in.")
         if pd.api.types.is_bool_dtype(column):
             column = column.map({True: "True", False: "False"})
-        equal = column.isin(list(self.values)).to_numpy(dtype=np.bool_)
+        equal = column.isin([visible(str(value)) for value in self.values]).to_numpy(dtype=np.bool_)
         if self.operator in ("==", "in"):
             return equal
         return np.asarray(~equal & column.notna().to_numpy(dtype=np.bool_), dtype=np.bool_)

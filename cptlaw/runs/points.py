@@ -48,7 +48,7 @@ def point(text: str) -> pd.DataFrame:
         if name in values:
             raise UsageError(f"--at: {name} is given twice.")
         is_text = name in COLUMNS and not COLUMNS[name].numeric
-        values[name] = value.strip() if is_text else parse_quantity(value, f"--at {key.strip()}")
+        values[name] = visible(value.strip()) if is_text else parse_quantity(value, f"--at {key.strip()}")
     frame = pd.DataFrame([values])
     _check(frame, "--at")
     return frame

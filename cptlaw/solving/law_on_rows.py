@@ -19,6 +19,7 @@ from cptlaw.solving.blocks import along_runs, independent_blocks
 from cptlaw.solving.components import Components, base_models, components, orthonormal
 from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.objective import Penalty, priors_on
+from cptlaw.solving.open_rates import with_rates
 from cptlaw.solving.options import Options
 from cptlaw.solving.problem import Problem
 
@@ -78,7 +79,7 @@ class LawOnRows:
 
     def completed(self, frame: Any) -> pd.DataFrame:
         """Return rows with the inputs that the law computes from fitted rows or from schedules."""
-        frame = as_points(frame)
+        frame = with_rates(self, as_points(frame))
         return self.law.inputs_of(frame, Known(fitted=self.data, schedules=self.schedules))
 
     @property

@@ -38,7 +38,7 @@ def forecast(fit: LawOnRows, rows: Any, interval: float | None) -> pd.DataFrame:
     if found.ends is not None:
         out["lo"], out["hi"] = found.ends
     # Said of what was asked and not of what was filled in: plans choose the rate themselves.
-    notes = [by_severity(both) for both in map(operator.add, found.findings, assumed(fit.law, fit.data, asked))]
+    notes = [by_severity(both) for both in map(operator.add, found.findings, assumed(fit.law, fit.data, asked, frame))]
     out["findings"] = pd.Series(notes, index=out.index, dtype=object)
     return out
 

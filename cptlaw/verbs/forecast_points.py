@@ -14,6 +14,7 @@ from cptlaw.fitting.fit import Fit
 from cptlaw.runs.points import as_points
 from cptlaw.runs.schema import COLUMNS, corpus_of
 from cptlaw.schedules import Schedule
+from cptlaw.solving.open_rates import with_rates
 from cptlaw.uncertainty.answers import ForecastFrame
 from cptlaw.units import parse_probability
 from cptlaw.verbs.load_file import load_fit
@@ -69,7 +70,11 @@ def forecast(
     frame = as_points(at)
     if isinstance(at, str | Mapping):
         refuse_unknown(frame, read)
-    tables = [fit.forecast(frame, interval).assign(law=fit.law.spec, on=fit.on) for fit in read]
+    # A point is one run for all evals: a rate that it leaves open is the one that the first fit of a target loss takes.
+    of_target = next((fit for fit in read if fit.role == "target" and isinstance(fit, Fit)), None)
+    rated = frame if of_target is None else with_rates(of_target, frame)
+    asked = [(fit, frame if fit is of_target else rated) for fit in read]
+    tables = [fit.forecast(rows, interval).assign(law=fit.law.spec, on=fit.on) for fit, rows in asked]
     return ForecastFrame.of(pd.concat(tables, ignore_index=True), interval, read)
 
 

@@ -54,7 +54,11 @@ def test_the_only_level_need_not_be_named():
 def test_the_rate_that_is_taken_is_said(fitted):
     point = "n_params=400M,tokens=8B,ptpp=300,replay=.25"
     for one in (fitted, fitted.leading):
-        notes = [note for note in one.forecast(point)["findings"].iloc[0] if note.code == "rate-assumed"]
+        silent = one.forecast(point)
+        each = [one.forecast(f"{point},lr_peak={rate}") for rate in (3e-4, 1e-3)]
+        best = min(each, key=lambda found: found["loss"].iloc[0])
+        assert silent[["lr_peak", "loss", "lo", "hi"]].equals(best[["lr_peak", "loss", "lo", "hi"]])
+        notes = [note for note in silent["findings"].iloc[0] if note.code == "rate-assumed"]
         assert len(notes) == 1
         assert notes[0].severity == "warning"  # threefold between the lowest and the highest
         assert "lr_peak" in notes[0].message

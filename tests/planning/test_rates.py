@@ -25,3 +25,22 @@ def test_a_plan_takes_no_rate_of_another_size(fits, size, rate):
 def test_a_rate_that_is_given_is_taken(fits):
     given = {"n_params": 75_072, "ptpp": 124, "tokens": "1M", "max_forgetting": "60%", "base_source_loss": 2}
     assert cl.plan.trade_off(*fits, lr_peak=3e-3, **given).lr_peak == 3e-3
+
+
+@pytest.mark.parametrize("size", [75_072, 100_000, 200_000])
+def test_a_forecast_of_the_plans_point_is_the_plans_own(fits, size):
+    plan = cl.plan.trade_off(*fits, n_params=size, ptpp=124, tokens="1M", max_forgetting="60%", reference="asymptote")
+    point = {"n_params": size, "ptpp": 124, "tokens": plan.tokens, "replay": plan.replay}
+    found = cl.forecast(fits, point)
+    assert found["loss"].tolist() == pytest.approx([plan.target_loss, plan.source_loss], rel=1e-12)
+    assert found["lr_peak"].tolist() == [plan.lr_peak] * 2
+    assert found["lo"].iloc[0] == pytest.approx(plan.target_loss_lo, rel=1e-12)
+    assert "rate-assumed" in {note.code for note in found["findings"].iloc[0]}
+
+
+def test_the_best_split_is_at_the_rates_of_its_size(fits):
+    plan = cl.plan.allocate(fits[0], budget=1e12, replay=0.25, ptpp=124)
+    point = {"n_params": plan.n_params, "ptpp": 124, "tokens": plan.tokens, "replay": 0.25}
+    found = fits[0].forecast(point).iloc[0]
+    assert (found["loss"], found["lr_peak"]) == (pytest.approx(plan.target_loss, rel=1e-12), plan.lr_peak)
+    assert 0.0015 <= plan.lr_peak < 0.003

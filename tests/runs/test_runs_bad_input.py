@@ -6,6 +6,7 @@ from bad_input import GOOD, HEADER, message_of, write
 
 from cptlaw.errors import DataError
 from cptlaw.runs import read_runs
+from cptlaw.runs.points import point
 
 
 @pytest.mark.parametrize(
@@ -212,3 +213,9 @@ def test_half_a_character_ends_in_a_message_or_in_runs(odd):
         assert len(read_runs(frame.dropna(axis=1))) == 2
     except DataError as error:
         assert "0.25" in str(error) or "number" in str(error)  # noqa: PT017  either is right
+
+
+def test_half_a_character_in_a_filter_or_a_point_names_a_run_as_it_is_shown():
+    runs = read_runs(pd.DataFrame({"run": ["\\ud800", "b"], "loss": [2.0, 2.1], "n_params": 1e6, "tokens": 1e6}))
+    assert len(runs.where("run == '\ud800'")) == 1
+    assert point("run=\ud800,tokens=1M")["run"].tolist() == ["\\ud800"]

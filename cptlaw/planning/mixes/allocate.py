@@ -12,7 +12,6 @@ import numpy as np
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.planning.loss import Loss, as_fit
-from cptlaw.planning.mixes.mix import pretraining_rate, rates_to_choose
 from cptlaw.planning.options import positive
 from cptlaw.planning.points import score_fields, score_limits, score_losses
 from cptlaw.planning.result import (
@@ -216,16 +215,7 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
     given = read_scenario(Allocate, scenario, "allocate")
     known = given.law_inputs
     fit = as_fit(target, "target")
-    # Sizes are what is asked, so that rates are those of all fitted rows and not of the nearest size.
-    known = pretraining_rate([fit], None) | known
-    rates = [] if "lr_peak" in known else rates_to_choose([fit], None).tolist()
-    plans = [_at_rate(fit, given, known | {"lr_peak": rate}) for rate in rates] or [_at_rate(fit, given, known)]
-    return min(plans, key=lambda plan: plan.target_loss)
-
-
-def _at_rate(target: Any, given: Any, known: dict[str, float]) -> AllocatePlan:
-    """Return the best split with all inputs but size and tokens known."""
-    loss = _loss_of(target, known | {"n_params": 1e9}, given.replay)
+    loss = _loss_of(fit, known | {"n_params": 1e9}, given.replay)
     share, flops = given.replay or 0.0, given.budget
     n_params = _search(loss, share, flops)
     tokens = flops / FLOPS_PER_PARAMETER_TOKEN / n_params
@@ -242,7 +232,7 @@ def _at_rate(target: Any, given: Any, known: dict[str, float]) -> AllocatePlan:
         budget=flops,
         replay=given.replay if loss.reads("replay") else None,
         ptpp=given.ptpp if loss.reads("ptpp") else None,
-        lr_peak=known.get("lr_peak") if loss.reads("lr_peak") else None,
+        lr_peak=at.rate(point),
         n_params=n_params,
         tokens=tokens,
         atpp=tokens / n_params,

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from cptlaw.checking.distance import fact
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import LOSS
@@ -21,6 +18,7 @@ from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
 from cptlaw.planning.solve import Axis, Limit, Points, Space
 from cptlaw.runs.metrics import unit_of
+from cptlaw.solving.open_rates import at_size
 from cptlaw.units import format_percent
 
 PRINTED = (3, 4, 5, 6)  # digits to which sizes and budgets are printed anywhere
@@ -154,25 +152,10 @@ def pretraining_rate(fits: Iterable[Any], n_params: float | None) -> dict[str, f
     """
     for fit in fits:
         if "lr_pretrain" in fit.data.columns:
-            nearest = _at_nearest_size(fit.data, "lr_pretrain", n_params)
+            (nearest,) = at_size(fit.data, "lr_pretrain", np.array([n_params], dtype=float))
             if len(nearest):
                 return {"lr_pretrain": float(np.median(nearest))}
     return {}
-
-
-def _at_nearest_size(rows: pd.DataFrame, name: str, n_params: float | None) -> Array:
-    """Return the values of a column in the fitted rows of the size nearest to a model's; of all rows without sizes."""
-    if n_params is None or "n_params" not in rows.columns:
-        return rows[name].dropna().to_numpy(dtype=float)
-    sizes, values = fact(rows, f"{name} by size", partial(_sizes_and_values, rows, name))
-    apart = np.abs(np.log(sizes / n_params))
-    found: Array = values[apart <= apart.min(initial=np.inf) + 1e-9]
-    return found
-
-
-def _sizes_and_values(rows: pd.DataFrame, name: str) -> tuple[Array, Array]:
-    known = rows[rows[name].notna()]
-    return known["n_params"].to_numpy(dtype=float), known[name].to_numpy(dtype=float)
 
 
 def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, float]) -> FittedMix:
@@ -229,13 +212,13 @@ def _forgetting(given: Any, source: Loss | None) -> tuple[ForgettingScale | None
 def rates_to_choose(fits: Any, n_params: float | None) -> Array:
     """Return the measured peak rates to choose from: those that all fits which read the rate have seen at this size.
 
-    Of a size that was not run, those of the nearest one. Larger models are run at lower rates as a rule, and a law
-    cannot tell what the size does from what the rate does where every size has its own.
+    Of a size that was not run, those of the nearest one, as forecasts take them: see `open_rates`.
     """
     levels: list[Array] = []
     for fit in fits:
         if any("lr_peak" in law.inputs for law in laws_of(fit)) and "lr_peak" in fit.data.columns:
-            levels.append(np.unique(_at_nearest_size(fit.data, "lr_peak", n_params)))
+            (nearest,) = at_size(fit.data, "lr_peak", np.array([n_params], dtype=float))
+            levels.append(np.unique(nearest))
     if not levels:
         return np.array([])
     shared = levels[0]

@@ -1,0 +1,78 @@
+"""Rates that a question leaves open: those of the fitted runs nearest in size, by one rule for forecasts and plans.
+
+Larger models are run at lower rates as a rule, and a law cannot tell what the size does from what the rate does where
+every size has its own: a rate of another size would be a question about a run that nobody would make.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.laws.calculus import Array
+
+# Pre-training's is the base model's, which exists; the peak of CPT is chosen, where runs of that size had several.
+RATES = ("lr_pretrain", "lr_peak")
+
+
+def at_size(rows: pd.DataFrame, name: str, sizes: Array) -> list[Array]:
+    """Return for each size, (n,), the rates of the fitted runs nearest to it; of all runs where it is NaN.
+
+    Between sizes that were run they follow the line through the medians of these, so that no answer jumps where another
+    size becomes the nearest.
+    """
+    known = rows[name].notna()
+    if "tokens" in rows.columns:
+        known &= rows["tokens"] > 0  # base models have no rate, and a fit may have filled one in
+    rates = rows.loc[known, name].to_numpy(dtype=float)
+    if not len(rates) or "n_params" not in rows.columns:
+        return [rates] * len(sizes)
+    places, back = np.unique(np.log(rows.loc[known, "n_params"].to_numpy(dtype=float)), return_inverse=True)
+    groups = [rates[back == i] for i in range(len(places))]
+    medians = np.array([np.median(one) for one in groups])
+    nearest = np.abs(np.log(sizes)[:, None] - places).argmin(axis=1)
+    moved = np.exp(np.interp(np.log(sizes), places, np.log(medians)) - np.log(medians)[nearest])
+    found = []
+    for i, size, factor in zip(nearest, sizes, moved, strict=True):
+        if np.isnan(size):
+            found.append(rates)
+        elif abs(factor - 1.0) < 1e-12:
+            found.append(groups[i])
+        else:  # to the digits that are printed: the same rate whoever types it again
+            found.append(np.array([float(f"{factor * rate:.3g}") for rate in groups[i]]))
+    return found
+
+
+def with_rates(fit: Any, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with the rates that they leave open and the fit's law reads.
+
+    Pre-training's is the median of those at this size; the peak the one at which the fit's loss is lowest, as a plan
+    takes it.
+    """
+    rows = fit.data
+    for name in RATES:
+        open_ = name in rows.columns and (name not in frame.columns or frame[name].hasnans)
+        if not open_ or rows.empty or name not in fit.law.inputs:
+            continue
+        sizes = frame["n_params"].to_numpy(dtype=float) if "n_params" in frame.columns else np.full(len(frame), np.nan)
+        values = at_size(rows, name, sizes)
+        own = frame[name].to_numpy(dtype=float) if name in frame.columns else np.full(len(frame), np.nan)
+        taken = _best(fit, frame, values) if name == "lr_peak" else [float(np.median(one)) for one in values]
+        frame = frame.assign(**{name: np.where(np.isnan(own), taken, own)})
+    return frame
+
+
+def _best(fit: Any, frame: pd.DataFrame, values: list[Array]) -> Array:
+    """Return of each row's rates the one at which the forecast is lowest, (n,)."""
+    levels = [np.unique(one) for one in values]
+    most = max(map(len, levels), default=0)
+    rates = np.array([np.resize(one, most) for one in levels]).reshape(len(levels), most)
+    if most < 2:
+        return rates.ravel()
+    with np.errstate(all="ignore"):
+        losses = [fit.predict(frame.assign(lr_peak=rates[:, j])) for j in range(most)]
+    lowest = np.where(np.isnan(losses), np.inf, losses).argmin(axis=0)
+    best: Array = rates[np.arange(len(rates)), lowest]
+    return best
