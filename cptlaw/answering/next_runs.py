@@ -39,7 +39,7 @@ def next_runs(
     noise: Finding | None = None
     try:
         cells = candidates(leading, runs.frame, row.iloc[0], None, None, None, None)
-        bases, forecast = Bases.of(runs.frame), open_forecast(leading, row, INTERVAL)
+        bases, forecast = Bases.of(runs.frame), open_forecast(leading, row, INTERVAL, fitted)
         for share in SHARES_FOR_NEXT:
             suggestion = forecast.answer(cells, bases, share * flops, NEXT_RUNS)
             if suggestion.cells:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cptlaw.laws.calculus import Array, Jet, log
+from cptlaw.laws.calculus import Array
 from cptlaw.solving.huber import noise_weight
-from cptlaw.solving.objective import Objective, natural
+from cptlaw.solving.loss_at import LossAt
+from cptlaw.solving.objective import Objective
+from cptlaw.solving.priors import values
 from cptlaw.solving.restraint import Prior, Restraint
 
 if TYPE_CHECKING:
@@ -88,15 +90,12 @@ def as_priors(fit: LawFit, names: Sequence[str], suffix: str) -> Restraint:
         Of the names in the other fit.
     """
     problem, at = fit.problem(), fit.optima[:1]
-    _, scales = problem.normalised(problem.columns(at[:, problem.k :], order=2)[1])
-    means, slopes, kinds = [], np.zeros((len(names), problem.size)), []
-    for i, name in enumerate(names):
-        value: Jet = natural(problem, at, problem.free.index(name), scales)
-        means.append(float(np.ravel(value.value)[0]))
-        kinds.append("value" if name in fit.law.shapes and fit.law.shapes[name].scale == "linear" else "log")
-        moved = value if kinds[-1] == "value" else log(value)
-        for index, slope in moved.slopes.items():
-            slopes[i, index] = float(np.ravel(slope)[0])
+    linear = [name in fit.law.shapes and fit.law.shapes[name].scale == "linear" for name in names]
+    kinds = tuple("value" if one else "log" for one in linear)
+    places = tuple(problem.free.index(name) for name in names)
+    found, moved, _ = values(problem, at, places, kinds, LossAt.of(problem, at, 1).scales, 1)
+    slopes = moved[0]
+    means = [float(np.exp(one) if kind == "log" else one) for one, kind in zip(found[0], kinds, strict=True)]
     # In the unit in which the fit weighed its priors: where data say nothing of a parameter, its prior comes out again.
     together = slopes @ (inverse_curvature(fit) * fit.prior_weight if fit.prior_weight else covariance(fit)) @ slopes.T
     # A prior needs a width, and a correlation of one no inverse: both are kept just short of it.

@@ -207,14 +207,18 @@ class Fit(Saved):
         return found
 
     def _doubt(self, frame: pd.DataFrame, coverage: float, last: dict[Any, Any]) -> tuple[Array, Array, Array, Array]:
-        spread, freedom = self._noise()
         if "rollouts" not in last:
             along = fact(self._rows, "directions", lambda: directions(self._rows))
             away = np.abs(outside(self._rows, frame, along)).max(axis=1, initial=0.0)
             last["far"] = np.clip((away - FAR_FROM) / (FAR_TO - FAR_FROM), 0.0, 1.0)
-            last["rollouts"] = self._beside_expected(frame, spread)
+            last["rollouts"] = self._beside_expected(frame, self._noise()[0])
         parts = half_widths(self.fits, self._centres(frame), coverage, last["rollouts"], last["far"], last)
-        return *parts, np.full(len(frame), t_quantile(coverage, freedom) * spread)
+        return *parts, np.full(len(frame), self.scatter(coverage))
+
+    def scatter(self, coverage: float) -> float:
+        """Return the half-width in log loss that the noise of one measurement has."""
+        spread, freedom = self._noise()
+        return t_quantile(coverage, freedom) * spread
 
     def _noise(self) -> tuple[float, float]:
         """Return the spread of one measurement around the laws, log loss, and its degrees of freedom, kept."""

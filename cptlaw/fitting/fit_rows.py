@@ -23,8 +23,9 @@ from cptlaw.solving import newton, varpro
 from cptlaw.solving.blocks import along_runs, independent_blocks
 from cptlaw.solving.huber import noise_weight
 from cptlaw.solving.newton import Descent
-from cptlaw.solving.objective import Objective, priors_on
+from cptlaw.solving.objective import Objective
 from cptlaw.solving.options import Options
+from cptlaw.solving.priors import priors_on
 from cptlaw.solving.problem import Problem
 from cptlaw.solving.training_rows import TrainingRows
 
@@ -35,7 +36,7 @@ MOST_SEARCHED = 4000  # rows of other tables, from which on the search runs on a
 ROWS_OF_LEVEL = 4
 LEVELS = 100  # values of an input beyond which they are no levels
 LEADING = 0.02  # share above the best objective on the searched rows, up to which an optimum is polished on all
-SCALE_STEPS, SCALE_TOLERANCE = 15, 1e-4  # without priors, for a fit that says how large residuals are, nothing else
+SCALE_STEPS, SCALE_TOLERANCE = 8, 1e-4  # without priors, for a fit that says how large residuals are, nothing else
 SMALLEST_SHARE = 1e-4  # of the loss, at which a term with a prior on its share starts at least
 SOFT_WEIGHT = 1.0  # of squared relative slopes dL/dr > 0 under monotone=soft, beside squared log residuals
 

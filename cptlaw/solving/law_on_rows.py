@@ -18,9 +18,9 @@ from cptlaw.schedules import Schedule
 from cptlaw.solving.blocks import along_runs, independent_blocks
 from cptlaw.solving.components import Components, base_models, components, orthonormal
 from cptlaw.solving.identifiability import jacobian
-from cptlaw.solving.objective import Penalty, priors_on
 from cptlaw.solving.open_rates import with_rates
 from cptlaw.solving.options import Options
+from cptlaw.solving.priors import Penalty, priors_on
 from cptlaw.solving.problem import Problem
 
 

@@ -122,15 +122,21 @@ class Problem:
     def shapes(self, z: Array, order: int) -> SimpleNamespace:
         """Return the law's shape parameters at z (s, m) as Jets of shape (s, 1), pinned ones as numbers."""
         values: dict[str, Any] = dict(self.fixed)
-        across = _one_after_another(z)
-        for m, (axis, group) in enumerate(zip(self._axes, self.shape_groups, strict=True)):
+        for m, (group, along) in enumerate(zip(self.shape_groups, self.shapes_along(z), strict=True)):
             index = self.k + m
-            value = axis.from_axis(across[m][:, None])
-            slope, curve = axis.derivatives(value)
+            value, slope, curve = (part[:, None] if np.ndim(part) else part for part in along)
             curves = None if order < 2 else ({} if curve is None else {(index, index): curve})
             # Tied shapes share one Jet, so that their slopes add up by themselves.
             values.update(dict.fromkeys(group, Jet(value, {index: slope}, curves)))
         return SimpleNamespace(**values)
+
+    def shapes_along(self, z: Array) -> list[tuple[Any, Any, Any]]:
+        """Return each free shape at z (s, m), (s,), and its first and second derivative along its search axis."""
+        found = []
+        for axis, along in zip(self._axes, _one_after_another(z), strict=True):
+            value = axis.from_axis(along)
+            found.append((value, *axis.derivatives(value)))
+        return found
 
     def columns(self, z: Array, order: int = 1) -> tuple[Any, list[Any]]:
         """Evaluate the terms at z.

@@ -23,8 +23,8 @@ from cptlaw.solving.problem import Problem
 SHARES = (0.4, 0.6, 0.8)  # of the rows that a rollout fits, as far as levels allow
 SPARE = 2  # rows that a rollout fits beyond the free parameters
 MOST_ROWS = 300
-STARTS = 2
-STEPS, TOLERANCE = 60, 1e-6
+STARTS = 1
+STEPS, TOLERANCE = 30, 1e-3
 WITHIN_RUNS = ("tokens", "s1", "s1_cpt")  # directions in which a run itself goes on
 
 

@@ -16,7 +16,8 @@ from cptlaw.laws.calculus import Array, Positive
 from cptlaw.solving import newton
 from cptlaw.solving.identifiability import jacobian
 from cptlaw.solving.law_on_rows import LawOnRows
-from cptlaw.solving.objective import ForecastPenalty, Objective, penalty_of
+from cptlaw.solving.objective import ForecastPenalty, Objective
+from cptlaw.solving.priors import penalty_of
 
 FARTHEST = 1.0  # shift of the log loss at which a trace ends: what the data allows there is not bounded
 NEAREST = 1e-5  # shift that a trace begins with at least
@@ -182,7 +183,7 @@ class Tracer:
         both = np.concatenate([start, guess])
         goal = self._drawn_to(rows, np.tile(of_row, 2), np.tile(wanted, 2))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            total = goal.evaluate(both)["total"].reshape(2, -1)
+            total = goal.evaluate(both, 1)["total"].reshape(2, -1)
         # A guess of the linear profile can lie across a bend, and what was met before it need not.
         return np.where((total[1] < total[0])[:, None], guess, start)
 

@@ -18,11 +18,10 @@ from cptlaw.errors import DataError
 from cptlaw.fitting.curvature import covariance
 from cptlaw.laws.calculus import Array
 from cptlaw.solving.identifiability import jacobian
-from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.intervals import MIN_RUNS
-from cptlaw.uncertainty.profile import noise
 
 if TYPE_CHECKING:
+    from cptlaw.fitting.fit import Fit
     from cptlaw.fitting.law_fit import LawFit
 
 FARTHEST = 1.0  # in log loss: where the data bounds nothing, the doubt reaches this far
@@ -75,7 +74,7 @@ class Variances:
     within: float
 
 
-def doubt(fit: LawFit, before: pd.Series, probability: float) -> Doubt:
+def doubt(fit: Fit, before: pd.Series, probability: float) -> Doubt:
     """Return the doubt about a forecast.
 
     Parameters
@@ -96,7 +95,7 @@ def doubt(fit: LawFit, before: pd.Series, probability: float) -> Doubt:
             f"needed. Add runs at other sizes, mixes or budgets first."
         )
     centre = float(np.log(before["loss"]))
-    scatter = t_quantile(probability, max(fit.n_points - fit.rank, 1)) * noise(fit).spread
+    scatter = fit.scatter(probability)
     reach = np.abs(np.log(np.array([before["lo"], before["hi"]], dtype=float)) - centre)
     bounded = np.isfinite(reach)
     # The noise of one measurement was added in quadrature; what is left is the doubt about the fitted loss.

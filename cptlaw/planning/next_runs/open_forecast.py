@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import special
 
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.planning.next_runs.cells import Bases, CandidateRun, rows_of
 from cptlaw.planning.next_runs.doubt import Doubt, along_directions, doubt, errors
@@ -80,10 +81,19 @@ class OpenForecast:
         return Sample.of(moves[:, 0], moves[:, 1:], found, errors(fit), noise)
 
 
-def open_forecast(fit: LawFit, asked: pd.DataFrame, interval: float) -> OpenForecast:
-    """Forecast a point and the doubt about it."""
-    before = fit.forecast(asked, interval).iloc[0]
-    return OpenForecast(fit, asked, interval, before, doubt(fit, before, interval))
+def open_forecast(fit: LawFit, asked: pd.DataFrame, interval: float, whole: Fit | None = None) -> OpenForecast:
+    """Forecast a point and the doubt about it.
+
+    Parameters
+    ----------
+    fit
+        The law along whose directions runs are chosen.
+    whole
+        What forecasts: the average that holds the law, where one does.
+    """
+    whole = fit if whole is None else whole
+    before = whole.forecast(asked, interval).iloc[0]
+    return OpenForecast(fit, asked, interval, before, doubt(whole, before, interval))
 
 
 def _cell(candidate: CandidateRun, step: Choice, gain: float) -> Cell:

@@ -102,10 +102,10 @@ def suggest(
     else:
         chosen = law(asked_law)
         _check_kind(chosen)
-        fit = fit_law(chosen, table, on, where, **how)
+        whole = fit = fit_law(chosen, table, on, where, **how)
     _check_point(fit.law, at)  # fitted, for a law of k corpora takes those of the table
     found = candidates(fit, table.frame, at.iloc[0], given.sizes, given.ptpps, given.replays, given.tokens)
-    answer = open_forecast(fit, at, given.interval).answer(found, Bases.of(table.frame), given.budget, given.n)
+    answer = open_forecast(fit, at, given.interval, whole).answer(found, Bases.of(table.frame), given.budget, given.n)
     notes = [*([_heaviest(fit)] if averaged else []), *([of_the_loss(score, at)] if score is not None else [])]
     return replace(answer, findings=by_severity([*answer.findings, *notes])) if notes else answer
 
