@@ -198,14 +198,25 @@ def format_span(value: float, low: float | None, high: float | None) -> str:
     '2.10 (2.00 or more)'
     """
     ends = [end for end in (low, high) if end is not None and math.isfinite(end)]
-    half = max((abs(end - value) for end in ends), default=0.0)
-    if half == 0:
+    places = decimals(value, ends)
+    if places is None:
         return f"{value:.4g}"
-    places = max(0, -math.floor(math.log10(half / 2)))
     middle, *shown = (f"{number:.{places}f}" for number in (value, *ends))
     if len(shown) == 2:
         return f"{middle} ({shown[0]} to {shown[1]})"
     return f"{middle} ({shown[0]} or more)" if ends[0] == low else f"{middle} (up to {shown[0]})"
+
+
+def decimals(value: float, ends: Iterable[float]) -> int | None:
+    """Return how many decimals of a number the finite ends of its interval leave; None where they say nothing.
+
+    Examples
+    --------
+    >>> decimals(1.5975, [1.5358, 1.6616]), decimals(2.1, [])
+    (2, None)
+    """
+    half = max((abs(end - value) for end in ends), default=0.0)
+    return max(0, -math.floor(math.log10(half / 2))) if half else None
 
 
 # What a column of a runs table is, in words.

@@ -17,7 +17,7 @@ from cptlaw.checking.cuts import trained
 from cptlaw.checking.distance import fact, outside
 from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import CptlawError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding
 from cptlaw.fitting.doubt import FAR_FROM, FAR_TO, expected_in_rollouts, half_widths
 from cptlaw.fitting.rollouts import directions
 from cptlaw.fitting.saved import Saved
@@ -28,7 +28,7 @@ from cptlaw.runs.points import as_points
 from cptlaw.solving.huber import FLOOR_ROWS, noise_variance
 from cptlaw.solving.student import t_quantile
 from cptlaw.uncertainty.answers import ForecastFrame
-from cptlaw.uncertainty.intervals import absurd
+from cptlaw.uncertainty.intervals import bounded, findings_of
 from cptlaw.units import format_percent, parse_probability
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from cptlaw.fitting.weights import RolloutScores
 
 ANY_MIX = 0.5  # stands where a law is not asked
-LARGEST = np.log(2.0)  # half-width in log loss from which an interval says nothing
 LEFT_OUT = 0.05  # weight of laws that cannot read a point, from which it is said
 
 
@@ -295,9 +294,7 @@ class Fit(Saved):
             ends = np.exp(self.log_quantiles(rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval]))
             out["lo"], out["hi"], silent = bounded(out["loss"].to_numpy(dtype=float), *ends)
             notes.append(silent)
-        notes.append([tuple(absurd(loss)) for loss in out["loss"].tolist()])
-        found = [by_severity([one for part in several for one in part]) for several in zip(*notes, strict=True)]
-        out["findings"] = pd.Series(found, index=out.index, dtype=object)
+        out["findings"] = findings_of(out["loss"].to_numpy(dtype=float), notes, out.index)
         return ForecastFrame.of(out, interval, [self])
 
     def _left_out(self, rows: pd.DataFrame) -> list[tuple[Finding, ...]]:
@@ -339,26 +336,6 @@ class Fit(Saved):
             f"{apart}the doubt about parameters, beside what is missed in rollouts, what laws err by outside their "
             "data as learned from other studies, and the noise of one measurement"
         )
-
-
-def bounded(loss: Array, low: Array, high: Array) -> tuple[Array, Array, list[tuple[Finding, ...]]]:
-    """Return the ends of intervals, missing where they lie more than a factor of 2 away, and what to say of these."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        width = np.maximum(np.log(high) - np.log(loss), np.log(loss) - np.log(low))
-    wide = ~(width <= LARGEST)
-    notes: list[tuple[Finding, ...]] = [()] * len(loss)
-    for i in np.flatnonzero(wide).tolist():
-        times = "" if not np.isfinite(width[i]) or width[i] > 10 else f" (a factor of {np.exp(width[i]):.2g})"
-        notes[i] = (
-            Finding(
-                "warning",
-                "unbounded",
-                f"the data do not bound this loss within a factor of 2{times}: parameters that fit as well forecast "
-                "it at almost any value.",
-                "Add runs nearer to this point, or hold parameters by what is known of them.",
-            ),
-        )
-    return np.where(wide, np.nan, low), np.where(wide, np.nan, high), notes
 
 
 def read_by(law: Law, rows: pd.DataFrame) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,9 +14,12 @@ from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs.dataframe import to_polars
 from cptlaw.runs.metrics import unit_of
 from cptlaw.solving.origin import FittedRows, origin
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.units import decimals, format_percent, format_quantity
 
 DOUBT = "doubt_"
+SPAN = ("loss", "lo", "hi")
+UNBOUNDED = "unbounded"  # code of the finding
+OPEN = "wider than a factor of 2"
 MOST_EXPLAINED = 3  # forecasts of scores of which the parts of the doubt are told
 COUNTS = ("n_params", "tokens", "ptpp", "pt_tokens")
 
@@ -73,8 +77,10 @@ class Forecast(Result):
             ends = f", {bounds} of a measured score {span}" if bounds else ""
             return f"{eval_}: {format_percent(row['loss'])}{ends}"
         eval_ = f"{row['on']} loss" if "on" in row else "loss"
-        ends = f", {bounds} of a measured loss {_ends(row)}" if bounds else ""
-        return f"{eval_}: {loss_text(row['loss'])} {unit_of(*self.frame.fits)}{ends}"
+        loss, *shown = span_texts(row)
+        span = OPEN if unbounded(row) else "without end" if {*shown} == {"-"} else " to ".join(shown)
+        ends = f", {bounds} of a measured loss {span}" if bounds else ""
+        return f"{eval_}: {loss} {unit_of(*self.frame.fits)}{ends}"
 
     @property
     def lines(self) -> list[Line]:
@@ -112,10 +118,11 @@ class Forecast(Result):
         shown = self.frame[[*lead, *(name for name in others if not str(name).startswith(DOUBT))]]
         formats = point_formats(shown)
         if self.all_scores:
-            formats |= dict.fromkeys(("loss", "lo", "hi"), format_percent)
-            shown = shown.drop(columns="metric").rename(columns={"loss": "score"})
-            formats["score"] = format_percent
-        return [Table.of(shown, formats)]
+            formats |= dict.fromkeys(("score", "lo", "hi"), format_percent)
+            return [Table.of(shown.drop(columns="metric").rename(columns={"loss": "score"}), formats)]
+        texts = zip(*map(span_texts, self.frame.to_dict("records")), strict=True)
+        written = {name: list(column) for name, column in zip(SPAN, texts, strict=True) if name in shown}
+        return [Table.of(shown.assign(**written), formats)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return points, interval and where the intervals come from."""
@@ -185,10 +192,20 @@ def loss_text(value: float | None) -> str:
 def point_formats(columns: Iterable[Any]) -> dict[str, Any]:
     """Return how the columns of a table of points are printed."""
     known: dict[str, Any] = dict.fromkeys(COUNTS, format_quantity)
-    known |= {"replay": format_percent, "step": "{:.0f}".format} | dict.fromkeys(("loss", "lo", "hi"), loss_text)
+    known |= {"replay": format_percent, "step": "{:.0f}".format}
     return {name: known[name] for name in columns if name in known}
 
 
-def _ends(row: Mapping[str, Any]) -> str:
-    ends = [row.get(name) for name in ("lo", "hi")]
-    return "without end" if all(end is None or end != end for end in ends) else " to ".join(map(loss_text, ends))
+def unbounded(row: Mapping[str, Any]) -> bool:
+    """Say whether a forecast is not bounded within a factor of 2: its findings do."""
+    return any(finding.code == UNBOUNDED for finding in row["findings"])
+
+
+def span_texts(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a forecast loss and the ends of its interval, to no more digits than the interval leaves the loss."""
+    ends = [row.get(name) for name in SPAN[1:]]
+    places = decimals(row["loss"], [end for end in ends if end is not None and math.isfinite(end)])
+    if places is not None and not unbounded(row):
+        return tuple("-" if end is None or end != end else f"{end:.{places}f}" for end in (row["loss"], *ends))
+    loss = f"{row['loss']:.2g}" if unbounded(row) else loss_text(row["loss"])
+    return loss, *map(loss_text, ends)

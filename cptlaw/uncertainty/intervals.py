@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import operator
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cptlaw.checking.assumed import assumed
 from cptlaw.checking.extrapolation import extrapolations
@@ -24,6 +22,7 @@ from cptlaw.uncertainty.discrepancy import discrepancy, usual_rate
 from cptlaw.uncertainty.profile import noise, profile, profiles
 
 MIN_RUNS = 3  # fewer runs cannot say how runs differ
+LARGEST = math.log(2.0)  # half-width in log loss from which an interval says nothing
 ABSURD = 14.0  # nats per token; a uniform guess among a million tokens has 13.8
 NOTHING = 1e-3  # nats per token, below which text holds nothing to learn
 
@@ -32,56 +31,34 @@ def forecast(fit: LawOnRows, rows: Any, interval: float | None) -> pd.DataFrame:
     """Forecast rows; see `Fit.forecast`."""
     asked = as_points(rows)
     frame = fit.completed(asked)
-    found = expected(fit, frame, interval)
-    out = asked.copy() if fit.law.needs_schedules else frame.copy()
-    out["loss"] = found.loss
-    if found.ends is not None:
-        out["lo"], out["hi"] = found.ends
+    forecastable(fit, frame)
+    loss = fit.law.predict(fit.params, frame, fit.role)
+    out = (asked if fit.law.needs_schedules else frame).assign(loss=loss)
     # Said of what was asked and not of what was filled in: plans choose the rate themselves.
-    notes = [by_severity(both) for both in map(operator.add, found.findings, assumed(fit.law, fit.data, asked, frame))]
-    out["findings"] = pd.Series(notes, index=out.index, dtype=object)
+    notes = [extrapolations(fit.law, fit.data, frame), assumed(fit.law, fit.data, asked, frame)]
+    if interval is not None and fit.n_blocks < MIN_RUNS:
+        out["lo"] = out["hi"] = np.nan
+        silent = Finding(
+            "warning",
+            "no-interval",
+            "the parameters were given, not fitted, so that nothing says how sure the loss is."
+            if fit.status == "given"
+            else f"{fit.n_runs} runs cannot say how runs differ, so the loss is not bounded.",
+            f"LawFit on at least {MIN_RUNS} runs.",
+        )
+        notes.append([(silent,)] * len(frame))
+    elif interval is not None:
+        out["lo"], out["hi"], unbounded = bounded(loss, *_interval(fit, frame, loss, interval))
+        notes.append(unbounded)
+    out["findings"] = findings_of(loss, notes, out.index)
     return out
 
 
-@dataclass(frozen=True, eq=False)
-class ExpectedLoss:
-    """What is expected of points: losses and ends of intervals, nats per token, (n,), and findings on each."""
-
-    loss: Array
-    ends: tuple[Array, Array] | None
-    findings: list[tuple[Finding, ...]]
-
-
-def expected(fit: LawOnRows, frame: Any, interval: float | None) -> ExpectedLoss:
-    """Return what is expected of completed rows, as `forecast` says it; without an interval `Columns` will do."""
-    forecastable(fit, frame)
-    loss = fit.law.predict(fit.params, frame, fit.role)
-    findings, ends = extrapolations(fit.law, fit.data, frame), None
-    if interval is not None:
-        if fit.n_blocks < MIN_RUNS:
-            ends = np.full(len(loss), np.nan), np.full(len(loss), np.nan)
-            silent = Finding(
-                "warning",
-                "no-interval",
-                "the parameters were given, not fitted, so that nothing says how sure the loss is."
-                if fit.status == "given"
-                else f"{fit.n_runs} runs cannot say how runs differ, so the loss is not bounded.",
-                f"LawFit on at least {MIN_RUNS} runs.",
-            )
-            findings = [(*found, silent) for found in findings]
-        else:
-            *low_high, silent_rows = _interval(fit, frame, loss, interval)
-            ends = low_high[0], low_high[1]
-            silent = Finding(
-                "warning",
-                "unbounded",
-                "the data does not bound this loss: parameters that fit as well forecast it at any value.",
-                "Add runs nearer to this point, or hold parameters.",
-                remedy=Remedy("fix"),
-            )
-            findings = [(*found, silent) if mute else found for found, mute in zip(findings, silent_rows, strict=True)]
-    findings = [(*absurd(value), *found) for value, found in zip(loss, findings, strict=True)]
-    return ExpectedLoss(loss, ends, findings)
+def findings_of(loss: Array, notes: list[list[tuple[Finding, ...]]], index: pd.Index) -> pd.Series:
+    """Return what is said of each row, the worst first: several notes on all rows, and losses that cannot be."""
+    told = [*notes, [tuple(absurd(value)) for value in loss.tolist()]]
+    found = [by_severity([one for part in of_row for one in part]) for of_row in zip(*told, strict=True)]
+    return pd.Series(found, index=index, dtype=object)
 
 
 def absurd(loss: float) -> list[Finding]:
@@ -99,19 +76,38 @@ def absurd(loss: float) -> list[Finding]:
     ]
 
 
-def _interval(
-    fit: LawOnRows, frame: pd.DataFrame, loss: Array, interval: float
-) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Return lower and upper ends for a measured loss, and where the data bounds nothing.
+def bounded(loss: Array, low: Array, high: Array) -> tuple[Array, Array, list[tuple[Finding, ...]]]:
+    """Return the ends of intervals, missing where they lie more than a factor of 2 away, and what to say of these."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        away = np.abs(np.log(np.stack([low, high])) - np.log(loss))
+    open_ = ~(away <= LARGEST)
+    widest = away.max(axis=0, initial=0.0)
+    notes: list[tuple[Finding, ...]] = [()] * len(loss)
+    for i in np.flatnonzero(open_.any(axis=0)).tolist():
+        times = "" if not np.isfinite(widest[i]) or widest[i] > 10 else f" (a factor of {np.exp(widest[i]):.2g})"
+        notes[i] = (
+            Finding(
+                "warning",
+                "unbounded",
+                f"the data do not bound this loss within a factor of 2{times}: parameters that fit as well forecast "
+                "it at almost any value.",
+                "Add runs nearer to this point, or hold parameters by what is known of them.",
+                remedy=Remedy("fix"),
+            ),
+        )
+    return np.where(open_[0], np.nan, low), np.where(open_[1], np.nan, high), notes
+
+
+def _interval(fit: LawOnRows, frame: pd.DataFrame, loss: Array, interval: float) -> tuple[Array, Array]:
+    """Return lower and upper ends for a measured loss, infinitely far away where the data bounds nothing.
 
     The doubt about the fitted loss comes from the profile of the objective; the noise of one measurement is added to
     it in quadrature.
     """
     below, above, scatter = law_and_noise(fit, frame, interval)
-    centre = np.log(loss)
-    low, high = np.exp(centre - np.hypot(below, scatter)), np.exp(centre + np.hypot(above, scatter))
-    silent = ~np.isfinite(np.column_stack([below, above]))
-    return np.where(silent[:, 0], np.nan, low), np.where(silent[:, 1], np.nan, high), np.asarray(silent.any(axis=1))
+    with np.errstate(over="ignore"):
+        ends = loss * np.exp(-np.hypot(below, scatter)), loss * np.exp(np.hypot(above, scatter))
+    return ends
 
 
 def method(fit: LawOnRows) -> str:
