@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from cptlaw.benching.tables import OWN, TABLES, load
 from cptlaw.comparing.baselines import BASELINES, regret
 from cptlaw.errors import CptlawError, UsageError, did_you_mean
 from cptlaw.findings import Finding
+from cptlaw.fitting.base_models import KEYS, measured_bases
 from cptlaw.laws.registry import law
 from cptlaw.result import Progress, Result, Table
 from cptlaw.runs import Runs
@@ -27,7 +28,7 @@ MOST_POINTS = 12  # of a split whose intervals are computed, spread over its row
 STATIC_LAWS = ("chinchilla", "chinchilla:bend=2")
 CPT_LAWS = ("shared-tokens", "ptpp-gated-floor", "ptpp-nearest")
 COLUMNS = ("study", "split", "on", "law", "n_fit", "n_test", "mae_rel", "coverage_50", "coverage_90", "width_90",
-           "regret", "cpu_s")  # fmt: skip
+           "base_rel", "shift_rel", "regret", "cpu_s")  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -39,7 +40,9 @@ class Bench(Result):
     frame
         One row per split and law, in the columns `COLUMNS`. Errors and regret are fractions of the loss; ``width_90``
         is half the median width of 90 % intervals, as a fraction, infinite where the median one has no end, which holds
-        whatever is measured; ``cpu_s`` is fit and forecasts.
+        whatever is measured; ``base_rel`` is the part of ``mae_rel`` that lies in the base models' own losses, and
+        ``shift_rel`` that in what CPT adds to them, each by itself, for one may hide the other (nan where no base
+        model of the forecast runs was measured); ``cpu_s`` is fit and forecasts.
     findings
         Which studies are not there, which laws could not be fitted where.
     """
@@ -59,16 +62,18 @@ class Bench(Result):
     def tables(self) -> list[Table]:
         """Means over the losses of each split, and all splits of each law."""
         formats: dict[str, Callable[[Any], str]] = {
-            **dict.fromkeys(("mae_rel", "regret"), lambda value: f"{100 * value:.2f}"),
+            **dict.fromkeys(("mae_rel", "base_rel", "shift_rel", "regret"), lambda value: f"{100 * value:.2f}"),
             "width_90": lambda value: "open" if value == np.inf else f"{100 * value:.2f}",
             **dict.fromkeys(("coverage_50", "coverage_90"), format_percent),
             "cpu_s": lambda value: f"{value:.1f}",
             "losses": str,
         }
-        numbers = ["mae_rel", "coverage_50", "coverage_90", "width_90", "regret", "cpu_s"]
-        shown = {name: (name, "mean") for name in numbers}
+        shown = {name: (name, "mean") for name in COLUMNS[COLUMNS.index("mae_rel") :]}
         by_split = self.frame.groupby(["study", "split", "law"], sort=False).agg(losses=("on", "count"), **shown)
-        note = "mae_rel, width_90 (half the median 90% interval) and regret in percent of the loss; cpu_s in seconds."
+        note = (
+            "mae_rel, its parts in base model and shift, width_90 (half the median 90% interval) and regret in percent "
+            "of the loss; cpu_s in seconds."
+        )
         return [Table.of(by_split.reset_index(), formats, "Means over the losses of a split", note)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -209,7 +214,7 @@ def _one_split(table: Runs, split: Split, named: list[str]) -> tuple[list[dict[s
                 "n_fit": int((fitted["tokens"] > 0).sum()),
                 "n_test": len(test),
                 "mae_rel": _error(predicted, test),
-                **dict.fromkeys(("coverage_50", "coverage_90", "width_90"), float("nan")),
+                **dict.fromkeys(("coverage_50", "coverage_90", "width_90", "base_rel", "shift_rel"), float("nan")),
                 "regret": regret(test, predicted),
                 "cpu_s": time.process_time() - started,
             }
@@ -235,8 +240,21 @@ def _forecast(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[
         "n_test": len(test),
         "mae_rel": _error(predicted, test),
         **scores,
+        **_parts(fitted, test, predicted),
         "regret": regret(test, predicted),
     }
+
+
+def _parts(fitted: Any, test: pd.DataFrame, predicted: Any) -> dict[str, float]:
+    """Return what is missed of the measured base models of runs, and what of the shifts from them, as fractions."""
+    own = np.full(len(test), np.nan)
+    if {*KEYS, "tokens"} <= set(test.columns):
+        known = test[list(KEYS)].merge(measured_bases(fitted.base), "left", list(KEYS))["loss"].to_numpy(dtype=float)
+        with suppress(CptlawError), np.errstate(all="ignore"):  # a law that says nothing of base models
+            own = np.log(fitted.predict(test.assign(tokens=0.0)) / known)
+    base = pd.Series(np.where(np.isfinite(own), own, np.nan))
+    shift = np.log(predicted / test["loss"].to_numpy(dtype=float)) - base
+    return {"base_rel": float(base.abs().mean()), "shift_rel": float(shift.abs().mean())}
 
 
 def _error(predicted: Any, test: pd.DataFrame) -> float:

@@ -16,7 +16,7 @@ from cptlaw.benching.tables import OWN, TABLES, load
 from cptlaw.errors import DataError, UsageError
 
 KEYS = {"study", "split", "on", "law", "n_fit", "n_test", "mae_rel", "coverage_50", "coverage_90", "width_90",
-        "regret", "cpu_s"}  # fmt: skip
+        "base_rel", "shift_rel", "regret", "cpu_s"}  # fmt: skip
 
 ROWS = {
     "chinchilla": {"run_id": [f"c{i}" for i in range(7)], "n_params": 1e9, "tokens": [1e9 * i for i in range(1, 8)]},
@@ -72,6 +72,9 @@ def test_own_tables_run_without_a_folder_and_give_the_promised_rows() -> None:
     auto = [row for row in rows if row["law"] == "auto"]
     assert [row["on"] for row in auto] == ["target", "source"]
     assert all(row["mae_rel"] < 0.02 and row["coverage_90"] >= 0.8 and row["cpu_s"] > 0 for row in auto)
+    # What is missed of the base model and of the shift from it, apart: together they are the whole, or hide each other.
+    assert all(0 < row["mae_rel"] <= row["base_rel"] + row["shift_rel"] + 1e-4 for row in auto)
+    assert all(row["base_rel"] is None for row in rows if row["law"] not in ("auto", "ptpp-blind"))
     nearest = {row["on"]: row["mae_rel"] for row in rows if row["law"] == "nearest-budget"}
     assert all(row["mae_rel"] < nearest[row["on"]] for row in auto)
     assert all(
@@ -98,7 +101,8 @@ def test_names_of_splits_may_hold_commas() -> None:
 
 
 def test_intervals_without_ends_are_said() -> None:
-    rows = pd.DataFrame([["s", "t", "target", "law", 9, 2, 0.01, 1.0, 1.0, np.inf, np.nan, 0.1]], columns=list(COLUMNS))
+    row = ["s", "t", "target", "law", 9, 2, 0.01, 1.0, 1.0, np.inf, np.nan, np.nan, np.nan, 0.1]
+    rows = pd.DataFrame([row], columns=list(COLUMNS))
     assert "open" in Bench(rows, ()).tables[0].rows[0]
 
 
