@@ -196,12 +196,12 @@ def point_formats(columns: Iterable[Any]) -> dict[str, Any]:
     return {name: known[name] for name in columns if name in known}
 
 
-def unbounded(row: Mapping[str, Any]) -> bool:
+def unbounded(row: Mapping[Any, Any]) -> bool:
     """Say whether a forecast is not bounded within a factor of 2: its findings do."""
     return any(finding.code == UNBOUNDED for finding in row["findings"])
 
 
-def span_texts(row: Mapping[str, Any]) -> tuple[str, ...]:
+def span_texts(row: Mapping[Any, Any]) -> tuple[str, ...]:
     """Return a forecast loss and the ends of its interval, to no more digits than the interval leaves the loss."""
     ends = [row.get(name) for name in SPAN[1:]]
     places = decimals(row["loss"], [end for end in ends if end is not None and math.isfinite(end)])
