@@ -149,7 +149,7 @@ schedules = click.option(
     "--schedules",
     metavar="F",
     type=click.Path(),
-    help="Learning-rate schedules by run (YAML or JSON), for laws of loss curves; else from the column lr.",
+    help="Learning-rate schedules by run (YAML or JSON), for laws of loss curves; else from the columns of rates.",
 )
 
 auto_restraint = click.option(

@@ -160,7 +160,8 @@ class CurveLaw(Law):
             if run not in schedules:
                 raise DataError(
                     f"law {self.name}: run {run!r} has no learning-rate schedule.{did_you_mean(run, schedules)} Name "
-                    f"it in a schedules file (--schedules F, schedules= in the library), or give the table a column lr."
+                    f"it in a schedules file (--schedules F, schedules= in the library), or give the table columns lr, "
+                    f"or lr_schedule and lr_peak."
                 )
             rows = np.flatnonzero(runs == run)
             at = global_steps(frame.iloc[rows], schedules[run], f"law {self.name}: run {run!r}")

@@ -13,6 +13,8 @@ from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.base import Known, Law
 from cptlaw.schedules import Phase, Schedule, read_schedules
+from cptlaw.schedules.phase import PhaseName
+from cptlaw.schedules.told import told_phases
 from cptlaw.units import format_quantity
 
 MOST_POINTS = 1000  # of one phase of one run; curves with more are grouped
@@ -46,10 +48,11 @@ def curve_rows(
     findings: list[Finding] = []
     areas_given = set(chosen.computed) <= set(frame.columns)
     if not areas_given:
+        frame, told, assumed = _told(chosen, frame, given)
         frame, noted = _without_base_rows(chosen, frame, given)
-        result, assumed = _from_column(chosen, frame, given, label)
-        given |= result
-        findings += [*noted, *assumed]
+        logged, read = _from_column(chosen, frame, given, label, told)
+        given = {run: whole for run, (_, whole) in told.items() if whole is not None} | given | logged
+        findings += [*noted, *read, *assumed]
     kept = chosen.rows(frame, Known(schedules=given))
     if len(kept) < len(frame):
         findings.append(
@@ -91,21 +94,51 @@ def _without_base_rows(chosen: Law, frame: pd.DataFrame, given: Schedules) -> tu
     return frame[~loose], [note]
 
 
+Told = dict[str, tuple[Schedule | None, Schedule | None]]  # pre-training and whole schedule, by run
+
+
+def _told(chosen: Law, frame: pd.DataFrame, given: Schedules) -> tuple[pd.DataFrame, Told, list[Finding]]:
+    """Make the schedules that are not given from the columns that say shape, peak, tokens; add steps where they do."""
+    if not {"run", "tokens", "lr_schedule", "lr_peak"} <= set(frame.columns) or "phase" in frame.columns:
+        return frame, {}, []
+    if "step" not in frame.columns and "batch_tokens" in frame.columns:
+        frame = frame.assign(step=(frame["tokens"] / frame["batch_tokens"]).round())
+    adapted, name = frame["tokens"] > 0, phase_of(chosen)
+    told: Told = {}
+    assumed: dict[str, None] = {}
+    for run, rows in frame[adapted].groupby(frame["run"].astype(str), sort=False):
+        if run not in given:
+            before, own, added = told_phases(rows, frame[~adapted], name)
+            phases = [phase for phase in (before, own) if phase is not None]
+            told[str(run)] = (Schedule([before]) if before else None, Schedule(phases) if own else None)
+            assumed |= dict.fromkeys(added)
+    count = sum(1 for both in told.values() if both != (None, None))
+    message = f"the schedules of {count} runs are built from their columns; assumed: {', '.join(assumed) or 'nothing'}."
+    note = Finding(
+        "info", "schedule-from-columns", message, "Give a schedules file if that is wrong.", remedy=Remedy("schedules")
+    )
+    return frame, told, [note] if count else []
+
+
+def phase_of(chosen: Law) -> PhaseName:
+    """Return the one phase that a law is about, which rows are of without a column phase."""
+    return "cpt" if any(name.endswith("cpt") for name in chosen.computed) else "pretrain"
+
+
 def _from_column(
-    chosen: Law, frame: pd.DataFrame, given: Schedules, label: str
+    chosen: Law, frame: pd.DataFrame, given: Schedules, label: str, told: Told
 ) -> tuple[dict[str, Schedule], list[Finding]]:
     """Make the schedules that are not given from the column lr."""
     if not {"run", "step", "lr"} <= set(frame.columns):
         return {}, []
     schedules: dict[str, Schedule] = {}
     widest, hidden = 0.0, []
-    # Without a column phase the rows are of the one phase that the law is about.
-    alone = "cpt" if any(name.endswith("cpt") for name in chosen.computed) else "pretrain"
+    alone = phase_of(chosen)
     for run, rows in frame.groupby(frame["run"].astype(str), sort=False):
         if run in given or rows["lr"].isna().all():
             continue
         phase = rows["phase"].astype(object).fillna(alone).astype(str) if "phase" in rows.columns else None
-        before: Schedule | None = None
+        before, _ = told.get(str(run), (None, None))
         for name in ("pretrain", "cpt"):
             part = rows[phase == name] if phase is not None else (rows if name == alone else rows.iloc[:0])
             part = part[part["lr"].notna()].sort_values("step", kind="stable")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -184,6 +184,14 @@ class Phase:
         of = Span(length, peak, self.end, self.decay, self.warmup)
         lr[self.warmup :] = SHAPES[self.schedule](np.arange(length + 1, dtype=float), of)
         return lr
+
+    def stretched(self, times: float) -> Phase:
+        """Return this phase so many times as long; a warm-up keeps its steps where they fit."""
+        steps = max(round(times * self.steps), 1)
+        if self.points is not None:
+            return replace(self, steps=steps, points=(self.points[0] * (steps / self.steps), self.points[1]))
+        decay = round(times * self.decay)
+        return replace(self, steps=steps, decay=decay, warmup=min(self.warmup, steps - decay))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the phase as a line of a schedules file says it, without the points of a file."""

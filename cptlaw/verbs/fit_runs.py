@@ -64,7 +64,7 @@ def fit(
             of a law is added as weak priors, and its intervals are those that it has within law auto.
         schedules
             For laws of loss curves: learning-rate schedules by run, or a schedules file. Runs that are not in it take
-            theirs from the column ``lr``.
+            theirs from the column ``lr``, or from ``lr_schedule``, ``lr_peak``, ``warmup``, ``lr_end`` and tokens.
 
     Returns
     -------

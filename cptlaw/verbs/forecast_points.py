@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.base_models import LOSS
 from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.runs.points import as_points
 from cptlaw.runs.schema import COLUMNS, corpus_of
 from cptlaw.schedules import Schedule
@@ -74,8 +77,45 @@ def forecast(
     of_target = next((fit for fit in read if fit.role == "target" and isinstance(fit, Fit)), None)
     rated = frame if of_target is None else with_rates(of_target, frame)
     asked = [(fit, frame if fit is of_target else rated) for fit in read]
-    tables = [fit.forecast(rows, interval).assign(law=fit.law.spec, on=fit.on) for fit, rows in asked]
+    tables = [_forecast(fit, rows, interval).assign(law=fit.law.spec, on=fit.on) for fit, rows in asked]
     return ForecastFrame.of(pd.concat(tables, ignore_index=True), interval, read)
+
+
+def _forecast(fit: Any, frame: pd.DataFrame, interval: float | None) -> pd.DataFrame:
+    """Forecast points; of a law of loss curves also such as name no run, under the schedule of the run nearest to each.
+
+    That run's schedule is stretched to the point's budget and tokens, and the point is its end.
+    """
+    data: pd.DataFrame = fit.data
+    alike = isinstance(fit, LawFit) and fit.law.needs_schedules and not {"run", "step"} & set(frame.columns)
+    if not (alike and {"tokens", "step"} <= set(data.columns) and "tokens" in frame.columns and fit.schedules):
+        told: pd.DataFrame = fit.forecast(frame, interval)
+        return told
+    ends = data.loc[data.groupby("run", sort=False)["tokens"].idxmax()]
+    sized = [name for name in ("n_params", "ptpp") if name in data.columns and name in frame.columns]
+    near = [name for name in (*sized, "tokens", "lr_peak") if name in data.columns and name in frame.columns]
+    with np.errstate(divide="ignore"):
+        away = np.log(frame[near].to_numpy(dtype=float))[:, None] - np.log(ends[near].to_numpy(dtype=float))[None]
+    nearest = ends.iloc[np.argmin(np.nansum(away**2, axis=2), axis=1)]
+    longer = frame["tokens"].to_numpy(dtype=float) / nearest["tokens"].to_numpy(dtype=float)
+    before = np.prod(frame[sized].to_numpy(dtype=float) / nearest[sized].to_numpy(dtype=float), axis=1)
+    schedules, steps = {}, []
+    for i, (run, step) in enumerate(zip(nearest["run"].astype(str), nearest["step"], strict=True)):
+        known = fit.schedules[run]
+        schedules[f"point {i}"] = made = known.stretched(before[i], longer[i] * step / max(known.n_cpt, 1))
+        steps.append(made.n_cpt)
+    points = frame.assign(run=list(schedules), step=steps)
+    forecasts: pd.DataFrame = fit.with_schedules(schedules).forecast(points, interval)
+    note = Finding(
+        "info",
+        "schedule-of-nearest",
+        "the point names no run: its schedule is that of the fitted run nearest to it, stretched to its budget and "
+        "tokens, of which it is the end.",
+        "Give run and step of the point, with its schedule, if it will be trained otherwise.",
+        remedy=Remedy("schedules"),
+    )
+    forecasts["findings"] = [(*found, note) for found in forecasts["findings"]]
+    return forecasts.drop(columns=["run", "step"])
 
 
 def laws_of(fit: Any) -> list[Any]:

@@ -1,0 +1,83 @@
+"""Schedules from what a table says of its runs, without a schedules file."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.errors import DataError
+from cptlaw.laws import law
+from cptlaw.laws.curve_rows import curve_rows
+from cptlaw.schedules import Phase, Schedule
+
+JOINT = law("cpt-dynamics-joint")
+GIVEN = {
+    name: Schedule(
+        [
+            Phase("pretrain", 3000, "wsd", peak=6e-3, decay=600, warmup=100),
+            Phase("cpt", 500, shape, peak=3e-3, warmup=50, tokens_per_step=2048, **more),
+        ]
+    )
+    for name, shape, more in (("a", "cosine", {"end": 3e-4}), ("b", "wsd", {"decay": 100}))
+}
+
+
+def table():
+    """Two runs from one base model, as a sweep that logs no rates writes them."""
+    base = {"run": "base", "tokens": 0.0, "lr_schedule": "wsd", "lr_peak": 6e-3, "warmup": 100, "step": 0}
+    rows = [
+        {"run": run, "tokens": 2048.0 * step, "step": step, "lr_schedule": shape, "lr_peak": 3e-3, "lr_end": end}
+        | {"warmup": 50, "replay": 0.25}
+        for run, shape, end in (("a", "cosine", 3e-4), ("b", "wsd", 0.0))
+        for step in (100, 300, 500)
+    ]
+    same = {"eval": "target", "n_params": 2048e3, "ptpp": 3.0, "loss": 2.0}
+    return pd.DataFrame([base, *rows]).assign(**same)
+
+
+def test_columns_give_what_a_schedules_file_gives():
+    """Nobody writes schedules by hand whose shape, peak and tokens stand in the table."""
+    told, schedules, findings = curve_rows(JOINT, table(), None, "runs")
+    given, _, _ = curve_rows(JOINT, table(), GIVEN, "runs")
+    assert [schedules[run].n_pretrain for run in "ab"] == [3000, 3000]
+    assert np.array_equal(schedules["a"].lr[3001:], GIVEN["a"].lr[3001:])
+    for name in ("s1_cpt", "s2_cpt", "s1_pretrain"):
+        # The warm-up of pre-training is not told: it counts as run at its peak, as the law reads warm-ups anyway.
+        assert told[name].to_numpy() == pytest.approx(given[name].to_numpy(), rel=1e-9), name
+    (said,) = (one for one in findings if one.code == "schedule-from-columns")
+    assert said.message.startswith("the schedules of 2 runs")
+    assert "batches of CPT" in said.message
+    assert "decay of the last 20%" in said.message
+
+
+def test_steps_follow_from_tokens_and_batch():
+    found, schedules, _ = curve_rows(JOINT, table().drop(columns="step").assign(batch_tokens=2048.0), None, "runs")
+    assert found["step"].tolist() == [100, 300, 500] * 2
+    assert schedules["b"].n_cpt == 500
+
+
+def test_what_columns_do_not_tell_is_asked_for():
+    with pytest.raises(DataError, match="no learning-rate schedule"):
+        curve_rows(JOINT, table().assign(lr_schedule="by hand"), None, "runs")
+
+
+def test_a_point_without_a_run_is_trained_like_the_nearest_one():
+    """At the end of a fitted run it is that run; and a longer one goes on under the same shape."""
+    rows = "n_params < 40K and replay == 0.25 and ptpp in (31, 62) and seed == 0 and tokens > 0"
+    fit = cl.fit("cpt-dynamics", cl.examples.load("docs-to-code"), "target", rows, starts=1, restraint="none")
+    end = fit.data.loc[fit.data["tokens"].idxmax()]
+    inputs = {name: float(end[name]) for name in ("n_params", "ptpp", "tokens")}
+    named = cl.forecast(fit, {"run": [end["run"]], "step": [end["step"]]}, interval=None)
+    asked = cl.forecast(fit, inputs, interval=None)
+    assert asked["loss"].iloc[0] == pytest.approx(named["loss"].iloc[0], rel=1e-12)
+    assert "schedule-of-nearest" in [finding.code for finding in asked["findings"].iloc[0]]
+    longer = cl.forecast(fit, inputs | {"tokens": 2 * inputs["tokens"]}, interval=None)["loss"].iloc[0]
+    assert longer < asked["loss"].iloc[0]
+
+
+def test_a_phase_is_stretched():
+    found = Phase("cpt", 500, "wsd", peak=3e-3, warmup=50, decay=100).stretched(0.4)
+    assert (found.steps, found.warmup, found.decay) == (200, 50, 40)
+    logged = Schedule.from_lr([0, 10, 20], [1.0, 1.0, 0.5]).stretched(1.0, 2.0)
+    assert logged.n_cpt == 40
+    assert logged.lr[[20, 30, 40]].tolist() == [1.0, 0.75, 0.5]
