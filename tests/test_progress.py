@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+import cptlaw as cl
 from cptlaw import progress as room
 
 
@@ -61,3 +62,13 @@ def test_a_notebook_has_one_where_tqdm_is(monkeypatch, capsys):
     advance(2)
     close()
     assert "laws" in capsys.readouterr().err
+
+
+def test_a_fit_by_name_and_the_choice_of_runs_have_bars(monkeypatch):
+    bars = []
+    monkeypatch.setattr(room, "LATE", -1.0)
+    monkeypatch.setattr(room, "_bar", lambda label, length: bars.append(label) or (lambda done: None, lambda: None))
+    runs = cl.examples.load("en-fr-pilot").where("ptpp in (15, 31) and replay in (0.1, 0.5) and atpp >= 1.9")
+    ask = {"at": "n_params=125K,tokens=1M,replay=25%,ptpp=279", "budget": "1e12", "restraint": "none"}
+    cl.suggest("ptpp-floor", runs, "target", n=1, starts=2, **ask)
+    assert {"fitting", "choosing runs"} <= set(bars)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cptlaw.laws.calculus import Array
+from cptlaw.progress import track
 from cptlaw.solving.objective import Objective
 
 MAX_STEP = 1.0  # longest move of a shape per step, on its search axis
@@ -78,7 +79,7 @@ def _descend(goal: Objective, c: Array, z: Array, iterations: int, tolerance: Ar
     passes = [(1, min(LEAST_SQUARES, iterations), 1.0), (2, iterations, NEAR_DAMPING)]
     if goal.forecast is not None:
         passes = [(2, iterations, 1.0)]
-    for first in range(0, s, per_block):
+    for first in track(range(0, s, per_block), "fitting"):
         rows = np.arange(first, min(first + per_block, s))
         for order, steps, damping in passes:
             v[rows], objective[rows], total[rows], status[rows] = _descend_block(

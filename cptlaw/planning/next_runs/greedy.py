@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.next_runs.cells import Bases, CandidateRun
 from cptlaw.planning.next_runs.doubt import Variances
+from cptlaw.progress import track
 
 POWERS = (1.0, 0.5, 0.0)  # of the cost by which a gain is divided: per FLOP, between, and regardless of cost
 CLOSE = 1.01  # times the width that the best plan leaves: the cheapest plan that comes so far is chosen
@@ -154,7 +155,7 @@ def choose(sample: Sample, cells: Sequence[CandidateRun], bases: Bases, budget: 
     alone = sample.reductions(np.arange(len(cells)))
     plans = []
     on_new = sorted({_base(cell) for cell, price in zip(cells, prices, strict=True) if price > 0})
-    for base in (None, *on_new):
+    for base in track((None, *on_new), "choosing runs"):
         opening = np.array([_base(cell) == base for cell in cells])
         for power in POWERS:
             # The base is bought for several runs, so its price does not count in choosing the first of them.
