@@ -13,6 +13,7 @@ import click
 
 import cptlaw as cl
 from cptlaw.cli import commands, options
+from cptlaw.cli.grouped import GROUPS
 from cptlaw.cli.output import VERBOSITY
 from cptlaw.errors import CptlawError
 from cptlaw.runs import check_parquet_size
@@ -26,6 +27,7 @@ MOST_ROWS = 2_000_000  # of a Parquet file, whose bytes say little of its size
 NO_RUNS, EXAMPLE, GIVEN = "none", "example", "given"
 EXAMPLE_NAME = "en-fr-pilot"
 EXAMPLE_QUESTION = {"n_params": "124672", "ptpp": "279", "tokens": "1M", "max_forgetting": "25%"}  # as in the README
+NO_RUNS_QUESTION = {"n_params": "8B", "ptpp": "1875", "target_tokens": "20B", "shift": "language"}  # as in no_runs.md
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def fields() -> tuple[Field, ...]:
         example = default or option.metavar or ""
         places = {"of_table": name in of_table, "first": name in verb().few}
         result.append(Field(name, option.opts[0], label, shown, example, choices, bool(option.multiple), **places))
-    return tuple(result)
+    order = [name for names in GROUPS.values() for name in names]
+    return tuple(sorted(result, key=lambda one: order.index(one.name) if one.name in order else len(order)))
 
 
 def reading_options() -> list[Any]:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import cptlaw as cl
 from cptlaw.errors import CptlawError, UsageError, visible
 from cptlaw_app.page import shown
-from cptlaw_app.question import EXAMPLE, GIVEN, NO_RUNS, Desk, Problem, fields
+from cptlaw_app.question import EXAMPLE, EXAMPLE_QUESTION, GIVEN, NO_RUNS, NO_RUNS_QUESTION, Desk, Problem, fields
 from cptlaw_app.tables import ENDINGS, LARGEST, Shelf, received
 
 THREADS = 8
@@ -58,9 +58,9 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
         except CptlawError as error:
             given, problem = desk.first(), Problem(str(error))
             name, uploaded = "", None
-        doors = [(GIVEN, "the table given at the start")] if desk.runs is not None else []
-        doors += [(uploaded, name)] if uploaded else []
-        doors += [(EXAMPLE, "the example runs"), (NO_RUNS, "I have no runs")]
+        doors = [(GIVEN, "the table given at the start", {})] if desk.runs is not None else []
+        doors += [(uploaded, name, {})] if uploaded else []
+        doors += [(EXAMPLE, "the example runs", EXAMPLE_QUESTION), (NO_RUNS, "I have no runs", NO_RUNS_QUESTION)]
         shape = {"fields": fields(), "given": given, "doors": doors, "problem": problem, "endings": ",".join(ENDINGS)}
         return flask.render_template("page.html", **shape, largest=LARGEST // 1_000_000, version=cl.__version__)
 

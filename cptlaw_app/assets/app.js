@@ -73,8 +73,21 @@
     state.textContent = "Reading the table ..";
     form.submit();
   });
+  // A door opens with a question of its own, where the form still holds that of the door before.
+  function questionOf(door) { return door ? JSON.parse(door.dataset.question) : {}; }
+  var before = questionOf(form.querySelector("[name=table]:checked"));
+  function enter(door) {
+    var fields = Array.from(form.querySelectorAll(".field input, .field select")), next = questionOf(door);
+    var untouched = fields.every(function (each) { return each.value.trim() === (before[each.name] || ""); });
+    before = next;
+    if (!untouched) { return; }
+    fields.forEach(function (each) {
+      each.value = next[each.name] || "";
+      if (each.value && each.closest("details")) { each.closest("details").open = true; }
+    });
+  }
   form.addEventListener("change", function (event) {
-    if (event.target.name === "table") { ask(); }
+    if (event.target.name === "table") { enter(event.target); ask(); }
   });
   if (!problem.textContent) { ask(); }
 })();

@@ -58,6 +58,9 @@ def test_the_form_asks_all_that_the_verb_asks(desk):
     names = {one.name for one in fields()}
     assert {"n_params", "ptpp", "tokens", "max_forgetting", "risk", "where", "shift", "columns", "losses"} <= names
     # Nothing that names a place on the machine which serves, or that only shapes what a terminal shows.
+    assert [one.name for one in fields() if one.first][-6:] == [
+        "n_params", "ptpp", "tokens", "target_tokens", "max_forgetting", "max_target_loss",
+    ]  # fmt: skip
     assert names.isdisjoint({"output", "force", "pilots", "schedules", "explain", "json", "strict", "seed", "runs"})
     left = {str(option.name) for option in verb().params} - names
     assert left <= {"runs", "schedules", "explain", "pilots", "output", "force", "seed", "strict", "json"} | {

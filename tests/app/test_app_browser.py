@@ -39,6 +39,18 @@ def test_the_first_screen_has_the_question_and_then_the_answer(browser, open_pag
     shot(page, "app-1440")
 
 
+def test_a_door_opens_with_its_own_question_and_keeps_what_was_typed(browser, open_page, address):
+    page = open_page(address)
+    page.check("input[value='none']")
+    values = {name: page.input_value(f"#{name}") for name in ("n_params", "target_tokens", "tokens", "shift")}
+    assert values == {"n_params": "8B", "target_tokens": "20B", "tokens": "", "shift": "language"}
+    assert page.is_visible("#shift")
+    answered(page)
+    page.fill("#ptpp", "300")
+    page.check("input[value='example']")
+    assert page.input_value("#n_params") == "8B"
+
+
 def test_without_runs_and_on_a_phone(browser, open_page, address):
     page = open_page(address, PHONE)
     no_runs(page)
