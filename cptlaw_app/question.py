@@ -13,7 +13,6 @@ import click
 
 import cptlaw as cl
 from cptlaw.cli import commands, options
-from cptlaw.cli.grouped import GROUPS
 from cptlaw.cli.output import VERBOSITY
 from cptlaw.errors import CptlawError
 from cptlaw.runs import check_parquet_size
@@ -93,12 +92,10 @@ def fields() -> tuple[Field, ...]:
         name = str(option.name)
         label = option.opts[0].removeprefix("--").replace("-", " ")
         shown = (option.help or "").partition("[default")[0].strip()
-        default = "" if option.default is None or not isinstance(option.default, str) else option.default
-        example = default or option.metavar or ""
+        example = (option.default if isinstance(option.default, str) else "") or option.metavar or ""
         places = {"of_table": name in of_table, "first": name in verb().few}
         result.append(Field(name, option.opts[0], label, shown, example, choices, bool(option.multiple), **places))
-    order = [name for names in GROUPS.values() for name in names]
-    return tuple(sorted(result, key=lambda one: order.index(one.name) if one.name in order else len(order)))
+    return tuple(sorted(result, key=lambda one: verb().place(one.name)))
 
 
 def reading_options() -> list[Any]:

@@ -129,16 +129,14 @@ def _batch(loaded: Any) -> Callable[[list[str]], Sequence[Any]]:
 
 
 def _pretrained(spec: Mapping[str, Any], place: str | None) -> Tokenizer:
-    result = load_pretrained(spec, place)
-    if result.eos_token_id is None:
+    whole = load_pretrained(spec, place)
+    if whole.eos_token_id is None:
         raise DataError(f"tokenizer {name_of(spec)!r} has no end-of-text token to put between documents.")
     # Fast tokenizers encode on all cores and without the warnings about length that those of transformers print.
-    backend = getattr(result, "backend_tokenizer", None)
+    backend = getattr(whole, "backend_tokenizer", None)
     if backend is not None:
-        return Tokenizer(_batch(backend), len(result), result.eos_token_id)
-    return Tokenizer(
-        lambda texts: result(texts, add_special_tokens=False)["input_ids"], len(result), result.eos_token_id
-    )
+        return Tokenizer(_batch(backend), len(whole), whole.eos_token_id)
+    return Tokenizer(lambda texts: whole(texts, add_special_tokens=False)["input_ids"], len(whole), whole.eos_token_id)
 
 
 def load_pretrained(spec: Mapping[str, Any], place: str | None) -> Any:

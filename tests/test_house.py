@@ -43,7 +43,7 @@ CEILINGS = {
     "auto": 872,
     "benching": 348,
     "checking": 954,
-    "cli": 907,
+    "cli": 908,
     "comparing": 628,
     "curves": 820,
     "examples": 32,

@@ -25,6 +25,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Output": ("output", "json", "verbose", "quiet", "explain", "pilots", "title", "png", "pdf", "force", "strict"),
 }
 OTHERS = "The search"
+_PLACES = {name: place for place, name in enumerate(name for names in GROUPS.values() for name in names)}
 _ALL = "cptlaw.help-all"
 
 
@@ -47,12 +48,16 @@ class Grouped(click.Command):
         )
         self.params.append(everything)
 
+    def place(self, name: str) -> int:
+        """Return where a parameter stands in the help."""
+        return _PLACES.get(name, len(_PLACES))
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in their groups."""
         of_group = {name: group for group, names in GROUPS.items() for name in names}
         rows: dict[str, list[tuple[int, tuple[str, str]]]] = {group: [] for group in (*GROUPS, OTHERS)}
         hidden = 0
-        for place, option in enumerate(self.get_params(ctx)):
+        for option in self.get_params(ctx):
             shown = option.get_help_record(ctx) if isinstance(option, click.Option) else None
             name = str(option.name)
             if shown is None or {"--help", "--help-all"} & set(option.opts):
@@ -60,13 +65,11 @@ class Grouped(click.Command):
             if name not in self.few and not ctx.meta.get(_ALL):
                 hidden += 1
                 continue
-            group = of_group.get(name, OTHERS)
-            order = GROUPS[group].index(name) if group in GROUPS else place
-            rows[group].append((order, shown))
+            rows[of_group.get(name, OTHERS)].append((self.place(name), shown))
         for group, listed in rows.items():
             if listed:
                 with formatter.section(group):
-                    formatter.write_dl([shown for _, shown in sorted(listed)])
+                    formatter.write_dl([shown for _, shown in sorted(listed, key=lambda row: row[0])])
         if hidden:
             formatter.write_paragraph()
             formatter.write_text(f"{hidden} more options: {ctx.command_path} --help-all")

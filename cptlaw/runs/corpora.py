@@ -51,8 +51,7 @@ def add_mix(
     if not columns:
         return ()
     shares = pd.DataFrame(
-        {name: checked_numbers(result, column_of(name), problems) for name, result in columns.items()},
-        index=frame.index,
+        {name: checked_numbers(share, column_of(name), problems) for name, share in columns.items()}, index=frame.index
     )
     known = shares.notna().any(axis=1)
     sums = shares.sum(axis=1)
@@ -94,25 +93,25 @@ def check_sums(frame: pd.DataFrame, problems: Problems) -> None:
     )
 
 
-def _of_mappings(result: pd.Series, problems: Problems) -> dict[str, pd.Series]:
+def _of_mappings(cells: pd.Series, problems: Problems) -> dict[str, pd.Series]:
     """Return a column for each corpus that is named in a column of mappings, JSON text among them."""
     rows: list[Mapping[str, Any]] = []
-    unread = np.zeros(len(result), dtype=np.bool_)
-    for i, value in enumerate(result):
+    unread = np.zeros(len(cells), dtype=np.bool_)
+    for i, value in enumerate(cells):
         mapping = _mapping(value)
         unread[i] = mapping is None
         rows.append(mapping or {})
     problems.add_rows(
         f"column {MAPPING!r}",
-        result.index,
+        cells.index,
         unread,
-        lambda position: shown(str(result.iloc[position])),
+        lambda position: shown(str(cells.iloc[position])),
         'a mapping from corpora to shares, such as {"code": 0.3, "web": 0.7}',
         "Write it as JSON, or give each corpus a column mix_NAME.",
     )
     names = dict.fromkeys(str(name) for row in rows for name in row)
     return {
-        str(canonical_name(MIX + name)): pd.Series([row.get(name) for row in rows], result.index, object, name)
+        str(canonical_name(MIX + name)): pd.Series([row.get(name) for row in rows], cells.index, object, name)
         for name in names
     }
 

@@ -43,13 +43,13 @@ def decimal_marks(raw: RawTable) -> RawTable:
     for name in map(str, raw.frame.columns):
         if name not in texts and not pd.api.types.is_numeric_dtype(raw.frame[name]):
             texts_of = {one.strip() for one in raw.frame[name] if isinstance(one, str)}
-            if match := [one for one in texts_of if GROUPS.fullmatch(one) or COMMA.fullmatch(one)]:
-                odd[name] = match
+            if marked := [one for one in texts_of if GROUPS.fullmatch(one) or COMMA.fullmatch(one)]:
+                odd[name] = marked
     of_file = any(_is_decimal(one) for some in odd.values() for one in some)
     columns, plain = {}, dict[str, str]()
-    for name, match in odd.items():
-        decimal = of_file or _is_decimal_column(raw, name, match)
-        plain = {one: _plain(one, decimal) for one in match if decimal or not POINT.fullmatch(one)}
+    for name, marked in odd.items():
+        decimal = of_file or _is_decimal_column(raw, name, marked)
+        plain = {one: _plain(one, decimal) for one in marked if decimal or not POINT.fullmatch(one)}
         if plain:
             cells = [plain.get(one.strip(), one) if isinstance(one, str) else one for one in raw.frame[name]]
             columns[name] = pd.Series(cells, index=raw.frame.index, dtype=object)
@@ -63,16 +63,16 @@ def _is_decimal(text: str) -> bool:
     return COMMA.fullmatch(text) is not None and not GROUPS.fullmatch(text)
 
 
-def _is_decimal_column(raw: RawTable, name: str, result: list[str]) -> bool:
+def _is_decimal_column(raw: RawTable, name: str, texts: list[str]) -> bool:
     """Whether the commas of a column are decimal marks: as its numbers say, else as what it counts says."""
-    if any("," in one and GROUPS.fullmatch(one) and not EITHER.fullmatch(one) for one in result):
+    if any("," in one and GROUPS.fullmatch(one) and not EITHER.fullmatch(one) for one in texts):
         return False
     canonical = next((canonical for canonical, place in raw.taken.items() if place == name), "")
-    if canonical == "loss" or loss_columns([name]) or not any("," in one for one in result):
-        return any("," in one for one in result)
+    if canonical == "loss" or loss_columns([name]) or not any("," in one for one in texts):
+        return any("," in one for one in texts)
     if canonical and (column_of(canonical).raw_count or canonical in ("step", "batch_tokens", "samples", "n_items")):
         return False
-    one = next(one for one in result if "," in one)
+    one = next(one for one in texts if "," in one)
     raise DataError(
         f"{raw.label}, column {name!r}: {one!r} may be {one.replace(',', '')} or {one.replace(',', '.')}, and nothing "
         f"in the table tells which. Expected plain numbers, such as {one.replace(',', '.')}. Save it with points as "
@@ -94,11 +94,9 @@ def plain_units(raw: RawTable) -> RawTable:
         told = told_by_name(name)
         if told is None or told.column != canonical or told.scale == 1.0:
             continue
-        result = raw.frame[name]
-        values, unreadable = to_numbers(result)
-        bare = np.array(
-            [isinstance(one, str) and not one.strip()[-1:].isdigit() for one in result]
-        )  # a unit of its own
+        cells = raw.frame[name]
+        values, unreadable = to_numbers(cells)
+        bare = np.array([isinstance(one, str) and not one.strip()[-1:].isdigit() for one in cells])  # a unit of its own
         if unreadable.any() or bare.all() or (told.scale > 1.0 and np.nanmax(values, initial=0.0) * told.scale > 1e18):
             continue
         if told.scale < 1.0 and 0 < np.nanmax(values, initial=0.0) <= 1.0 and not bare.any():
@@ -138,9 +136,9 @@ def loss_in_other_units(raw: RawTable) -> RawTable:
         place = named[0] if len(named) == 1 else None
     if place is None or "metric" in raw.taken:
         return raw
-    result, unreadable = to_numbers(raw.frame[place])
-    values, what, unit = nats_of(place, result)
-    if not what or unreadable.any() or np.nanmin(result, initial=1.0) <= 0:
+    raw_values, unreadable = to_numbers(raw.frame[place])
+    values, what, unit = nats_of(place, raw_values)
+    if not what or unreadable.any() or np.nanmin(raw_values, initial=1.0) <= 0:
         return raw.named({"loss": place})  # what cannot be read is complained of with the other rows
     columns = {place: values} | ({"metric": NATS_PER_BYTE} if unit == UNITS[NATS_PER_BYTE] else {})
     note = f"loss: {place!r} is {what}, converted to {unit}"
@@ -205,11 +203,11 @@ def ask_for_unread(raw: RawTable) -> RawTable:
         if column is None or column in known:
             continue
         values, unreadable = to_numbers(raw.frame[name])
-        result = np.unique(values[np.isfinite(values)])
-        if unreadable.any() or len(result) < 2 or (result < 0).any():
+        levels = np.unique(values[np.isfinite(values)])
+        if unreadable.any() or len(levels) < 2 or (levels < 0).any():
             continue
         raise DataError(
-            f"{raw.label}: column {name!r} varies ({result[0]:g} to {result[-1]:g}) and looks like {column} "
+            f"{raw.label}: column {name!r} varies ({levels[0]:g} to {levels[-1]:g}) and looks like {column} "
             f"({COLUMNS[column].meaning}), but its name is not known. If it is, say --columns '{column}={name}' "
             f"(columns={{{column!r}: {name!r}}}). If it is not, give the value of all runs: --columns "
             f"{column}={EXAMPLES.get(column, '3e-4')}."

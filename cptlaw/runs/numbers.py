@@ -14,24 +14,24 @@ from cptlaw.units import LARGEST, SMALLEST
 Floats = npt.NDArray[np.float64]
 
 
-def checked_numbers(result: pd.Series, column: Column, problems: Problems) -> Floats:
+def checked_numbers(cells: pd.Series, column: Column, problems: Problems) -> Floats:
     """Read one column as numbers and add whatever is wrong with it to the problems."""
     # All at once and not row by row: a message then names every bad row of the column, and a million are read in a
     # second.
-    values, unreadable = to_numbers(result)
+    values, unreadable = to_numbers(cells)
 
     def original(position: int) -> str:
-        return repr(str(result.iloc[position]))
+        return repr(str(cells.iloc[position]))
 
     def number(position: int) -> str:
         value = values[position]
         return "nothing, or NaN" if np.isnan(value) else f"{value:.10g}"
 
-    where = place_of(result, column)
+    where = place_of(cells, column)
     repair = "Repair the value, or remove the row."
     otherwise = "remove the row" if column.required else "leave the field empty if it is unknown"
     remedy = f"Write a plain number, or one with a unit (8.1B, 517M, 34%); or {otherwise}."
-    problems.add_rows(where, result.index, unreadable, original, column.expected, remedy)
+    problems.add_rows(where, cells.index, unreadable, original, column.expected, remedy)
     missing = np.isnan(values)
     outside = (values < column.lowest) | (values > column.highest) | np.isinf(values)
     if column.positive:
@@ -39,23 +39,23 @@ def checked_numbers(result: pd.Series, column: Column, problems: Problems) -> Fl
     # Sound columns lie far within; products and powers of what lies beyond would leave the range of numbers.
     size = np.abs(values)
     beyond = ((size > LARGEST) | ((size < SMALLEST) & (size > 0))) & np.isfinite(values) & ~outside
-    problems.add_rows(where, result.index, beyond, number, f"0, or a size from {SMALLEST:g} to {LARGEST:g}", repair)
+    problems.add_rows(where, cells.index, beyond, number, f"0, or a size from {SMALLEST:g} to {LARGEST:g}", repair)
     if column.required:
         # What cannot be read has its own message already.
         outside |= missing & ~unreadable
     if column.whole:
         part = (values != np.round(values)) & np.isfinite(values) & ~outside
         problems.add_rows(
-            where, result.index, part, number, f"a whole number ({column.meaning})", _remedy(column, values)
+            where, cells.index, part, number, f"a whole number ({column.meaning})", _remedy(column, values)
         )
-    problems.add_rows(where, result.index, outside, number, column.expected, _remedy(column, values[outside]))
+    problems.add_rows(where, cells.index, outside, number, column.expected, _remedy(column, values[outside]))
     if column.raw_count:
         # A size of 8.1 is 8.1 billion in somebody's table: asked back, for a guess would be wrong by nine digits.
         small = (values > 0) & (values < SMALLEST_RAW_COUNT)
         first = f"{values[small][0]:g}" if small.any() else ""
         problems.add_rows(
             where,
-            result.index,
+            cells.index,
             small,
             number,
             f"raw {'tokens' if column.name == 'tokens' else 'parameters'}, at least {SMALLEST_RAW_COUNT:g}",
@@ -64,9 +64,9 @@ def checked_numbers(result: pd.Series, column: Column, problems: Problems) -> Fl
     return values
 
 
-def place_of(result: pd.Series, column: Column) -> str:
+def place_of(cells: pd.Series, column: Column) -> str:
     """Return where a column is to be looked for, in the words of its file."""
-    return f"column {column.name!r}" + ("" if result.name == column.name else f" ({str(result.name)!r} in the file)")
+    return f"column {column.name!r}" + ("" if cells.name == column.name else f" ({str(cells.name)!r} in the file)")
 
 
 def _remedy(column: Column, bad: Floats) -> str:

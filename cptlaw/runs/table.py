@@ -201,9 +201,7 @@ class Runs:
         if mask.any():
             return self._keep(mask)
         columns = {name: find_column(self.frame, name) for name in condition.columns}
-        levels = "; ".join(
-            f"{name}: {describe_levels(result)}" for name, result in columns.items() if result is not None
-        )
+        levels = "; ".join(f"{name}: {describe_levels(level)}" for name, level in columns.items() if level is not None)
         raise UsageError(f"{self.label}: no row answers {shown(query)}. Of {len(self)} rows, the levels are {levels}.")
 
     def on(self, eval: str) -> Runs:

@@ -87,11 +87,11 @@ def weighed(
     noise = 0.25 / np.array([np.nan_to_num(joint.tasks[name].items, nan=1.0) for name in names])
     error = np.full((len(plans), len(folds), *truth.shape), np.nan)  # on the arcsine scale
     for f, of_fold in enumerate(seen):
-        for w, result in enumerate(of_fold):
-            if result is None:
+        for w, score in enumerate(of_fold):
+            if score is None:
                 continue
-            missed = arcsine(result.scores) - truth[result.rows]
-            error[w, f, result.rows] = np.where(result.counts, missed, np.nan)
+            missed = arcsine(score.scores) - truth[score.rows]
+            error[w, f, score.rows] = np.where(score.counts, missed, np.nan)
     log_error, counts = _means(error**2, noise)
     serves = np.array([[name in plan.tasks for name in names] for plan in plans])
     share = np.array([plan.share for plan in plans])[:, None] * serves
@@ -164,14 +164,12 @@ def _beyond(
         explained = (share * (own - mean) ** 2).sum(axis=0)
         # What runs scatter by is what is left by the way that leaves least; a worse one leaves its misfit too.
         scatter = np.full(tasks, np.inf)
-        for w, result in enumerate(seen[f]):
-            if result is not None:
-                p = np.clip(result.scores, 1e-6, 1 - 1e-6)
-                explained[result.rows] += share[w, result.rows] * result.variance / (4.0 * p * (1.0 - p))
-                heavy = weight[w, result.rows] >= HEAVY
-                scatter[result.rows] = np.where(
-                    heavy, np.minimum(scatter[result.rows], result.rho), scatter[result.rows]
-                )
+        for w, score in enumerate(seen[f]):
+            if score is not None:
+                p = np.clip(score.scores, 1e-6, 1 - 1e-6)
+                explained[score.rows] += share[w, score.rows] * score.variance / (4.0 * p * (1.0 - p))
+                heavy = weight[w, score.rows] >= HEAVY
+                scatter[score.rows] = np.where(heavy, np.minimum(scatter[score.rows], score.rho), scatter[score.rows])
         explained += 0.25 * np.where(np.isfinite(scatter), scatter, 0.0)[:, None]
         missed[f], doubt[f] = np.where(good, mean, np.nan), np.where(good, explained, np.nan)
     known = np.isfinite(missed)

@@ -6,8 +6,8 @@
 Of each size and token count the best rate goes as N^a D^b, the best batch as N^c D^d, and the log of the loss rises
 as a quadratic form of the logs of both about them, one for all (`cptlaw.answering.batches`). Fitted to the sizes below,
 each choice is judged by the loss of the grid's nearest rate and batch over the grid's best. What is fitted (points
-within 1 % of their cell's best) was chosen at 302M and is judged at 589M. Beside it stand two published formulas and the
-best point of the largest smaller size at equal tokens. Their constants are those of accounts of the papers
+within 1 % of their cell's best) was chosen at 302M and is judged at 589M. Beside it stand two published formulas and
+the best point of the largest smaller size at equal tokens. Their constants are those of accounts of the papers
 (emergentmind.com/papers/2503.04715; codestar12.github.io/llm-hparam-flop-calculator for arXiv:2401.02954). Both count
 parameters without embeddings; what the grid counts is not stated.
 

@@ -293,7 +293,9 @@ def test_real_scale_is_forecast_from_the_others(everything):
 
 @pytest.mark.parametrize(("outcome", "width"), [("forgetting", 10), ("gain", 65)])
 def test_left_out_studies_as_the_page_has_them(outcome, width):
-    kept = json.loads((Path(__file__).parents[2] / "studies" / "results" / "learn_studies.json").read_text())["tables"][outcome]
+    kept = json.loads((Path(__file__).parents[2] / "studies" / "results" / "learn_studies.json").read_text())["tables"][
+        outcome
+    ]
     table = pd.DataFrame(kept["rows"], columns=kept["columns"]).set_index("study")
     assert float(table.loc["all", "factor"]) <= 1.5
     assert 0.8 < float(table.loc["all", "bias"]) < 1.25

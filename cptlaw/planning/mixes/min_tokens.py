@@ -204,25 +204,23 @@ def plan_of(mix: FittedMix, explained: bool = True) -> MinTokensPlan:
     fields = fixed_fields(mix) | {"unique_target_tokens": tokens.unique, "max_tokens": mix.given.max_tokens}
     if tokens.unique is not None:
         fields["repetition"] = tokens.repetition
-    findings = list(mix.findings)
+    notes = list(mix.findings)
     if not best.kept:
         if certain is not None and certain.kept:
-            findings.append(_doubt_decides(certain))
+            notes.append(_doubt_decides(certain))
         why = _why(mix, tokens, limits, best) if explained else {"feasible": False}
-        return MinTokensPlan(findings=by_severity(findings), **fields, **why)
+        return MinTokensPlan(findings=by_severity(notes), **fields, **why)
     replay, spent, counted = (best.point[name] for name in ("replay", "spent", "tokens"))
     values, noticed = expected_at(mix, replay, spent, counted)
     if tokens.unique is not None:
         fields["target_epochs"] = (1.0 - replay) * spent / tokens.unique
-        findings += read_often({"the target corpus": fields["target_epochs"]})
+        notes += read_often({"the target corpus": fields["target_epochs"]})
     return MinTokensPlan(
         feasible=True,
         binding=_binding(mix, tokens, limits, best),
         effective_tokens=counted if tokens.discounts else None,
         price_of_doubt=spent - certain.point["spent"] if certain is not None and certain.kept else None,
-        findings=by_severity(
-            [*findings, *noticed, *at_edge(mix, replay), *_at_floor(tokens, spent), *_far(mix, spent)]
-        ),
+        findings=by_severity([*notes, *noticed, *at_edge(mix, replay), *_at_floor(tokens, spent), *_far(mix, spent)]),
         **fields,
         **values,
     )

@@ -46,17 +46,15 @@ class CurveLoss:
         UsageError
             If this is no fit of a curve law, its eval has the other role, or its law reads what the plan does not have.
         """
-        result = fit_of(fit, role)
-        if not isinstance(result.law, CurveLaw):
+        curve = fit_of(fit, role)
+        if not isinstance(curve.law, CurveLaw):
             raise UsageError(
-                f"{role}: law {result.law.name} knows no learning rates. A plan of schedules needs a law of whole loss "
+                f"{role}: law {curve.law.name} knows no learning rates. A plan of schedules needs a law of whole loss "
                 f"curves, such as cpt-dynamics, fitted with --schedules."
             )
-        if "n_params" in result.law.inputs and n_params is None:
-            raise UsageError(
-                f"{role}: law {result.law.name} reads n_params. Give n_params= (--n-params), such as 106M."
-            )
-        return cls(result, role, float("nan") if n_params is None else n_params)
+        if "n_params" in curve.law.inputs and n_params is None:
+            raise UsageError(f"{role}: law {curve.law.name} reads n_params. Give n_params= (--n-params), such as 106M.")
+        return cls(curve, role, float("nan") if n_params is None else n_params)
 
     @cached_property
     def law(self) -> CurveLaw:
