@@ -58,8 +58,9 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
         except CptlawError as error:
             given, problem = desk.first(), Problem(str(error))
             name, uploaded = "", None
-        doors = [(GIVEN, "the table given at the start", {})] if desk.runs is not None else []
-        doors += [(uploaded, name, {})] if uploaded else []
+        none: dict[str, str] = {}
+        doors = [(GIVEN, "the table given at the start", none)] if desk.runs is not None else []
+        doors += [(uploaded, name, none)] if uploaded else []
         doors += [(EXAMPLE, "the example runs", EXAMPLE_QUESTION), (NO_RUNS, "I have no runs", NO_RUNS_QUESTION)]
         shape = {"fields": fields(), "given": given, "doors": doors, "problem": problem, "endings": ",".join(ENDINGS)}
         return flask.render_template("page.html", **shape, largest=LARGEST // 1_000_000, version=cl.__version__)
