@@ -11,7 +11,7 @@ import pandas as pd
 
 from cptlaw.answering.batches import MEASURED
 from cptlaw.findings import Finding
-from cptlaw.planning.result import score_text
+from cptlaw.planning.result import score_text, weights_text
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.uncertainty.chances import likelihood
@@ -46,6 +46,8 @@ class Answer(Result):
         infeasible.
     mix
         Share of each corpus, by name, where the runs mix k corpora; `replay` is then that of the source eval's own.
+    merge_weight, lora_rank
+        Weight of the run in a merge with its base, and rank of its adapters, where runs with several tell of them.
     lr_peak, lr_peak_lo, lr_peak_hi, lr_why, lr_options
         Peak rate, where the laws read it or there are no runs; its range (with runs: of what was run), why, and without
         runs what half and twice of it do.
@@ -95,6 +97,8 @@ class Answer(Result):
     tokens: float | None = None
     atpp: float | None = None
     flops: float | None = None
+    merge_weight: float | None = None
+    lora_rank: float | None = None
     lr_peak: float | None = None
     lr_peak_lo: float | None = None
     lr_peak_hi: float | None = None
@@ -283,6 +287,7 @@ class Answer(Result):
             mix += f", {format_percent(self.replay, 3)} of them replay"
         if self.lr_peak is not None:
             mix += f", peak rate {self.lr_peak:.3g}"
+        mix += f"; weights {weights}" if (weights := weights_text(self)) else ""
         return f"{mix} ({self.atpp:.3g} tokens per parameter, {self.flops:.2g} FLOPs)"
 
     def _value(self, value: float) -> str:

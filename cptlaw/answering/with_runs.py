@@ -21,6 +21,7 @@ from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, poi
 from cptlaw.answering.words import in_answer
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.laws.shared_tokens import WHOLE
 from cptlaw.planning import MixPlan
 from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.runs import Runs
@@ -65,6 +66,7 @@ def from_runs(
         atpp=sure.atpp,
         flops=sure.flops,
         **measured_rates(fits, sure, asked.lr_peak),
+        **{name: getattr(sure, name, None) for name in WHOLE},
         **plan_fields,
         base_source_loss=sure.base_source_loss,
         probabilities=_probabilities(asked, fits, scores, sure),
@@ -92,7 +94,10 @@ def _alternatives(runs: Runs, question: Asked, fits: Mapping[str, Any], plan: Mi
     if not plan.feasible or plan.replay is None or plan.tokens is None:
         return ()
     losses = {"base_target_loss": _base_target_loss(runs, question, plan), "base_source_loss": plan.base_source_loss}
-    return alternatives(fits, point_of(question, plan), **losses, forgetting=plan.forgetting)
+    point = point_of(question, plan) | WHOLE
+    found = alternatives(fits, point, **losses, forgetting=plan.forgetting)
+    searched = {"merge": plan.merge_weight, "lora": plan.lora_rank}  # what the runs tell of was among the choices
+    return tuple(one for one in found if searched[one["method"]] is None)
 
 
 def _base_target_loss(runs: Runs, question: Asked, plan: MixPlan) -> float | None:

@@ -27,6 +27,7 @@ from cptlaw.fitting.members import Member
 from cptlaw.fitting.rollouts import Rollout, directions, rolled, rolling_source, rollouts
 from cptlaw.fitting.shared_error import AREA, brief_bases
 from cptlaw.fitting.weights import RolloutScores
+from cptlaw.laws.shared_tokens import WHOLE
 from cptlaw.progress import track
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
@@ -41,7 +42,7 @@ FEW_ROWS = 4  # below which a forecast is what other studies say, moved to these
 ODD = ("suspected-units", "suspected-mix-up")
 HEAVY = 0.05  # weight from which a law decides what forecasts see
 MANY_ROWS = 400  # from which fewer starts do
-INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", AREA)
+INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", *WHOLE, AREA)
 
 Places = NDArray[np.int_]
 Schedules = Mapping[str, Schedule] | str | Path

@@ -91,15 +91,15 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
     rows = rows if where is None else rows.where(where)
     rows = replace(rows, frame=in_order(rows.frame, IN_ORDER))
     findings: list[Finding] = []
-    merged = rows.frame.get("merge_weight", pd.Series(1.0, rows.frame.index)).fillna(1.0) < 1
-    if (merged := merged & (rows.frame.get("tokens", 1) != 0)).any():
+    frame = rows.frame
+    is_cpt = any(name in frame.columns and frame[name].notna().any() for name in CPT_COLUMNS)
+    merged = frame.get("merge_weight", pd.Series(1.0, frame.index)).fillna(1.0) < 1
+    if (all_schedules or not is_cpt) and (merged := merged & (frame.get("tokens", 1) != 0)).any():
         message = (
             f"{int(merged.sum())} rows of merges with the base model are left out: no law here reads their weight."
         )
         findings.append(Finding("info", "merges", message, "Hold them beside the answer's alternatives."))
-        rows = replace(rows, frame=rows.frame[~merged])
-    frame = rows.frame
-    is_cpt = any(name in frame.columns and frame[name].notna().any() for name in CPT_COLUMNS)
+        rows = replace(rows, frame=(frame := frame[~merged]))
     if not is_cpt or "tokens" not in frame.columns:
         chosen = Chosen(rows, False, tuple(findings))
         return replace(chosen, findings=(*findings, FINE_TUNING)) if chosen.is_tuning else chosen

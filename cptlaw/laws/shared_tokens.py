@@ -9,8 +9,9 @@ make forgetting worse.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -31,6 +32,7 @@ USUAL = {"lr_peak": RATE, "lr_pretrain": RATE, "ptpp": BUDGET, "replay": 0.0}  #
 PARAMETERS_OF = {"lr_peak": ("h",), "lr_pretrain": ("w",), "ptpp": ("b",), "replay": ("a2",)}
 SHIFT = ("d0", "beta", "a2", "h", "w", "b", "m", "s")  # the shapes of the shift
 ASIDE = ("base", "sizes")  # what else may be left out
+WHOLE = {"merge_weight": 1.0, "lora_rank": 1e6}  # of a model that is not merged, and of training without adapters
 SIZES = 2  # of models, from which a table has a say in how the shift changes with size; its prior has one before
 
 TOKEN_EXPONENT = Shape(0.02, 2.5, start=(0.15, 0.6), usual=(0.3, 0.47, "log"))
@@ -48,6 +50,12 @@ SIZE_OF_MIX = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.
 TRANSFER = Shape(0.02, 1.0, start=(0.2, 0.9), scale="linear", usual=(0.6, 0.3))
 # What the target loss gains grows with the rate of CPT alone.
 OF_TARGET: dict[str, tuple[float, float]] = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1), "m": (1.0, 0.3)}
+# Slopes of what a merge leaves of a change, at the base model and at the adapted one (studies/training/merge_law.py).
+AT_BASE = Shape(-3.0, 4.0, start=(-0.5, 1.0), scale="linear", usual=(-0.1, 0.3))
+AT_ADAPTED = Shape(-3.0, 5.0, start=(-0.5, 2.5), scale="linear", usual=(2.3, 0.5))
+OF_TARGET |= {"v0": (0.9, 0.5), "v1": (-0.3, 0.5)}
+HALF_RANK = Shape(1e-3, 1e3, start=(0.5, 20.0), usual=(4.0, 1.0, "log"))
+OF_RANK = Shape(0.02, 3.0, start=(0.1, 1.0), usual=(0.3, 0.7, "log"))
 SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
 
 
@@ -55,10 +63,10 @@ def _size(given: Any) -> float | None:
     return None if given is None else positive(given)
 
 
-def _without(given: Any) -> tuple[str, ...]:
+def _some_of(names: Collection[str], given: Any) -> tuple[str, ...]:
     parts = given.split("+") if isinstance(given, str) else (given or ())
     found = tuple(sorted({part for part in parts if part}))
-    if not set(found) <= {*USUAL, *ASIDE}:
+    if not set(found) <= set(names):
         raise ValueError(given)
     return found
 
@@ -100,6 +108,10 @@ class SharedTokens(Bent):
     count 1 - (1 - t) s for the source loss and t + (1 - t) s for the target loss, s = (1 - (1 + x)^-beta) f. The better
     base model then has more to forget and more to gain, and one that has never seen the target corpus hardly gets
     better on it. t = 1 is the law as it stands above.
+
+    A merge with the base model and an adapter leave a part of the change that CPT makes to each term. At weight w it is
+    w^2 (3 - 2 w) + v0 w (1 - w)^2 - v1 w^2 (1 - w), slopes v0 and v1 at its ends; of rank R it is (1 + r0/R)^-q. A fit
+    reads what varies in its rows: ``left=merge_weight+lora_rank``.
     """
 
     name = "shared-tokens"
@@ -176,7 +188,7 @@ class SharedTokens(Bent):
             f"some of {', '.join((*USUAL, *ASIDE))}, joined by +",
             "Optional columns that are not read; base where no base model was measured, which leaves out U; and sizes "
             "for a shift that is the same at all of them, which leaves out m and s.",
-            _without,
+            partial(_some_of, (*USUAL, *ASIDE)),
         ),
         "around": Option(
             None,
@@ -192,6 +204,13 @@ class SharedTokens(Bent):
             "as it was fitted where it grows faster than they do.",
             _size,
         ),
+        "left": Option(
+            (),
+            f"some of {', '.join(WHOLE)}, joined by +",
+            "Columns that say how much of the change is left: the weight of a merge with the base model, the rank of "
+            "adapters. A fit sets those that vary in its rows.",
+            partial(_some_of, WHOLE),
+        ),
         "transfer": Option(
             False,
             "true or false",
@@ -205,16 +224,21 @@ class SharedTokens(Bent):
     around: float | None
     largest: float | None
     transfer: bool
+    left: tuple[str, ...]
 
     def configure(self) -> None:
         """Leave out the parameters of what is not read; add those of the damage."""
         gone = {name for part in self.without for name in PARAMETERS_OF.get(part, ())}
         gone |= {"m", "s"} if self.around is None else {"s"} if "replay" in self.without else set()
-        self.inputs = tuple(name for name in self.inputs if name not in self.without)
+        self.inputs = (*(name for name in self.inputs if name not in self.without), *self.left)
         self.amplitudes = tuple(name for name in self.amplitudes if name != "U" or "base" not in self.without)
         self.shapes = {name: shape for name, shape in self.shapes.items() if name not in gone}
         if self.transfer:
             self.shapes |= {"t": TRANSFER}
+        if "merge_weight" in self.left:
+            self.shapes |= {"v0": AT_BASE, "v1": AT_ADAPTED}
+        if "lora_rank" in self.left:
+            self.shapes |= {"r0": HALF_RANK, "q": OF_RANK}
         if "replay" in self.without:
             self.ratio_of = None
         if self.rate == "progress" and "h" in self.shapes:
@@ -247,7 +271,10 @@ class SharedTokens(Bent):
         damage = self.damage if pays is None else pays and _sees_damage(frame)
         around = None if "sizes" in self.without else self.around or middle(frame)
         largest = self.largest or _largest(frame)
-        return self.with_options(damage=damage, without={*self.without, *lacks}, around=around, largest=largest)
+        left = {name for name in WHOLE if name in frame.columns and frame[name].fillna(WHOLE[name]).nunique() > 1}
+        return self.with_options(
+            damage=damage, without={*self.without, *lacks}, around=around, largest=largest, left={*self.left, *left}
+        )
 
     def shift_of_source(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of the parameters ending in ``_source``, given a fit of this law to the source loss."""
@@ -259,7 +286,11 @@ class SharedTokens(Bent):
         In a fit, the base models' rows have neither mix nor rate and get those of the other rows: they have no shift.
         In a forecast, a mix or budget that a point does not name is the only one that was fitted.
         """
-        filled: dict[str, Any] = {}
+        filled: dict[str, Any] = {
+            name: frame[name].fillna(usual) if name in frame.columns else usual
+            for name, usual in WHOLE.items()
+            if name in frame.columns or name in self.left
+        }
         if known.rows is not None and "tokens" in frame.columns:
             base = frame["tokens"] == 0
             for name in ("replay", "lr_peak", "lr_pretrain"):
@@ -365,7 +396,24 @@ class SharedTokens(Bent):
         away = gone_over * x.of_source + (1.0 - gone_over) * (1.0 - x.of_source)
         return 1.0 - (1.0 - p.t) * away
 
+    def part_left(self, x: Any, p: Any) -> Any:
+        """Return which part of what CPT changed a merge with the base model, or an adapter, leaves."""
+        part: Any = 1.0
+        if "merge_weight" in self.left:
+            w = x.merge_weight * 1.0
+            part = w**2 * (3.0 - 2.0 * w) + p.v0 * (w * (1.0 - w) ** 2) - p.v1 * (w**2 * (1.0 - w))
+        return part * exp(-p.q * log1p(p.r0 * x.lora_rank**-1.0)) if "lora_rank" in self.left else part
+
     def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the terms of the adapted model or, where only a part of its change is left, those between."""
+        adapted = self._adapted(x, p)
+        if not self.left:
+            return adapted
+        base = self._adapted(SimpleNamespace(**{**vars(x), "D": Positive(np.zeros_like(x.of_source))}), p)
+        part = self.part_left(x, p)
+        return [start + part * (end - start) for start, end in zip(base, adapted, strict=True)]
+
+    def _adapted(self, x: Any, p: Any) -> list[Any]:
         """Return the constant, the size term, the shared token term, the shift, the raised rate, the damage."""
         # One curve for both phases: D counts as it is, and a token of pre-training as k of them, so that a longer base
         # model is farther along the same curve.

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from cptlaw.findings import Finding
+from cptlaw.laws.shared_tokens import WHOLE
 from cptlaw.result import Line, Result
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
@@ -18,6 +19,14 @@ FLOPS_PER_PARAMETER_TOKEN = 6.0
 @dataclass(frozen=True, repr=False)
 class Plan(Result):
     """Base of all plans. Attributes are the promised JSON keys; quantities are raw parameters and raw tokens."""
+
+
+def weights_text(plan: Any) -> str:
+    """Return what a plan says of adapters and of a merge with the base model, where its laws read them."""
+    weight, rank = (getattr(plan, name, None) for name in WHOLE)
+    adapters = "" if rank is None else "all trained" if rank >= WHOLE["lora_rank"] else f"adapters of rank {rank:g}"
+    merge = "" if weight is None else "not merged" if weight == 1 else f"merged back at {weight:g}"
+    return ", ".join(filter(None, (adapters, merge)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,6 +41,8 @@ class MixPlan(Plan):
         The model: parameters, and pre-training tokens per parameter where given.
     lr_peak
         Peak rate of CPT, where a law reads it: the given one, or the best of the measured ones.
+    merge_weight, lora_rank
+        Weight of the adapted model in a merge with its base, and rank of its adapters, likewise.
     replay
         Share of the source corpus; ``None`` where no law reads it, or the plan is infeasible (as all below).
     tokens, atpp, flops
@@ -69,6 +80,8 @@ class MixPlan(Plan):
     n_params: float
     ptpp: float | None
     lr_peak: float | None = None
+    merge_weight: float | None = None
+    lora_rank: float | None = None
     replay: float | None = None
     tokens: float | None = None
     atpp: float | None = None
@@ -127,6 +140,8 @@ class MixPlan(Plan):
         lines = [] if self.replay is None else [("replay", format_percent(self.replay))]
         if self.lr_peak is not None:
             lines.append(("peak rate", f"{self.lr_peak:.3g}"))
+        if weights := weights_text(self):
+            lines.append(("weights", weights))
         lines += [
             ("tokens", f"{quantity_text(self.tokens)} ({number_text(self.atpp)} per parameter)"),
             ("flops", quantity_text(self.flops)),

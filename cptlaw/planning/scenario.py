@@ -67,6 +67,11 @@ class KnownModel(TypedDict, total=False):
             "2e-4", "Peak rate of CPT, where a law reads it. [default: the best measured one]", "LR", law_input=True
         ),
     ]
+    merge_weight: Annotated[
+        Quantity,
+        amount("0.7", "Weight in a merge with the base. [default: the best measured]", "W", law_input=True),
+    ]
+    lora_rank: Annotated[Quantity, amount("16", "Rank of adapters. [default: the best measured]", "R", law_input=True)]
 
 
 class BaseLoss(TypedDict, total=False):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cptlaw.findings import Finding, Remedy
-from cptlaw.planning.mixes.mix import FittedMix
+from cptlaw.planning.mixes.mix import CHOSEN, FittedMix
 from cptlaw.planning.points import as_asked, reached_names, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
 from cptlaw.planning.solve import ON_LIMIT, Best, Certificate, Limit
@@ -95,7 +95,7 @@ def fixed_fields(mix: FittedMix) -> dict[str, Any]:
     return {
         "n_params": mix.n_params,
         "ptpp": mix.ptpp,
-        "lr_peak": mix.target.known.get("lr_peak"),
+        **{name: mix.target.known.get(name) for name in CHOSEN},
         "forgetting_measure": "relative" if how is None else how.measure,
         "base_source_loss": None if how is None else how.reference.loss,
         "reference": None if how is None else how.reference.kind,

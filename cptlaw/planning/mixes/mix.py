@@ -21,6 +21,7 @@ from cptlaw.runs.metrics import unit_of
 from cptlaw.solving.open_rates import at_size
 from cptlaw.units import format_percent
 
+CHOSEN = ("lr_peak", "merge_weight", "lora_rank")  # of the measured levels the best, where laws read them
 PRINTED = (3, 4, 5, 6)  # digits to which sizes and budgets are printed anywhere
 
 
@@ -128,7 +129,7 @@ class FittedMix:
 
 
 def build_mixes(scenario: Any, given: Any, target: Any, source: Any) -> list[FittedMix]:
-    """Return the mixes that a scenario allows: one, or one for each measured rate where the best of them is sought.
+    """Return the mixes that a scenario allows: one, or one for each measured level of `CHOSEN` that is not given.
 
     Raises
     ------
@@ -140,8 +141,10 @@ def build_mixes(scenario: Any, given: Any, target: Any, source: Any) -> list[Fit
         fits["source"] = as_fit(source, "source")
     known = {name: _measured(value, name, fits.values()) for name, value in given.law_inputs.items()}
     known |= pretraining_rate(fits.values(), known.get("n_params"))
-    rates: Any = [] if "lr_peak" in known else rates_to_choose(fits.values(), known.get("n_params"))
-    settings = [known | {"lr_peak": float(rate)} for rate in rates] or [known]
+    settings = [known]
+    for name in CHOSEN:
+        levels: Any = [] if name in known else levels_to_choose(fits.values(), name, known.get("n_params"))
+        settings = [each | {name: float(level)} for each in settings for level in levels] or settings
     return [_build(scenario, given, fits, each) for each in settings]
 
 
@@ -209,16 +212,19 @@ def _forgetting(given: Any, source: Loss | None) -> tuple[ForgettingScale | None
     return ForgettingScale(reference, given.forgetting), list(reference.findings)
 
 
-def rates_to_choose(fits: Any, n_params: float | None) -> Array:
-    """Return the measured peak rates to choose from: those that all fits which read the rate have seen at this size.
+def levels_to_choose(fits: Any, name: str, n_params: float | None) -> Array:
+    """Return the measured levels of an input to choose from: those that all fits which read it have seen at this size.
 
     Of a size that was not run, those of the nearest one, as forecasts take them: see `open_rates`.
     """
     levels: list[Array] = []
     for fit in fits:
-        if any("lr_peak" in law.inputs for law in laws_of(fit)) and "lr_peak" in fit.data.columns:
-            (nearest,) = at_size(fit.data, "lr_peak", np.array([n_params], dtype=float))
-            levels.append(np.unique(nearest))
+        if any(name in law.inputs for law in laws_of(fit)) and name in fit.data.columns:
+            if name == "lr_peak":
+                (seen,) = at_size(fit.data, name, np.array([n_params], dtype=float))
+            else:
+                seen = fit.data[name].dropna().to_numpy(dtype=float)
+            levels.append(np.unique(seen[seen > 0]))  # at weight 0 of a merge nothing was trained
     if not levels:
         return np.array([])
     shared = levels[0]
