@@ -39,7 +39,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
     "words, files, results": 1323,
-    "answering": 1796,
+    "answering": 1797,
     "auto": 872,
     "benching": 348,
     "checking": 954,
@@ -63,7 +63,7 @@ CEILINGS = {
     "cptlaw_app": 356,
     "cptlaw_sweep": 5127,
 }
-IN_ALL = 33_409  # of which 27,850 in the core, where 17,500 are aimed at
+IN_ALL = 33_410  # of which 27,850 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # What is still over. A function leaves this list for good when it is brought below.
 WIDE_FUNCTIONS = {
