@@ -74,11 +74,8 @@ def _descend(goal: Objective, c: Array, z: Array, iterations: int, tolerance: Ar
     s = len(v)
     objective, total, status = np.empty(s), np.empty(s), np.full(s, OUT_OF_STEPS)
     per_block = max(1, BLOCK // max(problem.n, 1))
-    # Order of derivatives, most steps, first damping. Along a profile a start is near, in a valley where least squares
-    # crawl.
+    # Order of derivatives, most steps, first damping.
     passes = [(1, min(LEAST_SQUARES, iterations), 1.0), (2, iterations, NEAR_DAMPING)]
-    if goal.forecast is not None:
-        passes = [(2, iterations, 1.0)]
     for first in track(range(0, s, per_block), "fitting"):
         rows = np.arange(first, min(first + per_block, s))
         for order, steps, damping in passes:

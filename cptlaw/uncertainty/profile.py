@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -141,9 +141,10 @@ def _taken(
         allowed = trace.rise[:, None] <= limits[rows]
         result[:, 0] = np.minimum(result[:, 0], np.where(allowed, losses, np.inf).min(axis=0))
         result[:, 1] = np.maximum(result[:, 1], np.where(allowed, losses, -np.inf).max(axis=0))
-        for j in np.flatnonzero(nearest == c):
-            ends = replace(trace, log_loss=losses[:, j]).ends(centre[rows[j]], limits[rows[j]])
-            result[j] = min(result[j, 0], ends[0]), max(result[j, 1], ends[1])
+        mine = np.flatnonzero(nearest == c)
+        ends = trace.ends_elsewhere(losses[:, mine], centre[rows[mine]], limits[rows[mine]])
+        result[mine, 0] = np.minimum(result[mine, 0], ends[:, 0])
+        result[mine, 1] = np.maximum(result[mine, 1], ends[:, 1])
     return result
 
 

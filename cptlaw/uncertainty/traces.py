@@ -57,8 +57,13 @@ class Trace:
 
     def ends(self, centre: float, limit: float) -> tuple[float, float]:
         """Return the log losses at which the profile reaches a limit, infinite where it does not."""
-        low, high = (_reach(side * (self.log_loss - centre), self.rise, limit) for side in (-1, 1))
-        return centre - low, centre + high
+        low, high = self.ends_elsewhere(self.log_loss[:, None], np.array([centre]), np.array([limit]))[0]
+        return float(low), float(high)
+
+    def ends_elsewhere(self, log_losses: Array, centres: Array, limits: Array) -> Array:
+        """Return the ends at rows, (n, 2), of which the places of this trace have other losses, (places, n)."""
+        low, high = (_reach(side * (log_losses - centres), self.rise, limits) for side in (-1, 1))
+        return np.column_stack([centres - low, centres + high])
 
 
 @dataclass(eq=False)
@@ -302,12 +307,24 @@ def _bracket(
     return last, height, float(distance[j]), float(root[j])
 
 
-def _reach(distance: Array, rise: Array, limit: float) -> float:
-    """Return the largest distance on one side at which the profile is still below the limit."""
-    if not np.isfinite(limit):  # the forecast lies beyond all bounds
-        return float("inf")
-    last, height, beyond, high = _bracket(distance, rise, np.ones(len(rise), dtype=bool), limit)
-    if beyond is None:
-        return float("inf") if last >= 0.9 * FARTHEST else last
-    # The root of the rise is close to linear in the distance, so it is interpolated up to the nearest place refused.
-    return last + (float(np.sqrt(limit)) - height) / (high - height) * (beyond - last)
+def _reach(distance: Array, rise: Array, limits: Array) -> Array:
+    """Return the largest distance on one side at which the profile is still below the limit of each row, (n,).
+
+    Parameters
+    ----------
+    distance
+        Of the places from each row's own loss, (places, n).
+    """
+    root, low, row = np.sqrt(np.maximum(rise, 0.0)), rise[:, None] <= limits, np.arange(len(limits))
+    allowed = np.where(low & (distance >= 0), distance, -1.0)
+    at = allowed.argmax(axis=0)
+    last, height = np.maximum(allowed[at, row], 0.0), np.where(allowed[at, row] < 0, 0.0, root[at])
+    refused = np.where(~low & (distance > last), distance, np.inf)
+    at = refused.argmin(axis=0)
+    beyond, high = refused[at, row], root[at]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # The root of the rise is close to linear in the distance, so it is interpolated up to the nearest place
+        # refused.
+        ends = last + (np.sqrt(limits) - height) / (high - height) * (beyond - last)
+    ends = np.where(np.isfinite(beyond), ends, np.where(last >= 0.9 * FARTHEST, np.inf, last))
+    return np.where(np.isfinite(limits), ends, np.inf)  # without a limit the forecast lies beyond all bounds

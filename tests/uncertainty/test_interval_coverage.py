@@ -167,12 +167,15 @@ def test_design_effect_is_one_without_groups_and_grows_with_them():
 
 
 def test_reach_interpolates_the_root_of_the_rise():
+    def reach(distance, rises, *limits):
+        return _reach(np.transpose([distance] * len(limits)), np.array(rises), np.array(limits))
+
     distance = np.array([0.1, 0.2, 0.3, -0.1])
     rises = np.array([1.0, 4.0, 9.0, 1.0])
-    assert _reach(distance, rises, 6.25) == pytest.approx(0.25)
-    assert _reach(-distance, rises, 0.25) == pytest.approx(0.05)
+    assert reach(distance, rises, 6.25, 0.25) == pytest.approx([0.25, 0.05])
+    assert reach(-distance, rises, 0.25) == pytest.approx([0.05])
     # A place that is allowed counts wherever it was met, also beyond one that is refused.
-    assert 0.28 < _reach(np.append(distance, 0.28), np.append(rises, 2.0), 6.25) < 0.3
-    assert _reach(np.array([1.0]), np.array([0.0]), 1.0) == np.inf
-    assert _reach(np.array([0.5]), np.array([0.0]), 1.0) == 0.5
-    assert _reach(distance, rises, np.inf) == np.inf
+    assert 0.28 < reach(np.append(distance, 0.28), np.append(rises, 2.0), 6.25)[0] < 0.3
+    assert reach([1.0], [0.0], 1.0)[0] == np.inf
+    assert reach([0.5], [0.0], 1.0)[0] == 0.5
+    assert reach(distance, rises, np.inf, 6.25) == pytest.approx([np.inf, 0.25])
