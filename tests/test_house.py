@@ -65,11 +65,6 @@ CEILINGS = {
 }
 IN_ALL = 33_410  # of which 27,850 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
-# What is still over. A function leaves this list for good when it is brought below.
-WIDE_FUNCTIONS = {
-    "cptlaw.planning.mixes.allocate.compute_optimal",
-    "cptlaw.planning.next_runs.cells.candidates",
-}
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {
     "cptlaw",
@@ -221,7 +216,7 @@ def test_functions_take_few_parameters_by_place():
     for path, text in sources():
         if not path.startswith("cptlaw/cli/"):  # click hands a verb its options by name
             wide |= {name for name, count in functions(ast.parse(text), module_of(path)) if count > POSITIONAL}
-    assert wide <= WIDE_FUNCTIONS
+    assert wide == set()
 
 
 def test_verbs_spell_out_their_options_and_say_what_they_return():

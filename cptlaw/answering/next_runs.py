@@ -38,7 +38,7 @@ def next_runs(
     leading = fitted.members[0].fit  # the doubt of an average is mostly that of the law which counts most
     noise: Finding | None = None
     try:
-        cells = candidates(leading, runs.frame, row.iloc[0], None, None, None, None)
+        cells = candidates(leading, runs.frame, row.iloc[0])
         bases, forecast = Bases.of(runs.frame), open_forecast(leading, row, INTERVAL, fitted)
         for share in SHARES_FOR_NEXT:
             suggestion = forecast.answer(cells, bases, share * flops, NEXT_RUNS)

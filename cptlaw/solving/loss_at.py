@@ -94,6 +94,22 @@ class Scale:
         mean = np.where(mean == 0, 1.0, mean)
         return cls(mean, slopes / mean[:, None], curves / mean[:, None, None])
 
+    def moves_amplitude(self, natural: Array, index: int, size: int, of_log: bool) -> tuple[Array, Array]:
+        """Return how the natural amplitude c / scale, or its log, moves as the shapes do, (s, v) and (s, v, v).
+
+        Derivatives by c alone are left to the caller.
+        """
+        if self.slopes is None or self.curves is None:
+            return np.zeros((len(natural), size)), np.zeros((len(natural), size, size))
+        square = self.slopes[:, :, None] * self.slopes[:, None, :]
+        if of_log:
+            return -self.slopes, square - self.curves
+        curves = natural[:, None, None] * (2.0 * square - self.curves)
+        mixed = -self.slopes / self.value[:, None]
+        curves[:, index] += mixed
+        curves[:, :, index] += mixed
+        return -natural[:, None] * self.slopes, curves
+
 
 @dataclass(frozen=True, eq=False)
 class LossAt:

@@ -119,7 +119,9 @@ def values(
         else:
             scale = scales[index]
             one, first, bend = v[:, index] / scale.value, 1.0 / scale.value, None
-            _amplitude(place, index, kind, one, scale, slope, curve)
+            slope[:, place], bent = scale.moves_amplitude(one, index, size, kind == "log")
+            if curve is not None:
+                curve[:, place] = bent
         if kind == "value":
             value[:, place] = one
         else:
@@ -130,23 +132,3 @@ def values(
         if curve is not None and bend is not None:
             curve[:, place, index, index] = bend
     return value, slope, curve
-
-
-def _amplitude(
-    place: int, index: int, kind: str, natural: Array, scale: Scale, slope: Array, curve: Array | None
-) -> None:
-    """Fill in how a natural amplitude, c / scale, moves with the shapes that its scale depends on."""
-    if scale.slopes is None or scale.curves is None:
-        return
-    square = scale.slopes[:, :, None] * scale.slopes[:, None, :]
-    if kind == "log":
-        slope[:, place] = -scale.slopes
-        if curve is not None:
-            curve[:, place] = square - scale.curves
-        return
-    slope[:, place] = -natural[:, None] * scale.slopes
-    if curve is not None:
-        curve[:, place] = natural[:, None, None] * (2.0 * square - scale.curves)
-        mixed = -scale.slopes / scale.value[:, None]
-        curve[:, place, index] += mixed
-        curve[:, place, :, index] += mixed

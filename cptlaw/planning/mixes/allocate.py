@@ -139,6 +139,7 @@ def compute_optimal(
     beta: float,
     budget: Any,
     units: Mapping[str, float] | None = None,
+    *,
     gamma: float = 0.0,
 ) -> ComputeOptimal:
     """Return the best split of a budget for L = E + A/N^alpha + B/(D^beta N^gamma).

@@ -91,6 +91,7 @@ def candidates(
     fit: LawFit,
     table: pd.DataFrame,
     asked: pd.Series,
+    *,
     sizes: Any = None,
     ptpps: Any = None,
     replays: Any = None,

@@ -104,7 +104,8 @@ def suggest(
         _check_kind(chosen)
         whole = fit = fit_law(chosen, table, on, where, **how)
     _check_point(fit.law, at)  # fitted, for a law of k corpora takes those of the table
-    found = candidates(fit, table.frame, at.iloc[0], given.sizes, given.ptpps, given.replays, given.tokens)
+    levels = {name: getattr(given, name) for name in ("sizes", "ptpps", "replays", "tokens")}
+    found = candidates(fit, table.frame, at.iloc[0], **levels)
     answer = open_forecast(fit, at, given.interval, whole).answer(found, Bases.of(table.frame), given.budget, given.n)
     notes = [*([_heaviest(fit)] if averaged else []), *([of_the_loss(score, at)] if score is not None else [])]
     return replace(answer, findings=by_severity([*answer.findings, *notes])) if notes else answer
