@@ -185,13 +185,14 @@ class Phase:
         lr[self.warmup :] = SHAPES[self.schedule](np.arange(length + 1, dtype=float), of)
         return lr
 
-    def stretched(self, times: float) -> Phase:
-        """Return this phase so many times as long; a warm-up keeps its steps where they fit."""
+    def stretched(self, times: float, rate: float = 1.0) -> Phase:
+        """Return this phase so many times as long, its rates so many times as high; a warm-up keeps its steps."""
         steps = max(round(times * self.steps), 1)
         if self.points is not None:
-            return replace(self, steps=steps, points=(self.points[0] * (steps / self.steps), self.points[1]))
-        decay = round(times * self.decay)
-        return replace(self, steps=steps, decay=decay, warmup=min(self.warmup, steps - decay))
+            return replace(self, steps=steps, points=(self.points[0] * (steps / self.steps), self.points[1] * rate))
+        decay, peak = round(times * self.decay), None if self.peak is None else rate * self.peak
+        warmup = min(self.warmup, steps - decay)
+        return replace(self, steps=steps, decay=decay, warmup=warmup, peak=peak, end=rate * self.end)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the phase as a line of a schedules file says it, without the points of a file."""

@@ -186,9 +186,12 @@ class Schedule:
         """Return this schedule with more phases after it."""
         return Schedule((*self.phases, *phases))
 
-    def stretched(self, pretrain: float, cpt: float) -> Schedule:
-        """Return this schedule with phases so many times as long; warm-ups keep their steps where they fit."""
-        return Schedule(phase.stretched(pretrain if phase.phase == "pretrain" else cpt) for phase in self.phases)
+    def stretched(self, pretrain: float, cpt: float, rate: float = 1.0) -> Schedule:
+        """Return this schedule with phases so many times as long, and rates of CPT so many times as high."""
+        return Schedule(
+            phase.stretched(pretrain) if phase.phase == "pretrain" else phase.stretched(cpt, rate)
+            for phase in self.phases
+        )
 
     def pretraining(self) -> Schedule | None:
         """Return the pre-training phases alone, or ``None`` where there are none."""

@@ -57,6 +57,8 @@ def told_phases(
     told = {"lr_schedule": shape}
     ends = {"lr_peak": peak, "lr_end": BEFORE[1] * peak if shape == BEFORE[0] else math.nan}
     before, added = _phase("pretrain", round(pretraining / batch), batch, told, ends)
+    if before is None:  # a run without its pre-training would be another one
+        return None, None, []
     return before, own, [*assumed, "pre-training in batches of CPT", *added]
 
 

@@ -87,22 +87,24 @@ def _forecast(fit: Any, frame: pd.DataFrame, interval: float | None) -> pd.DataF
     That run's schedule is stretched to the point's budget and tokens, and the point is its end.
     """
     data: pd.DataFrame = fit.data
+    sized = [name for name in ("n_params", "ptpp", "tokens") if name in data.columns and name in frame.columns]
     alike = isinstance(fit, LawFit) and fit.law.needs_schedules and not {"run", "step"} & set(frame.columns)
-    if not (alike and {"tokens", "step"} <= set(data.columns) and "tokens" in frame.columns and fit.schedules):
-        told: pd.DataFrame = fit.forecast(frame, interval)
-        return told
+    told = "tokens" in sized and bool((frame[sized] > 0).all(axis=None))
+    if not (alike and told and "step" in data.columns and fit.schedules):
+        found: pd.DataFrame = fit.forecast(frame, interval)
+        return found
     ends = data.loc[data.groupby("run", sort=False)["tokens"].idxmax()]
-    sized = [name for name in ("n_params", "ptpp") if name in data.columns and name in frame.columns]
-    near = [name for name in (*sized, "tokens", "lr_peak") if name in data.columns and name in frame.columns]
-    with np.errstate(divide="ignore"):
-        away = np.log(frame[near].to_numpy(dtype=float))[:, None] - np.log(ends[near].to_numpy(dtype=float))[None]
+    near = [*sized, *(["lr_peak"] if "lr_peak" in frame.columns and "lr_peak" in ends.columns else [])]
+    away = np.log(frame[near].to_numpy(dtype=float))[:, None] - np.log(ends[near].to_numpy(dtype=float))[None]
     nearest = ends.iloc[np.argmin(np.nansum(away**2, axis=2), axis=1)]
-    longer = frame["tokens"].to_numpy(dtype=float) / nearest["tokens"].to_numpy(dtype=float)
-    before = np.prod(frame[sized].to_numpy(dtype=float) / nearest[sized].to_numpy(dtype=float), axis=1)
+    times = {name: frame[name].to_numpy(dtype=float) / nearest[name].to_numpy(dtype=float) for name in near}
+    longer = np.prod([times[name] for name in sized if name != "tokens"], axis=0) * np.ones(len(frame))
     schedules, steps = {}, []
     for i, (run, step) in enumerate(zip(nearest["run"].astype(str), nearest["step"], strict=True)):
         known = fit.schedules[run]
-        schedules[f"point {i}"] = made = known.stretched(before[i], longer[i] * step / max(known.n_cpt, 1))
+        rate = times["lr_peak"][i] if "lr_peak" in times and times["lr_peak"][i] > 0 else 1.0
+        made = known.stretched(longer[i], times["tokens"][i] * step / max(known.n_cpt, 1), rate)
+        schedules[f"point {i}"] = made
         steps.append(made.n_cpt)
     points = frame.assign(run=list(schedules), step=steps)
     forecasts: pd.DataFrame = fit.with_schedules(schedules).forecast(points, interval)

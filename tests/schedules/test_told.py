@@ -73,6 +73,10 @@ def test_a_point_without_a_run_is_trained_like_the_nearest_one():
     assert "schedule-of-nearest" in [finding.code for finding in asked["findings"].iloc[0]]
     longer = cl.forecast(fit, inputs | {"tokens": 2 * inputs["tokens"]}, interval=None)["loss"].iloc[0]
     assert longer < asked["loss"].iloc[0]
+    slower = cl.forecast(fit, inputs | {"lr_peak": 1e-3}, interval=None)["loss"].iloc[0]
+    assert slower != asked["loss"].iloc[0]
+    with pytest.raises(DataError, match="run and step"):
+        cl.forecast(fit, inputs | {"tokens": 0.0})
 
 
 def test_a_phase_is_stretched():
@@ -81,3 +85,4 @@ def test_a_phase_is_stretched():
     logged = Schedule.from_lr([0, 10, 20], [1.0, 1.0, 0.5]).stretched(1.0, 2.0)
     assert logged.n_cpt == 40
     assert logged.lr[[20, 30, 40]].tolist() == [1.0, 0.75, 0.5]
+    assert Phase("cpt", 10, "linear", peak=2e-3, end=1e-3).stretched(1.0, 0.5).rates()[[0, 10]].tolist() == [1e-3, 5e-4]
