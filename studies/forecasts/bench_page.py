@@ -47,6 +47,15 @@ def by_study(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame([cells], columns=list(auto.index))
 
 
+def of_parts(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what source losses are missed by, in percent, and what their base models and the shifts from them are."""
+    told = rows[(rows["law"] == "auto") & (rows["on"] == "source") & rows["base_rel"].notna()]
+    names = {"mae_rel": "source loss", "base_rel": "base model", "shift_rel": "shift"}
+    return told[["study", "split"]].assign(
+        **{one: (100 * told[name]).map("{:.1f}".format) for name, one in names.items()}
+    )
+
+
 def main() -> None:
     """Run the bench with law auto, and print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -54,7 +63,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the tables to studies/results")
     asked = parser.parse_args()
     found = bench(asked.data, "auto", progress=print).frame
-    tables = {"splits": by_split(found), "inside": by_study(found)}
+    tables = {"splits": by_split(found), "inside": by_study(found), "parts": of_parts(found)}
     print(show(tables))
     if asked.write:
         write_result("bench_page", tables, "python -m studies bench_page --data ../shared/data --write")
