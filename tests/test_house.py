@@ -39,7 +39,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
     "words, files, results": 1323,
-    "answering": 1797,
+    "answering": 1798,
     "auto": 872,
     "benching": 348,
     "checking": 954,
@@ -51,7 +51,7 @@ CEILINGS = {
     "importing": 1313,
     "laws": 3649,
     "learned": 100,
-    "planning": 4744,
+    "planning": 4765,
     "reporting": 2155,
     "runs": 2439,
     "schedules": 585,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from cptlaw import planning
@@ -10,7 +11,7 @@ from cptlaw.answering.question import KINDS, Asked
 from cptlaw.answering.words import as_answer
 from cptlaw.errors import UsageError
 from cptlaw.planning import MixPlan
-from cptlaw.planning.mixes.expected import best_of
+from cptlaw.planning.mixes.expected import best_over_rates
 from cptlaw.planning.mixes.mix import build_mixes
 from cptlaw.planning.mixes.trade_off import plan_at
 from cptlaw.planning.scenario import LimitedData, ReferenceKind, TradeOff, read_scenario
@@ -65,8 +66,8 @@ def plan(
 def _at_tokens(given: Mapping[str, Any], fits: Mapping[str, Any], tokens: float) -> MixPlan:
     """Return the best mix of some tokens. Unlike `trade_off` it is given without a limit too, and without a source."""
     scenario = read_scenario(TradeOff, {**given, "tokens": tokens}, "trade-off")
-    mixes = build_mixes(TradeOff, scenario, fits["target"], fits.get("source"))
-    result: MixPlan = best_of([plan_at(mix, tokens) for mix in mixes], "target_loss")
+    build = partial(build_mixes, TradeOff, scenario, fits["target"], fits.get("source"))
+    result: MixPlan = best_over_rates(build, lambda mix: plan_at(mix, tokens), "target_loss")
     return result
 
 

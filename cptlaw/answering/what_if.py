@@ -102,7 +102,8 @@ def measured_rates(fits: Mapping[str, Any], planned: MixPlan, given: float | Non
     why = (
         "the only peak rate that was run"
         if low == high
-        else f"the best of the peak rates run near this size, {low:.3g} to {high:.3g} over all sizes"
+        else f"the best {'of' if rate in levels else 'between'} the peak rates run near this size, "
+        f"{low:.3g} to {high:.3g} over all sizes"
     )
     if given is not None:
         why = f"as asked; what was run: {low:.3g}" + (f" to {high:.3g}" if high > low else "")

@@ -1,8 +1,12 @@
 """Which peak rates a plan chooses from: those that models of its size were run at."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 import cptlaw as cl
+from cptlaw.planning.mixes.expected import best_over_rates
 
 ROWS = "ptpp in (62, 124) and lr_schedule == 'constant' and replay > 0"
 
@@ -44,3 +48,33 @@ def test_the_best_split_is_at_the_rates_of_its_size(fits):
     found = fits[0].forecast(point).iloc[0]
     assert (found["loss"], found["lr_peak"]) == (pytest.approx(plan.target_loss, rel=1e-12), plan.lr_peak)
     assert 0.0015 <= plan.lr_peak < 0.003
+
+
+@pytest.mark.parametrize(
+    ("rates", "highest", "limits", "taken"),
+    [
+        ((1e-3, 1.5e-3, 4e-3), 1.0, ("a limit",), 2e-3),  # between two that were run
+        ((1e-3, 1.5e-3, 4e-3), 1.0, (), 1.5e-3),  # without a limit forecasts take a measured one, and so do plans
+        ((3e-3, 4e-3, 5e-3), 1.0, ("a limit",), 3e-3),  # never beyond them
+        ((5e-4, 1e-3, 1.5e-3), 1.0, ("a limit",), 1.5e-3),
+        ((1e-3, 4e-3), 1.0, ("a limit",), 1e-3),  # two rates say nothing of what lies between
+        ((1e-3, 4e-3), 2.5e-3, ("a limit",), 2e-3),  # the higher one keeps no limit: halfway to it
+        ((1e-3,), 1.0, ("a limit",), 1e-3),
+    ],
+)
+def test_the_best_rate_may_lie_between_measured_ones(rates, highest, limits, taken):
+    """Plans whose target loss is lowest at 2e-3, and that keep their limit up to `highest`."""
+
+    def build(known=None):
+        levels = [{"merge_weight": weight, "lr_peak": rate} for weight in (0.5, 1.0) for rate in rates]
+        known = levels if known is None else [known]
+        return [SimpleNamespace(target=SimpleNamespace(known=each), limits=limits) for each in known]
+
+    def plan_of(mix):
+        rate, weight = (mix.target.known[name] for name in ("lr_peak", "merge_weight"))
+        value = 3.0 - weight + np.log(rate / 2e-3) ** 2 if rate <= highest else None
+        return SimpleNamespace(mix=mix, lr_peak=rate, feasible=rate <= highest, target_loss=value)
+
+    best = best_over_rates(build, plan_of, "target_loss")
+    assert best.lr_peak == pytest.approx(taken, rel=5e-3)
+    assert best.mix.target.known["merge_weight"] == 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -143,6 +143,50 @@ def infeasible_fields(result: Certificate) -> dict[str, Any]:
         | {name: value if np.isfinite(value) else None for name, value in lowest.items()},
         "feasible_from": as_asked({name: value for name, value in result.feasible_from.items() if np.isfinite(value)}),
     }
+
+
+def best_over_rates(build: Callable[..., list[FittedMix]], plan_of: Callable[[FittedMix], Any], value: str) -> Any:
+    """Return the plan with the least value over the measured peak rates, and over one between them.
+
+    Under a limit a higher rate needs more replay, so that the best may lie where nothing was run; a plan never leaves
+    the rates that were run near its size.
+
+    Parameters
+    ----------
+    build
+        Builds the mixes, one for each measured level of what is chosen so, or the one whose levels are given.
+    plan_of
+        Plans for one mix.
+    value
+        The attribute of plans that is to be low.
+    """
+    plans = [plan_of(mix) for mix in build()]
+    best = best_of(plans, value)
+    known = best.mix.target.known
+    beside = [plan for plan in plans if plan.mix.target.known | {"lr_peak": best.lr_peak} == known]
+    rate = _between(beside, best, value)
+    return best if rate is None else best_of([best, plan_of(build(known | {"lr_peak": rate})[0])], value)
+
+
+def _between(plans: Sequence[MixPlan], best: MixPlan, value: str) -> float | None:
+    """Return the rate where a parabola through the best plan and those beside it is lowest.
+
+    Where one beside it keeps no limit, halfway to that one; ``None`` where the best is lowest at its own rate.
+    """
+    if len(plans) < 2 or not best.feasible or not best.mix.limits:
+        return None
+    rates, values = (np.array([getattr(plan, name) for plan in plans], dtype=float) for name in ("lr_peak", value))
+    own = float(np.log(rates[[plan is best for plan in plans].index(True)]))
+    near = np.argsort(np.abs(np.log(rates) - own), kind="stable")[:3]
+    x, y = np.log(rates[near]) - own, values[near]
+    off = 0.0
+    if np.isnan(y).any():
+        off = 0.5 * float(x[np.isnan(y)][0])
+    elif len(near) == 3:
+        bend, slope, _ = np.polyfit(x, y, 2)
+        off = float(np.clip(-slope / (2.0 * bend), x.min(), x.max())) if bend > 0 else 0.0
+    rate = float(f"{np.exp(own + off):.3g}")
+    return None if np.isclose(rate, rates, rtol=1e-3).any() else rate
 
 
 def best_of(plans: Sequence[MixPlan], value: str) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Unpack
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.planning.mixes.best_replay import lowest_target_loss
-from cptlaw.planning.mixes.expected import best_of
+from cptlaw.planning.mixes.expected import best_over_rates
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.result import MixPlan
 from cptlaw.planning.scenario import LimitedData, documented, read_scenario
@@ -57,8 +58,8 @@ def limited_data(target: Any, source: Any = None, **scenario: Unpack[LimitedData
     given = read_scenario(LimitedData, scenario, "limited-data")
     if given.max_replay >= 1:
         raise UsageError("max_replay (--max-replay): at replay 1 no number of tokens holds a target token. Give less.")
-    plans = [_from(mix, given.target_tokens) for mix in build_mixes(LimitedData, given, target, source)]
-    plan: LimitedDataPlan = best_of(plans, "target_loss")
+    build = partial(build_mixes, LimitedData, given, target, source)
+    plan: LimitedDataPlan = best_over_rates(build, lambda mix: _from(mix, given.target_tokens), "target_loss")
     return plan
 
 

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Unpack
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import at_most
-from cptlaw.planning.mixes.expected import at_edge, best_of, binding, expected_at, fixed_fields, infeasible_fields
+from cptlaw.planning.mixes.expected import (
+    at_edge,
+    best_over_rates,
+    binding,
+    expected_at,
+    fixed_fields,
+    infeasible_fields,
+)
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.mixes.repetition import effective_tokens, read_often
 from cptlaw.planning.result import MixPlan, quantity_text
@@ -118,8 +126,7 @@ def min_tokens(target: Any, source: Any = None, **scenario: Unpack[MinTokens]) -
             "min-tokens needs a limit: max_forgetting (--max-forgetting), max_target_loss (--max-target-loss), "
             "max_source_loss, min_score (--min) or max_drop. Without one, no tokens at all are the fewest."
         )
-    plans = [plan_of(mix) for mix in build_mixes(MinTokens, given, target, source)]
-    plan: MinTokensPlan = best_of(plans, "tokens")
+    plan: MinTokensPlan = best_over_rates(partial(build_mixes, MinTokens, given, target, source), plan_of, "tokens")
     return plan
 
 

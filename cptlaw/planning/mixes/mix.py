@@ -128,8 +128,12 @@ class FittedMix:
         return found
 
 
-def build_mixes(scenario: Any, given: Any, target: Any, source: Any) -> list[FittedMix]:
+def build_mixes(
+    scenario: Any, given: Any, target: Any, source: Any, known: Mapping[str, float] | None = None
+) -> list[FittedMix]:
     """Return the mixes that a scenario allows: one, or one for each measured level of `CHOSEN` that is not given.
+
+    What is `known` of the runs is taken as given.
 
     Raises
     ------
@@ -139,7 +143,9 @@ def build_mixes(scenario: Any, given: Any, target: Any, source: Any) -> list[Fit
     fits = {"target": as_fit(target, "target")}
     if source is not None:
         fits["source"] = as_fit(source, "source")
-    known = {name: _measured(value, name, fits.values()) for name, value in given.law_inputs.items()}
+    known = {name: _measured(value, name, fits.values()) for name, value in given.law_inputs.items()} | dict(
+        known or {}
+    )
     known |= pretraining_rate(fits.values(), known.get("n_params"))
     settings = [known]
     for name in CHOSEN:

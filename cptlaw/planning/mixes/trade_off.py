@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.planning.mixes.best_replay import lowest_target_loss
-from cptlaw.planning.mixes.expected import at_edge, best_of
+from cptlaw.planning.mixes.expected import at_edge, best_over_rates
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.result import MixPlan
 from cptlaw.planning.scenario import TradeOff, documented, read_scenario
@@ -59,8 +60,8 @@ def trade_off(target: Any, source: Any, **scenario: Unpack[TradeOff]) -> TradeOf
             "trade-off needs a limit: max_forgetting (--max-forgetting), a highest loss, min_score (--min) or "
             "max_drop (--max-drop)."
         )
-    plans = [plan_at(mix, given.tokens) for mix in build_mixes(TradeOff, given, target, source)]
-    plan: TradeOffPlan = best_of(plans, "target_loss")
+    build = partial(build_mixes, TradeOff, given, target, source)
+    plan: TradeOffPlan = best_over_rates(build, lambda mix: plan_at(mix, given.tokens), "target_loss")
     return plan
 
 

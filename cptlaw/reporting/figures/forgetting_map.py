@@ -15,7 +15,7 @@ from cptlaw.errors import UsageError
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import MinTokensPlan, MixPlan
 from cptlaw.planning.limits import at_risk
-from cptlaw.planning.mixes.mix import FittedMix, build_mixes
+from cptlaw.planning.mixes.mix import CHOSEN, FittedMix, build_mixes
 from cptlaw.planning.scenario import MinTokens, read_scenario
 from cptlaw.planning.solve import Limit, worst_excess
 from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, Figure, axis, blank
@@ -59,9 +59,9 @@ def forgetting_map(
         Data: replay, tokens, source_loss, target_loss, forgetting, feasible.
     """
     given = read_scenario(MinTokens, {**scenario, "interval": None}, "forgetting-map")
-    mixes = build_mixes(MinTokens, given, target, source)
     # Where the runs vary the peak rate there is a mix for each; the map shows the one that the plan chose.
-    mix = next((one for one in mixes if plan is not None and one.target.known.get("lr_peak") == plan.lr_peak), mixes[0])
+    chosen = {name: value for name in CHOSEN if (value := getattr(plan, name, None)) is not None}
+    mix = build_mixes(MinTokens, given, target, source, chosen)[0]
     if mix.source is None or mix.forgetting is None:
         raise UsageError(
             "a map of forgetting needs a source fit and the base model's source loss: give base_source_loss= or "
