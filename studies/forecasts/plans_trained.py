@@ -263,7 +263,31 @@ def tables() -> dict[str, pd.DataFrame]:
         row["of distinct runs"] = f"{of_run.sum()} of {len(of_run)}"
         row["worst miss, points"] = f"{100 * (made['forgetting'] - made['max_forgetting']).max():.1f}"
         totals_of.append(row | {"90 % intervals that held": f"{held} of {len(made)}" if name == "answer" else "-"})
-    return {"plans": frame, "totals": pd.DataFrame(totals_of)}
+    return {"plans": frame, "totals": pd.DataFrame(totals_of), "today": today()}
+
+
+def today() -> pd.DataFrame:
+    """Return the plans of a later `answer` (studies/measured/plans_today.csv) that were trained, and what came of them.
+
+    They were trained from another base model of the same recipe, on text of newer packages: forgetting counts from it.
+    """
+    runs = pd.read_csv(PLANS / "plans_en_fr_today.csv")
+    base = float(runs.loc[(runs["tokens"] == 0) & (runs["eval"] == "source"), "loss"].iloc[0])
+    last = runs.loc[runs.groupby(["run", "eval"])["tokens"].idxmax()].query("tokens > 0")
+    rows = []
+    for plan in pd.read_csv(PLANS / "plans_today.csv").query("n_params == 45936").to_dict("records"):
+        mine = last[np.isclose(last["replay"], plan["replay"], atol=5e-4)].set_index("eval")["loss"]
+        if plan["table"] != "en-fr-ladder" or mine.empty:
+            continue
+        low, middle, high = (100 * plan[f"forgetting{end}"] for end in ("_lo", "", "_hi"))
+        forgetting = mine["source"] / base - 1
+        row = {"limit": f"{100 * plan['max_forgetting']:.1f} %", "replay planned": f"{plan['replay']:.3f}"}
+        row |= {"forecast (90 %)": f"{middle:.0f} % ({low:.0f} to {high:.0f})", "measured": f"{100 * forgetting:.1f} %"}
+        row |= {"held": "yes" if forgetting <= plan["max_forgetting"] else "no"}
+        target = (plan[f"target_loss{end}"] for end in ("_lo", "", "_hi"))
+        row["target, forecast (90 %)"] = "{1:.2f} ({0:.2f} to {2:.2f})".format(*target)
+        rows.append(row | {"target, measured": f"{mine['target']:.2f}"})
+    return pd.DataFrame(rows)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from studies.harness import progress, show, write_result
+from studies.harness import HOME, MEASURED, progress, show, write_result
 from studies.papers.budgets_by_shift import NAMES, usual_rows
 from studies.papers.ptpp_published import FORMS
 
@@ -78,10 +78,24 @@ def large(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def sealed() -> pd.DataFrame:
+    """Return what the sealed forecasts of 75K at 124 on English to German missed by, by the size of their anchors."""
+    runs = cl.read_runs(MEASURED / "german.csv", n_params_kind="total")
+    rows = []
+    for anchors in ("none", "30k", "46k"):
+        points = cl.score([HOME / "sealed" / f"en_de_75k_124_{anchors}.json"], runs).frame
+        row: dict[str, object] = {"anchors": anchors.upper() if anchors != "none" else anchors}
+        for (on, law), part in points.groupby(["on", "law"], sort=False):
+            row[f"{on}, {FORMS[law]}"] = f"{100 * part['error'].abs().mean():.1f} ({100 * part['error'].mean():+.1f})"
+        held = points["inside"].dropna()
+        rows.append(row | {"90 % intervals that held": f"{int(held.sum())} of {len(held)}"})
+    return pd.DataFrame(rows)
+
+
 def tables(names: tuple[str, ...] = NAMES) -> dict[str, pd.DataFrame]:
     """Return the tables."""
     found = pd.concat([errors(name) for name in names], ignore_index=True)
-    return {"large": large(found), "all": by_anchors(found)}
+    return {"large": large(found), "all": by_anchors(found), "sealed": sealed()}
 
 
 def main() -> None:

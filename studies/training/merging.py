@@ -91,8 +91,12 @@ def row(job: Job, tokens: int, weight: float, role: str, loss: float) -> dict[st
 
 
 def pairs(jobs: list[Job]) -> Iterator[tuple[Job, Job]]:
-    """Yield the runs without replay of one base model on two corpora."""
-    alone = [job for job in jobs if job.columns.get("replay") == 0 and job.columns["lr_schedule"] == "constant"]
+    """Yield the runs of one base model on two corpora, of each the one with the least replay."""
+    least: dict[Any, Job] = {}
+    for job in sorted(jobs, key=lambda job: -job.columns["replay"]):
+        if job.columns["lr_schedule"] == "constant":
+            least[job.columns["base"], job.columns["domain"]] = job
+    alone = list(least.values())
     for place, one in enumerate(alone):
         for other in alone[place + 1 :]:
             if one.columns["base"] == other.columns["base"] and one.columns["domain"] != other.columns["domain"]:

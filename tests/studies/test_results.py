@@ -6,7 +6,7 @@ import pytest
 
 from studies.harness import RESULTS, find_data, held
 
-CHEAP = ("adapters", "forgetting_by_size", "merge_law", "plans_trained", "what_holds")
+CHEAP = ("adapters", "distances", "dynamics_trained", "forgetting_by_size", "merge_law", "plans_trained", "what_holds")
 
 
 @pytest.mark.parametrize("name", CHEAP)
@@ -41,8 +41,13 @@ def test_the_seal_of_617k_tells_what_the_terms_of_size_are_worth():
     assert float(without[5]) > 1.5 * float(with_sizes[5])
 
 
+def test_the_seal_of_anchors_is_scored_as_the_file_says(named_study):
+    written = json.loads((RESULTS / "anchors_by_size.json").read_text(encoding="utf-8"))["tables"]["sealed"]
+    assert held({"sealed": named_study("anchors_by_size").sealed()})["sealed"] == written
+
+
 def test_every_plan_that_was_made_has_been_trained():
-    plans, totals = json.loads((RESULTS / "plans_trained.json").read_text(encoding="utf-8"))["tables"].values()
+    plans, totals, _ = json.loads((RESULTS / "plans_trained.json").read_text(encoding="utf-8"))["tables"].values()
     made = [row for row in plans["rows"] if row[3] != "refused"]
     assert all(row[5] for row in made)
     assert totals["rows"][0][1] == f"{len(made)} of {len(plans['rows'])}" == "10 of 12"
