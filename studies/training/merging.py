@@ -54,6 +54,13 @@ class Folder:
         """Return a model of the store, ready to be measured."""
         return models.load_weights(self.store.get_folder(name, self.cache)).eval()
 
+    def base(self, job: Job) -> Any:
+        """Return the model that a run began from: one of the store, or a given one."""
+        given = job.places.get("model")
+        if given is None:
+            return self.model(f"models/{job.definition['start']['weights']}")
+        return models.load_weights(Path(given)).eval()
+
     def losses(self, model: Any, entries: list[Mapping[str, Any]], context: int) -> dict[str, float]:
         """Return the loss on each validation set that a job names, in nats per token."""
         found = {}
@@ -70,7 +77,7 @@ def measured(folder: Folder, job: Job, known: set[tuple[Any, ...]]) -> Iterator[
     steps = saved_models.kept_steps(folder.store, job.id)
     if not steps:
         return
-    model = folder.model(f"models/{job.definition['start']['weights']}")
+    model = folder.base(job)
     base = {name: value.clone() for name, value in model.state_dict().items()}
     for step in steps:
         tokens = step * int(job.columns["batch_tokens"])
@@ -105,7 +112,7 @@ def pairs(jobs: list[Job]) -> Iterator[tuple[Job, Job]]:
 
 def of_two(folder: Folder, one: Job, other: Job) -> Iterator[dict[str, Any]]:
     """Yield the losses of what two adaptations of one base model come to together; evals are named by their corpora."""
-    model = folder.model(f"models/{one.definition['start']['weights']}")
+    model = folder.base(one)
     base = {name: value.clone() for name, value in model.state_dict().items()}
     ends = []
     for job in (one, other):
@@ -118,7 +125,7 @@ def of_two(folder: Folder, one: Job, other: Job) -> Iterator[dict[str, Any]]:
         for job in (one, other):
             found = folder.losses(model, job.definition["evals"], int(job.definition["context"]))
             for role, loss in found.items():
-                if role == "source" and job is other:
+                if role != "target" and job is other:
                     continue
                 name = f"{one.name}+{other.columns['domain']}"
                 yield {

@@ -6,7 +6,10 @@ import pytest
 
 from studies.harness import RESULTS, find_data, held
 
-CHEAP = ("adapters", "distances", "dynamics_trained", "forgetting_by_size", "merge_law", "plans_trained", "what_holds")
+CHEAP = (
+    *("adapters", "distances", "dynamics_trained", "forgetting_by_size", "merge_law", "plans_trained", "skills"),
+    "what_holds",
+)
 
 
 @pytest.mark.parametrize("name", CHEAP)
