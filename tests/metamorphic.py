@@ -1,6 +1,7 @@
 """What does not change the question must not change the answer: fits to tables changed in ways that mean nothing.
 
     python tests/metamorphic.py --n 1000 --seed 0           # ends with 1 if any case failed
+    python tests/metamorphic.py --n 1000 --first 340        # the rest of a run that was ended
     python tests/metamorphic.py --seed 0 --only 123         # one case again
 
 Every case is made from the seed and its number alone: a law, an example table, an eval, some of its budgets, a point,
@@ -14,7 +15,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,10 +98,10 @@ class Case:
         return not self.moved <= TOLERANCE[self.kind]
 
 
-def cases(n: int, seed: int, only: int | None = None) -> Iterator[Case]:
+def cases(numbers: Iterable[int], seed: int) -> Iterator[Case]:
     """Yield what each case moved."""
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(n) if only is None else [only]:
+        for number in numbers:
             draw = random.Random(f"{seed}-{number}")
             law, table, on = draw.choice(LAWS), draw.choice(TABLES), draw.choice(["source", "target"])
             kind, place = draw.choice(list(TOLERANCE)), draw.randrange(3)
@@ -126,15 +127,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--n", type=int, default=1000, help="cases")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--only", type=int, help="the number of one case")
     given = parser.parse_args()
     begun, done, failed = time.process_time(), 0, 0
-    for case in cases(given.n, given.seed, given.only):
+    numbers = range(given.first, given.n) if given.only is None else [given.only]
+    for case in cases(numbers, given.seed):
         done, failed = done + 1, failed + case.fails
         if case.fails or given.only is not None:
             print(case, flush=True)
         if done % 100 == 0:
-            print(f"{done} cases, {failed} failed, {time.process_time() - begun:.0f} s of CPU", file=sys.stderr)
+            print(
+                f"{case.number + 1} cases, {failed} failed, {time.process_time() - begun:.0f} s of CPU", file=sys.stderr
+            )
     print(f"{done} cases, {failed} failed, {time.process_time() - begun:.0f} s of CPU")
     return bool(failed)
 

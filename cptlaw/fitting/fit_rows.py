@@ -21,7 +21,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.solving import identifiability as identify
 from cptlaw.solving import newton, varpro
 from cptlaw.solving.blocks import along_runs, independent_blocks
-from cptlaw.solving.huber import noise_weight
+from cptlaw.solving.huber import weight_by_objective
 from cptlaw.solving.newton import Descent
 from cptlaw.solving.objective import Objective
 from cptlaw.solving.options import Options
@@ -36,7 +36,8 @@ MOST_SEARCHED = 4000  # rows of other tables, from which on the search runs on a
 ROWS_OF_LEVEL = 4
 LEVELS = 100  # values of an input beyond which they are no levels
 LEADING = 0.02  # share above the best objective on the searched rows, up to which an optimum is polished on all
-SCALE_STEPS, SCALE_TOLERANCE = 8, 1e-4  # without priors, for a fit that says how large residuals are, nothing else
+# Without priors, for a fit that says how large residuals are, nothing else: few steps from all, the best further.
+SCALE_STEPS, SCALE_END, SCALE_TOLERANCE = 8, 40, 1e-10
 SMALLEST_SHARE = 1e-4  # of the loss, at which a term with a prior on its share starts at least
 SOFT_WEIGHT = 1.0  # of squared relative slopes dL/dr > 0 under monotone=soft, beside squared log residuals
 
@@ -202,7 +203,10 @@ def minimise(
     rising = SOFT_WEIGHT if getattr(chosen, "monotone", None) == "soft" else 0.0
     penalty, weight = None, 0.0
     if options.restraint.priors:
-        free = newton.descend(Objective(problem, options.delta, rising=rising), c, z, SCALE_STEPS, SCALE_TOLERANCE)
+        alone = Objective(problem, options.delta, rising=rising)
+        free = newton.descend(alone, c, z, SCALE_STEPS, SCALE_TOLERANCE)
+        best = [int(np.argmin(free.objective))]
+        free = newton.descend(alone, free.c[best], free.z[best], SCALE_END, SCALE_TOLERANCE)
         weight = _prior_weight(problem, free, options.delta, alike)
         penalty = priors_on(problem, weight)
         for index, scale in zip(penalty.coordinates, penalty.scales, strict=True) if penalty else ():
@@ -280,9 +284,8 @@ def _prior_weight(problem: Problem, free: Descent, delta: float, alike: Callable
 
     Where as many parameters as rows leave no residual, the floor of the noise stands in.
     """
-    best = int(np.argmin(free.objective))
-    residual = log_residuals(problem, free.c[best], free.z[best])
-    return noise_weight(residual, delta, problem.n - problem.size) * alike(residual)
+    residual = log_residuals(problem, free.c[0], free.z[0])
+    return weight_by_objective(float(free.objective[0]), delta, problem.n - problem.size) * alike(residual)
 
 
 def log_residuals(problem: Problem, c: Array, z: Array) -> Array:
