@@ -102,6 +102,13 @@ def all_priors(chosen: Law, role: Role, frame: pd.DataFrame) -> dict[str, Prior]
         for name in EXPONENTS:
             if name in chosen.shapes:
                 result.setdefault(name, EXPONENT)
+    for name, shape in chosen.shapes.items():
+        # Where rows do not see a parameter at all, every rollout would else begin wherever the search had left it.
+        low, high = shape.start_range
+        if shape.scale == "log":
+            result.setdefault(name, Prior(math.sqrt(low * high), 0.5 * math.log(high / low), "log"))
+        else:
+            result.setdefault(name, Prior(0.5 * (low + high), 0.5 * (high - low)))
     learned = learned_priors(chosen, float(frame["loss"].min()), role)
     # No study varies the rate of pre-training alone, so that its usual prior, by role, stays.
     return {**result, **{name: prior for name, prior in learned.items() if name != "w"}}

@@ -20,7 +20,7 @@ from cptlaw.laws.parameters import positive
 # 1,000 steps of 131,072 tokens, rounded: where the published constraint holds from (section 4.2 of the paper).
 PUBLISHED_MIN_TOKENS = 0.1311e9
 
-EPSILON = Shape(1e-6, 2.0, start=(0.02, 0.5), usual=(0.1, 1.0, "log"))
+EPSILON = Shape(1e-6, 2.0, start=(0.02, 0.5))
 
 
 class _DCPT(Bent):
