@@ -157,7 +157,7 @@ class Average(Fit):
         return [
             ("laws", used + (f"; {light} more below .05" if light else "")),
             ("weights", self.why),
-            ("data", f"{self.n_points} points of {self.n_runs} runs, missed by {missed:.3g}% (root mean square)"),
+            ("data", f"{self.n_points} points of {self.n_runs} runs, root mean square residual {missed:.3g}%"),
         ]
 
     @property

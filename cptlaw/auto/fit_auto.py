@@ -67,7 +67,7 @@ def fit_auto(
     count = int(trained(frame).sum()) if rows.is_curves or "tokens" in frame.columns else 0
     refuse_steps(table, rows)
     if not count:
-        raise FitError(f"no row of {name!r} has tokens above 0: law auto needs one run at least.")
+        raise FitError(f"no row of {name!r} has tokens above 0: law auto needs a run, in column tokens.")
     paired = with_source_rows(table, rows, where, schedules is not None)
     place = pd.Series(np.arange(len(frame)), index=frame.index)
     fits: list[tuple[Candidate, LawFit, Places]] = []

@@ -183,7 +183,7 @@ class LawFit(LawOnRows, Fit):
         missed = 100 * float(np.sqrt(np.mean(self.residuals() ** 2)))
         return [
             *result,
-            ("data", f"{self.n_points} points of {self.n_runs} runs, missed by {missed:.3g}% (root mean square)"),
+            ("data", f"{self.n_points} points of {self.n_runs} runs, root mean square residual {missed:.3g}%"),
             (
                 "search",
                 f"{self.status}; {self.n_agree} of {self.n_starts} starts agree; rank {self.rank} of {self.n_free}",

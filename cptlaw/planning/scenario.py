@@ -236,7 +236,7 @@ class Allocate(KnownModel, Intervals, ScoreLimits, Risk, total=False):
 class NextRuns(Intervals, total=False):
     """The question of `suggest`."""
 
-    at: Required[Annotated[Any, Entry(as_given, "The forecast that matters, as for forecast --at.", "K=V,..")]]
+    at: Required[Annotated[Any, Entry(as_given, "The forecast that matters, as in n_params=8B,tokens=20B,replay=10%.", "K=V,..")]]
     budget: Required[Annotated[Quantity, amount("1e20", "Compute for runs and new base models, as in 1e20.", "FLOPS")]]
     n: Annotated[int | None, Entry(partial(count, least=1), "Most cells.", "N", default=24)]
     sizes: Annotated[Any, Entry(as_given, "Sizes to choose from. [default: half the smallest to the asked one]", "N,N")]
@@ -452,11 +452,12 @@ def read_scenario(scenario: Any, given: Mapping[str, Any], plan: str) -> Questio
             others = [other for other, foreign in SCENARIOS.items() if name in options_of(foreign)]
             hint = f" It belongs to {' and '.join(others)}." if others else did_you_mean(name, known)
             raise UsageError(f"{plan} takes no {label(name)}.{hint} Its options: {', '.join(known)}.")
+    missing = [name for name in known if name in scenario.__required_keys__ and given.get(name) is None]
+    if missing:
+        raise UsageError(f"{plan} needs {'; '.join(f'{label(name)}: {known[name].help}' for name in missing)}")
     values: dict[str, Any] = {}
     for name, option in known.items():
         value = given.get(name)
-        if value is None and name in scenario.__required_keys__:
-            raise UsageError(f"{plan} needs {label(name)}: {option.help}")
         # An interval of None asks for none; all else that is None was not given.
         values[name] = option.default if value is None and (name != "interval" or name not in given) else value
         if value is not None:

@@ -338,7 +338,7 @@ class ScoreFit(Saved):
             (
                 "data",
                 f"{self.n_points} scores of {self.n_runs} runs, {self.n_items:g} questions each, chance "
-                f"{format_percent(self.chance)}, missed by {missed:.2g} points (root mean square)",
+                f"{format_percent(self.chance)}, root mean square residual {missed:.2g} points",
             ),
         ]
 
