@@ -83,8 +83,8 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as plain fields, ready for JSON."""
-        said = {"severity": self.severity, "code": self.code, "message": self.message, "advice": self.advice}
-        return {**said, "data": dict(self.data), "remedy": None if self.remedy is None else asdict(self.remedy)}
+        values = {"severity": self.severity, "code": self.code, "message": self.message, "advice": self.advice}
+        return {**values, "data": dict(self.data), "remedy": None if self.remedy is None else asdict(self.remedy)}
 
     def advised(self, words: Wording = in_python) -> str:
         """Return what to do, with the remedy in the words of a surface."""

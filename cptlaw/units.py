@@ -128,13 +128,13 @@ def parse_pairs(texts: Iterable[str], option: str, expected: str, between: str |
     >>> parse_pairs(["alpha=0.34, E=1.8"], "--fix", "NAME=VALUE")
     {'alpha': '0.34', 'E': '1.8'}
     """
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for pair in (pair for text in texts for pair in (text.split(between) if between else [text])):
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not equals or not name or not value:
             raise UsageError(f"{option} {pair!r}: expected {expected}.")
-        found[name] = value
-    return found
+        result[name] = value
+    return result
 
 
 def format_quantity(value: float, digits: int = 3) -> str:

@@ -199,8 +199,8 @@ def read_upload(upload: Upload, reading: dict[str, Any]) -> cl.Runs:
                 check_parquet_size(path, upload.name, MOST_ROWS)
             return options.read_table(str(path), reading)
         except CptlawError as error:
-            said = str(error).replace(str(path), upload.name).replace(path.name, upload.name)
-            raise type(error)(said) from None
+            text = str(error).replace(str(path), upload.name).replace(path.name, upload.name)
+            raise type(error)(text) from None
 
 
 def _field_in(text: str) -> str:

@@ -163,8 +163,8 @@ def _largest(sweep: Sweep) -> str:
     """Return what takes the memory of the job that needs most of it."""
     job = max(sweep.jobs, key=lambda job: job.memory)
     parts = {name: size for name, size in job.run.get("memory", {}).items() if size}
-    said = ", ".join(f"{name} {_bytes(size)}" for name, size in parts.items())
-    return f"{_bytes(job.memory)} per process at most, in {job.name} ({said}, and the process itself)"
+    text = ", ".join(f"{name} {_bytes(size)}" for name, size in parts.items())
+    return f"{_bytes(job.memory)} per process at most, in {job.name} ({text}, and the process itself)"
 
 
 def _merges(sweep: Sweep) -> str:

@@ -51,12 +51,12 @@ class SweepStatus(Result):
     @property
     def title(self) -> str:
         """Counts, tokens and what is left."""
-        said = [
+        values = [
             f"{self.count(name)} {name}" for name in ("running", "stopped", "failed", "waiting") if self.count(name)
         ]
         done, total = float(self.frame["done"].sum()), float(self.frame["tokens"].sum())
         share = format_percent(done / total) if total else "100%"
-        head = f"{self.count('finished')} of {len(self.frame)} jobs finished" + "".join(f", {part}" for part in said)
+        head = f"{self.count('finished')} of {len(self.frame)} jobs finished" + "".join(f", {part}" for part in values)
         return f"{head}; {share} of {format_quantity(total)} tokens"
 
     @property

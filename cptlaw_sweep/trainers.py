@@ -445,20 +445,20 @@ def run_of_job(job: Job, sweep: Sweep) -> Run:
 
 def _left_out(job: Job, phase: Mapping[str, Any], corpora: Sequence[Corpus]) -> list[str]:
     """Return what no other trainer can say of a run of a sweep."""
-    said = [
+    values = [
         f"{corpus.source['validation']:.3g} of {corpus.name!r} is held out by the sweep and is in these files: take it "
         "out, or the losses of both are not alike"
         for corpus in corpora
         if corpus.source.get("validation")
     ]
     if phase.get("start"):
-        said.append(f"the warm-up begins at 0 here, and at {phase['start']:g} in the sweep")
+        values.append(f"the warm-up begins at 0 here, and at {phase['start']:g} in the sweep")
     if "pools" in job.definition["mix"]:
-        said.append("pools of tokens are not known here: cut the files")
+        values.append("pools of tokens are not known here: cut the files")
     if job.definition["start"].get("state"):
-        said.append("the state of the optimiser is not carried")
+        values.append("the state of the optimiser is not carried")
     if job.definition.get("merge"):
         weights = ", ".join(f"{weight:g}" for weight in job.definition["merge"])
-        said.append(f"the sweep also measures merges with the base model at {weights}: see cptlaw merge")
+        values.append(f"the sweep also measures merges with the base model at {weights}: see cptlaw merge")
     points = ", ".join(str(step) for step in job.definition["measure_at"])
-    return [*said, f"the sweep measures both losses after steps {points}"]
+    return [*values, f"the sweep measures both losses after steps {points}"]

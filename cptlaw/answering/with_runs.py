@@ -96,9 +96,9 @@ def _alternatives(runs: Runs, question: Asked, fits: Mapping[str, Any], plan: Mi
         return ()
     losses = {"base_target_loss": _base_target_loss(runs, question, plan), "base_source_loss": plan.base_source_loss}
     point = point_of(question, plan) | WHOLE
-    found = alternatives(fits, point, **losses, forgetting=plan.forgetting)
+    result = alternatives(fits, point, **losses, forgetting=plan.forgetting)
     searched = {"merge": plan.merge_weight, "lora": plan.lora_rank}  # what the runs tell of was among the choices
-    return tuple(one for one in found if searched[one["method"]] is None)
+    return tuple(one for one in result if searched[one["method"]] is None)
 
 
 def _base_target_loss(runs: Runs, question: Asked, plan: MixPlan) -> float | None:

@@ -281,8 +281,8 @@ def _rate(setting: Setting, at: Mapping[str, float]) -> dict[str, Any]:
     options = []
     for factor in (0.5, 1.0, 2.0):
         lost, won = setting.outcomes(at["replay"], at["tokens"], factor * setting.lr_peak)
-        said = {"forgetting": float(lost.quantile(0.5)[0]), "target_gain": float(won.fall(0.5)[0])}
-        options.append({"lr_peak": factor * setting.lr_peak, **said})
+        values = {"forgetting": float(lost.quantile(0.5)[0]), "target_gain": float(won.fall(0.5)[0])}
+        options.append({"lr_peak": factor * setting.lr_peak, **values})
     origin = "given" if setting.known else "usual for this size"
     why = (
         f"published runs lie between a tenth and the whole of the peak of pre-training, {setting.lr_pretrain:.2g} "

@@ -113,9 +113,9 @@ class Average(Fit):
 
     def with_schedules(self, schedules: Mapping[str, Schedule] | str | Path) -> Average:
         """Return the average with more learning-rate schedules, to forecast runs under them."""
-        found = read_schedules(schedules) if isinstance(schedules, str | Path) else schedules
+        result = read_schedules(schedules) if isinstance(schedules, str | Path) else schedules
         members = tuple(
-            replace(member, fit=member.fit.with_schedules(found)) if member.fit.law.needs_schedules else member
+            replace(member, fit=member.fit.with_schedules(result)) if member.fit.law.needs_schedules else member
             for member in self.members
         )
         return replace(self, members=members, _cache={})
@@ -125,22 +125,22 @@ class Average(Fit):
         rows = self.completed(frame)
         if "bases" not in self._cache:
             self._cache["bases"] = BaseErrors(self, self._without_bases)
-        found: Array = self._without_bases(rows) * np.exp(self._cache["bases"].at(rows))
-        return found
+        values: Array = self._without_bases(rows) * np.exp(self._cache["bases"].at(rows))
+        return values
 
     def _without_bases(self, rows: pd.DataFrame) -> Array:
         """Return the forecasts without what the measured losses of base models add to them."""
         share, centres, _ = self._centres(rows)
         if "missed" not in self._cache:
             self._cache["missed"] = SharedError.of(self.data, self.residuals(), self.brief)
-        found: Array = np.exp(np.sum(share * centres, axis=1) - self._cache["missed"].at(rows))
-        return found
+        values: Array = np.exp(np.sum(share * centres, axis=1) - self._cache["missed"].at(rows))
+        return values
 
     def residuals(self) -> Array:
         """Return log(predicted) - log(observed) of the common rows, as the laws alone predict them, (n_points,)."""
         share, centres, _ = self._computed(as_points(self.data))
-        found: Array = np.sum(share * centres, axis=1) - np.log(self.data["loss"].to_numpy(dtype=float))
-        return found
+        values: Array = np.sum(share * centres, axis=1) - np.log(self.data["loss"].to_numpy(dtype=float))
+        return values
 
     @property
     def title(self) -> str:
@@ -153,11 +153,11 @@ class Average(Fit):
         heavy = [member for member in self.members if member.weight >= 0.05] or list(self.members[:1])
         used = ", ".join(f"{_called(member.fit)} {member.weight:.2f}" for member in heavy)
         light = len(self.members) - len(heavy)
-        missed = 100 * float(np.sqrt(np.mean(self.residuals() ** 2)))
+        residual = 100 * float(np.sqrt(np.mean(self.residuals() ** 2)))
         return [
             ("laws", used + (f"; {light} more below .05" if light else "")),
             ("weights", self.why),
-            ("data", f"{self.n_points} points of {self.n_runs} runs, root mean square residual {missed:.3g}%"),
+            ("data", f"{self.n_points} points of {self.n_runs} runs, root mean square residual {residual:.3g}%"),
         ]
 
     @property
@@ -207,11 +207,11 @@ class Average(Fit):
 
     def content(self) -> dict[str, Any]:
         """Return what its file holds beside rows: its JSON, the fits of all laws, and how the rollouts went."""
-        found = self.to_dict()
-        for known, member in zip(found["members"], self.members, strict=True):
+        document = self.to_dict()
+        for known, member in zip(document["members"], self.members, strict=True):
             known["fit"] = member.fit.document()
-        found["brief"] = [asdict(one) for one in self.brief]
-        return found | self.of_rollouts
+        document["brief"] = [asdict(one) for one in self.brief]
+        return document | self.of_rollouts
 
 
 def _called(fit: LawFit) -> str:

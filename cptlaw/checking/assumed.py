@@ -19,7 +19,7 @@ def assumed(law: Law, data: pd.DataFrame, asked: pd.DataFrame, rows: pd.DataFram
 
     `rows` are the points with the rates that were taken: see `cptlaw.solving.open_rates`.
     """
-    found: list[tuple[Finding, ...]] = [()] * len(asked)
+    findings: list[tuple[Finding, ...]] = [()] * len(asked)
     trains = asked["tokens"].to_numpy() != 0 if "tokens" in asked.columns else np.full(len(asked), True)
     for name in RATES:
         if name not in law.inputs or name not in data.columns:
@@ -43,5 +43,5 @@ def assumed(law: Law, data: pd.DataFrame, asked: pd.DataFrame, rows: pd.DataFram
                 f"sizes).",
                 f"Say it, as in {name}={one}.",
             )
-            found[i] = (*found[i], note)
-    return found
+            findings[i] = (*findings[i], note)
+    return findings

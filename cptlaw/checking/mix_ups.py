@@ -158,9 +158,9 @@ def _rows_in_bits(residual: Array) -> list[Finding]:
         # Two heaps and next to nothing between them: what a missing input does is spread.
         if MANY_IN_BITS[0] <= off.mean() <= MANY_IN_BITS[1] and (off | alike).mean() > 0.95:
             where = f"{abs(factor - 1):.0%} {'above' if factor > 1 else 'below'}"
-            said = f"{off.sum()} of {len(residual)} rows lie {where} what the others lead one to expect, as if {how}."
+            text = f"{off.sum()} of {len(residual)} rows lie {where} what the others lead one to expect, as if {how}."
             advice = "Give all losses in nats per token: bits times 0.6931."
-            return [Finding("warning", "suspected-mix-up", said, advice)]
+            return [Finding("warning", "suspected-mix-up", text, advice)]
     return []
 
 

@@ -253,16 +253,16 @@ def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str
     scores = pd.DataFrame(huber(errors.to_numpy(), METRIC_DELTA), errors.index, errors.columns)
     difference, error, words = [], [], []
     for name, findings in zip(table["law"], table["findings"], strict=True):
-        said = [finding.code for finding in findings if finding.severity != "info"]
+        remarks = [finding.code for finding in findings if finding.severity != "info"]
         apart, doubt = float("nan"), float("nan")
         if name in outcomes and forecasts:
             # Of paired differences: rows that are hard for all laws say nothing of which is better.
             apart, doubt = mean_and_error((scores[name] - scores[forecasts[0]]).to_numpy(), run, base, levels)
             if name != forecasts[0] and name in forecasts and apart <= CLEAR * doubt:
-                said.insert(0, "as good as the best within noise")
+                remarks.insert(0, "as good as the best within noise")
         difference.append(apart)
         error.append(doubt)
-        words.append(", ".join(dict.fromkeys(said)))
+        words.append(", ".join(dict.fromkeys(remarks)))
     added: dict[str, Any] = {
         "difference": difference,
         "difference_se": error,

@@ -129,7 +129,7 @@ def compare_scores(
 
 
 def _row(law: str, cuts: Sequence[tuple[Runs, pd.DataFrame]], on: str, seed: int) -> dict[str, Any]:
-    missed, inside, wide, fitted = [], [], [], []
+    residuals, inside, wide, fitted = [], [], [], []
     try:
         for runs, test in cuts:
             fit = fit_scores(runs, on, law_name=law, seed=seed)
@@ -138,7 +138,7 @@ def _row(law: str, cuts: Sequence[tuple[Runs, pd.DataFrame]], on: str, seed: int
             asked = asked if len(asked.columns) else test[["n_params"]].reset_index(drop=True)
             forecast = fit.forecast(asked)
             truth = test["loss"].to_numpy(dtype=float)
-            missed.append(forecast["loss"].to_numpy(dtype=float) - truth)
+            residuals.append(forecast["loss"].to_numpy(dtype=float) - truth)
             inside.append((truth >= forecast["lo"].to_numpy()) & (truth <= forecast["hi"].to_numpy()))
             wide.append(0.5 * (forecast["hi"] - forecast["lo"]).to_numpy(dtype=float))
             fitted.append(fit.n_points)
@@ -146,7 +146,7 @@ def _row(law: str, cuts: Sequence[tuple[Runs, pd.DataFrame]], on: str, seed: int
         failed = Finding("error", "not-fitted", str(error))
         empty = dict.fromkeys(("mae_points", "bias_points", "covered", "half_width"), float("nan"))
         return {"law": law, **empty, "n_fit": 0, "n_test": 0, "findings": (failed,)}
-    errors = np.concatenate(missed)
+    errors = np.concatenate(residuals)
     return {
         "law": law,
         "mae_points": 100.0 * float(np.abs(errors).mean()),

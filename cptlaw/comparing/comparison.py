@@ -61,8 +61,8 @@ class Comparison(Result):
         row = self.frame[self.frame["law"] == self.best].iloc[0]
         if row["mae_rel"] != row["mae_rel"]:
             return "No law could be scored"
-        missed = f"{format_percent(row['mae_rel'])} off on average on {row['n_test']} test points"
-        return f"{self.best} forecasts best: {missed}"
+        error = f"{format_percent(row['mae_rel'])} off on average on {row['n_test']} test points"
+        return f"{self.best} forecasts best: {error}"
 
     @property
     def lines(self) -> list[Line]:

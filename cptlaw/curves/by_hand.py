@@ -71,9 +71,9 @@ class Stack:
 
     def pooled(self, law: float, hands: Array, ahead: float) -> tuple[float, float]:
         """Return the centre of the three log forecasts, and the sd by which they disagree."""
-        said, weights = np.array([law, *hands]), self.weights(ahead)
-        centre = float(weights @ said)
-        return centre, float(np.sqrt(weights @ (said - centre) ** 2))
+        values, weights = np.array([law, *hands]), self.weights(ahead)
+        centre = float(weights @ values)
+        return centre, float(np.sqrt(weights @ (values - centre) ** 2))
 
 
 def by_hand(step: Array, log_loss: Array, asked: float) -> Array:

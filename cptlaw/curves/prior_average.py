@@ -60,8 +60,8 @@ class Average:
         self, frame: pd.DataFrame, run: str, now: pd.DataFrame, ahead: float, interval: float
     ) -> tuple[float, float, float]:
         """Return loss, lower and upper end of a measured loss."""
-        said = np.array([_moments(one, frame, run, now, ahead) for one in self.posteriors])
-        centre, spread = _pooled(self.weights, said)
+        moments = np.array([_moments(one, frame, run, now, ahead) for one in self.posteriors])
+        centre, spread = _pooled(self.weights, moments)
         if len(self.steps) >= LEAST:
             gain = float(self.weights @ [_gain(one, frame, run, now) for one in self.posteriors])
             hands = by_hand(self.steps, self.log_losses, ahead * float(self.steps[-1])) - gain
@@ -123,12 +123,12 @@ def average(
     # The misses are of one and the same row, so that together they count once.
     score = np.log([weight for _, weight in priors])
     if rollouts:
-        score += np.mean([_log_density(said, truth) for said in rollouts], axis=0)
+        score += np.mean([_log_density(values, truth) for values in rollouts], axis=0)
     weights = np.exp(score - score.max())
     weights /= weights.sum()
     squares = []
-    for said in rollouts:
-        centre, spread = _pooled(weights, said)
+    for values in rollouts:
+        centre, spread = _pooled(weights, values)
         squares.append(((truth - centre) / spread) ** 2)
     widen = max(1.0, math.sqrt((1.0 + sum(squares)) / (1.0 + len(squares))))
     stack = Stack(SHARES[coordinates.role, with_others], misses, reach, int(begun.sum()))
@@ -145,14 +145,14 @@ def _gain(learnt: Posterior, frame: pd.DataFrame, run: str, now: pd.DataFrame) -
     return max(float(learnt.gain(frame, run, now)[0]), 0.0)
 
 
-def _log_density(said: Array, truth: float) -> Array:
+def _log_density(result: Array, truth: float) -> Array:
     """Return the log density of a truth, (m,), under Student's t with these means and scales, (m, 2)."""
-    bold = (truth - said[:, 0]) / said[:, 1]
-    values: Array = -0.5 * (TAIL + 1.0) * np.log1p(bold**2 / TAIL) - np.log(said[:, 1])
+    bold = (truth - result[:, 0]) / result[:, 1]
+    values: Array = -0.5 * (TAIL + 1.0) * np.log1p(bold**2 / TAIL) - np.log(result[:, 1])
     return values
 
 
-def _pooled(weights: Array, said: Array) -> tuple[float, float]:
+def _pooled(weights: Array, values: Array) -> tuple[float, float]:
     """Return mean and sd of a mixture whose parts have these means and sds, (m, 2)."""
-    centre = float(weights @ said[:, 0])
-    return centre, math.sqrt(float(weights @ (said[:, 1] ** 2 + (said[:, 0] - centre) ** 2)))
+    centre = float(weights @ values[:, 0])
+    return centre, math.sqrt(float(weights @ (values[:, 1] ** 2 + (values[:, 0] - centre) ** 2)))

@@ -167,16 +167,16 @@ def _left_out(columns: Array, loss: Array, run: Any) -> tuple[tuple[float, float
     names = np.unique(run)
     if len(names) < LEAST_RUNS:
         return (math.nan, math.nan), math.nan
-    result, missed = [], []
+    result, residuals = [], []
     for name in names:
         # Whole runs: points of one run would forecast each other.
         rest = run != name
         result.append(_least_squares(columns[rest], loss[rest]))
-        missed.append(columns[~rest] @ result[-1] - loss[~rest])
+        residuals.append(columns[~rest] @ result[-1] - loss[~rest])
     scatter = np.stack(result) - np.mean(result, axis=0)
     # Jackknife (Tukey 1958): the scatter of n leave-one-out estimates is that of one estimate over n - 1.
     sd = np.sqrt((len(names) - 1) / len(names) * np.sum(scatter**2, axis=0))
-    return (float(sd[0]), float(sd[1])), float(np.sqrt(np.mean(np.concatenate(missed) ** 2)))
+    return (float(sd[0]), float(sd[1])), float(np.sqrt(np.mean(np.concatenate(residuals) ** 2)))
 
 
 def _notes(condition: float, shares: Array, sd: tuple[float, float]) -> tuple[Finding, ...]:

@@ -92,12 +92,12 @@ class BaseErrors:
         # A base model has neither mix nor rate; any of those fitted will do.
         names = ("replay", "lr_peak", "lr_pretrain")
         self._given = {name: float(adapted[name].median()) for name in names if name in adapted}
-        missed = self._misses(base[list(KEYS)], base["loss"].to_numpy(dtype=float))
-        finite = np.isfinite(missed)
+        residuals = self._misses(base[list(KEYS)], base["loss"].to_numpy(dtype=float))
+        finite = np.isfinite(residuals)
         self._known = places(base)[finite]
         own = self._near(self._known, self._run) >= 1.0 - LEAST
-        self.usual = float(np.median(missed[finite][own])) if own.any() else 0.0
-        self._missed = missed[finite] - self.usual
+        self.usual = float(np.median(residuals[finite][own])) if own.any() else 0.0
+        self._missed = residuals[finite] - self.usual
 
     def _misses(self, models: pd.DataFrame, losses: Array) -> Array:
         """Return the log of measured losses of base models over what the law says of them, (n,)."""
@@ -126,13 +126,13 @@ class BaseErrors:
             return np.zeros(len(frame))
         models, back = np.unique(frame[list(KEYS)].to_numpy(dtype=float), axis=0, return_inverse=True)
         at = places(pd.DataFrame(models, columns=list(KEYS)))
-        missed = carried_to(at, self._known, self._missed)[0][back]
+        residuals = carried_to(at, self._known, self._missed)[0][back]
         if LOSS in frame.columns:
             given = frame[LOSS].to_numpy(dtype=float)
             told = np.isfinite(given)
             if told.any():
                 own = self._misses(frame.loc[told, list(KEYS)], given[told]) - self.usual
-                missed[told] = np.where(np.isfinite(own), own, 0.0)
+                residuals[told] = np.where(np.isfinite(own), own, 0.0)
         alone = 1.0 - self._near(at, self._run)[back]
-        values = np.where(frame["tokens"].to_numpy(dtype=float) > 0, SHARE * alone * missed, 0.0)
+        values = np.where(frame["tokens"].to_numpy(dtype=float) > 0, SHARE * alone * residuals, 0.0)
         return np.asarray(np.nan_to_num(values), dtype=float)

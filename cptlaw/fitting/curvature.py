@@ -34,8 +34,8 @@ def covariance(fit: LawFit) -> Array:
     if "covariance" not in fit._cache:
         noise = noise_weight(fit.residuals(), fit.options.delta, max(fit.n_points - fit.rank, 0))
         fit._cache["covariance"] = noise * inverse_curvature(fit)
-    found: Array = fit._cache["covariance"]
-    return found
+    result: Array = fit._cache["covariance"]
+    return result
 
 
 def inverse_curvature(fit: LawFit) -> Array:
@@ -63,8 +63,8 @@ def inverse_curvature(fit: LawFit) -> Array:
         values, vectors = np.linalg.eigh(curvature * scale[:, None] * scale[None, :])
         values = np.maximum(np.abs(values), FLAT * np.abs(values).max())
         fit._cache["inverse curvature"] = (vectors / values) @ vectors.T * scale[:, None] * scale[None, :]
-    found: Array = fit._cache["inverse curvature"]
-    return found
+    result: Array = fit._cache["inverse curvature"]
+    return result
 
 
 def _alike(rows: float) -> float:
@@ -93,9 +93,9 @@ def as_priors(fit: LawFit, names: Sequence[str], suffix: str) -> Restraint:
     linear = [name in fit.law.shapes and fit.law.shapes[name].scale == "linear" for name in names]
     kinds = tuple("value" if one else "log" for one in linear)
     places = tuple(problem.free.index(name) for name in names)
-    found, moved, _ = values(problem, at, places, kinds, LossAt.of(problem, at, 1).scales, 1)
+    result, moved, _ = values(problem, at, places, kinds, LossAt.of(problem, at, 1).scales, 1)
     slopes = moved[0]
-    means = [float(np.exp(one) if kind == "log" else one) for one, kind in zip(found[0], kinds, strict=True)]
+    means = [float(np.exp(one) if kind == "log" else one) for one, kind in zip(result[0], kinds, strict=True)]
     # In the unit in which the fit weighed its priors: where data say nothing of a parameter, its prior comes out again.
     together = slopes @ (inverse_curvature(fit) * fit.prior_weight if fit.prior_weight else covariance(fit)) @ slopes.T
     # A prior needs a width, and a correlation of one no inverse: both are kept just short of it.

@@ -121,12 +121,12 @@ class Fit(Saved):
         if "rows" not in self._cache:
             kept = trained(self.data)
             self._cache["rows"] = self.data if kept.all() or not kept.any() else self.data[kept]
-        found: pd.DataFrame = self._cache["rows"]
-        return found
+        frame: pd.DataFrame = self._cache["rows"]
+        return frame
 
     def _readable(self, frame: pd.DataFrame) -> list[pd.DataFrame | None]:
         """Return the rows as each law reads them; None where a law cannot, as without a schedule."""
-        found: list[pd.DataFrame | None] = []
+        table: list[pd.DataFrame | None] = []
         for j, fit in enumerate(self.fits):
             # Without schedules the columns decide, so that one look at them does for all questions.
             known = ("reads", j, None if fit.law.needs_schedules else tuple(frame.columns))
@@ -135,12 +135,12 @@ class Fit(Saved):
                 if fit.law.needs_schedules or known not in self._cache:
                     fit.law.bind(rows.head(1), fit.role)
                     self._cache[known] = True
-                found.append(rows)
+                table.append(rows)
             except CptlawError:
-                found.append(None)
-        if all(rows is None for rows in found):
+                table.append(None)
+        if all(rows is None for rows in table):
             self.leading.law.bind(self.leading.completed(frame), self.role)  # says what is missing
-        return found
+        return table
 
     def weights(self, frame: Any) -> Array:
         """Return what each law counts at each row, shape (n, members)."""
@@ -158,8 +158,8 @@ class Fit(Saved):
                     if name in rows.columns:
                         # A law that is infinite there would take the whole average along.
                         share[(rows[name] <= 0).to_numpy(), j] = 0.0
-        found: Array = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
-        return found
+        values: Array = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
+        return values
 
     def _last(self, frame: pd.DataFrame) -> dict[Any, Any]:
         """Return what is known of the rows that were asked about last; a plan asks for several numbers in a row."""
@@ -169,16 +169,16 @@ class Fit(Saved):
         key = (tuple(frame.columns), frame.to_numpy(dtype=float).tobytes())
         if self._cache.get("last", {}).get("key") != key:
             self._cache["last"] = {"key": key}
-        found: dict[Any, Any] = self._cache["last"]
-        return found
+        result: dict[Any, Any] = self._cache["last"]
+        return result
 
     def _centres(self, frame: pd.DataFrame) -> tuple[Array, Array, list[pd.DataFrame | None]]:
         """Return weights and log losses of the laws at each row, (n, members) each, and the rows as each reads them."""
         last = self._last(frame)
         if "centres" not in last:
             last["centres"] = self._computed(frame)
-        found: tuple[Array, Array, list[pd.DataFrame | None]] = last["centres"]
-        return found
+        rows: tuple[Array, Array, list[pd.DataFrame | None]] = last["centres"]
+        return rows
 
     def _computed(self, frame: pd.DataFrame) -> tuple[Array, Array, list[pd.DataFrame | None]]:
         readable = self._readable(frame)
@@ -202,8 +202,8 @@ class Fit(Saved):
         last = self._last(frame)
         if coverage not in last:
             last[coverage] = self._doubt(frame, coverage, last)
-        found: tuple[Array, Array, Array, Array] = last[coverage]
-        return found
+        result: tuple[Array, Array, Array, Array] = last[coverage]
+        return result
 
     def _doubt(self, frame: pd.DataFrame, coverage: float, last: dict[Any, Any]) -> tuple[Array, Array, Array, Array]:
         if "rollouts" not in last:
@@ -224,8 +224,8 @@ class Fit(Saved):
         if "scatter" not in self._cache:
             free = max(self.n_points - sum(member.weight * member.fit.rank for member in self.members), 1.0)
             self._cache["scatter"] = float(np.sqrt(noise_variance(self.residuals(), free))), free + FLOOR_ROWS
-        found: tuple[float, float] = self._cache["scatter"]
-        return found
+        result: tuple[float, float] = self._cache["scatter"]
+        return result
 
     def _beside_expected(self, frame: pd.DataFrame, noise: float) -> Array:
         """Return by what factor the laws err in their rollouts, beside what is expected of them, (n,)."""
@@ -254,13 +254,13 @@ class Fit(Saved):
         rows = self.completed(frame)
         asked = np.asarray(probabilities, dtype=float)
         centre = np.log(self.predict(rows))
-        found = np.tile(centre, (len(asked), 1))
+        values = np.tile(centre, (len(asked), 1))
         for coverage in sorted({round(abs(2.0 * float(one) - 1.0), 12) for one in asked} - {0.0}):
             *of_loss, noise = self.doubt(rows, coverage)
             half = np.sqrt(sum(part**2 for part in of_loss) + (noise**2 if measured else 0.0))
             for j in np.flatnonzero(np.isclose(np.abs(2.0 * asked - 1.0), coverage, atol=1e-11)):
-                found[j] = centre + np.sign(asked[j] - 0.5) * half
-        return found
+                values[j] = centre + np.sign(asked[j] - 0.5) * half
+        return values
 
     def forecast(self, frame: Any, interval: float | str | None = 0.9) -> ForecastFrame:
         """Return the rows of `frame` with loss, lo, hi and findings.

@@ -48,8 +48,8 @@ class BriefBase:
 
 def brief_bases(rows: pd.DataFrame, predicted: Array) -> tuple[BriefBase, ...]:
     """Return what is missed of base models whose runs are left out, given the forecasts of their rows, (n,)."""
-    missed = rows[["n_params", "ptpp"]].assign(missed=np.log(predicted) - np.log(rows["loss"].to_numpy(dtype=float)))
-    means = missed.groupby(["n_params", "ptpp"], as_index=False).mean()
+    residuals = rows[["n_params", "ptpp"]].assign(missed=np.log(predicted) - np.log(rows["loss"].to_numpy(dtype=float)))
+    means = residuals.groupby(["n_params", "ptpp"], as_index=False).mean()
     return tuple(BriefBase(*map(float, row)) for row in means.itertuples(index=False))
 
 
@@ -107,9 +107,9 @@ class SharedError:
         place = _places(rows, rows, along)
         model = _models(place)
         count = np.bincount(model)
-        missed = np.bincount(model, np.clip(residual, -FAR * spread, FAR * spread)) / count
+        residuals = np.bincount(model, np.clip(residual, -FAR * spread, FAR * spread)) / count
         middle = np.column_stack([np.bincount(model, axis) / count for axis in place.T])
-        pull = np.asarray(np.linalg.solve(_alike(middle, middle) + OWN * np.eye(len(count)), missed), dtype=float)
+        pull = np.asarray(np.linalg.solve(_alike(middle, middle) + OWN * np.eye(len(count)), residuals), dtype=float)
         return cls(rows, along, middle, pull, brief)
 
     def at(self, frame: pd.DataFrame) -> Array:

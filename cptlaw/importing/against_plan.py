@@ -40,16 +40,16 @@ def held_against(histories: Sequence[History], frame: pd.DataFrame, plan: str | 
     """
     planned = _planned(Path(plan))
     rates = {history.run: _highest_rate(history) for history in histories}
-    said = []
+    notes = []
     for run, rows in frame.groupby("run", observed=True):
         known = {name: float(rows[name].max()) for name in ("n_params", "replay", "tokens", "lr_peak") if name in rows}
         rate = rates.get(str(run))
         result = known if rate is None else {**known, "lr_peak": rate}
         differs = [name for name, value in result.items() if name in planned and not _near(name, value, planned[name])]
-        said += [_in_words(str(run), name, result[name], planned[name]) for name in differs]
+        notes += [_in_words(str(run), name, result[name], planned[name]) for name in differs]
         if not differs:
-            said.append(f"{run} is as {Path(plan).name} planned it ({', '.join(sorted({*result} & {*planned}))}).")
-    return tuple(said)
+            notes.append(f"{run} is as {Path(plan).name} planned it ({', '.join(sorted({*result} & {*planned}))}).")
+    return tuple(notes)
 
 
 def _planned(path: Path) -> dict[str, float]:

@@ -212,8 +212,8 @@ def _with_batch(history: History, wanted: Wanted, notes: list[str]) -> Wanted:
     factors = batch_factors(history.config)
     if factors is None:
         return wanted
-    said = " x ".join(f"{key} {value:g}" for key, value in factors.items())
-    notes.append(f"run {history.run!r}: tokens are step x {said}, from its settings")
+    text = " x ".join(f"{key} {value:g}" for key, value in factors.items())
+    notes.append(f"run {history.run!r}: tokens are step x {text}, from its settings")
     return replace(wanted, batch_tokens=math.prod(factors.values()))
 
 
@@ -231,8 +231,8 @@ def _tokens(record: Record, known: Mapping[str, float], wanted: Wanted, counted_
 def _seen_lengths(histories: Sequence[History]) -> str:
     """Say what the trainer's settings tell of batch and length, so that the user need not look them up."""
     keys = ("seq_length", "global_batch_size", "max_position_embeddings", "per_device_train_batch_size")
-    said = {key: {str(history.config[key]) for history in histories if key in history.config} for key in keys}
-    listed = ", ".join(f"{key} {'/'.join(sorted(values))}" for key, values in said.items() if values)
+    result = {key: {str(history.config[key]) for history in histories if key in history.config} for key in keys}
+    listed = ", ".join(f"{key} {'/'.join(sorted(values))}" for key, values in result.items() if values)
     return f"; the settings say {listed}" if listed else ""
 
 

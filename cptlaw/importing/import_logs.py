@@ -107,8 +107,8 @@ def import_logs(
         read = [source, *(history.path for history in histories)]
         place = Path(output) if force else free_place(Path(output), runs.frame)
         write_runs(runs.frame, place, read, force)
-        said = (f"{output} holds what these logs do not say and is left as it is: written to {place}",)
-        runs = replace(runs, path=place, notes=(*runs.notes, *(said if place != Path(output) else ())))
+        kept = (f"{output} holds what these logs do not say and is left as it is: written to {place}",)
+        runs = replace(runs, path=place, notes=(*runs.notes, *(kept if place != Path(output) else ())))
     return runs
 
 

@@ -202,8 +202,8 @@ def describe_score(law: ScoreLaw) -> dict[str, Any]:
 
 def score_card(law: ScoreLaw) -> str:
     """Return the documentation of a law of scores as text."""
-    said = describe_score(law)
+    card = describe_score(law)
     lines = [law.name, f"  {law.equation}", f"  source      {law.source} ({law.status})"]
     lines.append("  score       chance' + (1 - chance') Q, Q from 0 (guessing) to 1")
     lines.append(f"  reads       {law.reads}")
-    return "\n".join([*lines, f"  parameters  {', '.join(said['parameters'])}"])
+    return "\n".join([*lines, f"  parameters  {', '.join(card['parameters'])}"])

@@ -65,10 +65,10 @@ def _size(given: Any) -> float | None:
 
 def _some_of(names: Collection[str], given: Any) -> tuple[str, ...]:
     parts = given.split("+") if isinstance(given, str) else (given or ())
-    found = tuple(sorted({part for part in parts if part}))
-    if not set(found) <= set(names):
+    result = tuple(sorted({part for part in parts if part}))
+    if not set(result) <= set(names):
         raise ValueError(given)
-    return found
+    return result
 
 
 def _sees_damage(frame: pd.DataFrame) -> bool:

@@ -190,9 +190,9 @@ def settle(space: Space, value: Callable[[Points], Array], limits: Sequence[Limi
         if news <= SETTLED:
             break
         best = solve(space, value, held)
-    said = [_open(limit) for limit in held if _held(limit).margin >= UNBOUNDED]
+    notes = [_open(limit) for limit in held if _held(limit).margin >= UNBOUNDED]
     if news > UNSEEN:
-        said.append(
+        notes.append(
             Finding(
                 "warning",
                 "risk-not-settled",
@@ -201,7 +201,7 @@ def settle(space: Space, value: Callable[[Points], Array], limits: Sequence[Limi
                 "Runs nearer to the plan settle it; so does a looser limit, or a lower risk.",
             )
         )
-    return Solution(best, certain, held, tuple(said))
+    return Solution(best, certain, held, tuple(notes))
 
 
 def _held(limit: Limit) -> Held:

@@ -191,10 +191,10 @@ class Loss(OneLoss):
                 self._asked.pop(next(iter(self._asked)))
             with np.errstate(all="ignore"):
                 if risk is None or risk == EVEN:
-                    found = self.predict(frame)
+                    forecast = self.predict(frame)
                 else:
-                    found = np.exp(self.log_quantiles(frame, [risk])[0])
-            self._asked[key] = np.where(np.isnan(found), np.inf, found)
+                    forecast = np.exp(self.log_quantiles(frame, [risk])[0])
+            self._asked[key] = np.where(np.isnan(forecast), np.inf, forecast)
         return self._asked[key]
 
     def _read(self, points: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,11 +226,11 @@ class Loss(OneLoss):
         for end, values in columns.items():
             numbers = np.full(len(rows), np.nan) if values is None else np.asarray(values, dtype=float)
             losses[end] = [float(value) if np.isfinite(value) else None for value in numbers]
-        found: list[Finding] = []
+        result: list[Finding] = []
         for i, findings in enumerate(noticed):
             # Of many points along a line, the ends say how far all of them lie outside the data.
-            found += [item for item in findings if item.code != "extrapolation" or i in (0, len(noticed) - 1)]
-        return Expected(losses, (*dict.fromkeys(found), *self._weakness()))
+            result += [item for item in findings if item.code != "extrapolation" or i in (0, len(noticed) - 1)]
+        return Expected(losses, (*dict.fromkeys(result), *self._weakness()))
 
     def slope_in_replay(self, replay: float, tokens: float) -> float:
         """Return dL/dreplay, nats per unit of replay, within [0, 1]; 0 for laws without it."""
@@ -259,8 +259,8 @@ class Loss(OneLoss):
 
 def measured_levels(fits: Iterable[Any], name: str) -> Array:
     """Return the levels of an input that fits have seen, base models' included, sorted."""
-    found = [levels_of(frame, name) for fit in fits for frame in (fit.data, fit.base) if name in frame.columns]
-    return np.unique(np.concatenate(found)) if found else np.array([])
+    result = [levels_of(frame, name) for fit in fits for frame in (fit.data, fit.base) if name in frame.columns]
+    return np.unique(np.concatenate(result)) if result else np.array([])
 
 
 def laws_of(fit: Any) -> tuple[Law, ...]:
@@ -299,13 +299,13 @@ def fit_of(fit: Any, role: LossRole) -> Any:
     DataError, UsageError
         As for `as_fit`, or if its eval has the other role.
     """
-    found = as_fit(fit, role)
-    if found.role not in (role, "other"):
+    result = as_fit(fit, role)
+    if result.role not in (role, "other"):
         raise UsageError(
-            f"{role}: this fit is of the eval {found.on!r}, whose role is {found.role}. Expected a fit of the {role} "
+            f"{role}: this fit is of the eval {result.on!r}, whose role is {result.role}. Expected a fit of the {role} "
             f"loss; are --target and --source exchanged?"
         )
-    return found
+    return result
 
 
 def check_pair(losses: Any) -> None:

@@ -168,18 +168,18 @@ def _nearest_to_measured(source: Loss) -> Reference:
         # Base models of other budgets come nearer than the source law without tokens: that law is fitted at the rate of
         # CPT, and an annealed base model lies below it.
         if len(base) >= LEAST_BASE_MODELS and np.isfinite(budget):
-            result, said = _by_base_law(source, None), fit_base_law(source.fit).predict(base)
+            result, values = _by_base_law(source, None), fit_base_law(source.fit).predict(base)
         elif (own := own_base_loss(source)) is not None:
-            result, said = _by_own_law(source, own), _own_losses(source, base)
+            result, values = _by_own_law(source, own), _own_losses(source, base)
         else:
             raise
     if base.empty or not np.isfinite(budget):
         return result
     at = places(pd.DataFrame({"n_params": [source.n_params], "ptpp": [budget]}))
     with np.errstate(all="ignore"):
-        missed = np.log(base["loss"].to_numpy(dtype=float) / said)
-    known = np.isfinite(missed)
-    added, left = carried_to(at, places(base)[known], missed[known])
+        residuals = np.log(base["loss"].to_numpy(dtype=float) / values)
+    known = np.isfinite(residuals)
+    added, left = carried_to(at, places(base)[known], residuals[known])
     # In full where a base model was measured, and nowhere more than the law alone leaves open.
     doubt = result._half_width
     narrower = None if doubt is None else lambda probability: float(np.sqrt(left[0])) * doubt(probability)

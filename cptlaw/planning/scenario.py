@@ -236,7 +236,7 @@ class Allocate(KnownModel, Intervals, ScoreLimits, Risk, total=False):
 class NextRuns(Intervals, total=False):
     """The question of `suggest`."""
 
-    at: Required[Annotated[Any, Entry(as_given, "The forecast that matters, as in n_params=8B,tokens=20B,replay=10%.", "K=V,..")]]
+    at: Required[Annotated[Any, Entry(as_given, "The forecast that matters, as in n_params=8B,tokens=20B.", "K=V,..")]]
     budget: Required[Annotated[Quantity, amount("1e20", "Compute for runs and new base models, as in 1e20.", "FLOPS")]]
     n: Annotated[int | None, Entry(partial(count, least=1), "Most cells.", "N", default=24)]
     sizes: Annotated[Any, Entry(as_given, "Sizes to choose from. [default: half the smallest to the asked one]", "N,N")]

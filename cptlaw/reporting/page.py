@@ -70,7 +70,7 @@ def page(report: Report) -> str:
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     scripts, style = [asset("plotly-cartesian.min.js"), asset("page.js")], asset("page.css")
     shown = group(report.doubts)[:MOST_SHOWN]
-    rest = [finding for finding in report.doubts if finding not in [said for said, _ in shown]]
+    rest = [finding for finding in report.doubts if finding not in [values for values, _ in shown]]
     drawings = [_drawing(figure, place, Markup) for place, figure in enumerate(report.figures)]
     return environment.get_template(
         "report.html.j2"

@@ -34,11 +34,11 @@ def question(plan: MixPlan | None, here: Mapping[str, Any], limits: Mapping[str,
     """Return what was asked, as a question."""
     if plan is None:
         return f"What losses will {_model_text(here)} reach {_mix_text(here)}?"
-    said = [_limit_text(name, limits[name], plan) for name in LIMITS if name in limits]
+    values = [_limit_text(name, limits[name], plan) for name in LIMITS if name in limits]
     in_points = {name: points(limits[name], name) for name in ("min_score", "max_drop") if limits.get(name)}
-    said += [f"{name} at least {format_percent(least)}" for name, least in in_points.get("min_score", {}).items()]
-    said += [f"{name} down at most {100 * most:g} points" for name, most in in_points.get("max_drop", {}).items()]
-    kept = " and ".join(said)
+    values += [f"{name} at least {format_percent(least)}" for name, least in in_points.get("min_score", {}).items()]
+    values += [f"{name} down at most {100 * most:g} points" for name, most in in_points.get("max_drop", {}).items()]
+    kept = " and ".join(values)
     sure = "" if plan.risk is None else f", each with {format_percent(plan.risk)} probability"
     return f"What are the fewest tokens, and the replay, with which {_model_text(here)} keeps {kept}{sure}?"
 

@@ -91,8 +91,8 @@ def name_columns(result: Iterable[str], columns: Mapping[str, str] | None, label
 def _taken(names: list[str], given: Mapping[str, str], label: str) -> dict[str, str]:
     """Return canonical name -> name in the file: as given, of that very name, by an alias, and as a last resort."""
     # Whoever says which columns hold the shares means these and no others.
-    said = any(corpus_of(name) for name in given)
-    of_mixes = [] if said else [str(canonical_name(name)) for name in names if corpus_of(name)]
+    values = any(corpus_of(name) for name in given)
+    of_mixes = [] if values else [str(canonical_name(name)) for name in names if corpus_of(name)]
     known = [*COLUMNS, *dict.fromkeys(of_mixes)]
     own = [name for name in known if name in names and name not in given and name not in given.values()]
     taken = {**given, **dict(zip(own, own, strict=True))}
@@ -247,11 +247,11 @@ def about_scores(names: Iterable[str]) -> str:
 def _wide(names: list[str]) -> str:
     """Return the options that would read the columns that look like losses or scores of several evals."""
     evals, scores = loss_columns(names), about_scores(names)
-    said = ""
+    text = ""
     if evals:
         pairs = [f"{name}={column}" for name, column in evals.items()]
-        said = f" If each eval has a column of its own, say --losses {','.join(pairs[:8])}{',..' * (len(pairs) > 8)}."
-    return said + (f" {scores} reads them." if scores else "")
+        text = f" If each eval has a column of its own, say --losses {','.join(pairs[:8])}{',..' * (len(pairs) > 8)}."
+    return text + (f" {scores} reads them." if scores else "")
 
 
 def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> dict[str, str]:

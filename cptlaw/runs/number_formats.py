@@ -89,7 +89,7 @@ def _plain(text: str, decimal: bool) -> str:
 
 def plain_units(raw: RawTable) -> RawTable:
     """Return a table whose columns named with a unit, such as ``replay_pct`` or ``tokens_b``, hold plain numbers."""
-    columns, said = {}, []
+    columns, read = {}, []
     for canonical, name in raw.taken.items():
         told = told_by_name(name)
         if told is None or told.column != canonical or told.scale == 1.0:
@@ -108,8 +108,8 @@ def plain_units(raw: RawTable) -> RawTable:
                 f"are written as 25 or 25%."
             )
         columns[name] = np.where(bare, values, values * told.scale)
-        said.append(f"{name!r} in {'percent' if told.scale < 1 else f'units of {told.scale:.0e}'.replace('e+0', 'e')}")
-    return raw.reshaped(raw.frame.assign(**columns), f"read by their names: {', '.join(said)}") if columns else raw
+        read.append(f"{name!r} in {'percent' if told.scale < 1 else f'units of {told.scale:.0e}'.replace('e+0', 'e')}")
+    return raw.reshaped(raw.frame.assign(**columns), f"read by their names: {', '.join(read)}") if columns else raw
 
 
 def nats_of(column: str, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], str, str]:

@@ -172,9 +172,9 @@ def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, Ra
     result = loss_columns(map(str, raw.frame.columns))
     if len(result) < LEAST_WIDE:
         return None, raw
-    said = f"one column of losses per eval: read as evals {', '.join(result)} (--losses NAME=COLUMN,.. chooses)"
+    text = f"one column of losses per eval: read as evals {', '.join(result)} (--losses NAME=COLUMN,.. chooses)"
     scores = "" if scored else about_scores(map(str, raw.frame.columns))
-    return result, raw.named({}, said, *([f"{scores} reads them"] if scores else []))
+    return result, raw.named({}, text, *([f"{scores} reads them"] if scores else []))
 
 
 def load_table(source: Any, columns: Mapping[str, str] | None) -> tuple[RawTable, Naming]:

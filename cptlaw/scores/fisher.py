@@ -133,8 +133,8 @@ def _objective(tasks: Tasks, p: Array, theta: Array, mean: Array, precision: Arr
         # Above a perfect fit the objective is half the deviance, whose size does not grow with the entropy of the
         # scores.
         perfect = np.where(y > 0, y * np.log(y), 0.0) + np.where(y < 1, (1.0 - y) * np.log1p(-y), 0.0)
-    missed = tasks.items * (perfect - y * np.log(p) - (1.0 - y) * np.log1p(-p))
-    values: Array = missed.sum(axis=1) + 0.5 * (precision * (theta - mean) ** 2).sum(axis=1)
+    residuals = tasks.items * (perfect - y * np.log(p) - (1.0 - y) * np.log1p(-p))
+    values: Array = residuals.sum(axis=1) + 0.5 * (precision * (theta - mean) ** 2).sum(axis=1)
     return values
 
 

@@ -121,7 +121,7 @@ def _scatter(law: ScoreLaw, tasks: Tasks, result: Posterior, rows: Array) -> Arr
     """Return the correlation of each task's items: its own scatter beyond the items, and that of all tasks."""
     p, _ = law.score_and_slopes(result.theta, tasks.x, tasks.chance)
     with np.errstate(divide="ignore", invalid="ignore"):
-        missed = np.where(tasks.items > 0, (tasks.y - p) ** 2 / (p * (1.0 - p)), 0.0)  # expected: 1 / n + rho
+        residuals = np.where(tasks.items > 0, (tasks.y - p) ** 2 / (p * (1.0 - p)), 0.0)  # expected: 1 / n + rho
         noise = np.where(tasks.items > 0, 1.0 / tasks.items, np.inf)
     # Two parameters of a link are mostly what rows determine; the others repeat their priors.
     freedom = np.maximum(rows - 2.0, 1.0)
@@ -129,7 +129,7 @@ def _scatter(law: ScoreLaw, tasks: Tasks, result: Posterior, rows: Array) -> Arr
     low, high = np.full(len(rows), np.log(LEAST_RHO)), np.full(len(rows), np.log(MOST_RHO))
     for _ in range(BISECTIONS):
         guess = 0.5 * (low + high)
-        surplus = np.sum(missed / (noise + np.exp(guess)[:, None]), axis=1) - freedom
+        surplus = np.sum(residuals / (noise + np.exp(guess)[:, None]), axis=1) - freedom
         low, high = np.where(surplus > 0, guess, low), np.where(surplus > 0, high, guess)
     # What lies so far below the noise of the items cannot be told from nothing.
     with np.errstate(invalid="ignore"):

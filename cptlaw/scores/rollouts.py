@@ -242,7 +242,7 @@ def carrier_in(fit: Any, joint: Joint, fold: ModelCut) -> Carried | None:
         asked = again.completed(joint.frame.iloc[test])
         # Without the noise of one measurement, which is the carrier's own and not a matter of distance.
         stated = np.hypot(parameter_doubt(again, asked), beyond_the_data(again, asked, ONE_DEVIATION))
-        missed = np.log(values[test] / joint.values(lead.on)[test])
-        return Carried(values, np.abs(missed) / np.maximum(stated, 1e-4))
+        residuals = np.log(values[test] / joint.values(lead.on)[test])
+        return Carried(values, np.abs(residuals) / np.maximum(stated, 1e-4))
     except (CptlawError, np.linalg.LinAlgError):
         return None

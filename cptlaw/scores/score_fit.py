@@ -329,7 +329,7 @@ class ScoreFit(Saved):
         heavy = [way for way in self.ways if way.weight >= HEAVY] or list(self.ways[:1])
         used = ", ".join(f"{way.name} {way.weight:.2f}" for way in heavy)
         light = len(self.ways) - len(heavy)
-        missed = 100.0 * float(np.sqrt(np.mean(self.residuals() ** 2)))
+        residual = 100.0 * float(np.sqrt(np.mean(self.residuals() ** 2)))
         count = len(self.rollouts)
         rolled = f"by {count} rollout{'s' * (count > 1)}" if count else "no rollout: too few models"
         return [
@@ -338,7 +338,7 @@ class ScoreFit(Saved):
             (
                 "data",
                 f"{self.n_points} scores of {self.n_runs} runs, {self.n_items:g} questions each, chance "
-                f"{format_percent(self.chance)}, root mean square residual {missed:.2g} points",
+                f"{format_percent(self.chance)}, root mean square residual {residual:.2g} points",
             ),
         ]
 

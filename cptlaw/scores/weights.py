@@ -90,8 +90,8 @@ def weighed(
         for w, score in enumerate(of_fold):
             if score is None:
                 continue
-            missed = arcsine(score.scores) - truth[score.rows]
-            error[w, f, score.rows] = np.where(score.counts, missed, np.nan)
+            residuals = arcsine(score.scores) - truth[score.rows]
+            error[w, f, score.rows] = np.where(score.counts, residuals, np.nan)
     log_error, counts = _means(error**2, noise)
     serves = np.array([[name in plan.tasks for name in names] for plan in plans])
     share = np.array([plan.share for plan in plans])[:, None] * serves
@@ -151,7 +151,7 @@ def _beyond(
     last is the mean square of what is missed beyond it by all tasks.
     """
     tasks = weight.shape[1]
-    missed, doubt = (np.full((len(folds), tasks, noise.shape[1]), np.nan) for _ in range(2))
+    residuals, doubt = (np.full((len(folds), tasks, noise.shape[1]), np.nan) for _ in range(2))
     for f in range(len(folds)):
         known = np.isfinite(error[:, f])
         used = weight[:, :, None] * known
@@ -171,17 +171,17 @@ def _beyond(
                 heavy = weight[w, score.rows] >= HEAVY
                 scatter[score.rows] = np.where(heavy, np.minimum(scatter[score.rows], score.rho), scatter[score.rows])
         explained += 0.25 * np.where(np.isfinite(scatter), scatter, 0.0)[:, None]
-        missed[f], doubt[f] = np.where(good, mean, np.nan), np.where(good, explained, np.nan)
-    known = np.isfinite(missed)
+        residuals[f], doubt[f] = np.where(good, mean, np.nan), np.where(good, explained, np.nan)
+    known = np.isfinite(residuals)
     if not known.any():
         return 1.0, np.full(tasks, usual_growth()), 0.0
-    standard = np.abs(missed) / np.sqrt(doubt + noise)
+    standard = np.abs(residuals) / np.sqrt(doubt + noise)
     cuts = float(known.any(axis=2).sum())
     # A quantile and not the mean square: a few benchmarks that jump would widen all the others.
     decile = float(np.nanquantile(standard, 0.9)) / NINTH
     scale = math.sqrt((OWN_WORD + cuts * min(decile**2, MOST_SCALE**2)) / (OWN_WORD + cuts))
     far = np.array([np.maximum(fold.reach, LEAST_REACH) ** 2 for fold in folds])[:, None, :]
-    surplus = np.where(known, (missed**2 - scale**2 * doubt - noise) / far, 0.0)
+    surplus = np.where(known, (residuals**2 - scale**2 * doubt - noise) / far, 0.0)
     # The rows of a rollout err together, so that each rollout counts once.
     rows = np.maximum(known.sum(axis=2), 1)
     own = (surplus.sum(axis=2) / rows).sum(axis=0)
@@ -199,7 +199,7 @@ def missed_of_losses(carried: Sequence[Mapping[str, Carried | None]]) -> float:
     of_folds = [
         np.concatenate([np.zeros(0), *(one.missed for one in fold.values() if one is not None)]) for fold in carried
     ]
-    told = [missed for missed in of_folds if len(missed)]
+    told = [residuals for residuals in of_folds if len(residuals)]
     if not told:
         return 1.0
     decile = float(np.quantile(np.concatenate(told), 0.9)) / NINTH

@@ -95,8 +95,8 @@ class LawOnRows:
                 runs, labels = np.unique(run, return_inverse=True)
                 effective = dict.fromkeys(runs.tolist(), 1.0)
             self._cache["blocks"], self._cache["effective"] = labels, effective
-        found: NDArray[np.int_] = self._cache["blocks"]
-        return found
+        result: NDArray[np.int_] = self._cache["blocks"]
+        return result
 
     @property
     def n_blocks(self) -> int:
@@ -111,15 +111,15 @@ class LawOnRows:
         the part of the residual variance that all runs of a base model have in common.
         """
         self.blocks  # noqa: B018  computes both
-        found: dict[str, float] = self._cache["effective"]
+        result: dict[str, float] = self._cache["effective"]
         base = base_models(self.data)
         if base is None or self.law.correlated_along:
-            return found
+            return result
         shared = self.components.shares.get("base", 0.0)
         runs = self.data["run"].astype(str).to_numpy()
         members = {int(label): len(set(runs[base == label])) for label in np.unique(base)}
         of_run = dict(zip(runs, (members[int(label)] for label in base), strict=True))
-        return {run: 1.0 / (1.0 + (of_run[run] - 1) * shared) for run in found}
+        return {run: 1.0 / (1.0 + (of_run[run] - 1) * shared) for run in result}
 
     @property
     def components(self) -> Components:
@@ -134,8 +134,8 @@ class LawOnRows:
                 levels.insert(0, ("base", base))
             basis = orthonormal(jacobian(problem, at[:k], at[k:]))
             self._cache["components"] = components(self.residuals(), basis, levels)
-        found: Components = self._cache["components"]
-        return found
+        result: Components = self._cache["components"]
+        return result
 
     def residuals(self) -> Array:
         """Return log(predicted) - log(observed) of the fitted rows, shape (n_points,)."""

@@ -124,7 +124,7 @@ class Objective:
         hessian = (jacobian * (inside - psi)[:, None, :]) @ transposed if order > 1 else majoriser.copy()
         if order > 1:
             hessian += loss.curvature(psi * inverse)
-        found = {
+        result = {
             "objective": objective,
             "total": objective.copy(),
             "gradient": gradient,
@@ -132,27 +132,27 @@ class Objective:
             "majoriser": majoriser,
         }
         if self.penalty is not None:
-            _add(found, *squares(problem, v, self.penalty, loss.scales, order))
+            _add(result, *squares(problem, v, self.penalty, loss.scales, order))
         if self.forecast is not None:
             at_point = LossAt.of(problem.moved_to(self.forecast.x), v, order, loss.scales)
-            _add(found, *self.forecast.squares(at_point, order))
+            _add(result, *self.forecast.squares(at_point, order))
         if self.rising:
             # A central difference in the ratio: a law's terms carry derivatives by parameters, and not by inputs.
             up, down = (LossAt.of(problem.at_ratio(sign * SLOPE_STEP), v, order, loss.scales) for sign in (1.0, -1.0))
-            _add(found, *_rising(up, down, 0.5 / SLOPE_STEP / problem.loss, self.rising, order))
-        total = found["total"]
+            _add(result, *_rising(up, down, 0.5 / SLOPE_STEP / problem.loss, self.rising, order))
+        total = result["total"]
         finite = np.isfinite(total) & np.isfinite(hessian).all(axis=(1, 2)) & np.isfinite(majoriser).all(axis=(1, 2))
         total[~finite] = np.inf
         # A start that is not finite stays where it is: a step of zero, refused, ends it.
         for matrix in (hessian, majoriser):
             matrix[~finite] = np.eye(problem.size)
         gradient[~finite] = 0.0
-        return found
+        return result
 
 
-def _add(found: dict[str, Array], total: Array, gradient: Array, majoriser: Array, hessian: Array) -> None:
+def _add(result: dict[str, Array], total: Array, gradient: Array, majoriser: Array, hessian: Array) -> None:
     for name, part in (("total", total), ("gradient", gradient), ("majoriser", majoriser), ("hessian", hessian)):
-        found[name] += part
+        result[name] += part
 
 
 def _rising(up: LossAt, down: LossAt, step: Array, weight: float, order: int) -> tuple[Array, Array, Array, Array]:

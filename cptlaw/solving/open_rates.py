@@ -34,15 +34,15 @@ def at_size(rows: pd.DataFrame, name: str, sizes: Array) -> list[Array]:
     medians = np.array([np.median(one) for one in groups])
     nearest = np.abs(np.log(sizes)[:, None] - places).argmin(axis=1)
     moved = np.exp(np.interp(np.log(sizes), places, np.log(medians)) - np.log(medians)[nearest])
-    found = []
+    result = []
     for i, size, factor in zip(nearest, sizes, moved, strict=True):
         if np.isnan(size):
-            found.append(rates)
+            result.append(rates)
         elif abs(factor - 1.0) < 1e-12:
-            found.append(groups[i])
+            result.append(groups[i])
         else:  # to the digits that are printed: the same rate whoever types it again
-            found.append(np.array([float(f"{factor * rate:.3g}") for rate in groups[i]]))
-    return found
+            result.append(np.array([float(f"{factor * rate:.3g}") for rate in groups[i]]))
+    return result
 
 
 def with_rates(fit: Any, frame: pd.DataFrame) -> pd.DataFrame:

@@ -85,7 +85,7 @@ class Forecast(Result):
     @property
     def lines(self) -> list[Line]:
         """Of scores, how much of the doubt is the loss, the link, the form and the items."""
-        found: list[Line] = []
+        result: list[Line] = []
         doubt = [name for name in self.frame.columns if str(name).startswith(DOUBT)]
         for row in (
             self.frame.to_dict("records") if "metric" in self.frame and len(self.frame) <= MOST_EXPLAINED else ()
@@ -95,20 +95,20 @@ class Forecast(Result):
                     f"{one.removeprefix(DOUBT)} {format_percent(row[one], 2)}" for one in doubt if row[one] == row[one]
                 ]
                 label = f"doubt of {row['on']}" if "on" in row else "doubt"
-                found.append((label, f"{', '.join(parts)} of the variance"))
-        return found
+                result.append((label, f"{', '.join(parts)} of the variance"))
+        return result
 
     @property
     def details(self) -> list[Line]:
         """Where the intervals come from."""
-        found: list[Line] = []
+        result: list[Line] = []
         by_method: dict[str, list[str]] = {}
         for fit in self.frame.fits:
             by_method.setdefault(fit.interval_method, []).append(f"{fit.law.spec} on {fit.on}")
         bounds = interval_words(self.frame.interval)
         for method, fits in by_method.items():
-            found.append(("lo, hi", f"{bounds} of a measured loss, {', '.join(fits)}: {method}"))
-        return found if bounds else []
+            result.append(("lo, hi", f"{bounds} of a measured loss, {', '.join(fits)}: {method}"))
+        return result if bounds else []
 
     @property
     def tables(self) -> list[Table]:
@@ -134,8 +134,8 @@ class Forecast(Result):
         for point in points:  # a score says so by its own name too; lo and hi are its ends
             if isinstance(point.get("metric"), str):
                 point["score"] = point["loss"]
-        found: dict[str, Any] = plain({"points": points, "interval": self.frame.interval, "intervals": methods})
-        return found
+        result: dict[str, Any] = plain({"points": points, "interval": self.frame.interval, "intervals": methods})
+        return result
 
 
 class AnswerFrame(pd.DataFrame):
@@ -172,9 +172,9 @@ class ForecastFrame(AnswerFrame):
     @classmethod
     def of(cls, frame: pd.DataFrame, interval: float | None, fits: Iterable[Forecasting]) -> ForecastFrame:
         """Return forecasts that know the coverage of their intervals and the fits that they come from."""
-        found = cls(frame)
-        found.interval, found.fits = interval, tuple(fits)
-        return found
+        result = cls(frame)
+        result.interval, result.fits = interval, tuple(fits)
+        return result
 
 
 def interval_words(interval: float | None) -> str:

@@ -57,8 +57,8 @@ def forecast(fit: LawOnRows, rows: Any, interval: float | None) -> pd.DataFrame:
 def findings_of(loss: Array, notes: list[list[tuple[Finding, ...]]], index: pd.Index) -> pd.Series:
     """Return what is said of each row, the worst first: several notes on all rows, and losses that cannot be."""
     told = [*notes, [tuple(absurd(value)) for value in loss.tolist()]]
-    found = [by_severity([one for part in of_row for one in part]) for of_row in zip(*told, strict=True)]
-    return pd.Series(found, index=index, dtype=object)
+    result = [by_severity([one for part in of_row for one in part]) for of_row in zip(*told, strict=True)]
+    return pd.Series(result, index=index, dtype=object)
 
 
 def absurd(loss: float) -> list[Finding]:
@@ -130,8 +130,8 @@ def bands(fit: Any, rows: Any, interval: float, most: int = 6) -> tuple[Array, A
     allows: the truth, or somewhat narrower. Not bounded is not a number.
     """
     if not fit.plain:  # without a profile, all rows cost as much as a few
-        found = fit.forecast(rows, interval)
-        return found["lo"].to_numpy(dtype=float), found["hi"].to_numpy(dtype=float)
+        result = fit.forecast(rows, interval)
+        return result["lo"].to_numpy(dtype=float), result["hi"].to_numpy(dtype=float)
     frame = fit.completed(rows)
     below, above, scatter = law_and_noise(fit, frame, interval, most)
     centre = np.log(fit.predict(frame))
@@ -168,21 +168,21 @@ def log_quantiles(fit: LawOnRows, rows: Any, probabilities: Sequence[float], mea
     if asked.ndim != 1 or not np.all((asked > 0) & (asked < 1)):
         raise UsageError(f"probabilities={probabilities!r}: expected numbers between 0 and 1.")
     centre = np.log(fit.predict(frame))
-    found = np.tile(centre, (len(asked), 1))
+    values = np.tile(centre, (len(asked), 1))
     coverages = np.abs(2.0 * asked - 1.0)
     several = sorted({round(float(coverage), 12) for coverage in coverages if coverage > 0})
     if not several:
-        return found
+        return values
     if fit.n_blocks < MIN_RUNS:
         chance = asked[:, None]
-        return np.where(chance == 0.5, found, np.where(chance < 0.5, -np.inf, np.inf))
+        return np.where(chance == 0.5, values, np.where(chance < 0.5, -np.inf, np.inf))
     forms = discrepancy(fit, frame, several)
     for coverage, ends, form in zip(several, profiles(fit, frame, several), forms, strict=True):
         scatter = np.hypot(form, measurement_scatter(fit, coverage) if measured else 0.0)
         for j in np.flatnonzero(np.isclose(coverages, coverage, atol=1e-11)):
             side, end = (-1.0, ends[:, 0]) if asked[j] < 0.5 else (1.0, ends[:, 1])
-            found[j] = centre + side * np.hypot(end - centre, scatter)
-    return found
+            values[j] = centre + side * np.hypot(end - centre, scatter)
+    return values
 
 
 def measurement_scatter(fit: LawOnRows, interval: float) -> float:

@@ -96,12 +96,12 @@ class Tracer:
         if "tracer" not in fit._cache:
             problem = fit.problem()
             goal = Objective(problem, fit.options.delta, penalty=fit.penalty(problem))
-            found = goal.evaluate(fit.optima)
+            result = goal.evaluate(fit.optima)
             # The data part alone: where a curvature is not finite, which no step could use, the total says infinity.
-            total = found["objective"] + penalty_of(problem, fit.optima, goal.penalty)
+            total = result["objective"] + penalty_of(problem, fit.optima, goal.penalty)
             # Halfway between the exact curvature, which is zero in the Huber tails, and its majoriser, which is never
             # too flat.
-            inverse = _inverse(0.5 * (found["hessian"][0] + found["majoriser"][0]))
+            inverse = _inverse(0.5 * (result["hessian"][0] + result["majoriser"][0]))
             fit._cache["tracer"] = cls(goal, fit.optima, total - total[0], float(total[0]), inverse)
         kept: Tracer = fit._cache["tracer"]
         return kept
@@ -160,8 +160,8 @@ class Tracer:
     def log_losses(self, at: Array, rows: SimpleNamespace) -> Array:
         """Return the log losses at places, (places, n); far out, a law with falling terms may cross 0."""
         problem, law = self.goal.problem, self.goal.problem.law
-        found = problem.parameters(at[:, : problem.k], at[:, problem.k :])
-        named = law.fitted({name: found[:, [i]] for i, name in enumerate(law.parameters)})
+        result = problem.parameters(at[:, : problem.k], at[:, problem.k :])
+        named = law.fitted({name: result[:, [i]] for i, name in enumerate(law.parameters)})
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             losses = np.asarray(law.evaluate(named, rows), dtype=float)
         size = problem.moved_to(rows).n
@@ -207,10 +207,10 @@ class Tracer:
         """Descend to the wanted values and add where each ended to the trace of its row."""
         problem, k = self.goal.problem, self.goal.problem.k
         goal = self._drawn_to(rows, of_row, wanted)
-        found = newton.descend(goal, start[:, :k], start[:, k:], STEPS, tolerance)
-        at = np.concatenate([found.c, found.z], axis=1)
-        rise = found.objective + penalty_of(problem, at, self.goal.penalty) - self.least
-        settled = found.status == newton.CONVERGED
+        solution = newton.descend(goal, start[:, :k], start[:, k:], STEPS, tolerance)
+        at = np.concatenate([solution.c, solution.z], axis=1)
+        rise = solution.objective + penalty_of(problem, at, self.goal.penalty) - self.least
+        settled = solution.status == newton.CONVERGED
         for i in np.unique(of_row):
             trace, mine = traces[i], of_row == i
             there = self.log_losses(at[mine], _one(rows, i))[:, 0]
@@ -252,8 +252,8 @@ def _inverse(curvature: Array) -> Array:
     scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(curvature)), LEAST_CURVATURE))
     values, vectors = np.linalg.eigh(curvature * scale[:, None] * scale[None, :])
     values = np.maximum(np.abs(values), FLAT * np.abs(values).max())
-    found: Array = (vectors / values) @ vectors.T * scale[:, None] * scale[None, :]
-    return found
+    result: Array = (vectors / values) @ vectors.T * scale[:, None] * scale[None, :]
+    return result
 
 
 def _drawn(distance: Array, end: float, limit: float) -> Array:

@@ -91,8 +91,8 @@ def _forecast(fit: Any, frame: pd.DataFrame, interval: float | None) -> pd.DataF
     alike = isinstance(fit, LawFit) and fit.law.needs_schedules and not {"run", "step"} & set(frame.columns)
     told = "tokens" in sized and bool((frame[sized] > 0).all(axis=None))
     if not (alike and told and "step" in data.columns and fit.schedules):
-        found: pd.DataFrame = fit.forecast(frame, interval)
-        return found
+        rows: pd.DataFrame = fit.forecast(frame, interval)
+        return rows
     ends = data.loc[data.groupby("run", sort=False)["tokens"].idxmax()]
     near = [*sized, *(["lr_peak"] if "lr_peak" in frame.columns and "lr_peak" in ends.columns else [])]
     away = np.log(frame[near].to_numpy(dtype=float))[:, None] - np.log(ends[near].to_numpy(dtype=float))[None]
@@ -116,7 +116,7 @@ def _forecast(fit: Any, frame: pd.DataFrame, interval: float | None) -> pd.DataF
         "Give run and step of the point, with its schedule, if it will be trained otherwise.",
         remedy=Remedy("schedules"),
     )
-    forecasts["findings"] = [(*found, note) for found in forecasts["findings"]]
+    forecasts["findings"] = [(*rows, note) for rows in forecasts["findings"]]
     return forecasts.drop(columns=["run", "step"])
 
 

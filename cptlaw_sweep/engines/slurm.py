@@ -85,7 +85,7 @@ class SlurmEngine:
         # What an earlier session left in the queue would train the same jobs beside this one, and write the same files.
         cluster.cancel_all()
         running: dict[str, tuple[Job, Any]] = {}
-        missed: dict[str, int] = defaultdict(int)
+        residuals: dict[str, int] = defaultdict(int)
         try:
             while queue:
                 for job, handle in self._submit(submitit, self._startable(queue, len(running)), store, name):
@@ -100,11 +100,11 @@ class SlurmEngine:
                 for key, (job, handle) in list(running.items()):
                     # Several looks in a row: squeue forgets a job before the last file of its node has reached the
                     # store.
-                    missed[key] = 0 if handle.job_id in alive else missed[key] + 1
+                    residuals[key] = 0 if handle.job_id in alive else residuals[key] + 1
                     if key in settled:
                         del running[key]
                         queue.settle(job)
-                    elif missed[key] >= LOOKS:
+                    elif residuals[key] >= LOOKS:
                         del running[key]
                         queue.fail(job, f"its Slurm job ended without a result ({cluster.ending(handle)})")
                 progress.tick([job for job, _ in running.values()])
@@ -194,8 +194,8 @@ class _Slurm:
         """Return how a job ended, as far as Slurm still knows."""
         ended = subprocess.run(["scontrol", "show", "job", handle.job_id], capture_output=True, text=True, check=False)
         told = {name: re.search(rf"\b{name}=(\S+)", ended.stdout) for name in ("JobState", "Reason", "ExitCode")}
-        said = ", ".join(f"{name} {match[1]}" for name, match in told.items() if match)
-        return f"{said or 'Slurm no longer knows it'}; its log is {handle.paths.stderr}"
+        text = ", ".join(f"{name} {match[1]}" for name, match in told.items() if match)
+        return f"{text or 'Slurm no longer knows it'}; its log is {handle.paths.stderr}"
 
     def cancel(self, handles: list[Any]) -> None:
         """Cancel jobs."""

@@ -202,12 +202,12 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
             self._trainer.log(dict(logs))
         else:
             state.log_history.append({**logs, "step": state.global_step})
-        said = "; ".join(f"{label} {text}" for label, text in self.advice.lines)
+        values = "; ".join(f"{label} {text}" for label, text in self.advice.lines)
         if self.advice.stop or "first" not in self._said:  # libraries show warnings alone
             self._said.add("first")
-            logger.warning("cptlaw: %s; %s", self.advice.title, said)
+            logger.warning("cptlaw: %s; %s", self.advice.title, values)
         else:
-            logger.info("cptlaw: %s; %s", self.advice.title, said)
+            logger.info("cptlaw: %s; %s", self.advice.title, values)
 
     def _warn(self, text: str, kind: str = "") -> None:
         """Warn once of each kind."""

@@ -101,14 +101,14 @@ def score_of(loss: Any, lo: Any, progress: Any, end: float, falling: Any = 0.0) 
     return float(np.max((np.asarray(loss) - end) / doubt_of(loss, lo, progress, falling)))
 
 
-def conformal_margin(scores: Any, missed: float = MISSED) -> float:
+def conformal_margin(scores: Any, value: float = MISSED) -> float:
     """Return the margin that a new curve exceeds with at most some probability.
 
     Parameters
     ----------
     scores
         Of finished curves, (curves,).
-    missed
+    value
         The probability.
 
     Returns
@@ -126,7 +126,7 @@ def conformal_margin(scores: Any, missed: float = MISSED) -> float:
     ranked = np.sort(np.asarray(scores, dtype=float))
     # Split conformal prediction: a new curve is equally likely to take any place among the ranked ones, so that this
     # rank is exceeded with at most that probability, whatever the distribution (Vovk et al. 2005).
-    rank = math.ceil((len(ranked) + 1) * (1 - missed))
+    rank = math.ceil((len(ranked) + 1) * (1 - value))
     return float(ranked[rank - 1]) if rank <= len(ranked) else math.inf
 
 
@@ -155,9 +155,9 @@ class Advice(Result):
     @property
     def title(self) -> str:
         """The advice in one line."""
-        missed = [row for row in self.points.to_dict("records") if _is_over(row)]
-        if missed:
-            row = missed[0]
+        residuals = [row for row in self.points.to_dict("records") if _is_over(row)]
+        if residuals:
+            row = residuals[0]
             return f"step {self.step}: stop; the {row['eval']} loss will end above its limit of {row['limit']:.4g}"
         return f"step {self.step}: go on"
 

@@ -84,14 +84,14 @@ class FittedMix:
     @property
     def interval(self) -> float | None:
         """Coverage of the losses' intervals; ``None`` for none."""
-        found: float | None = self.given.interval
-        return found
+        result: float | None = self.given.interval
+        return result
 
     @property
     def risk(self) -> float | None:
         """Probability with which limits must hold."""
-        found: float | None = getattr(self.given, "risk", None)
-        return found
+        result: float | None = getattr(self.given, "risk", None)
+        return result
 
     @property
     def reads_replay(self) -> bool:
@@ -120,12 +120,12 @@ class FittedMix:
 
     def wider(self, space: Space) -> dict[str, tuple[Space, Callable[[Points], Array]]]:
         """Return what the space is without each end of the range of replay that was given: see `certificate`."""
-        found: dict[str, tuple[Space, Callable[[Points], Array]]] = {}
+        result: dict[str, tuple[Space, Callable[[Points], Array]]] = {}
         if "min_replay" in self.given.given and self.fitted_low < self.low:
-            found["min-replay"] = space.widened(replay=(self.fitted_low, self.high)), lambda points: -points["replay"]
+            result["min-replay"] = space.widened(replay=(self.fitted_low, self.high)), lambda points: -points["replay"]
         if "max_replay" in self.given.given and self.fitted_high > self.high:
-            found["max-replay"] = space.widened(replay=(self.low, self.fitted_high)), lambda points: points["replay"]
-        return found
+            result["max-replay"] = space.widened(replay=(self.low, self.fitted_high)), lambda points: points["replay"]
+        return result
 
 
 def build_mixes(

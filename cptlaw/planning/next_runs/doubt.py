@@ -113,8 +113,8 @@ def along_directions(fit: LawFit, rows: pd.DataFrame) -> Array:
     scale = np.sqrt(np.maximum(np.diag(open_still), 1e-300))
     values, vectors = np.linalg.eigh(open_still / np.outer(scale, scale))
     root = scale[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
-    found: Array = (slopes @ root).T
-    return found
+    result: Array = (slopes @ root).T
+    return result
 
 
 def errors(fit: LawFit) -> Variances:

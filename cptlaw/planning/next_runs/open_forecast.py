@@ -43,17 +43,17 @@ class OpenForecast:
     before: pd.Series
     doubt: Doubt
 
-    def answer(self, found: list[CandidateRun], bases: Bases, budget: float, most: int = MOST_CELLS) -> Suggestion:
+    def answer(self, result: list[CandidateRun], bases: Bases, budget: float, most: int = MOST_CELLS) -> Suggestion:
         """Choose among candidates, for a budget in FLOPs."""
         fit, asked, before, open_doubt = self.fit, self.asked, self.before, self.doubt
-        sample = self.sample(found)
-        chosen = choose(sample, found, bases, budget, most)
+        sample = self.sample(result)
+        chosen = choose(sample, result, bases, budget, most)
         shares = [float(np.sqrt(step.variance / max(sample.variance, 1e-300))) for step in chosen]
         widths = [open_doubt.width(), *(open_doubt.width(share) for share in shares)]
-        cells = tuple(_cell(found[step.candidate], step, widths[i] - widths[i + 1]) for i, step in enumerate(chosen))
+        cells = tuple(_cell(result[step.candidate], step, widths[i] - widths[i + 1]) for i, step in enumerate(chosen))
         ends = (float(before["lo"]), float(before["hi"]))
-        said = _findings(sample, found, bases, budget, open_doubt, shares, widths)
-        said += _below_sizes(fit, cells)
+        findings = _findings(sample, result, bases, budget, open_doubt, shares, widths)
+        findings += _below_sizes(fit, cells)
         after = open_doubt.interval(shares[-1]) if shares else ends
         return Suggestion(
             law=fit.law.spec,
@@ -66,19 +66,19 @@ class OpenForecast:
             interval=self.interval,
             budget=budget,
             flops=float(sum(cell.flops for cell in cells)),
-            findings=by_severity([*before["findings"], *said]),
+            findings=by_severity([*before["findings"], *findings]),
             unit=unit_of(fit),
         )
 
-    def sample(self, found: list[CandidateRun]) -> Sample:
+    def sample(self, result: list[CandidateRun]) -> Sample:
         """Return the doubt as directions along which the forecast and the losses of candidates move together."""
-        fit, checkpoints = self.fit, rows_of(found, self.asked.iloc[0], self.fit.law.inputs)
+        fit, checkpoints = self.fit, rows_of(result, self.asked.iloc[0], self.fit.law.inputs)
         moves = along_directions(fit, pd.concat([self.asked[list(checkpoints)], checkpoints], ignore_index=True))
         # By as much as the interval says the forecast errs by, with its ends as those of a normal law's.
         errs = float(np.linalg.norm(moves[:, 0])) * float(special.ndtri(0.5 + 0.5 * self.interval))
         moves = moves * (self.doubt.half_width / max(errs, 1e-300))
         noise = self.doubt.scatter / self.doubt.half_width
-        return Sample.of(moves[:, 0], moves[:, 1:], found, errors(fit), noise)
+        return Sample.of(moves[:, 0], moves[:, 1:], result, errors(fit), noise)
 
 
 def open_forecast(fit: LawFit, asked: pd.DataFrame, interval: float, whole: Fit | None = None) -> OpenForecast:
@@ -113,7 +113,7 @@ def _cell(candidate: CandidateRun, step: Choice, gain: float) -> Cell:
 
 def _findings(
     sample: Sample,
-    found: list[CandidateRun],
+    result: list[CandidateRun],
     bases: Bases,
     budget: float,
     doubt_now: Doubt,
@@ -121,23 +121,23 @@ def _findings(
     widths: list[float],
 ) -> list[Finding]:
     """Say what keeps the interval from shrinking more."""
-    said = []
-    costs = np.array([cell.run_flops + bases.price(cell, {}) for cell in found])
-    alone = np.sqrt(np.maximum(1.0 - sample.reductions(np.arange(len(found))) / max(sample.variance, 1e-300), 0.0))
+    findings = []
+    costs = np.array([cell.run_flops + bases.price(cell, {}) for cell in result])
+    alone = np.sqrt(np.maximum(1.0 - sample.reductions(np.arange(len(result))) / max(sample.variance, 1e-300), 0.0))
     if not shares and costs.min() > budget:
         cheapest = int(costs.argmin())
-        said.append(
+        findings.append(
             Finding(
                 "warning",
                 "budget-too-small",
-                f"no run costs {quantity_text(budget)} FLOPs or less; the cheapest is {_name(found[cheapest])} at "
+                f"no run costs {quantity_text(budget)} FLOPs or less; the cheapest is {_name(result[cheapest])} at "
                 f"{quantity_text(costs[cheapest])}.",
                 "Raise the budget, or give shorter runs or smaller sizes.",
                 remedy=Remedy("budget", quantity_text(costs[cheapest])),
             )
         )
     elif widths[0] - widths[-1] < LITTLE * widths[0]:
-        said.append(
+        findings.append(
             Finding(
                 "info",
                 "little-to-gain",
@@ -151,11 +151,11 @@ def _findings(
     if len(dear):
         best = int(dear[costs[dear].argmin()])
         low, high = doubt_now.interval(float(alone[best]))
-        said.append(
+        findings.append(
             Finding(
                 "info",
                 "beyond-budget",
-                f"{_name(found[best])} alone would narrow the interval to {low:.4f} to {high:.4f}, for "
+                f"{_name(result[best])} alone would narrow the interval to {low:.4f} to {high:.4f}, for "
                 f"{quantity_text(costs[best])} FLOPs.",
                 "Ask again with that budget to see what else it would buy.",
             )
@@ -163,7 +163,7 @@ def _findings(
     half = doubt_now.half_width * share
     noise_share = doubt_now.scatter**2 / (doubt_now.scatter**2 + half**2)
     if noise_share > NOISY:
-        said.append(
+        findings.append(
             Finding(
                 "info",
                 "noise-binds",
@@ -174,7 +174,7 @@ def _findings(
         )
     for bounded, side in zip(doubt_now.bounded, ("below", "above"), strict=True):
         if not bounded:
-            said.append(
+            findings.append(
                 Finding(
                     "info",
                     "open-interval",
@@ -182,7 +182,7 @@ def _findings(
                     "Take the order of the cells as the answer, and ask again once they are measured.",
                 )
             )
-    return said
+    return findings
 
 
 def _below_sizes(fit: LawFit, cells: tuple[Cell, ...]) -> list[Finding]:

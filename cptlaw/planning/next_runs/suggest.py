@@ -105,8 +105,8 @@ def suggest(
         whole = fit = fit_law(chosen, table, on, where, **how)
     _check_point(fit.law, at)  # fitted, for a law of k corpora takes those of the table
     levels = {name: getattr(given, name) for name in ("sizes", "ptpps", "replays", "tokens")}
-    found = candidates(fit, table.frame, at.iloc[0], **levels)
-    answer = open_forecast(fit, at, given.interval, whole).answer(found, Bases.of(table.frame), given.budget, given.n)
+    result = candidates(fit, table.frame, at.iloc[0], **levels)
+    answer = open_forecast(fit, at, given.interval, whole).answer(result, Bases.of(table.frame), given.budget, given.n)
     notes = [*([_heaviest(fit)] if averaged else []), *([of_the_loss(score, at)] if score is not None else [])]
     return replace(answer, findings=by_severity([*answer.findings, *notes])) if notes else answer
 

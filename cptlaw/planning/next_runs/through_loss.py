@@ -49,19 +49,19 @@ def score_to_sharpen(table: Runs, on: str, where: str | None, law_name: Any, how
 
 def of_the_loss(score: ScoreFit, at: pd.DataFrame) -> Finding:
     """Return what is to be said: whose forecast is narrowed, and how much of the doubt about the score that is."""
-    said = f"runs are chosen to narrow the forecast of the {score.carrier} loss, which carries {score.on}"
+    text = f"runs are chosen to narrow the forecast of the {score.carrier} loss, which carries {score.on}"
     if not set(score.law.inputs) <= set(at.columns):
-        return Finding("info", "through-loss", f"{said}; the interval is that of the loss.")
+        return Finding("info", "through-loss", f"{text}; the interval is that of the loss.")
     forecast = score.forecast(at).iloc[0]
     share = float(forecast["doubt_loss"])
     median, lo, hi = (format_percent(forecast[name]) for name in ("loss", "lo", "hi"))
     of_loss = format_percent(round(share, 2))
-    said += f" (forecast {median}, {lo} to {hi}); {of_loss} of the doubt about that score is about the loss."
+    text += f" (forecast {median}, {lo} to {hi}); {of_loss} of the doubt about that score is about the loss."
     if share >= LITTLE:
-        return Finding("info", "through-loss", said)
+        return Finding("info", "through-loss", text)
     return Finding(
         "warning",
         "through-loss",
-        said,
+        text,
         f"These runs narrow {score.on} little: score more questions, or models nearer to this one.",
     )

@@ -40,8 +40,8 @@ def forecast_points(frame: ForecastFrame, along: str | None = None) -> Figure:
     return along_points("forecast-points", frame.answer.title, data, along, frame)
 
 
-def along_points(name: str, title: str, data: pd.DataFrame, along: str | None, said: Any) -> Figure:
-    """Draw rows of forecasts; `said` has the probability of their intervals and, where they are known, the fits."""
+def along_points(name: str, title: str, data: pd.DataFrame, along: str | None, forecast: Any) -> Figure:
+    """Draw rows of forecasts; `forecast` has the probability of their intervals and, where they are known, the fits."""
     if along is not None and along not in data:
         raise UsageError(f"there is no column {along!r} to draw along. Columns: {', '.join(map(str, data.columns))}.")
     across = along or _most_varied(data)
@@ -54,7 +54,7 @@ def along_points(name: str, title: str, data: pd.DataFrame, along: str | None, s
     for place, (level, part) in enumerate(groups):
         names = dict(zip(lines, level if isinstance(level, tuple) else (level,), strict=True))
         _add(drawing, part.sort_values(across), across, _label(names), place)
-    fits = getattr(said, "fits", ())
+    fits = getattr(forecast, "fits", ())
     on = sorted(set(data["on"].astype(str))) if "on" in data else sorted({fit.on for fit in fits})
     loss = f"{' and '.join(on)} loss" if on else "loss"
     drawing.update_layout(
@@ -62,7 +62,7 @@ def along_points(name: str, title: str, data: pd.DataFrame, along: str | None, s
         yaxis=axis("loss", f"{loss} ({unit_of(*fits)})" if fits else loss),
         showlegend=bool(lines),
     )
-    bounds = interval_words(said.interval)
+    bounds = interval_words(forecast.interval)
     bars = f" Bars are the {bounds} of a measured loss." if bounds else ""
     words = f"{len(data)} forecasts of the {loss} along {across.replace('_', ' ')}"
     return Figure(name, title, f"{words}.{bars}", data, drawing)

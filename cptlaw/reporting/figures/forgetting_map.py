@@ -144,7 +144,7 @@ def draw_map(
         name=f"target loss ({mix.unit})",
         hoverinfo="skip",
     )
-    said = _limits(drawing, mix, tokens, replay, edges)
+    values = _limits(drawing, mix, tokens, replay, edges)
     if plan is not None and plan.feasible and plan.tokens is not None:
         drawing.add_scatter(
             x=[plan.tokens],
@@ -173,7 +173,7 @@ def draw_map(
         plot_bgcolor="#e9e9ec",
         overwrite=True,  # merging into what is not there yet takes six times as long
     )
-    return Figure("forgetting-map", _title(mix, plan, data), _caption(mix, plan, said), data, drawing)
+    return Figure("forgetting-map", _title(mix, plan, data), _caption(mix, plan, values), data, drawing)
 
 
 def map_table(mix: FittedMix, tokens: Array, replay: Array) -> pd.DataFrame:
