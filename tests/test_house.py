@@ -42,7 +42,7 @@ CEILINGS = {
     "answering": 1798,
     "auto": 878,
     "benching": 348,
-    "checking": 954,
+    "checking": 950,
     "cli": 908,
     "comparing": 628,
     "curves": 820,
@@ -57,13 +57,13 @@ CEILINGS = {
     "schedules": 585,
     "scores": 1563,
     "sealing": 407,
-    "solving": 1242,
-    "uncertainty": 774,
+    "solving": 1212,
+    "uncertainty": 783,
     "verbs": 231,
     "cptlaw_app": 356,
     "cptlaw_sweep": 5127,
 }
-IN_ALL = 33_410  # of which 27,850 in the core, where 17,500 are aimed at
+IN_ALL = 33_600  # of which 28,115 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

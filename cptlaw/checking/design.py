@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cptlaw.checking.mix_ups import suspicions
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.base import LETTERS, Law
-from cptlaw.laws.calculus import Array, Jet, Positive
+from cptlaw.laws.calculus import Array, Positive
 from cptlaw.solving.blocks import run_codes
 from cptlaw.solving.identifiability import best_rank
 from cptlaw.solving.problem import Problem
@@ -146,17 +146,13 @@ def parameters_of_input(problem: Problem, name: str) -> list[str]:
     elsewhere = np.where(values > 0.9, values * 0.7, values * 0.7 + 0.05)
     moved = problem.at(letter, Positive(elsewhere) if isinstance(column, Positive) else elsewhere)
     result: list[str] = []
-    before, after = problem.columns(z)[1], moved.columns(z)[1]
-    offsets = problem.columns(z)[0], moved.columns(z)[0]
-    for k, (old, new) in enumerate([*zip(before, after, strict=True), offsets]):
-        old_value, new_value = (item.value if isinstance(item, Jet) else item for item in (old, new))
-        if not np.allclose(old_value, new_value, rtol=1e-12, atol=0):
+    for k, (old, new) in enumerate(zip(problem.columns(z), moved.columns(z), strict=True)):
+        if not np.allclose(old.value, new.value, rtol=1e-12, atol=0):
             if k < problem.k:
                 result += problem.amplitude_groups[k]
-            if isinstance(old, Jet):
-                # The shapes of a term that reads the input are lost with it: at one level any exponent goes with some
-                # amplitude.
-                result += [problem.shape_groups[index - problem.k][0] for index in old.slopes]
+            # The shapes of a term that reads the input are lost with it: at one level any exponent goes with some
+            # amplitude.
+            result += [problem.shape_groups[index - problem.k][0] for index in old.slopes]
     return list(dict.fromkeys(result))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.base import Law
-from cptlaw.laws.calculus import Array, Jet
+from cptlaw.laws.calculus import Array
 from cptlaw.solving.identifiability import null_directions
 from cptlaw.solving.law_on_rows import LawOnRows
 from cptlaw.solving.problem import Problem
@@ -114,7 +114,7 @@ def check_independence(fit: LawOnRows) -> tuple[Finding, ...]:
 
 def _shapes_of(problem: Problem, k: int) -> set[str]:
     """Return the shape parameters that occur in column k and in no other."""
-    offset, columns = problem.columns(problem.starts(1, np.random.default_rng(0)))
-    used = [set(part.slopes) if isinstance(part, Jet) else set() for part in [*columns, offset]]
+    columns = problem.columns(problem.starts(1, np.random.default_rng(0)))
+    used = [set(column.slopes.tolist()) for column in columns]
     elsewhere = set().union(*(used[i] for i in range(len(used)) if i != k))
     return {problem.shape_groups[index - problem.k][0] for index in used[k] - elsewhere}

@@ -59,8 +59,8 @@ class LawFit(LawOnRows, Fit):
     schedules
         Learning-rate schedules of the fitted runs, for laws of loss curves.
     optima
-        Coordinates (amplitudes on the normalised scale, then shapes on their axes) of the fit and of all other optima
-        that the data cannot tell from it, shape (optima, free parameters).
+        Coordinates (amplitudes in mean sizes of their columns, then shapes on their axes) of the fit and of all other
+        optima that the data cannot tell from it, shape (optima, free parameters).
     prior_weight
         What half a squared standard score of a prior counts beside the objective.
     scores, folds

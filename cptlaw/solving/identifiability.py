@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from cptlaw.laws.calculus import Array, Jet
+from cptlaw.laws.calculus import Array
+from cptlaw.solving.loss_at import LossAt
 from cptlaw.solving.problem import Problem
 
 # Columns are scaled to length one; below this share of the largest singular value a direction is noise-free silence.
@@ -24,24 +25,12 @@ def jacobian(
     """
     # Amplitudes are scaled by the rows that were fitted, also where slopes are asked for elsewhere: one set of
     # coordinates.
-    offset, columns = problem.columns(z.reshape(1, -1), order=1)
-    columns, scales = problem.normalised(columns)
+    v = np.concatenate([np.ravel(c), np.ravel(z)])[None]
+    here = LossAt.of(problem, v, 1)
     if at is not None:
-        problem = problem.moved_to(at)
-        offset, columns = problem.columns(z.reshape(1, -1), order=1)
-        columns = [column / scale for column, scale in zip(columns, scales, strict=True)]
-    total = np.zeros(problem.n)
-    slopes = np.zeros((problem.n, problem.size))
-    for k, part in enumerate([*columns, offset]):
-        amplitude = float(c[k]) if k < problem.k else 1.0
-        value = np.broadcast_to(part.value if isinstance(part, Jet) else part, (1, problem.n))[0]
-        total = total + amplitude * value
-        if k < problem.k:
-            slopes[:, k] = value
-        if isinstance(part, Jet):
-            for index, slope in part.slopes.items():
-                slopes[:, index] += amplitude * np.broadcast_to(slope, (1, problem.n))[0]
-    return slopes / np.maximum(total if loss is None else loss, 1e-300)[:, None]
+        here = LossAt.of(problem.moved_to(at), v, 1, here.scales)
+    slopes: Array = here.slopes[0].T / np.maximum(here.value[0] if loss is None else loss, 1e-300)[:, None]
+    return slopes
 
 
 def rank(matrix: Array) -> int:

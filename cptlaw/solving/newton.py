@@ -57,7 +57,7 @@ def descend(goal: Objective, c: Array, z: Array, iterations: int = 200, toleranc
     Parameters
     ----------
     c, z
-        Starts, (s, k) on the normalised scale and (s, m).
+        Starts, (s, k) in mean sizes of their columns and (s, m).
     iterations
         Most steps.
     tolerance

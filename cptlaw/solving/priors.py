@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cptlaw.laws.calculus import Array
-from cptlaw.solving.loss_at import LossAt, Scale
+from cptlaw.solving.columns import Scale
+from cptlaw.solving.loss_at import LossAt
 from cptlaw.solving.problem import Problem
 
 TINY = 1e-12  # of an amplitude in nats, below which its logarithm is not taken
@@ -111,7 +112,7 @@ def values(
         first: Array | float
         bend: Array | float | None
         if kind == "share":
-            # On the normalised scale an amplitude is the mean of its term over the rows, so that its share of the mean
+            # As a coordinate an amplitude is the mean of its term over the rows, so that its share of the mean
             # loss needs no more. It may come down to 0, its logarithm not.
             one, first, bend = np.maximum(v[:, index], TINY), 1.0, None
         elif index >= k:

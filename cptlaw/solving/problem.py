@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cptlaw.laws.base import Law
-from cptlaw.laws.calculus import Array, Jet, Positive, reciprocal
+from cptlaw.laws.calculus import Array, Jet, Positive
+from cptlaw.solving.columns import Column, Scale
 from cptlaw.solving.restraint import Restraint
 
 
@@ -138,15 +139,12 @@ class Problem:
             found.append((value, *axis.derivatives(value)))
         return found
 
-    def columns(self, z: Array, order: int = 1) -> tuple[Any, list[Any]]:
-        """Evaluate the terms at z.
+    def columns(self, z: Array, order: int = 1) -> list[Column]:
+        """Evaluate the terms at z: a column per free amplitude, tied ones summed, then the part without one.
 
-        Returns
-        -------
-        offset
-            The part of the loss without a free amplitude, or 0.
-        columns
-            One Jet, array or number per free amplitude; tied amplitudes share a sum.
+        A column over its mean size (`scales_of`) is what a coordinate multiplies, which uncouples amplitudes from
+        exponents: A varies over orders of magnitude as alpha moves, A times its mean column hardly does, whatever the
+        units of N and D.
         """
         shape = self.shapes(z, order)
         offset: Any = 0.0
@@ -162,46 +160,21 @@ class Problem:
                 columns[k] = term if columns[k] is None else columns[k] + term
             else:
                 offset = offset + (term * self.fixed[names[t]] if t < len(names) else term)
-        return offset, columns
+        return [Column.of(term, len(z), self.n) for term in (*columns, offset)]
 
-    def normalised(self, columns: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Divide each column by its mean size over the rows, which uncouples amplitudes from exponents.
-
-        Returns
-        -------
-        columns
-            The divided columns.
-        scales
-            The divisors: Jets of shape (s, 1), or numbers. Natural amplitude = c / scale.
-        """
-        # A varies over orders of magnitude as alpha moves; A times its mean column hardly does, whatever the units of N
-        # and D.
-        divided: list[Any] = []
-        scales: list[Any] = []
-        for k, column in enumerate(columns):
-            if self.natural[k]:
-                divided.append(column)
-                scales.append(1.0)
-            elif isinstance(column, Jet):
-                scales.append(_mean_size(column))
-                divided.append(column * reciprocal(scales[k]))
-            else:
-                scales.append(float(np.mean(np.abs(column))) or 1.0)
-                divided.append(column / scales[k])
-        return divided, scales
+    def scales_of(self, columns: list[Column]) -> list[Scale]:
+        """Return the mean size of each column with an amplitude: natural amplitude = c / scale."""
+        return [Scale.of(columns[i], bool(self.natural[i]), self.size) for i in range(self.k)]
 
     def scales(self, z: Array) -> Array:
-        """Return the divisors of `normalised` at z, shape (s, k)."""
-        _, scales = self.normalised(self.columns(z, order=1)[1])
-        found = np.empty((len(z), self.k))
-        for k, scale in enumerate(scales):
-            found[:, k] = np.ravel(scale.value if isinstance(scale, Jet) else scale)
-        return found
+        """Return the divisors of the columns at z, shape (s, k)."""
+        found = [scale.value for scale in self.scales_of(self.columns(z))]
+        return np.stack(found, axis=1) if found else np.empty((len(z), 0))
 
     def parameters(self, c: Array, z: Array) -> Array:
         """Return all parameters of the law, in its order and natural scale, shape (s, parameters).
 
-        `c` is on the normalised scale, as `newton` uses it.
+        `c` counts the mean size of its column, as `newton` uses it.
         """
         scales = self.scales(z)
         found: dict[str, Any] = {name: np.full(len(z), value) for name, value in self.fixed.items()}
@@ -220,10 +193,8 @@ class Problem:
             [axis.to_axis(given[group[0]]) for axis, group in zip(self._axes, self.shape_groups, strict=True)],
             dtype=float,
         )
-        _, scales = self.normalised(self.columns(z[None], order=1)[1])
-        values = [float(np.ravel(scale.value if isinstance(scale, Jet) else scale)[0]) for scale in scales]
-        natural = [float(given[group[0]]) for group in self.amplitude_groups]
-        return np.array(natural) * np.array(values), z
+        natural = np.array([float(given[group[0]]) for group in self.amplitude_groups])
+        return natural * self.scales(z[None])[0], z
 
 
 def _one_after_another(z: Array) -> Array:
@@ -231,19 +202,3 @@ def _one_after_another(z: Array) -> Array:
     # NumPy before 2 takes another exponential for strided columns where input and output happen to lie close together
     # in memory: the same fit would end in other last digits from one call to the next.
     return np.ascontiguousarray(z.T)
-
-
-def _mean_size(column: Jet) -> Jet:
-    # A term that lowers the loss has the sign -1; its amplitude stays positive all the same.
-    sign = None if np.min(column.value) >= 0 else np.sign(column.value)
-
-    def mean(part: Any) -> Any:
-        part = np.asarray(part if sign is None else sign * part)
-        # As `mean` does it, without its checks: it is asked a dozen times at each step of a search.
-        return np.add.reduce(part, axis=-1, keepdims=True) / part.shape[-1] if part.ndim else part
-
-    curves = None if column.curves is None else {pair: mean(part) for pair, part in column.curves.items()}
-    value = mean(column.value)
-    # A column that is zero in every row keeps its scale: there is nothing to divide by.
-    value = np.where(value == 0, 1.0, value)
-    return Jet(value, {i: mean(part) for i, part in column.slopes.items()}, curves)

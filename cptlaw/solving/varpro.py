@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cptlaw.laws.calculus import Array, Jet
+from cptlaw.laws.calculus import Array
 from cptlaw.solving.problem import Problem
 
 RIDGE = 1e-12  # keeps nearly parallel columns solvable; the polish removes its trace
@@ -36,7 +36,7 @@ def search(problem: Problem, z: Array, iterations: int = 60, tolerance: float = 
     Returns
     -------
     c
-        Amplitudes on the normalised scale of `Problem.normalised`, (s, k).
+        Amplitudes in mean sizes of their columns, (s, k).
     z
         Shapes, (s, m).
     cost
@@ -91,20 +91,20 @@ def _evaluate(problem: Problem, z: Array) -> dict[str, Array]:
     """Solve for the amplitudes at z and return cost, gradient and Gauss-Newton matrix over the shapes."""
     s, n, k, m = len(z), problem.n, problem.k, problem.m
     weight = 1.0 / problem.loss
-    offset, columns = problem.columns(z, order=1)
-    columns, _ = problem.normalised(columns)
+    *columns, offset = problem.columns(z)
+    divided = [one.divided(scale) for one, scale in zip(columns, problem.scales_of(columns), strict=True)]
     column = np.empty((s, k, n))
-    for i, item in enumerate(columns):
-        column[:, i] = (item.value if isinstance(item, Jet) else item) * weight
+    for i, (value, _, _) in enumerate(divided):
+        column[:, i] = value * weight
     # Relative errors: divided by the observed loss, a residual is that of the log loss to first order.
-    target = np.broadcast_to(1.0 - (offset.value if isinstance(offset, Jet) else offset) * weight, (s, n))
+    target = 1.0 - offset.value * weight
     c = _non_negative(column, target, problem.c_low, problem.c_high)
     residual = np.einsum("sk,skn->sn", c, column) - target
     slope = np.zeros((s, m, n))
-    for i, item in enumerate([*columns, offset]):
-        if isinstance(item, Jet):
-            for index, part in item.slopes.items():
-                slope[:, index - k] += (c[:, i : i + 1] if i < k else 1.0) * part * weight
+    slope[:, offset.slopes - k] = offset.moves
+    for i, (_, at, moves) in enumerate(divided):
+        slope[:, at - k] += c[:, i, None, None] * moves
+    slope *= weight
     gradient = np.einsum("smn,sn->sm", slope, residual)
     normal = slope @ slope.transpose(0, 2, 1)
     # Kaufman's approximation: what the amplitudes would take up of a step is projected out of the normal matrix.
