@@ -223,18 +223,24 @@ def places_beside(path: str | Path) -> Iterator[Path]:
         yield path.with_name(f"{path.stem}-{number}{path.suffix}")
 
 
-def write_to_edit(path: str | Path, text: str) -> Path:
+def write_to_edit(path: str | Path, text: str, kind: Kind = TEXT, force: bool = False) -> Path:
     """Write a text file that its reader goes on to edit, and return where it is.
 
-    A file that differs from `text` is somebody's work, and stays: the text then goes beside it, to NAME-2.
+    A file of this kind that differs from `text` is somebody's work, and stays: the text then goes beside it, to NAME-2.
+    One of another kind is refused, as by `check_output`; `force` overwrites either.
     """
+    if kind is not TEXT:
+        check_output(path, kind, force=force)
     for place in places_beside(path):
         try:
-            if not place.exists() or (place.is_file() and place.read_bytes() in (b"", text.encode("utf-8"))):
+            if place.is_file():
+                if force or place.read_bytes() in (b"", text.encode("utf-8")):
+                    break
+            elif not place.is_dir():  # nothing is there, or a pipe
                 break
         except OSError as error:
             raise _cannot(place, error) from None
-    return write_text(place, text, TEXT)
+    return write_text(place, text, kind, force=force)
 
 
 def make_folder(folder: str | Path) -> Path:

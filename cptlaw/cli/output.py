@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -114,6 +115,14 @@ def show_notes(notes: Iterable[str]) -> None:
     """Say on stderr what was assumed; under -q say nothing."""
     for note in notes if verbosity() >= 0 else ():
         click.echo(f"note: {note}", err=True)
+
+
+def save_beside(result: Any, output: str, force: bool) -> str:
+    """Save a result that is a file to edit, say so where another one stays as it is, and return its place."""
+    place = str(result.save(output, force))
+    if place != str(Path(output)):
+        show_notes([f"{output} says something else, and stays as it is: {place} is written (--force overwrites)"])
+    return place
 
 
 def stop_on_errors(findings: Iterable[Finding]) -> None:

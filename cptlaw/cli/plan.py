@@ -9,7 +9,7 @@ import click
 
 from cptlaw.cli import options
 from cptlaw.cli.named import Named
-from cptlaw.cli.output import show
+from cptlaw.cli.output import save_beside, show
 from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.errors import UsageError
 from cptlaw.planning import scenario as scenarios
@@ -126,7 +126,7 @@ def whole_schedule(output: str | None, force: bool, **asked: Any) -> None:
 
     result = cl.plan.whole_schedule(asked.pop("target"), asked.pop("source"), **asked)
     if output:
-        result.save(output, force)
+        output = save_beside(result, output, force)
     show(result, "" if output else options.same_command(output="lr.csv"))
 
 

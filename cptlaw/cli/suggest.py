@@ -8,7 +8,7 @@ import click
 
 from cptlaw.cli import options
 from cptlaw.cli.grouped import Grouped
-from cptlaw.cli.output import show
+from cptlaw.cli.output import save_beside, show
 from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.planning.scenario import NextRuns
 
@@ -42,6 +42,6 @@ def suggest(
     table = options.read_table(runs, rest)
     result = cl.suggest(runs=table, **rest)
     if output:
-        result.save(output, force)
+        output = save_beside(result, output, force)
     add = f"train the runs of {output}, add their losses to {runs}, and fit again"
     show(result, "" if output else options.same_command(output="cells.csv"), then=add if output else "")

@@ -13,6 +13,7 @@ import pytest
 import cptlaw as cl
 from cptlaw import examples
 from cptlaw.cli import main
+from cptlaw.errors import DataError
 from cptlaw.planning.next_runs import open_forecast
 from cptlaw.planning.next_runs.cells import Bases, CandidateRun, candidates
 from cptlaw.planning.next_runs.doubt import Variances, errors
@@ -378,3 +379,18 @@ def test_the_small_study_runs():
     out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root).stdout
     assert "anchor grid" in out
     assert "suggested" in out
+
+
+def test_cells_that_somebody_edited_stay(suggested, tmp_path):
+    cells = suggested["ptpp-floor"]
+    place = cells.save(tmp_path / "cells.csv")
+    assert cells.save(place) == place  # the same cells
+    edited = place.read_text().replace("next-1", "mine")
+    place.write_text(edited)
+    beside = cells.save(place)
+    assert (beside.name, place.read_text()) == ("cells-2.csv", edited)
+    assert cells.save(place, force=True) == place
+    assert place.read_text() == beside.read_text()
+    (tmp_path / "notes.csv").write_text("buy milk\n")
+    with pytest.raises(DataError, match="left as it is"):
+        cells.save(tmp_path / "notes.csv")

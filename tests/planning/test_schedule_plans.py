@@ -347,3 +347,5 @@ class TestCommandLine:
         code, out = self.run(capsys, "plan", "whole-schedule", *files, "--steps", "200", "-o", "lr.csv")
         assert not code
         assert len(pd.read_csv("lr.csv")) == 200
+        _, out = self.run(capsys, "plan", "whole-schedule", *files, "--steps", "100", "-o", "lr.csv")
+        assert (len(pd.read_csv("lr.csv")), len(pd.read_csv("lr-2.csv"))) == (200, 100)  # those of before are kept

@@ -15,7 +15,7 @@ from cptlaw.result import Line, Table
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.runs.schema import MIX, corpus_of
 from cptlaw.units import format_percent, format_quantity
-from cptlaw.writing import CELLS, csv_text, write_text
+from cptlaw.writing import CELLS, csv_text, write_to_edit
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ class Suggestion(Plan):
         return tuple(self.cells[0].mix) if self.cells else ()
 
     def save(self, path: str | Path, force: bool = False) -> Path:
-        """Write the cells as CSV, in one step or not at all. Only `force` overwrites another kind of file."""
-        return write_text(path, self.to_csv(), CELLS, force=force)
+        """Write the cells as CSV and return where they are: beside other cells, as NAME-2, unless `force` is given."""
+        return write_to_edit(path, self.to_csv(), CELLS, force)
 
     def to_csv(self) -> str:
         """Return the cells as CSV: raw parameters, raw tokens, one run per line."""

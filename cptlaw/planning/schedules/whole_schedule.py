@@ -28,7 +28,7 @@ from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT, unit_of
 from cptlaw.schedules import Phase, Schedule, areas, effective_lr
 from cptlaw.units import format_percent
-from cptlaw.writing import RATES, write_text
+from cptlaw.writing import RATES, write_to_edit
 
 ITERATIONS = 400
 MEMORY = 8  # of the nonmonotone line search
@@ -79,9 +79,9 @@ class WholePlan(Plan):
     unit: str = USUAL_UNIT
 
     def save(self, path: str | Path, force: bool = False) -> Path:
-        """Write steps and rates as CSV, as ``file:`` takes it. Only `force` overwrites another kind of file."""
+        """Write steps and rates as CSV, as ``file:`` takes it, and return where: beside other rates without `force`."""
         rows = "".join(f"{step},{rate!r}\n" for step, rate in enumerate(self.lr, 1))
-        return write_text(path, f"step,lr\n{rows}", RATES, force=force)
+        return write_to_edit(path, f"step,lr\n{rows}", RATES, force)
 
     @property
     def title(self) -> str:
