@@ -140,6 +140,8 @@ def _base(fit: Any, runs: Runs, test: pd.DataFrame, on: str, error: Any) -> dict
     rows = runs.on(on).frame
     keys = ["n_params", "ptpp"]
     base = rows[rows["tokens"] == 0].groupby(keys)["loss"].mean()
+    if isinstance(fit, Average):  # whose forecasts have what is said here already
+        error = error - BaseErrors(fit, fit._without_bases).at(test)
     of_runs = (-pd.Series(error, index=pd.MultiIndex.from_frame(test[keys]))).groupby(level=keys).mean()
     both = [key for key in of_runs.index if key in base.index]
     asked = pd.DataFrame(both, columns=keys).assign(tokens=0.0, replay=0.1)
