@@ -164,7 +164,7 @@ def test_command_line(runs, tmp_path, capsys):
                 "--max-forgetting",
                 "0%",
                 "--risk",
-                "0.999",
+                "0.9999",
             ],
             3,
             "",
