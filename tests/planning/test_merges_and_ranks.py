@@ -67,6 +67,8 @@ def test_a_plan_chooses_the_weight_among_the_measured_ones(fits):
     assert free.target_loss < plan.target_loss
     assert dict(free.lines)["weights"] == "not merged"
     assert cl.plan.trade_off(*fits, **asked, merge_weight=1).target_loss == free.target_loss
+    front = cl.plan.pareto(*fits, n_params=45_936, budget=6 * 45_936 * 735_232, points=3)
+    assert dict(front.lines)["weights"] == "not merged"
 
 
 def test_a_plan_chooses_the_rank_among_the_measured_ones():

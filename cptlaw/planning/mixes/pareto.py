@@ -13,9 +13,9 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.mixes.expected import below_fitted_tokens
-from cptlaw.planning.mixes.mix import FittedMix, build_mixes
+from cptlaw.planning.mixes.mix import CHOSEN, FittedMix, build_mixes
 from cptlaw.planning.points import score_fields
-from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, number_text, quantity_text
+from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, number_text, quantity_text, weights_text
 from cptlaw.planning.scenario import Pareto, documented, read_scenario
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT
@@ -49,8 +49,8 @@ class ParetoPlan(Plan):
 
     Attributes
     ----------
-    n_params, ptpp, lr_peak, budget
-        The model, the peak rate where a law reads it, and the FLOPs.
+    n_params, ptpp, lr_peak, merge_weight, lora_rank, budget
+        The model, the peak rate, merge weight and rank where a law reads them, and the FLOPs.
     points
         The compromises, by rising replay; none where no mix within the budget keeps the limits in points.
     forgetting_measure, base_source_loss, reference
@@ -77,6 +77,8 @@ class ParetoPlan(Plan):
     interval: float | None
     findings: tuple[Finding, ...]
     lr_peak: float | None = None
+    merge_weight: float | None = None
+    lora_rank: float | None = None
     unit: str = USUAL_UNIT
     blocking: tuple[str, ...] = ()
     risk: float | None = None
@@ -120,6 +122,8 @@ class ParetoPlan(Plan):
                 text += f", forgetting {(format_percent if relative else number_text)(point.forgetting)}"
             text += "".join(f", {name} {format_percent(of['score'] or 0.0)}" for name, of in point.scores.items())
             lines.append((f"replay {format_percent(point.replay)}", text))
+        if weights := weights_text(self):
+            lines.append(("weights", weights))
         if self.risk is not None:
             lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
         return lines
@@ -149,7 +153,7 @@ def pareto(target: Any, source: Any, **scenario: Unpack[Pareto]) -> ParetoPlan:
     if source is None:
         raise UsageError("pareto weighs the target loss against the source loss: give source= (--source), a fit.")
     fronts = [_front(mix) for mix in build_mixes(Pareto, given, target, source)]
-    # Of several measured rates the one whose front reaches the lowest target loss.
+    # Of several measured levels the one whose front reaches the lowest target loss.
     return min(fronts, key=lambda front: min((point.target_loss for point in front.points), default=np.inf))
 
 
@@ -207,7 +211,7 @@ def _plan(mix: FittedMix, points: tuple[ParetoPoint, ...], findings: list[Findin
         reference=None if how is None else how.reference.kind,
         interval=mix.interval,
         findings=by_severity(findings),
-        lr_peak=mix.target.known.get("lr_peak"),
+        **{name: mix.target.known.get(name) for name in CHOSEN},
         unit=mix.unit,
         risk=mix.risk,
     )
