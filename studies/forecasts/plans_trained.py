@@ -271,17 +271,22 @@ def today() -> pd.DataFrame:
 
     They were trained from another base model of the same recipe, on text of newer packages: forgetting counts from it.
     """
-    runs = pd.read_csv(PLANS / "plans_en_fr_today.csv")
-    base = float(runs.loc[(runs["tokens"] == 0) & (runs["eval"] == "source"), "loss"].iloc[0])
-    last = runs.loc[runs.groupby(["run", "eval"])["tokens"].idxmax()].query("tokens > 0")
+    tables = {name: pd.read_csv(PLANS / f"plans_{name}_today.csv") for name in ("en_fr", "python")}
     rows = []
     for plan in pd.read_csv(PLANS / "plans_today.csv").query("n_params == 45936").to_dict("records"):
+        runs = tables["en_fr" if plan["table"] == "en-fr-ladder" else "python"]
+        base = float(runs.loc[(runs["tokens"] == 0) & (runs["eval"] == "source"), "loss"].iloc[0])
+        last = runs.loc[runs.groupby(["run", "eval"])["tokens"].idxmax()].query("tokens > 0")
         mine = last[np.isclose(last["replay"], plan["replay"], atol=5e-4)].set_index("eval")["loss"]
-        if plan["table"] != "en-fr-ladder" or mine.empty:
+        if mine.empty:
             continue
         low, middle, high = (100 * plan[f"forgetting{end}"] for end in ("_lo", "", "_hi"))
         forgetting = mine["source"] / base - 1
-        row = {"limit": f"{100 * plan['max_forgetting']:.1f} %", "replay planned": f"{plan['replay']:.3f}"}
+        row = {
+            "table": plan["table"],
+            "limit": f"{100 * plan['max_forgetting']:.1f} %",
+            "replay planned": f"{plan['replay']:.3f}",
+        }
         row |= {"forecast (90 %)": f"{middle:.0f} % ({low:.0f} to {high:.0f})", "measured": f"{100 * forgetting:.1f} %"}
         row |= {"held": "yes" if forgetting <= plan["max_forgetting"] else "no"}
         target = (plan[f"target_loss{end}"] for end in ("_lo", "", "_hi"))

@@ -201,6 +201,7 @@ def _front(mix: FittedMix) -> ParetoPlan:
 
 def _plan(mix: FittedMix, points: tuple[ParetoPoint, ...], findings: list[Finding]) -> ParetoPlan:
     given, how = mix.given, mix.forgetting
+    levels: dict[str, Any] = {name: mix.target.known.get(name) for name in CHOSEN}
     return ParetoPlan(
         n_params=mix.n_params,
         ptpp=mix.ptpp,
@@ -211,7 +212,7 @@ def _plan(mix: FittedMix, points: tuple[ParetoPoint, ...], findings: list[Findin
         reference=None if how is None else how.reference.kind,
         interval=mix.interval,
         findings=by_severity(findings),
-        **{name: mix.target.known.get(name) for name in CHOSEN},
+        **levels,
         unit=mix.unit,
         risk=mix.risk,
     )
