@@ -39,7 +39,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
     "words, files, results": 1323,
-    "answering": 1798,
+    "answering": 1802,
     "auto": 878,
     "benching": 348,
     "checking": 950,

@@ -15,7 +15,7 @@ from cptlaw.planning.result import score_text, weights_text
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.uncertainty.chances import likelihood
-from cptlaw.units import format_percent, format_quantity, format_span, short_percent
+from cptlaw.units import decimals, format_percent, format_quantity, format_span, short_percent
 from cptlaw.writing import REPORT, write_text
 
 LEAST_SHOWN = 0.05  # weight of a law in an average
@@ -346,7 +346,11 @@ class Answer(Result):
 
     def _alternative(self, mix: Mapping[str, Any]) -> str:
         name = "mean loss" if self.losses else "target loss"
-        text = f"{mix['change']}: {name} {mix['target_loss']:.4g}"
+        # As many decimals as the plan's own loss is shown with.
+        ends = [end for end in (self.target_loss_lo, self.target_loss_hi) if end is not None]
+        places = None if self.target_loss is None else decimals(self.target_loss, ends)
+        loss = f"{mix['target_loss']:.4g}" if places is None else f"{mix['target_loss']:.{places}f}"
+        text = f"{mix['change']}: {name} {loss}"
         return text if mix.get("forgetting") is None else f"{text}, forgetting {short_percent(mix['forgetting'])}"
 
     def _instead(self, result: Mapping[str, Any]) -> str:
