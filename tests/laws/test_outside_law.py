@@ -233,7 +233,7 @@ def test_the_example_of_contributing_is_a_law():
     chosen = defined["Transfer"]()
     check_law(chosen)
     assert chosen.spec == "transfer-example"
-    case = re.search(r"^       from cases import Case\n(?:       .*\n|\n)+", text, re.M).group(0)
+    case = re.search(r"^ {8}from cases import Case\n(?: {8}.*\n|\n)+", text, re.M).group(0)
     exec(textwrap.dedent(case), defined)
     (written,) = defined["CASES"]
     point = pd.DataFrame({"n_params": [2e9], "tokens": [5e9], "ptpp": [50.0]})
