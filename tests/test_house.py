@@ -38,16 +38,16 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1323,
+    "words, files, results": 1325,
     "answering": 1802,
     "auto": 878,
     "benching": 348,
     "checking": 950,
-    "cli": 908,
+    "cli": 913,
     "comparing": 628,
     "curves": 820,
     "examples": 32,
-    "fitting": 1225,
+    "fitting": 1231,
     "importing": 1313,
     "laws": 3649,
     "learned": 100,
@@ -63,7 +63,7 @@ CEILINGS = {
     "cptlaw_app": 356,
     "cptlaw_sweep": 5127,
 }
-IN_ALL = 33_600  # of which 28,115 in the core, where 17,500 are aimed at
+IN_ALL = 33_620  # of which 28,115 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

@@ -30,6 +30,8 @@ from cptlaw.solving.problem import Problem
 from cptlaw.solving.training_rows import TrainingRows
 
 AGREE = 1e-3  # starts whose polished objective is within this share of the best agree with it
+# With a prior on every parameter few starts agree mostly; where none does, as where rows were doubled, more are taken.
+FEW_STARTS, MORE_STARTS = 4, 16
 KNOWN_INPUTS = ("ptpp", "n_params", "tokens", "replay", "lr_peak", "seed", "base")
 SEARCH_ROWS = 250  # of loss curves, on which the global search runs; the polish takes all
 MOST_SEARCHED = 4000  # rows of other tables, from which on the search runs on a half of so many and of each level some
@@ -81,11 +83,12 @@ def fit_rows(
     for finding in before:
         if finding.code == "one-level" and not options.restraint.priors:
             raise FitError(f"{finding.message} {finding.advice}")
-    descent, members, prior_weight = minimise(problem, chosen, options, _counted(chosen, frame))
-    best = int(np.argmin(descent.total))
-    # Starts that ended at the same point count once in the polish and as often as they came there here.
-    # A tenth of a percent in the objective is far below what the data could tell apart, and above rounding.
-    agree = int(members[descent.total <= descent.total[best] * (1 + AGREE) + 1e-26].sum())
+    alike = _counted(chosen, frame)
+    descent, members, prior_weight = minimise(problem, chosen, options, alike)
+    if options.restraint.priors and 1 < options.starts <= FEW_STARTS and _agreeing(descent, members) < 2:
+        options = replace(options, starts=MORE_STARTS)
+        descent, members, prior_weight = minimise(problem, chosen, options, alike)
+    best, agree = int(np.argmin(descent.total)), _agreeing(descent, members)
     c, z = descent.c[best], descent.z[best]
     matrix = identify.jacobian(problem, c, z)
     rank = identify.rank(matrix)
@@ -145,6 +148,12 @@ def fit_rows(
     )
     after += [*chosen.notes(fitted.params, frame), *check_independence(fitted)]
     return replace(fitted, findings=by_severity([*training.findings, *before, *after]))
+
+
+def _agreeing(descent: Descent, members: Array) -> int:
+    """Return how many starts reached the best optimum, to a share of the objective that no data could tell apart."""
+    # Starts that ended at the same point count once in the polish and as often as they came there here.
+    return int(members[descent.total <= descent.total.min() * (1 + AGREE) + 1e-26].sum())
 
 
 def _near_optima(descent: Descent, best: int, n: int) -> Array:
