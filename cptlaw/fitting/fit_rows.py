@@ -39,7 +39,7 @@ ROWS_OF_LEVEL = 4
 LEVELS = 100  # values of an input beyond which they are no levels
 LEADING = 0.02  # share above the best objective on the searched rows, up to which an optimum is polished on all
 # Without priors, for a fit that says how large residuals are, nothing else: few steps from all, the best further.
-SCALE_STEPS, SCALE_END, SCALE_TOLERANCE = 8, 40, 1e-10
+SCALE_STEPS, SCALE_END, SCALE_TOLERANCE = 8, 80, 1e-10
 SMALLEST_SHARE = 1e-4  # of the loss, at which a term with a prior on its share starts at least
 SOFT_WEIGHT = 1.0  # of squared relative slopes dL/dr > 0 under monotone=soft, beside squared log residuals
 
