@@ -51,7 +51,7 @@ CEILINGS = {
     "importing": 1313,
     "laws": 3649,
     "learned": 100,
-    "planning": 4773,
+    "planning": 4774,
     "reporting": 2155,
     "runs": 2439,
     "schedules": 585,
