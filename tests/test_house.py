@@ -39,7 +39,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
     "words, files, results": 1325,
-    "answering": 1802,
+    "answering": 1801,
     "auto": 878,
     "benching": 348,
     "checking": 950,
@@ -53,7 +53,7 @@ CEILINGS = {
     "learned": 100,
     "planning": 4774,
     "reporting": 2155,
-    "runs": 2439,
+    "runs": 2440,
     "schedules": 585,
     "scores": 1563,
     "sealing": 407,
@@ -63,7 +63,7 @@ CEILINGS = {
     "cptlaw_app": 356,
     "cptlaw_sweep": 5127,
 }
-IN_ALL = 33_620  # of which 28,115 in the core, where 17,500 are aimed at
+IN_ALL = 33_621  # of which 28,138 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

@@ -115,7 +115,9 @@ class Runs:
         falls; where neither is clear the role stays ``"other"``. A fit is then the same whether its eval was named or
         its role.
         """
-        if eval not in self.evals or self.role(eval) != "other" or not {"replay", "tokens"} <= set(self.frame.columns):
+        # A score is no loss of either corpus, and would be taken for one by laws of the other.
+        losses = set(self.evals) - set(self.scores)
+        if eval not in losses or self.role(eval) != "other" or not {"replay", "tokens"} <= set(self.frame.columns):
             return self
         rows = self.on(eval).frame
         rows = rows[(rows["tokens"] > 0) & rows["replay"].notna()]
