@@ -198,7 +198,8 @@ def limit_lines(plan: Any, price: Callable[[float], str]) -> list[Line]:
     if plan.risk is not None:
         lines.append(("risk", f"each limit holds with probability {format_percent(plan.risk)}"))
     if plan.price_of_doubt is not None:
-        lines.append(("price of doubt", f"{price(plan.price_of_doubt)} more than without risk"))
+        # A small difference of two losses or counts: more digits would be read as sure.
+        lines.append(("price of doubt", f"{price(float(f'{plan.price_of_doubt:.2g}'))} more than at even odds"))
     return lines
 
 
