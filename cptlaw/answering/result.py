@@ -353,18 +353,18 @@ class Answer(Result):
         text = f"{mix['change']}: {name} {loss}"
         return text if mix.get("forgetting") is None else f"{text}, forgetting {short_percent(mix['forgetting'])}"
 
-    def _instead(self, result: Mapping[str, Any]) -> str:
-        merged = result["method"] == "merge"
+    def _instead(self, other: Mapping[str, Any]) -> str:
+        merged = other["method"] == "merge"
         kind = (
-            f"merged back at {result['merge_weight']:g}"
+            f"merged back at {other['merge_weight']:g}"
             if merged
-            else f"an adapter of rank {result['rank_over_width']:.2g} x width"
+            else f"an adapter of rank {other['rank_over_width']:.2g} x width"
         )
-        if result["target_loss"] is None:
-            target = f"target loss {_ends(result, 'target_gain')} lower"
+        if other["target_loss"] is None:
+            target = f"target loss {_ends(other, 'target_gain')} lower"
         else:
-            target = f"target loss {format_span(*(result[f'target_loss{end}'] for end in ('', '_lo', '_hi')))}"
-        return f"{kind}: {target}, forgetting {_ends(result, 'forgetting')}; measured from {result['measured_on']}"
+            target = f"target loss {format_span(*(other[f'target_loss{end}'] for end in ('', '_lo', '_hi')))}"
+        return f"{kind}: {target}, forgetting {_ends(other, 'forgetting')}; measured from {other['measured_on']}"
 
     def _batch(self) -> str:
         """Return the batch, and what others cost."""

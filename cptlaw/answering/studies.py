@@ -97,13 +97,13 @@ def learned(outcome: Outcome) -> Learned:
     return from_json(document[outcome])
 
 
-def from_json(result: Mapping[str, Any]) -> Learned:
+def from_json(saved: Mapping[str, Any]) -> Learned:
     """Return an outcome's numbers from their JSON."""
-    scalars = {name: result[name] for name in SCALARS}
+    scalars = {name: saved[name] for name in SCALARS}
     return Learned(
-        mean=np.array([result["coefficients"][name] for name in FEATURES]),
-        covariance=np.array(result["covariance"]),
-        studies=tuple(result["studies"]),
+        mean=np.array([saved["coefficients"][name] for name in FEATURES]),
+        covariance=np.array(saved["covariance"]),
+        studies=tuple(saved["studies"]),
         **scalars,
     )
 

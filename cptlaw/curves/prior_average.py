@@ -145,10 +145,10 @@ def _gain(learnt: Posterior, frame: pd.DataFrame, run: str, now: pd.DataFrame) -
     return max(float(learnt.gain(frame, run, now)[0]), 0.0)
 
 
-def _log_density(result: Array, truth: float) -> Array:
+def _log_density(draws: Array, truth: float) -> Array:
     """Return the log density of a truth, (m,), under Student's t with these means and scales, (m, 2)."""
-    bold = (truth - result[:, 0]) / result[:, 1]
-    values: Array = -0.5 * (TAIL + 1.0) * np.log1p(bold**2 / TAIL) - np.log(result[:, 1])
+    bold = (truth - draws[:, 0]) / draws[:, 1]
+    values: Array = -0.5 * (TAIL + 1.0) * np.log1p(bold**2 / TAIL) - np.log(draws[:, 1])
     return values
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from cptlaw.laws.calculus import Array
 from cptlaw.solving.huber import noise_weight
-from cptlaw.solving.loss_at import LossAt
 from cptlaw.solving.objective import Objective
 from cptlaw.solving.priors import values
 from cptlaw.solving.restraint import Prior, Restraint
@@ -93,9 +92,9 @@ def as_priors(fit: LawFit, names: Sequence[str], suffix: str) -> Restraint:
     linear = [name in fit.law.shapes and fit.law.shapes[name].scale == "linear" for name in names]
     kinds = tuple("value" if one else "log" for one in linear)
     places = tuple(problem.free.index(name) for name in names)
-    result, moved, _ = values(problem, at, places, kinds, LossAt.of(problem, at, 1).scales, 1)
-    slopes = moved[0]
-    means = [float(np.exp(one) if kind == "log" else one) for one, kind in zip(result[0], kinds, strict=True)]
+    scales = problem.scales_of(problem.columns(at[:, problem.k :]))
+    natural, (slopes,), _ = values(problem, at, places, kinds, scales, 1)
+    means = [float(np.exp(one) if kind == "log" else one) for one, kind in zip(natural[0], kinds, strict=True)]
     # In the unit in which the fit weighed its priors: where data say nothing of a parameter, its prior comes out again.
     together = slopes @ (inverse_curvature(fit) * fit.prior_weight if fit.prior_weight else covariance(fit)) @ slopes.T
     # A prior needs a width, and a correlation of one no inverse: both are kept just short of it.

@@ -126,7 +126,7 @@ class Fit(Saved):
 
     def _readable(self, frame: pd.DataFrame) -> list[pd.DataFrame | None]:
         """Return the rows as each law reads them; None where a law cannot, as without a schedule."""
-        table: list[pd.DataFrame | None] = []
+        readable: list[pd.DataFrame | None] = []
         for j, fit in enumerate(self.fits):
             # Without schedules the columns decide, so that one look at them does for all questions.
             known = ("reads", j, None if fit.law.needs_schedules else tuple(frame.columns))
@@ -135,12 +135,12 @@ class Fit(Saved):
                 if fit.law.needs_schedules or known not in self._cache:
                     fit.law.bind(rows.head(1), fit.role)
                     self._cache[known] = True
-                table.append(rows)
+                readable.append(rows)
             except CptlawError:
-                table.append(None)
-        if all(rows is None for rows in table):
+                readable.append(None)
+        if all(rows is None for rows in readable):
             self.leading.law.bind(self.leading.completed(frame), self.role)  # says what is missing
-        return table
+        return readable
 
     def weights(self, frame: Any) -> Array:
         """Return what each law counts at each row, shape (n, members)."""
@@ -177,8 +177,8 @@ class Fit(Saved):
         last = self._last(frame)
         if "centres" not in last:
             last["centres"] = self._computed(frame)
-        rows: tuple[Array, Array, list[pd.DataFrame | None]] = last["centres"]
-        return rows
+        centres: tuple[Array, Array, list[pd.DataFrame | None]] = last["centres"]
+        return centres
 
     def _computed(self, frame: pd.DataFrame) -> tuple[Array, Array, list[pd.DataFrame | None]]:
         readable = self._readable(frame)

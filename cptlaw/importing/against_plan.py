@@ -75,7 +75,7 @@ def _near(name: str, value: float, planned: float) -> bool:
     return abs(value - planned) <= (NEAR_REPLAY if name == "replay" else NEAR * planned)
 
 
-def _in_words(run: str, name: str, result: float, planned: float) -> str:
+def _in_words(run: str, name: str, taken: float, planned: float) -> str:
     write = format_percent if name == "replay" else lambda value: input_text(name, value)
-    beside = f"{write(result)}, {write(planned)} was planned{ADVICE.get(name, '')}"
+    beside = f"{write(taken)}, {write(planned)} was planned{ADVICE.get(name, '')}"
     return f"{run} differs from its plan: {INPUT_WORDS[name]} {beside}."

@@ -27,9 +27,9 @@ class MLflowDatabase(Reader):
         """Return the databases that hold MLflow's tables."""
         return [path for path in files_below(source, ["*.db", "*.sqlite", "*.sqlite3"]) if _is_mlflow(path)]
 
-    def read(self, result: list[Path], source: Path) -> list[History]:
+    def read(self, files: list[Path], source: Path) -> list[History]:
         """Read all runs that are not deleted; a run goes by its name where that is its own, else with its id."""
-        return [history for path in result for history in _histories(path)]
+        return [history for path in files for history in _histories(path)]
 
 
 def _is_mlflow(path: Path) -> bool:

@@ -26,9 +26,9 @@ class MLflowFolder(Reader):
         metas = [source / "meta.yaml", *source.rglob("meta.yaml")]
         return sorted({meta.parent for meta in metas if meta.is_file() and (meta.parent / "metrics").is_dir()})
 
-    def read(self, result: list[Path], source: Path) -> list[History]:
+    def read(self, files: list[Path], source: Path) -> list[History]:
         """Read metrics and parameters; a run goes by its MLflow name where that is its own, else by its folder."""
-        names = {folder: _name(folder) or run_name(folder, source) for folder in result}
+        names = {folder: _name(folder) or run_name(folder, source) for folder in files}
         given = list(names.values())
         histories = []
         for folder, name in names.items():

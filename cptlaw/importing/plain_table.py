@@ -35,10 +35,10 @@ class PlainTable(Reader):
         # In a folder an empty file says nothing, and is no reason to read nothing at all.
         return result if source.is_file() else [path for path in result if path.stat().st_size]
 
-    def read(self, result: list[Path], source: Path) -> list[History]:
+    def read(self, files: list[Path], source: Path) -> list[History]:
         """Read each table."""
         histories = []
-        for path in result:
+        for path in files:
             rows, notes = json_lines(path) if "json" in path.name.lower() else (list(_csv_rows(path)), ())
             by_run: dict[str, list[dict[str, Any]]] = defaultdict(list)
             for _, row in rows:

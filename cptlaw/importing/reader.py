@@ -52,7 +52,7 @@ class Reader(ABC):
         """Return the files or folders of this kind in a source, one per run or part of a run."""
 
     @abstractmethod
-    def read(self, result: list[Path], source: Path) -> list[History]:
+    def read(self, files: list[Path], source: Path) -> list[History]:
         """Read what `find` found.
 
         Raises

@@ -41,12 +41,12 @@ class ScoreFiles(Reader):
                     _load(path)  # beside others of its kind, a file cut short is a model that would be missed
         return result
 
-    def read(self, result: list[Path], source: Path) -> list[History]:
+    def read(self, files: list[Path], source: Path) -> list[History]:
         """Read each file; what a later file of the same model and step says again counts."""
         records: dict[str, list[Record]] = defaultdict(list)
         paths: dict[str, Path] = {}
         # Names of results carry their time, so that the latest comes last and counts.
-        for path in sorted(result, key=lambda one: one.name):
+        for path in sorted(files, key=lambda one: one.name):
             value = _load(path)
             run, step = run_and_step(self.model(value) or file_run_name(path, source))
             scores = dict(self.scores(value))
@@ -184,10 +184,10 @@ class LadderTable(Reader):
         """Return the tables whose header has such columns."""
         return [path for path in files_below(source, ["*.csv"]) if "downstream/" in _first_line(path)]
 
-    def read(self, result: list[Path], source: Path) -> list[History]:
+    def read(self, files: list[Path], source: Path) -> list[History]:
         """Read each row as one model."""
         histories = []
-        for path in result:
+        for path in files:
             by_run: dict[str, list[Record]] = defaultdict(list)
             for row in csv.DictReader(io.StringIO(read_utf8(path).decode("utf-8"), newline="")):
                 run = row.get("run_id") or row.get("run") or row.get("name") or file_run_name(path, source)

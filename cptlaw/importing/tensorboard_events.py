@@ -27,12 +27,12 @@ class TensorBoard(Reader):
         """Return the event files."""
         return files_below(source, ["events.out.tfevents.*"])
 
-    def read(self, result: list[Path], source: Path) -> list[History]:
+    def read(self, files: list[Path], source: Path) -> list[History]:
         """Read the scalars, folder by folder; of a run that was restarted, later files count."""
         histories = []
-        for folder in sorted({path.parent for path in result}):
-            files = sorted((path for path in result if path.parent == folder), key=_time_of)
-            records = tuple(record for path in files for record in _records(path))
+        for folder in sorted({path.parent for path in files}):
+            of_run = sorted((path for path in files if path.parent == folder), key=_time_of)
+            records = tuple(record for path in of_run for record in _records(path))
             histories.append(History(run_name(folder, source), folder, records, config_beside(folder)))
         return histories
 

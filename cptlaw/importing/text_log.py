@@ -28,9 +28,9 @@ class TextLog(Reader):
         files = [source] if source.is_file() else files_below(source, ENDINGS)
         return [path for path in files if _is_text(path) and any(self.sign.search(line) for line in _lines(path))]
 
-    def read(self, result: list[Path], source: Path) -> list[History]:
+    def read(self, files: list[Path], source: Path) -> list[History]:
         """Read each log."""
-        return [self.read_one(path, source) for path in result]
+        return [self.read_one(path, source) for path in files]
 
     def read_one(self, path: Path, source: Path) -> History:
         """Read one log."""

@@ -28,10 +28,10 @@ class TrainerState(Reader):
         """Return the trainer states, those of checkpoints included."""
         return files_below(source, ["trainer_state.json"])
 
-    def read(self, result: list[Path], source: Path) -> list[History]:
+    def read(self, files: list[Path], source: Path) -> list[History]:
         """Read the longest state of each run: every checkpoint repeats what came before it."""
         states: dict[Path, tuple[float, Path, dict[str, Any]]] = {}
-        for path in result:
+        for path in files:
             # A killed run has left checkpoints and no state of its own.
             folder = path.parent.parent if _CHECKPOINT.fullmatch(path.parent.name) else path.parent
             state = _load(path)

@@ -38,9 +38,9 @@ class WandbFile(Reader):
         """Return the run files."""
         return files_below(source, ["*.wandb"])
 
-    def read(self, result: list[Path], source: Path) -> list[History]:
+    def read(self, files: list[Path], source: Path) -> list[History]:
         """Read them; a run goes by its display name where that is its own, else by its id."""
-        read = [_history(path) for path in result]
+        read = [_history(path) for path in files]
         names = [history.run for history, _ in read]
         return [
             history if names.count(history.run) == 1 else History(f"{history.run}-{run_id}", *_rest(history))

@@ -32,10 +32,10 @@ class WandbHistory(Reader):
         """Return the history files."""
         return files_below(source, ["wandb-history.jsonl"])
 
-    def read(self, result: list[Path], source: Path) -> list[History]:
+    def read(self, files: list[Path], source: Path) -> list[History]:
         """Read them; runs go by the names of their folders."""
         histories = []
-        for path in result:
+        for path in files:
             folder = path.parent.parent if path.parent.name == "files" else path.parent
             rows, notes = json_lines(path)
             records = tuple(_record(entry) for _, entry in rows)
@@ -55,10 +55,10 @@ class WandbChart(Reader):
         """Return the CSV files with such a header."""
         return [path for path in files_below(source, ["*.csv"]) if _charted(_header(path))]
 
-    def read(self, result: list[Path], source: Path) -> list[History]:
+    def read(self, files: list[Path], source: Path) -> list[History]:
         """Read them; several charts of one project, one metric each, make one run of what belongs together."""
         by_run: dict[str, list[Record]] = defaultdict(list)
-        for path in result:
+        for path in files:
             rows = csv.DictReader(io.StringIO(read_utf8(path).decode("utf-8"), newline=""))
             for number, row in enumerate(rows, 2):
                 values = numbers_of({name: text for name, text in row.items() if name and text})

@@ -104,9 +104,9 @@ def effective(items: Array, rho: Array) -> Array:
     return values
 
 
-def _shaped(first: LinkPrior, result: Posterior, pooled: Array) -> LinkPrior:
+def _shaped(first: LinkPrior, posterior: Posterior, pooled: Array) -> LinkPrior:
     """Return the prior with the mean and width of each pooled parameter as the tasks tell them."""
-    theta, variance = result.theta, np.einsum("skk->sk", result.covariance)
+    theta, variance = posterior.theta, np.einsum("skk->sk", posterior.covariance)
     # A task that says nothing repeats the prior; it must not pull the mean, nor narrow the width.
     tells = np.clip(1.0 - variance / np.maximum(first.sd**2, 1e-12), 0.05, 1.0)
     total = tells.sum(axis=0)
@@ -117,9 +117,9 @@ def _shaped(first: LinkPrior, result: Posterior, pooled: Array) -> LinkPrior:
     return LinkPrior(np.where(pooled, mean, first.mean), np.where(pooled, np.maximum(width, LEAST_SD), first.sd))
 
 
-def _scatter(law: ScoreLaw, tasks: Tasks, result: Posterior, rows: Array) -> Array:
+def _scatter(law: ScoreLaw, tasks: Tasks, posterior: Posterior, rows: Array) -> Array:
     """Return the correlation of each task's items: its own scatter beyond the items, and that of all tasks."""
-    p, _ = law.score_and_slopes(result.theta, tasks.x, tasks.chance)
+    p, _ = law.score_and_slopes(posterior.theta, tasks.x, tasks.chance)
     with np.errstate(divide="ignore", invalid="ignore"):
         residuals = np.where(tasks.items > 0, (tasks.y - p) ** 2 / (p * (1.0 - p)), 0.0)  # expected: 1 / n + rho
         noise = np.where(tasks.items > 0, 1.0 / tasks.items, np.inf)

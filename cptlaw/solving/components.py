@@ -159,12 +159,12 @@ def _sums(label: Labels, basis: Array) -> Array:
     return values
 
 
-def variance_by_level(result: Components, basis: Array, directions: Array) -> Array:
+def variance_by_level(levels: Components, basis: Array, directions: Array) -> Array:
     """Return the variance of linear functions of the fit that each level makes, (levels, q).
 
     Parameters
     ----------
-    result
+    levels
         The variances by level.
     basis
         Orthonormal basis of what the fit can follow, (n, rank).
@@ -173,6 +173,6 @@ def variance_by_level(result: Components, basis: Array, directions: Array) -> Ar
     """
     parts = [
         variance * np.sum((directions @ _sums(label, basis).T) ** 2, axis=1)
-        for variance, label in zip(result.variances[:-1], result.labels, strict=True)
+        for variance, label in zip(levels.variances[:-1], levels.labels, strict=True)
     ]
-    return np.stack([*parts, result.variances[-1] * np.sum(directions**2, axis=1)])
+    return np.stack([*parts, levels.variances[-1] * np.sum(directions**2, axis=1)])

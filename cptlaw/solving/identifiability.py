@@ -26,9 +26,8 @@ def jacobian(
     # Amplitudes are scaled by the rows that were fitted, also where slopes are asked for elsewhere: one set of
     # coordinates.
     v = np.concatenate([np.ravel(c), np.ravel(z)])[None]
-    here = LossAt.of(problem, v, 1)
-    if at is not None:
-        here = LossAt.of(problem.moved_to(at), v, 1, here.scales)
+    scales = None if at is None else problem.scales_of(problem.columns(v[:, problem.k :]))
+    here = LossAt.of(problem if at is None else problem.moved_to(at), v, 1, scales)
     slopes: Array = here.slopes[0].T / np.maximum(here.value[0] if loss is None else loss, 1e-300)[:, None]
     return slopes
 

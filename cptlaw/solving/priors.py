@@ -11,7 +11,6 @@ import numpy as np
 
 from cptlaw.laws.calculus import Array
 from cptlaw.solving.columns import Scale
-from cptlaw.solving.loss_at import LossAt
 from cptlaw.solving.problem import Problem
 
 TINY = 1e-12  # of an amplitude in nats, below which its logarithm is not taken
@@ -69,7 +68,7 @@ def penalty_of(problem: Problem, v: Array, penalty: Penalty | None) -> Array:
     """Return what the priors add to the objective at v, (s,)."""
     if penalty is None:
         return np.zeros(len(v))
-    total, _, _, _ = squares(problem, v, penalty, LossAt.of(problem, v, 1).scales, 1)
+    total, _, _, _ = squares(problem, v, penalty, problem.scales_of(problem.columns(v[:, problem.k :])), 1)
     return total
 
 

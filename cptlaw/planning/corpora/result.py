@@ -121,11 +121,11 @@ class CorporaPlan(Plan):
         titles = ("eval", "weight", "loss", *(("forgetting",) if forgets else ()))
         return [Table(head, tuple(corpora)), Table(titles, tuple(evals))]
 
-    def _forgetting(self, result: Mapping[str, float | None]) -> str:
-        value = result.get("forgetting")
+    def _forgetting(self, loss: Mapping[str, float | None]) -> str:
+        value = loss.get("forgetting")
         if value is None:
             return "-"
-        ends = result.get("forgetting_lo"), result.get("forgetting_hi")
+        ends = loss.get("forgetting_lo"), loss.get("forgetting_hi")
         return self._amount(value) + interval_text(*ends, self._amount)
 
     def _amount(self, value: float) -> str:

@@ -131,17 +131,17 @@ def at_edge(mix: FittedMix, replay: float) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
-def infeasible_fields(result: Certificate) -> dict[str, Any]:
+def infeasible_fields(certificate: Certificate) -> dict[str, Any]:
     """Return the fields of a `MixPlan` that say why there is none."""
     quantities = {"max-forgetting": "forgetting", "max-source-loss": "source_loss", "max-target-loss": "target_loss"}
-    lowest = {quantities[name]: value for name, value in result.lowest.items() if name in quantities}
-    lowest |= reached_names(result.lowest)
+    lowest = {quantities[name]: value for name, value in certificate.lowest.items() if name in quantities}
+    lowest |= reached_names(certificate.lowest)
     return {
         "feasible": False,
-        "blocking": " and ".join(result.blocking),
+        "blocking": " and ".join(certificate.blocking),
         "best_reachable": {"target_loss": None, "forgetting": None}
         | {name: value if np.isfinite(value) else None for name, value in lowest.items()},
-        "feasible_from": as_asked({name: value for name, value in result.feasible_from.items() if np.isfinite(value)}),
+        "feasible_from": as_asked({n: value for n, value in certificate.feasible_from.items() if np.isfinite(value)}),
     }
 
 

@@ -43,16 +43,16 @@ class OpenForecast:
     before: pd.Series
     doubt: Doubt
 
-    def answer(self, result: list[CandidateRun], bases: Bases, budget: float, most: int = MOST_CELLS) -> Suggestion:
-        """Choose among candidates, for a budget in FLOPs."""
+    def answer(self, runs: list[CandidateRun], bases: Bases, budget: float, most: int = MOST_CELLS) -> Suggestion:
+        """Choose among runs, for a budget in FLOPs."""
         fit, asked, before, open_doubt = self.fit, self.asked, self.before, self.doubt
-        sample = self.sample(result)
-        chosen = choose(sample, result, bases, budget, most)
+        sample = self.sample(runs)
+        chosen = choose(sample, runs, bases, budget, most)
         shares = [float(np.sqrt(step.variance / max(sample.variance, 1e-300))) for step in chosen]
         widths = [open_doubt.width(), *(open_doubt.width(share) for share in shares)]
-        cells = tuple(_cell(result[step.candidate], step, widths[i] - widths[i + 1]) for i, step in enumerate(chosen))
+        cells = tuple(_cell(runs[step.candidate], step, widths[i] - widths[i + 1]) for i, step in enumerate(chosen))
         ends = (float(before["lo"]), float(before["hi"]))
-        findings = _findings(sample, result, bases, budget, open_doubt, shares, widths)
+        findings = _findings(sample, runs, bases, budget, open_doubt, shares, widths)
         findings += _below_sizes(fit, cells)
         after = open_doubt.interval(shares[-1]) if shares else ends
         return Suggestion(
@@ -70,15 +70,15 @@ class OpenForecast:
             unit=unit_of(fit),
         )
 
-    def sample(self, result: list[CandidateRun]) -> Sample:
-        """Return the doubt as directions along which the forecast and the losses of candidates move together."""
-        fit, checkpoints = self.fit, rows_of(result, self.asked.iloc[0], self.fit.law.inputs)
+    def sample(self, runs: list[CandidateRun]) -> Sample:
+        """Return the doubt as directions along which the forecast and the losses of runs move together."""
+        fit, checkpoints = self.fit, rows_of(runs, self.asked.iloc[0], self.fit.law.inputs)
         moves = along_directions(fit, pd.concat([self.asked[list(checkpoints)], checkpoints], ignore_index=True))
         # By as much as the interval says the forecast errs by, with its ends as those of a normal law's.
         errs = float(np.linalg.norm(moves[:, 0])) * float(special.ndtri(0.5 + 0.5 * self.interval))
         moves = moves * (self.doubt.half_width / max(errs, 1e-300))
         noise = self.doubt.scatter / self.doubt.half_width
-        return Sample.of(moves[:, 0], moves[:, 1:], result, errors(fit), noise)
+        return Sample.of(moves[:, 0], moves[:, 1:], runs, errors(fit), noise)
 
 
 def open_forecast(fit: LawFit, asked: pd.DataFrame, interval: float, whole: Fit | None = None) -> OpenForecast:

@@ -84,11 +84,11 @@ class ScheduledScore:
         """Whether there are enough runs to say how runs differ."""
         return all(loss.knows_doubt for loss in self.losses.values())
 
-    def error_rate(self, result: Mapping[str, float]) -> float:
+    def error_rate(self, losses: Mapping[str, float]) -> float:
         """Return the error rate at losses that are forecast, by role as in ``target_loss``."""
         row = pd.DataFrame(index=range(1))
         shares = [
-            way.weight * way.score(row, np.array([result[f"{self.losses[str(way.carrier)].role}_loss"]]))[0]
+            way.weight * way.score(row, np.array([losses[f"{self.losses[str(way.carrier)].role}_loss"]]))[0]
             for way in self.fit.ways
         ]
         return float(1.0 - np.sum(shares))
