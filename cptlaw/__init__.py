@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from cptlaw import examples
     from cptlaw import planning as plan
     from cptlaw.answering import Answer, answer, bases, write_pilots
-    from cptlaw.benching import bench
-    from cptlaw.comparing import compare
-    from cptlaw.curves import fit_out_of_domain, fit_shift, forecast_run, shift_of_runs
     from cptlaw.errors import CptlawError, DataError, FitError, UsageError
     from cptlaw.findings import Finding
-    from cptlaw.fitting import Fit, given_fit
+    from cptlaw.fitting.fit import Fit
+    from cptlaw.fitting.given import given_fit
+    from cptlaw.forecasting.benching import bench
+    from cptlaw.forecasting.comparing import compare
+    from cptlaw.forecasting.curves import fit_out_of_domain, fit_shift, forecast_run, shift_of_runs
+    from cptlaw.forecasting.sealing import Scores, Seal, load_seal, register, score
+    from cptlaw.forecasting.verbs import Check, check, fit, forecast, load_fit
     from cptlaw.importing.import_logs import import_logs
     from cptlaw.laws import Law, law
     from cptlaw.planning import suggest
     from cptlaw.reporting import Report, figures, plot, report
     from cptlaw.runs import Runs, read_runs
-    from cptlaw.sealing import Scores, Seal, load_seal, register, score
-    from cptlaw.verbs import Check, check, fit, forecast, load_fit
 
 # Public name -> where it lives. Loaded on first use, so that the command line answers --help at once.
 _HOMES = {
@@ -42,37 +43,37 @@ _HOMES = {
     "CptlawError": "cptlaw.errors",
     "DataError": "cptlaw.errors",
     "Finding": "cptlaw.findings",
-    "Fit": "cptlaw.fitting",
+    "Fit": "cptlaw.fitting.fit",
     "FitError": "cptlaw.errors",
     "Law": "cptlaw.laws",
     "Report": "cptlaw.reporting",
     "Runs": "cptlaw.runs",
-    "Scores": "cptlaw.sealing",
-    "Seal": "cptlaw.sealing",
+    "Scores": "cptlaw.forecasting.sealing",
+    "Seal": "cptlaw.forecasting.sealing",
     "UsageError": "cptlaw.errors",
-    "Check": "cptlaw.verbs",
-    "bench": "cptlaw.benching",
-    "check": "cptlaw.verbs",
-    "compare": "cptlaw.comparing",
+    "Check": "cptlaw.forecasting.verbs",
+    "bench": "cptlaw.forecasting.benching",
+    "check": "cptlaw.forecasting.verbs",
+    "compare": "cptlaw.forecasting.comparing",
     "examples": "cptlaw.examples",
     "figures": "cptlaw.reporting.figures",
-    "fit": "cptlaw.verbs",
-    "fit_out_of_domain": "cptlaw.curves",
-    "fit_shift": "cptlaw.curves",
-    "forecast": "cptlaw.verbs",
-    "forecast_run": "cptlaw.curves",
-    "given_fit": "cptlaw.fitting",
+    "fit": "cptlaw.forecasting.verbs",
+    "fit_out_of_domain": "cptlaw.forecasting.curves",
+    "fit_shift": "cptlaw.forecasting.curves",
+    "forecast": "cptlaw.forecasting.verbs",
+    "forecast_run": "cptlaw.forecasting.curves",
+    "given_fit": "cptlaw.fitting.given",
     "import_logs": "cptlaw.importing",
     "law": "cptlaw.laws",
-    "load_fit": "cptlaw.verbs",
-    "load_seal": "cptlaw.sealing",
+    "load_fit": "cptlaw.forecasting.verbs",
+    "load_seal": "cptlaw.forecasting.sealing",
     "plan": "cptlaw.planning",
     "plot": "cptlaw.reporting",
     "read_runs": "cptlaw.runs",
-    "register": "cptlaw.sealing",
+    "register": "cptlaw.forecasting.sealing",
     "report": "cptlaw.reporting",
-    "score": "cptlaw.sealing",
-    "shift_of_runs": "cptlaw.curves",
+    "score": "cptlaw.forecasting.sealing",
+    "shift_of_runs": "cptlaw.forecasting.curves",
     "suggest": "cptlaw.planning",
 }
 _MODULES = {"examples", "figures", "plan"}

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import CptlawError, UsageError
+from cptlaw.forecasting.verbs import fit
 from cptlaw.laws import law
 from cptlaw.runs import read_runs
-from cptlaw.verbs import fit
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cptlaw.fitting.solving.problem import Problem
+from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.laws import Amplitude, Known, Law, law
 from cptlaw.laws.base import LETTERS
 from cptlaw.laws.calculus import Array
 from cptlaw.runs.schema import mix_columns
 from cptlaw.schedules import Phase, Schedule
-from cptlaw.solving.problem import Problem
-from cptlaw.solving.restraint import Restraint
 
 ROWS = 40
 DRAWS = 25

@@ -18,12 +18,12 @@ from cptlaw.answering.words import in_answer
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.forecasting.verbs import fit
 from cptlaw.planning.corpora.result import CorporaPlan
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import MixOfCorpora, as_words
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import MIX
-from cptlaw.verbs import fit
 from cptlaw.writing import file_name
 
 AUTO = "auto"

@@ -11,10 +11,10 @@ import pandas as pd
 
 from cptlaw.answering.batches import MEASURED
 from cptlaw.findings import Finding
+from cptlaw.fitting.uncertainty.chances import likelihood
 from cptlaw.planning.result import score_text, weights_text
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs.metrics import USUAL_UNIT
-from cptlaw.uncertainty.chances import likelihood
 from cptlaw.units import decimals, format_percent, format_quantity, format_span, short_percent
 from cptlaw.writing import REPORT, write_text
 

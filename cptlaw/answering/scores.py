@@ -10,11 +10,11 @@ import pandas as pd
 from cptlaw.answering.question import Asked
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.findings import Finding
+from cptlaw.fitting.uncertainty.chances import probability_above, probability_below
+from cptlaw.forecasting.scores import fit_all_scores
+from cptlaw.forecasting.scores.check_scores import check_scores
+from cptlaw.forecasting.scores.derived import with_derived
 from cptlaw.runs import Runs
-from cptlaw.scores import fit_all_scores
-from cptlaw.scores.check_scores import check_scores
-from cptlaw.scores.derived import with_derived
-from cptlaw.uncertainty.chances import probability_above, probability_below
 
 
 def fitted_scores(

@@ -21,15 +21,15 @@ from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, poi
 from cptlaw.answering.words import in_answer
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
+from cptlaw.forecasting.verbs import fit
 from cptlaw.laws.shared_tokens import WHOLE
 from cptlaw.planning import MixPlan
 from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.schedules import Schedule
-from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.units import format_quantity
-from cptlaw.verbs import fit
 
 AUTO = "auto"
 WITHOUT_RISK = ("feasible", "replay", "tokens", "flops", "lr_peak")

@@ -12,7 +12,7 @@ from cptlaw.errors import UsageError
 from cptlaw.progress import progress
 
 if TYPE_CHECKING:
-    from cptlaw.fitting import Fit
+    from cptlaw.fitting.fit import Fit
 
 # Of a law that was given, not fitted, no data says where it may be asked.
 USUAL = {"n_params": "1B", "tokens": "10B", "replay": "25%", "ptpp": "100"}

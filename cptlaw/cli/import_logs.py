@@ -98,8 +98,8 @@ def import_logs(
 
 
 def _can_be_checked(runs: Runs, on: str) -> bool:
+    from cptlaw.forecasting.scores.joint import LEAST_ROWS
     from cptlaw.runs.metrics import is_score
-    from cptlaw.scores.joint import LEAST_ROWS
 
     rows = runs.frame[runs.frame["eval"] == on]
     return "metric" not in rows.columns or not rows["metric"].map(is_score).any() or len(rows) >= LEAST_ROWS

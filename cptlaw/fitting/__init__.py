@@ -1,6 +1,1 @@
-"""Fitting: from the rows of one law to a fit, and the file that keeps it."""
-
-from cptlaw.fitting.fit import Fit
-from cptlaw.fitting.given import given_fit
-
-__all__ = ["Fit", "given_fit"]
+"""Fitting: from rows to a `Fit`, its members with their weights, and the doubt of what it forecasts."""

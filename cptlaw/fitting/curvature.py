@@ -1,7 +1,7 @@
 """How sure a fit is of its parameters by the curvature of its objective at the optimum.
 
 Where every parameter has a prior the objective is close to a parabola around its optimum, and this says at once what
-the profile would (`cptlaw.uncertainty.profile`).
+the profile would (`cptlaw.fitting.uncertainty.profile`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cptlaw.fitting.solving.huber import noise_weight
+from cptlaw.fitting.solving.objective import Objective
+from cptlaw.fitting.solving.priors import values
+from cptlaw.fitting.solving.restraint import Prior, Restraint
 from cptlaw.laws.calculus import Array
-from cptlaw.solving.huber import noise_weight
-from cptlaw.solving.objective import Objective
-from cptlaw.solving.priors import values
-from cptlaw.solving.restraint import Prior, Restraint
 
 if TYPE_CHECKING:
     from cptlaw.fitting.law_fit import LawFit

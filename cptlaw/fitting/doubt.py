@@ -1,7 +1,7 @@
 """The doubt about one law of an average, without its profile: its curvature at the optimum.
 
 Every parameter of a law in an average has a prior, so that the objective is close to a parabola around its optimum, and
-what a form errs by outside the data (`cptlaw.uncertainty.discrepancy`) outweighs the rest.
+what a form errs by outside the data (`cptlaw.fitting.uncertainty.discrepancy`) outweighs the rest.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from scipy import special
 
 from cptlaw.fitting.curvature import covariance
 from cptlaw.fitting.members import Member
+from cptlaw.fitting.solving.huber import FLOOR_ROWS
+from cptlaw.fitting.solving.identifiability import jacobian
+from cptlaw.fitting.solving.student import t_quantile
+from cptlaw.fitting.uncertainty.discrepancy import Scale, discrepancy, usual_rate
 from cptlaw.laws.calculus import Array
-from cptlaw.solving.huber import FLOOR_ROWS
-from cptlaw.solving.identifiability import jacobian
-from cptlaw.solving.student import t_quantile
-from cptlaw.uncertainty.discrepancy import Scale, discrepancy, usual_rate
 
 if TYPE_CHECKING:
     from cptlaw.fitting.law_fit import LawFit

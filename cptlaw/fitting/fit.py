@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.checking.assumed import assumed
-from cptlaw.checking.cuts import trained
-from cptlaw.checking.distance import fact, outside
-from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
+from cptlaw.fitting.checking.assumed import assumed
+from cptlaw.fitting.checking.cuts import trained
+from cptlaw.fitting.checking.distance import fact, outside
+from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.doubt import FAR_FROM, FAR_TO, expected_in_rollouts, half_widths
+from cptlaw.fitting.learned import left_out
 from cptlaw.fitting.rollouts import directions
 from cptlaw.fitting.saved import Saved
+from cptlaw.fitting.solving.huber import FLOOR_ROWS, noise_variance
+from cptlaw.fitting.solving.student import t_quantile
+from cptlaw.fitting.uncertainty.answers import ForecastFrame
+from cptlaw.fitting.uncertainty.intervals import bounded, findings_of
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
-from cptlaw.learned import left_out
 from cptlaw.runs.points import as_points
-from cptlaw.solving.huber import FLOOR_ROWS, noise_variance
-from cptlaw.solving.student import t_quantile
-from cptlaw.uncertainty.answers import ForecastFrame
-from cptlaw.uncertainty.intervals import bounded, findings_of
 from cptlaw.units import format_percent, parse_probability
 
 if TYPE_CHECKING:

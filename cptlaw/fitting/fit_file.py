@@ -16,12 +16,12 @@ from cptlaw.findings import SEVERITIES, Finding
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.saved import FORMAT_VERSION
+from cptlaw.fitting.solving.options import Options
+from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws import LAWS, Known, law
 from cptlaw.laws.curve_rows import schedules_from_json
 from cptlaw.runs.schema import COLUMNS
-from cptlaw.solving.options import Options
-from cptlaw.solving.restraint import Restraint
 
 RESTRAINT = ("fix", "tie", "bound", "prior", "correlation")  # in the order of `Restraint.build`
 FARTHEST = math.log(1e3)  # of the median fitted loss from the measured one: no search ends there

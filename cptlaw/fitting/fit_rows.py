@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.checking.design import check_rows
-from cptlaw.checking.optimum import check_independence, check_optimum
-from cptlaw.checking.residuals import check_residuals
-from cptlaw.checking.unread import check_unread
 from cptlaw.errors import FitError
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.fitting.checking.design import check_rows
+from cptlaw.fitting.checking.optimum import check_independence, check_optimum
+from cptlaw.fitting.checking.residuals import check_residuals
+from cptlaw.fitting.checking.unread import check_unread
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.solving import identifiability as identify
+from cptlaw.fitting.solving import newton, varpro
+from cptlaw.fitting.solving.blocks import along_runs, independent_blocks
+from cptlaw.fitting.solving.huber import weight_by_objective
+from cptlaw.fitting.solving.newton import Descent
+from cptlaw.fitting.solving.objective import Objective
+from cptlaw.fitting.solving.options import Options
+from cptlaw.fitting.solving.priors import priors_on
+from cptlaw.fitting.solving.problem import Problem
+from cptlaw.fitting.solving.training_rows import TrainingRows
 from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
-from cptlaw.solving import identifiability as identify
-from cptlaw.solving import newton, varpro
-from cptlaw.solving.blocks import along_runs, independent_blocks
-from cptlaw.solving.huber import weight_by_objective
-from cptlaw.solving.newton import Descent
-from cptlaw.solving.objective import Objective
-from cptlaw.solving.options import Options
-from cptlaw.solving.priors import priors_on
-from cptlaw.solving.problem import Problem
-from cptlaw.solving.training_rows import TrainingRows
 
 AGREE = 1e-3  # starts whose polished objective is within this share of the best agree with it
 # With a prior on every parameter few starts agree mostly; where none does, as where rows were doubled, more are taken.

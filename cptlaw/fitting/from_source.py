@@ -17,10 +17,10 @@ from cptlaw.errors import CptlawError
 from cptlaw.fitting.curvature import as_priors
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.solving.options import Options
+from cptlaw.fitting.solving.restraint import Restraint
+from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
 from cptlaw.runs import Runs
-from cptlaw.solving.options import Options
-from cptlaw.solving.restraint import Restraint
-from cptlaw.solving.training_rows import TrainingRows, training_rows
 
 SUFFIX = "_source"
 

@@ -11,9 +11,9 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.solving.options import Options
 from cptlaw.laws import Law, law
 from cptlaw.laws.base import Role
-from cptlaw.solving.options import Options
 from cptlaw.units import parse_quantity
 
 

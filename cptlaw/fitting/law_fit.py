@@ -13,14 +13,14 @@ from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.members import Member
 from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.saved import law_home
+from cptlaw.fitting.solving.law_on_rows import LawOnRows
+from cptlaw.fitting.uncertainty import intervals
+from cptlaw.fitting.uncertainty.answers import ForecastFrame
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_rows import schedules_to_json
 from cptlaw.result import Line, Table
 from cptlaw.schedules import Schedule, read_schedules
-from cptlaw.solving.law_on_rows import LawOnRows
-from cptlaw.uncertainty import intervals
-from cptlaw.uncertainty.answers import ForecastFrame
 from cptlaw.units import parse_probability
 
 

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.checking.cuts import SAME_LEVEL, cuts, of_whole_runs, trained
-from cptlaw.checking.distance import Direction, directions_of, outside, scaled
+from cptlaw.fitting.checking.cuts import SAME_LEVEL, cuts, of_whole_runs, trained
+from cptlaw.fitting.checking.distance import Direction, directions_of, outside, scaled
+from cptlaw.fitting.solving import newton
+from cptlaw.fitting.solving.objective import Objective
 from cptlaw.laws.calculus import Array
-from cptlaw.solving import newton
-from cptlaw.solving.objective import Objective
 
 if TYPE_CHECKING:
     from cptlaw.fitting.law_fit import LawFit

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from cptlaw.checking.distance import DIRECTIONS, Direction, scaled
+from cptlaw.fitting.checking.distance import DIRECTIONS, Direction, scaled
 from cptlaw.laws.calculus import Array
 
 AREA = "s1"  # the forward area of loss curves, along which rollouts are cut and distance is measured

@@ -34,7 +34,7 @@ ANNEALING_OF_MIX = Shape(1e-4, 5.0, start=(0.01, 0.3), usual=(0.05, 0.8, "log"))
 SHIFT_OF_MIX = Shape(1e-2, 20.0, start=(1.0, 7.0), usual=(3.0, 0.8, "log"))  # published 3.238 and 5.696
 BENT = Shape(0.05, 3.0, start=(0.6, 1.3))
 
-SHIFTED = (0.1, 1.2, "share")  # of the loss; see `cptlaw.curves.priors`
+SHIFTED = (0.1, 1.2, "share")  # of the loss; see `cptlaw.forecasting.curves.priors`
 # E times the forward area of the longest run: how far the shift has bent by its end, and the spread of its logarithm.
 BENT_BY_THE_END = (60.0, 2.0)
 STRAIGHT = 0.05  # beta ln(1 + E S) up to which the shift is a logarithm to within 3 %: only B beta and E count

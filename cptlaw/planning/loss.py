@@ -11,19 +11,19 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from cptlaw.checking.distance import fact
-from cptlaw.checking.distance import levels as levels_of
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import LOSS
+from cptlaw.fitting.checking.distance import fact
+from cptlaw.fitting.checking.distance import levels as levels_of
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.solving.open_rates import RATES
+from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
+from cptlaw.forecasting.verbs import load_fit
 from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.solve import Points
 from cptlaw.runs.schema import corpus_of
-from cptlaw.solving.open_rates import RATES
-from cptlaw.uncertainty.intervals import MIN_RUNS
-from cptlaw.verbs import load_fit
 
 LossRole = Literal["source", "target"]
 GIVEN_ATPP = (1e-3, 1e4)  # tokens per parameter between which plans look where parameters were given, not fitted

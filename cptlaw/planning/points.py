@@ -12,12 +12,12 @@ import numpy as np
 from scipy import special
 
 from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.forecasting.scores.error_rate import ErrorRate
+from cptlaw.forecasting.verbs import load_fit
 from cptlaw.planning.limits import limit_on
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.reference import measured_base_loss
 from cptlaw.planning.solve import Limit
-from cptlaw.scores.error_rate import ErrorRate
-from cptlaw.verbs import load_fit
 
 LEAST = "min "
 DROP = "max-drop "

@@ -27,21 +27,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.checking.distance import fact
-from cptlaw.checking.extrapolation import extrapolations
 from cptlaw.errors import FitError, UsageError
 from cptlaw.findings import Finding, Remedy, Severity
-from cptlaw.fitting import Fit
 from cptlaw.fitting.base_models import MEASURED, carried_to, measured_bases, places
+from cptlaw.fitting.checking.distance import fact
+from cptlaw.fitting.checking.extrapolation import extrapolations
+from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.solving.options import Options
+from cptlaw.fitting.solving.training_rows import TrainingRows
+from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.laws import law
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import Loss, as_fit
 from cptlaw.planning.scenario import ReferenceKind
 from cptlaw.runs.metrics import unit_of
-from cptlaw.solving.options import Options
-from cptlaw.solving.training_rows import TrainingRows
-from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.units import format_quantity
 
 SAME = 1e-6  # relative difference up to which two sizes or budgets are one

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from cptlaw.findings import MOST_SHOWN, Finding, group
-from cptlaw.fitting import Fit
+from cptlaw.fitting.fit import Fit
 from cptlaw.planning import MixPlan, Suggestion
 from cptlaw.reporting.figures import Figure
 from cptlaw.result import Line, Result, Table

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.fitting import Fit
+from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws import Known
 from cptlaw.planning import pareto

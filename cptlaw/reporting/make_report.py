@@ -11,7 +11,8 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting import Fit
+from cptlaw.fitting.fit import Fit
+from cptlaw.forecasting.verbs import load_fit
 from cptlaw.laws import Known
 from cptlaw.planning import MixPlan, Suggestion, suggest
 from cptlaw.planning.report_scenario import ReportOfRuns
@@ -29,7 +30,6 @@ from cptlaw.reporting.subject import Subject, limits_of
 from cptlaw.result import Progress
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
-from cptlaw.verbs import load_fit
 
 MOST_CELLS = 12
 

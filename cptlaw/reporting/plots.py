@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cptlaw.auto.average import Average
-from cptlaw.comparing.comparison import Comparison, ComparisonFrame
 from cptlaw.errors import UsageError
-from cptlaw.fitting import Fit
+from cptlaw.fitting.auto.average import Average
+from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.uncertainty.answers import Forecast, ForecastFrame
+from cptlaw.forecasting.comparing.comparison import Comparison, ComparisonFrame
+from cptlaw.forecasting.sealing import Scores
 from cptlaw.planning import (
     AllocatePlan,
     MinTokensPlan,
@@ -32,8 +34,6 @@ from cptlaw.reporting.figures.pareto_front import pareto_front
 from cptlaw.reporting.figures.schedule_rates import schedule_rates
 from cptlaw.reporting.figures.sealed_scores import sealed_scores
 from cptlaw.reporting.figures.suggested_cells import suggested_cells
-from cptlaw.sealing import Scores
-from cptlaw.uncertainty.answers import Forecast, ForecastFrame
 
 # The first kind that fits decides: a plan of the fewest tokens is a plan of a mix too.
 FIGURES: tuple[tuple[tuple[type, ...], Callable[..., Figure]], ...] = (

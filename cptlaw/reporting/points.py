@@ -11,16 +11,16 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
+from cptlaw.fitting.uncertainty.chances import likelihood, probability_above
+from cptlaw.forecasting.scores import ScoreFit, fit_all_scores
+from cptlaw.forecasting.verbs import load_fit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.options import points
 from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.figures.score_link import score_link
 from cptlaw.result import Line, Table
 from cptlaw.runs import Runs
-from cptlaw.scores import ScoreFit, fit_all_scores
-from cptlaw.uncertainty.chances import likelihood, probability_above
 from cptlaw.units import format_percent
-from cptlaw.verbs import load_fit
 
 LIMITS_IN_POINTS = ("min_score", "max_drop")
 IN_POINTS = ("scores", *LIMITS_IN_POINTS, "base_score")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cptlaw.commands import command_line
-from cptlaw.fitting import Fit
+from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.planning.options import points
 from cptlaw.runs import Runs

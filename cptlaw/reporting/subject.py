@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
+from cptlaw.forecasting.scores import ScoreFit
 from cptlaw.planning import MinTokensPlan, MixPlan, min_tokens
 from cptlaw.planning.report_scenario import Page
 from cptlaw.planning.scenario import options_of
@@ -18,7 +19,6 @@ from cptlaw.reporting.words import LIMITS
 from cptlaw.runs import Runs
 from cptlaw.runs.points import point
 from cptlaw.runs.schema import mix_columns
-from cptlaw.scores import ScoreFit
 from cptlaw.units import parse_quantity
 
 MODEL = ("n_params", "ptpp")

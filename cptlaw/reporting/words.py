@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.fitting import Fit
+from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.uncertainty.chances import likelihood
+from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.planning import MixPlan
 from cptlaw.planning.options import points
 from cptlaw.planning.result import interval_text, score_text
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT
-from cptlaw.uncertainty.chances import likelihood
-from cptlaw.uncertainty.intervals import MIN_RUNS
 from cptlaw.units import format_percent, format_quantity, format_span, parse_quantity, short_percent
 
 LIMITS = ("max_forgetting", "max_target_loss", "max_source_loss")

@@ -18,14 +18,14 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
+from cptlaw.fitting.learned import leaving_out
+from cptlaw.forecasting.scores import fit_all_scores
+from cptlaw.forecasting.scores.check_scores import check_scores
+from cptlaw.forecasting.scores.joint import join
+from cptlaw.forecasting.scores.pooling import bootstrap
+from cptlaw.forecasting.scores.ways import PlannedWay
 from cptlaw.laws.score_law import score_law
-from cptlaw.learned import leaving_out
 from cptlaw.runs import Runs
-from cptlaw.scores import fit_all_scores
-from cptlaw.scores.check_scores import check_scores
-from cptlaw.scores.joint import join
-from cptlaw.scores.pooling import bootstrap
-from cptlaw.scores.ways import PlannedWay
 from studies.harness import HOME, ROOT, Clock
 
 PAGE = HOME / "accuracy.md"

@@ -3,7 +3,7 @@
     python -m studies auto_parts --data ../shared/data
 
 The parts: what is missed of a base model, carried to its runs (`cptlaw.fitting.shared_error`), and priors that a ladder
-from scratch does not outvote (`cptlaw.auto.candidates.firmer`). Of each study some series and one cut along each
+from scratch does not outvote (`auto.candidates.firmer`). Of each study some series and one cut along each
 direction, as `learn_averages` takes them, each under what the other studies say. Errors are means over rows,
 geometric means over cuts. Takes two minutes of CPU.
 """
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 import numpy as np
 import pandas as pd
 
-from cptlaw.auto import candidates
+from cptlaw.fitting.auto import candidates
 from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.shared_error import SharedError
 from studies.learning.learn_averages import EVERY, cuts, forecast_of, thinned, without

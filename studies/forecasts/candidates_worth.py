@@ -19,12 +19,12 @@ from importlib import import_module
 import numpy as np
 import pandas as pd
 
-from cptlaw.auto import candidates
-from cptlaw.auto.average import Average
-from cptlaw.auto.candidates import Candidate
-from cptlaw.auto.rows import Chosen
-from cptlaw.checking.distance import outside
 from cptlaw.errors import CptlawError
+from cptlaw.fitting.auto import candidates
+from cptlaw.fitting.auto.average import Average
+from cptlaw.fitting.auto.candidates import Candidate
+from cptlaw.fitting.auto.rows import Chosen
+from cptlaw.fitting.checking.distance import outside
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.rollouts import directions
 from cptlaw.fitting.shared_error import SharedError
@@ -63,7 +63,7 @@ def wide_pool(kind: str, taken: list[str]) -> Iterator[None]:
         yield from own
         yield from (one for one in more if name_of(one.law.name, one.law.options(), one.tied) not in taken)
 
-    fitting = import_module("cptlaw.auto.fit_auto")
+    fitting = import_module("cptlaw.fitting.auto.fit_auto")
     setattr(fitting, "candidates", wide)  # noqa: B010 - a module that is imported by name has no such attribute to mypy
     try:
         yield

@@ -7,7 +7,7 @@
 
 On these forms of laws, rows and rules are chosen, so that the splits of the bench need not be looked at: of the two
 pilots no row of budget 279 is read. Each table is forecast with what was learned from other studies
-(`cptlaw.learned.leaving_out`).
+(`cptlaw.fitting.learned.leaving_out`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw.auto.average import Average
-from cptlaw.auto.rows import choose_rows
 from cptlaw.errors import CptlawError
+from cptlaw.fitting.auto.average import Average
+from cptlaw.fitting.auto.rows import choose_rows
 from cptlaw.fitting.base_models import SHARE, BaseErrors
-from cptlaw.learned import leaving_out
+from cptlaw.fitting.learned import leaving_out
 from cptlaw.runs import Runs
 from studies.harness import Clock, progress, seconds, show, write_result
 

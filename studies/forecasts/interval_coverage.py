@@ -30,13 +30,13 @@ import pandas as pd
 from scipy import special
 
 import cptlaw as cl
+from cptlaw.fitting.solving import newton
+from cptlaw.fitting.solving.identifiability import jacobian
+from cptlaw.fitting.solving.objective import Objective
+from cptlaw.fitting.uncertainty.intervals import measurement_scatter
+from cptlaw.fitting.uncertainty.profile import profile
 from cptlaw.laws import law
 from cptlaw.laws.calculus import Array
-from cptlaw.solving import newton
-from cptlaw.solving.identifiability import jacobian
-from cptlaw.solving.objective import Objective
-from cptlaw.uncertainty.intervals import measurement_scatter
-from cptlaw.uncertainty.profile import profile
 from studies import simulate
 
 LEVEL = 0.9

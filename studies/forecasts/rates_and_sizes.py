@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw.auto.rows import collapsed_runs
-from cptlaw.comparing.baselines import nearest_run
 from cptlaw.errors import CptlawError
-from cptlaw.learned import leaving_out
+from cptlaw.fitting.auto.rows import collapsed_runs
+from cptlaw.fitting.learned import leaving_out
+from cptlaw.forecasting.comparing.baselines import nearest_run
 from studies.harness import find_data, progress, table
 
 FILE = "watts_sizes.csv"

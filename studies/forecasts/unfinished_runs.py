@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw.learned import leaving_out
+from cptlaw.fitting.learned import leaving_out
 from cptlaw.schedules import Phase, Schedule, read_schedules
 from studies.harness import MEASURED, Clock, find_data, seconds, table
 

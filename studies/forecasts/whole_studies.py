@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.auto.average import Average
+from cptlaw.fitting.auto.average import Average
 from studies.harness import Array, progress, show, write_result
 from studies.learning.learn_averages import cuts, forecast_of, thinned, without
 from studies.series import Series, all_series

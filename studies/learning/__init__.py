@@ -1,1 +1,1 @@
-"""What is learned from other studies: the numbers in cptlaw/learned and cptlaw/answering."""
+"""What is learned from other studies: the numbers in cptlaw/fitting/learned and cptlaw/answering."""

@@ -1,4 +1,4 @@
-"""Learn from other studies what forecasts need, and write it to cptlaw/learned/learned.json.
+"""Learn from other studies what forecasts need, and write it to cptlaw/fitting/learned/learned.json.
 
     python -m studies learn [--data FOLDER] [--only priors|discrepancy|averages] [-o FILE]
 
@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from cptlaw.checking.distance import REPLAY_OFFSET
-from cptlaw.learned import numbers
-from cptlaw.uncertainty.discrepancy import Scale
+from cptlaw.fitting.checking.distance import REPLAY_OFFSET
+from cptlaw.fitting.learned import numbers
+from cptlaw.fitting.uncertainty.discrepancy import Scale
 from studies.harness import ROOT, progress, table
 from studies.learning import learn_averages
 from studies.learning.learn_curves import curves
@@ -38,7 +38,7 @@ from studies.learning.learn_priors import PUBLISHED, SOURCES, parameters, statis
 from studies.learning.learn_rollouts import Roll, rolls
 from studies.series import STUDIES, Series, all_series
 
-TARGET = ROOT / "cptlaw" / "learned" / "learned.json"
+TARGET = ROOT / "cptlaw" / "fitting" / "learned" / "learned.json"
 BLIND = ("n_params", "tokens", "ptpp", "replay", "lr_peak")
 Row = tuple[str, ...]
 PARTS = ("priors", "discrepancy", "averages")

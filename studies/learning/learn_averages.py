@@ -16,15 +16,15 @@ import pandas as pd
 from scipy import special
 
 import cptlaw as cl
-from cptlaw.auto.average import Average
-from cptlaw.checking.distance import outside
 from cptlaw.errors import CptlawError
+from cptlaw.fitting.auto.average import Average
+from cptlaw.fitting.checking.distance import outside
 from cptlaw.fitting.doubt import parameter_doubt
+from cptlaw.fitting.learned import leaving_out, studies
 from cptlaw.fitting.rollouts import Rollout, directions, rollouts
-from cptlaw.learned import leaving_out, studies
-from cptlaw.uncertainty.discrepancy import Scale
-from cptlaw.uncertainty.inner_rollouts import InnerRollouts
-from cptlaw.uncertainty.profile import noise
+from cptlaw.fitting.uncertainty.discrepancy import Scale
+from cptlaw.fitting.uncertainty.inner_rollouts import InnerRollouts
+from cptlaw.fitting.uncertainty.profile import noise
 from studies.harness import Array
 from studies.learning import learn_discrepancy
 from studies.learning.learn_rollouts import ABSURD, MOST_DOUBT, Roll

@@ -1,4 +1,4 @@
-"""Learn how fast laws err with the distance from their data: `cptlaw.uncertainty.discrepancy` says what is learned.
+"""Learn how fast laws err with the distance from their data; `uncertainty.discrepancy` describes what is learned.
 
 Every study counts the same, every series of a study, every law of a series, and every rollout of a law. What is
 maximised is the predictive density of held-out errors, given residuals and rollouts inside the fitted rows.
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, special
 
-from cptlaw.uncertainty.discrepancy import RATES, REFERENCE, Scale
+from cptlaw.fitting.uncertainty.discrepancy import RATES, REFERENCE, Scale
 from studies.harness import Array
 from studies.learning.learn_rollouts import Roll
 

@@ -2,9 +2,9 @@
 
     python -m studies learn_links [--data FOLDER]
 
-Writes cptlaw/learned/links.json: for each study and parameter the mean over its benchmarks, its standard error, and
-their spread; and what forecasts of scores missed per e-fold beyond what links and forms say. The same files give the
-same numbers. A few minutes of one core.
+Writes cptlaw/fitting/learned/links.json: for each study and parameter the mean over its benchmarks, its standard
+error, and their spread; and what forecasts of scores missed per e-fold beyond what links and forms say. The same
+files give the same numbers. A few minutes of one core.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
+from cptlaw.fitting.learned import leaving_out
+from cptlaw.fitting.learned.links import links
+from cptlaw.forecasting.scores.check_scores import check_scores
+from cptlaw.forecasting.scores.fit_scores import rollouts_of
+from cptlaw.forecasting.scores.joint import join
+from cptlaw.forecasting.scores.pooling import fit_pooled, own_prior
+from cptlaw.forecasting.scores.rollouts import folds_of
+from cptlaw.forecasting.scores.ways import PlannedWay
+from cptlaw.forecasting.verbs import fit
 from cptlaw.laws.score_law import SCORE_LAWS, known_score_laws, score_law
-from cptlaw.learned import leaving_out
-from cptlaw.learned.links import links
-from cptlaw.scores.check_scores import check_scores
-from cptlaw.scores.fit_scores import rollouts_of
-from cptlaw.scores.joint import join
-from cptlaw.scores.pooling import fit_pooled, own_prior
-from cptlaw.scores.rollouts import folds_of
-from cptlaw.scores.ways import PlannedWay
-from cptlaw.verbs import fit
 from studies.forecasts.accuracy import gadre, math500, olmo
 from studies.harness import ROOT, progress
 
-TARGET = ROOT / "cptlaw" / "learned" / "links.json"
+TARGET = ROOT / "cptlaw" / "fitting" / "learned" / "links.json"
 SOURCES = {
     "gadre": ("c4_val", "gadre_downstream_c4.csv"),
     "olmo": ("c4_en", "olmo_ladder_downstream.csv"),

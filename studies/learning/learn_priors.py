@@ -10,13 +10,13 @@ import numpy as np
 
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.learned.priors import KINDS
+from cptlaw.fitting.solving.options import Options
+from cptlaw.fitting.solving.restraint import Prior, Restraint
+from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.laws import law
 from cptlaw.laws.base import Law, Role
-from cptlaw.learned.priors import KINDS
 from cptlaw.runs import read_runs
-from cptlaw.solving.options import Options
-from cptlaw.solving.restraint import Prior, Restraint
-from cptlaw.solving.training_rows import training_rows
 from studies.series import Series
 
 WIDER = 2.0  # times the usual standard deviations under which shared-tokens is fitted here

@@ -8,22 +8,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from cptlaw.checking.distance import outside, seen
 from cptlaw.errors import CptlawError
+from cptlaw.fitting.checking.distance import outside, seen
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.learned import leaving_out, studies
+from cptlaw.fitting.learned.priors import learned_priors
+from cptlaw.fitting.solving.identifiability import jacobian
+from cptlaw.fitting.solving.objective import Objective
+from cptlaw.fitting.solving.options import Options
+from cptlaw.fitting.solving.restraint import Restraint
+from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
+from cptlaw.fitting.uncertainty.inner_rollouts import InnerRollouts, cuts_of, inner_rollouts
+from cptlaw.fitting.uncertainty.profile import noise
 from cptlaw.laws import Law, law
 from cptlaw.laws.base import Role
-from cptlaw.learned import leaving_out, studies
-from cptlaw.learned.priors import learned_priors
 from cptlaw.runs import read_runs
-from cptlaw.solving.identifiability import jacobian
-from cptlaw.solving.objective import Objective
-from cptlaw.solving.options import Options
-from cptlaw.solving.restraint import Restraint
-from cptlaw.solving.training_rows import TrainingRows, training_rows
-from cptlaw.uncertainty.inner_rollouts import InnerRollouts, cuts_of, inner_rollouts
-from cptlaw.uncertainty.profile import noise
 from studies.harness import Array
 from studies.series import Series
 

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import optimize
 
 import cptlaw as cl
-from cptlaw.comparing.metrics import metrics
+from cptlaw.forecasting.comparing.metrics import metrics
 from cptlaw.laws.calculus import Array
 from studies.papers.ptpp_published import FORMS, ORACLE, TRANSFER
 

@@ -19,9 +19,9 @@ import pandas as pd
 
 import cptlaw as cl
 from cptlaw.fitting.fit_rows import minimise
-from cptlaw.solving.options import Options
-from cptlaw.solving.problem import Problem
-from cptlaw.solving.restraint import Restraint
+from cptlaw.fitting.solving.options import Options
+from cptlaw.fitting.solving.problem import Problem
+from cptlaw.fitting.solving.restraint import Restraint
 from studies.harness import RECIPES, Array, Beside, Clock, PowerSum, Recipe, machine, seconds, table, times
 
 DELTA = 1e-3

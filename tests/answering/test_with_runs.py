@@ -10,7 +10,7 @@ import cptlaw as cl
 from cptlaw.answering.result import runs_in_words
 from cptlaw.cli import main
 from cptlaw.errors import UsageError
-from cptlaw.uncertainty.chances import probability_below
+from cptlaw.fitting.uncertainty.chances import probability_below
 
 MODEL = {"n_params": 124_672, "ptpp": 279}
 

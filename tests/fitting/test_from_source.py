@@ -10,15 +10,15 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.benching.tables import load
 from cptlaw.fitting.doubt import parameter_doubt
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.from_source import with_source
+from cptlaw.fitting.learned import leaving_out, studies
 from cptlaw.fitting.rollouts import directions, rolling_source, rollouts
+from cptlaw.fitting.solving.restraint import Restraint
+from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
+from cptlaw.forecasting.benching.tables import load
 from cptlaw.laws import law
-from cptlaw.learned import leaving_out
-from cptlaw.solving.restraint import Restraint
-from cptlaw.solving.training_rows import TrainingRows, training_rows
 
 PUBLIC = Path(__file__).parents[3] / "shared" / "data"
 TRUTH = {"E": 1.2, "F": 0.2, "A": 0.5, "B": 0.6, "U": 0.02, "g": 0.3, "a": 0.25, "k": 1.5, "d0": 0.1, "beta": 0.5}
@@ -106,7 +106,7 @@ def test_the_target_turns_round_on_real_runs(optimiser: str) -> None:
     assert table is not None
     table = table.where(f"domain == {optimiser!r}")
     test = table.on("target").where("ptpp == 3200 and tokens > 0").frame
-    with leaving_out("watts") if "watts" in cl.learned.studies() else leaving_out(None):
+    with leaving_out("watts") if "watts" in studies() else leaving_out(None):
         found = cl.fit("auto", table, "target", "ptpp <= 1600").forecast(test)
     loss = test["loss"].to_numpy(dtype=float)
     assert np.mean(np.abs(found["loss"].to_numpy() / loss - 1.0)) < 0.009

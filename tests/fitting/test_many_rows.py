@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.checking import mix_ups, residuals
 from cptlaw.fitting import fit_rows
-from cptlaw.solving.blocks import independent_blocks, run_codes
+from cptlaw.fitting.checking import mix_ups, residuals
+from cptlaw.fitting.solving.blocks import independent_blocks, run_codes
 from studies.speed.growth import table
 
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.solving.options import Options
+from cptlaw.fitting.solving.problem import Problem
+from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.laws import law
-from cptlaw.solving.options import Options
-from cptlaw.solving.problem import Problem
-from cptlaw.solving.restraint import Restraint
 
 # The golden parameters of spec 3.11, N and D in billions.
 GOLDEN = {"E": 1.2, "A": 0.5, "alpha": 0.3, "B": 0.8, "nu": 0.6, "beta": 0.25, "C": 0.02, "gamma": 0.4}

@@ -6,8 +6,8 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
+from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.laws import law
-from cptlaw.scores import fit_all_scores
 
 NAMES = ("code", "math", "web")
 SHARES = [f"mix_{name}" for name in NAMES]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.curves.shift import ShiftFit
+from cptlaw.forecasting.curves.shift import ShiftFit
 from cptlaw.laws import describe, law
 
 go = pytest.importorskip("plotly.graph_objects")

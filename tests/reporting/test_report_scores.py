@@ -4,10 +4,10 @@ import pytest
 from scored_runs import scored_runs, share, target_loss
 
 import cptlaw as cl
+from cptlaw.fitting.uncertainty.chances import likelihood
+from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.reporting import make_report
 from cptlaw.reporting.make_report import report
-from cptlaw.scores import fit_all_scores
-from cptlaw.uncertainty.chances import likelihood
 
 pytest.importorskip("plotly", reason="reports need Plotly: pip install 'cptlaw[report]'")
 

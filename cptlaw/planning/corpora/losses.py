@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
+from cptlaw.forecasting.scores.error_rate import ErrorRate
 from cptlaw.planning.loss import Loss, as_fit, laws_of
 from cptlaw.planning.points import score_fits
 from cptlaw.planning.reference import Reference
 from cptlaw.runs.schema import MIX, corpus_of
-from cptlaw.scores.error_rate import ErrorRate
 from cptlaw.units import format_quantity
 
 SAME = 1e-6  # relative difference up to which two sizes are one

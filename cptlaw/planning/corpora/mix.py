@@ -13,6 +13,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.corpora.losses import base_model, build_losses, build_scores, corpora_of, measured_mixes
 from cptlaw.planning.corpora.pools import Pools
@@ -30,7 +31,6 @@ from cptlaw.planning.solve import Axis, Certificate, Limit, Points, Space, certi
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
 from cptlaw.runs.schema import MIX
-from cptlaw.scores import fit_all_scores
 from cptlaw.units import format_percent
 
 SHARE = "share "  # before the name of a corpus: its share of the run, where repetition makes another one count
@@ -184,7 +184,7 @@ def _is_table(fits: Any) -> bool:
 
 def _fitted(table: Any, law: Any, where: str | None, given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the fits of the losses, and of the scores that limits name, unless these were given."""
-    from cptlaw.verbs import fit
+    from cptlaw.forecasting.verbs import fit
 
     runs = read_runs(table)
     if not runs.corpora:

@@ -11,6 +11,7 @@ import numpy as np
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import LOSS
+from cptlaw.fitting.solving.open_rates import at_size
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import ForgettingScale, build_limits, limit_on
 from cptlaw.planning.loss import Loss, as_fit, check_pair, laws_of, measured_levels
@@ -18,7 +19,6 @@ from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
 from cptlaw.planning.solve import Axis, Limit, Points, Space
 from cptlaw.runs.metrics import unit_of
-from cptlaw.solving.open_rates import at_size
 from cptlaw.units import format_percent
 
 CHOSEN = ("lr_peak", "merge_weight", "lora_rank")  # of the measured levels the best, where laws read them

@@ -16,9 +16,9 @@ import pandas as pd
 
 from cptlaw.errors import DataError
 from cptlaw.fitting.curvature import covariance
+from cptlaw.fitting.solving.identifiability import jacobian
+from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.laws.calculus import Array
-from cptlaw.solving.identifiability import jacobian
-from cptlaw.uncertainty.intervals import MIN_RUNS
 
 if TYPE_CHECKING:
     from cptlaw.fitting.fit import Fit

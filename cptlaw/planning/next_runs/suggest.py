@@ -11,6 +11,9 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.solving.options import HowToFit
+from cptlaw.forecasting.verbs import fit as fit_law
+from cptlaw.forecasting.verbs.arguments import asked as law_and_runs
 from cptlaw.laws import Law, law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.planning.next_runs.cells import Bases, candidates
@@ -21,9 +24,6 @@ from cptlaw.planning.result import Plan
 from cptlaw.planning.scenario import NextRuns, documented, read_scenario
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import point
-from cptlaw.solving.options import HowToFit
-from cptlaw.verbs import fit as fit_law
-from cptlaw.verbs.arguments import asked as law_and_runs
 
 AUTO = "auto"
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak")

@@ -9,11 +9,11 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
+from cptlaw.forecasting.scores.derived import with_derived
+from cptlaw.forecasting.scores.fit_scores import fit_scores
+from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs
-from cptlaw.scores.derived import with_derived
-from cptlaw.scores.fit_scores import fit_scores
-from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.units import format_percent
 
 LITTLE = 0.3  # share of a score's doubt that is about the loss, below which runs for the loss help little

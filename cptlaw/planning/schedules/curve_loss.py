@@ -13,12 +13,12 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.planning.loss import fit_of
 from cptlaw.schedules import Schedule
-from cptlaw.uncertainty.intervals import MIN_RUNS
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,12 +11,12 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
+from cptlaw.forecasting.scores.error_rate import ErrorRate
+from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.points import BASE_SIZE, score_fits
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.schedules import Schedule
-from cptlaw.scores.error_rate import ErrorRate
-from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.units import format_percent
 
 SEEN = 0.5  # weight of the ways through the plan's losses below which the rest is worth a word

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from cptlaw.comparing.metrics import metrics
 from cptlaw.findings import Finding
-from cptlaw.fitting import Fit
+from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
+from cptlaw.forecasting.comparing.metrics import metrics
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank, translucent
 from cptlaw.runs.metrics import unit_of
-from cptlaw.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.units import format_percent
 
 PROFILES = 6  # rows whose interval is profiled; those of the others are theirs or somewhat narrower

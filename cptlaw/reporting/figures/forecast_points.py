@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
+from cptlaw.fitting.uncertainty.answers import ForecastFrame, interval_words
 from cptlaw.reporting.figures.figure import COLOURS, SYMBOLS, Figure, axis, blank, level_text
 from cptlaw.runs.metrics import unit_of
-from cptlaw.uncertainty.answers import ForecastFrame, interval_words
 
 INPUTS = ("tokens", "replay", "ptpp", "n_params", "lr_peak", "step")
 POINT = "point"

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.fitting import Fit
+from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, axis, blank, level_text, translucent
 from cptlaw.runs.metrics import unit_of
-from cptlaw.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.units import format_percent, format_quantity
 
 COVERAGES = (0.5, 0.9)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from cptlaw.comparing.baselines import BASELINES
-from cptlaw.comparing.comparison import ORACLE, ComparisonFrame
 from cptlaw.errors import UsageError
+from cptlaw.forecasting.comparing.baselines import BASELINES
+from cptlaw.forecasting.comparing.comparison import ORACLE, ComparisonFrame
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank
 from cptlaw.units import format_percent
 

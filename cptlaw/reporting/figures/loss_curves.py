@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.fitting import Fit
+from cptlaw.fitting.fit import Fit
 from cptlaw.reporting.figures.figure import AXES, COLOURS, DASHES, SYMBOLS, Figure, axis, blank
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import loss_unit

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.fitting import Fit
+from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.reporting.figures.figure import (
     AXES,
     COLOURS,
@@ -21,7 +22,6 @@ from cptlaw.reporting.figures.figure import (
     translucent,
 )
 from cptlaw.runs.metrics import unit_of
-from cptlaw.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.units import format_percent, format_quantity
 
 MOST_LEVELS = 4  # of a facet; more would be too small to read

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from cptlaw.fitting import Fit
+from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.planning import ParetoPlan
 from cptlaw.reporting.figures.figure import INK, QUIET, SCALE_COLOURS, Figure, axis, blank
-from cptlaw.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.units import format_percent, format_quantity
 
 PROFILES = 2  # mixes whose interval is profiled; those of the others are theirs or somewhat narrower

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
+from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank, translucent
 from cptlaw.runs.metrics import unit_of
 from cptlaw.runs.points import as_points
-from cptlaw.scores.score_fit import ScoreFit
 from cptlaw.units import format_percent
 
 STEPS = 80

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from cptlaw.forecasting.sealing.scoring import Scores
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, SYMBOLS, Figure, axis, blank, level_text
-from cptlaw.sealing.scoring import Scores
 
 INPUTS = ("n_params", "ptpp", "tokens", "replay", "lr_peak")
 ROW, MOST_NAMES = 24, 60  # pixels of one forecast; forecasts that are named: of more only their place is written

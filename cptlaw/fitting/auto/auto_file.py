@@ -1,0 +1,38 @@
+"""An average of laws read back from its file, which holds the fits of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cptlaw.fitting.auto.average import Average
+from cptlaw.fitting.fit_file import common_of, fit_from, rollouts_of
+from cptlaw.fitting.members import Member
+from cptlaw.fitting.shared_error import BriefBase
+
+
+def auto_from(document: Mapping[str, Any], label: str) -> Average:
+    """Return the average that a file's document holds.
+
+    Raises
+    ------
+    DataError
+        If one of its fits is damaged.
+    ArithmeticError, AttributeError, LookupError, TypeError, ValueError
+        If the document is damaged elsewhere.
+    """
+    members = tuple(
+        Member(
+            fit_from(item["fit"], label),
+            float(item["weight"]),
+            float("nan") if item["error"] is None else float(item["error"]),
+        )
+        for item in document["members"]
+    )
+    return Average(
+        **common_of(document),
+        members=members,
+        **rollouts_of(document, len(members)),
+        skipped=document.get("skipped", {}),
+        brief=tuple(BriefBase(**one) for one in document.get("brief", ())),
+    )

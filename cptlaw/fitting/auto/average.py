@@ -1,0 +1,220 @@
+"""Several laws fitted to the losses of one eval, and their average, which forecasts and plans like one fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.findings import Finding
+from cptlaw.fitting.base_models import BaseErrors
+from cptlaw.fitting.doubt import LEAST_WEIGHT
+from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.members import LawsTogether, Member
+from cptlaw.fitting.rollouts import Rollout
+from cptlaw.fitting.shared_error import BriefBase, SharedError
+from cptlaw.fitting.solving.open_rates import with_rates
+from cptlaw.fitting.weights import RolloutScores
+from cptlaw.laws.base import Role
+from cptlaw.laws.calculus import Array
+from cptlaw.result import Line, Table
+from cptlaw.runs.points import as_points
+from cptlaw.schedules import Schedule, read_schedules
+
+ONE_SEARCH = ("objective", "n_starts", "n_agree", "rank", "n_free")  # what the search of one law tells
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Average(Fit):
+    """Laws that were fitted on the same rows, averaged by what they forecast in common rollouts.
+
+    Attributes
+    ----------
+    on, role
+        The eval that was fitted and its role.
+    members
+        The laws, the heaviest first.
+    scores
+        How they did in the common rollouts, in the order of `members`.
+    folds
+        The common rollouts.
+    data
+        The common rows: run, inputs in raw units, loss; base models are not among them.
+    base
+        Measured losses of base models on this eval: n_params, ptpp, loss.
+    findings
+        What was left out and why, and what stands against the forecasts.
+    provenance
+        Where the data came from: file, fingerprint, filter, kind of parameter count.
+    skipped
+        Laws that could not be fitted, with the reason.
+    brief
+        Base models whose runs are left out.
+    """
+
+    on: str
+    role: Role
+    members: tuple[Member, ...]
+    scores: RolloutScores
+    folds: tuple[Rollout, ...]
+    data: pd.DataFrame
+    base: pd.DataFrame
+    findings: tuple[Finding, ...]
+    provenance: Mapping[str, Any]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    brief: tuple[BriefBase, ...] = ()
+    _cache: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def n_points(self) -> int:
+        """Measured rows."""
+        return len(self.data)
+
+    @property
+    def n_runs(self) -> int:
+        """Runs that they belong to."""
+        return int(self.data["run"].nunique())
+
+    def completed(self, frame: Any) -> pd.DataFrame:
+        """Return rows with the rates that they leave open; what else laws compute every one completes itself."""
+        return with_rates(self, as_points(frame))
+
+    @property
+    def law(self) -> LawsTogether:
+        """What stands where one law is expected."""
+        laws = [member.fit.law for member in self.members]
+        return LawsTogether(
+            inputs=tuple(dict.fromkeys(name for law in laws for name in law.inputs)),
+            needs_schedules=all(law.needs_schedules for law in laws),
+            decreasing=tuple(name for name in laws[0].decreasing if all(name in law.decreasing for law in laws)),
+            signed_inputs=tuple(dict.fromkeys(name for law in laws for name in law.signed_inputs)),
+        )
+
+    @property
+    def n_blocks(self) -> int:
+        """Groups of rows that err independently."""
+        return self.leading.n_blocks
+
+    @property
+    def status(self) -> str:
+        """Whether the searches of all laws with weight converged."""
+        all_did = all(member.fit.status == "converged" for member in self.members if member.weight > LEAST_WEIGHT)
+        return "converged" if all_did else "not converged"
+
+    @property
+    def schedules(self) -> dict[str, Schedule]:
+        """Learning-rate schedules of the fitted runs, for the laws that read them."""
+        return {run: known for fit in self.fits for run, known in fit.schedules.items()}
+
+    def with_schedules(self, schedules: Mapping[str, Schedule] | str | Path) -> Average:
+        """Return the average with more learning-rate schedules, to forecast runs under them."""
+        result = read_schedules(schedules) if isinstance(schedules, str | Path) else schedules
+        members = tuple(
+            replace(member, fit=member.fit.with_schedules(result)) if member.fit.law.needs_schedules else member
+            for member in self.members
+        )
+        return replace(self, members=members, _cache={})
+
+    def predict(self, frame: Any) -> Array:
+        """Return the forecast loss of each row, (n,): the laws' weighted mean, less what they miss of base models."""
+        rows = self.completed(frame)
+        if "bases" not in self._cache:
+            self._cache["bases"] = BaseErrors(self, self._without_bases)
+        values: Array = self._without_bases(rows) * np.exp(self._cache["bases"].at(rows))
+        return values
+
+    def _without_bases(self, rows: pd.DataFrame) -> Array:
+        """Return the forecasts without what the measured losses of base models add to them."""
+        share, centres, _ = self._centres(rows)
+        if "missed" not in self._cache:
+            self._cache["missed"] = SharedError.of(self.data, self.residuals(), self.brief)
+        values: Array = np.exp(np.sum(share * centres, axis=1) - self._cache["missed"].at(rows))
+        return values
+
+    def residuals(self) -> Array:
+        """Return log(predicted) - log(observed) of the common rows, as the laws alone predict them, (n_points,)."""
+        share, centres, _ = self._computed(as_points(self.data))
+        values: Array = np.sum(share * centres, axis=1) - np.log(self.data["loss"].to_numpy(dtype=float))
+        return values
+
+    @property
+    def title(self) -> str:
+        """What was averaged."""
+        return f"auto on {self.on}{'' if self.on == self.role else f' ({self.role})'}: {len(self.members)} laws"
+
+    @property
+    def lines(self) -> list[Line]:
+        """In three lines: which laws, why with these weights, on what."""
+        heavy = [member for member in self.members if member.weight >= 0.05] or list(self.members[:1])
+        used = ", ".join(f"{_called(member.fit)} {member.weight:.2f}" for member in heavy)
+        light = len(self.members) - len(heavy)
+        residual = 100 * float(np.sqrt(np.mean(self.residuals() ** 2)))
+        return [
+            ("laws", used + (f"; {light} more below .05" if light else "")),
+            ("weights", self.why),
+            ("data", f"{self.n_points} points of {self.n_runs} runs, root mean square residual {residual:.3g}%"),
+        ]
+
+    @property
+    def why(self) -> str:
+        """What the weights rest on."""
+        if not self.folds:
+            return "as usual, for no rollout within these rows can be fitted"
+        along = list(dict.fromkeys(fold.direction for fold in self.folds))
+        return (
+            f"by {len(self.folds)} rollouts along {', '.join(along)}, up to "
+            f"{float(np.exp(np.abs(np.array([fold.reach for fold in self.folds])).max())):.2g}-fold beyond what they "
+            f"fit; at a point, those that go its way count more"
+        )
+
+    @property
+    def tables(self) -> list[Table]:
+        """All laws with their weights and what they err by in the common rollouts."""
+        rows = tuple(
+            (_called(member.fit), f"{member.weight:.3f}", f"{member.error:.2%}" if np.isfinite(member.error) else "-")
+            for member in self.members
+        )
+        return [Table(("law", "weight", "error in rollouts"), rows)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the promised JSON keys."""
+        return {
+            "law": "auto",
+            "on": self.on,
+            # Each member has its own: an average has no parameters and no search that they could stand for.
+            **dict.fromkeys(("params", "units", *ONE_SEARCH)),
+            "members": [
+                {
+                    "law": member.fit.law.spec,
+                    "tied": [list(group) for group in member.fit.options.restraint.tied],
+                    "weight": member.weight,
+                    "error": member.error if np.isfinite(member.error) else None,
+                    "params": member.fit.params,
+                    "units": member.fit.units,
+                    **{name: getattr(member.fit, name) for name in ONE_SEARCH},
+                }
+                for member in self.members
+            ],
+            "rollouts": [{"direction": fold.direction, "label": fold.label} for fold in self.folds],
+            "skipped": dict(self.skipped),
+            **self.rests_on,
+        }
+
+    def content(self) -> dict[str, Any]:
+        """Return what its file holds beside rows: its JSON, the fits of all laws, and how the rollouts went."""
+        document = self.to_dict()
+        for known, member in zip(document["members"], self.members, strict=True):
+            known["fit"] = member.fit.document()
+        document["brief"] = [asdict(one) for one in self.brief]
+        return document | self.of_rollouts
+
+
+def _called(fit: LawFit) -> str:
+    """Return a law's spec with its ties."""
+    ties = "".join(f", {'='.join(group)}" for group in fit.options.restraint.tied)
+    return f"{fit.law.spec}{ties}"

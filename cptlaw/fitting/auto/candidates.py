@@ -1,0 +1,203 @@
+"""The laws that the columns at hand allow, each with its restraint and what it counts before any rollout is seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from cptlaw.fitting.auto.rows import Chosen, levels
+from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.learned.priors import learned_priors
+from cptlaw.fitting.solving.restraint import Prior, Restraint
+from cptlaw.fitting.solving.training_rows import TrainingRows
+from cptlaw.laws import Law, law
+from cptlaw.laws.base import Role
+
+# What forms count before rollouts are seen, chosen by leaving whole studies out (studies/bench.md). Ladders of end
+# points are forecast by ties and by an exponent of over-training; points along few runs by untied exponents too.
+UNTIED, KAPLAN = 1.0, 0.05
+PLAUSIBLE = 0.2  # share of the learned priors on exponents that weighs a form: a tie carries one exponent to the other
+MIXES = 1.0  # laws of mixes of k corpora, whose rollouts decide
+BENDS = {1: 1.0, 1.5: 1.0, 2: 0.5}  # by the bend
+MIDDLE = 1.5  # neither end of the bends decides
+RECTIFIED = 0.15  # beside transfer, which is ahead on four families of base models
+RATES = 3  # peak rates of CPT from which a table can tell how the rate acts; see studies/bench.md
+MIX_ONLY, SCHEDULED = 0.1, 1.0
+# lambda of annealing: as published, for runs of many thousand steps, and a memory of 50 steps for runs of hundreds.
+MEMORIES = (0.999, 0.98)
+FLOOR, SHARE, EXPONENT = Prior(0.65, 0.3, "share"), Prior(0.1, 1.2, "share"), Prior(0.3, 0.5, "log")
+# How firmly other studies' numbers hold a law of models from scratch. The rows of a ladder err together, however many
+# they are, and what is learned of the floor allows for more than studies differ by (studies/bench.md).
+INDEPENDENT, MOST_ALIKE = 10, 16  # rows that count as independent, and how many there may be of each
+FLOOR_SPREAD = 0.5  # of the learned spread of the irreducible loss
+EXPONENTS = ("alpha", "beta", "eta", "gamma", "g3", "alpha_N", "alpha_D")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A law with its restraint.
+
+    Parameters
+    ----------
+    tied
+        Parameters that share a value.
+    share
+        What it counts before rollouts are seen, beside the other candidates.
+    judged
+        Parameters whose fitted values tell how plausible it is, by what was learned of them from other studies.
+    firm
+        Whether its priors are as firm as other ladders from scratch want them.
+    """
+
+    law: Law
+    tied: tuple[tuple[str, ...], ...] = ()
+    share: float = 1.0
+    judged: tuple[str, ...] = ()
+    firm: bool = False
+
+    def restraint(self, training: TrainingRows, known: Restraint | None = None) -> Restraint:
+        """Return ties, what the source loss tells and weak priors on the rest, for the law that reads the rows."""
+        reading = training.law
+        followers = {name for group in self.tied for name in group[1:]}
+        priors = {
+            name: prior
+            for name, prior in all_priors(reading, training.role, training.frame).items()
+            if name not in followers and name not in reading.derived
+        }
+        if self.firm:
+            priors = firmer(priors, len(training.frame))
+        told = Restraint() if known is None else Restraint().with_known(reading, known)
+        weak = {name: prior for name, prior in priors.items() if name not in told.named}
+        return replace(told, tied=self.tied, priors={**told.priors, **weak})
+
+    def share_of(self, fit: LawFit) -> float:
+        """Return what the law counts before rollouts are seen, its fitted exponents once known.
+
+        The prior of a parameter that is tied to another has no part in the fit, and counts here.
+        """
+        # The level of the loss does not matter here: only exponents are judged.
+        priors = learned_priors(fit.law, 1.0, fit.role)
+        away = [math.log(fit.params[name] / priors[name].mean) / priors[name].sd for name in self.judged]
+        return self.share * math.exp(-0.5 * PLAUSIBLE * sum(one**2 for one in away))
+
+
+def all_priors(chosen: Law, role: Role, frame: pd.DataFrame) -> dict[str, Prior]:
+    """Return a prior for every parameter of which something is known: learned from other studies, else a weak one.
+
+    Parameters
+    ----------
+    chosen, role
+        The law and the role of the eval.
+    frame
+        The rows that are fitted; their lowest loss is the unit of the floor.
+    """
+    result = {name: Prior(*moments) for name, moments in chosen.usual_of(role, frame).items()}
+    if "E" in chosen.amplitudes:
+        result.setdefault("E", FLOOR)
+        for name in chosen.amplitudes:
+            result.setdefault(str(name), SHARE)
+        for name in EXPONENTS:
+            if name in chosen.shapes:
+                result.setdefault(name, EXPONENT)
+    for name, shape in chosen.shapes.items():
+        # Where rows do not see a parameter at all, every rollout would else begin wherever the search had left it.
+        low, high = shape.start_range
+        if shape.scale == "log":
+            result.setdefault(name, Prior(math.sqrt(low * high), 0.5 * math.log(high / low), "log"))
+        else:
+            result.setdefault(name, Prior(0.5 * (low + high), 0.5 * (high - low)))
+    learned = learned_priors(chosen, float(frame["loss"].min()), role)
+    # No study varies the rate of pre-training alone, so that its usual prior, by role, stays.
+    return {**result, **{name: prior for name, prior in learned.items() if name != "w"}}
+
+
+def firmer(priors: Mapping[str, Prior], count: int) -> dict[str, Prior]:
+    """Return priors that a ladder of so many rows does not outvote."""
+    alike = min(max(count / INDEPENDENT, 1.0), MOST_ALIKE)
+    spread = {name: FLOOR_SPREAD if name == "E" else 1.0 for name in priors}
+    return {name: replace(prior, sd=prior.sd * spread[name] / math.sqrt(alike)) for name, prior in priors.items()}
+
+
+def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candidate]:
+    """Yield the candidates for these rows, the one to prefer first."""
+    frame = rows.frame
+    # Laws of mixes know neither replay nor budgets: where a table varies these, its questions are about them.
+    if rows.of_mixes and levels(frame, "replay") < 2 and levels(frame, "ptpp") < 2:
+        yield from _of_mixes(frame)
+        return
+    sizes = levels(frame, "n_params")
+    if rows.is_curves:
+        yield from _of_curves(sizes)
+        if sizes < 2 or "tokens" not in frame.columns:
+            return
+    if rows.is_cpt:
+        yield from _of_cpt(frame, role, has_schedules)
+    else:
+        yield from _of_tuning() if rows.is_tuning else _of_pre_training(frame)
+
+
+def _of_mixes(frame: pd.DataFrame) -> Iterator[Candidate]:
+    yield Candidate(law("mix-additive"), (), MIXES)
+    yield Candidate(law("mix-joint"), (), MIXES)
+    # It knows shares alone: with several scales in the table it would take their differences for those of mixes.
+    if levels(frame, "n_params") < 2 and levels(frame, "tokens") < 2:
+        yield Candidate(law("mix-exponential"), (), MIXES)
+
+
+def _of_curves(sizes: int) -> Iterator[Candidate]:
+    # Both readings of the warm-up are offered, for the papers differ: the reference code of the annealing law counts it
+    # at the peak, that of the multi-power law as it ran.
+    for warmup in ("actual", "peak"):
+        # Its gain fades by the learned prior: ahead on curves longer than the fitted ones (studies/bench.md).
+        yield Candidate(law("lr-annealing", warmup=warmup, size=sizes > 1, fading=True))
+    if sizes < 2:
+        yield Candidate(law("multi-power"))
+
+
+def _of_pre_training(frame: pd.DataFrame) -> Iterator[Candidate]:
+    tied = (("alpha", "beta"),)
+    for bend, share in BENDS.items():
+        yield Candidate(law("chinchilla", bend=bend), tied, share, tied[0], firm=True)
+    if frame.groupby("run")["loss"].size().max() > 1:
+        yield Candidate(law("chinchilla", bend=MIDDLE), (), UNTIED, tied[0], firm=True)
+        yield Candidate(law("kaplan"), (), KAPLAN, firm=True)
+    else:
+        yield Candidate(law("over-training"), firm=True)
+
+
+def _of_tuning() -> Iterator[Candidate]:
+    yield Candidate(law("transfer"))
+    yield Candidate(law("rectified"), (), RECTIFIED)
+
+
+def middle_of_pre_training() -> Candidate:
+    """Return the candidate in the middle of those for models from scratch."""
+    return Candidate(law("chinchilla", bend=MIDDLE), (("alpha", "beta"),))
+
+
+def middle_of_cpt(frame: pd.DataFrame) -> Candidate:
+    """Return the candidate that lies in the middle of those for CPT."""
+    return Candidate(law("shared-tokens", rate=_rate(frame), transfer=True))
+
+
+def _rate(frame: pd.DataFrame) -> str:
+    """Return where the rate of CPT acts (`cptlaw.laws.shared_tokens`), as far as a table can tell."""
+    return "progress" if levels(frame, "lr_peak") >= RATES else "amplitude"
+
+
+def _of_cpt(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Candidate]:
+    if role == "other":  # whose share of the mix it is in is not known
+        yield Candidate(law("ptpp-blind"), (), 1.0)
+    else:
+        # Two forms that differ: the mean of both is ahead of either over sizes and over budgets (studies/bench.md).
+        yield Candidate(law("shared-tokens", rate=_rate(frame), transfer=True), (), 0.5)
+        yield Candidate(law("shared-tokens", rate=_rate(frame), bend=MIDDLE), (), 0.5)
+    if levels(frame, "replay") > 1 and levels(frame, "ptpp") < 2:
+        yield Candidate(law("dcpt-l3"), (), MIX_ONLY)
+    if has_schedules and role != "other":
+        name = "cpt-dynamics-joint" if levels(frame, "n_params") > 1 else "cpt-dynamics-replay"
+        for decay in MEMORIES:
+            yield Candidate(law(name, normalised=True, one_gain=True, decay=decay), (), SCHEDULED / len(MEMORIES))

@@ -1,0 +1,50 @@
+"""Loss curves of models from scratch whose learning-rate schedules are known: their forward area stands for tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from cptlaw.findings import Finding
+from cptlaw.fitting.auto.rows import Chosen
+from cptlaw.fitting.shared_error import AREA
+from cptlaw.laws.curve_law import global_steps
+from cptlaw.schedules import Schedule, areas, read_schedules
+
+
+def as_curves(rows: Chosen, schedules: Mapping[str, Schedule] | str | Path | None) -> Chosen | None:
+    """Return the rows with their forward area, without those of the warm-up; None where they are no such curves."""
+    frame = rows.frame
+    if (
+        rows.is_cpt
+        or rows.of_mixes
+        or schedules is None
+        or not {"run", "step"} <= set(frame.columns)
+        or frame["step"].isna().any()
+    ):
+        return None
+    known = read_schedules(schedules) if isinstance(schedules, str | Path) else schedules
+    run = frame["run"].astype(str).to_numpy()
+    # All runs or none: forward area and tokens are no common axis for rollouts.
+    if any(one not in known or known[one].n_cpt for one in set(run)):
+        return None
+    area, settled = np.zeros(len(frame)), np.zeros(len(frame), dtype=bool)
+    for one in dict.fromkeys(run):
+        at = np.flatnonzero(run == one)
+        step = global_steps(frame.iloc[at], known[one], f"run {one!r}")
+        area[at] = areas(known[one]).s1[step]
+        # Until the peak of the rate the areas say nothing of the loss: weights come from random ones.
+        settled[at] = step > int(np.argmax(known[one].lr))
+    if not settled.any():
+        return None
+    frame = frame.assign(**{AREA: area})[settled]
+    findings = rows.findings
+    if not settled.all():
+        message = (
+            f"{int((~settled).sum())} points of the warm-up of the rate are left out: no law of curves holds there."
+        )
+        findings = (*findings, Finding("info", "transient", message))
+    return Chosen(replace(rows.runs, frame=frame), False, findings, is_curves=True)

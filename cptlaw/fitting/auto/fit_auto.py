@@ -1,0 +1,248 @@
+"""Fit every law that the columns allow on the same rows, and weigh them by common rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cptlaw.errors import CptlawError, FitError, UsageError
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.auto.average import Average
+from cptlaw.fitting.auto.candidates import Candidate, candidates
+from cptlaw.fitting.auto.curve_tables import as_curves
+from cptlaw.fitting.auto.rows import Chosen, choose_rows, levels, without_lone_base_models
+from cptlaw.fitting.auto.under_trained import without_under_trained
+from cptlaw.fitting.checking.cuts import trained
+from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.from_source import with_source
+from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.members import Member
+from cptlaw.fitting.rollouts import Rollout, directions, rolled, rolling_source, rollouts
+from cptlaw.fitting.shared_error import AREA, brief_bases
+from cptlaw.fitting.solving.options import Options
+from cptlaw.fitting.solving.origin import provenance_of
+from cptlaw.fitting.solving.training_rows import training_rows
+from cptlaw.fitting.weights import RolloutScores
+from cptlaw.laws.shared_tokens import WHOLE
+from cptlaw.progress import track
+from cptlaw.runs import Runs
+from cptlaw.runs.schema import mix_columns
+from cptlaw.schedules import Schedule
+from cptlaw.units import input_text
+
+STARTS = 4  # of each law: with a prior on every parameter, searches agree
+FEW_ROWS = 4  # below which a forecast is what other studies say, moved to these rows
+ODD = ("suspected-units", "suspected-mix-up")
+HEAVY = 0.05  # weight from which a law decides what forecasts see
+MANY_ROWS = 400  # from which fewer starts do
+INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", *WHOLE, AREA)
+
+Places = NDArray[np.int_]
+Schedules = Mapping[str, Schedule] | str | Path
+
+
+def fit_auto(
+    table: Runs, on: str, where: str | None = None, *, seed: int = 0, schedules: Schedules | None = None
+) -> Average:
+    """Fit every law that the columns allow to the losses of one eval, and average them by common rollouts.
+
+    Raises
+    ------
+    FitError
+        If no law can be fitted; the reasons of all are given.
+    """
+    rows = choose_rows(table, on, where, schedules is not None)
+    rows = as_curves(rows, schedules) or rows
+    name = str(rows.frame["eval"].iloc[0])
+    role = table.role(name)
+    rows = without_under_trained(without_lone_base_models(rows, role), role)
+    frame = rows.frame
+    count = int(trained(frame).sum()) if rows.is_curves or "tokens" in frame.columns else 0
+    refuse_steps(table, rows)
+    if not count:
+        raise FitError(f"no row of {name!r} has tokens above 0: law auto needs a run, in column tokens.")
+    paired = with_source_rows(table, rows, where, schedules is not None)
+    place = pd.Series(np.arange(len(frame)), index=frame.index)
+    fits: list[tuple[Candidate, LawFit, Places]] = []
+    sources: dict[str, LawFit] = {}
+    skipped: dict[str, str] = {}
+    provenance = provenance_of(table, name, where)
+    base = table.base_losses(name)
+    for candidate in track([*candidates(rows, role, schedules is not None)], f"fitting laws to {name}"):
+        try:
+            needed = schedules if candidate.law.needs_schedules else None
+            # With a prior on every parameter searches agree; on many rows each costs more and finds the same.
+            starts = STARTS if len(frame) <= MANY_ROWS else STARTS // 2
+            training = training_rows(candidate.law, paired, name, None, needed)
+            told = with_source(training, paired, None, seed, starts, candidate.restraint)
+            training = told.training
+            # Each law keeps its own rows; where they stand among the common ones lets all be judged by the same
+            # rollouts.
+            at = place.reindex(training.frame.index)
+            if at.isna().any():
+                raise FitError("it reads rows that the others do not.")
+            options = Options.build(
+                training.law,
+                starts=starts,
+                seed=seed,
+                restraint=candidate.restraint(training, told.known),
+            )
+            fitted = fit_rows(training, options, base=base, provenance=provenance)
+            fits.append((candidate, fitted, at.to_numpy(dtype=int)))
+            if told.fit is not None:
+                sources[fitted.law.spec] = told.fit
+        except (CptlawError, np.linalg.LinAlgError) as error:
+            skipped[candidate.law.spec] = str(error)
+    if not fits:
+        raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: " + reasons_in_words(skipped))
+    return _averaged(rows, fits, sources, skipped, table, name, provenance)
+
+
+def refuse_steps(table: Runs, rows: Chosen) -> None:
+    """Refuse a table that counts steps where no law can read them."""
+    if not rows.is_curves and "tokens" not in rows.frame.columns and "step" in rows.frame.columns:
+        raise FitError(
+            f"{table.label} counts steps and no tokens. Say how many a step trains on, as in --columns "
+            f"batch_tokens=2M (columns= in the library), or name the column of the tokens: --columns tokens=NAME. Laws "
+            f"of loss curves read steps; they need the schedules (--schedules)."
+        )
+
+
+def reasons_in_words(skipped: Mapping[str, str]) -> str:
+    """Return why laws cannot be fitted, a reason once with the laws that it holds for."""
+    laws: dict[str, list[str]] = {}
+    for law, reason in skipped.items():
+        laws.setdefault(reason, []).append(law)
+    return " | ".join(f"{', '.join(names)}: {reason}" for reason, names in laws.items())
+
+
+def _averaged(
+    rows: Chosen,
+    fits: list[tuple[Candidate, LawFit, Places]],
+    sources: Mapping[str, LawFit],
+    skipped: dict[str, str],
+    table: Runs,
+    name: str,
+    provenance: Mapping[str, Any],
+) -> Average:
+    frame = rows.frame
+    adapted = frame[trained(frame)]
+    along = directions(adapted)
+    folds = rollouts(frame, along)
+    paid = {spec: rolling_source(source, frame, folds) for spec, source in sources.items()}
+    judged = track(fits, f"weighing laws of {name}")
+    errors = np.array([rolled(fit, place, folds, paid.get(fit.law.spec)) for _, fit, place in judged])
+    errors = errors.reshape(len(fits), len(folds))
+    # A rollout says which law is ahead only where all were in it; one that few can join is left out, not they.
+    joined = np.isfinite(errors)
+    common = joined.all(axis=0)
+    if not common.any() and len(folds):
+        best = joined.sum(axis=1).max()
+        kept = joined.sum(axis=1) == best if best else np.ones(len(fits), dtype=bool)
+        for (_, fit, _), stays in zip(fits, kept, strict=True):
+            if not stays:
+                skipped[fit.law.spec] = "no rollout of these rows can be fitted with so many parameters."
+        fits = [one for one, stays in zip(fits, kept, strict=True) if stays]
+        errors = errors[kept]
+        common = np.isfinite(errors).all(axis=0)
+    folds, errors = [fold for fold, stays in zip(folds, common, strict=True) if stays], errors[:, common]
+    reach = np.array([fold.reach for fold in folds]).reshape(len(folds), len(along))
+    scores = RolloutScores(np.array([candidate.share_of(fit) for candidate, fit, _ in fits]), errors, reach)
+    weight = scores.weights(np.zeros((1, len(along))))[0]
+    order = np.argsort(-weight, kind="stable")
+    scores = RolloutScores(scores.share[order], scores.error[order], scores.reach)
+    # Geometric, as the weights count errors: a rollout far out must not decide alone.
+    mean = np.exp(np.log(np.maximum(errors, 1e-12)).mean(axis=1)) if len(folds) else np.full(len(fits), np.nan)
+    members = tuple(Member(fits[i][1], float(weight[i]), float(mean[i])) for i in order)
+    inputs = (*INPUTS, "step") if any(fit.law.needs_schedules for _, fit, _ in fits) else INPUTS
+    kept_columns = ["run", *(one for one in inputs if one in adapted.columns), *mix_columns(adapted.columns), "loss"]
+    result = Average(
+        on=name,
+        role=table.role(name),
+        members=members,
+        scores=scores,
+        folds=tuple(folds),
+        data=adapted[kept_columns].reset_index(drop=True),
+        base=table.base_losses(name),
+        findings=by_severity([*rows.findings, *of_design(rows, adapted, folds), *_odd(members), *_unread(members)]),
+        provenance=provenance,
+        skipped=skipped,
+    )
+    # What is left out for the forecasts of others still says what its own runs come to.
+    brief = rows.of_brief
+    return replace(result, brief=brief_bases(brief, result.predict(brief)), _cache={}) if len(brief) else result
+
+
+def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list[Finding]:
+    """Say what the rows cannot tell, whatever the law."""
+    findings = []
+    if len(adapted) < FEW_ROWS:
+        findings.append(
+            Finding(
+                "warning",
+                "few-runs",
+                f"the eval has {len(adapted)} row{'s' * (len(adapted) > 1)} with tokens: how losses go on from there "
+                "is what other studies say, and intervals are wide.",
+                "Add runs at another size, budget, rate or mix.",
+                data={"rows": len(adapted)},
+            )
+        )
+    along = {fold.direction for fold in folds}
+    if rows.is_cpt and levels(adapted, "ptpp") == 2:
+        findings.append(
+            Finding(
+                "warning",
+                "two-budgets",
+                "two pre-training budgets: no rollout over budgets exists, so the laws are weighed by what they count "
+                "usually and by rollouts over " + (", ".join(sorted(along)) or "nothing") + ".",
+                "Runs at a third budget would show how losses go on with the budget.",
+            )
+        )
+    for name in ("n_params", "ptpp"):
+        if levels(adapted, name) == 1:
+            findings.append(
+                Finding(
+                    "info",
+                    "one-level",
+                    f"all rows have one {name}, {input_text(name, float(adapted[name].iloc[0]))}: what it changes "
+                    "joins the constant, and forecasts elsewhere rest on priors.",
+                    f"Runs at another {name} would show it.",
+                )
+            )
+    return findings
+
+
+def _odd(members: tuple[Member, ...]) -> list[Finding]:
+    """Return what is odd about the rows themselves, whichever law reads them."""
+    return [one for one in members[0].fit.findings if one.code in ODD]
+
+
+def _unread(members: tuple[Member, ...]) -> list[Finding]:
+    """Return the factors that move the loss and that no law of weight reads."""
+    heavy = [member.fit for member in members if member.weight >= HEAVY] or [members[0].fit]
+    if not all(any(one.code == "unread-factor" for one in fit.findings) for fit in heavy):
+        return []
+    return [one for one in heavy[0].findings if one.code == "unread-factor"]
+
+
+def with_source_rows(table: Runs, rows: Chosen, where: str | None, all_schedules: bool = False) -> Runs:
+    """Return the chosen rows together with those of the source eval, chosen in the same way."""
+    kept = set(rows.frame.index)
+    own = str(rows.frame["eval"].iloc[0])
+    if table.role(own) == "target":
+        source = next((one for one in table.evals if table.role(one) == "source"), None)
+        if source is not None:
+            with suppress(UsageError):  # the filter may name the eval, or leave none of its rows
+                of_source = choose_rows(table, source, where, all_schedules).frame
+                if rows.pretraining:
+                    of_source = of_source[of_source["n_params"] * of_source["ptpp"] >= rows.pretraining]
+                kept |= set(of_source.index)
+    frame = table.frame[table.frame.index.isin(list(kept))]
+    return replace(table, frame=frame.assign(eval=frame["eval"].cat.remove_unused_categories()))

@@ -1,0 +1,107 @@
+"""Fit one law to a table: rows, what the source and other studies say, search, and rollouts within its rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.auto.candidates import all_priors, firmer
+from cptlaw.fitting.auto.fit_auto import STARTS
+from cptlaw.fitting.auto.rows import CPT_COLUMNS, Chosen
+from cptlaw.fitting.auto.under_trained import without_under_trained
+from cptlaw.fitting.checking.cuts import trained
+from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.from_source import usual, with_source
+from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.rollouts import directions, rolled, rolling_source, rollouts
+from cptlaw.fitting.solving.options import HowToFit, Options
+from cptlaw.fitting.solving.origin import provenance_of
+from cptlaw.fitting.solving.restraint import Restraint
+from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
+from cptlaw.fitting.weights import RolloutScores
+from cptlaw.laws import Law
+from cptlaw.runs import Runs
+
+FIRM = ("chinchilla", "kaplan")  # laws of models from scratch, whose rows err together however many they are
+
+
+def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit) -> LawFit:
+    """Return the fit of one law; see `cptlaw.fit`."""
+    seed, plain, starts = how.get("seed", 0), how.get("restraint") == "none", how.get("starts")
+    training = training_rows(chosen, table, on, where, how.get("schedules"))
+    if not plain and reads_priors(chosen):
+        training, table = without_brief(training, table, where)
+    of_source = usual if plain else lambda rows: with_priors(rows, Restraint()) or usual(rows)
+    from_source = with_source(training, table, where, seed, None if plain else STARTS, of_source)
+    training, chosen = from_source.training, from_source.training.law
+    given = Restraint.build(chosen, how.get("fix"), how.get("tie"), how.get("bound"), how.get("prior"))
+    training = training.chosen()
+    told = given.with_known(chosen, from_source.known)
+    learned = None if plain else with_priors(training, told)
+    restraint = given.joined(chosen, training.role, from_source.known) if learned is None else learned
+    if starts is None and learned is not None and set(learned.priors) >= {one[0] for one in learned.groups(chosen)}:
+        starts = STARTS  # with a prior on every parameter, searches agree
+    options = Options.build(chosen, how.get("delta"), starts, seed, restraint)
+    fitted = fit_rows(
+        training, options, base=table.base_losses(training.on), provenance=provenance_of(table, training.on, where)
+    )
+    if learned is None:
+        return fitted
+    folds = rollouts(fitted.data, directions(fitted.data[trained(fitted.data)]))
+    paid = None if from_source.fit is None else rolling_source(from_source.fit, fitted.data, folds)
+    errors = rolled(fitted, np.arange(fitted.n_points), folds, paid)
+    joined = np.flatnonzero(np.isfinite(errors))
+    folds = [folds[i] for i in joined]
+    reach = np.array([fold.reach for fold in folds]) if folds else np.zeros((0, 0))
+    added = tuple(name for name in learned.priors if name not in told.priors)
+    note = Finding(
+        "info",
+        "learned-priors",
+        f"what other studies say of {', '.join(added)} is added as weak priors, as law auto does.",
+        "restraint none fits the rows alone.",
+    )
+    return replace(
+        fitted,
+        scores=RolloutScores(np.ones(1), errors[joined][None], reach),
+        folds=tuple(folds),
+        learned=added,
+        findings=by_severity([*fitted.findings, note]),
+        _cache={},
+    )
+
+
+def without_brief(training: TrainingRows, table: Runs, where: str | None) -> tuple[TrainingRows, Runs]:
+    """Return rows and table without models that were trained too briefly for any law, as law auto leaves them out."""
+    rows = table.on(training.on)
+    rows = rows if where is None else rows.where(where)
+    is_cpt = any(name in rows.frame.columns and rows.frame[name].notna().any() for name in CPT_COLUMNS)
+    kept = without_under_trained(Chosen(rows, is_cpt, ()), training.role)
+    left = training.frame[training.frame.index.isin(kept.frame.index)]
+    if len(left) == len(training.frame) or left.empty:
+        return training, table
+    if kept.pretraining:
+        known = table.frame["n_params"] * table.frame["ptpp"] >= kept.pretraining
+        table = replace(table, frame=table.frame[known.to_numpy()])
+    return replace(training, frame=left, findings=(*training.findings, *kept.findings)), table
+
+
+def reads_priors(law: Law) -> bool:
+    """Say whether what other studies say is added to a law that is named.
+
+    Laws of loss curves, of base models, and those fitted on the rows that they are tested on stay as they are.
+    """
+    return not law.needs_schedules and not law.on_base_models and law.forecasts
+
+
+def with_priors(training: TrainingRows, given: Restraint) -> Restraint | None:
+    """Return a restraint with priors on all that it leaves open; None for laws of which nothing is known."""
+    law = training.law
+    if not reads_priors(law):
+        return None
+    priors = all_priors(law, training.role, training.frame)
+    priors = firmer(priors, len(training.frame)) if law.name in FIRM else priors
+    open_ = set(law.parameters) - given.named - set(law.derived)
+    weak = {name: prior for name, prior in priors.items() if name in open_}
+    return replace(given, priors={**given.priors, **weak}) if weak else None

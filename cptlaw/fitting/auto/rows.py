@@ -1,0 +1,242 @@
+"""Which rows of a table all candidates are fitted on, by stated rules; what is left out is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cptlaw.findings import Finding, Remedy
+from cptlaw.fitting.checking.cuts import trained
+from cptlaw.laws.base import Role
+from cptlaw.runs import Runs
+from cptlaw.runs.order import in_order
+from cptlaw.runs.schema import MIX, mix_columns
+
+# Warm-up of the rate, and the jump of losses that it brings, are no part of any law without schedules. Where the rate
+# of each point is known, points up to twice its warm-up are left out; where it is not, those in the first tenth of a
+# run: a little less, for the first of ten points stays. Chosen by rollouts inside other tables (studies/bench.md).
+WARM_UPS = 2.0
+TRANSIENT = 0.095
+AT_PEAK = 0.99  # share of a run's highest rate from which it counts as reached
+CPT_COLUMNS = ("replay", "ptpp")
+COLLAPSED = 2.0  # times the lowest loss of the same base model and mix at a lower rate
+FINE_TUNING = Finding(
+    "info",
+    "fine-tuning",
+    "the rows are read as fine-tuning of base models of several sizes: some have tokens 0, and none has replay or a "
+    "budget of pre-training.",
+    "For continual pre-training add the columns replay and ptpp; for models from scratch leave out rows with tokens 0.",
+)
+IN_ORDER = ("n_params", "ptpp", "replay", "lr_peak", "tokens", "step", "loss", "run")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The rows of one eval that are fitted.
+
+    Attributes
+    ----------
+    runs
+        The rows, those of the base models among them.
+    is_cpt
+        Whether they are of continual pre-training, and neither of models from scratch nor of fine-tuning.
+    findings
+        What was left out, and why.
+    is_curves
+        Whether they are loss curves of models from scratch, with their forward areas (`curve_tables`).
+    pretraining
+        The fewest tokens of pre-training of a base model that is not left out as under-trained.
+    of_brief
+        The rows of those that are.
+    """
+
+    runs: Runs
+    is_cpt: bool
+    findings: tuple[Finding, ...]
+    is_curves: bool = False
+    pretraining: float = 0.0
+    of_brief: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The rows as a frame, as laws without options of their own read them."""
+        return self.runs.frame
+
+    @property
+    def is_tuning(self) -> bool:
+        """Whether they are of fine-tuning: base models were measured, and neither replay nor budgets are told."""
+        frame = self.frame
+        return not self.is_cpt and "n_params" in frame.columns and not trained(frame).all()
+
+    @property
+    def of_mixes(self) -> bool:
+        """Whether several mixes of three or more corpora, or of two that are not source and target, are among them."""
+        names = [name for name in mix_columns(self.frame.columns) if self.frame[name].notna().any()]
+        plain = {MIX + "source", MIX + "target"} >= set(names)
+        return bool(names) and not plain and len(self.frame[names].dropna().drop_duplicates()) > 1
+
+
+def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = False) -> Chosen:
+    """Select the rows of one eval on which all candidates are fitted.
+
+    Rows of base models (tokens = 0) stay. Of CPT runs, what lies within twice the warm-up of the rate is left out, or
+    the first tenth where rates are not known; and where runs have several schedules, all but the one that most have,
+    unless `all_schedules`: a law that knows schedules is among those that are fitted.
+    """
+    rows = table.on(on)
+    rows = rows if where is None else rows.where(where)
+    rows = replace(rows, frame=in_order(rows.frame, IN_ORDER))
+    findings: list[Finding] = []
+    frame = rows.frame
+    is_cpt = any(name in frame.columns and frame[name].notna().any() for name in CPT_COLUMNS)
+    merged = frame.get("merge_weight", pd.Series(1.0, frame.index)).fillna(1.0) < 1
+    if (all_schedules or not is_cpt) and (merged := merged & (frame.get("tokens", 1) != 0)).any():
+        message = (
+            f"{int(merged.sum())} rows of merges with the base model are left out: no law here reads their weight."
+        )
+        findings.append(Finding("info", "merges", message, "Hold them beside the answer's alternatives."))
+        rows = replace(rows, frame=(frame := frame[~merged]))
+    if not is_cpt or "tokens" not in frame.columns:
+        chosen = Chosen(rows, False, tuple(findings))
+        return replace(chosen, findings=(*findings, FINE_TUNING)) if chosen.is_tuning else chosen
+    adapted = (frame["tokens"] > 0).to_numpy()
+    kept = np.ones(len(frame), dtype=bool)
+    if "phase" in frame.columns:
+        kept &= ~((frame["phase"].astype(str) == "pretrain") & frame["tokens"].isna()).to_numpy()
+        if not kept.all():
+            findings.append(
+                Finding(
+                    "info",
+                    "pretraining-rows",
+                    f"{int((~kept).sum())} rows of the phase pretrain are left out: they have no tokens of adaptation.",
+                    "Write tokens 0 where the base model was measured: forgetting then counts from its loss.",
+                )
+            )
+            frame, kept, adapted = frame[kept], kept[kept], adapted[kept]
+    if "lr_schedule" in frame.columns and not all_schedules:
+        runs_of = frame[adapted].groupby("lr_schedule", observed=True)["run"].nunique().sort_values(kind="stable")
+        if len(runs_of) > 1:
+            main = runs_of.index[-1]
+            kept &= ~adapted | (frame["lr_schedule"] == main).to_numpy()
+            findings.append(
+                Finding(
+                    "info",
+                    "main-schedule",
+                    f"{int((~kept).sum())} rows under other schedules than {main!r}, which most runs have, are left "
+                    "out: laws without schedules cannot tell them apart.",
+                    "Choose others, or give the schedules of all.",
+                    remedy=Remedy("schedules"),
+                )
+            )
+    fallen = adapted & kept & frame["run"].isin(collapsed_runs(table.frame, set(frame["run"]))).to_numpy()
+    if fallen.any():
+        kept &= ~fallen
+        names = frame.loc[fallen, "run"].astype(str).unique()
+        lowest = float(frame.loc[fallen, "lr_peak"].min())
+        findings.append(
+            Finding(
+                "warning",
+                "collapsed",
+                f"{len(names)} runs have collapsed and are left out ({', '.join(names[:3])}"
+                + ", .." * (len(names) > 3)
+                + "): their losses are over twice those of the same base model at a lower rate. Forecasts say nothing "
+                f"of such rates, here {lowest:.2g} and more.",
+                "Stay below these rates; the rate at which runs collapse falls with size and pre-training.",
+                data={"runs": len(names), "lr_peak": lowest},
+            )
+        )
+    for early, where_they_lie in _transients(frame, adapted & kept):
+        if early.any():
+            kept &= ~early
+            findings.append(
+                Finding(
+                    "info",
+                    "transient",
+                    f"{int(early.sum())} points {where_they_lie} are left out: the rate is still warming up there, or "
+                    "the loss jumps from its raising.",
+                    "To forecast so early a point, fit a law by name.",
+                    remedy=Remedy("law"),
+                )
+            )
+    return Chosen(replace(rows, frame=frame[kept]), True, tuple(findings))
+
+
+def collapsed_runs(frame: pd.DataFrame, among: set[str]) -> set[str]:
+    """Return the runs that a high rate has broken, so that no law of rates holds them.
+
+    Parameters
+    ----------
+    frame
+        All rows of a table, every eval: a run has collapsed if one of its losses has.
+    among
+        The runs that are asked about, and compared with each other.
+    """
+    if "lr_peak" not in frame.columns:
+        return set()
+    rows = frame[(frame["tokens"] > 0) & frame["run"].isin(among) & frame["lr_peak"].notna()]
+    rows = rows.reset_index(drop=True)  # the evals of one line of a wide table bear its number
+    same = [name for name in ("eval", "n_params", "tokens", "replay") if name in rows.columns]
+    best = rows.loc[rows.groupby(same, observed=True, dropna=False)["loss"].transform("idxmin")]
+    far = rows["loss"].to_numpy() > COLLAPSED * best["loss"].to_numpy()
+    return set(rows.loc[far & (rows["lr_peak"].to_numpy() > best["lr_peak"].to_numpy()), "run"])
+
+
+def _transients(frame: pd.DataFrame, adapted: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], str]]:
+    """Yield the points of the warm-up transient, (n,), and where they lie in words: by their rates, and by tokens."""
+    run = frame["run"].astype(str)
+    tokens = frame["tokens"].where(adapted)
+    warm_up = _warm_up(frame["lr"].where(adapted), tokens, run) if "lr" in frame.columns else tokens * np.nan
+    known = warm_up.notna().to_numpy()
+    yield (tokens < WARM_UPS * warm_up).to_numpy(), "within twice the warm-up of their runs' rate"
+    last = tokens.groupby(run).transform("max")
+    yield ~known & (tokens < TRANSIENT * last).to_numpy(), "in the first tenth of their runs"
+
+
+def _warm_up(rate: pd.Series[float], tokens: pd.Series[float], run: pd.Series[str]) -> pd.Series[float]:
+    """Return the tokens after which the rate of each row's run has reached its peak; nan where it is not known.
+
+    Warm-up is taken as linear from 0. A run without a point in it has that of the others, as far as its first point
+    allows.
+    """
+    peak = rate.groupby(run).transform("max")
+    reached = tokens.where(rate >= AT_PEAK * peak).groupby(run).transform("min")
+    rising = (tokens < reached) & (rate > 0)
+    length = (tokens * peak / rate).where(rising).groupby(run).transform("max")
+    usual = length.max() if rising.any() else 0.0
+    first = tokens.groupby(run).transform("min")
+    return length.fillna(first.clip(upper=usual)).clip(upper=reached).where(peak.notna())
+
+
+def without_lone_base_models(rows: Chosen, role: Role) -> Chosen:
+    """Return the rows of a target loss without base models of sizes at which no model was adapted.
+
+    On a corpus that they have not seen base models get better with size more slowly than adapted models do: next to
+    those of other sizes alone they tell nothing of it, and laws would carry it over (studies/bench.md). Source losses
+    of such base models are fitted.
+    """
+    frame = rows.frame
+    if role != "target" or not rows.is_cpt or "n_params" not in frame.columns:
+        return rows
+    kept = frame["n_params"].isin(frame.loc[trained(frame), "n_params"]).to_numpy()
+    if kept.all():
+        return rows
+    result = Finding(
+        "info",
+        "base-rows",
+        f"{int((~kept).sum())} rows of base models of sizes without CPT are not fitted: what they lose on the target "
+        "corpus says little of adapted models.",
+        "Nothing: their source losses are fitted.",
+    )
+    return replace(rows, runs=replace(rows.runs, frame=frame[kept]), findings=(*rows.findings, result))
+
+
+def levels(frame: pd.DataFrame, name: str) -> int:
+    """Return how many levels a column has among adapted rows; 0 where it is not there."""
+    if name not in frame.columns:
+        return 0
+    values = frame.loc[frame["tokens"] != 0, name] if "tokens" in frame.columns else frame[name]
+    return int(values.nunique())

@@ -1,0 +1,158 @@
+"""Models trained too briefly for any law: the fewest tokens, where losses lie far off the curve of the others.
+
+A run of few steps spends a large share of them in the warm-up, or at a batch that is too large for it, and ends above
+what the other rows foretell of it. Four such rows in eighteen turn every exponent, and each rollout that rests on them.
+Base models of a few hundred steps still have a loss near that of any model that has only begun, below what a power of
+their tokens makes of it; runs of CPT from them make the law too steep in budget and size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cptlaw.errors import CptlawError
+from cptlaw.findings import Finding, Remedy
+from cptlaw.fitting.auto.candidates import Candidate, middle_of_cpt, middle_of_pre_training
+from cptlaw.fitting.auto.rows import Chosen
+from cptlaw.fitting.checking.cuts import trained
+from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.rollouts import distinct
+from cptlaw.fitting.solving.options import Options
+from cptlaw.fitting.solving.training_rows import training_rows
+from cptlaw.laws.base import Role
+from cptlaw.laws.calculus import Array
+from cptlaw.units import format_quantity
+
+MOST_SHARE = 1 / 3  # of the rows that may be left out
+LEAST_KEPT = 7
+FALLS_TO = 0.7  # of the residuals' spread, that of the other rows when they are fitted alone
+ABOVE = 2.0  # spreads by which the rows left out lie above that fit on average; below it, of base models
+MOST_ROWS = 400  # that are looked at
+COUNTED = 3  # parameters that the spread is corrected for: exponent and two amplitudes, the floor having a prior
+TO_SPREAD = 1.2533  # standard deviation over mean absolute deviation of normal errors
+
+
+def without_under_trained(rows: Chosen, role: Role) -> Chosen:
+    """Return the rows without those of models trained so briefly that no law fits them.
+
+    Levels are left out from the lowest up, where the spread of the residuals falls to seven tenths without them and
+    they lie off the fit of the others by two spreads on average; never more than a third of the rows. Of models from
+    scratch levels are tokens per parameter, and those left out lie above the fit; of CPT they are the tokens of
+    pre-training of the base models, those left out lie below, and no size or budget is left out as a whole.
+
+    Parameters
+    ----------
+    rows
+        The chosen rows; those of mixes and of loss curves are returned as they are.
+    role
+        Of the eval.
+    """
+    if rows.is_cpt:
+        return _without_short_pretraining(rows, role)
+    frame = rows.frame
+    known = {"n_params", "tokens"} <= set(frame.columns)
+    if rows.is_curves or rows.of_mixes or not known or len(frame) <= LEAST_KEPT:
+        return rows
+    ratio = (frame["tokens"] / frame["n_params"]).to_numpy(dtype=float)
+    if not (np.isfinite(ratio) & (ratio > 0)).all():
+        return rows
+    level = np.log(ratio)
+    edge = _lowest_kept(rows, level, lambda part, kept: _spread(rows, part, kept, middle_of_pre_training()))
+    kept = level >= edge
+    if kept.all():
+        return rows
+    message = (
+        f"{int((~kept).sum())} rows below {np.exp(edge):.3g} tokens per parameter are left out: their losses lie far "
+        "above what the others foretell, as those of runs too short for their warm-up or batch do."
+    )
+    advice = "To fit them all the same, name a law with restraint none."
+    finding = Finding("info", "under-trained", message, advice)
+    return replace(rows, runs=replace(rows.runs, frame=frame[kept]), findings=(*rows.findings, finding))
+
+
+def _without_short_pretraining(rows: Chosen, role: Role) -> Chosen:
+    frame = rows.frame
+    known = {"n_params", "ptpp", "tokens"} <= set(frame.columns)
+    if role == "other" or rows.of_mixes or not known or frame[["n_params", "ptpp"]].isna().any(axis=None):
+        return rows
+    tokens = (frame["n_params"] * frame["ptpp"]).to_numpy(dtype=float)
+    if not (tokens > 0).all() or trained(frame).sum() <= LEAST_KEPT:
+        return rows
+    middle = middle_of_cpt(frame)
+
+    def spread(part: pd.DataFrame, kept: NDArray[np.bool_]) -> tuple[float, float]:
+        whole = part[trained(part)]
+        left = part[trained(part) & kept]
+        if any(left[name].nunique() < whole[name].nunique() for name in ("n_params", "ptpp")):
+            return np.inf, 0.0
+        result, above = _spread(rows, part, kept, middle)
+        return result, -above
+
+    edge = _lowest_kept(rows, np.log(tokens), spread)
+    kept = np.log(tokens) >= edge
+    if kept.all():
+        return rows
+    least = format_quantity(float(tokens[kept].min()))
+    message = (
+        f"{int((~kept).sum())} rows of base models below {least} tokens of pre-training are left out: their losses "
+        "lie far below what the others foretell, as those of models do that have only begun to learn."
+    )
+    finding = Finding(
+        "info",
+        "under-trained",
+        message,
+        "To fit them all the same, name a law with restraint none.",
+        remedy=Remedy("law"),
+    )
+    chosen = replace(rows.runs, frame=frame[kept])
+    return replace(
+        rows,
+        runs=chosen,
+        findings=(*rows.findings, finding),
+        pretraining=float(tokens[kept].min()),
+        of_brief=frame[~kept & trained(frame)],
+    )
+
+
+def _lowest_kept(
+    rows: Chosen, level: Array, spread_of: Callable[[pd.DataFrame, NDArray[np.bool_]], tuple[float, float]]
+) -> float:
+    """Return the level from which rows are kept, given the spread of a fit to some rows and how far the others lie."""
+    seen = np.unique(np.linspace(0, len(level) - 1, min(len(level), MOST_ROWS)).round().astype(int))
+    frame, level = rows.frame.iloc[seen], level[seen]
+    edges = distinct(np.unique(level)) - 1e-9
+    spread = spread_of(frame, level >= edges[0])[0]
+    lowest = 0
+    step = 1
+    while lowest + step < len(edges):
+        kept = level >= edges[lowest + step]
+        if kept.mean() < 1.0 - MOST_SHARE or kept.sum() < LEAST_KEPT:
+            break
+        without, above = spread_of(frame, kept)
+        # Both: rows that only lie high may be a steep law, rows whose absence only helps may be any few.
+        if without <= FALLS_TO * spread and above >= ABOVE * without:
+            lowest, spread, step = lowest + step, without, 1
+        else:
+            step *= 2  # of many levels, as along runs, not each is tried
+    return float(edges[lowest])
+
+
+def _spread(rows: Chosen, frame: pd.DataFrame, kept: NDArray[np.bool_], middle: Candidate) -> tuple[float, float]:
+    """Return the spread of the residuals of a fit to the rows kept, and by how much the others lie above it."""
+    runs = replace(rows.runs, frame=frame[kept])
+    try:
+        training = training_rows(middle.law, runs, str(frame["eval"].iloc[0]), None)
+        options = Options.build(training.law, starts=2, restraint=middle.restraint(training))
+        fit = fit_rows(training, options, checked=False)
+    except (CptlawError, np.linalg.LinAlgError):
+        return np.inf, 0.0
+    above = np.log(frame["loss"].to_numpy(dtype=float)) - np.log(fit.predict(frame))
+    count = int(kept.sum())
+    # Mean absolute deviation: one row that is far off must not make the rest look well fitted.
+    spread = TO_SPREAD * float(np.mean(np.abs(above[kept]))) * count / max(count - COUNTED, 1)
+    return spread, float(np.mean(above[~kept])) if (~kept).any() else 0.0

@@ -1,0 +1,145 @@
+"""A law with its parameters on the rows that it was fitted to: what doubt about its forecasts is computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cptlaw.findings import Finding
+from cptlaw.fitting.solving.blocks import along_runs, independent_blocks
+from cptlaw.fitting.solving.components import Components, base_models, components, orthonormal
+from cptlaw.fitting.solving.identifiability import jacobian
+from cptlaw.fitting.solving.open_rates import with_rates
+from cptlaw.fitting.solving.options import Options
+from cptlaw.fitting.solving.priors import Penalty, priors_on
+from cptlaw.fitting.solving.problem import Problem
+from cptlaw.laws.base import Known, Law, Role
+from cptlaw.laws.calculus import Array
+from cptlaw.runs.points import as_points
+from cptlaw.schedules import Schedule
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class LawOnRows:
+    """A law with its parameters, on the rows that it was fitted to; `cptlaw.Fit` adds forecasts and a file.
+
+    It stands below both: intervals are computed from it, and a fit computes its intervals.
+
+    What its attributes are is said there.
+    """
+
+    law: Law
+    on: str
+    role: Role
+    params: dict[str, float]
+    objective: float
+    n_points: int
+    n_runs: int
+    status: str
+    n_starts: int
+    n_agree: int
+    rank: int
+    n_free: int
+    findings: tuple[Finding, ...]
+    data: pd.DataFrame
+    base: pd.DataFrame
+    options: Options
+    provenance: Mapping[str, Any]
+    optima: Array
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
+    prior_weight: float = 0.0
+    _cache: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def units(self) -> dict[str, float]:
+        """Parameters and tokens per unit of N and D."""
+        return dict(self.law.units)
+
+    def problem(self) -> Problem:
+        """Return the law bound to the fitted rows, as it was when it was fitted."""
+        loss = self.data["loss"].to_numpy(dtype=float)
+        return Problem(self.law, self.law.bind(self.data, self.role), loss, self.options.restraint)
+
+    def penalty(self, problem: Problem) -> Penalty | None:
+        """Return the priors of this fit, for a problem with its restraint or a narrower one."""
+        return priors_on(problem, self.prior_weight)
+
+    def predict(self, frame: Any) -> Array:
+        """Return the fitted loss of each row of `frame`, nats per token, shape (n,).
+
+        `frame` is whatever `cptlaw.runs.points.as_points` reads: a DataFrame or a mapping of columns, aliases and units
+        included. For laws of loss curves a row may name ``run`` and ``step`` instead of areas; see `with_schedules`.
+        """
+        return self.law.predict(self.params, self.completed(frame), self.role)
+
+    def completed(self, frame: Any) -> pd.DataFrame:
+        """Return rows with the inputs that the law computes from fitted rows or from schedules."""
+        frame = with_rates(self, as_points(frame))
+        return self.law.inputs_of(frame, Known(fitted=self.data, schedules=self.schedules))
+
+    @property
+    def blocks(self) -> NDArray[np.int_]:
+        """Number of the group of fitted rows that err together, (n_points,): a run, or a block of a loss curve."""
+        if "blocks" not in self._cache and self.data.empty:
+            self._cache.update(blocks=np.zeros(0, dtype=int), effective={})
+        if "blocks" not in self._cache:
+            run = self.data["run"].to_numpy(dtype=str)
+            if self.law.correlated_along in self.data.columns:
+                labels, effective = independent_blocks(run, along_runs(self.data), self.residuals())
+            else:
+                runs, labels = np.unique(run, return_inverse=True)
+                effective = dict.fromkeys(runs.tolist(), 1.0)
+            self._cache["blocks"], self._cache["effective"] = labels, effective
+        result: NDArray[np.int_] = self._cache["blocks"]
+        return result
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of groups of rows that err independently: runs, or blocks of loss curves."""
+        return int(self.blocks.max(initial=-1)) + 1
+
+    @property
+    def n_effective(self) -> dict[str, float]:
+        """Effective number of points by run.
+
+        For loss curves what the autocorrelation of residuals leaves. Else 1, and where runs share base models less, by
+        the part of the residual variance that all runs of a base model have in common.
+        """
+        self.blocks  # noqa: B018  computes both
+        result: dict[str, float] = self._cache["effective"]
+        base = base_models(self.data)
+        if base is None or self.law.correlated_along:
+            return result
+        shared = self.components.shares.get("base", 0.0)
+        runs = self.data["run"].astype(str).to_numpy()
+        members = {int(label): len(set(runs[base == label])) for label in np.unique(base)}
+        of_run = dict(zip(runs, (members[int(label)] for label in base), strict=True))
+        return {run: 1.0 / (1.0 + (of_run[run] - 1) * shared) for run in result}
+
+    @property
+    def components(self) -> Components:
+        """Variances of the log residuals by base model, run and point."""
+        if "components" not in self._cache:
+            problem, k = self.problem(), self.problem().k
+            at = self.optima[0]
+            # Blocks stand for runs: of a loss curve, stretches that err together; of points, the run itself.
+            levels = [("run", self.blocks)]
+            base = base_models(self.data)
+            if base is not None:
+                levels.insert(0, ("base", base))
+            basis = orthonormal(jacobian(problem, at[:k], at[k:]))
+            self._cache["components"] = components(self.residuals(), basis, levels)
+        result: Components = self._cache["components"]
+        return result
+
+    def residuals(self) -> Array:
+        """Return log(predicted) - log(observed) of the fitted rows, shape (n_points,)."""
+        residual: Array = np.log(self.law.predict(self.params, self.data, self.role)) - np.log(
+            self.data["loss"].to_numpy(dtype=float)
+        )
+        return residual

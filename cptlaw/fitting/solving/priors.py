@@ -1,0 +1,134 @@
+"""Priors on free coordinates, as squares that an objective adds up.
+
+Axes: s = problems side by side, p = priors, v = coordinates (c, then z).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cptlaw.fitting.solving.columns import Scale
+from cptlaw.fitting.solving.problem import Problem
+from cptlaw.laws.calculus import Array
+
+TINY = 1e-12  # of an amplitude in nats, below which its logarithm is not taken
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """Priors on free coordinates: 0.5 * weight * ((value - mean) / sd)^2.
+
+    Parameters
+    ----------
+    coordinates
+        Indices of the coordinates.
+    means, sds
+        Of the prior, (p,); means also (s, p), another one for each problem.
+    weight
+        What half a squared standard score counts beside the objective.
+    scales
+        What `means` and `sds` speak of: the parameter's ``"value"``, its ``"log"``, or the log of the ``"share"`` that
+        its term has in the mean loss.
+    precision
+        Inverse of the priors' correlations, (p, p), where some are correlated.
+    """
+
+    coordinates: tuple[int, ...]
+    means: Array
+    sds: Array
+    weight: float
+    scales: tuple[str, ...]
+    precision: Array | None = None
+
+
+def priors_on(problem: Problem, weight: float) -> Penalty | None:
+    """Return the priors of a problem's restraint as a penalty, `None` where there is none."""
+    priors = problem.restraint.priors
+    names = [name for name in problem.free if name in priors]
+    if not names:
+        return None
+    correlation = np.eye(len(names))
+    for (one, other), value in problem.restraint.correlations.items():
+        if one in names and other in names:
+            i, j = names.index(one), names.index(other)
+            correlation[i, j] = correlation[j, i] = value
+    return Penalty(
+        coordinates=tuple(problem.free.index(name) for name in names),
+        means=np.array([priors[name].centre for name in names]),
+        sds=np.array([priors[name].sd for name in names]),
+        weight=weight,
+        scales=tuple(priors[name].scale for name in names),
+        precision=np.asarray(np.linalg.inv(correlation), dtype=float) if problem.restraint.correlations else None,
+    )
+
+
+def penalty_of(problem: Problem, v: Array, penalty: Penalty | None) -> Array:
+    """Return what the priors add to the objective at v, (s,)."""
+    if penalty is None:
+        return np.zeros(len(v))
+    total, _, _, _ = squares(problem, v, penalty, problem.scales_of(problem.columns(v[:, problem.k :])), 1)
+    return total
+
+
+def squares(
+    problem: Problem, v: Array, penalty: Penalty, scales: list[Scale], order: int
+) -> tuple[Array, Array, Array, Array]:
+    """Return what the priors add: total (s,), gradient (s, v), Gauss-Newton matrix and Hessian (s, v, v)."""
+    value, slope, curve = values(problem, v, penalty.coordinates, penalty.scales, scales, order)
+    score, slope = (value - penalty.means) / penalty.sds, slope / penalty.sds[:, None]
+    pull, pulled = score, slope
+    if penalty.precision is not None:
+        pull, pulled = score @ penalty.precision, penalty.precision @ slope
+    total = 0.5 * penalty.weight * np.sum(score * pull, axis=1)
+    gradient = penalty.weight * np.einsum("sp,spv->sv", pull, slope)
+    product = penalty.weight * (slope.transpose(0, 2, 1) @ pulled)
+    bend = penalty.weight * np.einsum("sp,spvw->svw", pull / penalty.sds, curve) if curve is not None else 0.0
+    return total, gradient, product, product + bend
+
+
+def values(
+    problem: Problem, v: Array, coordinates: tuple[int, ...], kinds: tuple[str, ...], scales: list[Scale], order: int
+) -> tuple[Array, Array, Array | None]:
+    """Return parameters as priors speak of them, (s, p), with slopes (s, p, v) and, at order 2, curves (s, p, v, v).
+
+    Parameters
+    ----------
+    coordinates
+        Their indices.
+    kinds
+        ``"value"``, ``"log"`` or ``"share"`` of each; see `Penalty`.
+    scales
+        Of the columns with an amplitude.
+    """
+    s, p, size, k = len(v), len(coordinates), problem.size, problem.k
+    value, slope = np.empty((s, p)), np.zeros((s, p, size))
+    curve = np.zeros((s, p, size, size)) if order > 1 else None
+    shapes = problem.shapes_along(v[:, k:]) if any(index >= k for index in coordinates) else []
+    for place, (index, kind) in enumerate(zip(coordinates, kinds, strict=True)):
+        one: Array
+        first: Array | float
+        bend: Array | float | None
+        if kind == "share":
+            # As a coordinate an amplitude is the mean of its term over the rows, so that its share of the mean
+            # loss needs no more. It may come down to 0, its logarithm not.
+            one, first, bend = np.maximum(v[:, index], TINY), 1.0, None
+        elif index >= k:
+            one, first, bend = shapes[index - k]
+        else:
+            scale = scales[index]
+            one, first, bend = v[:, index] / scale.value, 1.0 / scale.value, None
+            slope[:, place], bent = scale.moves_amplitude(one, index, size, kind == "log")
+            if curve is not None:
+                curve[:, place] = bent
+        if kind == "value":
+            value[:, place] = one
+        else:
+            value[:, place] = np.log(one) - (np.log(problem.loss.mean()) if kind == "share" else 0.0)
+            first = first / one
+            bend = -first * first + (0.0 if bend is None else bend / one)
+        slope[:, place, index] = first
+        if curve is not None and bend is not None:
+            curve[:, place, index, index] = bend
+    return value, slope, curve

@@ -1,0 +1,330 @@
+"""Traces of the profile of a forecast: from the optima of a fit to the farthest losses that the data allows.
+
+The trace of one row starts from the optima alone and knows nothing of other traces, so that its ends are the same
+whatever was asked before and whatever is asked beside it. Traces of several rows are descended side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cptlaw.fitting.solving import newton
+from cptlaw.fitting.solving.identifiability import jacobian
+from cptlaw.fitting.solving.law_on_rows import LawOnRows
+from cptlaw.fitting.solving.objective import ForecastPenalty, Objective
+from cptlaw.fitting.solving.priors import penalty_of
+from cptlaw.laws.calculus import Array, Positive
+
+FARTHEST = 1.0  # shift of the log loss at which a trace ends: what the data allows there is not bounded
+NEAREST = 1e-5  # shift that a trace begins with at least
+FIRST = np.array([0.6, 1.0, 1.5])  # values asked for first, in units of where a parabola would end
+AFAR = np.array([0.03, 0.3])  # shifts that are tried as well, in case the profile comes down again
+ROUNDS = 12  # of descents, at most
+CLOSE = 0.1  # gap between the last value allowed and the next one refused, in shares of the distance, that will do
+STUCK = 0.95  # of the gap before, above which a round brought nothing
+FAR_WALL = 1.5  # times the farthest distance allowed
+STEPS = 60  # of each descent
+TOLERANCE = 2e-4  # of each descent, in shares of the rise that is allowed
+STIFFNESS = 30.0  # of the penalty, in rows of data
+FLAT = 1e-10  # of the largest curvature, below which a direction counts as this flat
+LEAST_CURVATURE = 1e-200  # of a coordinate that the rows do not see at all: its inverse must still be a number
+
+
+@dataclass(eq=False)
+class Trace:
+    """What the search along the profile of one row has met.
+
+    Parameters
+    ----------
+    at
+        Coordinates of the places, (places, coordinates); the optima come first.
+    log_loss
+        The forecast there.
+    rise
+        The objective there, priors included, above that of the fit.
+    settled
+        Whether the descent that ended there had settled: only then does its rise refuse a loss.
+    """
+
+    at: Array
+    log_loss: Array
+    rise: Array
+    settled: NDArray[np.bool_]
+
+    def ends(self, centre: float, limit: float) -> tuple[float, float]:
+        """Return the log losses at which the profile reaches a limit, infinite where it does not."""
+        low, high = self.ends_elsewhere(self.log_loss[:, None], np.array([centre]), np.array([limit]))[0]
+        return float(low), float(high)
+
+    def ends_elsewhere(self, log_losses: Array, centres: Array, limits: Array) -> Array:
+        """Return the ends at rows, (n, 2), of which the places of this trace have other losses, (places, n)."""
+        low, high = (_reach(side * (log_losses - centres), self.rise, limits) for side in (-1, 1))
+        return np.column_stack([centres - low, centres + high])
+
+
+@dataclass(eq=False)
+class Tracer:
+    """Traces the profiles of the rows of one fit.
+
+    Parameters
+    ----------
+    goal
+        The objective of the data, with the priors.
+    optima
+        Coordinates of the optima, (optima, coordinates).
+    rise
+        The objective at the optima above that of the first, (optima,).
+    least
+        The objective of the first.
+    inverse
+        Inverse of the curvature at the first, (coordinates, coordinates).
+    """
+
+    goal: Objective
+    optima: Array
+    rise: Array
+    least: float
+    inverse: Array = field(repr=False)
+
+    @classmethod
+    def of(cls, fit: LawOnRows) -> Tracer:
+        """Return the tracer of a fit, which is kept with it."""
+        if "tracer" not in fit._cache:
+            problem = fit.problem()
+            goal = Objective(problem, fit.options.delta, penalty=fit.penalty(problem))
+            result = goal.evaluate(fit.optima)
+            # The data part alone: where a curvature is not finite, which no step could use, the total says infinity.
+            total = result["objective"] + penalty_of(problem, fit.optima, goal.penalty)
+            # Halfway between the exact curvature, which is zero in the Huber tails, and its majoriser, which is never
+            # too flat.
+            inverse = _inverse(0.5 * (result["hessian"][0] + result["majoriser"][0]))
+            fit._cache["tracer"] = cls(goal, fit.optima, total - total[0], float(total[0]), inverse)
+        kept: Tracer = fit._cache["tracer"]
+        return kept
+
+    def trace(self, rows: SimpleNamespace, limits: Array) -> list[Trace]:
+        """Follow the profile from the optima until the rise passes the limit of each row, on both sides.
+
+        Parameters
+        ----------
+        rows
+            Inputs of the rows, as `Law.bind` returns them.
+        limits
+            Rise of the objective up to which a loss is allowed, (n,).
+        """
+        problem, k = self.goal.problem, self.goal.problem.k
+        best = self.optima[0]
+        gradients = jacobian(problem, best[:k], best[k:], at=rows)
+        there = self.log_losses(self.optima, rows)  # (optima, n)
+        settled = np.ones(len(self.optima), dtype=bool)
+        traces = [Trace(self.optima, there[:, i], self.rise, settled) for i in range(len(limits))]
+        centres = there[0]
+        moves = gradients @ self.inverse
+        variance = np.maximum(np.sum(moves * gradients, axis=1), 1e-300)
+        asked: list[Array] = []
+        for limit, spread in zip(limits, variance, strict=True):
+            # Where a parabola with the curvature of the optimum would meet the limit: right for most rows, and only a
+            # first guess.
+            end = float(np.clip(np.sqrt(2.0 * limit * spread), NEAREST, FARTHEST / FIRST[1]))
+            near = _drawn(end * FIRST, end, limit)
+            far = AFAR[near[-1] < AFAR]
+            asked.append(np.concatenate([-far[::-1], -near[::-1], near, far]))
+        states = [{-1: _Side(), 1: _Side()} for _ in traces]
+        # Along the linear profile, on which most traces stay: the first guess then needs a step or two.
+        ahead = moves / variance[:, None]  # how far the coordinates move for a unit of log loss
+        first = True
+        for _ in range(ROUNDS):
+            of_row = np.repeat(np.arange(len(traces)), [len(values) for values in asked])
+            if not len(of_row):
+                break
+            shift = np.concatenate(asked)
+            wanted = centres[of_row] + shift
+            start = self._nearest(traces, of_row, wanted)
+            if first:
+                start = self._better(start, best + shift[:, None] * ahead[of_row], rows, of_row, wanted)
+            first = False
+            tolerance = TOLERANCE * limits / np.maximum(self.least, limits)
+            self._descend(traces, rows, of_row, wanted, start, tolerance[of_row])
+            for i, trace in enumerate(traces):
+                if len(asked[i]):
+                    sides = [(side, side * (trace.log_loss - centres[i])) for side in (-1, 1)]
+                    asked[i] = np.concatenate(
+                        [side * _ask_next(away, trace, limits[i], states[i][side]) for side, away in sides]
+                    )
+        return traces
+
+    def log_losses(self, at: Array, rows: SimpleNamespace) -> Array:
+        """Return the log losses at places, (places, n); far out, a law with falling terms may cross 0."""
+        problem, law = self.goal.problem, self.goal.problem.law
+        result = problem.parameters(at[:, : problem.k], at[:, problem.k :])
+        named = law.fitted({name: result[:, [i]] for i, name in enumerate(law.parameters)})
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            losses = np.asarray(law.evaluate(named, rows), dtype=float)
+        size = problem.moved_to(rows).n
+        logs: Array = np.log(np.maximum(np.broadcast_to(losses, (len(at), size)), 1e-300))
+        return logs
+
+    def _nearest(self, traces: list[Trace], of_row: NDArray[np.int_], wanted: Array) -> Array:
+        """Return the place of the row's trace that is best for each wanted value, so that no step is lost."""
+        starts = np.empty((len(wanted), self.optima.shape[1]))
+        for i in np.unique(of_row):
+            trace, mine = traces[i], of_row == i
+            # By the objective of the descent to come: a place with a low rise far from the wanted loss is no better
+            # start than one beside it that lies higher.
+            penalty = 0.5 * STIFFNESS * (trace.log_loss - wanted[mine, None]) ** 2
+            starts[mine] = trace.at[(trace.rise + penalty).argmin(axis=1)]
+        return starts
+
+    def _better(
+        self, start: Array, guess: Array, rows: SimpleNamespace, of_row: NDArray[np.int_], wanted: Array
+    ) -> Array:
+        """Return the better of two starts of each descent."""
+        problem = self.goal.problem
+        guess = np.clip(guess, problem.low, problem.high)
+        both = np.concatenate([start, guess])
+        goal = self._drawn_to(rows, np.tile(of_row, 2), np.tile(wanted, 2))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            total = goal.evaluate(both, 1)["total"].reshape(2, -1)
+        # A guess of the linear profile can lie across a bend, and what was met before it need not.
+        return np.where((total[1] < total[0])[:, None], guess, start)
+
+    def _drawn_to(self, rows: SimpleNamespace, of_row: NDArray[np.int_], wanted: Array) -> Objective:
+        return replace(self.goal, forecast=ForecastPenalty(at_rows(rows, of_row), wanted, STIFFNESS))
+
+    def _descend(
+        self,
+        traces: list[Trace],
+        rows: SimpleNamespace,
+        of_row: NDArray[np.int_],
+        wanted: Array,
+        start: Array,
+        tolerance: Array,
+    ) -> None:
+        """Descend to the wanted values and add where each ended to the trace of its row."""
+        problem, k = self.goal.problem, self.goal.problem.k
+        goal = self._drawn_to(rows, of_row, wanted)
+        solution = newton.descend(goal, start[:, :k], start[:, k:], STEPS, tolerance)
+        at = np.concatenate([solution.c, solution.z], axis=1)
+        rise = solution.objective + penalty_of(problem, at, self.goal.penalty) - self.least
+        settled = solution.status == newton.CONVERGED
+        for i in np.unique(of_row):
+            trace, mine = traces[i], of_row == i
+            there = self.log_losses(at[mine], _one(rows, i))[:, 0]
+            trace.at = np.concatenate([trace.at, at[mine]])
+            trace.log_loss = np.concatenate([trace.log_loss, there])
+            trace.rise = np.concatenate([trace.rise, rise[mine]])
+            trace.settled = np.concatenate([trace.settled, settled[mine]])
+
+
+@dataclass
+class _Side:
+    """How the search on one side of a trace goes: the gap that is left, and rounds that left it as it was."""
+
+    gap: float = np.inf
+    in_vain: int = 0
+
+
+def side_by_side(rows: SimpleNamespace) -> bool:
+    """Say whether inputs can be stacked, a row for each problem; whole schedules, and tables of them, cannot."""
+    return all(
+        isinstance(column, Positive) or (isinstance(column, np.ndarray) and column.ndim == 1)
+        for column in vars(rows).values()
+    )
+
+
+def at_rows(rows: SimpleNamespace, of_row: NDArray[np.int_]) -> SimpleNamespace:
+    """Return the inputs of each problem's row: (problems, 1), or of the one row that all have, (1,)."""
+    if side_by_side(rows):
+        return SimpleNamespace(**{name: column[of_row[:, None]] for name, column in vars(rows).items()})
+    return _one(rows, int(of_row[0]))
+
+
+def _one(rows: SimpleNamespace, i: int) -> SimpleNamespace:
+    return SimpleNamespace(**{name: column[i : i + 1] for name, column in vars(rows).items()})
+
+
+def _inverse(curvature: Array) -> Array:
+    """Return the inverse of a curvature; negative directions are mirrored, flat ones bounded."""
+    scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(curvature)), LEAST_CURVATURE))
+    values, vectors = np.linalg.eigh(curvature * scale[:, None] * scale[None, :])
+    values = np.maximum(np.abs(values), FLAT * np.abs(values).max())
+    result: Array = (vectors / values) @ vectors.T * scale[:, None] * scale[None, :]
+    return result
+
+
+def _drawn(distance: Array, end: float, limit: float) -> Array:
+    """Return what to ask for so that the descent ends at these distances, the rise being `limit` at `end`.
+
+    The penalty is no wall: the profile's own slope holds the forecast back, the farther the steeper.
+    """
+    asked = distance * (1.0 + 2.0 * limit / (end * end * STIFFNESS))
+    return np.minimum(asked, np.maximum(distance, FARTHEST))
+
+
+def _ask_next(distance: Array, trace: Trace, limit: float, side: _Side) -> Array:
+    """Return distances on one side to ask for next: from the farthest one allowed to beyond the end of the profile.
+
+    Only places whose descent settled can say what is not allowed. The search goes past others. Where two rounds bring
+    nothing, as where the profile jumps, no more is asked.
+    """
+    last, height, beyond, high = _bracket(distance, trace.rise, trace.settled, limit)
+    wall = FARTHEST if beyond is None else beyond
+    gap = np.log(wall / max(last, NEAREST))
+    side.in_vain = side.in_vain + 1 if gap > STUCK * side.gap else 0
+    side.gap = gap
+    if last >= 0.9 * FARTHEST or wall - last <= CLOSE * last or side.in_vain > 1:
+        return np.zeros(0)
+    if beyond is None:
+        step = min(wall - last, max(2.0 * last, NEAREST))
+        return _drawn(last + step * np.array([0.25, 0.5, 1.0, 1.5]), last + step, limit)
+    # The root of the rise is close to linear in the distance: ask a little to either side of where it meets the limit,
+    # and half-way on a scale of ratios, where the wall is far.
+    end = last + (np.sqrt(limit) - height) / (high - height) * (beyond - last)
+    near = np.array([end - 0.35 * CLOSE * end, end + 0.35 * CLOSE * end])
+    if beyond > FAR_WALL * last:
+        near = np.append(near, np.sqrt(max(last, NEAREST, 1e-3 * beyond) * beyond))
+    return _drawn(np.clip(near, last + 0.1 * (end - last), beyond), end, limit)
+
+
+def _bracket(
+    distance: Array, rise: Array, settled: NDArray[np.bool_], limit: float
+) -> tuple[float, float, float | None, float]:
+    """Return the farthest distance allowed and the nearest one refused beyond it, each with the root of its rise."""
+    root = np.sqrt(np.maximum(rise, 0.0))
+    allowed = np.flatnonzero((distance >= 0) & (rise <= limit))
+    last, height = 0.0, 0.0
+    if len(allowed):
+        j = allowed[distance[allowed].argmax()]
+        last, height = float(distance[j]), float(root[j])
+    refused = np.flatnonzero((distance > last) & (rise > limit) & settled)
+    if not len(refused):
+        return last, height, None, np.inf
+    j = refused[distance[refused].argmin()]
+    return last, height, float(distance[j]), float(root[j])
+
+
+def _reach(distance: Array, rise: Array, limits: Array) -> Array:
+    """Return the largest distance on one side at which the profile is still below the limit of each row, (n,).
+
+    Parameters
+    ----------
+    distance
+        Of the places from each row's own loss, (places, n).
+    """
+    root, low, row = np.sqrt(np.maximum(rise, 0.0)), rise[:, None] <= limits, np.arange(len(limits))
+    allowed = np.where(low & (distance >= 0), distance, -1.0)
+    at = allowed.argmax(axis=0)
+    last, height = np.maximum(allowed[at, row], 0.0), np.where(allowed[at, row] < 0, 0.0, root[at])
+    refused = np.where(~low & (distance > last), distance, np.inf)
+    at = refused.argmin(axis=0)
+    beyond, high = refused[at, row], root[at]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # The root of the rise is close to linear in the distance, so it is interpolated up to the nearest place
+        # refused.
+        ends = last + (np.sqrt(limits) - height) / (high - height) * (beyond - last)
+    ends = np.where(np.isfinite(beyond), ends, np.where(last >= 0.9 * FARTHEST, np.inf, last))
+    return np.where(np.isfinite(limits), ends, np.inf)  # without a limit the forecast lies beyond all bounds

@@ -1,0 +1,261 @@
+"""Run the bench: every law on every frozen split that its columns allow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import CptlawError, UsageError, did_you_mean
+from cptlaw.findings import Finding
+from cptlaw.fitting.base_models import KEYS, measured_bases
+from cptlaw.forecasting.benching.splits import SPLITS, Split
+from cptlaw.forecasting.benching.tables import OWN, TABLES, load
+from cptlaw.forecasting.comparing.baselines import BASELINES, regret
+from cptlaw.forecasting.verbs import fit
+from cptlaw.laws.registry import law
+from cptlaw.result import Progress, Result, Table
+from cptlaw.runs import Runs
+from cptlaw.units import format_percent
+
+MOST_POINTS = 12  # of a split whose intervals are computed, spread over its rows
+STATIC_LAWS = ("chinchilla", "chinchilla:bend=2")
+CPT_LAWS = ("shared-tokens", "ptpp-gated-floor", "ptpp-nearest")
+COLUMNS = ("study", "split", "on", "law", "n_fit", "n_test", "mae_rel", "coverage_50", "coverage_90", "width_90",
+           "base_rel", "shift_rel", "regret", "cpu_s")  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Bench(Result):
+    """What laws forecast of rows that they were not fitted on.
+
+    Attributes
+    ----------
+    frame
+        One row per split and law, in the columns `COLUMNS`. Errors and regret are fractions of the loss; ``width_90``
+        is half the median width of 90 % intervals, as a fraction, infinite where the median one has no end, which holds
+        whatever is measured; ``base_rel`` is the part of ``mae_rel`` that lies in the base models' own losses, and
+        ``shift_rel`` that in what CPT adds to them, each by itself, for one may hide the other (nan where no base
+        model of the forecast runs was measured); ``cpu_s`` is fit and forecasts.
+    findings
+        Which studies are not there, which laws could not be fitted where.
+    """
+
+    frame: pd.DataFrame
+    findings: tuple[Finding, ...]
+
+    @property
+    def title(self) -> str:
+        """What was run."""
+        losses = self.frame.groupby(["study", "split", "on"]).ngroups
+        laws, studies = (self.frame[name].nunique() for name in ("law", "study"))
+        told = "one study" if studies == 1 else f"{studies} studies"
+        return f"{laws} laws and baselines on {losses} {'loss' if losses == 1 else 'losses'} of {told}"
+
+    @property
+    def tables(self) -> list[Table]:
+        """Means over the losses of each split, and all splits of each law."""
+        formats: dict[str, Callable[[Any], str]] = {
+            **dict.fromkeys(("mae_rel", "base_rel", "shift_rel", "regret"), lambda value: f"{100 * value:.2f}"),
+            "width_90": lambda value: "open" if value == np.inf else f"{100 * value:.2f}",
+            **dict.fromkeys(("coverage_50", "coverage_90"), format_percent),
+            "cpu_s": lambda value: f"{value:.1f}",
+            "losses": str,
+        }
+        shown = {name: (name, "mean") for name in COLUMNS[COLUMNS.index("mae_rel") :]}
+        by_split = self.frame.groupby(["study", "split", "law"], sort=False).agg(losses=("on", "count"), **shown)
+        note = (
+            "mae_rel, its parts in base model and shift, width_90 (half the median 90% interval) and regret in percent "
+            "of the loss; cpu_s in seconds."
+        )
+        return [Table.of(by_split.reset_index(), formats, "Means over the losses of a split", note)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the promised JSON keys."""
+        rows = self.frame.astype(object).where(self.frame.notna(), None)
+        return {"rows": rows.to_dict("records"), "findings": [finding.to_dict() for finding in self.findings]}
+
+
+def bench(
+    data: str | Path | None = None,
+    laws: str | Iterable[str] | None = None,
+    splits: str | Iterable[str] | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Bench:
+    """Run laws on frozen splits of real runs.
+
+    Each study is judged with what was learned from the others alone (`cptlaw.fitting.learned.leaving_out`).
+
+    Parameters
+    ----------
+    data
+        Folder of public tables; without it the tables of this package alone.
+    laws
+        Names of laws, or one text with commas: law auto and those of the field where absent. A law of an installed
+        package enters by its name. The baselines always run.
+    splits
+        Names of studies, or of splits as ``study/split``; all where absent.
+    progress
+        Called with a line of text after each split.
+
+    Raises
+    ------
+    UsageError
+        If a law, a split or the folder does not exist.
+    """
+    named = _names(laws)
+    for name in named:
+        if name != "auto":
+            law(name)
+    if data is not None and not Path(data).is_dir():
+        raise UsageError(f"--data {str(data)!r}: there is no such folder. Give the one that holds the public tables.")
+    findings: list[Finding] = []
+    rows: list[dict[str, Any]] = []
+    tables: dict[str, Runs | None] = {}
+    chosen = list(_chosen(_split_names(splits)))
+    for study in dict.fromkeys(split.study for split in chosen):
+        tables[study] = load(study, data)
+        if tables[study] is None:
+            known = TABLES[study]
+            message = f"study {study} is left out: {known.file} is not in the data folder (--data)."
+            findings.append(Finding("info", "no-table", message, f"In public: {known.where}."))
+    for split in chosen:
+        table = tables[split.study]
+        if table is None:
+            continue
+        result, notes = _one_split(table, split, named)
+        rows += result
+        findings += notes
+        if progress is not None:
+            progress(f"{split.study}: {split.name}, {split.on}")
+    return Bench(pd.DataFrame(rows, columns=list(COLUMNS)), tuple(findings))
+
+
+def _names(given: str | Iterable[str] | None) -> list[str]:
+    if given is None:
+        return []
+    items = given.split(",") if isinstance(given, str) else given
+    return [item.strip() for item in items if item.strip()]
+
+
+def _known_splits() -> list[str]:
+    return [*OWN, *TABLES, *dict.fromkeys(f"{split.study}/{split.name}" for split in SPLITS)]
+
+
+def _split_names(given: str | Iterable[str] | None) -> list[str]:
+    """Return the names of splits; in one text commas part them, and stand in some of them."""
+    if not isinstance(given, str):
+        return _names(given)
+    known, names = set(_known_splits()), [""]
+    for part in given.split(","):
+        longer = f"{names[-1]},{part}".strip()
+        if any(name.startswith(longer) for name in known):
+            names[-1] = longer
+        else:
+            names.append(part.strip())
+    return [name for name in names if name]
+
+
+def _chosen(names: list[str]) -> Iterator[Split]:
+    known = _known_splits()
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--splits {name!r}: there is no such study or split.{did_you_mean(name, known)}")
+    for split in SPLITS:
+        if not names or split.study in names or f"{split.study}/{split.name}" in names:
+            yield split
+
+
+def _one_split(table: Runs, split: Split, named: list[str]) -> tuple[list[dict[str, Any]], list[Finding]]:
+    """Return the rows of all laws and baselines on one split, and which laws could not be fitted."""
+    from cptlaw.fitting.learned import leaving_out, studies
+
+    if split.role is not None:
+        table = table.with_roles(**{f"{split.role}_eval": split.on})
+    table = table if split.where is None else table.where(split.where)
+    test = table.on(split.on).where(split.test).frame
+    fitted = table.on(split.on).where(split.fit).frame
+    is_cpt = "replay" in test.columns or "ptpp" in test.columns
+    laws = named or ["auto", *(CPT_LAWS if is_cpt else STATIC_LAWS)]
+    shared = {"study": split.study, "split": split.name, "on": split.on}
+    rows, findings = [], []
+    for name in laws:
+        started = time.process_time()
+        try:
+            with leaving_out(split.study) if split.study in studies() else nullcontext():
+                result = _forecast(table, split, test, name)
+        except CptlawError as error:
+            message = f"{split.study}, {split.name}, {split.on}: {name} could not be fitted: {error}"
+            findings.append(Finding("info", "not-fitted", message))
+            continue
+        rows.append({**shared, "law": name, **result, "cpu_s": time.process_time() - started})
+        if result["width_90"] == np.inf:
+            message = (
+                f"{split.study}, {split.name}, {split.on}: the rows do not bound what {name} forecasts, so that its "
+                f"intervals hold whatever is measured."
+            )
+            findings.append(Finding("info", "unbounded", message, "Look at its error, not at its coverage."))
+    for name, baseline in BASELINES.items():
+        if name == "nearest-budget" and "ptpp" not in test.columns:
+            continue
+        started = time.process_time()
+        predicted = baseline(fitted, test)
+        rows.append(
+            {
+                **shared,
+                "law": name,
+                "n_fit": int((fitted["tokens"] > 0).sum()),
+                "n_test": len(test),
+                "mae_rel": _error(predicted, test),
+                **dict.fromkeys(("coverage_50", "coverage_90", "width_90", "base_rel", "shift_rel"), float("nan")),
+                "regret": regret(test, predicted),
+                "cpu_s": time.process_time() - started,
+            }
+        )
+    return rows, findings
+
+
+def _forecast(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[str, Any]:
+    """Fit one law and score what it forecasts."""
+    fitted = fit(name, table, split.on, split.fit)
+    predicted = fitted.predict(test)
+    few = test.iloc[np.unique(np.linspace(0, len(test) - 1, MOST_POINTS).round().astype(int))]
+    scores: dict[str, float] = {}
+    for share in (0.5, 0.9):
+        forecast = fitted.forecast(few, share)
+        low, high = forecast["lo"].to_numpy(dtype=float), forecast["hi"].to_numpy(dtype=float)
+        loss = few["loss"].to_numpy(dtype=float)
+        scores[f"coverage_{100 * share:.0f}"] = float(np.mean(~(loss < low) & ~(loss > high)))  # an open end holds
+        width = np.where(np.isfinite(high - low), (high - low) / 2.0 / forecast["loss"].to_numpy(dtype=float), np.inf)
+    scores["width_90"] = float(np.median(width))
+    return {
+        "n_fit": fitted.n_points,
+        "n_test": len(test),
+        "mae_rel": _error(predicted, test),
+        **scores,
+        **_parts(fitted, test, predicted),
+        "regret": regret(test, predicted),
+    }
+
+
+def _parts(fitted: Any, test: pd.DataFrame, predicted: Any) -> dict[str, float]:
+    """Return what is missed of the measured base models of runs, and what of the shifts from them, as fractions."""
+    own = np.full(len(test), np.nan)
+    if {*KEYS, "tokens"} <= set(test.columns):
+        known = test[list(KEYS)].merge(measured_bases(fitted.base), "left", list(KEYS))["loss"].to_numpy(dtype=float)
+        with suppress(CptlawError), np.errstate(all="ignore"):  # a law that says nothing of base models
+            own = np.log(fitted.predict(test.assign(tokens=0.0)) / known)
+    base = pd.Series(np.where(np.isfinite(own), own, np.nan))
+    shift = np.log(predicted / test["loss"].to_numpy(dtype=float)) - base
+    return {"base_rel": float(base.abs().mean()), "shift_rel": float(shift.abs().mean())}
+
+
+def _error(predicted: Any, test: pd.DataFrame) -> float:
+    return float(np.mean(np.abs(predicted / test["loss"].to_numpy(dtype=float) - 1.0)))

@@ -1,0 +1,101 @@
+"""Forecasts without a law, which every law must beat: the nearest measured run, budget, and the largest scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.fitting.checking.distance import directions_of, scaled
+from cptlaw.laws.calculus import Array
+
+INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak")
+FAR = 1e6  # weight of a direction that comes before all others
+
+Baseline = Callable[[pd.DataFrame, pd.DataFrame], Array]
+
+
+def nearest(fitted: pd.DataFrame, asked: pd.DataFrame, first: tuple[str, ...] = ()) -> Array:
+    """Return the losses of the fitted rows nearest to those asked for, (n,), ratios of inputs counting alike."""
+    fitted = fitted[fitted["tokens"] > 0] if "tokens" in fitted.columns else fitted
+    known = [one for one in INPUTS if one in fitted.columns and one in asked.columns and fitted[one].notna().all()]
+    along = [one for one in directions_of(known) if len(one.powers) == 1]
+    apart = np.zeros((len(asked), len(fitted)))
+    for direction in along:
+        gap = scaled(fitted, asked, direction)[:, None] - scaled(fitted, fitted, direction)[None, :]
+        apart += np.nan_to_num(gap) ** 2 * (FAR if direction.name in first else 1.0)
+    losses = fitted["loss"].to_numpy(dtype=float)
+    # Repeats at the same place are averaged.
+    close = apart <= apart.min(axis=1, keepdims=True) + 1e-9
+    values: Array = (close @ losses) / close.sum(axis=1)
+    return values
+
+
+def nearest_run(fitted: pd.DataFrame, asked: pd.DataFrame) -> Array:
+    """Return the loss of the nearest measured row."""
+    return nearest(fitted, asked)
+
+
+def nearest_budget(fitted: pd.DataFrame, asked: pd.DataFrame) -> Array:
+    """Return the loss of the nearest row at the nearest pre-training budget."""
+    return nearest(fitted, asked, ("ptpp",))
+
+
+def largest_scale(fitted: pd.DataFrame, asked: pd.DataFrame) -> Array:
+    """Return the loss of the nearest row at the largest measured size: its ranking is what most people plan by."""
+    if "n_params" not in fitted.columns:
+        return nearest(fitted, asked)
+    # Which option is best at the largest measured size is taken for the answer at the next.
+    largest = fitted[fitted["n_params"] == fitted["n_params"].max()]
+    return nearest(largest, asked.assign(n_params=float(largest["n_params"].iloc[0])))
+
+
+BASELINES: dict[str, Baseline] = {
+    "nearest-run": nearest_run,
+    "nearest-budget": nearest_budget,
+    "largest-scale": largest_scale,
+}
+
+
+# -- the decision --------------------------------------------------------------------------------------------------
+
+DECISIONS = ("replay", "lr_peak", "ptpp", "n_params")
+SAME_FLOPS = 0.15  # e-folds of compute within which sizes are alternatives
+
+
+def regret(rows: pd.DataFrame, predicted: Array) -> float:
+    """Return what is lost by deciding by a forecast: the measured loss of its choice over that of the best, less one.
+
+    A decision is among rows that differ in one input (replay, peak rate, budget; size at equal compute) and in nothing
+    else. The mean over all decisions that the rows allow; nan where there is none.
+
+    Parameters
+    ----------
+    rows
+        Measured rows.
+    predicted
+        Their forecast losses, (n,).
+    """
+    known = [name for name in (*INPUTS, "lr_schedule", "domain") if name in rows.columns]
+    frame = rows[known].copy()
+    frame["loss"], frame["predicted"] = rows["loss"].to_numpy(dtype=float), predicted
+    lost: list[float] = []
+    for decision in DECISIONS:
+        if decision not in frame.columns or frame[decision].nunique() < 2:
+            continue
+        others = [name for name in known if name != decision]
+        groups = frame
+        if decision == "n_params":  # another size at the same compute
+            # Sizes are a choice only at the same cost: at the same tokens the larger model would always win.
+            compute = np.log(frame["n_params"].astype(float) * frame["tokens"].astype(float))
+            groups = frame.assign(compute=np.round(compute / SAME_FLOPS))
+            others = [*(name for name in others if name != "tokens"), "compute"]
+        repeats = groups.groupby([*others, decision], dropna=False, observed=True)[["loss", "predicted"]].mean()
+        levels = list(range(len(others))) if len(others) > 1 else 0  # a list of one level is not what pandas 2.1 takes
+        for _, options in repeats.groupby(level=levels, dropna=False, observed=True) if others else [("", repeats)]:
+            if len(options) > 1:
+                chosen = options["loss"].to_numpy()[int(options["predicted"].to_numpy().argmin())]
+                # Against the best that was measured: what a decision costs, and not how far a forecast is off.
+                lost.append(float(chosen / options["loss"].min() - 1.0))
+    return float(np.mean(lost)) if lost else float("nan")

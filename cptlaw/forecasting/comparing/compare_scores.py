@@ -1,0 +1,167 @@
+"""Laws of scores judged by what they forecast: fitted to some models, losses included, and held against others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import CptlawError, FitError
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.folds import split
+from cptlaw.fitting.uncertainty.answers import AnswerFrame
+from cptlaw.forecasting.comparing.hold_out import HeldOut
+from cptlaw.forecasting.scores.fit_scores import fit_scores
+from cptlaw.result import Line, Result, Table, plain
+from cptlaw.runs import Runs
+
+BASELINE = "score-flat"  # nothing moves: what every law has to beat
+SHOWN = ("law", "mae_points", "bias_points", "covered", "half_width", "n_fit", "n_test")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ScoreComparison(Result):
+    """Laws of scores by what they forecast.
+
+    Attributes
+    ----------
+    on
+        The eval.
+    frame
+        One row per law, best first: law, mae_points, bias_points, covered (share of measured scores within the 90 %
+        interval), half_width (points), n_fit, n_test, findings.
+    """
+
+    on: str
+    frame: pd.DataFrame
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What stands against laws."""
+        return by_severity(finding for row in self.frame["findings"] for finding in row)
+
+    @property
+    def best(self) -> str:
+        """The law that forecasts best."""
+        return str(self.frame["law"].iloc[0])
+
+    @property
+    def best_law(self) -> str:
+        """The same: no other forecasts stand beside the laws of scores."""
+        return self.best
+
+    @property
+    def title(self) -> str:
+        """Which law forecasts best, and by how much it is off."""
+        row = self.frame.iloc[0]
+        return (
+            f"{self.best} forecasts {self.on} best: {row['mae_points']:.2g} points off on {row['n_test']} test points"
+        )
+
+    @property
+    def lines(self) -> list[Line]:
+        """Nothing beside the table."""
+        return []
+
+    @property
+    def tables(self) -> list[Table]:
+        """The scores of the laws."""
+        points = dict.fromkeys(("mae_points", "bias_points", "half_width"), "{:.2f}".format)
+        note = "in points; covered: share of the measured scores within the 90% interval"
+        return [Table.of(self.frame[list(SHOWN)], {**points, "covered": "{:.2f}".format}, note=note)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rows."""
+        result: dict[str, Any] = plain({"on": self.on, "rows": self.frame.to_dict("records")})
+        return result
+
+
+class ScoreComparisonFrame(AnswerFrame):
+    """Laws of scores, best first; `answer` has them as text, page and JSON."""
+
+    _metadata = ["on"]
+    on: str = ""
+
+    @property
+    def answer(self) -> ScoreComparison:
+        """The comparison in title, lines, tables and findings."""
+        return ScoreComparison(self.on, self)
+
+
+def compare_scores(
+    laws: Sequence[str],
+    runs: Runs,
+    on: str,
+    held_out: HeldOut,
+    *,
+    where: str | None = None,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> ScoreComparisonFrame:
+    """Fit laws of scores to some models and score their forecasts of others.
+
+    Raises
+    ------
+    FitError
+        If no law could be fitted.
+    """
+    table = runs if where is None else runs.where(where)
+    scored = table.on(on).adapted()
+    if held_out.cv is not None:
+        folds, _ = split(scored.frame, held_out.cv)
+        # Held-out models leave with their losses too, or the carrying loss would be known where the score is forecast.
+        cuts = [(_without(table, scored.frame[fold.test]), scored.frame[fold.test]) for fold in folds]
+    else:
+        cuts = [(table.where(held_out.fit or ""), scored.where(held_out.test or "").frame)]
+    rows = []
+    for law in dict.fromkeys([*laws, BASELINE]):
+        rows.append(_row(law, cuts, on, seed))
+        if progress is not None and law in laws:
+            progress(law)
+    if all(np.isnan(row["mae_points"]) for row in rows):
+        raise FitError(" | ".join(f"{row['law']}: {row['findings'][0].message}" for row in rows))
+    result = ScoreComparisonFrame(pd.DataFrame(rows).sort_values("mae_points", kind="stable", ignore_index=True))
+    result.on = on
+    return result
+
+
+def _row(law: str, cuts: Sequence[tuple[Runs, pd.DataFrame]], on: str, seed: int) -> dict[str, Any]:
+    residuals, inside, wide, fitted = [], [], [], []
+    try:
+        for runs, test in cuts:
+            fit = fit_scores(runs, on, law_name=law, seed=seed)
+            # Inputs alone: a loss measured beside the held-out score must not be read.
+            asked = test[[name for name in fit.law.inputs if name in test.columns]].reset_index(drop=True)
+            asked = asked if len(asked.columns) else test[["n_params"]].reset_index(drop=True)
+            forecast = fit.forecast(asked)
+            truth = test["loss"].to_numpy(dtype=float)
+            residuals.append(forecast["loss"].to_numpy(dtype=float) - truth)
+            inside.append((truth >= forecast["lo"].to_numpy()) & (truth <= forecast["hi"].to_numpy()))
+            wide.append(0.5 * (forecast["hi"] - forecast["lo"]).to_numpy(dtype=float))
+            fitted.append(fit.n_points)
+    except CptlawError as error:
+        failed = Finding("error", "not-fitted", str(error))
+        empty = dict.fromkeys(("mae_points", "bias_points", "covered", "half_width"), float("nan"))
+        return {"law": law, **empty, "n_fit": 0, "n_test": 0, "findings": (failed,)}
+    errors = np.concatenate(residuals)
+    return {
+        "law": law,
+        "mae_points": 100.0 * float(np.abs(errors).mean()),
+        "bias_points": 100.0 * float(errors.mean()),
+        "covered": float(np.concatenate(inside).mean()),
+        "half_width": 100.0 * float(np.concatenate(wide).mean()),
+        "n_fit": round(float(np.mean(fitted))),
+        "n_test": len(errors),
+        "findings": (),
+    }
+
+
+def _without(table: Runs, held_out: pd.DataFrame) -> Runs:
+    """Return the table without the runs that are held out, their losses included."""
+    runs = set(held_out["run"].astype(str))
+    frame = table.frame[~table.frame["run"].astype(str).isin(runs)]
+    text = [name for name in frame.columns if isinstance(frame[name].dtype, pd.CategoricalDtype)]
+    return replace(table, frame=frame.assign(**{name: frame[name].cat.remove_unused_categories() for name in text}))

@@ -1,0 +1,60 @@
+"""A fitted score read back from its file, which holds the ways and the fits of the losses that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cptlaw.fitting.auto.auto_file import auto_from
+from cptlaw.fitting.fit_file import common_of, fit_from
+from cptlaw.forecasting.scores.score_fit import ScoreFit
+from cptlaw.forecasting.scores.ways import Way
+from cptlaw.laws.score_law import score_law
+
+
+def score_from(document: Mapping[str, Any], label: str) -> ScoreFit:
+    """Return the fitted score that a file holds; of a damaged document the errors are those of `auto_from`."""
+    losses = {
+        str(name): auto_from(item, label) if item.get("law") == "auto" else fit_from(item, label)
+        for name, item in document["losses"].items()
+    }
+    ways = []
+    for item in document["ways"]:
+        law = score_law(str(item["law"]))
+        theta, covariance = np.array(item["theta"], dtype=float), np.array(item["covariance"], dtype=float)
+        if theta.shape != (len(law.parameters),) or covariance.shape != (len(theta), len(theta)):
+            raise ValueError(
+                f"{law.name} has {len(law.parameters)} parameters; found {theta.shape}, {covariance.shape}"
+            )
+        carrier = item["through"]
+        ways.append(
+            Way(
+                law=law,
+                carrier=None if carrier is None else str(carrier),
+                units={str(name): float(value) for name, value in item["units"].items()},
+                theta=theta,
+                covariance=covariance,
+                rho=float(item["rho"]),
+                chance=float(item["chance"]),
+                loss=None if carrier is None else losses[str(carrier)],
+                weight=float(item["weight"]),
+                error=float("nan") if item["error"] is None else float(item["error"]),
+            )
+        )
+    if not ways:
+        raise ValueError("there is no way in it")
+    return ScoreFit(
+        **common_of(document),
+        metric=str(document["metric"]),
+        ways=tuple(ways),
+        scale=float(document["scale"]),
+        loss_scale=float(document["loss_scale"]),
+        freedom=float(document["freedom"]),
+        growth=float(document["growth"]),
+        chance=float(document["chance"]),
+        n_items=float(document["n_items"]),
+        rollouts=tuple(document["rollouts"]),
+        skipped=tuple(document["skipped"]),
+    )

@@ -1,0 +1,395 @@
+"""A fitted score: the ways to it and their weights; it forecasts and plans like a fitted loss, with points for nats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.findings import Finding
+from cptlaw.fitting.checking.distance import directions_of, outside
+from cptlaw.fitting.checking.extrapolation import extrapolations
+from cptlaw.fitting.members import LawsTogether
+from cptlaw.fitting.saved import Saved
+from cptlaw.fitting.solving.student import t_quantile
+from cptlaw.fitting.uncertainty.answers import ForecastFrame
+from cptlaw.forecasting.scores.ways import Way
+from cptlaw.forecasting.scores.weights import arcsine
+from cptlaw.laws.base import Role
+from cptlaw.laws.score_law import Array
+from cptlaw.result import Line, Table
+from cptlaw.runs.points import as_points
+from cptlaw.units import format_percent, parse_probability
+
+LEAST_WEIGHT = 0.01
+HEAVY = 0.05
+TAILS = 0.9  # coverage of the interval of which the loss's doubt is read where one number stands for it
+PARTS = ("loss", "link", "form", "distance", "items")
+ALONG = ("n_params", "tokens", "ptpp")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ScoreFit(Saved):
+    """A fitted score: one way to it, or the average of several.
+
+    Attributes
+    ----------
+    on, metric, role
+        The eval, what its score is, and its role.
+    chance, n_items
+        Score of guessing, and questions behind a score.
+    ways
+        The ways, the heaviest first.
+    scale
+        By what factor forecasts miss more than links and forms say, by the rollouts of all tasks.
+    loss_scale
+        The same for the carrying losses.
+    freedom
+        Degrees of freedom of these doubts: the cuts and the scores that they were seen in.
+    growth
+        What forecasts miss beyond that per e-fold beyond the fitted models, on the arcsine scale, by rollouts.
+    data
+        Measured scores: run, inputs in raw units, ``loss`` (the score, 0 to 1), n_items.
+    base
+        Measured scores of base models: n_params, ptpp, loss.
+    findings
+        The worst first.
+    rollouts
+        The rollouts that the weights rest on.
+    provenance
+        Where the data came from.
+    skipped
+        Losses that could not be fitted, with the reason.
+    """
+
+    on: str
+    metric: str
+    role: Role
+    chance: float
+    n_items: float
+    ways: tuple[Way, ...]
+    scale: float
+    loss_scale: float
+    freedom: float
+    growth: float
+    data: pd.DataFrame
+    base: pd.DataFrame
+    findings: tuple[Finding, ...]
+    rollouts: tuple[str, ...]
+    provenance: Mapping[str, Any]
+    skipped: tuple[str, ...] = ()
+    _cache: dict[Any, Any] = field(default_factory=dict)
+
+    # -- what is the same as for a loss ----------------------------------------------------------------------------
+
+    @property
+    def law(self) -> LawsTogether:
+        """What stands where one law is expected."""
+        losses = [way.loss.law for way in self.ways if way.loss is not None]
+        own = [name for way in self.ways for name in way.law.inputs if name != "carrier"]
+        inputs = dict.fromkeys([*own, *(name for one in losses for name in one.inputs)])
+        if "flops" in inputs:
+            inputs = dict.fromkeys([*(name for name in inputs if name != "flops"), "n_params", "tokens"])
+        single = self.ways[0].name if len(self.ways) == 1 else "score-auto"
+        return LawsTogether(
+            inputs=tuple(inputs),
+            needs_schedules=bool(losses)
+            and all(one.needs_schedules for one in losses)
+            and len(losses) == len(self.ways),
+            decreasing=(),
+            name=single.partition(":")[0],
+            spec=single,
+            equation=self.ways[0].law.equation if len(self.ways) == 1 else "the average of several ways to a score",
+        )
+
+    @property
+    def is_score(self) -> bool:
+        """That this is a share of items, not a loss."""
+        return True
+
+    @property
+    def n_points(self) -> int:
+        """Measured rows."""
+        return len(self.data)
+
+    @property
+    def n_runs(self) -> int:
+        """Runs that they belong to."""
+        return int(self.data["run"].nunique())
+
+    def completed(self, frame: Any) -> pd.DataFrame:
+        """Return rows as they are; every way completes its own."""
+        return as_points(frame)
+
+    @property
+    def n_blocks(self) -> int:
+        """Runs, which err independently."""
+        return self.n_runs
+
+    @property
+    def status(self) -> str:
+        """Fisher scoring always ends at an optimum."""
+        return "converged"
+
+    @property
+    def losses(self) -> dict[str, Any]:
+        """The fitted losses that carry the score, by eval."""
+        return {way.carrier: way.loss for way in self.ways if way.carrier is not None and way.loss is not None}
+
+    @property
+    def carrier(self) -> str | None:
+        """The eval whose loss carries most of the score; ``None`` where all ways are direct."""
+        heavy: dict[str, float] = {}
+        for way in self.ways:
+            if way.carrier is not None and way.loss is not None:
+                heavy[way.carrier] = heavy.get(way.carrier, 0.0) + way.weight
+        return max(heavy, key=lambda name: heavy[name]) if heavy else None
+
+    @property
+    def carrying(self) -> Any:
+        """The fit of that loss; ``None`` where all ways are direct."""
+        return None if self.carrier is None else self.losses[self.carrier]
+
+    # -- forecasts -------------------------------------------------------------------------------------------------
+
+    def _scores(self, frame: pd.DataFrame) -> tuple[Array, Array, list[Array | None]]:
+        """Return scores and the standard deviation by the link's doubt, (ways, n) each, and the carriers' losses."""
+        known = self._losses(frame)
+        losses = [known[way.carrier] for way in self.ways]
+        result, doubt = zip(*(way.at(frame, loss) for way, loss in zip(self.ways, losses, strict=True)), strict=True)
+        return np.array(result), np.array(doubt), losses
+
+    @property
+    def weights(self) -> Array:
+        """What each way counts, (ways,)."""
+        values: Array = np.array([way.weight for way in self.ways])
+        return values
+
+    def predict(self, frame: Any) -> Array:
+        """Return the forecast score of each row, from 0 to 1, shape (n,)."""
+        rows = as_points(frame)
+        losses = self._losses(rows)
+        values: Array = self.weights @ np.array([way.score(rows, losses.get(way.carrier)) for way in self.ways])
+        return values
+
+    def _losses(self, frame: pd.DataFrame) -> dict[str | None, Array | None]:
+        """Return the carrying losses at rows, (n,), by eval: several ways read one loss."""
+        return {name: way.losses(frame) for name, way in {way.carrier: way for way in self.ways}.items()}
+
+    def beyond(self, frame: pd.DataFrame) -> Array:
+        """Return by how many e-folds rows lie outside the fitted models along the worst direction, (n,)."""
+        along = directions_of(name for name in ALONG if name in frame.columns and name in self.data.columns)
+        values: Array = np.abs(outside(self.data, frame, along)).max(axis=1, initial=0.0)
+        return values
+
+    def parts(self, frame: Any) -> dict[str, Array]:
+        """Return the standard deviations on the arcsine scale that make the doubt, (n,) each.
+
+        ``loss`` is the doubt about the carrying losses, ``link`` that about the parameters of the links, ``form`` the
+        spread between the ways, ``distance`` what forecasts miss beyond that so far from the fitted models, by
+        rollouts, and ``items`` the noise of a measurement: the questions, and what runs scatter by themselves.
+        """
+        frame = as_points(frame)
+        return self._parts(frame, *self._scores(frame))
+
+    def _parts(
+        self, frame: pd.DataFrame, scores: Array, deviation: Array, losses: list[Array | None]
+    ) -> dict[str, Array]:
+        weight = self.weights[:, None]
+        p = np.clip((weight * scores).sum(axis=0), 1e-6, 1 - 1e-6)
+        own = np.clip(scores, 1e-6, 1 - 1e-6)
+        # The slope of arcsin(sqrt p) is 1 / sqrt(4 p (1 - p)): standard deviations of shares become those of the
+        # arcsine scale.
+        link = (weight * deviation**2 / (4.0 * own * (1.0 - own))).sum(axis=0)
+        form = (weight * (arcsine(scores) - arcsine(p)) ** 2).sum(axis=0)
+        normal = self._deviations(TAILS)
+        up, down = (self._by_loss(frame, scores, losses, chance) for chance in (0.5 - TAILS / 2, 0.5 + TAILS / 2))
+        loss = (0.5 * (np.abs(up) + np.abs(down)) / normal) ** 2
+        # Rollouts forecast the loss too, so that what they miss holds its doubt already.
+        distance = np.maximum((self.growth * self.beyond(frame)) ** 2 - loss, 0.0)
+        # What runs scatter by is what is left by the way that leaves least; a worse one leaves its misfit too.
+        rho = min(way.rho for way in self.ways if way.weight >= HEAVY or way is self.ways[0])
+        # On the arcsine scale n items have the variance 1/(4 n) at any score; rho is what runs scatter by however many
+        # are asked.
+        items = np.full(len(frame), 0.25 / self.n_items + 0.25 * rho)
+        return {name: np.sqrt(value) for name, value in zip(PARTS, (loss, link, form, distance, items), strict=True)}
+
+    def _deviations(self, coverage: float) -> float:
+        """Return how many standard deviations an interval reaches."""
+        return float(t_quantile(coverage, self.freedom))
+
+    def _by_loss(self, frame: pd.DataFrame, scores: Array, losses: list[Array | None], chance: float) -> Array:
+        """Return by how much the score moves, on the arcsine scale, where the losses lie at a quantile, (n,)."""
+        moved = np.zeros(len(frame))
+        known: dict[str, Array] = {}
+        for way, p, loss in zip(self.ways, scores, losses, strict=True):
+            if loss is None or way.loss is None or way.given(frame) is not None or way.weight < LEAST_WEIGHT:
+                continue
+            if way.carrier not in known:
+                ends = way.loss.log_quantiles(frame, [chance], measured=False)[0]
+                centre = np.log(loss)
+                ends = np.where(np.isfinite(ends), centre + self.loss_scale * (ends - centre), centre)
+                known[str(way.carrier)] = np.exp(ends)
+            there, _ = way.at(frame, known[str(way.carrier)])
+            moved += way.weight * (arcsine(there) - arcsine(p))
+        return moved
+
+    def quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+        """Return quantiles of the score at each row, shape (probabilities, n).
+
+        Parameters
+        ----------
+        frame
+            Rows with the inputs; a column named as a carrying eval holds its loss as known.
+        probabilities
+            Between 0 and 1.
+        measured
+            Of a measured score, with the noise of its items; False for the score that endless questions would give.
+        """
+        frame = as_points(frame)
+        scores, deviation, losses = self._scores(frame)
+        parts = self._parts(frame, scores, deviation, losses)
+        centre = arcsine(self.weights @ scores)
+        rest = sum(parts[name] ** 2 for name in ("link", "form", "distance"))
+        rest = np.sqrt(rest + (parts["items"] ** 2 if measured else 0.0))
+        values = np.empty((len(probabilities), len(frame)))
+        for j, chance in enumerate(probabilities):
+            coverage = abs(2.0 * chance - 1.0)
+            if coverage < 1e-12:
+                values[j] = centre
+                continue
+            side = math.copysign(1.0, chance - 0.5)
+            by_loss = self._by_loss(frame, scores, losses, 1.0 - chance)
+            by_loss = np.where(np.sign(by_loss) == side, by_loss, 0.0)
+            half = np.hypot(by_loss, self._deviations(coverage) * rest)
+            values[j] = centre + side * half
+        shares: Array = np.sin(np.clip(values, 0.0, 0.5 * math.pi)) ** 2
+        return shares
+
+    def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+        """Return quantiles of the logarithm of the score, shape (probabilities, n); see `quantiles`."""
+        values: Array = np.log(np.maximum(self.quantiles(frame, probabilities, measured), 1e-9))
+        return values
+
+    def forecast(self, frame: Any, interval: float | str | None = 0.9) -> ForecastFrame:
+        """Return the rows of `frame` with loss (the score, 0 to 1), lo, hi, metric, shares of doubt and findings.
+
+        Parameters
+        ----------
+        frame
+            Rows with the inputs, raw units; a column named as a carrying eval holds its loss as known.
+        interval
+            Probability that a measured score lies between lo and hi; ``None`` leaves the two columns out.
+        """
+        if interval is not None:
+            interval = parse_probability(interval, "interval (--interval)")
+        rows = as_points(frame)
+        out = rows.copy()
+        out["loss"] = self.predict(rows)
+        if interval is not None:
+            ends = self.quantiles(rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval])
+            out["lo"], out["hi"] = ends
+            parts = self.parts(rows)
+            whole = sum(value**2 for value in parts.values())
+            for name, value in parts.items():
+                out[f"doubt_{name}"] = value**2 / whole
+        out["metric"] = self.metric
+        result = extrapolations(self.law, self.data, rows)  # type: ignore[arg-type]
+        out["findings"] = pd.Series(result, index=out.index, dtype=object)
+        return ForecastFrame.of(out, interval, [self])
+
+    @property
+    def interval_method(self) -> str:
+        """Where the intervals of forecasts come from, in words."""
+        return (
+            "the doubt about the loss that carries the score, about its link, the spread between the ways, what "
+            "rollouts missed beyond their models, and the noise of the questions"
+        )
+
+    def residuals(self) -> Array:
+        """Return predicted minus observed scores of the measured rows, shape (n_points,)."""
+        values: Array = self.predict(self.data) - self.data["loss"].to_numpy(dtype=float)
+        return values
+
+    # -- the answer ------------------------------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """What was fitted."""
+        many = f"{len(self.ways)} ways" if len(self.ways) > 1 else self.ways[0].name
+        return f"{self.metric} on {self.on}: {many}"
+
+    @property
+    def lines(self) -> list[Line]:
+        """Which ways, why with these weights, on what."""
+        heavy = [way for way in self.ways if way.weight >= HEAVY] or list(self.ways[:1])
+        used = ", ".join(f"{way.name} {way.weight:.2f}" for way in heavy)
+        light = len(self.ways) - len(heavy)
+        residual = 100.0 * float(np.sqrt(np.mean(self.residuals() ** 2)))
+        count = len(self.rollouts)
+        rolled = f"by {count} rollout{'s' * (count > 1)}" if count else "no rollout: too few models"
+        return [
+            ("ways", used + (f"; {light} more below .05" if light else "")),
+            ("weights", rolled),
+            (
+                "data",
+                f"{self.n_points} scores of {self.n_runs} runs, {self.n_items:g} questions each, chance "
+                f"{format_percent(self.chance)}, root mean square residual {residual:.2g} points",
+            ),
+        ]
+
+    @property
+    def tables(self) -> list[Table]:
+        """The ways with their weights and errors."""
+        rows = tuple(
+            (
+                way.name,
+                f"{way.weight:.3f}",
+                "-" if not np.isfinite(way.error) else f"{100 * way.error:.2f}",
+                ", ".join(f"{name} {value:.3g}" for name, value in way.params.items()),
+            )
+            for way in self.ways
+        )
+        return [
+            Table(("way", "weight", "error in rollouts", "parameters"), rows, note="errors in points at a score of 50%")
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the promised JSON keys."""
+        return {
+            "law": self.law.spec,
+            "on": self.on,
+            "metric": self.metric,
+            "chance": self.chance,
+            "n_items": self.n_items,
+            "ways": [
+                {
+                    "law": way.law.name,
+                    "through": way.carrier,
+                    "weight": way.weight,
+                    "error": way.error if np.isfinite(way.error) else None,
+                    "params": way.params,
+                    "units": dict(way.units),
+                    "rho": way.rho,
+                }
+                for way in self.ways
+            ],
+            "scale": self.scale,
+            "loss_scale": self.loss_scale,
+            "freedom": self.freedom,
+            "growth": self.growth,
+            "rollouts": list(self.rollouts),
+            **self.rests_on,
+        }
+
+    def content(self) -> dict[str, Any]:
+        """Return what its file holds beside rows: its JSON, the ways in full, and the fits of the losses they read."""
+        document = self.to_dict()
+        for known, way in zip(document["ways"], self.ways, strict=True):
+            known |= {"theta": way.theta.tolist(), "covariance": way.covariance.tolist(), "chance": way.chance}
+        losses = {name: loss.document() for name, loss in self.losses.items()}
+        return {**document, "losses": losses, "skipped": list(self.skipped)}

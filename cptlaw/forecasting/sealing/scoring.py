@@ -1,0 +1,266 @@
+"""Score sealed forecasts against what was measured since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.solving.origin import digest
+from cptlaw.forecasting.sealing.seal import NOT_INPUTS, Seal, is_score, load_seal, says_nothing
+from cptlaw.result import Result, Table, plain
+from cptlaw.runs import Runs, read_runs
+from cptlaw.units import format_percent, format_quantity
+
+# How far, relatively, a run may be from what was forecast: runs end with a whole step, and sizes are named roundly.
+TOLERANCE = {"tokens": 0.02, "n_params": 0.005, "ptpp": 0.005, "lr_peak": 0.005}
+ABSOLUTE = {"replay": 1e-4, "ratio": 1e-4, "step": 0.5}
+
+
+@dataclass(frozen=True, repr=False)
+class Scores(Result):
+    """Sealed forecasts beside their measurements.
+
+    Attributes
+    ----------
+    frame
+        One row per forecast and measured run: seal, law, on, run, the inputs as forecast, loss, lo, hi,
+        measured (nats), error (forecast / measured - 1; of a score forecast - measured) and inside: whether the
+        interval held, missing without one.
+    totals
+        One row per seal, law and eval: measured runs, mean absolute and mean error, share inside, interval asked.
+    findings
+        What was not measured, and what was known before.
+    """
+
+    frame: pd.DataFrame
+    totals: pd.DataFrame
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What was scored."""
+        seals, scores = self.frame["seal"].nunique(), len(self.frame)
+        return f"{scores} score{'s' * (scores != 1)} of {seals} sealed forecast{'s' * (seals != 1)}"
+
+    @property
+    def tables(self) -> list[Table]:
+        """The totals, and every forecast beside its measurement."""
+        totals = {"mean_absolute_error": _percent, "mean_error": _signed, "inside": _share, "asked": _share}
+        rows: dict[str, Callable[[Any], str]] = dict.fromkeys(("n_params", "tokens", "ptpp"), format_quantity)
+        rows |= dict.fromkeys(("loss", "lo", "hi", "measured"), "{:.4f}".format)
+        rows |= {"replay": format_percent, "error": _signed, "inside": lambda held: "yes" if held else "no"}
+        named = self.totals.rename(columns=lambda name: name.replace("_", " "))
+        return [
+            Table.of(
+                named if self.frame["seal"].nunique() > 1 else named.drop(columns="seal"),
+                {name.replace("_", " "): show for name, show in totals.items()},
+            ),
+            Table.of(self.frame.drop(columns="seal"), rows),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return rows, totals and findings as plain data."""
+        rows, totals = (frame.to_dict("records") for frame in (self.frame, self.totals))
+        result: dict[str, Any] = plain({"rows": rows, "totals": totals, "findings": list(self.findings)})
+        return result
+
+
+def score(
+    seals: Seal | str | Path | Sequence[Seal | str | Path],
+    runs: Runs | pd.DataFrame | str | Path,
+    where: str | None = None,
+) -> Scores:
+    """Read what was measured at the points of sealed forecasts.
+
+    Parameters
+    ----------
+    seals
+        Sealed forecasts, or their files.
+    runs
+        A runs table with the measurements.
+    where
+        Keep these rows of it: what the forecast does not say, such as the schedule.
+
+    Raises
+    ------
+    DataError
+        If a seal was broken, an eval is not in the table, or no point of the seals has been measured.
+
+    Notes
+    -----
+    A run belongs to a point if the inputs agree: sizes, budgets and rates to 0.5 %, tokens to 2 % (of a run's rows, the
+    nearest counts), replay to 0.0001. Every run counts, so several seeds are several measurements. Runs whose losses
+    were among the fitted rows are left out: they were known.
+    """
+    several = [seals] if isinstance(seals, Seal | str | Path) else list(seals)
+    read = [item if isinstance(item, Seal) else load_seal(item) for item in several]
+    if twice := [seal.label for place, seal in enumerate(read) if seal.sha256 in {one.sha256 for one in read[:place]}]:
+        raise UsageError(
+            f"{twice[0]} is given twice, or under two names: its forecasts would count twice. Leave it out."
+        )
+    if not read:
+        raise UsageError("score needs sealed forecasts, written by `cptlaw register FORECAST.json -o SEALED.json`.")
+    table = runs if isinstance(runs, Runs) else read_runs(runs)
+    if where is not None:
+        table = table.where(where)
+    rows: list[dict[str, Any]] = []
+    findings: list[Finding] = []
+    for seal in read:
+        result, notes = _score_one(seal, table)
+        rows += result
+        findings += notes
+    if not rows:
+        asked = " ".join(dict.fromkeys(finding.message for finding in findings))
+        raise DataError(f"{table.label}: nothing to score. {asked}")
+    frame = pd.DataFrame(rows)
+    last = ["loss", "lo", "hi", "measured", "error", "inside"]
+    first = ["seal", "law", "on", "run"]
+    frame = frame[[*first, *(name for name in frame.columns if name not in (*first, *last)), *last]]
+    return Scores(frame, _totals(frame, read), by_severity(findings))
+
+
+def _score_one(seal: Seal, table: Runs) -> tuple[list[dict[str, Any]], list[Finding]]:
+    known = {(item.get("law"), item.get("on")): set(str(item.get("fitted_runs") or "").split()) for item in seal.laws}
+    # The average of laws knows what any of them was fitted to.
+    of_eval: dict[Any, set[str]] = {}
+    for (_, fitted_eval), names in known.items():
+        of_eval.setdefault(fitted_eval, set()).update(names)
+    rows, missing, seen = [], [], dict[str, None]()
+    for point in seal.points:
+        on = str(point["on"])
+        if on not in table.evals:
+            raise DataError(
+                f"{seal.label}: forecasts the eval {on!r}, which {table.label} does not have."
+                f"{did_you_mean(on, table.evals)} Its evals: {', '.join(table.evals)}. Read the column of that loss "
+                f"as {on!r}, or score another table."
+            )
+        matches = _matching(point, table.frame[table.frame["eval"] == on], f"{seal.label}: point", table)
+        fitted = known.get((point.get("law"), on)) or of_eval.get(on, set())
+        # Names of runs are kept as digests: a seal may be shown to those who must not see the table.
+        fresh = [row for row in matches if digest(str(row["run"])) not in fitted]
+        seen.update({str(row["run"]): None for row in matches if digest(str(row["run"])) in fitted})
+        if not matches:
+            missing.append(_described(point))
+        rows += [_row(seal, point, row) for row in fresh]
+    notes = []
+    if missing:
+        listed = (
+            "; ".join(dict.fromkeys(missing))
+            if len(set(missing)) <= 3
+            else f"{missing[0]} and {len(set(missing)) - 1} more"
+        )
+        notes.append(
+            Finding(
+                "warning",
+                "not-measured",
+                f"{seal.label}: {len(missing)} of {len(seal.points)} forecasts have no run in {table.label}: {listed}.",
+                "Score again when these runs are measured; until then this is a part of what was sealed.",
+            )
+        )
+    if seen:
+        listed = ", ".join(list(seen)[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
+        notes.append(
+            Finding(
+                "warning",
+                "known-before",
+                f"{seal.label}: {listed} had been fitted when this was sealed; no score counts them.",
+                "A forecast is scored on runs that it has not seen.",
+            )
+        )
+    return rows, notes
+
+
+def _matching(point: Any, frame: pd.DataFrame, where: str, table: Runs) -> list[dict[str, Any]]:
+    """Return one row for each run that was measured at a point: the nearest in tokens."""
+    keep = np.ones(len(frame), dtype=bool)
+    distance = np.zeros(len(frame))
+    for name, value in point.items():
+        if name in NOT_INPUTS or value is None:
+            continue
+        if name not in frame.columns:
+            raise DataError(
+                f"{where}: was forecast at {name} {value}, and {table.label} has no column {name!r} to find its run by."
+            )
+        if isinstance(value, str):
+            # One by one: pandas refuses a column in which some text holds half a character.
+            keep &= np.array([str(one) == value for one in frame[name]], dtype=bool)
+            continue
+        measured = frame[name].to_numpy(dtype=float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            apart = np.abs(measured - value) / (1.0 if name in ABSOLUTE else abs(value) or 1.0)
+        # Trainers round: sizes to whole layers, tokens to whole batches, so that no run lies at the very point.
+        keep &= apart <= ABSOLUTE.get(name, TOLERANCE.get(name, 0.005))
+        if name == "tokens":
+            distance = apart
+    chosen = frame[keep].assign(_distance=distance[keep])
+    # One row of a run: its neighbours along the curve err with it and would count it many times.
+    nearest = chosen.sort_values("_distance", kind="stable").drop_duplicates("run")
+    return [{str(name): value for name, value in row.items()} for row in nearest.sort_index().to_dict("records")]
+
+
+def _row(seal: Seal, point: Any, measured: Any) -> dict[str, Any]:
+    low, high, loss = point.get("lo"), point.get("hi"), float(measured["loss"])
+    return {
+        "seal": seal.label,
+        "law": point.get("law"),
+        "on": point["on"],
+        "run": str(measured["run"]),
+        **{name: value for name, value in point.items() if name not in NOT_INPUTS and name != "run"},
+        "loss": float(point["loss"]),
+        "lo": low,
+        "hi": high,
+        "measured": loss,
+        # Of a score the difference, which is in points: a score may be zero.
+        "error": float(point["loss"]) - loss if is_score(point) else float(point["loss"]) / loss - 1.0,
+        "inside": None if low is None or high is None or says_nothing(point) else bool(low <= loss <= high),
+    }
+
+
+def _totals(frame: pd.DataFrame, seals: Sequence[Seal]) -> pd.DataFrame:
+    asked = {seal.label: seal.interval for seal in seals}
+    rows = []
+    # Seal by seal: two seals of one law are two forecasts, of other fits, and their mean is neither's.
+    for (seal, law, on), group in frame.groupby(["seal", "law", "on"], sort=False, dropna=False):
+        inside = group["inside"].dropna()
+        rows.append(
+            {
+                "seal": seal,
+                "law": law,
+                "on": on,
+                "measured": len(group),
+                "runs": group["run"].nunique(),
+                "mean_absolute_error": float(group["error"].abs().mean()),
+                "mean_error": float(group["error"].mean()),
+                "inside": float(inside.astype(float).mean()) if len(inside) else None,
+                "asked": asked[str(seal)],
+            }
+        )
+    return pd.DataFrame(rows).sort_values(["on", "mean_absolute_error"], ignore_index=True)
+
+
+def _described(point: Any) -> str:
+    inputs = [
+        f"{name} {value if isinstance(value, str) else format_quantity(value)}"
+        for name, value in point.items()
+        if name not in NOT_INPUTS and value is not None
+    ]
+    return f"{point['on']} at {', '.join(inputs)}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2%}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2%}"
+
+
+def _share(value: float) -> str:
+    return f"{value:.0%}"

@@ -1,0 +1,165 @@
+"""Look at runs before a law is fitted to them: levels, what the design can identify, and what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Unpack
+
+import pandas as pd
+
+from cptlaw.errors import refuse_others
+from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.auto.check_auto import AutoCheck, check_auto, refuse_restraint
+from cptlaw.fitting.checking.design import check_rows
+from cptlaw.fitting.checking.extrapolation import extrapolations
+from cptlaw.fitting.solving import identifiability as identify
+from cptlaw.fitting.solving.problem import Problem
+from cptlaw.fitting.solving.restraint import GivenRestraint, Restraint
+from cptlaw.fitting.solving.training_rows import training_rows
+from cptlaw.forecasting.scores.check_scores import ScoreCheck, check_scores
+from cptlaw.forecasting.scores.derived import with_derived
+from cptlaw.forecasting.verbs.arguments import asked
+from cptlaw.laws import Law, law
+from cptlaw.result import Line, Result, Table
+from cptlaw.runs import Runs, read_runs
+from cptlaw.runs.points import as_points
+from cptlaw.schedules import Schedule
+from cptlaw.signatures import spell_out
+from cptlaw.units import input_text
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Check(Result):
+    """What a law would find in the runs.
+
+    Attributes
+    ----------
+    law, on
+        The law and the eval.
+    n_points, n_runs
+        Size of the data that a fit would use.
+    n_free, rank
+        Free parameters, and how many of them these rows can identify at best, whatever the losses.
+    levels
+        One row per input of the law: number of levels, min, max.
+    findings
+        The worst first.
+    """
+
+    law: Law
+    on: str
+    n_points: int
+    n_runs: int
+    n_free: int
+    rank: int
+    levels: pd.DataFrame
+    findings: tuple[Finding, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "law": self.law.spec,
+            "on": self.on,
+            "n_points": self.n_points,
+            "n_runs": self.n_runs,
+            "n_free": self.n_free,
+            "rank": self.rank,
+            "levels": {
+                str(name): {"levels": int(row["levels"]), "min": float(row["min"]), "max": float(row["max"])}
+                for name, row in self.levels.iterrows()
+            },
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
+    @property
+    def title(self) -> str:
+        """What the law would find, in one line."""
+        return (
+            f"{self.law.spec} on {self.on}: {self.n_points} points of {self.n_runs} runs identify "
+            f"{'all' if self.rank == self.n_free else f'at best {self.rank}'} of {self.n_free} free parameters"
+        )
+
+    @property
+    def lines(self) -> list[Line]:
+        """What to do where nothing was noticed."""
+        return [] if self.findings else [("", "nothing stands in the way of a fit")]
+
+    @property
+    def tables(self) -> list[Table]:
+        """The levels of the inputs."""
+        shown = self.levels.reset_index(names="input")
+        rows = tuple(
+            (row["input"], str(row["levels"]), *(input_text(row["input"], row[end]) for end in ("min", "max")))
+            for row in shown.to_dict("records")
+        )
+        return [Table(("input", "levels", "min", "max"), rows)]
+
+
+def check(
+    law_name: Any,
+    runs: Any = None,
+    on: str | None = None,
+    where: str | None = None,
+    *,
+    schedules: Mapping[str, Schedule] | str | Path | None = None,
+    at: Any = None,
+    **restraint: Unpack[GivenRestraint],
+) -> Check | AutoCheck | ScoreCheck:
+    """Check runs against a law without fitting it; of a score: which scores of the table carry signal, and why not.
+
+    Parameters
+    ----------
+    law_name, runs, where, schedules
+        As in `cptlaw.fit`; the runs alone stand for law auto.
+    on
+        The eval; where it is left out, the only one, else the target.
+    at
+        The forecasts that matter: rows, or one point as text, such as ``"n_params=8.1B,ptpp=279"``. How far they lie
+        outside the runs is then said.
+    **restraint
+        fix, tie, bound, prior as in `cptlaw.fit`.
+
+    Raises
+    ------
+    DataError, UsageError, FitError
+        If rows, names or options are unusable.
+    """
+    refuse_others(restraint, GivenRestraint.__annotations__, "check")
+    law_name, runs, on, where = asked(law_name, runs, on, where)
+    table = runs if isinstance(runs, Runs) else read_runs(runs)
+    on = table.meant(on, "target")
+    table = table.with_told_role(on)
+    table = with_derived(table, [on])
+    if on in table.scores:
+        return check_scores(table, on, where)
+    if law_name == "auto":
+        refuse_restraint(restraint)
+        return check_auto(table, on, where, schedules, at)
+    chosen = law(law_name)
+    training = training_rows(chosen, table, on, where, schedules)
+    frame = training.chosen().frame
+    problem = Problem(
+        chosen,
+        chosen.bind(frame, training.role),
+        frame["loss"].to_numpy(dtype=float),
+        Restraint.build(chosen, **restraint),
+    )
+    # The law's own inputs: levels of a column that it does not read say nothing of it.
+    inputs = frame[[name for name in chosen.inputs if name in frame.columns]].astype(float)
+    points = pd.DataFrame() if at is None else as_points(at)
+    far = [finding for several in extrapolations(chosen, frame, points) for finding in several]
+    return Check(
+        law=chosen,
+        on=training.on,
+        n_points=problem.n,
+        n_runs=int(frame["run"].nunique()),
+        n_free=problem.size,
+        rank=identify.best_rank(problem),
+        levels=pd.DataFrame({"levels": inputs.nunique(), "min": inputs.min(), "max": inputs.max()}),
+        findings=by_severity([*training.findings, *check_rows(chosen, frame, problem), *far]),
+    )
+
+
+spell_out(check, GivenRestraint)

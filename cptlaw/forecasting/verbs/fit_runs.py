@@ -1,0 +1,119 @@
+"""Fit runs, from the table to a fit: one law, the average of all, or a score."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from cptlaw.errors import UsageError, refuse_others
+from cptlaw.fitting.auto.average import Average
+from cptlaw.fitting.auto.fit_auto import fit_auto
+from cptlaw.fitting.auto.fit_one import fit_one
+from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.solving.options import HowToFit
+from cptlaw.forecasting.scores.derived import with_derived
+from cptlaw.forecasting.scores.fit_scores import fit_scores
+from cptlaw.forecasting.scores.score_fit import ScoreFit
+from cptlaw.forecasting.verbs.arguments import asked
+from cptlaw.laws import law
+from cptlaw.laws.score_law import known_score_laws
+from cptlaw.runs import Runs, read_runs
+from cptlaw.signatures import spell_out
+
+
+def fit(
+    law_name: Any,
+    runs: Any = None,
+    on: str | None = None,
+    where: str | None = None,
+    **how: Unpack[HowToFit],
+) -> LawFit | Average | ScoreFit:
+    """Fit a law to the losses of one eval; without a law, all that the columns allow, and average them.
+
+        fit(runs, on="target")                   every law that the columns allow, averaged: an `Average`
+        fit("dcpt-l3", runs, on="target")        one law: a `Fit`
+
+    Variable projection searches the shape parameters from many starts; every distinct optimum is then polished on the
+    stated objective, the sum over points of Huber(delta) of the log residual.
+
+    Parameters
+    ----------
+    law_name
+        A law's name with its options, or a law (of a score: ``score-sigmoid`` and others); ``"auto"``, or the runs in
+        its place, for `cptlaw.fitting.auto`, which chooses
+        restraint and starts itself.
+    runs
+        A runs table: `Runs`, a DataFrame or a path.
+    on
+        The eval whose loss is fitted: its name, or ``source`` or ``target``.
+    where
+        Filter of rows, such as ``"ptpp <= 31 and replay > 0"``.
+    **how
+        As follows; all may be left out.
+
+        delta
+            Huber threshold on log residuals; the law's published value where absent.
+        starts
+            Number of starting points of the global search; the law's own number, mostly 64, where absent.
+        seed
+            Seed of the starting points, 0 where absent. The same seed gives the same bits on one machine.
+        fix, tie, bound, prior
+            Restraint by parameter name: ``{"alpha": 0.34}``, ``[("alpha", "beta")]``, ``{"lambda": (0, 0.9)}``,
+            ``{"E": (1.8, 0.1)}`` (mean, standard deviation); or the command line's texts.
+        restraint
+            ``"none"`` fits the rows and what is said here alone. Where absent, what other studies say of the parameters
+            of a law is added as weak priors, and its intervals are those that it has within law auto.
+        schedules
+            For laws of loss curves: learning-rate schedules by run, or a schedules file. Runs that are not in it take
+            theirs from the column ``lr``, or from ``lr_schedule``, ``lr_peak``, ``warmup``, ``lr_end`` and tokens.
+
+    Returns
+    -------
+    LawFit, Average or ScoreFit
+        A `Fit` of one law, a `Fit` of several, or the link of a score to losses.
+
+    Raises
+    ------
+    DataError, UsageError
+        If rows, names or options are unusable.
+    FitError
+        If the rows cannot determine the law: too few points, or an input with a single level.
+    """
+    refuse_others(how, HowToFit.__annotations__, "fit")
+    law_name, runs, on, where = asked(law_name, runs, on, where)
+    if how.get("restraint") not in (None, "none"):
+        raise UsageError(f"restraint={how['restraint']!r}: expected none, which fits the rows alone.")
+    table = runs if isinstance(runs, Runs) else read_runs(runs)
+    on = table.meant(on)
+    table = table.with_told_role(on)
+    table = with_derived(table, [on])
+    if _is_score(law_name, table, on):
+        for name in ("delta", "starts", "fix", "tie", "bound", "prior"):
+            if how.get(name):
+                raise UsageError(f"{name} (--{name}) is about laws of losses; scores are fitted with their own priors.")
+        return fit_scores(table, on, where, str(law_name), schedules=how.get("schedules"), seed=how.get("seed", 0))
+    if isinstance(law_name, str) and law_name == "auto":
+        for name in ("delta", "starts", "fix", "tie", "bound", "prior"):
+            if how.get(name):
+                raise UsageError(f"{name} (--{name}) is about one law; law auto fits several. Name a law (--law).")
+        return fit_auto(table, on, where, seed=how.get("seed", 0), schedules=how.get("schedules"))
+    return fit_one(law(law_name), table, on, where, how)
+
+
+spell_out(fit, HowToFit, {"seed": 0})
+
+
+def _is_score(law_name: Any, table: Runs, on: str) -> bool:
+    """Say whether a score is asked for, and refuse laws of losses for scores and the other way round."""
+    is_score = on in table.scores
+    of_scores = isinstance(law_name, str) and law_name.partition(":")[0] in known_score_laws()
+    if is_score and not of_scores and law_name != "auto":
+        raise UsageError(
+            f"{on!r} is a score ({table.scores[on]}), and law {getattr(law_name, 'name', law_name)} is one of losses. "
+            f"Leave the law out, or choose a law of scores: {', '.join(known_score_laws())}."
+        )
+    if of_scores and not is_score:
+        raise UsageError(
+            f"law {law_name} is one of scores, and {on!r} is a loss. Scores of this table: "
+            f"{', '.join(table.scores) or 'none; a column metric says which rows are scores'}."
+        )
+    return is_score

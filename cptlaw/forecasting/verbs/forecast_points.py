@@ -1,0 +1,143 @@
+"""Forecast points with fits of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.findings import Finding, Remedy
+from cptlaw.fitting.base_models import LOSS
+from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.solving.open_rates import with_rates
+from cptlaw.fitting.uncertainty.answers import ForecastFrame
+from cptlaw.forecasting.verbs.load_file import load_fit
+from cptlaw.runs.points import as_points
+from cptlaw.runs.schema import COLUMNS, corpus_of
+from cptlaw.schedules import Schedule
+from cptlaw.units import parse_probability
+
+
+def forecast(
+    fits: Fit | str | Path | Sequence[Fit | str | Path],
+    at: Any,
+    interval: float | str | None = 0.9,
+    schedules: Mapping[str, Schedule] | str | Path | None = None,
+) -> ForecastFrame:
+    """Forecast points with one or several fits.
+
+    Parameters
+    ----------
+    fits
+        Fits, or their files.
+    at
+        Rows with the inputs of the laws: a DataFrame, a mapping of columns, or one point as text, such as
+        ``"n_params=8.1B,tokens=72B,replay=34%,ptpp=279"``.
+    interval
+        Probability that a measured loss lies between lo and hi; ``None`` leaves the two columns out.
+    schedules
+        For laws of loss curves: learning-rate schedules by run, or a schedules file, beside those of the fitted runs.
+
+    Returns
+    -------
+    DataFrame
+        One row per fit and point, as `Fit.forecast` gives them, with ``law`` and ``on``.
+
+    Examples
+    --------
+    >>> import cptlaw as cl
+    >>> rows = "replay in (0.1, 0.25, 0.5) and atpp >= 1.9 and ptpp in (31, 62, 124)"
+    >>> runs = cl.examples.load("en-fr-pilot")
+    >>> fits = [cl.fit(law, runs, on="target", where=rows, starts=16) for law in ("ptpp-floor", "ptpp-nearest")]
+    >>> table = cl.forecast(fits, "n_params=125K,tokens=1M,replay=25%,ptpp=279", interval=None)
+    >>> table["law"].tolist()
+    ['ptpp-floor', 'ptpp-nearest']
+    """
+    several: list[Any] = list(fits) if isinstance(fits, list | tuple) else [fits]
+    read: list[Any] = [load_fit(fit) if isinstance(fit, str | Path) else fit for fit in several]
+    if schedules is not None:
+        scheduled = [any(one.law.needs_schedules for one in laws_of(fit)) for fit in read]
+        if not any(scheduled):
+            names = ", ".join(dict.fromkeys(fit.law.spec for fit in read))
+            raise UsageError(
+                f"schedules (--schedules): no law of {names} reads learning rates. Leave them out, or fit with them."
+            )
+        read = [fit.with_schedules(schedules) if reads else fit for fit, reads in zip(read, scheduled, strict=True)]
+    if interval is not None:
+        interval = parse_probability(interval, "interval (--interval)")
+    frame = as_points(at)
+    if isinstance(at, str | Mapping):
+        refuse_unknown(frame, read)
+    # A point is one run for all evals: a rate that it leaves open is the one that the first fit of a target loss takes.
+    of_target = next((fit for fit in read if fit.role == "target" and isinstance(fit, Fit)), None)
+    rated = frame if of_target is None else with_rates(of_target, frame)
+    asked = [(fit, frame if fit is of_target else rated) for fit in read]
+    tables = [_forecast(fit, rows, interval).assign(law=fit.law.spec, on=fit.on) for fit, rows in asked]
+    return ForecastFrame.of(pd.concat(tables, ignore_index=True), interval, read)
+
+
+def _forecast(fit: Any, frame: pd.DataFrame, interval: float | None) -> pd.DataFrame:
+    """Forecast points; of a law of loss curves also such as name no run, under the schedule of the run nearest to each.
+
+    That run's schedule is stretched to the point's budget and tokens, and the point is its end.
+    """
+    data: pd.DataFrame = fit.data
+    sized = [name for name in ("n_params", "ptpp", "tokens") if name in data.columns and name in frame.columns]
+    alike = isinstance(fit, LawFit) and fit.law.needs_schedules and not {"run", "step"} & set(frame.columns)
+    told = "tokens" in sized and bool((frame[sized] > 0).all(axis=None))
+    if not (alike and told and "step" in data.columns and fit.schedules):
+        rows: pd.DataFrame = fit.forecast(frame, interval)
+        return rows
+    ends = data.loc[data.groupby("run", sort=False)["tokens"].idxmax()]
+    near = [*sized, *(["lr_peak"] if "lr_peak" in frame.columns and "lr_peak" in ends.columns else [])]
+    away = np.log(frame[near].to_numpy(dtype=float))[:, None] - np.log(ends[near].to_numpy(dtype=float))[None]
+    nearest = ends.iloc[np.argmin(np.nansum(away**2, axis=2), axis=1)]
+    times = {name: frame[name].to_numpy(dtype=float) / nearest[name].to_numpy(dtype=float) for name in near}
+    longer = np.prod([times[name] for name in sized if name != "tokens"], axis=0) * np.ones(len(frame))
+    schedules, steps = {}, []
+    for i, (run, step) in enumerate(zip(nearest["run"].astype(str), nearest["step"], strict=True)):
+        known = fit.schedules[run]
+        rate = times["lr_peak"][i] if "lr_peak" in times and times["lr_peak"][i] > 0 else 1.0
+        made = known.stretched(longer[i], times["tokens"][i] * step / max(known.n_cpt, 1), rate)
+        schedules[f"point {i}"] = made
+        steps.append(made.n_cpt)
+    points = frame.assign(run=list(schedules), step=steps)
+    forecasts: pd.DataFrame = fit.with_schedules(schedules).forecast(points, interval)
+    note = Finding(
+        "info",
+        "schedule-of-nearest",
+        "the point names no run: its schedule is that of the fitted run nearest to it, stretched to its budget and "
+        "tokens, of which it is the end.",
+        "Give run and step of the point, with its schedule, if it will be trained otherwise.",
+        remedy=Remedy("schedules"),
+    )
+    forecasts["findings"] = [(*rows, note) for rows in forecasts["findings"]]
+    return forecasts.drop(columns=["run", "step"])
+
+
+def laws_of(fit: Any) -> list[Any]:
+    """Return the fits of single laws behind a fit: its members, those of the losses that carry a score, or itself."""
+    if getattr(fit, "is_score", False):
+        return [one for loss in fit.losses.values() for one in laws_of(loss)]
+    return list(fit.fits)
+
+
+def refuse_unknown(frame: pd.DataFrame, fits: Sequence[Any]) -> None:
+    """Refuse what a point says that is neither a column of runs tables nor one of the fitted rows.
+
+    Raises
+    ------
+    UsageError
+        If a key is unknown; the nearest one is named.
+    """
+    told = {name for fit in fits for name in (*fit.law.inputs, *fit.data.columns, *getattr(fit, "losses", ()))}
+    known = [*dict.fromkeys([*COLUMNS, LOSS, *sorted(map(str, told))])]
+    for name in map(str, frame.columns):
+        if name not in known and not corpus_of(name):
+            inputs = ", ".join(dict.fromkeys(one for fit in fits for one in fit.law.inputs))
+            raise UsageError(f"points (--at): {name!r} is unknown.{did_you_mean(name, known)} The fit reads {inputs}.")

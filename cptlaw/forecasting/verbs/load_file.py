@@ -1,0 +1,52 @@
+"""Read a fit of any kind from its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cptlaw.errors import DataError
+from cptlaw.fitting.auto.auto_file import auto_from
+from cptlaw.fitting.auto.average import Average
+from cptlaw.fitting.fit_file import damaged, fit_from
+from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.saved import FORMAT, FORMAT_VERSION
+from cptlaw.forecasting.scores.score_file import score_from
+from cptlaw.forecasting.scores.score_fit import ScoreFit
+from cptlaw.reading import read_json
+
+
+def load_fit(path: str | Path) -> LawFit | Average | ScoreFit:
+    """Read a fit that `Fit.save` or ``cptlaw fit -o`` wrote: a `Fit`, an `Average` of several laws, or a `ScoreFit`.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, damaged, or of another kind or a newer version.
+    """
+    path = Path(path)
+    document = _document(path)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise DataError(f"{path}: this JSON is not a cptlaw fit. Expected a file from `cptlaw fit ... -o FIT.json`.")
+    version = document.get("format_version")
+    # Before anything else is looked at: a newer file may well hold what looks damaged to this version.
+    if isinstance(version, int | float) and version > FORMAT_VERSION:
+        raise DataError(
+            f"{path}: written by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw to read it."
+        )
+    if document.get("law") != "auto" and "ways" not in document:
+        return fit_from(document, str(path))
+    try:
+        # Told by what they hold; the files of averages and of scores have fits of single laws inside.
+        return (score_from if "ways" in document else auto_from)(document, str(path))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise damaged(path, error) from None
+
+
+def _document(path: Path) -> Any:
+    try:
+        return read_json(path)
+    except DataError as error:
+        if not path.exists():
+            raise DataError(f"{error} A fit is written by `cptlaw fit RUNS --law LAW --on EVAL -o FIT.json`.") from None
+        raise DataError(f"{error} It is not a readable fit; write it again with `cptlaw fit`.") from None
