@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
+from cptlaw.fitting.solving.blocks import trainings
 from cptlaw.runs.schema import canonical_name
 
 KINDS = ("leave-one-out", "k-fold", "leave-p-out", "rollout")
@@ -53,10 +54,12 @@ def split(frame: pd.DataFrame, text: str) -> tuple[list[Fold], tuple[Finding, ..
         If the text cannot be read, the column is missing, or it has too few levels.
     """
     kind, column, number = _read(text, frame)
-    levels = sorted(frame[column].dropna().unique().tolist())
+    # Merges of one run in both parts of a fold would be that run forecast from itself.
+    of_rows = pd.Series(trainings(frame), frame.index) if column == "run" else frame[column]
+    levels = sorted(of_rows.dropna().unique().tolist())
     if len(levels) < 2:
         raise UsageError(f"--cv {text}: column {column} has {len(levels)} level; a split needs at least two.")
-    codes = pd.Categorical(frame[column], categories=levels).codes
+    codes = pd.Categorical(of_rows, categories=levels).codes
     groups: list[tuple[list[int], list[int]]] = []  # levels to fit on, levels to test on
     everything = list(range(len(levels)))
     if kind == "rollout":

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
+from cptlaw.fitting.folds import split
+from cptlaw.fitting.solving.blocks import trainings
 
 MEASURED = Path(cl.__file__).parents[1] / "studies" / "measured"
 LAW = "shared-tokens:without=sizes+ptpp"
@@ -79,3 +81,19 @@ def test_a_plan_chooses_the_rank_among_the_measured_ones():
     ranks = [plan.lora_rank for plan in plans]
     assert ranks[0] < ranks[1] < ranks[2] == 1e6
     assert [dict(plan.lines)["weights"] for plan in plans][1:] == [f"adapters of rank {ranks[1]:g}", "all trained"]
+
+
+def test_merges_of_one_run_count_as_one_run():
+    """Doubt, folds and comparisons take a run and its merges together: what its training did by chance is in all."""
+    runs = cl.read_runs(merges(), n_params_kind="total")
+    fit = cl.fit(LAW, runs, on="source", starts=1)
+    trained = set(merges()["run"].str.replace(r"-w[\d.]+$", "", regex=True))
+    assert (fit.n_runs, fit.n_blocks, len(trained)) == (15, 3, 3)
+    folds, _ = split(runs.on("source").frame, "leave-one-out:run")
+    for fold in folds:
+        names = runs.on("source").frame["run"].astype(str).str.replace(r"-w[\d.]+$", "", regex=True)
+        assert not set(names[fold.fit]) & set(names[fold.test])
+    assert len(folds) == 3
+    # A run that only looks like a merge is one of its own.
+    other = merges().assign(merge_weight=0.9)
+    assert len(set(trainings(other))) == 15

@@ -6,12 +6,15 @@ does to the next ones. Counting each point would make every doubt too small by a
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.laws.calculus import Array
+
+MERGE = re.compile(r"(.+)-w(\d*\.?\d+)")  # the name of a merge, as a sweep writes it
 
 
 def correlation_time(residual: Array) -> float:
@@ -46,6 +49,25 @@ def correlation_time(residual: Array) -> float:
             break
         total += pair
     return float(np.clip(1.0 + 2.0 * total, 1.0, n))
+
+
+def trainings(frame: pd.DataFrame) -> Any:
+    """Return the name of the training that each row comes from, (n,): its run, or the run whose weights were merged.
+
+    Each weight of a merge is a run of its own, called after the adapted one, as in ``a-w0.3``. What that training did
+    by chance is in all of them.
+
+    Examples
+    --------
+    >>> trainings(pd.DataFrame({"run": ["a", "a-w0.3", "b-w2"], "merge_weight": [1.0, 0.3, 1.0]})).tolist()
+    ['a', 'a', 'b-w2']
+    """
+    names = frame["run"].astype(str).to_numpy()
+    if "merge_weight" not in frame.columns:
+        return names
+    matches = (MERGE.fullmatch(name) for name in names)
+    pairs = zip(names, matches, frame["merge_weight"], strict=True)
+    return np.array([match[1] if match and float(match[2]) == weight else name for name, match, weight in pairs])
 
 
 def run_codes(frame: pd.DataFrame) -> tuple[Any, Any]:

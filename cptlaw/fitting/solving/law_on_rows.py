@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
-from cptlaw.fitting.solving.blocks import along_runs, independent_blocks
+from cptlaw.fitting.solving.blocks import along_runs, independent_blocks, trainings
 from cptlaw.fitting.solving.components import Components, base_models, components, orthonormal
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.open_rates import with_rates
@@ -84,16 +84,15 @@ class LawOnRows:
 
     @property
     def blocks(self) -> NDArray[np.int_]:
-        """Number of the group of fitted rows that err together, (n_points,): a run, or a block of a loss curve."""
+        """Number of the group of fitted rows that err together, (n_points,): run and merges, or part of a curve."""
         if "blocks" not in self._cache and self.data.empty:
             self._cache.update(blocks=np.zeros(0, dtype=int), effective={})
         if "blocks" not in self._cache:
-            run = self.data["run"].to_numpy(dtype=str)
+            run = trainings(self.data)
             if self.law.correlated_along in self.data.columns:
                 labels, effective = independent_blocks(run, along_runs(self.data), self.residuals())
             else:
-                runs, labels = np.unique(run, return_inverse=True)
-                effective = dict.fromkeys(runs.tolist(), 1.0)
+                labels, effective = np.unique(run, return_inverse=True)[1], {}
             self._cache["blocks"], self._cache["effective"] = labels, effective
         result: NDArray[np.int_] = self._cache["blocks"]
         return result
@@ -105,21 +104,10 @@ class LawOnRows:
 
     @property
     def n_effective(self) -> dict[str, float]:
-        """Effective number of points by run.
-
-        For loss curves what the autocorrelation of residuals leaves. Else 1, and where runs share base models less, by
-        the part of the residual variance that all runs of a base model have in common.
-        """
+        """Effective number of points of loss curves by run: what the autocorrelation of residuals leaves."""
         self.blocks  # noqa: B018  computes both
         result: dict[str, float] = self._cache["effective"]
-        base = base_models(self.data)
-        if base is None or self.law.correlated_along:
-            return result
-        shared = self.components.shares.get("base", 0.0)
-        runs = self.data["run"].astype(str).to_numpy()
-        members = {int(label): len(set(runs[base == label])) for label in np.unique(base)}
-        of_run = dict(zip(runs, (members[int(label)] for label in base), strict=True))
-        return {run: 1.0 / (1.0 + (of_run[run] - 1) * shared) for run in result}
+        return result
 
     @property
     def components(self) -> Components:

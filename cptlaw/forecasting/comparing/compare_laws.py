@@ -14,6 +14,7 @@ from cptlaw.errors import CptlawError, FitError, UsageError, refuse_others
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.folds import Fold
+from cptlaw.fitting.solving.blocks import trainings
 from cptlaw.fitting.solving.huber import huber
 from cptlaw.fitting.solving.options import HowToSearch, Options
 from cptlaw.fitting.solving.restraint import Restraint
@@ -33,7 +34,7 @@ from cptlaw.result import Progress
 from cptlaw.runs import Runs, read_runs
 from cptlaw.signatures import spell_out
 
-JUDGED = ["run", "base_model", "loss", *INPUTS]
+JUDGED = ["run", "base_model", "loss", "merge_weight", *INPUTS]
 AUTO = "auto"
 CLEAR = 2.0  # standard errors by which a law must be behind the best to be called worse
 
@@ -247,7 +248,7 @@ def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str
         axis=1,
     ).dropna()  # rows that every law has forecast
     tests = pd.concat({label: next(iter(outcomes.values())).folds[label].test for label in common})
-    levels, run = errors.index.get_level_values(0), tests["run"].reindex(errors.index).astype(str)
+    levels, run = errors.index.get_level_values(0), pd.Series(trainings(tests), tests.index).reindex(errors.index)
     base = tests["base_model"].reindex(errors.index).astype(str)
     forecasts = [name for name in table["law"] if name in outcomes and outcomes[name].law.forecasts]
     scores = pd.DataFrame(huber(errors.to_numpy(), METRIC_DELTA), errors.index, errors.columns)

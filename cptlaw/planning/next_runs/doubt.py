@@ -16,6 +16,7 @@ import pandas as pd
 
 from cptlaw.errors import DataError
 from cptlaw.fitting.curvature import covariance
+from cptlaw.fitting.solving.blocks import trainings
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.laws.calculus import Array
@@ -128,7 +129,7 @@ def errors(fit: LawFit) -> Variances:
     matrix = matrix / np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
     left, singular, _ = np.linalg.svd(matrix, full_matrices=False)
     seen = left[:, singular > SILENT * singular[0]]
-    _, run = np.unique(fit.data["run"].to_numpy(dtype=str), return_inverse=True)
+    _, run = np.unique(trainings(fit.data), return_inverse=True)
     member = np.zeros((fit.n_points, int(run.max()) + 1))
     member[np.arange(fit.n_points), run] = 1.0
     # What the fit follows is taken out of the offsets too: a fit with as many parameters as runs leaves none of theirs
