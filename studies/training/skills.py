@@ -23,7 +23,7 @@ AFTER = {
 }
 
 
-SEEDS = ("", "_s1")  # endings of the tables, one for each base model
+SEEDS = ("",)  # endings of the tables, one for each base model
 
 
 def ends(seed: str) -> dict[str, pd.Series]:
