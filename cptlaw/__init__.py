@@ -11,114 +11,77 @@ from __future__ import annotations
 
 # Nothing is imported, `typing` neither: until the command line has said what Ctrl-C does, Python ends with a traceback.
 TYPE_CHECKING = False
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # each under its own name once more, so that type checkers take it for public
     from typing import Any
 
     __version__: str
 
-    from cptlaw import examples
-    from cptlaw import planning as plan
-    from cptlaw.answering import Answer, answer, bases, write_pilots
-    from cptlaw.errors import CptlawError, DataError, FitError, UsageError
-    from cptlaw.findings import Finding
-    from cptlaw.fitting.fit import Fit
-    from cptlaw.fitting.given import given_fit
-    from cptlaw.forecasting.benching import bench
-    from cptlaw.forecasting.comparing import compare
-    from cptlaw.forecasting.curves import fit_out_of_domain, fit_shift, forecast_run, shift_of_runs
-    from cptlaw.forecasting.sealing import Scores, Seal, load_seal, register, score
-    from cptlaw.forecasting.verbs import Check, check, fit, forecast, load_fit
-    from cptlaw.importing.import_logs import import_logs
-    from cptlaw.laws import Law, law
-    from cptlaw.planning import suggest
-    from cptlaw.reporting import Report, figures, plot, report
-    from cptlaw.runs import Runs, read_runs
+    from cptlaw import examples as examples
+    from cptlaw import planning
+    from cptlaw.answering import Answer as Answer
+    from cptlaw.answering import answer as answer
+    from cptlaw.answering import bases as bases
+    from cptlaw.answering import write_pilots as write_pilots
+    from cptlaw.errors import CptlawError as CptlawError
+    from cptlaw.errors import DataError as DataError
+    from cptlaw.errors import FitError as FitError
+    from cptlaw.errors import UsageError as UsageError
+    from cptlaw.findings import Finding as Finding
+    from cptlaw.fitting.fit import Fit as Fit
+    from cptlaw.fitting.given import given_fit as given_fit
+    from cptlaw.forecasting.benching import bench as bench
+    from cptlaw.forecasting.comparing import compare as compare
+    from cptlaw.forecasting.curves import fit_out_of_domain as fit_out_of_domain
+    from cptlaw.forecasting.curves import fit_shift as fit_shift
+    from cptlaw.forecasting.curves import forecast_run as forecast_run
+    from cptlaw.forecasting.curves import shift_of_runs as shift_of_runs
+    from cptlaw.forecasting.sealing import Scores as Scores
+    from cptlaw.forecasting.sealing import Seal as Seal
+    from cptlaw.forecasting.sealing import load_seal as load_seal
+    from cptlaw.forecasting.sealing import register as register
+    from cptlaw.forecasting.sealing import score as score
+    from cptlaw.forecasting.verbs import Check as Check
+    from cptlaw.forecasting.verbs import check as check
+    from cptlaw.forecasting.verbs import fit as fit
+    from cptlaw.forecasting.verbs import forecast as forecast
+    from cptlaw.forecasting.verbs import load_fit as load_fit
+    from cptlaw.importing.import_logs import import_logs as import_logs
+    from cptlaw.laws import Law as Law
+    from cptlaw.laws import law as law
+    from cptlaw.planning import suggest as suggest
+    from cptlaw.reporting import Report as Report
+    from cptlaw.reporting import figures as figures
+    from cptlaw.reporting import plot as plot
+    from cptlaw.reporting import report as report
+    from cptlaw.runs import Runs as Runs
+    from cptlaw.runs import read_runs as read_runs
 
-# Public name -> where it lives. Loaded on first use, so that the command line answers --help at once.
-_HOMES = {
-    "Answer": "cptlaw.answering",
-    "answer": "cptlaw.answering",
-    "bases": "cptlaw.answering",
-    "write_pilots": "cptlaw.answering",
-    "CptlawError": "cptlaw.errors",
-    "DataError": "cptlaw.errors",
-    "Finding": "cptlaw.findings",
-    "Fit": "cptlaw.fitting.fit",
-    "FitError": "cptlaw.errors",
-    "Law": "cptlaw.laws",
-    "Report": "cptlaw.reporting",
-    "Runs": "cptlaw.runs",
-    "Scores": "cptlaw.forecasting.sealing",
-    "Seal": "cptlaw.forecasting.sealing",
-    "UsageError": "cptlaw.errors",
-    "Check": "cptlaw.forecasting.verbs",
-    "bench": "cptlaw.forecasting.benching",
-    "check": "cptlaw.forecasting.verbs",
-    "compare": "cptlaw.forecasting.comparing",
-    "examples": "cptlaw.examples",
-    "figures": "cptlaw.reporting.figures",
-    "fit": "cptlaw.forecasting.verbs",
-    "fit_out_of_domain": "cptlaw.forecasting.curves",
-    "fit_shift": "cptlaw.forecasting.curves",
-    "forecast": "cptlaw.forecasting.verbs",
-    "forecast_run": "cptlaw.forecasting.curves",
-    "given_fit": "cptlaw.fitting.given",
-    "import_logs": "cptlaw.importing",
-    "law": "cptlaw.laws",
-    "load_fit": "cptlaw.forecasting.verbs",
-    "load_seal": "cptlaw.forecasting.sealing",
-    "plan": "cptlaw.planning",
-    "plot": "cptlaw.reporting",
-    "read_runs": "cptlaw.runs",
-    "register": "cptlaw.forecasting.sealing",
-    "report": "cptlaw.reporting",
-    "score": "cptlaw.forecasting.sealing",
-    "shift_of_runs": "cptlaw.forecasting.curves",
-    "suggest": "cptlaw.planning",
+    plan = planning
+
+# Module -> public names that live there. Loaded on first use, so that the command line answers --help at once.
+_NAMES = {
+    "cptlaw.answering": "Answer answer bases write_pilots",
+    "cptlaw.errors": "CptlawError DataError FitError UsageError",
+    "cptlaw.examples": "examples",
+    "cptlaw.findings": "Finding",
+    "cptlaw.fitting.fit": "Fit",
+    "cptlaw.fitting.given": "given_fit",
+    "cptlaw.forecasting.benching": "bench",
+    "cptlaw.forecasting.comparing": "compare",
+    "cptlaw.forecasting.curves": "fit_out_of_domain fit_shift forecast_run shift_of_runs",
+    "cptlaw.forecasting.sealing": "Scores Seal load_seal register score",
+    "cptlaw.forecasting.verbs": "Check check fit forecast load_fit",
+    "cptlaw.importing": "import_logs",
+    "cptlaw.laws": "Law law",
+    "cptlaw.planning": "plan suggest",
+    "cptlaw.reporting": "Report plot report",
+    "cptlaw.reporting.figures": "figures",
+    "cptlaw.runs": "Runs read_runs",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = {"examples", "figures", "plan"}
 
-__all__ = [
-    "Answer",
-    "Check",
-    "CptlawError",
-    "DataError",
-    "Finding",
-    "Fit",
-    "FitError",
-    "Law",
-    "Report",
-    "Runs",
-    "Scores",
-    "Seal",
-    "UsageError",
-    "answer",
-    "bases",
-    "bench",
-    "check",
-    "compare",
-    "examples",
-    "figures",
-    "fit",
-    "fit_out_of_domain",
-    "fit_shift",
-    "forecast",
-    "forecast_run",
-    "given_fit",
-    "import_logs",
-    "law",
-    "load_fit",
-    "load_seal",
-    "plan",
-    "plot",
-    "read_runs",
-    "register",
-    "report",
-    "score",
-    "shift_of_runs",
-    "suggest",
-    "write_pilots",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
