@@ -14,7 +14,6 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean, shown
 from cptlaw.result import Line, as_html, as_text
-from cptlaw.runs.conditions import find_column
 from cptlaw.runs.dataframe import to_polars
 from cptlaw.runs.fingerprint import fingerprint
 from cptlaw.runs.metrics import score_evals
@@ -22,7 +21,7 @@ from cptlaw.runs.naming import missing_column
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.schema import COLUMNS, column_of, corpus_of, mix_columns
 from cptlaw.runs.summary import describe_levels, factor_table, summary_lines
-from cptlaw.runs.where import parse
+from cptlaw.runs.where import find_column, parse
 
 Role = Literal["source", "target", "other"]
 CLEAR = 0.4  # correlation of loss and replay, from which it tells the role of an eval

@@ -16,17 +16,24 @@ A query is read by a tokenizer and a recursive descent into a tree of conditions
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from cptlaw.errors import UsageError, shown
-from cptlaw.runs.conditions import ColumnCondition, Condition, Joined, Not, error_in
+from cptlaw.errors import UsageError, did_you_mean, shown, visible
+from cptlaw.runs.levels import among_levels
+from cptlaw.runs.schema import canonical_name
 from cptlaw.units import NUMBER, UNIT, parse_quantity
 
 Mask = npt.NDArray[np.bool_]
+
+# Columns that are computed from others where a table does not hold them.
+DERIVED = {"atpp": ("tokens", "n_params"), "flops": ("n_params", "tokens")}
 
 # Parentheses and `not` within each other, so that no query can exhaust the stack.
 DEEPEST_NESTING = 50
@@ -55,6 +62,23 @@ _HINTS = {
     '"': "The quote is not closed.",
     "'": "The quote is not closed.",
 }
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A parsed filter.
+
+    Parameters
+    ----------
+    columns
+        The columns named, without repeats: canonical names, and other columns as written.
+    mask
+        Returns which rows of a table answer it, (n,); a `UsageError` where a column is not there, or holds text where a
+        number is asked for or the other way round.
+    """
+
+    columns: tuple[str, ...]
+    mask: Callable[[pd.DataFrame], Mask]
 
 
 @dataclass(frozen=True)
@@ -119,16 +143,20 @@ class _Parser:
         return False
 
     def _any(self) -> Condition:
-        parts = [self._all()]
-        while self._take_if("or"):
-            parts.append(self._all())
-        return parts[0] if len(parts) == 1 else Joined("or", tuple(parts))
+        return self._joined("or", np.logical_or, self._all)
 
     def _all(self) -> Condition:
-        parts = [self._one()]
-        while self._take_if("and"):
-            parts.append(self._one())
-        return parts[0] if len(parts) == 1 else Joined("and", tuple(parts))
+        return self._joined("and", np.logical_and, self._one)
+
+    def _joined(self, word: str, join: np.ufunc, part: Callable[[], Condition]) -> Condition:
+        parts = [part()]
+        while self._take_if(word):
+            parts.append(part())
+        if len(parts) == 1:
+            return parts[0]
+        columns = dict.fromkeys(column for each in parts for column in each.columns)
+        # Every part is computed, so that a slip in any of them is told whatever the rows are.
+        return Condition(tuple(columns), lambda frame: reduce(join, (each.mask(frame) for each in parts)))
 
     def _one(self) -> Condition:
         self.depth += 1
@@ -136,7 +164,8 @@ class _Parser:
             self._fail(f"more than {DEEPEST_NESTING} parentheses or 'not' within each other.")
         try:
             if self._take_if("not"):
-                return Not(self._one())
+                inner = self._one()
+                return Condition(inner.columns, lambda frame: ~inner.mask(frame))
             if self._take_if("("):
                 condition = self._any()
                 if not self._take_if(")"):
@@ -155,7 +184,7 @@ class _Parser:
         name = column.text.strip("`")
         if self._token.kind == "operator":
             operator = self._take().text
-            return ColumnCondition(name, operator, (self._value(),), self.query, column.position)
+            return self._compared(column, name, operator, [self._value()])
         operator = "not in" if self._take_if("not") else "in"
         if not self._take_if("in"):
             self._fail(f"expected one of == != < <= > >= in, 'not in' after {shown(name)}, found {self._shown()}.")
@@ -167,7 +196,16 @@ class _Parser:
                 values.append(self._value())
         if not self._take_if(")"):
             self._fail(f"expected ',' or ')' in the list of values, found {self._shown()}.")
-        return ColumnCondition(name, operator, tuple(values), self.query, column.position)
+        return self._compared(column, name, operator, values)
+
+    def _compared(self, token: _Token, name: str, operator: str, values: list[float | str]) -> Condition:
+        def mask(frame: pd.DataFrame) -> Mask:
+            try:
+                return _mask(frame, name, operator, values)
+            except UsageError as error:
+                raise _error_in(str(error), self.query, token.position) from None
+
+        return Condition((canonical_name(name) or name,), mask)
 
     def _value(self) -> float | str:
         token = self._token
@@ -200,7 +238,7 @@ class _Parser:
         if token.kind == "unreadable":
             problem = "a number that cannot be read" if token.text.isdigit() else f"unexpected {token.text!r}"
             message = f"{problem}. {_HINTS.get(token.text, '')}".rstrip()
-        raise error_in(message, self.query, token.position)
+        raise _error_in(message, self.query, token.position)
 
 
 def _tokenize(query: str) -> list[_Token]:
@@ -229,3 +267,69 @@ def _tokenize(query: str) -> list[_Token]:
 
 def _cut(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def _mask(frame: pd.DataFrame, name: str, operator: str, values: list[float | str]) -> Mask:
+    """Return the rows in which a column compares so to one value, or for ``in`` and ``not in`` to several."""
+    column = find_column(frame, name)
+    if column is None:
+        known = [str(other) for other in frame.columns]
+        raise UsageError(f"no column {shown(name)}.{did_you_mean(name, known)} Columns: {', '.join(known)}.")
+    if column.isna().all():
+        return np.zeros(len(frame), dtype=np.bool_)
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        levels = [level for level in values if isinstance(level, float)]
+        if text := [value for value in values if isinstance(value, str)]:
+            raise UsageError(
+                f"column {shown(name)} holds numbers, {shown(text[0])} is text. Write a number without quotes."
+            )
+        cells = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        equal, present = among_levels(cells, levels), ~np.isnan(cells)
+        if operator[0] in "<>":
+            beyond = cells < levels[0] if operator[0] == "<" else cells > levels[0]
+            return np.asarray(beyond | equal if operator.endswith("=") else beyond & ~equal, dtype=np.bool_)
+    else:
+        if numbers := [f"{value:g}" for value in values if isinstance(value, float)]:
+            raise UsageError(
+                f'column {shown(name)} holds text and {numbers[0]} is a number. Write it in quotes: "{numbers[0]}".'
+            )
+        if operator[0] in "<>":
+            raise UsageError(f"column {shown(name)} holds text, which has no order here. Use ==, !=, in or not in.")
+        if pd.api.types.is_bool_dtype(column):
+            column = column.map({True: "True", False: "False"})
+        equal = column.isin([visible(str(value)) for value in values]).to_numpy(dtype=np.bool_)
+        present = column.notna().to_numpy(dtype=np.bool_)
+    return np.asarray(equal if operator in ("==", "in") else ~equal & present, dtype=np.bool_)
+
+
+def find_column(frame: pd.DataFrame, name: str) -> pd.Series | None:
+    """Return the column that a name in a filter means, or ``None``.
+
+    Parameters
+    ----------
+    name
+        A column of the table, an alias of one, or ``atpp`` (tokens / n_params) or ``flops`` (6 * n_params * tokens).
+
+    Examples
+    --------
+    >>> find_column(pd.DataFrame({"n_params": [1e6], "tokens": [2e7]}), "atpp").tolist()
+    [20.0]
+    """
+    # A column of that very name comes first: a table may keep `N` beside `n_params`.
+    for candidate in (name, canonical_name(name) or name):
+        if candidate in frame.columns:
+            return frame[candidate]
+        if candidate in DERIVED and set(DERIVED[candidate]) <= set(frame.columns):
+            first, second = (pd.to_numeric(frame[part], errors="coerce").astype(float) for part in DERIVED[candidate])
+            return first / second if candidate == "atpp" else 6.0 * first * second
+    return None
+
+
+def _error_in(message: str, query: str, position: int) -> UsageError:
+    """Return the error of a filter, with a caret under the place."""
+    # A tab or line break before the caret would shift it; of a long filter the part around it is enough.
+    first, last = max(0, position - 80), position + 80
+    before, after = "..." if first else "", "..." if last < len(query) else ""
+    flat = visible(re.sub(r"\s", " ", query[first:last]))
+    shift = len(before) + len(visible(re.sub(r"\s", " ", query[first:position])))
+    return UsageError(f"In the filter: {message}\n    {before}{flat}{after}\n    {' ' * shift}^")

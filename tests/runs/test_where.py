@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cptlaw.errors import UsageError
-from cptlaw.runs.conditions import ColumnCondition, Joined, Not
 from cptlaw.runs.where import DEEPEST_NESTING, parse
 
 TABLE = pd.DataFrame(
@@ -286,10 +285,3 @@ def test_any_text_is_read_or_refused(query):
         return
     assert mask.dtype == np.bool_
     assert mask.shape == (len(TABLE),)
-
-
-def test_conditions_are_plain_values():
-    assert parse("ptpp == 1") == parse("ptpp == 1")
-    assert isinstance(parse("ptpp == 1"), ColumnCondition)
-    assert isinstance(parse("not ptpp == 1"), Not)
-    assert isinstance(parse("ptpp == 1 or ptpp == 2"), Joined)
