@@ -10,18 +10,8 @@ from decimal import Decimal
 
 from cptlaw.errors import UsageError, shown
 
-SUFFIXES = {
-    suffix: Decimal(scale)
-    for suffix, scale in (
-        ("", "1"),
-        ("K", "1e3"),
-        ("M", "1e6"),
-        ("G", "1e9"),
-        ("B", "1e9"),
-        ("T", "1e12"),
-        ("%", "0.01"),
-    )
-}
+POWERS = {"": 0, "K": 3, "M": 6, "G": 9, "B": 9, "T": 12, "%": -2}  # of ten
+SUFFIXES = {suffix: Decimal(10) ** power for suffix, power in POWERS.items()}
 
 # A number without a unit. Its repetitions never give back what they took: text that is none is refused at once.
 NUMBER = r"[+-]?(?:[0-9]++(?:_[0-9]++)*+(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"

@@ -224,7 +224,7 @@ def columns() -> str:
     rows = []
     for column in COLUMNS.values():
         need = "**needed**" if column.required else ""
-        aliases = ", ".join(f"`{name}`" for name in column.aliases)
+        aliases = ", ".join(f"`{name}`" for name in column.aliases.split())
         rows.append(f"| `{column.name}` | {column.expected} | {need} | {aliases} |")
     return "\n".join(
         [

@@ -23,24 +23,20 @@ SOME_LOSS = re.compile(r"(?:.*[_/.])?(?:cross_?entropy_?)?loss")  # eval_loss, c
 
 # Other names of metrics in use, in lower case with underscores.
 ALIASES = {
-    **dict.fromkeys(("nll", "cross_entropy", "crossentropy", "ce", "nats", "nats_per_token", "nats/token"), LOSS),
-    **dict.fromkeys(("bits_per_byte", "bits/byte", "byte_bits", "bits_per_char", "bpc"), BITS_PER_BYTE),
-    **dict.fromkeys(("nats/byte", "nats_byte", "loss_per_byte"), NATS_PER_BYTE),
-    **dict.fromkeys(("acc", "acc_raw", "mc_acc", "multiple_choice_accuracy", "acc_raw_acc"), "accuracy"),
-    # Of instructions kept, only whole prompts are the items that files count; of TruthfulQA only mc1 is a share.
-    **dict.fromkeys(("prompt_level_strict_acc", "mc1", "truthfulqa_mc1"), "accuracy"),
-    **dict.fromkeys(
-        (
-            *("acc_norm", "len_norm", "acc_per_char", "acc_per_byte", "acc_norm_nospace", "acc_per_token"),
-            *("acc_norm_token", "acc_uncond"),  # divided by the answer's probability without its question
-        ),
-        "accuracy_norm",
-    ),
-    **dict.fromkeys(
-        ("em", "exact", "quasi_exact_match", "prefix_exact_match", "extractive_match", "exact_match_simple", "qem"),
-        "exact_match",
-    ),
-    **dict.fromkeys(("f1_score",), "f1"),
+    alias: metric
+    for metric, aliases in (
+        (LOSS, "nll cross_entropy crossentropy ce nats nats_per_token nats/token"),
+        (BITS_PER_BYTE, "bits_per_byte bits/byte byte_bits bits_per_char bpc"),
+        (NATS_PER_BYTE, "nats/byte nats_byte loss_per_byte"),
+        ("accuracy", "acc acc_raw mc_acc multiple_choice_accuracy acc_raw_acc"),
+        # Of instructions kept, only whole prompts are the items that files count; of TruthfulQA only mc1 is a share.
+        ("accuracy", "prompt_level_strict_acc mc1 truthfulqa_mc1"),
+        ("accuracy_norm", "acc_norm len_norm acc_per_char acc_per_byte acc_norm_nospace acc_per_token acc_norm_token"),
+        ("accuracy_norm", "acc_uncond"),  # divided by the answer's probability without its question
+        ("exact_match", "em exact quasi_exact_match prefix_exact_match extractive_match exact_match_simple qem"),
+        ("f1", "f1_score"),
+    )
+    for alias in aliases.split()
 }
 
 UNITS = {BITS_PER_BYTE: "bits per byte", NATS_PER_BYTE: "nats per byte"}

@@ -40,7 +40,8 @@ class Column:
     required
         Whether a row that lacks it is unusable for every law.
     aliases
-        Other names, in lower case with underscores. One-letter aliases are matched as written, all others in any case.
+        Other names, with spaces between, in lower case with underscores. One-letter aliases are matched as written, all
+        others in any case.
     last_resort
         A name that, written just so, is taken for this column where no other column is.
     """
@@ -54,7 +55,7 @@ class Column:
     raw_count: bool = False
     whole: bool = False
     required: bool = False
-    aliases: tuple[str, ...] = ()
+    aliases: str = ""
     last_resort: str | None = None
 
     @property
@@ -79,7 +80,7 @@ COLUMNS: dict[str, Column] = {
             "the id of one training run",
             numeric=False,
             required=True,
-            aliases=("run_id", "run_name"),
+            aliases="run_id run_name",
             last_resort="Name",  # the first column of a table that Weights & Biases exports
         ),
         Column(
@@ -87,14 +88,14 @@ COLUMNS: dict[str, Column] = {
             "the name of a validation set",
             numeric=False,
             required=True,
-            aliases=("eval_name", "eval_set", "validation_set", "val_set"),
+            aliases="eval_name eval_set validation_set val_set",
         ),
         Column(
             "loss",
             "cross-entropy in nats per token",
             positive=True,
             required=True,
-            aliases=("L", "val_loss", "valid_loss", "validation_loss", "eval_loss"),
+            aliases="L val_loss valid_loss validation_loss eval_loss",
             last_resort="value",  # of a table that names a metric in each row
         ),
         Column(
@@ -102,113 +103,84 @@ COLUMNS: dict[str, Column] = {
             "parameters of the model",
             positive=True,
             raw_count=True,
-            aliases=(
-                *("N", "params", "parameters", "num_params", "n_parameters", "num_parameters", "model_size"),
-                *("model_params", "total_params", "n_params_total", "non_embedding", "non_embedding_params"),
-                *(
-                    "params_non_embedding",
-                    "n_non_embedding_params",
-                    "n_params_noembed",
-                    "parameter_count",
-                    "param_count",
-                ),
-                *("nparams", "params_count", "model_parameters", "num_model_params"),
-            ),
+            aliases="N params parameters num_params n_parameters num_parameters model_size model_params total_params "
+            "n_params_total non_embedding non_embedding_params params_non_embedding n_non_embedding_params "
+            "n_params_noembed parameter_count param_count nparams params_count model_parameters num_model_params",
         ),
         Column(
             "tokens",
             "adaptation tokens, replay included",
             raw_count=True,
-            aliases=(
-                *("D", "cpt_tokens", "adaptation_tokens", "n_tokens", "num_tokens", "tokens_seen", "train_tokens"),
-                *("training_tokens", "trained_tokens", "tokens_trained", "num_input_tokens_seen", "consumed_tokens"),
-            ),
+            aliases="D cpt_tokens adaptation_tokens n_tokens num_tokens tokens_seen train_tokens training_tokens "
+            "trained_tokens tokens_trained num_input_tokens_seen consumed_tokens",
         ),
         Column(
             "replay",
             "share of the mix drawn from the source corpus",
             highest=1.0,
-            aliases=(
-                *("r", "replay_ratio", "replay_share", "replay_fraction", "replay_frac", "replay_rate"),
-                *("replay_proportion", "replay_prop", "replay_prob", "replay_probability", "replay_weight"),
-                *("rehearsal", "rehearsal_ratio", "rehearsal_fraction"),
-            ),
+            aliases="r replay_ratio replay_share replay_fraction replay_frac replay_rate replay_proportion replay_prop "
+            "replay_prob replay_probability replay_weight rehearsal rehearsal_ratio rehearsal_fraction",
         ),
         Column(
             "ptpp",
             "pre-training tokens per parameter",
             positive=True,
-            aliases=(
-                "P",
-                "pretraining_tokens_per_param",
-                "pretraining_tokens_per_parameter",
-                "pretrain_tpp",
-                "pt_tpp",
-                TPP[0],
-            ),
+            aliases=f"P pretraining_tokens_per_param pretraining_tokens_per_parameter pretrain_tpp pt_tpp {TPP[0]}",
         ),
         Column(
             "pt_tokens",
             "tokens of the base model's pre-training",
             raw_count=True,
-            aliases=("pretraining_tokens", "pretrain_tokens", "pre_training_tokens", "n_pretraining_tokens"),
+            aliases="pretraining_tokens pretrain_tokens pre_training_tokens n_pretraining_tokens",
         ),
-        Column("step", "optimiser step", aliases=("steps", "global_step", "iteration", "iter")),
-        Column("phase", "pretrain or cpt, where a run has steps of both", numeric=False, aliases=("training_phase",)),
-        Column("lr", "learning rate at this step", aliases=("learning_rate",)),
+        Column("step", "optimiser step", aliases="steps global_step iteration iter"),
+        Column("phase", "pretrain or cpt, where a run has steps of both", numeric=False, aliases="training_phase"),
+        Column("lr", "learning rate at this step", aliases="learning_rate"),
         Column(
             "lr_peak",
             "highest learning rate of the run",
-            aliases=("peak_lr", "max_lr", "peak_learning_rate", "max_learning_rate", "lr_max", "cpt_peak_lr", "cpt_lr"),
+            aliases="peak_lr max_lr peak_learning_rate max_learning_rate lr_max cpt_peak_lr cpt_lr",
         ),
-        Column(
-            "lr_pretrain",
-            "highest learning rate of pre-training",
-            aliases=("pretrain_lr", "pt_lr_peak", "pretraining_lr"),
-        ),
-        Column(
-            "lr_end", "last learning rate of the run", aliases=("end_lr", "final_lr", "min_lr", "lr_min", "lr_final")
-        ),
-        Column("warmup", "steps of the warm-up, or their share below 1", aliases=("warmup_steps", "warmup_ratio")),
-        Column("lr_schedule", "shape of the schedule", numeric=False, aliases=("schedule", "lr_scheduler")),
-        Column("seed", "random seed", lowest=-math.inf, aliases=("random_seed",)),
-        Column("batch_tokens", "tokens of one optimiser step", positive=True, aliases=("tokens_per_batch",)),
-        Column("flops", "training compute in FLOP", aliases=("train_flops", "training_flops")),
-        Column("samples", "training samples, as fine-tuning sets count", aliases=("n_train_samples", "train_samples")),
-        Column(
-            "merge_weight", "weight of the adapted model in a merge with its base", highest=1.0, aliases=("merge_w",)
-        ),
-        Column("lora_rank", "rank of the adapters", positive=True, whole=True, aliases=("lora_r", "adapter_rank")),
-        Column("vocab_added", "tokens added to the vocabulary", whole=True, aliases=("added_tokens", "new_tokens")),
-        Column("method", "how the model was adapted: full, lora, merge, ..", numeric=False, aliases=("adaptation",)),
+        Column("lr_pretrain", "highest learning rate of pre-training", aliases="pretrain_lr pt_lr_peak pretraining_lr"),
+        Column("lr_end", "last learning rate of the run", aliases="end_lr final_lr min_lr lr_min lr_final"),
+        Column("warmup", "steps of the warm-up, or their share below 1", aliases="warmup_steps warmup_ratio"),
+        Column("lr_schedule", "shape of the schedule", numeric=False, aliases="schedule lr_scheduler"),
+        Column("seed", "random seed", lowest=-math.inf, aliases="random_seed"),
+        Column("batch_tokens", "tokens of one optimiser step", positive=True, aliases="tokens_per_batch"),
+        Column("flops", "training compute in FLOP", aliases="train_flops training_flops"),
+        Column("samples", "training samples, as fine-tuning sets count", aliases="n_train_samples train_samples"),
+        Column("merge_weight", "weight of the adapted model in a merge with its base", highest=1.0, aliases="merge_w"),
+        Column("lora_rank", "rank of the adapters", positive=True, whole=True, aliases="lora_r adapter_rank"),
+        Column("vocab_added", "tokens added to the vocabulary", whole=True, aliases="added_tokens new_tokens"),
+        Column("method", "how the model was adapted: full, lora, merge, ..", numeric=False, aliases="adaptation"),
         Column("unique_tokens", "unique tokens of the run, without repetition", positive=True, raw_count=True),
         Column("bits_weights", "bits of the weights in training", positive=True),
         Column("bits_activations", "bits of the activations in training", positive=True),
         Column("bits_kv", "bits of the attention cache in training", positive=True),
         Column("bits_post", "bits of the weights, quantised after training", positive=True),
         Column("from_loss", "another loss, from which this one is forecast", positive=True),
-        Column("domain", "the target corpus of the run", numeric=False, aliases=("target_domain", "target_corpus")),
-        Column("tokenizer", "the tokenizer that the loss is counted in", numeric=False, aliases=("tokeniser",)),
+        Column("domain", "the target corpus of the run", numeric=False, aliases="target_domain target_corpus"),
+        Column("tokenizer", "the tokenizer that the loss is counted in", numeric=False, aliases="tokeniser"),
         Column(
             "metric",
             "what the row's value is: loss, bpb, accuracy, exact_match, pass@k, ..",
             numeric=False,
-            aliases=("metric_name",),
+            aliases="metric_name",
         ),
         Column(
             "n_items",
             "questions of the benchmark that a score counts",
             positive=True,
             whole=True,
-            aliases=("n_samples", "num_samples", "n_questions", "num_instances", "n_examples"),
+            aliases="n_samples num_samples n_questions num_instances n_examples",
         ),
         Column(
             "chance",
             "score of guessing at random",
             highest=0.99,  # at 1 nothing is left to learn, and what laws divide by is zero
-            aliases=("random_baseline", "chance_level", "random_chance"),
+            aliases="random_baseline chance_level random_chance",
         ),
-        Column("n_params_kind", "non_embedding or total", numeric=False, aliases=("params_kind",)),
+        Column("n_params_kind", "non_embedding or total", numeric=False, aliases="params_kind"),
         Column("n_params_non_embedding", "parameters without embeddings", positive=True, raw_count=True),
     )
 }
@@ -216,9 +188,9 @@ COLUMNS: dict[str, Column] = {
 # What the columns of a mix of k corpora begin with; the rest is the name of the corpus.
 MIX = "mix_"
 # Columns that say which mix it is, or not of what the share is.
-NAMES_OF_MIXES = frozenset(("id", "ids", "name", "set", "index", "label", "number", "type", "kind", "hash", "ratio"))
+NAMES_OF_MIXES = frozenset("id ids name set index label number type kind hash ratio".split())
 
-_ALIASES: dict[str, str] = {alias: column.name for column in COLUMNS.values() for alias in column.aliases}
+_ALIASES: dict[str, str] = {alias: column.name for column in COLUMNS.values() for alias in column.aliases.split()}
 LAST_RESORTS: dict[str, str] = {column.last_resort: column.name for column in COLUMNS.values() if column.last_resort}
 
 

@@ -9,34 +9,18 @@ from cptlaw.runs.schema import canonical_name, column_of
 
 # Words before a name that say where it is kept, and not what it is.
 SETTINGS = frozenset(
-    (
-        *("config", "cfg", "conf", "hparams", "hparam", "hp", "params", "param", "args", "arguments", "settings"),
-        *("hyperparameters", "hyperparams"),
-    )
+    "config cfg conf hparams hparam hp params param args arguments settings hyperparameters hyperparams".split()
 )
-PLACES = SETTINGS | {
-    *(
-        "summary",
-        "meta",
-        "metrics",
-        "model",
-        "data",
-        "dataset",
-        "train",
-        "training",
-        "run",
-        "runs",
-        "exp",
-        "experiment",
-    ),
-    *("cpt", "user", "attributes", "job", "sweep", "value", "mix", "x"),
-}
+PLACES = SETTINGS | frozenset(
+    "summary meta metrics model data dataset train training run runs exp experiment cpt user attributes job sweep value "
+    "mix x".split()
+)
 VALIDATION = frozenset(("eval", "evaluation", "val", "valid", "validation"))
 # With one of these before it the same word means something else: eval/tokens, teacher.n_params, base.tokens.
-OTHERS = VALIDATION | {
-    *("test", "dev", "pretrain", "pretraining", "pretrained", "pt", "base", "source", "target", "teacher", "student"),
-    *("tokenizer", "draft", "ref", "reference", "best", "min", "max", "mean", "avg", "std", "per", "lora"),
-}
+OTHERS = VALIDATION | frozenset(
+    "test dev pretrain pretraining pretrained pt base source target teacher student tokenizer draft ref reference best "
+    "min max mean avg std per lora".split()
+)
 PERCENT = ("pct", "percent", "percentage", "perc")
 AMOUNTS = {
     **dict.fromkeys(("k", "thousand", "thousands"), 1e3),
@@ -116,9 +100,9 @@ def _takes(column: str, scale: float) -> bool:
 
 
 # Words that make a name look like an input, and what else may stand beside them.
-BESIDE = (
+BESIDE = frozenset(
     "peak max base cpt initial init value ratio share fraction frac pct percent percentage weight prob probability "
-    "proportion prop level amount total number num n count new of in the for data corpus source general old"
+    "proportion prop level amount total number num n count new of in the for data corpus source general old".split()
 )
 LOOKS = {
     "n_params": frozenset(("params", "parameters", "nparams")),
@@ -146,6 +130,6 @@ def looks_like(name: str) -> str | None:
         return "replay"
     for column, those in LOOKS.items():
         sure = column in ("replay", "ptpp")  # nothing else is called so
-        if set(rest) & those and (sure or all(word in those or word in BESIDE.split() for word in rest)):
+        if set(rest) & those and (sure or all(word in those or word in BESIDE for word in rest)):
             return column
     return None

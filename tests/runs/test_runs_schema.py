@@ -45,7 +45,7 @@ def test_aliases(name, canonical):
 
 
 def test_no_alias_stands_for_two_columns():
-    aliases = [alias for column in COLUMNS.values() for alias in column.aliases]
+    aliases = [alias for column in COLUMNS.values() for alias in column.aliases.split()]
     assert len(set(aliases) | set(COLUMNS)) == len(aliases) + len(COLUMNS)
 
 
