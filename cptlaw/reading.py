@@ -13,9 +13,9 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cptlaw.errors import DataError, did_you_mean, shown
 
@@ -215,18 +215,15 @@ def parse_yaml(text: str, label: str) -> Any:
 
     if len(text) > LARGEST_YAML:
         raise DataError(f"{label}: {len(text) / 1e6:.0f} MB of YAML; {LARGEST_YAML / 1e6:.0f} MB at most are read.")
-    builder = _Builder(label)
     # Event by event, so that nothing is built that goes beyond the limits.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        for event in yaml.parse(text, Loader=loader):
-            builder.take(event)
+        return _Builder(yaml.parse(text, Loader=loader), label).document()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f", line {mark.line + 1}"
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
         raise DataError(f"{label}{line}: not YAML ({problem}). Mend the line, or quote the text.") from None
-    return builder.value
 
 
 def flatten(value: object, prefix: str = "", joint: str = ".") -> dict[str, object]:
@@ -260,94 +257,73 @@ _TEXT_TAGS = (None, "!", "tag:yaml.org,2002:str")
 class _Builder:
     """Builds plain values from the events of a YAML document, within the limits."""
 
-    def __init__(self, label: str) -> None:
-        self.label = label
-        self.value: Any = None
-        self._open: list[tuple[Any, str | None, int]] = []  # container, its anchor, the items before it
-        self._own: list[set[str]] = []  # keys that stand in a mapping itself, not in one that it merges
-        self._keys: list[str | None] = []  # the key that waits for its value, per open container
-        self._anchors: dict[str, tuple[Any, int]] = {}
+    def __init__(self, events: Iterator[Event], label: str) -> None:
+        self.events, self.label = events, label
+        self._anchors: dict[str, tuple[Any, int]] = {}  # what an alias repeats, and its values
         self._items = 0
-        self._documents = 0
 
-    def take(self, event: Event) -> None:
-        """Take the next event."""
-        kind = type(event).__name__
-        if kind == "DocumentStartEvent":
-            self._documents += 1
-            if self._documents > 1:
-                self._fail(event, "a second document begins. Expected one in a file")
-        elif kind == "AliasEvent":
-            anchor = getattr(event, "anchor", "")
-            if anchor not in self._anchors:
-                self._fail(event, f"the alias *{anchor} repeats what is not there, or itself")
-            value, items = self._anchors[anchor]
+    def document(self) -> Any:
+        """Return the value of the only document."""
+        value, begun = None, False
+        for event in self.events:
+            if type(event).__name__ == "DocumentStartEvent":
+                if begun:
+                    self._fail(event, "a second document begins. Expected one in a file")
+                value, begun = self._value(next(self.events), 0), True
+        return value
+
+    def _value(self, event: Any, depth: int, *, is_key: bool = False) -> Any:
+        """Return the value that begins with an event, inside so many lists and mappings."""
+        kind, before = type(event).__name__, self._items
+        if kind == "AliasEvent":
+            if event.anchor not in self._anchors:
+                self._fail(event, f"the alias *{event.anchor} repeats what is not there, or itself")
+            value, items = self._anchors[event.anchor]
             self._count(event, items)
-            self._put(event, value, None)
-        elif kind == "ScalarEvent":
-            self._count(event, 1)
-            self._scalar(event)
-        elif kind in ("SequenceStartEvent", "MappingStartEvent"):
-            self._count(event, 1)
-            self._refuse_tag(event, ("tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"))
-            if self._waits_for_key():
-                self._fail(event, "a list or a mapping stands where the name of a key is expected")
-            if len(self._open) >= DEEPEST:
-                self._fail(event, _TOO_DEEP)
-            new: Any = [] if kind == "SequenceStartEvent" else {}
-            self._open.append((new, getattr(event, "anchor", None), self._items))
-            self._keys.append(None)
-            self._own.append(set())
-        elif kind in ("SequenceEndEvent", "MappingEndEvent"):
-            done, anchor, before = self._open.pop()
-            self._keys.pop()
-            self._own.pop()
-            self._put(event, done, anchor, self._items - before + 1)
-
-    def _scalar(self, event: Any) -> None:
-        self._refuse_tag(event, _TEXT_TAGS)
-        text = str(event.value)
-        if self._waits_for_key():
-            if event.anchor is not None:
-                self._anchors[event.anchor] = (text, 1)
-            self._name(event, text)
-            return
-        plain = event.tag is None and not event.style
-        self._put(event, plain_value(text) if plain else text, event.anchor)
-
-    def _put(self, event: Any, value: Any, anchor: str | None, items: int = 1) -> None:
-        if anchor is not None:
-            self._anchors[anchor] = (value, items)
-        if not self._open:
-            self.value = value
-            return
-        container = self._open[-1][0]
-        if isinstance(container, list):
-            container.append(value)
-            return
-        key, self._keys[-1] = self._keys[-1], None
-        if key is None:  # an alias in the place of a key
-            if not isinstance(value, str):
+            if is_key and not isinstance(value, str):
                 self._fail(event, "an alias stands where the name of a key is expected")
-            self._name(event, value)
-        elif key == "<<":
+            return value
+        self._count(event, 1)
+        if kind == "ScalarEvent":
+            self._refuse_tag(event, _TEXT_TAGS)
+            is_plain = event.tag is None and not event.style and not is_key
+            value = plain_value(event.value) if is_plain else event.value
+        else:
+            self._refuse_tag(event, ("tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"))
+            if is_key:
+                self._fail(event, "a list or a mapping stands where the name of a key is expected")
+            if depth >= DEEPEST:
+                self._fail(event, _TOO_DEEP)
+            value = self._list(depth + 1) if kind == "SequenceStartEvent" else self._mapping(depth + 1)
+        if event.anchor is not None:  # only now: what repeats itself has no end
+            self._anchors[event.anchor] = (value, self._items - before)
+        return value
+
+    def _list(self, depth: int) -> list[Any]:
+        result = []
+        while type(event := next(self.events)).__name__ != "SequenceEndEvent":
+            result.append(self._value(event, depth))
+        return result
+
+    def _mapping(self, depth: int) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        own = set()  # keys that stand in the mapping itself, not in one that it merges
+        while type(event := next(self.events)).__name__ != "MappingEndEvent":
+            key = self._value(event, depth, is_key=True)
+            if key in own:
+                self._fail(event, f"the key {shown(key)} is there twice. Remove one of them")
+            own.add(key)
+            value = self._value(next(self.events), depth)
+            if key != "<<":
+                result[key] = value
+                continue
             for part in value if isinstance(value, list) else [value]:
                 if not isinstance(part, dict):
                     self._fail(event, "<< takes a mapping, or a list of mappings")
                 for name, inner in part.items():
                     # What stands in the mapping itself comes before what it merges, wherever the merge is written.
-                    container.setdefault(name, inner)
-        else:
-            container[key] = value
-
-    def _name(self, event: Any, key: str) -> None:
-        if key in self._own[-1]:
-            self._fail(event, f"the key {shown(key)} is there twice. Remove one of them")
-        self._own[-1].add(key)
-        self._keys[-1] = key
-
-    def _waits_for_key(self) -> bool:
-        return bool(self._open) and isinstance(self._open[-1][0], dict) and self._keys[-1] is None
+                    result.setdefault(name, inner)
+        return result
 
     def _count(self, event: Any, items: int) -> None:
         self._items += items
@@ -359,7 +335,7 @@ class _Builder:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
             self._fail(event, f"the tag {shown(tag)} is not read. Write the plain value")
 
-    def _fail(self, event: Event, problem: str) -> None:
+    def _fail(self, event: Event, problem: str) -> NoReturn:
         line = getattr(event.start_mark, "line", 0) + 1
         raise DataError(f"{self.label}, line {line}: not YAML as it is read here: {problem}.")
 
