@@ -38,7 +38,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1325,
+    "words, files, results": 1231,
     "answering": 1801,
     "cli": 913,
     "examples": 32,
@@ -48,12 +48,12 @@ CEILINGS = {
     "laws": 3649,
     "planning": 4774,
     "reporting": 2155,
-    "runs": 2440,
+    "runs": 2353,
     "schedules": 585,
     "cptlaw_app": 356,
     "cptlaw_sweep": 5127,
 }
-IN_ALL = 33_621  # of which 28,138 in the core, where 17,500 are aimed at
+IN_ALL = 33_440  # of which 27,957 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {
