@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from cptlaw.answering.steps import SHARES_FOR_NEXT
+from cptlaw.answering.steps import NEXT_RUNS
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
 from cptlaw.planning.next_runs.cells import Bases, candidates
@@ -15,14 +15,14 @@ from cptlaw.planning.next_runs.open_forecast import open_forecast
 from cptlaw.runs import Runs
 from cptlaw.units import format_percent
 
-NEXT_RUNS = 2
+SHARES = (0.05, 0.2, 0.5)  # of the plan's compute: the first for which a run is worth its cost
 INTERVAL = 0.9
 
 
 def next_runs(
     runs: Runs, fitted: Any, row: pd.DataFrame, flops: float
-) -> tuple[tuple[Mapping[str, Any], ...], list[Finding]]:
-    """Return the runs to buy next, and why there are none.
+) -> tuple[tuple[Mapping[str, Any], ...], list[Finding], float | None]:
+    """Return the runs to buy next, why there are none, and the compute that was offered for those that there are.
 
     Parameters
     ----------
@@ -40,17 +40,17 @@ def next_runs(
     try:
         cells = candidates(leading, runs.frame, row.iloc[0])
         bases, forecast = Bases.of(runs.frame), open_forecast(leading, row, INTERVAL, fitted)
-        for share in SHARES_FOR_NEXT:
-            suggestion = forecast.answer(cells, bases, share * flops, NEXT_RUNS)
+        for budget in (share * flops for share in SHARES):
+            suggestion = forecast.answer(cells, bases, budget, NEXT_RUNS)
             if suggestion.cells:
                 rate = {"lr_peak": float(row["lr_peak"].iloc[0])} if "lr_peak" in row else {}
-                return tuple({**cell, **rate} for cell in suggestion.to_dict()["cells"]), []
+                return tuple({**cell, **rate} for cell in suggestion.to_dict()["cells"]), [], budget
             noise = next((one for one in suggestion.findings if one.code == "noise-binds"), None)
     except CptlawError as error:
-        return (), [Finding("info", "no-suggestion", f"which runs to buy next cannot be said: {error}")]
-    most = format_percent(SHARES_FOR_NEXT[-1])
+        return (), [Finding("info", "no-suggestion", f"which runs to buy next cannot be said: {error}")], None
+    most = format_percent(SHARES[-1])
     none = f"no run for up to {most} of the plan's compute would narrow the interval of the {fitted.on} loss"
     if noise is None:
         advice = "Only runs as large as the plan would narrow it further."
-        return (), [Finding("info", "no-suggestion", f"{none}.", advice)]
-    return (), [Finding("info", "no-suggestion", f"{none}: {noise.message}", noise.advice)]
+        return (), [Finding("info", "no-suggestion", f"{none}.", advice)], None
+    return (), [Finding("info", "no-suggestion", f"{none}: {noise.message}", noise.advice)], None

@@ -12,7 +12,7 @@ from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.question import IN_POINTS, RANGE, Asked
 from cptlaw.answering.result import Answer
 from cptlaw.answering.scores import fitted_scores, probabilities, ways_of
-from cptlaw.answering.steps import chosen_rows
+from cptlaw.answering.steps import chosen_rows, how_fitted
 from cptlaw.answering.with_runs import evidence, laws_in, tokens_assumed
 from cptlaw.answering.words import in_answer
 from cptlaw.commands import command_line
@@ -49,7 +49,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
     given = _scenario(asked, roles, goal, fits, scores)
     sure, plain = (planning.mix(fits, **given, **_risk(question, risk)) for risk in (question.risk, None))
     row = _row(asked, sure if sure.feasible else plain)
-    cells, trouble = ((), []) if row is None else next_runs(runs, fits[goal[0]], row, float(sure.flops or 0))
+    cells, trouble, _ = ((), [], None) if row is None else next_runs(runs, fits[goal[0]], row, float(sure.flops or 0))
     of_fits = (item for one in fits.values() for item in one.findings)
     by_role = {role: fits[name] for role, name in roles.items()}
     blocking = None if sure.blocking is None else _renamed(sure.blocking)
@@ -76,7 +76,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         next_runs=cells,
         findings=by_severity(dict.fromkeys([*findings, *map(in_answer, sure.findings), *of_fits, *trouble])),
         evidence=evidence(runs, fits),
-        steps=_steps(runs, question, where, (*fits, *scores), given),
+        steps=_steps(runs, question, [*chosen_rows(runs, where), *how_fitted(None, seed)], (*fits, *scores), given),
         _plan=sure,
     )
 
@@ -253,10 +253,9 @@ def _reachable(plan: CorporaPlan) -> dict[str, float | None] | None:
 
 
 def _steps(
-    runs: Runs, question: Asked, where: str | None, evals: tuple[str, ...], given: Mapping[str, Any]
+    runs: Runs, question: Asked, rows: list[str], evals: tuple[str, ...], given: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """Return the commands that repeat the answer: a fit for each eval, and the plan."""
-    rows = chosen_rows(runs, where)
     files = {name: f"{file_name(name)}.json" for name in evals}
     lines = [command_line(["cptlaw", "fit", *rows, "--on", name, "-o", file]) for name, file in files.items()]
     words = ["cptlaw", "plan", "mix", *(word for name in files for word in _with_file(name, files[name], given))]

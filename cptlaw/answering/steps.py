@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from cptlaw.answering.question import Asked
@@ -14,7 +15,7 @@ from cptlaw.planning.scenario import SCENARIOS, as_words, options_of
 from cptlaw.runs import Runs
 from cptlaw.writing import file_name
 
-SHARES_FOR_NEXT = (0.05, 0.2, 0.5)  # of the plan's compute: the first for which a run is worth its cost
+NEXT_RUNS = 2  # that an answer names
 
 
 def steps(
@@ -22,11 +23,14 @@ def steps(
     question: Asked,
     where: str | None,
     fits: Mapping[str, Any],
-    scores: tuple[str, ...],
     planned: MixPlan,
+    *,
+    scores: Collection[str] = (),
+    how: Iterable[str] = (),
+    spending: float | None = None,
 ) -> tuple[str, ...]:
-    """Return the commands: the fits, the forecast, the plan and the next runs."""
-    chosen = chosen_rows(runs, where)
+    """Return the commands: the fits, fitted as `how` says, the forecast, the plan, and what to spend on next runs."""
+    chosen = [*chosen_rows(runs, where), *how]
     evals = [*fits, *scores]
     files = {name: f"{file_name(name)}.json" for name in evals}
     lines = [command_line(["cptlaw", "fit", *chosen, "--on", name, "-o", files[name]]) for name in evals]
@@ -36,16 +40,27 @@ def steps(
     if (words := _plan(question, fits, planned)) is not None:
         words += [word for name in scores for word in ("--score", files[name])]
         lines.append(command_line(words))
-    if planned.feasible and planned.flops is not None:
-        on = "source" if "source" in fits and question.max_forgetting is not None else "target"
-        budget = f"{SHARES_FOR_NEXT[1] * planned.flops:.3g}"
-        lines.append(command_line(["cptlaw", "suggest", *chosen, "--on", on, "--at", at, "--budget", budget]))
+    if planned.feasible and spending is not None:
+        words = ["--on", to_sharpen(question, fits), "--at", at, "--budget", f"{spending:.6g}", "-n", str(NEXT_RUNS)]
+        lines.append(command_line(["cptlaw", "suggest", *chosen, *words]))
     return tuple(lines)
 
 
-def answer_command(runs: Runs, question: Asked, where: str | None) -> str:
+def to_sharpen(question: Asked, fits: Collection[str]) -> str:
+    """Return the loss whose next runs are asked for: where forgetting is limited, small runs inform it most."""
+    return "source" if "source" in fits and question.max_forgetting is not None else "target"
+
+
+def answer_command(runs: Runs, question: Asked, where: str | None, how: Iterable[str]) -> str:
     """Return the command that asks the question again and writes its page."""
-    return command_line(["cptlaw", "answer", *chosen_rows(runs, where), *question.words, "-o", "report.html"])
+    words = [*chosen_rows(runs, where), *how, *question.words]
+    return command_line(["cptlaw", "answer", *words, "-o", "report.html"])
+
+
+def how_fitted(schedules: Any, seed: int) -> list[str]:
+    """Return the words that say how losses are fitted, beside their rows."""
+    named = str(schedules) if isinstance(schedules, str | Path) else "SCHEDULES.yaml"
+    return [*([] if schedules is None else ["--schedules", named]), *(["--seed", str(seed)] if seed else [])]
 
 
 def chosen_rows(runs: Runs, where: str | None) -> list[str]:

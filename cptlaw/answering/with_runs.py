@@ -16,7 +16,7 @@ from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Asked
 from cptlaw.answering.result import Answer, runs_in_words
 from cptlaw.answering.scores import fitted_scores, probabilities, ways_of
-from cptlaw.answering.steps import answer_command, steps
+from cptlaw.answering.steps import answer_command, how_fitted, steps, to_sharpen
 from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
 from cptlaw.errors import UsageError
@@ -56,7 +56,8 @@ def from_runs(
         name + end: getattr(sure, name + end) for name in EXPECTED for end in ("", "_lo", "_hi") if sure.feasible
     }
     # Where doubt leaves no mix, the runs that would lessen it are those for the mix of even odds.
-    cells, trouble = _next_runs(runs, asked, fits, sure if sure.feasible else plain)
+    cells, trouble, spending = _next_runs(runs, asked, fits, sure if sure.feasible else plain)
+    how = how_fitted(schedules, seed)
     return Answer(
         question=asked.text,
         kind=asked.kind,
@@ -84,8 +85,12 @@ def from_runs(
         next_runs=cells,
         findings=by_severity(dict.fromkeys([*findings, *trouble])),
         evidence=evidence(runs, fits),
-        steps=steps(runs, asked, where, fits, tuple(scores), sure),
-        _page=lambda: replace(_page(runs, asked, fits, sure, scores, where), to_train=runs_in_words(cells)),
+        steps=steps(runs, asked, where, fits, sure, scores=scores, how=how, spending=spending),
+        _page=lambda: replace(
+            _page(runs, asked, fits, sure, scores),
+            to_train=runs_in_words(cells),
+            commands=(answer_command(runs, asked, where, how),),
+        ),
         _plan=sure,
     )
 
@@ -108,17 +113,14 @@ def _base_target_loss(runs: Runs, question: Asked, plan: MixPlan) -> float | Non
     return measured_base(runs.on("target").frame, point_of(question, plan)) if plan.feasible else None
 
 
-def _page(
-    runs: Runs, question: Asked, fits: Mapping[str, Any], plan: MixPlan, scores: Mapping[str, Any], where: str | None
-) -> Any:
+def _page(runs: Runs, question: Asked, fits: Mapping[str, Any], plan: MixPlan, scores: Mapping[str, Any]) -> Any:
     """Return the report of an answer; what draws is loaded only then."""
     from cptlaw.reporting import report
 
     given = question.for_scenario(ReportOfRuns) | {"scores": scores or None}
     given["risk"] = question.risk if question.limited else None
     given |= {"at": point_of(question, plan) if plan.feasible else None, "title": question.text}
-    page = report(runs, fits["target"], fits.get("source"), **given, plan=plan)
-    return replace(page, commands=(answer_command(runs, question, where),))
+    return report(runs, fits["target"], fits.get("source"), **given, plan=plan)
 
 
 def _roles(runs: Runs, question: Asked) -> list[str]:
@@ -251,13 +253,12 @@ def _probabilities(
 
 def _next_runs(
     runs: Runs, question: Asked, fits: Mapping[str, Any], plan: MixPlan
-) -> tuple[tuple[Mapping[str, Any], ...], list[Finding]]:
-    """Return the runs worth buying next for the loss whose limit is the more doubtful, and why there are none."""
+) -> tuple[tuple[Mapping[str, Any], ...], list[Finding], float | None]:
+    """Return the runs worth buying next, why there are none, and for what compute; see `next_runs`."""
     if not plan.feasible or plan.flops is None:
-        return (), []
-    # A limit on forgetting is what small runs inform most: the source loss moves with replay at every scale.
-    on = "source" if "source" in fits and question.max_forgetting is not None else "target"
-    return next_runs(runs, fits[on], pd.DataFrame([point_of(question, plan)]), plan.flops)
+        return (), [], None
+    row = pd.DataFrame([point_of(question, plan)])
+    return next_runs(runs, fits[to_sharpen(question, fits)], row, plan.flops)
 
 
 def laws_in(fitted: Any) -> Iterable[Mapping[str, Any]]:

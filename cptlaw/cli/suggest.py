@@ -19,6 +19,7 @@ from cptlaw.planning.scenario import NextRuns
 @options.rows
 @of_scenario(NextRuns)
 @options.search
+@options.schedules
 @options.restraint
 @options.auto_restraint
 @options.output("CELLS", "CELLS.csv", "Write the cells, one run per line.")

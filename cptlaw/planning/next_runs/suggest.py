@@ -93,7 +93,8 @@ def suggest(
         )
     averaged = asked_law == AUTO
     if averaged:
-        whole: Any = score.carrying if score is not None else fit_law(AUTO, table, on, where, seed=how.get("seed", 0))
+        kept = {name: how[name] for name in ("seed", "schedules") if name in how}  # what `auto` does not choose itself
+        whole: Any = score.carrying if score is not None else fit_law(AUTO, table, on, where, **kept)
         members = whole.fits
         at = _with_single_levels(at, members[0])
         # The heaviest law comes first; one that reads what the point does not say cannot forecast it.

@@ -48,9 +48,7 @@ def interval_fan(
     """
     low, high = _range(fit, at, measured) if tokens is None else tokens
     frame = pd.DataFrame({"tokens": np.geomspace(low, high, PLACES)})
-    for name in fit.law.inputs:
-        if name != "tokens" and name in at:
-            frame[name] = float(at[name])
+    frame = frame.assign(**{name: float(value) for name, value in at.items() if name != "tokens"})
     data = fit.forecast(frame, None).drop(columns="findings")
     drawing = blank()
     colour = COLOURS[0] if fit.role != "source" else COLOURS[1]
@@ -93,25 +91,22 @@ def interval_fan(
     drawing.update_layout(
         xaxis=axis("tokens", values=data["tokens"].tolist()), yaxis=axis("loss", f"{fit.on} loss ({unit_of(fit)})")
     )
-    return Figure(f"interval-fan-{fit.on}", _title(fit, at, data), caption, data, drawing)
+    title = _title(fit, at, data, max(coverages) if bounded else None)
+    return Figure(f"interval-fan-{fit.on}", title, caption, data, drawing)
 
 
-def _title(fit: Fit, at: Mapping[str, float], data: pd.DataFrame) -> str:
+def _title(fit: Fit, at: Mapping[str, float], data: pd.DataFrame, coverage: float | None) -> str:
     """Return the forecast at the tokens that were asked for, else how far it falls."""
     if "tokens" not in at:
         first, last = (float(data["loss"].iloc[end]) for end in (0, -1))
         return f"The {fit.on} loss goes from {first:.3f} to {last:.3f} along tokens"
-    asked, along = np.log(float(at["tokens"])), np.log(data["tokens"].to_numpy(dtype=float))
-    loss, text = float(np.interp(asked, along, data["loss"])), ""
-    known = [name.removeprefix("lo_") for name in data.columns if str(name).startswith("lo_")]
-    if known:
-        coverage = max(known, key=float)
-        low, high = (float(np.interp(asked, along, data[f"{end}_{coverage}"])) for end in ("lo", "hi"))
-        text = (
-            f", {format_percent(float(coverage))} interval {low:.3f} to {high:.3f}"
-            if low == low and high == high
-            else ""
-        )
+    # Not read off the curve: between its places it is straight, and a forecast has one number wherever it is printed.
+    loss, low, high = fit.forecast(pd.DataFrame([at]), coverage)[["loss", "lo", "hi"]].iloc[0].astype(float)
+    text = (
+        f", {format_percent(coverage)} interval {low:.3f} to {high:.3f}"
+        if coverage and np.isfinite([low, high]).all()
+        else ""
+    )
     return f"At {format_quantity(float(at['tokens']))} tokens the {fit.on} loss is forecast at {loss:.3f}{text}"
 
 
