@@ -270,6 +270,7 @@ def imports(world: World) -> None:
 def logs_of_steps(world: World) -> None:
     """A table without a column of runs, with objects and lists in its cells."""
     frame = world.frame().drop(columns="run", errors="ignore").astype(object)
+    frame = frame.loc[:, ~frame.columns.duplicated()]  # of two columns of one name none can be filled
     frame["step"] = pd.Series(range(len(frame)), index=frame.index, dtype=object)
     for name in world.draw.sample(["config", "opt.lr", "replay_pct", "Tokens (B)", "n_params", "domain", "mix"], 3):
         frame[name] = pd.Series([world.value() for _ in range(len(frame))], index=frame.index, dtype=object)

@@ -32,6 +32,7 @@ from cptlaw.laws.calculus import Array
 AGREE = 1e-3  # starts whose polished objective is within this share of the best agree with it
 # With a prior on every parameter few starts agree mostly; where none does, as where rows were doubled, more are taken.
 FEW_STARTS, MORE_STARTS = 4, 16
+TRIED = 4  # starts at which a law is looked at before it is fitted
 KNOWN_INPUTS = ("ptpp", "n_params", "tokens", "replay", "lr_peak", "seed", "base")
 SEARCH_ROWS = 250  # of loss curves, on which the global search runs; the polish takes all
 MOST_SEARCHED = 4000  # rows of other tables, from which on the search runs on a half of so many and of each level some
@@ -79,6 +80,7 @@ def fit_rows(
             f"{problem.n} points cannot determine the {problem.size} free parameters of law {chosen.name}. Add runs, "
             f"hold parameters with --fix or --tie, or choose a smaller law."
         )
+    _refuse_infinite(chosen, frame, problem)
     before = check_rows(chosen, frame, problem) if checked else ()
     for finding in before:
         if finding.code == "one-level" and not options.restraint.priors:
@@ -148,6 +150,20 @@ def fit_rows(
     )
     after += [*chosen.notes(fitted.params, frame), *check_independence(fitted)]
     return replace(fitted, findings=by_severity([*training.findings, *before, *after]))
+
+
+def _refuse_infinite(chosen: Law, frame: pd.DataFrame, problem: Problem) -> None:
+    """Refuse rows at which a law is infinite whatever its parameters, as where a share that it divides by is 0."""
+    with np.errstate(all="ignore"):
+        terms = problem.columns(problem.starts(TRIED, np.random.default_rng(0)), 0)
+        beyond = np.flatnonzero((~np.isfinite(sum(term.value for term in terms))).all(axis=0))
+    if len(beyond):
+        row = frame.iloc[beyond[0]]
+        at = ", ".join(f"{name} {row[name]:g}" for name in chosen.inputs if name in frame.columns)
+        raise FitError(
+            f"law {chosen.name} is infinite in {len(beyond)} of {len(frame)} rows, as in row {row.name} ({at}). Leave "
+            f"them out (--where), or choose another law."
+        )
 
 
 def _agreeing(descent: Descent, members: Array) -> int:

@@ -6,7 +6,7 @@ import pytest
 from cases import Case
 
 import cptlaw as cl
-from cptlaw.errors import DataError, UsageError
+from cptlaw.errors import DataError, FitError, UsageError
 from cptlaw.laws import law
 
 NAMES = ("code", "math", "web")
@@ -153,3 +153,11 @@ def test_shares_add_up_to_one():
     chosen = law("mix-exponential:corpora=a+b")
     with pytest.raises(DataError, match=r"add up to 0\.8"):
         chosen.predict({"c": 1.0, "k": 1.0, "t_b": 1.0}, pd.DataFrame({"mix_a": [0.5], "mix_b": [0.3]}))
+
+
+@pytest.mark.parametrize("on", ["english", "french", "python"])
+def test_rows_at_which_a_law_is_infinite_are_refused_with_their_place(on):
+    """Runs without any of the eval's own corpus: the singular values of such a fit once did not converge."""
+    with pytest.raises(FitError, match=rf"infinite in \d+ of \d+ rows, as in row .*mix_{on} 0.*--where"):
+        cl.fit("bimix", cl.examples.load("three-corpora"), on)
+    assert cl.fit("bimix", cl.examples.load("three-corpora"), on, where=f"mix_{on} > 0").status == "converged"
