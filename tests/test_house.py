@@ -39,21 +39,21 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
     "words, files, results": 1231,
-    "answering": 1801,
-    "cli": 913,
+    "answering": 1810,
+    "cli": 914,
     "examples": 32,
-    "fitting": 5154,
+    "fitting": 5166,
     "forecasting": 3997,
     "importing": 1313,
     "laws": 3649,
-    "planning": 4774,
-    "reporting": 2155,
+    "planning": 4775,
+    "reporting": 2149,
     "runs": 2353,
     "schedules": 585,
     "cptlaw_app": 356,
     "cptlaw_sweep": 5127,
 }
-IN_ALL = 33_440  # of which 27,957 in the core, where 17,500 are aimed at
+IN_ALL = 33_457  # of which 27,957 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

@@ -9,7 +9,7 @@ import pytest
 import cptlaw as cl
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import WITHIN, Asked
-from cptlaw.answering.steps import answer_command, steps
+from cptlaw.answering.steps import answer_command, how_fitted, steps
 from cptlaw.answering.what_if import other_sizes, what_if
 from cptlaw.cli import main
 
@@ -131,12 +131,26 @@ def test_the_commands_of_explain_run_as_they_stand(given, runs, fits, tmp_path, 
     for role, fit in fits.items():
         fit.save(f"{role}.json")
     question = asked(**given)
-    found = steps(replace(runs, path=None), question, None, fits, (), plan(question, fits, 0.8))
+    found = steps(replace(runs, path=None), question, None, fits, plan(question, fits, 0.8))
     assert all(".." not in line for line in found)
     (command,) = [line for line in found if line.startswith("cptlaw plan ")]
     with pytest.raises(SystemExit) as ended:
         main([*command.split()[1:], "-q"])
     assert ended.value.code == 0, capsys.readouterr().err
+
+
+def test_commands_fit_as_the_answer_did(runs, fits):
+    """Schedules and a seed were once left out, so that the commands fitted other laws than the answer."""
+    question = asked(tokens="1M", max_forgetting="25%")
+    how = how_fitted("rates.yaml", 3)
+    found = steps(runs, question, None, fits, plan(question, fits, 0.8), how=how, spending=1e11)
+    for verb, count in (("fit", 2), ("suggest", 1)):
+        lines = [line for line in found if line.startswith(f"cptlaw {verb} ")]
+        assert len(lines) == count
+        assert all("--schedules rates.yaml --seed 3" in line for line in lines)
+    assert found[-1].endswith("--budget 1e+11 -n 2")
+    bare = steps(runs, question, None, fits, plan(question, fits, 0.8), how=how_fitted(None, 0))
+    assert not any("--s" in line.replace("--source", "") or "suggest" in line for line in bare)
 
 
 @pytest.mark.parametrize(
@@ -152,8 +166,9 @@ def test_the_command_of_a_page_asks_the_same_question(given, runs):
     from cptlaw.cli.answer import answer as command
 
     question = asked(**given)
-    words = shlex.split(answer_command(runs, question, "seed == 0"))
+    words = shlex.split(answer_command(runs, question, "seed == 0", how_fitted("rates.yaml", 3)))
     read = command.make_context("answer", words[2:]).params
     assert (read["where"], read["output"]) == ("seed == 0", "report.html")
+    assert (read["schedules"], read["seed"]) == ("rates.yaml", 3)
     again = Asked.read({name: read[name] for name in question.values})
     assert again == question

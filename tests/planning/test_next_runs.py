@@ -13,7 +13,7 @@ import pytest
 import cptlaw as cl
 from cptlaw import examples
 from cptlaw.cli import main
-from cptlaw.errors import DataError
+from cptlaw.errors import DataError, FitError
 from cptlaw.planning.next_runs import open_forecast
 from cptlaw.planning.next_runs.cells import Bases, CandidateRun, candidates
 from cptlaw.planning.next_runs.doubt import Variances, errors
@@ -364,6 +364,22 @@ def test_without_a_law_the_heaviest_of_the_averaged_ones_is_sharpened(capsys, tm
     assert found["law"] == max(fitted.members, key=lambda member: member.weight).fit.law.spec
     low, high = found["interval_after"]
     assert found["interval_before"][0] <= low < high <= found["interval_before"][1]
+
+
+def test_the_average_reads_the_schedules(monkeypatch, capsys):
+    """They were once taken by law auto and dropped in silence."""
+    seen = []
+
+    def fitted(*given, **how):
+        seen.append(how)
+        raise FitError("enough was seen.")
+
+    monkeypatch.setattr(sys.modules[cl.suggest.__module__], "fit_law", fitted)
+    command = ["suggest", PILOT, "--on", "target", "--at", PILOT_ASK, "--budget", "1e13"]
+    with pytest.raises(SystemExit):
+        main([*command, "--schedules", "rates.yaml", "--seed", "3"])
+    assert "enough was seen" in capsys.readouterr().err
+    assert seen == [{"schedules": "rates.yaml", "seed": 3}]
 
 
 def test_it_shows_in_a_notebook(suggested):
