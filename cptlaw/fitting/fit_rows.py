@@ -51,6 +51,7 @@ def fit_rows(
     base: pd.DataFrame | None = None,
     provenance: Mapping[str, Any] | None = None,
     checked: bool = True,
+    near: LawFit | None = None,
 ) -> LawFit:
     """Fit on rows that are already selected: what `fit`, compare and the studies share.
 
@@ -67,6 +68,8 @@ def fit_rows(
     checked
         Whether rows and residuals are looked at for findings; they cost a third of a fit, and nobody reads those of
         one that only helps another.
+    near
+        A fit of the law to about the same rows: one search starts where it ended, in place of `options.starts`.
 
     Raises
     ------
@@ -86,7 +89,10 @@ def fit_rows(
         if finding.code == "one-level" and not options.restraint.priors:
             raise FitError(f"{finding.message} {finding.advice}")
     alike = _counted(chosen, frame)
-    descent, members, prior_weight = minimise(problem, chosen, options, alike)
+    begin = None
+    if near is not None and near.problem().free == problem.free:
+        begin, options = near.optima[:1, problem.k :], replace(options, starts=1)
+    descent, members, prior_weight = minimise(problem, chosen, options, alike, begin)
     if options.restraint.priors and 1 < options.starts <= FEW_STARTS and _agreeing(descent, members) < 2:
         options = replace(options, starts=MORE_STARTS)
         descent, members, prior_weight = minimise(problem, chosen, options, alike)
@@ -193,7 +199,11 @@ def _counted(chosen: Law, frame: pd.DataFrame) -> Callable[[Array], float]:
 
 
 def minimise(
-    problem: Problem, chosen: Law, options: Options, alike: Callable[[Array], float] = lambda residual: 1.0
+    problem: Problem,
+    chosen: Law,
+    options: Options,
+    alike: Callable[[Array], float] = lambda residual: 1.0,
+    begin: Array | None = None,
 ) -> tuple[Descent, Array, float]:
     """Search from all starts and polish each distinct optimum.
 
@@ -201,6 +211,8 @@ def minimise(
     ----------
     alike
         Of log residuals: how many rows err alike. A prior counts like one row that errs on its own.
+    begin
+        Shapes from which to search, (s, m), in place of those that are drawn.
 
     Returns
     -------
@@ -212,7 +224,7 @@ def minimise(
         What half a squared standard score of a prior counts beside the objective, 0 without priors.
     """
     # Search first, on relative errors and over the shapes alone; then polish what is distinct on the stated objective.
-    starts = problem.starts(options.starts, np.random.default_rng(options.seed))
+    starts = problem.starts(options.starts, np.random.default_rng(options.seed)) if begin is None else begin
     if problem.k:
         few = _searched(problem, chosen.correlated_along is not None)
         c, z, cost = varpro.search(few, starts)

@@ -9,7 +9,7 @@ make forgetting worse.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -369,31 +369,30 @@ class SharedTokens(Bent):
         """Return f: 1 without replay, 0 with replay alone; convex for the source loss, concave for the target loss."""
         if "replay" in self.without:
             return 1.0
-        r = x.r * 1.0
-        r_cpt = (1.0 - r) * x.of_source + r * (1.0 - x.of_source)
+        r_cpt = _of_role(x.of_source, lambda: 1.0 - x.r * 1.0, lambda: x.r * 1.0)
         # Convex for the source: a little replay saves much of it. Concave for the target: a little replay costs it
         # little. Both are one without replay, so that B is the shift there and hardly correlates with a2.
         a2 = p.a2 if self.around is None else p.a2 * exp(p.s * self._beside(x))
         concave = expm1(-a2 * r_cpt) / expm1(-a2)
-        convex = concave * exp(a2 * (r_cpt - 1.0))  # (e^(a2 r) - 1) / (e^a2 - 1), which would overflow
-        return convex * of_source + concave * (1.0 - of_source)
+        # (e^(a2 r) - 1) / (e^a2 - 1), which would overflow
+        return _of_role(of_source, lambda: concave * exp(a2 * (r_cpt - 1.0)), lambda: concave)
 
-    def shift(self, x: Any, p: Any, of_source: Array) -> Any:
-        """Return the shift without its amplitude and sign."""
+    def growth(self, x: Any, p: Any) -> Any:
+        """Return how the shift grows with both rates and the budget."""
         growth: Any = 0.0
         factors = (("h", x.lr_peak, RATE), ("w", x.lr_pretrain, RATE), ("b", x.P, BUDGET))
         # With rate=progress h has been spent on how fast the shift is run through.
         for name, column, usual in factors[self.rate == "progress" :]:
             if name in self.shapes:
                 growth = growth + getattr(p, name) * (log(column) - math.log(usual))
-        return self.saturation(x, p, of_source) * exp(growth) * self.of_mix(x, p, of_source)
+        return exp(growth)
 
-    def worth(self, x: Any, p: Any) -> Any:
+    def worth(self, x: Any, p: Any, saturation: Any, of_mix: Any) -> Any:
         """Return what size and tokens are worth of what they are worth to a model of the eval's own corpus."""
         if not self.transfer:
             return 1.0
-        gone_over = self.saturation(x, p, x.of_source) * self.of_mix(x, p, x.of_source)
-        away = gone_over * x.of_source + (1.0 - gone_over) * (1.0 - x.of_source)
+        gone_over = saturation * of_mix
+        away = _of_role(x.of_source, lambda: gone_over, lambda: 1.0 - gone_over)
         return 1.0 - (1.0 - p.t) * away
 
     def part_left(self, x: Any, p: Any) -> Any:
@@ -419,16 +418,26 @@ class SharedTokens(Bent):
         # model is farther along the same curve.
         read = p.k * ((x.P * 1.0) * (x.N * 1.0)) + x.D
         sign = 2.0 * x.of_source - 1.0
-        worth = self.worth(x, p)
-        terms = [1.0, x.N**-p.g * worth, read**-p.a * worth, sign * self.shift(x, p, x.of_source)]
+        saturation, of_mix = self.saturation(x, p, x.of_source), self.of_mix(x, p, x.of_source)
+        worth = self.worth(x, p, saturation, of_mix)
+        terms = [1.0, x.N**-p.g * worth, read**-p.a * worth, sign * (saturation * self.growth(x, p) * of_mix)]
         if "base" not in self.without:
-            terms.append(self.saturation(x, p, x.of_source))
+            terms.append(saturation)
         if self.damage:
             names = [name for name in SHIFT if name in self.shapes]
-            of_source = SimpleNamespace(**{name: getattr(p, f"{name}_source") for name in names})
-            damage = p.B_source * self.shift(x, of_source, np.ones_like(x.of_source))
+            source = SimpleNamespace(**{name: getattr(p, f"{name}_source") for name in names})
+            only = np.ones_like(x.of_source)
+            shift = self.saturation(x, source, only) * self.growth(x, source) * self.of_mix(x, source, only)
+            damage = p.B_source * shift
             terms.append(damage * damage)  # no power: the damage of a base model is 0, and has no logarithm
         return terms
+
+
+def _of_role(of_source: Array, source: Callable[[], Any], target: Callable[[], Any]) -> Any:
+    """Return for each row what holds for its role; the rows of a fit to one loss have one."""
+    if of_source.all():
+        return source()
+    return source() * of_source + target() * (1.0 - of_source) if of_source.any() else target()
 
 
 def middle(frame: pd.DataFrame) -> float | None:

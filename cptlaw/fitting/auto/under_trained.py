@@ -21,6 +21,7 @@ from cptlaw.fitting.auto.candidates import Candidate, middle_of_cpt, middle_of_p
 from cptlaw.fitting.auto.rows import Chosen
 from cptlaw.fitting.checking.cuts import trained
 from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.rollouts import distinct
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.training_rows import training_rows
@@ -62,7 +63,7 @@ def without_under_trained(rows: Chosen, role: Role) -> Chosen:
     if not (np.isfinite(ratio) & (ratio > 0)).all():
         return rows
     level = np.log(ratio)
-    edge = _lowest_kept(rows, level, lambda part, kept: _spread(rows, part, kept, middle_of_pre_training()))
+    edge = _lowest_kept(rows, level, middle_of_pre_training(), lambda part, kept, above: above)
     kept = level >= edge
     if kept.all():
         return rows
@@ -83,17 +84,13 @@ def _without_short_pretraining(rows: Chosen, role: Role) -> Chosen:
     tokens = (frame["n_params"] * frame["ptpp"]).to_numpy(dtype=float)
     if not (tokens > 0).all() or trained(frame).sum() <= LEAST_KEPT:
         return rows
-    middle = middle_of_cpt(frame)
 
-    def spread(part: pd.DataFrame, kept: NDArray[np.bool_]) -> tuple[float, float]:
-        whole = part[trained(part)]
-        left = part[trained(part) & kept]
-        if any(left[name].nunique() < whole[name].nunique() for name in ("n_params", "ptpp")):
-            return np.inf, 0.0
-        result, above = _spread(rows, part, kept, middle)
-        return result, -above
+    def below(part: pd.DataFrame, kept: NDArray[np.bool_], above: float) -> float:
+        whole, left = part[trained(part)], part[trained(part) & kept]
+        gone = any(left[name].nunique() < whole[name].nunique() for name in ("n_params", "ptpp"))
+        return -np.inf if gone else -above
 
-    edge = _lowest_kept(rows, np.log(tokens), spread)
+    edge = _lowest_kept(rows, np.log(tokens), middle_of_cpt(frame), below)
     kept = np.log(tokens) >= edge
     if kept.all():
         return rows
@@ -120,39 +117,55 @@ def _without_short_pretraining(rows: Chosen, role: Role) -> Chosen:
 
 
 def _lowest_kept(
-    rows: Chosen, level: Array, spread_of: Callable[[pd.DataFrame, NDArray[np.bool_]], tuple[float, float]]
+    rows: Chosen, level: Array, middle: Candidate, off: Callable[[pd.DataFrame, NDArray[np.bool_], float], float]
 ) -> float:
-    """Return the level from which rows are kept, given the spread of a fit to some rows and how far the others lie."""
+    """Return the level from which rows are kept.
+
+    Parameters
+    ----------
+    level
+        Of each row, (n,).
+    middle
+        The law that is fitted to all rows and, from there, to those of the higher levels.
+    off
+        Of rows, which of them are kept, and by how much the others lie above the fit on average in logs: how far that
+        speaks for leaving them out.
+    """
     seen = np.unique(np.linspace(0, len(level) - 1, min(len(level), MOST_ROWS)).round().astype(int))
     frame, level = rows.frame.iloc[seen], level[seen]
     edges = distinct(np.unique(level)) - 1e-9
-    spread = spread_of(frame, level >= edges[0])[0]
+    spread, _, fit = _spread(rows, frame, np.ones(len(frame), dtype=bool), middle)
     lowest = 0
     step = 1
     while lowest + step < len(edges):
         kept = level >= edges[lowest + step]
         if kept.mean() < 1.0 - MOST_SHARE or kept.sum() < LEAST_KEPT:
             break
-        without, above = spread_of(frame, kept)
+        without, above, fit = _spread(rows, frame, kept, middle, fit)
         # Both: rows that only lie high may be a steep law, rows whose absence only helps may be any few.
-        if without <= FALLS_TO * spread and above >= ABOVE * without:
+        if without <= FALLS_TO * spread and off(frame, kept, above) >= ABOVE * without:
             lowest, spread, step = lowest + step, without, 1
         else:
             step *= 2  # of many levels, as along runs, not each is tried
     return float(edges[lowest])
 
 
-def _spread(rows: Chosen, frame: pd.DataFrame, kept: NDArray[np.bool_], middle: Candidate) -> tuple[float, float]:
-    """Return the spread of the residuals of a fit to the rows kept, and by how much the others lie above it."""
+def _spread(
+    rows: Chosen, frame: pd.DataFrame, kept: NDArray[np.bool_], middle: Candidate, before: LawFit | None = None
+) -> tuple[float, float, LawFit | None]:
+    """Return the spread of the residuals of a fit to the rows kept, by how much the others lie above it, and the fit.
+
+    The search starts where the fit to more rows ended.
+    """
     runs = replace(rows.runs, frame=frame[kept])
     try:
         training = training_rows(middle.law, runs, str(frame["eval"].iloc[0]), None)
         options = Options.build(training.law, starts=2, restraint=middle.restraint(training))
-        fit = fit_rows(training, options, checked=False)
+        fit = fit_rows(training, options, checked=False, near=before)
     except (CptlawError, np.linalg.LinAlgError):
-        return np.inf, 0.0
+        return np.inf, 0.0, before
     above = np.log(frame["loss"].to_numpy(dtype=float)) - np.log(fit.predict(frame))
     count = int(kept.sum())
     # Mean absolute deviation: one row that is far off must not make the rest look well fitted.
     spread = TO_SPREAD * float(np.mean(np.abs(above[kept]))) * count / max(count - COUNTED, 1)
-    return spread, float(np.mean(above[~kept])) if (~kept).any() else 0.0
+    return spread, float(np.mean(above[~kept])) if (~kept).any() else 0.0, fit
