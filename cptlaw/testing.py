@@ -50,7 +50,7 @@ def check_law(candidate: Law, seed: int = 0) -> None:
     ------
     NonConformingLawError
         Naming every rule that is broken: description, ranges, finite positive losses, exact derivatives, batching,
-        declared monotonicity, limits and divergences, inversion for tokens, and that its name builds it again.
+        declared monotonicity, limits and divergences, and that its name builds it again.
     """
     rng = np.random.default_rng(seed)
     frame = random_rows(candidate, rng)
@@ -213,18 +213,6 @@ def _divergences(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) 
         _expect(loss > 1e3, f"the loss does not diverge at {name} = 0.")
 
 
-def _inverted(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
-    """Inverted for tokens, if it falls with them, it reaches the loss that was asked for."""
-    if "tokens" not in candidate.inputs or "tokens" not in candidate.decreasing:
-        return
-    for _ in range(DRAWS):
-        params = random_params(candidate, rng)
-        goal = candidate.predict(params, frame)
-        tokens = np.asarray(candidate.tokens_for(params, goal, frame))
-        again = candidate.predict(params, frame.assign(tokens=np.maximum(tokens, 1e-6)))
-        _expect(np.abs(again - goal) <= 1e-8 * goal, f"tokens_for misses the loss that it was asked for at {params}.")
-
-
 def _rebuilt(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:
     """Its letters are free and, if it is registered, its name with its options builds it again."""
     for name in candidate.inputs:
@@ -249,6 +237,5 @@ RULES: tuple[Callable[[Law, pd.DataFrame, np.random.Generator], None], ...] = (
     _monotone,
     _limits,
     _divergences,
-    _inverted,
     _rebuilt,
 )

@@ -38,14 +38,14 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1231,
+    "words, files, results": 1221,
     "answering": 1810,
     "cli": 914,
     "examples": 32,
-    "fitting": 5166,
+    "fitting": 5167,
     "forecasting": 3997,
     "importing": 1313,
-    "laws": 3649,
+    "laws": 3535,
     "planning": 4775,
     "reporting": 2149,
     "runs": 2353,
@@ -53,7 +53,7 @@ CEILINGS = {
     "cptlaw_app": 356,
     "cptlaw_sweep": 5127,
 }
-IN_ALL = 33_457  # of which 27,957 in the core, where 17,500 are aimed at
+IN_ALL = 33_334  # of which 27,851 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

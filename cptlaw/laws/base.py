@@ -1,8 +1,8 @@
 """What a law of continual pre-training is: inputs, parameters, and terms that read like the paper.
 
 A law's loss is a sum of terms. Each amplitude (a non-negative number) multiplies one term; a term is a function of
-the inputs and of the shape parameters. Subclasses state just that, and what they claim; prediction, derivatives,
-inversion and, through `cptlaw.fitting`, estimation follow from it.
+the inputs and of the shape parameters. Subclasses state just that, and what they claim; prediction, derivatives
+and, through `cptlaw.fitting`, estimation follow from it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array, Jet, weighted
 from cptlaw.laws.described import Described, Status
 from cptlaw.laws.inputs import LETTERS, Columns, Inputs, Known, RatioOf
-from cptlaw.laws.inverse import TokenCurve, curve_of
 from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, option_text
 from cptlaw.laws.registry import LAWS
 from cptlaw.runs.points import as_points
@@ -97,8 +96,6 @@ class Law(Described, Inputs):
         Parameters that a constraint mode computes from others, so that restraint cannot name them.
     from_source, in_doubt
         Parameters that a fit to the source loss gives, and those of them that come with the doubt about them.
-    power_in_tokens
-        Amplitudes whose terms are a pure power of tokens; where tokens stand nowhere else, its inverse is exact.
     steady_inputs
         Inputs that may have one level: what counts is their ratio to another one.
     signed_inputs
@@ -112,7 +109,6 @@ class Law(Described, Inputs):
     decreasing: tuple[str, ...] = ()
     vanishing: Mapping[str, tuple[str, ...]] = {}
     diverges_at_zero: tuple[str, ...] = ()
-    power_in_tokens: tuple[str, ...] = ()
     forecasts: ClassVar[bool] = True
     on_base_models: ClassVar[bool] = False
     correlated_along: ClassVar[str | None] = None
@@ -346,53 +342,6 @@ class Law(Described, Inputs):
             setattr(x, LETTERS.get(name, name), Jet(getattr(column, "value", column), {i: slope}, {}))
         loss = self.evaluate(self.fitted(self.check_params(params)), x)
         return loss if isinstance(loss, Jet) else Jet(loss, {}, {})
-
-    def token_curve(
-        self, params: Mapping[str, float] | NDArray[np.float64], frame: pd.DataFrame, role: Role | None = None
-    ) -> TokenCurve:
-        """Return the loss as a function of tokens alone, one curve per row of `frame`, which can be inverted.
-
-        Parameters
-        ----------
-        params
-            All parameters by name, or parameter vectors of shape (s, parameters).
-        frame
-            Rows with the columns of `inputs`; what stands in tokens does not matter, and it may be absent.
-        role
-            As for `predict`.
-        """
-        return curve_of(self, params, frame, role)
-
-    def tokens_for(
-        self,
-        params: Mapping[str, float] | NDArray[np.float64],
-        loss: Any,
-        frame: pd.DataFrame,
-        role: Role | None = None,
-    ) -> Array:
-        """Return the fewest raw tokens at which the law's loss is at most `loss`, per row.
-
-        Parameters
-        ----------
-        params, frame, role
-            As for `token_curve`.
-        loss
-            Nats per token: a number, or an array that broadcasts to (n,), or (s, n) for s parameter vectors.
-
-        Returns
-        -------
-        array of shape (n,) or (s, n)
-            Infinity where the loss is never reached, 0 where it is reached at any number of tokens.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from cptlaw.laws import law
-        >>> epoch = {"E": 1.8172, "A": 477.83, "B": 2143.42, "alpha": 0.34731, "beta": 0.36717}
-        >>> float(law("chinchilla").tokens_for(epoch, [2.0, 1.7], pd.DataFrame({"n_params": [70e9, 70e9]}))[1])
-        inf
-        """
-        return self.token_curve(params, frame, role).tokens(loss)
 
     def __repr__(self) -> str:
         return f"<law {self.spec}: {self.equation}>"

@@ -66,7 +66,6 @@ class Bent(Law):
         self.amplitudes = tuple(name for name in self.amplitudes if name != tokens)
         self.shapes = {**self.shapes, tokens: RATIO}
         self.derived = (*self.derived, tokens)
-        self.power_in_tokens = ()
         # The joint term vanishes with neither input alone.
         self.vanishing = {
             name: kept

@@ -38,7 +38,6 @@ class Chinchilla(Bent):
     decreasing = ("n_params", "tokens")
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
     diverges_at_zero = ("n_params", "tokens")
-    power_in_tokens = ("B",)
 
     def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the size term and the token term."""

@@ -125,7 +125,6 @@ class OfScale(OfCorpora):
         for name in ("decreasing", "diverges_at_zero"):
             setattr(self, name, tuple(one for one in getattr(self, name) if one not in self.without))
         self.vanishing = {name: gone for name, gone in self.vanishing.items() if name not in self.without}
-        self.power_in_tokens = () if "tokens" in self.without else self.power_in_tokens
 
     def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Self:
         """Return the law of the corpora that these rows have, without what they have in one level alone."""

@@ -41,7 +41,6 @@ class _DCPT(Bent):
     decreasing: tuple[str, ...] = ("n_params", "tokens")
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
     diverges_at_zero: tuple[str, ...] = ("n_params", "tokens")
-    power_in_tokens: tuple[str, ...] = ("B",)
     choices = Bent.choices | {
         "monotone": Option(
             "none",
@@ -141,7 +140,6 @@ class DCPT2(_DCPT):
     }
     decreasing = ("n_params", "tokens", "share")
     vanishing = {"n_params": ("A",)}
-    power_in_tokens = ()
     choices = {name: option for name, option in _DCPT.choices.items() if name != "bend"}
     bend = 1  # it joins tokens and ratio, not tokens and size
 
@@ -234,7 +232,6 @@ class DCPT5(_DCPT):
     equation = "L = E + A/N^alpha + B/(r D + (1-r) sigma)^beta"
     amplitudes = ("E", "A", "B")
     shapes = {"alpha": EXPONENT, "beta": EXPONENT, "sigma": Shape(1e-6, 1e3, start=(0.01, 3.0))}
-    power_in_tokens: tuple[str, ...] = ()
     diverges_at_zero: tuple[str, ...] = ("n_params",)
     vanishing = {"n_params": ("A",)}
     choices = _DCPT.choices | {
@@ -250,7 +247,7 @@ class DCPT5(_DCPT):
     def configure(self) -> None:
         """Read sigma as a rate, which makes the term of data a power of tokens."""
         if self.sigma == "rate":
-            self.power_in_tokens, self.diverges_at_zero = ("B",), ("n_params", "tokens")
+            self.diverges_at_zero = ("n_params", "tokens")
             self.vanishing = {"n_params": ("A",), "tokens": ("B",)}
         super().configure()
 

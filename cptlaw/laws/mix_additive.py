@@ -33,7 +33,6 @@ class MixAdditive(OfScale):
     decreasing = ("n_params", "tokens")
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
     diverges_at_zero = ("n_params", "tokens")
-    power_in_tokens = ("B",)
     starts = 16
 
     def configure(self) -> None:

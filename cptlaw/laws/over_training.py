@@ -31,7 +31,6 @@ class OverTraining(Law):
     decreasing = ("tokens",)
     vanishing = {"tokens": ("B",)}
     diverges_at_zero = ("n_params", "tokens")
-    power_in_tokens = ("B",)
 
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant, the loss after endless tokens at this size, and what they still lack."""

@@ -50,7 +50,6 @@ class _PTPP(Bent):
     decreasing: tuple[str, ...] = ("n_params", "tokens")
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
     diverges_at_zero: tuple[str, ...] = ("n_params", "tokens")
-    power_in_tokens: tuple[str, ...] = ("B",)
     choices = Bent.choices | {
         # Read as replay for both losses, as published; as the share of the own corpus the target loss has the sign that
         # it should have once the barrier C dominates.
@@ -80,7 +79,6 @@ class _PTPP(Bent):
         self.units = {"n_params": 1e9, "tokens": self.unit_tokens}
         if self.shifted:
             self.shapes = self.shapes | {"kappa": Shape(1e-8, 10.0, start=(1e-4, 1.0))}
-            self.power_in_tokens = ()
             self.diverges_at_zero = ("n_params",)
             self.vanishing = {"tokens": ("B",)}
             if "ptpp" not in self.inputs:

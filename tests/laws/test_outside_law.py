@@ -33,7 +33,6 @@ class Halves(Law):
     decreasing = ("n_params", "tokens")
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
     diverges_at_zero = ("n_params", "tokens")
-    power_in_tokens = ("B",)
     choices = {"side": Option("plus", ("plus", "minus"), "Whether more of a corpus helps or harms.")}
 
     def terms(self, x, p):

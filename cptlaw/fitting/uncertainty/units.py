@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -14,25 +13,6 @@ from cptlaw.fitting.solving.problem import Problem
 from cptlaw.laws.calculus import Array
 
 SEEN = 1e-4  # of the largest singular value, below which the rows do not see a direction
-
-
-def design_effects(fit: LawOnRows, problem: Problem, x: SimpleNamespace) -> Array:
-    """Return how much more each forecast varies because points of one run err together, at least 1, shape (n,).
-
-    For loss curves "run" means a block of a run: `cptlaw.fitting.solving.blocks`.
-
-    The variance by the jackknife over runs is divided by that over single points. The jackknife is taken to first
-    order: how the forecast moves when a run is left out. Plain sums of residuals by run would be too small, because the
-    law bends towards what the points of a run have in common, the more so the fewer the runs (MacKinnon, Nielsen and
-    Webb 2023, on the cluster-robust estimator CV3).
-    """
-    k, start = problem.k, fit.optima[0]
-    return design_effects_along(fit, problem, jacobian(problem, start[:k], start[k:], at=x))
-
-
-def design_effects_along(fit: LawOnRows, problem: Problem, gradients: Array) -> Array:
-    """Return the same for any quantities, by their gradients with respect to the coordinates, (n, coordinates)."""
-    return units_along(fit, problem, gradients)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +79,12 @@ def _leverage(fit: LawOnRows, problem: Problem) -> _Leverage:
 
 def units_along(fit: LawOnRows, problem: Problem, gradients: Array) -> tuple[Array, Array]:
     """Return design effects and degrees of freedom of the doubt about quantities, both (n,).
+
+    An effect, at least 1, is how much more a forecast varies because points of one run err together; for loss curves
+    "run" means a block of a run (`cptlaw.fitting.solving.blocks`). The variance by the jackknife over runs is divided
+    by that over single points. The jackknife is taken to first order: how the forecast moves when a run is left out.
+    Plain sums of residuals by run would be too small, because the law bends towards what the points of a run have in
+    common, the more so the fewer the runs (MacKinnon, Nielsen and Webb 2023, on the cluster-robust estimator CV3).
 
     Where runs share base models, the base model is the unit of error: the variance that its offset, those of runs and
     those of points make (`solving.components`) is divided by that of independent points, and the larger of the two

@@ -37,7 +37,6 @@ class BiMix(OfCorpora):
     decreasing = ("tokens",)
     vanishing = {"tokens": ("B",)}
     diverges_at_zero = ("tokens",)
-    power_in_tokens = ("B",)
     starts = 32
 
     choices = OfCorpora.choices | {"own": OWN}

@@ -41,7 +41,6 @@ class TwoStage(Law):
     decreasing = ("tokens",)
     vanishing = {"tokens": ("A",)}
     diverges_at_zero = ("tokens",)
-    power_in_tokens = ("A",)
 
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the constant and the term of both stages."""

@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
+from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.uncertainty.profile import profile, profiles
 from cptlaw.fitting.uncertainty.traces import _reach
-from cptlaw.fitting.uncertainty.units import design_effects
+from cptlaw.fitting.uncertainty.units import units_along
 from cptlaw.laws import law
 
 ROOT = Path(__file__).parents[3]
@@ -160,7 +161,9 @@ def test_the_data_can_leave_a_forecast_unbounded():
 def test_design_effect_is_one_without_groups_and_grows_with_them():
     def effects(**kind):
         fitted = cl.fit("chinchilla", chinchilla(**kind), on="target", delta=0.05, starts=4, restraint="none")
-        return design_effects(fitted, fitted.problem(), fitted.law.bind(BEYOND, fitted.role))
+        problem, start = fitted.problem(), fitted.optima[0]
+        at = fitted.law.bind(BEYOND, fitted.role)
+        return units_along(fitted, problem, jacobian(problem, start[: problem.k], start[problem.k :], at=at))[0]
 
     assert effects(noise=0.01) == pytest.approx(np.ones(3), abs=1e-9)
     # Four points a run that err all alike count as one: the variance is four times that of independent points.
