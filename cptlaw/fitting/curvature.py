@@ -18,7 +18,7 @@ from cptlaw.fitting.solving.restraint import Prior, Restraint
 from cptlaw.laws.calculus import Array
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.law_fit import LawFit
+    from cptlaw.fitting.solving.law_on_rows import LawOnRows
 
 # Share of the residual variance that all CPT runs of one base model have in common: .45 to .68 on the example sets.
 SHARED_ERROR = 0.55
@@ -28,7 +28,7 @@ SURE = 1e-6  # least standard deviation of a parameter, or of its logarithm
 ALIKE = 0.999  # largest correlation
 
 
-def covariance(fit: LawFit) -> Array:
+def covariance(fit: LawOnRows) -> Array:
     """Return the covariance of the free coordinates of a fit, (v, v), in the unit of its residuals, kept."""
     if "covariance" not in fit._cache:
         noise = noise_weight(fit.residuals(), fit.options.delta, max(fit.n_points - fit.rank, 0))
@@ -37,7 +37,7 @@ def covariance(fit: LawFit) -> Array:
     return result
 
 
-def inverse_curvature(fit: LawFit) -> Array:
+def inverse_curvature(fit: LawOnRows) -> Array:
     """Return the inverse curvature of the objective and its priors at the optimum, (v, v), computed once and kept."""
     if "inverse curvature" not in fit._cache:
         problem = fit.problem()
@@ -71,14 +71,14 @@ def _alike(rows: float) -> float:
     return 1.0 + (rows - 1.0) * SHARED_ERROR
 
 
-def rows_per_base_model(fit: LawFit) -> float:
+def rows_per_base_model(fit: LawOnRows) -> float:
     """Return how many fitted rows share a base model on average; a run where budgets are not known."""
     keys = [name for name in ("n_params", "ptpp") if name in fit.data.columns]
     groups = fit.data.groupby(keys, observed=True).ngroups if "ptpp" in keys else int(fit.data["run"].nunique())
     return max(1.0, fit.n_points / max(groups, 1))
 
 
-def as_priors(fit: LawFit, names: Sequence[str], suffix: str) -> Restraint:
+def as_priors(fit: LawOnRows, names: Sequence[str], suffix: str) -> Restraint:
     """Return what a fit says of some of its free parameters, as correlated priors for another fit.
 
     Parameters

@@ -21,7 +21,7 @@ from cptlaw.fitting.solving.objective import Objective
 from cptlaw.laws.calculus import Array
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.law_fit import LawFit
+    from cptlaw.fitting.solving.law_on_rows import LawOnRows
 
 SHARES = (0.4, 0.6, 0.8)  # of the rows that a rollout fits, as far as levels allow
 LEAST_ROWS = 5
@@ -94,7 +94,7 @@ def distinct(levels: Array) -> Array:
     return np.array(kept)
 
 
-def rolled(fit: LawFit, place: NDArray[np.int_], folds: list[Rollout], source: Rolling | None = None) -> Array:
+def rolled(fit: LawOnRows, place: NDArray[np.int_], folds: list[Rollout], source: Rolling | None = None) -> Array:
     """Return the root mean square log error of a law in each rollout, (folds,); nan where it cannot be fitted.
 
     Parameters
@@ -141,7 +141,7 @@ class Rolling:
         Which rows each part has, (parts, n_points).
     """
 
-    def __init__(self, fit: LawFit, parts: NDArray[np.bool_]) -> None:
+    def __init__(self, fit: LawOnRows, parts: NDArray[np.bool_]) -> None:
         self.fit = fit
         self.rows, self.problem, self.optimum = fit.problem().thinned(MOST_ROWS, fit.optima[:1])
         self.parts = parts[:, self.rows].astype(float)
@@ -175,7 +175,7 @@ class Rolling:
         return {name: params[:, i] for i, name in enumerate(problem.law.parameters)}
 
 
-def rolling_source(source: LawFit, frame: pd.DataFrame, folds: list[Rollout]) -> Rolling:
+def rolling_source(source: LawOnRows, frame: pd.DataFrame, folds: list[Rollout]) -> Rolling:
     """Return the fit to the source loss on the rows that belong to those which each rollout fits.
 
     Rows of CPT belong together by run and tokens, those of base models by size and budget.
