@@ -15,7 +15,7 @@ import pandas as pd
 
 from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.restraint import Restraint
-from cptlaw.laws import Amplitude, Known, Law, law
+from cptlaw.laws import Amplitude, Context, Law, law
 from cptlaw.laws.base import LETTERS
 from cptlaw.laws.calculus import Array
 from cptlaw.runs.schema import mix_columns
@@ -75,7 +75,7 @@ def random_rows(candidate: Law, rng: np.random.Generator, count: int = ROWS) -> 
     if candidate.objects:
         schedules = {run: _random_schedule(rng) for run in frame["run"]}
         steps = rng.integers(1, CPT_STEPS, count, endpoint=True)
-        attached = candidate.inputs_of(frame[["run"]].assign(step=steps), Known(schedules=schedules))
+        attached = candidate.inputs_of(frame[["run"]].assign(step=steps), Context(schedules=schedules))
         frame = frame.assign(**{name: attached[name] for name in candidate.objects})
     return frame
 

@@ -71,8 +71,8 @@ def _call(job: Job, values: dict[str, str]) -> None:
     except subprocess.TimeoutExpired:
         raise DataError(f"evaluate: {words[0]} took longer than {job.run['seconds']:g} seconds") from None
     if ended.returncode:
-        told = (ended.stderr or ended.stdout).strip()[-SHOWN:]
-        raise DataError(f"evaluate: {words[0]} ended with code {ended.returncode}: {told}")
+        message = (ended.stderr or ended.stdout).strip()[-SHOWN:]
+        raise DataError(f"evaluate: {words[0]} ended with code {ended.returncode}: {message}")
 
 
 def read_scores(path: Path) -> dict[str, Row]:

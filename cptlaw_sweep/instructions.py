@@ -40,7 +40,7 @@ def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any
     phases = [Phase(**phase) for phase in definition["phases"]]
     lr = Schedule(phases).lr if phases else None
     start = dict(definition["start"])
-    told: dict[str, Callable[[Any], dict[str, Any]]] = {
+    readers: dict[str, Callable[[Any], dict[str, Any]]] = {
         "seed": lambda seed: {"from": "scratch", "seed": seed},
         "state": lambda key: {"from": names[key], "with_optimizer_state": True},
         "weights": lambda key: {"from": names[key], "with_optimizer_state": False},
@@ -55,7 +55,7 @@ def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any
         "kind": job.kind,
         "id": job.id,
         "columns": {key: value for key, value in job.columns.items() if value is not None},
-        "start": told[kind](value),
+        "start": readers[kind](value),
         "model": {**definition["model"], "transformers": _config(definition["model"], job.places.get("model"))},
         "data": {
             "mix": [

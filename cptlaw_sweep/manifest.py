@@ -61,8 +61,8 @@ def write_manifest(sweep: Sweep, store: Store) -> None:
     }
     store.write_json("manifest.json", manifest)
     # One file for all: a file each would cost most of the scheduling of a large sweep.
-    told = [{**job.to_dict(), "recipe": sweep.name} for job in sweep.jobs] + earlier_jobs(sweep, store)
-    lines = "".join(json.dumps(one, allow_nan=False) + "\n" for one in told)
+    records = [{**job.to_dict(), "recipe": sweep.name} for job in sweep.jobs] + earlier_jobs(sweep, store)
+    lines = "".join(json.dumps(one, allow_nan=False) + "\n" for one in records)
     store.write("jobs.jsonl", lines.encode())
 
 

@@ -17,10 +17,10 @@ def earlier_jobs(sweep: Sweep, store: Store) -> list[dict[str, Any]]:
     seen, finished = {job.id for job in sweep.jobs}, store.finished_ids()
     result = []
     for line in store.read("jobs.jsonl").splitlines():
-        told = json.loads(line)
-        if told["id"] not in seen and told["id"] in finished and seen.issuperset(told["needs"]):
-            seen.add(told["id"])
-            result.append(told)
+        record = json.loads(line)
+        if record["id"] not in seen and record["id"] in finished and seen.issuperset(record["needs"]):
+            seen.add(record["id"])
+            result.append(record)
     return result
 
 
@@ -29,14 +29,14 @@ def with_earlier(sweep: Sweep, store: Store) -> Sweep:
     earlier = earlier_jobs(sweep, store)
     if not earlier:
         return sweep
-    recipes = {told.get("recipe", sweep.name) for told in earlier} | {sweep.name}
+    recipes = {record.get("recipe", sweep.name) for record in earlier} | {sweep.name}
     own = {job.id for job in sweep.jobs}
     names = {job.name for job in sweep.jobs}
     bases = {job.columns["base"] for job in sweep.jobs if job.kind == "base"}
     jobs: list[Job] = [_of_recipe(job, sweep.name, recipes) for job in sweep.jobs]
-    for told in earlier:
-        recipe = told.pop("recipe", sweep.name)
-        job = Job.from_dict(told)
+    for record in earlier:
+        recipe = record.pop("recipe", sweep.name)
+        job = Job.from_dict(record)
         columns = dict(job.columns)
         if job.name in names:
             name = f"{job.name}-{job.id[:6]}"

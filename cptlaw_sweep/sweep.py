@@ -205,8 +205,8 @@ def tune_lr(
 
         def last(job: Job) -> float | None:
             rows = place.get_result(job.id) if place.finished(job.id) else []
-            told = [row for row in rows if row["eval"] == ("source" if job.kind == "base" else "target")]
-            return float(told[-1]["loss"]) if told else None
+            measured = [row for row in rows if row["eval"] == ("source" if job.kind == "base" else "target")]
+            return float(measured[-1]["loss"]) if measured else None
 
         return last
 

@@ -75,10 +75,10 @@ def answer(
     """
     given: dict[str, Any] = dict(asked)
     if base is not None:
-        told = named(base)
+        published = named(base)
         if runs is not None:
-            told.pop("lr_pretrain", None)
-        given |= {name: value for name, value in told.items() if given.get(name) is None}
+            published.pop("lr_pretrain", None)
+        given |= {name: value for name, value in published.items() if given.get(name) is None}
     question = Asked.read(given)
     if runs is None and question.benchmarks:
         raise UsageError("limits in points (--min, --max-drop) need RUNS with scores: the studies of others have none.")

@@ -88,6 +88,6 @@ def probabilities(
     return result
 
 
-def ways_of(scores: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the ways to each score with their weights, as the laws of an answer are listed."""
-    return [{"on": name, "law": way.name, "weight": way.weight} for name, fit in scores.items() for way in fit.ways]
+def members_of(scores: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the laws of each score with their weights, as the laws of an answer are listed."""
+    return [{"on": name, "law": one.name, "weight": one.weight} for name, fit in scores.items() for one in fit.members]

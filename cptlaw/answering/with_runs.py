@@ -15,7 +15,7 @@ from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Asked
 from cptlaw.answering.result import Answer, runs_in_words
-from cptlaw.answering.scores import fitted_scores, probabilities, ways_of
+from cptlaw.answering.scores import fitted_scores, members_of, probabilities
 from cptlaw.answering.steps import answer_command, how_fitted, steps, to_sharpen
 from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
@@ -74,7 +74,7 @@ def from_runs(
         probabilities=_probabilities(asked, fits, scores, sure),
         scores=sure.scores,
         risk=asked.risk,
-        laws=(*(entry for one in fits.values() for entry in laws_in(one)), *ways_of(scores)),
+        laws=(*(entry for one in fits.values() for entry in laws_in(one)), *members_of(scores)),
         without_risk={name: getattr(plain, name, None) for name in (*WITHOUT_RISK, *EXPECTED)},
         what_if=what_if(asked, fits, sure),
         other_sizes=other_sizes(asked, fits, asked.risk, scores) if sure.feasible else (),

@@ -83,7 +83,7 @@ class BaseErrors:
         rows, base = fit.data, measured_bases(fit.base)
         self._predict, self.usual = predict, 0.0
         self._given: dict[str, float] = {}
-        self._known, self._missed, self._run = np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2))
+        self._known, self._residuals, self._run = np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2))
         self.speaks = fit.role == "source" and {*KEYS, "tokens"} <= set(rows.columns)
         if not self.speaks:
             return
@@ -97,7 +97,7 @@ class BaseErrors:
         self._known = places(base)[finite]
         own = self._near(self._known, self._run) >= 1.0 - LEAST
         self.usual = float(np.median(residuals[finite][own])) if own.any() else 0.0
-        self._missed = residuals[finite] - self.usual
+        self._residuals = residuals[finite] - self.usual
 
     def _misses(self, models: pd.DataFrame, losses: Array) -> Array:
         """Return the log of measured losses of base models over what the law says of them, (n,)."""
@@ -126,13 +126,13 @@ class BaseErrors:
             return np.zeros(len(frame))
         models, back = np.unique(frame[list(KEYS)].to_numpy(dtype=float), axis=0, return_inverse=True)
         at = places(pd.DataFrame(models, columns=list(KEYS)))
-        residuals = carried_to(at, self._known, self._missed)[0][back]
+        residuals = carried_to(at, self._known, self._residuals)[0][back]
         if LOSS in frame.columns:
             given = frame[LOSS].to_numpy(dtype=float)
-            told = np.isfinite(given)
-            if told.any():
-                own = self._misses(frame.loc[told, list(KEYS)], given[told]) - self.usual
-                residuals[told] = np.where(np.isfinite(own), own, 0.0)
+            measured = np.isfinite(given)
+            if measured.any():
+                own = self._misses(frame.loc[measured, list(KEYS)], given[measured]) - self.usual
+                residuals[measured] = np.where(np.isfinite(own), own, 0.0)
         alone = 1.0 - self._near(at, self._run)[back]
         values = np.where(frame["tokens"].to_numpy(dtype=float) > 0, SHARE * alone * residuals, 0.0)
         return np.asarray(np.nan_to_num(values), dtype=float)

@@ -101,9 +101,9 @@ def as_priors(fit: LawOnRows, names: Sequence[str], suffix: str) -> Restraint:
     spread = np.maximum(np.sqrt(np.diag(together)), SURE)
     correlation = np.clip(together / np.outer(spread, spread), -ALIKE, ALIKE)
     called = [name + suffix for name in names]
-    told = zip(called, means, spread, kinds, strict=True)
+    described = zip(called, means, spread, kinds, strict=True)
     return Restraint(
-        priors={name: Prior(mean, float(sd), kind) for name, mean, sd, kind in told},
+        priors={name: Prior(mean, float(sd), kind) for name, mean, sd, kind in described},
         correlations={
             (called[i], called[j]): float(correlation[i, j])
             for i in range(len(names))

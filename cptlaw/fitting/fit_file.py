@@ -19,7 +19,7 @@ from cptlaw.fitting.saved import FORMAT_VERSION
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.weights import RolloutScores
-from cptlaw.laws import LAWS, Known, law
+from cptlaw.laws import LAWS, Context, law
 from cptlaw.laws.curve_rows import schedules_from_json
 from cptlaw.runs.schema import COLUMNS
 
@@ -63,7 +63,7 @@ def fit_from(document: Mapping[str, Any], label: str) -> LawFit:
         )
         if chosen.objects:
             # Arrays by row are left out of files; they follow from the schedules that are kept.
-            columns = chosen.inputs_of(fit.data, Known(schedules=fit.schedules))
+            columns = chosen.inputs_of(fit.data, Context(schedules=fit.schedules))
             fit = replace(fit, data=fit.data.assign(**{name: columns[name] for name in chosen.objects}))
         _rows_of(fit.optima, fit.n_free)  # coordinates of the free parameters
         fit.data["run"].astype(str)

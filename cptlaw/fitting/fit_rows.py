@@ -262,7 +262,7 @@ def _searched(problem: Problem, curves: bool) -> Problem:
     if curves:
         if problem.n <= SEARCH_ROWS:
             return problem
-        return problem.taking(np.unique(np.linspace(0, problem.n - 1, SEARCH_ROWS).round().astype(int)))
+        return problem.subset(np.unique(np.linspace(0, problem.n - 1, SEARCH_ROWS).round().astype(int)))
     if problem.n <= MOST_SEARCHED:
         return problem
     inputs = [np.asarray(getattr(column, "value", column), dtype=float) for column in vars(problem.x).values()]
@@ -278,7 +278,7 @@ def _searched(problem: Problem, curves: bool) -> Problem:
             shares = np.linspace(0.0, 1.0, ROWS_OF_LEVEL)
             # Some rows of every level, spread over it: a level that the thinning missed could not be fitted at all.
             taken.append(by_level[(first[:, None] + shares * (counts[:, None] - 1)).round().astype(int)].ravel())
-    return problem.taking(np.unique(np.concatenate(taken)))
+    return problem.subset(np.unique(np.concatenate(taken)))
 
 
 def _leading(descent: Descent, members: Array) -> tuple[Array, Array, Array]:

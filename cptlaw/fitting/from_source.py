@@ -83,10 +83,10 @@ def with_source(
         known = as_priors(fitted, in_doubt, SUFFIX)
     except (CptlawError, np.linalg.LinAlgError):  # too little of the source was measured
         return FromSource(training, Restraint())
-    told = paying.shift_of_source(fitted.params)
+    shift = paying.shift_of_source(fitted.params)
     # What the source fit is not asked to share its doubt about is taken as it was fitted: how the shift goes on along
     # tokens and mix.
-    pinned = {name: value for name, value in told.items() if name not in known.priors}
+    pinned = {name: value for name, value in shift.items() if name not in known.priors}
     return FromSource(replace(training, law=paying), replace(known, fixed=pinned), fitted)
 
 

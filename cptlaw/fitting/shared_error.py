@@ -53,7 +53,7 @@ def brief_bases(rows: pd.DataFrame, predicted: Array) -> tuple[BriefBase, ...]:
     return tuple(BriefBase(*map(float, row)) for row in means.itertuples(index=False))
 
 
-def _missed_of(brief: Sequence[BriefBase], frame: pd.DataFrame) -> Array:
+def _residuals_of(brief: Sequence[BriefBase], frame: pd.DataFrame) -> Array:
     """Return what is missed at points of base models that are left out, log loss, (n,); 0 at all others."""
     values = np.zeros(len(frame))
     if brief and {"n_params", "ptpp"} <= set(frame.columns):
@@ -115,7 +115,7 @@ class SharedError:
     def at(self, frame: pd.DataFrame) -> Array:
         """Return what the laws' average is taken to miss at points, log loss, (n,); 0 where they have no place."""
         names = {name for direction in self.along for name, _ in direction.powers}
-        own = _missed_of(self.brief, frame)
+        own = _residuals_of(self.brief, frame)
         if not self.along or not names <= set(frame.columns):
             return own
         values: Array = _alike(_places(frame, self.rows, self.along), self.places) @ self.pull

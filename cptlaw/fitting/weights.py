@@ -69,7 +69,7 @@ class RolloutScores:
         values: Array = np.exp(firm * mean[:, 0])
         return values
 
-    def _at(self, outside: Array, told: Array) -> tuple[Array, Array]:
+    def _at(self, outside: Array, stacked: Array) -> tuple[Array, Array]:
         """Return the mean at points of what rollouts tell, (n, k) of (k, rollouts), and how firmly it counts, (n,)."""
         length = np.linalg.norm(self.reach, axis=1)
         away = np.linalg.norm(outside, axis=1)
@@ -80,4 +80,4 @@ class RolloutScores:
         total = counts.sum(axis=1)
         seen = total / counts.max(axis=1)  # rollouts that count as much as the one that counts most
         # Few rollouts must not decide as firmly as many.
-        return counts @ told.T / total[:, None], seen / (seen + EVIDENCE)
+        return counts @ stacked.T / total[:, None], seen / (seen + EVIDENCE)

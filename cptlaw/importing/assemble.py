@@ -36,9 +36,9 @@ def assemble(histories: Sequence[History], wanted: Wanted) -> tuple[pd.DataFrame
     losses, recognised = _losses(histories, wanted)
     notes += recognised
     rows: list[dict[str, object]] = []
-    told = {name for history in histories for name in _OF_SETTINGS if name in history.config}
-    if told := told - {*wanted.config, *wanted.constants, *wanted.metrics}:
-        notes.append(f"{', '.join(sorted(told))} from the settings of the runs, which name them so")
+    named = {name for history in histories for name in _OF_SETTINGS if name in history.config}
+    if named := named - {*wanted.config, *wanted.constants, *wanted.metrics}:
+        notes.append(f"{', '.join(sorted(named))} from the settings of the runs, which name them so")
     for history in histories:
         rows += _rows(history, losses, _with_batch(history, wanted, notes), notes)
     if not rows:
@@ -101,8 +101,8 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
                 left_out["before"] += 1
                 continue
             row: dict[str, object] = {"run": history.run, "eval": name, "loss": loss}
-            row |= _told(step=record.step) | whole | carried | known
-            row |= _told(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
+            row |= _present(step=record.step) | whole | carried | known
+            row |= _present(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
             # Without a step every record counts by itself.
             # By eval and step, so that what was logged again after a restart takes the place of what the first attempt
             # logged.
@@ -110,11 +110,11 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
             left_out["repeated"] += key in rows and rows[key]["loss"] != loss
             rows[key] = row
         if record.step is None or record.step >= wanted.first_step:
-            at = _told(step=record.step) | whole | carried | known
-            at |= _told(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
+            at = _present(step=record.step) | whole | carried | known
+            at |= _present(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
             for name, score in record.scores.items():
-                told = {"loss": score.value, "metric": score.metric, **_told(n_items=score.n_items)}
-                rows[name, record.step] = {"run": history.run, "eval": name, **told, **at}
+                named = {"loss": score.value, "metric": score.metric, **_present(n_items=score.n_items)}
+                rows[name, record.step] = {"run": history.run, "eval": name, **named, **at}
     why = {
         "unusable": "losses that are NaN, infinite or not above 0 are left out",
         "repeated": "steps were logged again, as after a restart; the last value counts",
@@ -131,7 +131,7 @@ def _measured(record: Record, losses: Mapping[str, str], wanted: Wanted) -> dict
     return result if wanted.losses else {**result, **record.losses}
 
 
-def _told(**values: float | None) -> dict[str, object]:
+def _present(**values: float | None) -> dict[str, object]:
     """Return what is known of a row; what is not leaves the value that the whole run has."""
     return {name: value for name, value in values.items() if value is not None}
 

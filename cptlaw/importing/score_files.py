@@ -239,7 +239,7 @@ def _scores(task: str, metrics: Any, items: float | None, samples: Any) -> Itera
         if count is None and isinstance(samples, list) and samples:
             count = float(len(samples))
         if count is None:
-            count = _told_by_error(value, values.get(_error_of(key)))
+            count = _items_of_error(value, values.get(_error_of(key)))
         seen[name] = Score(value, name, count)
     for place, (name, score) in enumerate(seen.items()):
         yield (task if place == 0 else f"{task}:{name}"), score
@@ -256,7 +256,7 @@ def _error_of(key: str) -> str:
     return f"{name}_stderr{comma}{rest}"
 
 
-def _told_by_error(score: float, error: float | None) -> float | None:
+def _items_of_error(score: float, error: float | None) -> float | None:
     """Return the number of items that a standard error tells: both packages write sqrt(p (1 - p) / (n - 1))."""
     if error is None or not error > 0 or not 0 < score < 1:
         return None

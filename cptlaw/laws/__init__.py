@@ -1,10 +1,10 @@
 """Scaling laws of continual pre-training: one file per family, one class per law."""
 
-from cptlaw.laws.base import EXPONENT, Amplitude, Known, Law, Option, Shape
+from cptlaw.laws.base import EXPONENT, Amplitude, Context, Law, Option, Shape
 from cptlaw.laws.card import card, describe
 from cptlaw.laws.registry import LAWS, law
 
-__all__ = ["EXPONENT", "LAWS", "Amplitude", "Known", "Law", "Option", "Shape", "card", "describe", "law"]
+__all__ = ["EXPONENT", "LAWS", "Amplitude", "Context", "Law", "Option", "Shape", "card", "describe", "law"]
 
 
 def __dir__() -> list[str]:

@@ -20,13 +20,13 @@ from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array, Jet, weighted
 from cptlaw.laws.described import Described, Status
-from cptlaw.laws.inputs import LETTERS, Columns, Inputs, Known, RatioOf
+from cptlaw.laws.inputs import LETTERS, Columns, Context, Inputs, RatioOf
 from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, option_text
 from cptlaw.laws.registry import LAWS
 from cptlaw.runs.points import as_points
 from cptlaw.runs.table import Role
 
-__all__ = ["EXPONENT", "LETTERS", "Amplitude", "Known", "Law", "Option", "RatioOf", "Role", "Shape", "Status"]
+__all__ = ["EXPONENT", "LETTERS", "Amplitude", "Context", "Law", "Option", "RatioOf", "Role", "Shape", "Status"]
 
 
 class Law(Described, Inputs):
@@ -166,7 +166,7 @@ class Law(Described, Inputs):
         """
         return self
 
-    def inputs_of(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
+    def inputs_of(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
         """Add the input columns that the law computes, to rows to fit or to forecast. Most laws need none.
 
         Parameters
@@ -178,7 +178,7 @@ class Law(Described, Inputs):
         """
         return frame
 
-    def rows(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
         """Choose the rows to fit on; baselines that are defined by their data override this.
 
         Parameters

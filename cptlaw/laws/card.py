@@ -91,8 +91,8 @@ def _amplitudes(chosen: Law) -> str:
 
 def _option(name: str, option: Option) -> list[str]:
     default = format_quantity(option.default, 6) if isinstance(option.default, float) else option_text(option.default)
-    says = f"{option.description} " if option.description else ""
+    described = f"{option.description} " if option.description else ""
     return [
         f"    {name}={default}",
-        *wrap(f"{says}Expected: {option.expected}.", 110, initial_indent=" " * 8, subsequent_indent=" " * 8),
+        *wrap(f"{described}Expected: {option.expected}.", 110, initial_indent=" " * 8, subsequent_indent=" " * 8),
     ]

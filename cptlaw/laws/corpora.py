@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError
-from cptlaw.laws.base import Known, Law, Option, Role, Shape
+from cptlaw.laws.base import Context, Law, Option, Role, Shape
 from cptlaw.runs.schema import MIX, corpus_of, mix_columns
 
 TWO = ("source", "target")  # the corpora of a table that gives replay
@@ -74,7 +74,7 @@ class OfCorpora(Law):
         result = tuple(str(corpus_of(name)) for name in mix_columns(frame.columns) if frame[name].notna().any())
         return self if self.corpora or not result else self.with_options(corpora=result)
 
-    def inputs_of(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
+    def inputs_of(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
         """Give source and target their shares where the rows have replay, and no column of a mix."""
         if self.names != TWO or mix_columns(frame.columns) or "replay" not in frame.columns:
             return frame
@@ -84,7 +84,7 @@ class OfCorpora(Law):
 
     def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
         """Turn rows into the law's inputs; the shares of a row add up to one."""
-        frame = self.inputs_of(frame, Known())
+        frame = self.inputs_of(frame, Context())
         x = super().bind(frame, role)
         total = frame[[*self.shares]].to_numpy(dtype=float).sum(axis=1)
         off = np.flatnonzero(np.abs(total - 1.0) > OFF)

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.polynomial import chebyshev
 
 from cptlaw.errors import DataError, did_you_mean
-from cptlaw.laws.base import Known, Law, Option, Role, Shape
+from cptlaw.laws.base import Context, Law, Option, Role, Shape
 from cptlaw.laws.calculus import Array, Jet
 from cptlaw.laws.parameters import count, number
 from cptlaw.schedules import LAMBDA, Schedule, areas
@@ -122,7 +122,7 @@ class CurveLaw(Law):
         """It does."""
         return True
 
-    def inputs_of(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
+    def inputs_of(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
         """Add the columns that follow from schedules, where these are known; see `attach`."""
         return frame if known.schedules is None else self.attach(frame, known.schedules)
 
@@ -184,7 +184,7 @@ class CurveLaw(Law):
                 columns[f"{name}_by_decay"] = rows
         return columns
 
-    def rows(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
         """Return the rows without those of the first `skip_steps` steps of their schedules."""
         # Nothing is left out unless asked for. Choosing the number by rollout was tried: it halved the errors of
         # rollouts within three curves, and on longer runs made two worse and one better (studies/dynamics.md).

@@ -11,10 +11,10 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, Remedy
-from cptlaw.laws.base import Known, Law
+from cptlaw.laws.base import Context, Law
 from cptlaw.schedules import Phase, Schedule, read_schedules
+from cptlaw.schedules.from_columns import phases_from_columns
 from cptlaw.schedules.phase import PhaseName
-from cptlaw.schedules.told import told_phases
 from cptlaw.units import format_quantity
 
 MOST_POINTS = 1000  # of one phase of one run; curves with more are grouped
@@ -48,12 +48,12 @@ def curve_rows(
     findings: list[Finding] = []
     areas_given = set(chosen.computed) <= set(frame.columns)
     if not areas_given:
-        frame, told, assumed = _told(chosen, frame, given)
+        frame, derived, assumed = _derived(chosen, frame, given)
         frame, noted = _without_base_rows(chosen, frame, given)
-        logged, read = _from_column(chosen, frame, given, label, told)
-        given = {run: whole for run, (_, whole) in told.items() if whole is not None} | given | logged
+        logged, read = _from_column(chosen, frame, given, label, derived)
+        given = {run: whole for run, (_, whole) in derived.items() if whole is not None} | given | logged
         findings += [*noted, *read, *assumed]
-    kept = chosen.rows(frame, Known(schedules=given))
+    kept = chosen.rows(frame, Context(schedules=given))
     if len(kept) < len(frame):
         findings.append(
             Finding(
@@ -65,7 +65,7 @@ def curve_rows(
     if kept.empty:
         raise DataError(f"{label}: law {chosen.spec} leaves no row to fit.")
     thin, grouped = thinned(kept)
-    frame = thin if areas_given else chosen.inputs_of(thin, Known(schedules=given))
+    frame = thin if areas_given else chosen.inputs_of(thin, Context(schedules=given))
     used = set(frame["run"].astype(str))
     return frame, {run: one for run, one in given.items() if run in used}, (*findings, *grouped)
 
@@ -94,30 +94,30 @@ def _without_base_rows(chosen: Law, frame: pd.DataFrame, given: Schedules) -> tu
     return frame[~loose], [note]
 
 
-Told = dict[str, tuple[Schedule | None, Schedule | None]]  # pre-training and whole schedule, by run
+Derived = dict[str, tuple[Schedule | None, Schedule | None]]  # pre-training and whole schedule, by run
 
 
-def _told(chosen: Law, frame: pd.DataFrame, given: Schedules) -> tuple[pd.DataFrame, Told, list[Finding]]:
+def _derived(chosen: Law, frame: pd.DataFrame, given: Schedules) -> tuple[pd.DataFrame, Derived, list[Finding]]:
     """Make the schedules that are not given from the columns that say shape, peak, tokens; add steps where they do."""
     if not {"run", "tokens", "lr_schedule", "lr_peak"} <= set(frame.columns) or "phase" in frame.columns:
         return frame, {}, []
     if "step" not in frame.columns and "batch_tokens" in frame.columns:
         frame = frame.assign(step=(frame["tokens"] / frame["batch_tokens"]).round())
     adapted, name = frame["tokens"] > 0, phase_of(chosen)
-    told: Told = {}
+    derived: Derived = {}
     assumed: dict[str, None] = {}
     for run, rows in frame[adapted].groupby(frame["run"].astype(str), sort=False):
         if run not in given:
-            before, own, added = told_phases(rows, frame[~adapted], name)
+            before, own, added = phases_from_columns(rows, frame[~adapted], name)
             phases = [phase for phase in (before, own) if phase is not None]
-            told[str(run)] = (Schedule([before]) if before else None, Schedule(phases) if own else None)
+            derived[str(run)] = (Schedule([before]) if before else None, Schedule(phases) if own else None)
             assumed |= dict.fromkeys(added)
-    count = sum(1 for both in told.values() if both != (None, None))
+    count = sum(1 for both in derived.values() if both != (None, None))
     message = f"the schedules of {count} runs are built from their columns; assumed: {', '.join(assumed) or 'nothing'}."
     note = Finding(
         "info", "schedule-from-columns", message, "Give a schedules file if that is wrong.", remedy=Remedy("schedules")
     )
-    return frame, told, [note] if count else []
+    return frame, derived, [note] if count else []
 
 
 def phase_of(chosen: Law) -> PhaseName:
@@ -126,7 +126,7 @@ def phase_of(chosen: Law) -> PhaseName:
 
 
 def _from_column(
-    chosen: Law, frame: pd.DataFrame, given: Schedules, label: str, told: Told
+    chosen: Law, frame: pd.DataFrame, given: Schedules, label: str, derived: Derived
 ) -> tuple[dict[str, Schedule], list[Finding]]:
     """Make the schedules that are not given from the column lr."""
     if not {"run", "step", "lr"} <= set(frame.columns):
@@ -138,7 +138,7 @@ def _from_column(
         if run in given or rows["lr"].isna().all():
             continue
         phase = rows["phase"].astype(object).fillna(alone).astype(str) if "phase" in rows.columns else None
-        before, _ = told.get(str(run), (None, None))
+        before, _ = derived.get(str(run), (None, None))
         for name in ("pretrain", "cpt"):
             part = rows[phase == name] if phase is not None else (rows if name == alone else rows.iloc[:0])
             part = part[part["lr"].notna()].sort_values("step", kind="stable")

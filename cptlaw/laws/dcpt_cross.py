@@ -36,7 +36,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
-from cptlaw.laws.base import Known, Option, Role, Shape
+from cptlaw.laws.base import Context, Option, Role, Shape
 from cptlaw.laws.calculus import Array, maximum
 from cptlaw.laws.dcpt import DCPT3
 from cptlaw.laws.learnability import (
@@ -155,7 +155,7 @@ class _Cross(DCPT3):
         floor = checked["E"] + checked["F"] * index ** -checked["mu"]
         return {name: floor if name == "E" else checked[name] for name in DCPT3().parameters}
 
-    def inputs_of(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
+    def inputs_of(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
         """Add the learnability coefficients: measured on the first rows of the runs of each domain, or as fitted.
 
         Parameters

@@ -24,7 +24,7 @@ LETTERS |= {"s1_pretrain": "S1pt", "s1_cpt": "S1cpt", "s2_pretrain": "S2pt", "s2
 
 
 @dataclass(frozen=True)
-class Known:
+class Context:
     """What is known beside the rows at hand, for a law that computes columns or chooses rows.
 
     Parameters

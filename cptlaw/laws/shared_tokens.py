@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.errors import DataError
-from cptlaw.laws.base import Amplitude, Known, Option, RatioOf, Role, Shape
+from cptlaw.laws.base import Amplitude, Context, Option, RatioOf, Role, Shape
 from cptlaw.laws.bend import Bent
 from cptlaw.laws.calculus import Array, Positive, exp, expm1, log, log1p, maximum
 from cptlaw.laws.parameters import positive
@@ -280,7 +280,7 @@ class SharedTokens(Bent):
         """Return the values of the parameters ending in ``_source``, given a fit of this law to the source loss."""
         return {f"{name}_source": params[name] for name in ("B", *SHIFT) if name in params}
 
-    def inputs_of(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
+    def inputs_of(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
         """Fill what a row does not name.
 
         In a fit, the base models' rows have neither mix nor rate and get those of the other rows: they have no shift.
@@ -354,16 +354,16 @@ class SharedTokens(Bent):
 
     def saturation(self, x: Any, p: Any, of_source: Array) -> Any:
         """Return 1 - (1 + x)^-beta with x = D/(d0 N), times powers of the size and, with rate=progress, of the rate."""
-        way = (x.D * 1.0) * (x.N**-1.0) / p.d0
+        ratio = (x.D * 1.0) * (x.N**-1.0) / p.d0
         if self.around is not None:
-            way = way * exp(p.m * self._beside(x))
+            ratio = ratio * exp(p.m * self._beside(x))
         if self.largest is not None:
             # A shift in tokens per parameter would have ever larger models gain nothing from as many tokens.
             beyond = maximum(log(x.N) - math.log(self.largest / self.units["n_params"]), 0.0) * (1.0 - of_source)
-            way = way * exp(beyond * (1.0 if self.around is None else maximum(1.0 - p.m, 0.0)))
+            ratio = ratio * exp(beyond * (1.0 if self.around is None else maximum(1.0 - p.m, 0.0)))
         if self.rate == "progress" and "h" in self.shapes:
-            way = way * exp(p.h * (log(x.lr_peak) - math.log(RATE)))
-        return -expm1(-p.beta * log1p(way))
+            ratio = ratio * exp(p.h * (log(x.lr_peak) - math.log(RATE)))
+        return -expm1(-p.beta * log1p(ratio))
 
     def of_mix(self, x: Any, p: Any, of_source: Array) -> Any:
         """Return f: 1 without replay, 0 with replay alone; convex for the source loss, concave for the target loss."""

@@ -11,7 +11,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
-from cptlaw.laws import Known
+from cptlaw.laws import Context
 from cptlaw.planning import pareto
 from cptlaw.planning.scenario import Pareto, options_of
 from cptlaw.reporting.figures import Figure
@@ -104,7 +104,7 @@ def leading(fit: Any) -> LawFit:
 
 def _unfitted(table: Runs, fit: LawFit) -> pd.DataFrame:
     rows = table.on(fit.on).frame
-    rows = fit.law.inputs_of(rows, Known(rows=rows))
+    rows = fit.law.inputs_of(rows, Context(rows=rows))
     rows = rows[(rows["tokens"] > 0) & ~rows["run"].astype(str).isin(set(fit.data["run"].astype(str)))]
     return rows.dropna(subset=[name for name in fit.law.inputs if name in rows.columns])
 

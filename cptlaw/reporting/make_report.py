@@ -13,7 +13,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fit import Fit
 from cptlaw.forecasting.verbs import load_fit
-from cptlaw.laws import Known
+from cptlaw.laws import Context
 from cptlaw.planning import MixPlan, Suggestion, suggest
 from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.planning.scenario import documented, read_scenario
@@ -204,7 +204,7 @@ def _held_out(table: Runs, fit: Fit, test_where: str | None) -> pd.DataFrame | N
     if test_where is None:
         return None
     adapted = table.on(fit.on).adapted()
-    rows = replace(adapted, frame=fit.law.inputs_of(adapted.frame, Known(rows=adapted.frame))).where(test_where).frame
+    rows = replace(adapted, frame=fit.law.inputs_of(adapted.frame, Context(rows=adapted.frame))).where(test_where).frame
     seen = rows["run"].astype(str).isin(set(fit.data["run"].astype(str)))
     if seen.any():
         raise UsageError(

@@ -120,7 +120,7 @@ def score_table(expected: pd.DataFrame, interval: float) -> Table:
 
 def links(fits: Mapping[str, ScoreFit], here: Mapping[str, Any], interval: float) -> list[Figure]:
     """Draw how the first few scores follow their losses, with the forecast at the mix that matters."""
-    through = [fit for fit in fits.values() if any(way.carrier is not None for way in fit.ways)]
+    through = [fit for fit in fits.values() if any(member.carrier is not None for member in fit.members)]
     return [score_link(fit, pd.DataFrame([dict(here)]), interval) for fit in through[:MOST_LINKS]]
 
 

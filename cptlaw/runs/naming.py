@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from cptlaw.errors import DataError, UsageError, did_you_mean, listed
 from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, column_of, corpus_of, normal_name
-from cptlaw.runs.tracker_names import PLACES, VALIDATION, told_by_name
+from cptlaw.runs.tracker_names import PLACES, VALIDATION, meaning_of_name
 
 # A column of losses is named with the eval before or after; what is beside a loss, such as its error, is no eval.
 LOSS_LAST = re.compile(r"(.+?)(?:[-_]validation)?[-_/. ](?:cross_?entropy_?)?loss$", re.IGNORECASE)
@@ -85,7 +85,7 @@ def name_columns(result: Iterable[str], columns: Mapping[str, str] | None, label
     ]
     if renamed:
         notes.append(f"columns read under other names: {', '.join(renamed)}")
-    return Naming(taken, _kind_told_by(taken.get("n_params", "")), tuple(notes))
+    return Naming(taken, _kind_from(taken.get("n_params", "")), tuple(notes))
 
 
 def _taken(names: list[str], given: Mapping[str, str], label: str) -> dict[str, str]:
@@ -102,7 +102,7 @@ def _taken(names: list[str], given: Mapping[str, str], label: str) -> dict[str, 
         alias = _alias(canonical, [name for name in names if name not in taken.values()], label)
         if alias is not None:
             taken[canonical] = alias
-    taken |= _told(known, [name for name in names if name not in taken.values()], taken, label)
+    taken |= _by_meaning(known, [name for name in names if name not in taken.values()], taken, label)
     for name in names:
         canonical = LAST_RESORTS.get(name, "")
         if canonical and canonical not in taken and name not in taken.values():
@@ -139,13 +139,13 @@ def _alias_error(canonical: str, aliases: list[str], label: str) -> NoReturn:
     )
 
 
-def _told(known: list[str], free: list[str], taken: Mapping[str, str], label: str) -> dict[str, str]:
+def _by_meaning(known: list[str], free: list[str], taken: Mapping[str, str], label: str) -> dict[str, str]:
     """Return the columns whose names tell more than an alias: canonical name -> name in the file."""
     result: dict[str, list[tuple[int, str]]] = {}
     for name in free:
-        told = told_by_name(name)
-        if told is not None and told.column in known and told.column not in taken:
-            result.setdefault(told.column, []).append((told.beyond, name))
+        matched = meaning_of_name(name)
+        if matched is not None and matched.column in known and matched.column not in taken:
+            result.setdefault(matched.column, []).append((matched.beyond, name))
     chosen = {}
     for canonical, several in result.items():
         several.sort(key=lambda one: one[0])
@@ -205,10 +205,10 @@ def loss_columns(names: Iterable[str]) -> dict[str, str]:
     # Perplexities and bits count only where there are no losses, which they would repeat.
     for signs in ((LOSS_LAST, LOSS_FIRST), (UNIT_LAST,)):
         for name in every if not result else ():
-            told = next((match for sign in signs if (match := sign.match(name))), None)
+            matched = next((match for sign in signs if (match := sign.match(name))), None)
             # Trackers put the eval behind a slash; what is named after training is no eval.
-            if told is not None and "train" not in told[1].lower():
-                result[_eval_of(told[1])] = name
+            if matched is not None and "train" not in matched[1].lower():
+                result[_eval_of(matched[1])] = name
     return result
 
 
@@ -229,8 +229,8 @@ def score_columns(names: Iterable[str]) -> dict[str, str]:
     >>> score_columns(["acc_piqa", "gsm8k_exact_match", "accelerator", "mmlu_acc"])
     {'piqa': 'acc_piqa', 'gsm8k': 'gsm8k_exact_match', 'mmlu': 'mmlu_acc'}
     """
-    told = ((SCORE_LAST.match(name) or SCORE_FIRST.match(name), name) for name in names)
-    return {(one[1].rpartition("/")[2] or one[1]): name for one, name in told if one is not None}
+    matched = ((SCORE_LAST.match(name) or SCORE_FIRST.match(name), name) for name in names)
+    return {(one[1].rpartition("/")[2] or one[1]): name for one, name in matched if one is not None}
 
 
 def about_scores(names: Iterable[str]) -> str:
@@ -275,7 +275,7 @@ def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> di
     return given
 
 
-def _kind_told_by(name: str) -> str | None:
+def _kind_from(name: str) -> str | None:
     word = normal_name(name)
     if any(part in word for part in ("non_emb", "nonemb", "noemb")):
         return "non_embedding"

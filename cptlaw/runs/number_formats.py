@@ -14,7 +14,7 @@ from cptlaw.runs.metrics import NATS_PER_BYTE, UNITS
 from cptlaw.runs.naming import EXAMPLES, loss_columns
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import COLUMNS, TPP, column_of, mix_columns, normal_name
-from cptlaw.runs.tracker_names import looks_like, told_by_name
+from cptlaw.runs.tracker_names import looks_like, meaning_of_name
 
 GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:([ \u00a0\u202f'\u2019,.])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
 COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?%?")
@@ -91,15 +91,15 @@ def plain_units(raw: RawTable) -> RawTable:
     """Return a table whose columns named with a unit, such as ``replay_pct`` or ``tokens_b``, hold plain numbers."""
     columns, read = {}, []
     for canonical, name in raw.taken.items():
-        told = told_by_name(name)
-        if told is None or told.column != canonical or told.scale == 1.0:
+        meaning = meaning_of_name(name)
+        if meaning is None or meaning.column != canonical or meaning.scale == 1.0:
             continue
         cells = raw.frame[name]
         values, unreadable = to_numbers(cells)
         bare = np.array([isinstance(one, str) and not one.strip()[-1:].isdigit() for one in cells])  # a unit of its own
-        if unreadable.any() or bare.all() or (told.scale > 1.0 and np.nanmax(values, initial=0.0) * told.scale > 1e18):
+        if unreadable.any() or bare.all() or (meaning.scale > 1.0 and np.nanmax(values, initial=0.0) * meaning.scale > 1e18):
             continue
-        if told.scale < 1.0 and 0 < np.nanmax(values, initial=0.0) <= 1.0 and not bare.any():
+        if meaning.scale < 1.0 and 0 < np.nanmax(values, initial=0.0) <= 1.0 and not bare.any():
             if canonical in (raw.columns or {}):
                 continue  # who names it means the numbers as they are
             raise DataError(
@@ -107,8 +107,8 @@ def plain_units(raw: RawTable) -> RawTable:
                 f"these shares? Then say --columns '{canonical}={name}' (columns={{{canonical!r}: {name!r}}}); percent "
                 f"are written as 25 or 25%."
             )
-        columns[name] = np.where(bare, values, values * told.scale)
-        read.append(f"{name!r} in {'percent' if told.scale < 1 else f'units of {told.scale:.0e}'.replace('e+0', 'e')}")
+        columns[name] = np.where(bare, values, values * meaning.scale)
+        read.append(f"{name!r} in {'percent' if meaning.scale < 1 else f'units of {meaning.scale:.0e}'.replace('e+0', 'e')}")
     return raw.reshaped(raw.frame.assign(**columns), f"read by their names: {', '.join(read)}") if columns else raw
 
 

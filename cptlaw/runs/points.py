@@ -132,8 +132,8 @@ def _table_of(source: Mapping[Any, Any]) -> pd.DataFrame:
     columns = {name: value for name, value in source.items() if isinstance(value, Iterable) and not _is_one(value)}
     lengths = {name: len(list(value)) for name, value in columns.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{shown(name)} {length}" for name, length in lengths.items())
-        raise UsageError(f"points: the columns have different numbers of values ({told}). Expected one number for all.")
+        counted = ", ".join(f"{shown(name)} {length}" for name, length in lengths.items())
+        raise UsageError(f"points: the columns have different numbers of values ({counted}). Expected one number for all.")
     # Single values hold for all rows, so that one size can be asked at many tokens.
     n = next(iter(lengths.values()), 1)
     for name, value in source.items():

@@ -107,7 +107,7 @@ class Runs:
             return role
         raise UsageError(f"{self.label}: say which eval is meant, on= (--on EVAL), one of {', '.join(self.evals)}.")
 
-    def with_told_role(self, eval: str) -> Runs:
+    def with_inferred_role(self, eval: str) -> Runs:
         """Return the runs with the role that an eval shows by its behaviour, where nobody has told it.
 
         The loss on the target corpus rises with replay between runs that are alike else, that on the source corpus

@@ -31,7 +31,7 @@ AMOUNTS = {
 
 
 @dataclass(frozen=True)
-class Told:
+class Meaning:
     """What the name of a column tells: the canonical column, the unit of its numbers, and how far the name goes.
 
     Parameters
@@ -49,14 +49,14 @@ class Told:
     beyond: int
 
 
-def told_by_name(name: str) -> Told | None:
+def meaning_of_name(name: str) -> Meaning | None:
     """Return what a name tells beyond its being an alias: a dotted, prefixed or suffixed one.
 
     Examples
     --------
-    >>> told_by_name("config.model.num_params"), told_by_name("config.replay_pct")
-    (Told(column='n_params', scale=1.0, beyond=2), Told(column='replay', scale=0.01, beyond=2))
-    >>> told_by_name("config.lr").column, told_by_name("tokens (B)").scale, told_by_name("eval/tokens")
+    >>> meaning_of_name("config.model.num_params"), meaning_of_name("config.replay_pct")
+    (Meaning(column='n_params', scale=1.0, beyond=2), Meaning(column='replay', scale=0.01, beyond=2))
+    >>> meaning_of_name("config.lr").column, meaning_of_name("tokens (B)").scale, meaning_of_name("eval/tokens")
     ('lr_peak', 1000000000.0, None)
     """
     parts = [part for part in re.split(r"[./:]|__", name.strip()) if part]
@@ -79,7 +79,7 @@ def told_by_name(name: str) -> Told | None:
             column = "lr_peak"  # a setting holds for the whole run
         if scale != 1.0 and not _takes(column, scale):
             return None
-        return Told(column, scale, start + dropped)
+        return Meaning(column, scale, start + dropped)
     return None
 
 

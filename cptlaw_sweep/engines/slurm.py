@@ -193,8 +193,8 @@ class _Slurm:
     def ending(self, handle: Any) -> str:
         """Return how a job ended, as far as Slurm still knows."""
         ended = subprocess.run(["scontrol", "show", "job", handle.job_id], capture_output=True, text=True, check=False)
-        told = {name: re.search(rf"\b{name}=(\S+)", ended.stdout) for name in ("JobState", "Reason", "ExitCode")}
-        text = ", ".join(f"{name} {match[1]}" for name, match in told.items() if match)
+        replies = {name: re.search(rf"\b{name}=(\S+)", ended.stdout) for name in ("JobState", "Reason", "ExitCode")}
+        text = ", ".join(f"{name} {match[1]}" for name, match in replies.items() if match)
         return f"{text or 'Slurm no longer knows it'}; its log is {handle.paths.stderr}"
 
     def cancel(self, handles: list[Any]) -> None:

@@ -22,8 +22,8 @@ from cptlaw.fitting.learned import leaving_out
 from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.forecasting.scores.check_scores import check_scores
 from cptlaw.forecasting.scores.joint import join
+from cptlaw.forecasting.scores.members import PlannedMember
 from cptlaw.forecasting.scores.pooling import bootstrap
-from cptlaw.forecasting.scores.ways import PlannedWay
 from cptlaw.laws.score_law import score_law
 from cptlaw.runs import Runs
 from studies.harness import HOME, ROOT, Clock
@@ -53,7 +53,7 @@ class Study:
     name: str
     fitted: pd.DataFrame
     held_out: pd.DataFrame
-    ways: tuple[str, ...] = WAYS
+    members: tuple[str, ...] = WAYS
 
 
 def gadre(path: Path) -> pd.DataFrame:
@@ -134,13 +134,13 @@ def studies(folder: Path) -> Iterator[Study]:
         for share in (12, 16, 20):
             cut = (levels[share - 1] + levels[share]) / 2
             name = f"Gadre et al., C4: the {share} models of the lowest compute, then the {24 - share} above"
-            ways = tuple(one for one in WAYS if one != "score-answers")
+            members = tuple(one for one in WAYS if one != "score-answers")
             yield Study(
                 "gadre",
                 name,
                 frame[compute < cut],
                 frame[compute > cut],
-                ways if share == 12 else ("auto", "score-flat"),
+                members if share == 12 else ("auto", "score-flat"),
             )
     if there("olmo_ladder_downstream.csv", "olmo_ladder.csv"):
         frame = olmo(folder / "olmo_ladder_downstream.csv", folder / "olmo_ladder.csv")
@@ -149,16 +149,16 @@ def studies(folder: Path) -> Iterator[Study]:
     if there("marin_math500_after_sft.csv", "delphi_midtrain.csv"):
         frame = math500(folder / "marin_math500_after_sft.csv", folder / "delphi_midtrain.csv")
         low = frame["n_params"] < 1.5e9
-        ways = ("auto", "score-sigmoid", "score-exponential", "score-flat")
+        members = ("auto", "score-sigmoid", "score-exponential", "score-flat")
         yield Study(
-            "delphi", "MATH-500 after mid-training: up to 9e19, then 2e20 and 3e20", frame[low], frame[~low], ways
+            "delphi", "MATH-500 after mid-training: up to 9e19, then 2e20 and 3e20", frame[low], frame[~low], members
         )
 
 
-def forecast(study: Study, way: str, losses: dict[str, Any]) -> pd.DataFrame:
+def forecast(study: Study, member: str, losses: dict[str, Any]) -> pd.DataFrame:
     """Return one row per benchmark: errors in points, share inside the 90 % interval, whether it is above chance."""
     runs = cl.read_runs(study.fitted)
-    fits = fit_all_scores(runs, law_name=way, losses=losses)
+    fits = fit_all_scores(runs, law_name=member, losses=losses)
     for fit in fits.values():
         losses |= fit.losses
     carry = {one.name: one.carries for one in check_scores(runs, next(iter(fits))).tasks}
@@ -181,7 +181,7 @@ def forecast(study: Study, way: str, losses: dict[str, Any]) -> pd.DataFrame:
                 "above": float(truth.mean()) > fit.chance + ABOVE,
                 "carries": carry[name],
                 "published": name in PUBLISHED,
-                "ways": ", ".join(f"{one.name.removeprefix('score-')} {one.weight:.2f}" for one in fit.ways[:3]),
+                "ways": ", ".join(f"{one.name.removeprefix('score-')} {one.weight:.2f}" for one in fit.members[:3]),
             }
         )
     found = pd.DataFrame(rows)
@@ -223,14 +223,14 @@ def report(study: Study) -> list[str]:
     ]
     of_average = None
     losses: dict[str, Any] = {}
-    for way in study.ways:
+    for member in study.members:
         with leaving_out(study.source):
-            found = forecast(study, way, losses)
-        of_average = found if way == "auto" else of_average
+            found = forecast(study, member, losses)
+        of_average = found if member == "auto" else of_average
         cells = [f"{part['error'].mean():.2f} ({len(part)})" if len(part) else "-" for part in
                  (found, found[found["above"]], found[found["carries"]], found[found["published"]])]  # fmt: skip
         cells.append("-" if np.isnan(found.attrs["mean"]) else f"{found.attrs['mean']:.2f}")
-        name = "**average**" if way == "auto" else way
+        name = "**average**" if member == "auto" else member
         lines.append(f"| {name} | {' | '.join(cells)} | {found['covered'].mean():.0%} | {found['width'].mean():.1f} |")
     assert of_average is not None
     if study.source != "delphi":
@@ -256,8 +256,8 @@ def one_curve(frame: pd.DataFrame) -> list[str]:
 
     Each mix is forecast, at its known loss, by the curve through the two others.
     """
-    runs, way = cl.read_runs(frame), "score-sigmoid:through=target"
-    fits = fit_all_scores(runs, law_name=way)
+    runs, member = cl.read_runs(frame), "score-sigmoid:through=target"
+    fits = fit_all_scores(runs, law_name=member)
     lines = [
         "### MATH-500 against the loss on mathematics: one curve for size and mix",
         "",
@@ -271,12 +271,12 @@ def one_curve(frame: pd.DataFrame) -> list[str]:
     ]
     shown = {}
     for name, fit in fits.items():
-        rows = fit.data.assign(target=fit.ways[0].losses(fit.data))
+        rows = fit.data.assign(target=fit.members[0].losses(fit.data))
         rows["above"] = 100.0 * (rows["loss"] - fit.predict(rows))
         rows["without"] = np.nan
         for replay in sorted(rows["replay"].unique()):
             apart = cl.read_runs(frame[(frame["tokens"] == 0) | (frame["replay"] != replay)])
-            others = fit_all_scores(apart, [name], law_name=way)[name]
+            others = fit_all_scores(apart, [name], law_name=member)[name]
             here = rows["replay"] == replay
             rows.loc[here, "without"] = 100.0 * (rows.loc[here, "loss"] - others.predict(rows[here]))
         middle = rows["n_params"].median()
@@ -305,7 +305,7 @@ def refits(runs: Runs) -> str:
     """Return how long a thousand bootstrap refits of twenty benchmarks take."""
     joint = join(runs)
     names = tuple(joint.tasks)[:20]
-    plan = PlannedWay(score_law("score-sigmoid"), names, dict.fromkeys(names, joint.losses[0]))
+    plan = PlannedMember(score_law("score-sigmoid"), names, dict.fromkeys(names, joint.losses[0]))
     losses = {joint.losses[0]: joint.values(joint.losses[0])}
     ready = plan.in_units_of(joint, losses)
     pooled, tasks = ready.fitted(joint, losses), ready.tasks_in(joint, losses)
@@ -322,9 +322,9 @@ def at_the_measured_loss(study: Study) -> list[str]:
     """Return whether the loss or its link errs: rows of a table of errors with the loss forecast, and with it known."""
     runs, rows = cl.read_runs(study.fitted), []
     losses: dict[str, Any] = {}
-    for way in ("score-sigmoid", "score-exponential"):
+    for member in ("score-sigmoid", "score-exponential"):
         with leaving_out(study.source):
-            fits = fit_all_scores(runs, law_name=way, losses=losses)
+            fits = fit_all_scores(runs, law_name=member, losses=losses)
         missed = []
         for name, fit in fits.items():
             losses |= fit.losses
@@ -340,7 +340,7 @@ def at_the_measured_loss(study: Study) -> list[str]:
             missed.append([*(value for one in errors for value in (one.abs().mean(), one.mean())), off.mean()])
         error, bias, error_known, bias_known, off = np.mean(missed, axis=0)
         known_cells = f"{error_known:.2f} | {bias_known:+.2f} | {off:+.2f} %"
-        rows.append(f"| {study.name} | {way} | {error:.2f} ({len(missed)}) | {bias:+.2f} | {known_cells} |")
+        rows.append(f"| {study.name} | {member} | {error:.2f} ({len(missed)}) | {bias:+.2f} | {known_cells} |")
     return rows
 
 
@@ -365,7 +365,7 @@ def main() -> None:
     links = list(LINKS)
     for study in studies(given.data):
         lines += report(study)
-        if len(study.ways) > 2:
+        if len(study.members) > 2:
             links += at_the_measured_loss(study)
         print("\n".join(lines[-60:] if given.write else lines), flush=True)
         if study.name.startswith("Gadre") and not any("bootstrap" in line for line in lines):

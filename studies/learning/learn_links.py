@@ -24,9 +24,9 @@ from cptlaw.fitting.learned.links import links
 from cptlaw.forecasting.scores.check_scores import check_scores
 from cptlaw.forecasting.scores.fit_scores import rollouts_of
 from cptlaw.forecasting.scores.joint import join
+from cptlaw.forecasting.scores.members import PlannedMember
 from cptlaw.forecasting.scores.pooling import fit_pooled, own_prior
 from cptlaw.forecasting.scores.rollouts import folds_of
-from cptlaw.forecasting.scores.ways import PlannedWay
 from cptlaw.forecasting.verbs import fit
 from cptlaw.laws.score_law import SCORE_LAWS, known_score_laws, score_law
 from studies.forecasts.accuracy import gadre, math500, olmo
@@ -63,7 +63,7 @@ def parameters(frame: pd.DataFrame, carrier: str, loss: Any) -> dict[str, dict[s
         law = score_law(name)
         if law.reads in ("nothing", "answers") or (mixed and law.reads != "loss"):
             continue
-        plan = PlannedWay(law, tasks, dict.fromkeys(tasks, carrier) if law.reads == "loss" else {})
+        plan = PlannedMember(law, tasks, dict.fromkeys(tasks, carrier) if law.reads == "loss" else {})
         tasks_in = plan.in_units_of(joint, {carrier: values}).tasks_in(joint, {carrier: values})
         prior = own_prior(law)
         fitted = fit_pooled(law, tasks_in, first=prior)
@@ -88,11 +88,11 @@ def surplus(frame: pd.DataFrame, carrier: str, loss: Any) -> float:
     joint = join(cl.read_runs(frame))
     sigmoid, exponential, flat = (score_law(name) for name in ("score-sigmoid", "score-exponential", "score-flat"))
     names = tuple(joint.tasks)
-    plans = [PlannedWay(law, names, dict.fromkeys(names, carrier)) for law in (sigmoid, exponential)] + [
-        PlannedWay(flat, names)
+    plans = [PlannedMember(law, names, dict.fromkeys(names, carrier)) for law in (sigmoid, exponential)] + [
+        PlannedMember(flat, names)
     ]
     if "replay" not in joint.frame.columns:
-        plans += [PlannedWay(score_law(name), names) for name in ("score-size", "score-compute")]
+        plans += [PlannedMember(score_law(name), names) for name in ("score-size", "score-compute")]
     return round(rollouts_of(joint, plans, {carrier: loss}, folds_of(joint)).surplus, 6)
 
 

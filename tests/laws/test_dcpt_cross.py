@@ -6,7 +6,7 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.errors import DataError, FitError, UsageError
-from cptlaw.laws import Known, law
+from cptlaw.laws import Context, law
 from cptlaw.testing import check_law
 from studies import simulate
 
@@ -183,15 +183,15 @@ def test_domains_are_averaged_over_the_cells_that_all_of_them_have():
 
 def test_prepare_adds_one_value_per_domain_and_keeps_given_columns():
     frame = cl.read_runs(pd.concat([curve(), curve("b", "math", (1.0, 0.8, 0.7), base=1.5)])).frame
-    prepared = law("dcpt-cross-k3").inputs_of(frame, Known(rows=frame))
+    prepared = law("dcpt-cross-k3").inputs_of(frame, Context(rows=frame))
     assert prepared.index.equals(frame.index)
     assert prepared.groupby("domain", observed=True)["k1"].unique().map(list).to_dict() == {"law": [2.0], "math": [1.0]}
     assert "k1" not in frame.columns
-    given = law("dcpt-cross-k3").inputs_of(frame.assign(k1=3.0), Known(rows=frame))
+    given = law("dcpt-cross-k3").inputs_of(frame.assign(k1=3.0), Context(rows=frame))
     assert (given["k1"] == 3.0).all()
     assert given["k2"].equals(prepared["k2"])
     complete = frame.assign(k1=3.0, k2=0.1).drop(columns="domain")
-    assert law("dcpt-cross-k3").inputs_of(complete, Known(rows=complete)) is complete
+    assert law("dcpt-cross-k3").inputs_of(complete, Context(rows=complete)) is complete
 
 
 # -- what it refuses --------------------------------------------------------------------------------------------------

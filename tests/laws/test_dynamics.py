@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from cptlaw.errors import DataError, UsageError
-from cptlaw.laws import Known, card, law
+from cptlaw.laws import Context, card, law
 from cptlaw.laws.curve_law import DECAY
 from cptlaw.schedules import Phase, Schedule, areas
 
@@ -202,7 +202,11 @@ def test_lambda_per_token_where_batches_differ():
 def test_steps_that_are_skipped_are_those_of_the_whole_schedule():
     run = Schedule([Phase("pretrain", 900, "constant", peak=1e-3), Phase("cpt", 600, "constant", peak=1e-3)])
     rows = pd.DataFrame({"run": "a", "step": [100, 800, 5, 600], "phase": ["pretrain", "pretrain", "cpt", "cpt"]})
-    assert law("cpt-dynamics", skip_steps=500).rows(rows, Known(schedules={"a": run}))["step"].tolist() == [800, 5, 600]
+    assert law("cpt-dynamics", skip_steps=500).rows(rows, Context(schedules={"a": run}))["step"].tolist() == [
+        800,
+        5,
+        600,
+    ]
 
 
 @pytest.mark.parametrize(

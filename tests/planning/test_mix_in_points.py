@@ -56,9 +56,9 @@ def test_rollouts_over_shares_give_the_weight_to_the_loss_that_carries_the_score
     found = fit_all_scores(runs, ["gsm8k"], losses=fits)["gsm8k"]
     # Ways that do not see the mix once took all the weight: the models had lost their shares, so that no rollout could
     # forecast a loss.
-    assert not {"score-size", "score-compute"} & {way.law.name for way in found.ways}
+    assert not {"score-size", "score-compute"} & {member.law.name for member in found.members}
     assert len(found.rollouts) == 3
-    assert sum(way.weight for way in found.ways if way.carrier == "math") > 0.9
+    assert sum(member.weight for member in found.members if member.carrier == "math") > 0.9
     assert set(SHARES) <= set(found.law.inputs) & set(found.data.columns)
 
 

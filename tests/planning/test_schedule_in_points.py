@@ -68,7 +68,7 @@ def test_a_least_score_is_a_limit_like_the_loss_that_carries_it(fits, runs):
     score = fit_all_scores(table, ["mmlu"], law_name="score-sigmoid:through=source", losses={"source": fits[1]})["mmlu"]
     asked = {"vary": "peak", "schedules": RUN, "interval": None, "minimise": "target"}
     free = cl.plan.schedule(*fits, **asked)
-    least = float(score.ways[0].score(pd.DataFrame(index=range(1)), np.array([free.source_loss]))[0]) + 0.02
+    least = float(score.members[0].score(pd.DataFrame(index=range(1)), np.array([free.source_loss]))[0]) + 0.02
     kept = cl.plan.schedule(*fits, scores=score, min_score={"mmlu": least}, **asked)
     assert kept.scores["mmlu"]["score"] == pytest.approx(least, abs=1e-4)
     assert "min mmlu" in kept.binding
@@ -82,7 +82,7 @@ def test_the_loss_that_carries_a_score_has_its_weight_where_runs_differ_in_their
     # Without sizes and tokens the models are cut along their losses; else every way would count alike.
     for name, carrier in (("gsm8k", "target"), ("mmlu", "source")):
         assert all(" loss below " in one for one in scores[name].rollouts)
-        assert sum(way.weight for way in scores[name].ways if way.carrier == carrier) > 0.8
+        assert sum(member.weight for member in scores[name].members if member.carrier == carrier) > 0.8
 
 
 def test_limits_in_points_are_kept_with_their_risk_and_scores_are_near_the_truth(fits, scores):
@@ -109,7 +109,7 @@ def test_a_score_out_of_reach_blocks(fits, scores):
 def test_what_sees_no_schedule_is_refused_or_said(fits, scores, runs):
     asked = {"vary": "peak", "schedules": RUN, "interval": None}
     only = fit_all_scores(runs[0], ["mmlu"], law_name="score-sigmoid:through=source", losses={"source": fits[1]})
-    with pytest.raises(UsageError, match=r"no way to mmlu goes through a loss of this plan \(target\)"):
+    with pytest.raises(UsageError, match=r"no law of mmlu reads a loss of this plan \(target\)"):
         cl.plan.schedule(fits[0], scores=only, min_score="mmlu=30%", **asked)
     with pytest.raises(UsageError, match="no fit of a score"):
         cl.plan.schedule(*fits, scores=fits[0], min_score="target=30%", **asked)

@@ -25,8 +25,8 @@ def test_a_role_that_nobody_told_is_told_by_what_the_loss_does(law, name, role):
 
 def test_what_the_losses_do_not_tell_stays_open():
     runs = renamed()
-    assert runs.with_told_role("fr").role("fr") == "target"
-    assert renamed(target_eval="en").with_told_role("fr").role("fr") == "other"  # that role is taken
+    assert runs.with_inferred_role("fr").role("fr") == "target"
+    assert renamed(target_eval="en").with_inferred_role("fr").role("fr") == "other"  # that role is taken
     flat = runs.frame.astype({"eval": str}).assign(loss=2.0)
-    assert cl.read_runs(flat).with_told_role("fr").role("fr") == "other"
-    assert cl.read_runs(flat.drop(columns="replay")).with_told_role("fr").role("fr") == "other"
+    assert cl.read_runs(flat).with_inferred_role("fr").role("fr") == "other"
+    assert cl.read_runs(flat.drop(columns="replay")).with_inferred_role("fr").role("fr") == "other"

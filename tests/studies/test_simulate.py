@@ -6,7 +6,7 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
-from cptlaw.laws import Known, law
+from cptlaw.laws import Context, law
 from studies import simulate
 
 TRUTH = simulate.DCPT_TRUTHS["target"]["law"]
@@ -134,7 +134,7 @@ def test_cross_domain_truths_hold_exactly(name):
     truths = simulate.cross_domain_truths(name, params, learnability)
     runs = simulate.measure(simulate.dcpt_design(("law", "music"), sampling=5), {"target": truths})
     frame = cl.read_runs(runs).frame
-    prepared = law(name).inputs_of(frame, Known(rows=frame))
+    prepared = law(name).inputs_of(frame, Context(rows=frame))
     adapted = prepared[prepared["tokens"] > 0]
     np.testing.assert_allclose(law(name).predict(params, adapted), adapted["loss"], rtol=1e-12)
 

@@ -69,9 +69,9 @@ class Candidate:
         }
         if self.firm:
             priors = firmer(priors, len(training.frame))
-        told = Restraint() if known is None else Restraint().with_known(reading, known)
-        weak = {name: prior for name, prior in priors.items() if name not in told.named}
-        return replace(told, tied=self.tied, priors={**told.priors, **weak})
+        informed = Restraint() if known is None else Restraint().with_known(reading, known)
+        weak = {name: prior for name, prior in priors.items() if name not in informed.named}
+        return replace(informed, tied=self.tied, priors={**informed.priors, **weak})
 
     def share_of(self, fit: LawFit) -> float:
         """Return what the law counts before rollouts are seen, its fitted exponents once known.

@@ -81,8 +81,8 @@ def fit_auto(
             # With a prior on every parameter searches agree; on many rows each costs more and finds the same.
             starts = STARTS if len(frame) <= MANY_ROWS else STARTS // 2
             training = training_rows(candidate.law, paired, name, None, needed)
-            told = with_source(training, paired, None, seed, starts, candidate.restraint)
-            training = told.training
+            sourced = with_source(training, paired, None, seed, starts, candidate.restraint)
+            training = sourced.training
             # Each law keeps its own rows; where they stand among the common ones lets all be judged by the same
             # rollouts.
             at = place.reindex(training.frame.index)
@@ -92,12 +92,12 @@ def fit_auto(
                 training.law,
                 starts=starts,
                 seed=seed,
-                restraint=candidate.restraint(training, told.known),
+                restraint=candidate.restraint(training, sourced.known),
             )
             fitted = fit_rows(training, options, base=base, provenance=provenance)
             fits.append((candidate, fitted, at.to_numpy(dtype=int)))
-            if told.fit is not None:
-                sources[fitted.law.spec] = told.fit
+            if sourced.fit is not None:
+                sources[fitted.law.spec] = sourced.fit
         except (CptlawError, np.linalg.LinAlgError) as error:
             skipped[candidate.law.spec] = str(error)
     if not fits:

@@ -38,8 +38,8 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
     training, chosen = from_source.training, from_source.training.law
     given = Restraint.build(chosen, how.get("fix"), how.get("tie"), how.get("bound"), how.get("prior"))
     training = training.chosen()
-    told = given.with_known(chosen, from_source.known)
-    learned = None if plain else with_priors(training, told)
+    informed = given.with_known(chosen, from_source.known)
+    learned = None if plain else with_priors(training, informed)
     restraint = given.joined(chosen, training.role, from_source.known) if learned is None else learned
     if starts is None and learned is not None and set(learned.priors) >= {one[0] for one in learned.groups(chosen)}:
         starts = STARTS  # with a prior on every parameter, searches agree
@@ -55,7 +55,7 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
     joined = np.flatnonzero(np.isfinite(errors))
     folds = [folds[i] for i in joined]
     reach = np.array([fold.reach for fold in folds]) if folds else np.zeros((0, 0))
-    added = tuple(name for name in learned.priors if name not in told.priors)
+    added = tuple(name for name in learned.priors if name not in informed.priors)
     note = Finding(
         "info",
         "learned-priors",

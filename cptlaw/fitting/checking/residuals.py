@@ -130,13 +130,13 @@ def _influence(
         return []
     psi = np.clip(residual, -delta, delta)
     variance = float(np.sum(psi**2)) / (len(residual) - size)
-    moves = _moves(rows, run, psi, len(labels))
+    shifts = _shifts(rows, run, psi, len(labels))
     # The columns of `rows` are orthonormal, so that a move is as long as the change of all fitted losses.
-    distances = np.sum(moves**2, axis=1) / max(size * variance, 1e-300)
+    distances = np.sum(shifts**2, axis=1) / max(size * variance, 1e-300)
     usual = float(np.median(distances))
     findings = []
     for r in _worst(distances, max(INFLUENCE, LEAST_SHARE * usual)):
-        shift = float(np.abs(rows @ moves[r]).max())
+        shift = float(np.abs(rows @ shifts[r]).max())
         # To first order; where a run has a direction to itself, the number says nothing but that.
         much = (
             f"decides much alone: without it fitted losses move by up to {shift:.2%} (Cook's distance "
@@ -157,7 +157,7 @@ def _influence(
     return findings
 
 
-def _moves(rows: Array, run: NDArray[np.intp], psi: Array, n_runs: int) -> Array:
+def _shifts(rows: Array, run: NDArray[np.intp], psi: Array, n_runs: int) -> Array:
     """Return how the fit moves without each run, in the coordinates of the orthonormal columns `rows`: (runs, k).
 
     Without the rows V of a run it moves by (1 - V'V)^-1 V' psi, to first order.
@@ -165,12 +165,12 @@ def _moves(rows: Array, run: NDArray[np.intp], psi: Array, n_runs: int) -> Array
     size = rows.shape[1]
     weighted = np.column_stack([np.bincount(run, column * psi, n_runs) for column in rows.T])
     counts = np.bincount(run, minlength=n_runs)
-    moves = np.zeros((n_runs, size))
+    shifts = np.zeros((n_runs, size))
     # Of a run of one row the inverse is known; it is most of the work where there are many runs.
     alone = counts == 1
     lever = np.bincount(run, np.sum(rows**2, axis=1), n_runs)
     kept = alone & (1.0 - lever > 1e-6)  # a row that decides a direction by itself moves nothing that others see
-    moves[kept] = weighted[kept] / (1.0 - lever[kept, None])
+    shifts[kept] = weighted[kept] / (1.0 - lever[kept, None])
     several = np.flatnonzero(~alone)
     if len(several):
         gram = np.empty((n_runs, size, size))
@@ -178,8 +178,8 @@ def _moves(rows: Array, run: NDArray[np.intp], psi: Array, n_runs: int) -> Array
             for j in range(i + 1):
                 gram[:, i, j] = gram[:, j, i] = np.bincount(run, rows[:, i] * rows[:, j], n_runs)
         without = np.linalg.pinv(np.eye(size) - gram[several], rcond=1e-6, hermitian=True)
-        moves[several] = np.einsum("rij,rj->ri", without, weighted[several])
-    return moves
+        shifts[several] = np.einsum("rij,rj->ri", without, weighted[several])
+    return shifts
 
 
 def _worst(distances: Array, limit: float) -> Sequence[int]:

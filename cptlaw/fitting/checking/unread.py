@@ -18,7 +18,7 @@ from cptlaw.units import format_quantity
 
 FACTORS = ("lr_peak", "lr_pretrain", "lr_schedule", "ptpp", "replay", "n_params", "tokens", "batch_tokens")
 # Columns of the schema that may tell runs apart; its others are measured, follow from inputs, or name the run.
-TOLD = (
+SETTINGS = (
     *("seed", "tokenizer", "domain", "unique_tokens", "bits_weights", "bits_activations", "bits_kv", "bits_post"),
     *("merge_weight", "lora_rank", "vocab_added", "method"),
 )
@@ -52,15 +52,15 @@ def check_unread(law: Law, frame: pd.DataFrame, residual: Array) -> list[Finding
     cell = pd.Series(list(zip(*same, strict=True))).map(hash).to_numpy()
     if len(np.unique(cell)) == len(frame):
         return []
-    result = [one for name in asked if (one := _moves(law, frame, residual, cell, name)) is not None]
-    others = (_moves(law, frame, residual, cell, name) for name in _others(law, frame, skip))
+    result = [one for name in asked if (one := _effect(law, frame, residual, cell, name)) is not None]
+    others = (_effect(law, frame, residual, cell, name) for name in _others(law, frame, skip))
     noticed = sorted((one for one in others if one is not None), key=lambda one: -one.degree)
     return [*result, *noticed[:MOST_OTHERS]]
 
 
 def _others(law: Law, frame: pd.DataFrame, skip: set[str]) -> list[str]:
     """Return columns of the user's own that sort runs into a few kinds: an optimizer, a series, a batch."""
-    left_out = {*skip, *law.objects, *FACTORS, *NAMES, *(set(COLUMNS) - set(TOLD))}
+    left_out = {*skip, *law.objects, *FACTORS, *NAMES, *(set(COLUMNS) - set(SETTINGS))}
     runs = frame["run"].nunique()
     result = []
     for name in map(str, frame.columns):
@@ -79,7 +79,7 @@ def _to_a_per_cent(values: pd.Series) -> pd.Series:
     return pd.Series(np.sign(values) * np.round(100 * np.log(values.abs() + 1e-9)), index=values.index)
 
 
-def _moves(law: Law, frame: pd.DataFrame, residual: Array, cell: NDArray[Any], name: str) -> Finding | None:
+def _effect(law: Law, frame: pd.DataFrame, residual: Array, cell: NDArray[Any], name: str) -> Finding | None:
     rows = pd.DataFrame({"cell": cell, "level": frame[name].to_numpy(), "run": _units(frame, name)})
     rows = rows.assign(error=-residual)[rows["level"].notna()]
     rows = rows[rows.groupby("cell")["level"].transform("nunique") > 1]

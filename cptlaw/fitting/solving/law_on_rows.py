@@ -18,7 +18,7 @@ from cptlaw.fitting.solving.open_rates import with_rates
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.priors import Penalty, priors_on
 from cptlaw.fitting.solving.problem import Problem
-from cptlaw.laws.base import Known, Law, Role
+from cptlaw.laws.base import Context, Law, Role
 from cptlaw.laws.calculus import Array
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
@@ -80,7 +80,7 @@ class LawOnRows:
     def completed(self, frame: Any) -> pd.DataFrame:
         """Return rows with the inputs that the law computes from fitted rows or from schedules."""
         frame = with_rates(self, as_points(frame))
-        return self.law.inputs_of(frame, Known(fitted=self.data, schedules=self.schedules))
+        return self.law.inputs_of(frame, Context(fitted=self.data, schedules=self.schedules))
 
     @property
     def blocks(self) -> NDArray[np.int_]:

@@ -79,7 +79,7 @@ class Problem:
         moved.n = next(column.value.shape[-1] for column in vars(x).values() if isinstance(column, Positive))
         return moved
 
-    def taking(self, rows: Array) -> Problem:
+    def subset(self, rows: Array) -> Problem:
         """Return the same problem on some of its rows."""
         taken = copy.copy(self)
         taken.x = SimpleNamespace(**{name: column[rows] for name, column in vars(self.x).items()})
@@ -94,7 +94,7 @@ class Problem:
         if self.n <= most:
             return np.arange(self.n), self, optima
         rows = np.unique(np.linspace(0, self.n - 1, most).round().astype(int))
-        few, moved = self.taking(rows), optima.copy()
+        few, moved = self.subset(rows), optima.copy()
         moved[:, : self.k] *= few.scales(optima[:, self.k :]) / self.scales(optima[:, self.k :])
         return rows, few, moved
 

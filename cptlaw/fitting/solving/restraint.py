@@ -149,11 +149,11 @@ class Restraint:
 
     def joined(self, law: Law, role: Role, known: Restraint | None = None) -> Restraint:
         """Add what is known, and the usual priors of a law that is never fitted without; what is named here stays."""
-        told = self if known is None else self.with_known(law, known)
+        informed = self if known is None else self.with_known(law, known)
         usual = law.usual_of(role) if law.always_priors else {}
         never = usual if law.always_priors is True else law.always_priors or ()
         # Under a bend an amplitude is searched as a ratio to another one, of which its own prior says nothing.
-        return told.with_known(
+        return informed.with_known(
             law, Restraint(priors={name: Prior(*usual[name]) for name in never if name not in law.derived})
         )
 

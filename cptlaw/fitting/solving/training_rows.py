@@ -12,7 +12,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws import Law
-from cptlaw.laws.base import Known, Role
+from cptlaw.laws.base import Context, Role
 from cptlaw.laws.curve_rows import curve_rows
 from cptlaw.runs import Runs
 from cptlaw.runs.order import in_order
@@ -55,7 +55,7 @@ class TrainingRows:
             The rows to forecast, where they are known.
         """
         frame = self.frame if rows is None else self.frame[rows]
-        return replace(self, frame=self.law.rows(frame, Known(schedules=self.schedules, test=test)))
+        return replace(self, frame=self.law.rows(frame, Context(schedules=self.schedules, test=test)))
 
 
 def training_rows(
@@ -78,7 +78,7 @@ def training_rows(
         return TrainingRows(chosen.reading(frame), in_order(frame, _ALONG), table.role(name), name, notes, known)
     if schedules is not None:
         raise UsageError(f"law {chosen.name} reads no schedules; --schedules goes with laws of loss curves.")
-    rows = replace(rows, frame=chosen.inputs_of(rows.frame, Known(rows=rows.frame)))
+    rows = replace(rows, frame=chosen.inputs_of(rows.frame, Context(rows=rows.frame)))
     if where is not None:
         rows = rows.where(where)
     chosen = chosen.reading(rows.frame)

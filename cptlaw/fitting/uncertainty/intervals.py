@@ -56,8 +56,8 @@ def forecast(fit: LawOnRows, rows: Any, interval: float | None) -> pd.DataFrame:
 
 def findings_of(loss: Array, notes: list[list[tuple[Finding, ...]]], index: pd.Index) -> pd.Series:
     """Return what is said of each row, the worst first: several notes on all rows, and losses that cannot be."""
-    told = [*notes, [tuple(absurd(value)) for value in loss.tolist()]]
-    result = [by_severity([one for part in of_row for one in part]) for of_row in zip(*told, strict=True)]
+    parts = [*notes, [tuple(absurd(value)) for value in loss.tolist()]]
+    result = [by_severity([one for part in of_row for one in part]) for of_row in zip(*parts, strict=True)]
     return pd.Series(result, index=index, dtype=object)
 
 

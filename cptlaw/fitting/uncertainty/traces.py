@@ -123,8 +123,8 @@ class Tracer:
         settled = np.ones(len(self.optima), dtype=bool)
         traces = [Trace(self.optima, there[:, i], self.rise, settled) for i in range(len(limits))]
         centres = there[0]
-        moves = gradients @ self.inverse
-        variance = np.maximum(np.sum(moves * gradients, axis=1), 1e-300)
+        shifts = gradients @ self.inverse
+        variance = np.maximum(np.sum(shifts * gradients, axis=1), 1e-300)
         asked: list[Array] = []
         for limit, spread in zip(limits, variance, strict=True):
             # Where a parabola with the curvature of the optimum would meet the limit: right for most rows, and only a
@@ -135,7 +135,7 @@ class Tracer:
             asked.append(np.concatenate([-far[::-1], -near[::-1], near, far]))
         states = [{-1: _Side(), 1: _Side()} for _ in traces]
         # Along the linear profile, on which most traces stay: the first guess then needs a step or two.
-        ahead = moves / variance[:, None]  # how far the coordinates move for a unit of log loss
+        ahead = shifts / variance[:, None]  # how far the coordinates move for a unit of log loss
         first = True
         for _ in range(ROUNDS):
             of_row = np.repeat(np.arange(len(traces)), [len(values) for values in asked])

@@ -55,8 +55,8 @@ class Bench(Result):
         """What was run."""
         losses = self.frame.groupby(["study", "split", "on"]).ngroups
         laws, studies = (self.frame[name].nunique() for name in ("law", "study"))
-        told = "one study" if studies == 1 else f"{studies} studies"
-        return f"{laws} laws and baselines on {losses} {'loss' if losses == 1 else 'losses'} of {told}"
+        count = "one study" if studies == 1 else f"{studies} studies"
+        return f"{laws} laws and baselines on {losses} {'loss' if losses == 1 else 'losses'} of {count}"
 
     @property
     def tables(self) -> list[Table]:

@@ -131,7 +131,7 @@ def compare(
     named = _listed(laws)
     given = runs if isinstance(runs, Runs) else read_runs(runs)
     on = given.meant(on)
-    given = given.with_told_role(on)
+    given = given.with_inferred_role(on)
     given = with_derived(given, [on])
     schedules = how.get("schedules")
     if on in given.scores:

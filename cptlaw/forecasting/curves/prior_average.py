@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.solving.student import t_quantile
-from cptlaw.forecasting.curves.by_hand import SHARES, Stack, by_hand
+from cptlaw.forecasting.curves.baselines import SHARES, Stack, line_and_last
 from cptlaw.forecasting.curves.posterior import Normal, Posterior, posterior
 from cptlaw.forecasting.curves.priors import Coordinates
 from cptlaw.laws.calculus import Array
@@ -64,8 +64,8 @@ class Average:
         centre, spread = _pooled(self.weights, moments)
         if len(self.steps) >= LEAST:
             gain = float(self.weights @ [_gain(one, frame, run, now) for one in self.posteriors])
-            hands = by_hand(self.steps, self.log_losses, ahead * float(self.steps[-1])) - gain
-            centre, apart = self.stack.pooled(centre, hands, ahead)
+            baselines = line_and_last(self.steps, self.log_losses, ahead * float(self.steps[-1])) - gain
+            centre, apart = self.stack.pooled(centre, baselines, ahead)
             noise = float(self.weights @ [one.noise for one in self.posteriors])
             of_law = OF_LAW * math.sqrt(max(spread**2 - noise**2, 0.0))
             walk = WALK * math.sqrt(math.log(max(ahead, 1.0)))
@@ -113,8 +113,8 @@ def average(
         rollouts.append(np.array([_moments(one, last, run, now, ahead) for one in result]))
         if (seen & begun).sum() >= LEAST:
             gain = float(before @ [_gain(one, last, run, now) for one in result])
-            hands = by_hand(step[seen & begun], log_loss[seen & begun], float(step[-1])) - gain
-            misses.append(np.array([_pooled(before, rollouts[-1])[0], *hands]) - truth)
+            baselines = line_and_last(step[seen & begun], log_loss[seen & begun], float(step[-1])) - gain
+            misses.append(np.array([_pooled(before, rollouts[-1])[0], *baselines]) - truth)
             reach = max(reach, math.log(ahead))
     if not rollouts:
         # Of the pilot's source losses at a fifth of the run the nearest prior by itself held 71 % within its 90 %

@@ -50,7 +50,7 @@ def chance_of(name: str, metric: str) -> float | None:
     return CHANCE[max(known, key=len)] if known else None
 
 
-def items_told(values: Array) -> float | None:
+def items_of_values(values: Array) -> float | None:
     """Return the number of items of which all scores are whole shares, None where no number below 20,000 is.
 
     Scores are k / n; a few of them with enough digits leave one n. Means over subtasks have none.

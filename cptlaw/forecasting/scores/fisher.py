@@ -36,7 +36,7 @@ class Tasks:
     items: Array
     chance: Array
 
-    def taking(self, rows: Any) -> Tasks:
+    def subset(self, rows: Any) -> Tasks:
         """Return some of the tasks."""
         x = {name: value[rows] if value.ndim == 2 else value for name, value in self.x.items()}
         return Tasks(x, self.y[rows], self.items[rows], self.chance[rows])
@@ -76,7 +76,7 @@ def maximise(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, start: Array) -> Pos
     damping = np.full(count, FIRST_DAMPING)
     active = np.arange(count)
     for _ in range(ROUNDS):
-        part = tasks.taking(active)
+        part = tasks.subset(active)
         gradient, curvature = _curve(part, p[active], slopes[active])
         gradient -= precision[active] * (theta[active] - mean[active])
         curvature += precision[active][:, :, None] * np.eye(k)

@@ -1,4 +1,4 @@
-"""Fit the scores of a table: every way that its columns allow, or one, weighed by rollouts."""
+"""Fit the scores of a table: every law of scores that its columns allow, or one, weighed by rollouts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from cptlaw.findings import by_severity
 from cptlaw.fitting.auto.fit_auto import fit_auto
 from cptlaw.forecasting.scores.derived import fingerprint_of, with_derived
 from cptlaw.forecasting.scores.joint import Joint, join, rank_correlation
+from cptlaw.forecasting.scores.members import PlannedMember, ScoreMember
 from cptlaw.forecasting.scores.rollouts import ModelCut, carrier_in, folds_of, rolled
 from cptlaw.forecasting.scores.score_fit import ScoreFit
-from cptlaw.forecasting.scores.ways import PlannedWay, Way
-from cptlaw.forecasting.scores.weights import Doubted, missed_of_losses, weighed
+from cptlaw.forecasting.scores.weights import Doubted, residuals_of_losses, weighed
 from cptlaw.laws.score_law import Array, score_law
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
@@ -30,12 +30,7 @@ MIXED = ("replay", "ptpp")  # what direct laws cannot see
 
 
 def fit_scores(
-    table: Runs,
-    on: str,
-    where: str | None = None,
-    law_name: str = "auto",
-    seed: int = 0,
-    schedules: Any = None,
+    table: Runs, on: str, where: str | None = None, law_name: str = "auto", seed: int = 0, schedules: Any = None
 ) -> ScoreFit:
     """Fit the score of one benchmark; the others of the table lend it the shape of their links.
 
@@ -44,7 +39,7 @@ def fit_scores(
     DataError, UsageError
         If the eval is no score, or a name is not known.
     FitError
-        If no way can be fitted.
+        If no member can be fitted.
     """
     return fit_all_scores(table, [on], where, law_name=law_name, seed=seed, schedules=schedules)[on]
 
@@ -81,7 +76,7 @@ def fit_all_scores(
     plans = _plans(joint, carriers, law_name)
     if not plans:
         raise FitError(
-            f"{table.label}: no way to the scores: " + (" | ".join(skipped) or "no column that a law of scores reads.")
+            f"{table.label}: no law can be fitted: " + (" | ".join(skipped) or "no column that a law of scores reads.")
         )
     at_models = _all_losses(joint, carriers)
     ready = [plan.in_units_of(joint, at_models) for plan in plans]
@@ -103,27 +98,27 @@ def fit_all_scores(
     }
     result = {}
     for name in wanted:
-        ways = [
-            plan.way(fit, joint, name, carriers).weighing(*doubted.weights[name][i])
+        members = [
+            plan.part(fit, joint, name, carriers).weighing(*doubted.weights[name][i])
             for i, (plan, fit) in enumerate(zip(ready, pooled, strict=True))
             if name in plan.tasks
         ]
-        result[name] = _fit_of(rows, joint, name, ways, doubted.growth[name], common)
+        result[name] = _fit_of(rows, joint, name, members, doubted.growth[name], common)
     return result
 
 
 def rollouts_of(
-    joint: Joint, plans: Sequence[PlannedWay], carriers: Mapping[str, Any], folds: Sequence[ModelCut]
+    joint: Joint, plans: Sequence[PlannedMember], carriers: Mapping[str, Any], folds: Sequence[ModelCut]
 ) -> Doubted:
-    """Return what rollouts say of ways and their doubt, the carrying losses forecast in them too."""
-    # Once for each rollout, not once for each way: several ways read one loss.
+    """Return what rollouts say of members and their doubt, the carrying losses forecast in them too."""
+    # Once for each rollout, not once for each member: several members read one loss.
     carried = [{one: carrier_in(fit, joint, fold) for one, fit in carriers.items()} for fold in folds]
     seen = [list(rolled(plans, joint, fold, losses_in)) for fold, losses_in in zip(folds, carried, strict=True)]
-    return weighed(joint, plans, folds, seen, missed_of_losses(carried))
+    return weighed(joint, plans, folds, seen, residuals_of_losses(carried))
 
 
 def _fit_of(
-    table: Runs, joint: Joint, name: str, ways: list[Way], growth: float, common: Mapping[str, Any]
+    table: Runs, joint: Joint, name: str, members: list[ScoreMember], growth: float, common: Mapping[str, Any]
 ) -> ScoreFit:
     """Return the fit of one score; `common` is what the fits of all scores share."""
     task = joint.tasks[name]
@@ -135,14 +130,14 @@ def _fit_of(
     with suppress(CptlawError):
         base = table.base_losses(name)
     # The losses that were measured beside the scores: what the links were fitted to.
-    carriers = dict.fromkeys(way.carrier for way in ways if way.carrier is not None)
+    carriers = dict.fromkeys(part.carrier for part in members if part.carrier is not None)
     data = data.assign(**{name: joint.values(name)[good] for name in carriers})
     if "tokens" in data.columns and (data["tokens"] > 0).any():
         data = data[data["tokens"] > 0].reset_index(drop=True)
-    ways = sorted(ways, key=lambda way: -way.weight)
-    total = sum(way.weight for way in ways)
-    # Adding up to one again: a task has only the ways that can serve it.
-    ways = [way.weighing(way.weight / total, way.error) for way in ways]
+    members = sorted(members, key=lambda part: -part.weight)
+    total = sum(part.weight for part in members)
+    # Adding up to one again: a task has only the members that can serve it.
+    members = [part.weighing(part.weight / total, part.error) for part in members]
     own = [one for one in joint.findings if one.message.startswith(f"{name}:")]
     return ScoreFit(
         on=name,
@@ -150,7 +145,7 @@ def _fit_of(
         role=table.role(name),
         chance=task.chance,
         n_items=float(np.nanmedian(task.items[good])),
-        ways=tuple(ways),
+        members=tuple(members),
         growth=growth,
         data=data,
         base=base,
@@ -233,22 +228,23 @@ def _only_scale_varies(joint: Joint) -> bool:
     return {"n_params", "tokens"} <= set(joint.frame.columns) and not mixed
 
 
-def _plans(joint: Joint, fits: dict[str, Any], law_name: str) -> list[PlannedWay]:
-    """Return the ways that the columns allow, each with the tasks that it is for."""
+def _plans(joint: Joint, fits: dict[str, Any], law_name: str) -> list[PlannedMember]:
+    """Return the members that the columns allow, each with the tasks that it is for."""
     name, _, option = law_name.partition(":")
     through = option.removeprefix("through=")
     tasks = tuple(joint.tasks)
-    result: list[PlannedWay] = []
+    result: list[PlannedMember] = []
     all_direct = name == "auto" and _only_scale_varies(joint)
-    result += [PlannedWay(score_law(one), tasks) for one in DIRECT if name == one or all_direct]
+    result += [PlannedMember(score_law(one), tasks) for one in DIRECT if name == one or all_direct]
     answers = {task: one for task in tasks if (one := joint.answers_of(task)) in fits and one is not None}
     nats = [one for one in fits if one not in answers.values() or one == through]
     for one in THROUGH_LOSS:
         if name in ("auto", one):
-            result += [PlannedWay(score_law(one), tasks, dict.fromkeys(tasks, loss), 1.0 / len(nats)) for loss in nats]
+            share = 1.0 / max(len(nats), 1)
+            result += [PlannedMember(score_law(one), tasks, dict.fromkeys(tasks, loss), share) for loss in nats]
     if name in ("auto", "score-answers") and answers:
         carriers = dict.fromkeys(tasks, through) if through else answers
-        result.append(PlannedWay(score_law("score-answers"), tuple(carriers), carriers))
+        result.append(PlannedMember(score_law("score-answers"), tuple(carriers), carriers))
     if name in ("auto", "score-flat"):
-        result.append(PlannedWay(score_law("score-flat"), tasks))
+        result.append(PlannedMember(score_law("score-flat"), tasks))
     return result

@@ -11,7 +11,7 @@ import pandas as pd
 
 from cptlaw.errors import DataError
 from cptlaw.findings import Finding
-from cptlaw.forecasting.scores.benchmarks import DEFAULT_ITEMS, chance_of, items_told
+from cptlaw.forecasting.scores.benchmarks import DEFAULT_ITEMS, chance_of, items_of_values
 from cptlaw.laws.score_law import Array
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import BITS_PER_BYTE, metric_of
@@ -183,8 +183,8 @@ def task_of(
         counted = pd.Series(own["n_items"].to_numpy(dtype=float), index=at).groupby(level=[0, 1]).sum(min_count=1)
         counted = counted.reindex(index)
     if counted.isna().to_numpy()[np.isfinite(values)].any():
-        told = items_told(values)
-        if told is None:
+        inferred = items_of_values(values)
+        if inferred is None:
             notes.append(
                 Finding(
                     "info",
@@ -194,7 +194,7 @@ def task_of(
                     "Give a column n_items.",
                 )
             )
-        counted = counted.fillna(DEFAULT_ITEMS if told is None else told)
+        counted = counted.fillna(DEFAULT_ITEMS if inferred is None else inferred)
     items = np.where(np.isfinite(values), counted, np.nan)
     notes += _below_chance(name, values, items, guess)
     return Task(name, metric, guess, items), notes

@@ -62,9 +62,9 @@ def own_prior(law: ScoreLaw) -> LinkPrior:
 def learned_prior(law: ScoreLaw) -> LinkPrior:
     """Return what other studies say of the parameters, (k,) each; where none does, what the law's class says."""
     own = own_prior(law)
-    told = [link_prior(law.name, name) for name in law.all_axes]
-    mean = [usual if one is None else one[0] for one, usual in zip(told, own.mean, strict=True)]
-    sd = [usual if one is None else one[1] for one, usual in zip(told, own.sd, strict=True)]
+    priors = [link_prior(law.name, name) for name in law.all_axes]
+    mean = [usual if one is None else one[0] for one, usual in zip(priors, own.mean, strict=True)]
+    sd = [usual if one is None else one[1] for one, usual in zip(priors, own.sd, strict=True)]
     return LinkPrior(np.array(mean), np.array(sd))
 
 

@@ -16,7 +16,7 @@ from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.training_rows import TrainingRows
 from cptlaw.forecasting.scores.joint import LEAST_ROWS, Joint
-from cptlaw.forecasting.scores.ways import PlannedWay
+from cptlaw.forecasting.scores.members import PlannedMember
 from cptlaw.laws.score_law import Array
 from cptlaw.runs.schema import mix_columns
 
@@ -91,7 +91,7 @@ def folds_of(joint: Joint) -> list[ModelCut]:
     cuts = cuts[:MOST]
     of_mixes: list[ModelCut] = []
     for name in mix_columns(joint.frame.columns):
-        # Without them ways that do not see the mix would be judged by scale alone, and where that is one, not at all.
+        # Without them members that ignore the mix would be judged by scale alone, and where that is one, not at all.
         of_mixes += _cut(joint, name, (name,), (OF_MIXES,), [*cuts, *of_mixes])
     return [*cuts, *of_mixes[:MOST_OF_MIXES]] or _along_losses(joint)
 
@@ -152,7 +152,7 @@ def _cut(
 
 @dataclass(frozen=True, eq=False)
 class Rolled:
-    """What one way forecast in one rollout.
+    """What one member forecast in one rollout.
 
     Parameters
     ----------
@@ -174,9 +174,9 @@ class Rolled:
 
 
 def rolled(
-    plans: Sequence[PlannedWay], joint: Joint, fold: ModelCut, forecast: Mapping[str, Carried | None]
+    plans: Sequence[PlannedMember], joint: Joint, fold: ModelCut, forecast: Mapping[str, Carried | None]
 ) -> Iterator[Rolled | None]:
-    """Fit every way to the lower models and forecast the higher ones, losses included; None where it cannot be done."""
+    """Fit every member to the lower models, forecast the higher ones, losses included; None where that fails."""
     for plan in plans:
         needed = set(plan.carriers.values())
         carried = {name: one for name in needed if (one := forecast[name]) is not None}

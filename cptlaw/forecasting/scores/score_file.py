@@ -1,4 +1,4 @@
-"""A fitted score read back from its file, which holds the ways and the fits of the losses that they read."""
+"""A fitted score read back from its file, which holds the members and the fits of the losses that they read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from cptlaw.fitting.auto.auto_file import auto_from
 from cptlaw.fitting.fit_file import common_of, fit_from
+from cptlaw.forecasting.scores.members import ScoreMember
 from cptlaw.forecasting.scores.score_fit import ScoreFit
-from cptlaw.forecasting.scores.ways import Way
 from cptlaw.laws.score_law import score_law
 
 
@@ -20,7 +20,7 @@ def score_from(document: Mapping[str, Any], label: str) -> ScoreFit:
         str(name): auto_from(item, label) if item.get("law") == "auto" else fit_from(item, label)
         for name, item in document["losses"].items()
     }
-    ways = []
+    members = []
     for item in document["ways"]:
         law = score_law(str(item["law"]))
         theta, covariance = np.array(item["theta"], dtype=float), np.array(item["covariance"], dtype=float)
@@ -29,8 +29,8 @@ def score_from(document: Mapping[str, Any], label: str) -> ScoreFit:
                 f"{law.name} has {len(law.parameters)} parameters; found {theta.shape}, {covariance.shape}"
             )
         carrier = item["through"]
-        ways.append(
-            Way(
+        members.append(
+            ScoreMember(
                 law=law,
                 carrier=None if carrier is None else str(carrier),
                 units={str(name): float(value) for name, value in item["units"].items()},
@@ -43,12 +43,12 @@ def score_from(document: Mapping[str, Any], label: str) -> ScoreFit:
                 error=float("nan") if item["error"] is None else float(item["error"]),
             )
         )
-    if not ways:
-        raise ValueError("there is no way in it")
+    if not members:
+        raise ValueError("it holds no law of scores")
     return ScoreFit(
         **common_of(document),
         metric=str(document["metric"]),
-        ways=tuple(ways),
+        members=tuple(members),
         scale=float(document["scale"]),
         loss_scale=float(document["loss_scale"]),
         freedom=float(document["freedom"]),

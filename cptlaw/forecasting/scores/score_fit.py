@@ -1,4 +1,4 @@
-"""A fitted score: the ways to it and their weights; it forecasts and plans like a fitted loss, with points for nats."""
+"""A fitted score: its members and their weights; it forecasts and plans like a fitted loss, with points for nats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cptlaw.fitting.members import LawsTogether
 from cptlaw.fitting.saved import Saved
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.answers import ForecastFrame
-from cptlaw.forecasting.scores.ways import Way
+from cptlaw.forecasting.scores.members import ScoreMember
 from cptlaw.forecasting.scores.weights import arcsine
 from cptlaw.laws.base import Role
 from cptlaw.laws.score_law import Array
@@ -34,7 +34,7 @@ ALONG = ("n_params", "tokens", "ptpp")
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ScoreFit(Saved):
-    """A fitted score: one way to it, or the average of several.
+    """A fitted score: one member, or the average of several.
 
     Attributes
     ----------
@@ -42,8 +42,8 @@ class ScoreFit(Saved):
         The eval, what its score is, and its role.
     chance, n_items
         Score of guessing, and questions behind a score.
-    ways
-        The ways, the heaviest first.
+    members
+        The members, the heaviest first.
     scale
         By what factor forecasts miss more than links and forms say, by the rollouts of all tasks.
     loss_scale
@@ -71,7 +71,7 @@ class ScoreFit(Saved):
     role: Role
     chance: float
     n_items: float
-    ways: tuple[Way, ...]
+    members: tuple[ScoreMember, ...]
     scale: float
     loss_scale: float
     freedom: float
@@ -89,21 +89,23 @@ class ScoreFit(Saved):
     @property
     def law(self) -> LawsTogether:
         """What stands where one law is expected."""
-        losses = [way.loss.law for way in self.ways if way.loss is not None]
-        own = [name for way in self.ways for name in way.law.inputs if name != "carrier"]
+        losses = [part.loss.law for part in self.members if part.loss is not None]
+        own = [name for part in self.members for name in part.law.inputs if name != "carrier"]
         inputs = dict.fromkeys([*own, *(name for one in losses for name in one.inputs)])
         if "flops" in inputs:
             inputs = dict.fromkeys([*(name for name in inputs if name != "flops"), "n_params", "tokens"])
-        single = self.ways[0].name if len(self.ways) == 1 else "score-auto"
+        single = self.members[0].name if len(self.members) == 1 else "score-auto"
         return LawsTogether(
             inputs=tuple(inputs),
             needs_schedules=bool(losses)
             and all(one.needs_schedules for one in losses)
-            and len(losses) == len(self.ways),
+            and len(losses) == len(self.members),
             decreasing=(),
             name=single.partition(":")[0],
             spec=single,
-            equation=self.ways[0].law.equation if len(self.ways) == 1 else "the average of several ways to a score",
+            equation=self.members[0].law.equation
+            if len(self.members) == 1
+            else "the average of several laws of a score",
         )
 
     @property
@@ -122,7 +124,7 @@ class ScoreFit(Saved):
         return int(self.data["run"].nunique())
 
     def completed(self, frame: Any) -> pd.DataFrame:
-        """Return rows as they are; every way completes its own."""
+        """Return rows as they are; every member completes its own."""
         return as_points(frame)
 
     @property
@@ -138,47 +140,47 @@ class ScoreFit(Saved):
     @property
     def losses(self) -> dict[str, Any]:
         """The fitted losses that carry the score, by eval."""
-        return {way.carrier: way.loss for way in self.ways if way.carrier is not None and way.loss is not None}
+        return {part.carrier: part.loss for part in self.members if part.carrier is not None and part.loss is not None}
 
     @property
     def carrier(self) -> str | None:
-        """The eval whose loss carries most of the score; ``None`` where all ways are direct."""
+        """The eval whose loss carries most of the score; ``None`` where all members are direct."""
         heavy: dict[str, float] = {}
-        for way in self.ways:
-            if way.carrier is not None and way.loss is not None:
-                heavy[way.carrier] = heavy.get(way.carrier, 0.0) + way.weight
+        for part in self.members:
+            if part.carrier is not None and part.loss is not None:
+                heavy[part.carrier] = heavy.get(part.carrier, 0.0) + part.weight
         return max(heavy, key=lambda name: heavy[name]) if heavy else None
 
     @property
     def carrying(self) -> Any:
-        """The fit of that loss; ``None`` where all ways are direct."""
+        """The fit of that loss; ``None`` where all members are direct."""
         return None if self.carrier is None else self.losses[self.carrier]
 
     # -- forecasts -------------------------------------------------------------------------------------------------
 
     def _scores(self, frame: pd.DataFrame) -> tuple[Array, Array, list[Array | None]]:
-        """Return scores and the standard deviation by the link's doubt, (ways, n) each, and the carriers' losses."""
+        """Return scores and the standard deviation by the link's doubt, (members, n) each, and the carriers' losses."""
         known = self._losses(frame)
-        losses = [known[way.carrier] for way in self.ways]
-        result, doubt = zip(*(way.at(frame, loss) for way, loss in zip(self.ways, losses, strict=True)), strict=True)
-        return np.array(result), np.array(doubt), losses
+        losses = [known[part.carrier] for part in self.members]
+        each = [part.at(frame, loss) for part, loss in zip(self.members, losses, strict=True)]
+        return np.array([score for score, _ in each]), np.array([doubt for _, doubt in each]), losses
 
     @property
     def weights(self) -> Array:
-        """What each way counts, (ways,)."""
-        values: Array = np.array([way.weight for way in self.ways])
+        """What each member counts, (members,)."""
+        values: Array = np.array([part.weight for part in self.members])
         return values
 
     def predict(self, frame: Any) -> Array:
         """Return the forecast score of each row, from 0 to 1, shape (n,)."""
         rows = as_points(frame)
         losses = self._losses(rows)
-        values: Array = self.weights @ np.array([way.score(rows, losses.get(way.carrier)) for way in self.ways])
+        values: Array = self.weights @ np.array([part.score(rows, losses.get(part.carrier)) for part in self.members])
         return values
 
     def _losses(self, frame: pd.DataFrame) -> dict[str | None, Array | None]:
-        """Return the carrying losses at rows, (n,), by eval: several ways read one loss."""
-        return {name: way.losses(frame) for name, way in {way.carrier: way for way in self.ways}.items()}
+        """Return the carrying losses at rows, (n,), by eval: several members read one loss."""
+        return {name: part.losses(frame) for name, part in {part.carrier: part for part in self.members}.items()}
 
     def beyond(self, frame: pd.DataFrame) -> Array:
         """Return by how many e-folds rows lie outside the fitted models along the worst direction, (n,)."""
@@ -190,7 +192,7 @@ class ScoreFit(Saved):
         """Return the standard deviations on the arcsine scale that make the doubt, (n,) each.
 
         ``loss`` is the doubt about the carrying losses, ``link`` that about the parameters of the links, ``form`` the
-        spread between the ways, ``distance`` what forecasts miss beyond that so far from the fitted models, by
+        spread between the members, ``distance`` what forecasts miss beyond that so far from the fitted models, by
         rollouts, and ``items`` the noise of a measurement: the questions, and what runs scatter by themselves.
         """
         frame = as_points(frame)
@@ -211,8 +213,8 @@ class ScoreFit(Saved):
         loss = (0.5 * (np.abs(up) + np.abs(down)) / normal) ** 2
         # Rollouts forecast the loss too, so that what they miss holds its doubt already.
         distance = np.maximum((self.growth * self.beyond(frame)) ** 2 - loss, 0.0)
-        # What runs scatter by is what is left by the way that leaves least; a worse one leaves its misfit too.
-        rho = min(way.rho for way in self.ways if way.weight >= HEAVY or way is self.ways[0])
+        # What runs scatter by is what is left by the member that leaves least; a worse one leaves its misfit too.
+        rho = min(part.rho for part in self.members if part.weight >= HEAVY or part is self.members[0])
         # On the arcsine scale n items have the variance 1/(4 n) at any score; rho is what runs scatter by however many
         # are asked.
         items = np.full(len(frame), 0.25 / self.n_items + 0.25 * rho)
@@ -226,16 +228,16 @@ class ScoreFit(Saved):
         """Return by how much the score moves, on the arcsine scale, where the losses lie at a quantile, (n,)."""
         moved = np.zeros(len(frame))
         known: dict[str, Array] = {}
-        for way, p, loss in zip(self.ways, scores, losses, strict=True):
-            if loss is None or way.loss is None or way.given(frame) is not None or way.weight < LEAST_WEIGHT:
+        for part, p, loss in zip(self.members, scores, losses, strict=True):
+            if loss is None or part.loss is None or part.given(frame) is not None or part.weight < LEAST_WEIGHT:
                 continue
-            if way.carrier not in known:
-                ends = way.loss.log_quantiles(frame, [chance], measured=False)[0]
+            if part.carrier not in known:
+                ends = part.loss.log_quantiles(frame, [chance], measured=False)[0]
                 centre = np.log(loss)
                 ends = np.where(np.isfinite(ends), centre + self.loss_scale * (ends - centre), centre)
-                known[str(way.carrier)] = np.exp(ends)
-            there, _ = way.at(frame, known[str(way.carrier)])
-            moved += way.weight * (arcsine(there) - arcsine(p))
+                known[str(part.carrier)] = np.exp(ends)
+            there, _ = part.at(frame, known[str(part.carrier)])
+            moved += part.weight * (arcsine(there) - arcsine(p))
         return moved
 
     def quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
@@ -306,7 +308,7 @@ class ScoreFit(Saved):
     def interval_method(self) -> str:
         """Where the intervals of forecasts come from, in words."""
         return (
-            "the doubt about the loss that carries the score, about its link, the spread between the ways, what "
+            "the doubt about the loss that carries the score, about its link, the spread between its laws, what "
             "rollouts missed beyond their models, and the noise of the questions"
         )
 
@@ -320,20 +322,20 @@ class ScoreFit(Saved):
     @property
     def title(self) -> str:
         """What was fitted."""
-        many = f"{len(self.ways)} ways" if len(self.ways) > 1 else self.ways[0].name
+        many = f"{len(self.members)} laws" if len(self.members) > 1 else self.members[0].name
         return f"{self.metric} on {self.on}: {many}"
 
     @property
     def lines(self) -> list[Line]:
-        """Which ways, why with these weights, on what."""
-        heavy = [way for way in self.ways if way.weight >= HEAVY] or list(self.ways[:1])
-        used = ", ".join(f"{way.name} {way.weight:.2f}" for way in heavy)
-        light = len(self.ways) - len(heavy)
+        """Which members, why with these weights, on what."""
+        heavy = [part for part in self.members if part.weight >= HEAVY] or list(self.members[:1])
+        used = ", ".join(f"{part.name} {part.weight:.2f}" for part in heavy)
+        light = len(self.members) - len(heavy)
         residual = 100.0 * float(np.sqrt(np.mean(self.residuals() ** 2)))
         count = len(self.rollouts)
         rolled = f"by {count} rollout{'s' * (count > 1)}" if count else "no rollout: too few models"
         return [
-            ("ways", used + (f"; {light} more below .05" if light else "")),
+            ("laws", used + (f"; {light} more below .05" if light else "")),
             ("weights", rolled),
             (
                 "data",
@@ -344,18 +346,18 @@ class ScoreFit(Saved):
 
     @property
     def tables(self) -> list[Table]:
-        """The ways with their weights and errors."""
+        """The members with their weights and errors."""
         rows = tuple(
             (
-                way.name,
-                f"{way.weight:.3f}",
-                "-" if not np.isfinite(way.error) else f"{100 * way.error:.2f}",
-                ", ".join(f"{name} {value:.3g}" for name, value in way.params.items()),
+                part.name,
+                f"{part.weight:.3f}",
+                "-" if not np.isfinite(part.error) else f"{100 * part.error:.2f}",
+                ", ".join(f"{name} {value:.3g}" for name, value in part.params.items()),
             )
-            for way in self.ways
+            for part in self.members
         )
         return [
-            Table(("way", "weight", "error in rollouts", "parameters"), rows, note="errors in points at a score of 50%")
+            Table(("law", "weight", "error in rollouts", "parameters"), rows, note="errors in points at a score of 50%")
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -368,15 +370,15 @@ class ScoreFit(Saved):
             "n_items": self.n_items,
             "ways": [
                 {
-                    "law": way.law.name,
-                    "through": way.carrier,
-                    "weight": way.weight,
-                    "error": way.error if np.isfinite(way.error) else None,
-                    "params": way.params,
-                    "units": dict(way.units),
-                    "rho": way.rho,
+                    "law": part.law.name,
+                    "through": part.carrier,
+                    "weight": part.weight,
+                    "error": part.error if np.isfinite(part.error) else None,
+                    "params": part.params,
+                    "units": dict(part.units),
+                    "rho": part.rho,
                 }
-                for way in self.ways
+                for part in self.members
             ],
             "scale": self.scale,
             "loss_scale": self.loss_scale,
@@ -387,9 +389,9 @@ class ScoreFit(Saved):
         }
 
     def content(self) -> dict[str, Any]:
-        """Return what its file holds beside rows: its JSON, the ways in full, and the fits of the losses they read."""
+        """Return what its file holds beside rows: its JSON, members in full, and the fits of the losses they read."""
         document = self.to_dict()
-        for known, way in zip(document["ways"], self.ways, strict=True):
-            known |= {"theta": way.theta.tolist(), "covariance": way.covariance.tolist(), "chance": way.chance}
+        for known, part in zip(document["ways"], self.members, strict=True):
+            known |= {"theta": part.theta.tolist(), "covariance": part.covariance.tolist(), "chance": part.chance}
         losses = {name: loss.document() for name, loss in self.losses.items()}
         return {**document, "losses": losses, "skipped": list(self.skipped)}

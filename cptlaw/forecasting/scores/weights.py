@@ -1,4 +1,4 @@
-"""What each way counts for each task, by rollouts, and by how much forecasts of scores err beyond what the fits say.
+"""What each member counts for each task, by rollouts, and by how much forecasts of scores err beyond what the fits say.
 
 Few rollouts of one task say little, so a task's own errors are counted together with those of all tasks. Errors are
 measured on the scale of the arcsine of the root of a score, on which the noise of n items is 1 / (4 n) whatever the
@@ -15,14 +15,14 @@ import numpy as np
 
 from cptlaw.fitting.learned.links import usual_growth
 from cptlaw.forecasting.scores.joint import Joint
+from cptlaw.forecasting.scores.members import PlannedMember
 from cptlaw.forecasting.scores.rollouts import Carried, ModelCut, Rolled
-from cptlaw.forecasting.scores.ways import PlannedWay
 from cptlaw.laws.score_law import Array
 
 SHARPNESS = 4.0  # weights go as this power of the error
 COMMON = 6.0  # rollouts that the errors of all tasks count as beside a task's own ..
 MANY = 10  # .. where there are so many others; of fewer in proportion, for each may follow another loss
-HEAVY = 0.05  # weight of a way from which its scatter counts
+HEAVY = 0.05  # weight of a member from which its scatter counts
 OWN_WORD = 6.0  # cuts that the doubt as the fits say it counts as
 SPREAD = 4.0  # rollouts that the growth of other studies counts as beside a task's own
 MOST_SCALE = 3.0
@@ -38,7 +38,7 @@ class Doubted:
     Parameters
     ----------
     weights
-        Task -> weight and root mean square error of each way, in the order of the ways.
+        Task -> weight and root mean square error of each member, in the order of the members.
     scale
         By what factor forecasts miss more than links and forms say.
     loss_scale
@@ -67,17 +67,17 @@ def arcsine(score: Array) -> Array:
 
 def weighed(
     joint: Joint,
-    plans: Sequence[PlannedWay],
+    plans: Sequence[PlannedMember],
     folds: Sequence[ModelCut],
     seen: Sequence[Sequence[Rolled | None]],
     loss_scale: float = 1.0,
 ) -> Doubted:
-    """Return the weights of the ways for each task, and how forecasts err with the distance.
+    """Return the weights of the members for each task, and how forecasts err with the distance.
 
     Parameters
     ----------
     folds, seen
-        The rollouts, and what each way forecast in each of them.
+        The rollouts, and what each member forecast in each of them.
     loss_scale
         As `missed_of_losses` gives it.
     """
@@ -100,9 +100,11 @@ def weighed(
     own = np.where(counts > 0, log_error, 0.0)
     others = COMMON * min(1.0, (len(names) - 1) / MANY) + 1e-9
     joined = (counts * own + others * common[:, None]) / (counts + others)
-    told = counts.sum(axis=1) > 0  # a way that no rollout could fit has no error, and is left out where others have
-    if told.any():
-        share = share * told[:, None]
+    scored = (
+        counts.sum(axis=1) > 0
+    )  # a member that no rollout could fit has no error, and is left out where others have
+    if scored.any():
+        share = share * scored[:, None]
     joined = np.where(share > 0, joined, np.inf)
     best = joined.min(axis=0)
     weight = np.where(
@@ -124,7 +126,7 @@ def weighed(
 
 
 def _means(squared: Array, noise: Array) -> tuple[Array, Array]:
-    """Return the log of the mean squared error of each way and task, not below the noise, and how many it is of."""
+    """Return the log of the mean squared error of each member and task, not below the noise, and how many it is of."""
     counted = np.isfinite(squared)
     # Rows of one rollout err together: each rollout counts once.
     rows = counted.sum(axis=3)
@@ -137,7 +139,7 @@ def _means(squared: Array, noise: Array) -> tuple[Array, Array]:
 
 
 def _beyond(
-    plans: Sequence[PlannedWay],
+    plans: Sequence[PlannedMember],
     folds: Sequence[ModelCut],
     seen: Sequence[Sequence[Rolled | None]],
     error: Array,
@@ -156,13 +158,13 @@ def _beyond(
         known = np.isfinite(error[:, f])
         used = weight[:, :, None] * known
         total = used.sum(axis=0)
-        # Where the ways that carry most of the weight could not be fitted, the average would be another one.
+        # Where the members that carry most of the weight could not be fitted, the average would be another one.
         good = total > 0.5
         share = np.where(known, used / np.where(good, total, 1.0), 0.0)
         own = np.nan_to_num(error[:, f])
         mean = (share * own).sum(axis=0)
         explained = (share * (own - mean) ** 2).sum(axis=0)
-        # What runs scatter by is what is left by the way that leaves least; a worse one leaves its misfit too.
+        # What runs scatter by is what is left by the member that leaves least; a worse one leaves its misfit too.
         scatter = np.full(tasks, np.inf)
         for w, score in enumerate(seen[f]):
             if score is not None:
@@ -185,13 +187,13 @@ def _beyond(
     # The rows of a rollout err together, so that each rollout counts once.
     rows = np.maximum(known.sum(axis=2), 1)
     own = (surplus.sum(axis=2) / rows).sum(axis=0)
-    told = known.any(axis=2).sum(axis=0)
-    growth = (own + SPREAD * usual_growth() ** 2) / (told + SPREAD)
+    scored = known.any(axis=2).sum(axis=0)
+    growth = (own + SPREAD * usual_growth() ** 2) / (scored + SPREAD)
     found_growth: Array = np.sqrt(np.maximum(growth, 0.0))
-    return scale, found_growth, float(own.sum() / told.sum())
+    return scale, found_growth, float(own.sum() / scored.sum())
 
 
-def missed_of_losses(carried: Sequence[Mapping[str, Carried | None]]) -> float:
+def residuals_of_losses(carried: Sequence[Mapping[str, Carried | None]]) -> float:
     """Return by what factor forecasts of losses missed more than was stated, by the rollouts of all carriers.
 
     Losses of one rollout err together, so that each rollout counts once, whatever the number of its carriers.
@@ -199,8 +201,8 @@ def missed_of_losses(carried: Sequence[Mapping[str, Carried | None]]) -> float:
     of_folds = [
         np.concatenate([np.zeros(0), *(one.missed for one in fold.values() if one is not None)]) for fold in carried
     ]
-    told = [residuals for residuals in of_folds if len(residuals)]
-    if not told:
+    scored = [residuals for residuals in of_folds if len(residuals)]
+    if not scored:
         return 1.0
-    decile = float(np.quantile(np.concatenate(told), 0.9)) / NINTH
-    return math.sqrt((OWN_WORD + len(told) * min(decile**2, MOST_SCALE**2)) / (OWN_WORD + len(told)))
+    decile = float(np.quantile(np.concatenate(scored), 0.9)) / NINTH
+    return math.sqrt((OWN_WORD + len(scored) * min(decile**2, MOST_SCALE**2)) / (OWN_WORD + len(scored)))

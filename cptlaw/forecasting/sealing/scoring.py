@@ -13,7 +13,7 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.solving.origin import digest
-from cptlaw.forecasting.sealing.seal import NOT_INPUTS, Seal, is_score, load_seal, says_nothing
+from cptlaw.forecasting.sealing.seal import NOT_INPUTS, Seal, is_empty, is_score, load_seal
 from cptlaw.result import Result, Table, plain
 from cptlaw.runs import Runs, read_runs
 from cptlaw.units import format_percent, format_quantity
@@ -219,7 +219,7 @@ def _row(seal: Seal, point: Any, measured: Any) -> dict[str, Any]:
         "measured": loss,
         # Of a score the difference, which is in points: a score may be zero.
         "error": float(point["loss"]) - loss if is_score(point) else float(point["loss"]) / loss - 1.0,
-        "inside": None if low is None or high is None or says_nothing(point) else bool(low <= loss <= high),
+        "inside": None if low is None or high is None or is_empty(point) else bool(low <= loss <= high),
     }
 
 

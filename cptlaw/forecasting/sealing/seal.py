@@ -141,7 +141,7 @@ def register(
     label, document = _read(forecast)
     points, interval, laws = _checked(label, document, "intervals")
     for number, point in enumerate(points, 1):
-        if says_nothing(point):
+        if is_empty(point):
             raise DataError(
                 f"{label}: point {number}: the interval ends at {point['hi']:g}, so far above the loss that whatever "
                 f"is measured lies in it. Expected null where the data do not bound a loss."
@@ -175,9 +175,9 @@ def _commit_of(table: Path) -> str:
                 ["git", "-C", str(table.parent), *words], capture_output=True, text=True, check=True, timeout=60
             )
         except (OSError, subprocess.SubprocessError) as error:
-            told = str(getattr(error, "stderr", "") or error).strip().splitlines()[:1]
+            reply = str(getattr(error, "stderr", "") or error).strip().splitlines()[:1]
             raise DataError(
-                f"{table}: git does not answer ({' '.join(told)}). Commit the table, or leave --git out."
+                f"{table}: git does not answer ({' '.join(reply)}). Commit the table, or leave --git out."
             ) from None
         return done.stdout.strip()
 
@@ -341,7 +341,7 @@ def _check_point(where: str, point: Any) -> None:
         raise DataError(f"{where}: has no inputs, such as n_params and tokens, to know the run by. {HOW}")
 
 
-def says_nothing(point: Mapping[str, Any]) -> bool:
+def is_empty(point: Mapping[str, Any]) -> bool:
     """Whether the interval of a loss is so wide that whatever is measured lies in it; early seals hold such."""
     return not is_score(point) and point.get("hi") is not None and point["hi"] > WIDEST * float(point["loss"])
 

@@ -130,7 +130,7 @@ def check(
     law_name, runs, on, where = asked(law_name, runs, on, where)
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     on = table.meant(on, "target")
-    table = table.with_told_role(on)
+    table = table.with_inferred_role(on)
     table = with_derived(table, [on])
     if on in table.scores:
         return check_scores(table, on, where)

@@ -84,7 +84,7 @@ def fit(
         raise UsageError(f"restraint={how['restraint']!r}: expected none, which fits the rows alone.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     on = table.meant(on)
-    table = table.with_told_role(on)
+    table = table.with_inferred_role(on)
     table = with_derived(table, [on])
     if _is_score(law_name, table, on):
         for name in ("delta", "starts", "fix", "tie", "bound", "prior"):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError
-from cptlaw.laws.base import EXPONENT, Amplitude, Known, Law, Shape
+from cptlaw.laws.base import EXPONENT, Amplitude, Context, Law, Shape
 from cptlaw.laws.calculus import log, maximum
 
 MIN_EXPONENT = 1e-6  # beyond ln D1 = alpha2 / alpha3 the exponent of D2 would change its sign
@@ -113,7 +113,7 @@ class Forgetting(Law):
     shapes = {"alpha": EXPONENT, "beta": EXPONENT, "B": Shape(1e-2, 1e7, start=(1.0, 1e4))}
     decreasing = ("n_params", "share")
 
-    def inputs_of(self, frame: pd.DataFrame, known: Known) -> pd.DataFrame:
+    def inputs_of(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
         """Give every row the loss of its base model: measured in a fit, that of a fitted row in a forecast."""
         if "base_loss" in frame.columns:
             return frame

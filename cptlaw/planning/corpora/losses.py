@@ -129,7 +129,7 @@ def build_scores(fits: Any, corpora: tuple[str, ...], known: Mapping[str, float]
         if not own:
             # A direct law of size and tokens would keep or break its limit whatever the mix.
             raise UsageError(
-                f"scores (--score): the ways to {name} ({', '.join(way.name for way in fit.ways)}) see nothing of the "
+                f"scores (--score): the laws of {name} ({', '.join(part.name for part in fit.members)}) see nothing of the "
                 f"mix. Expected a fit through a loss on a table with columns mix_NAME: cptlaw fit RUNS --on {name}"
             )
         if set(own) != set(corpora):

@@ -131,17 +131,17 @@ def candidates(
     mixes = _mixes(fit, asked)
     own_tokens = _given(tokens, "tokens", positive)
     spans = _spans(data)
-    found_cells = []
+    chosen_cells = []
     for size in size_levels:
         for length in own_tokens or _lengths(spans, size, _asked(asked, "tokens")):
             points = _checkpoints(spans, size, length)
-            found_cells += [
+            chosen_cells += [
                 CandidateRun(size, budget, replay, length, points, mix)
                 for budget in ptpp_levels
                 for replay in replay_levels
                 for mix in mixes
             ]
-    return found_cells
+    return chosen_cells
 
 
 def rows_of(cells: Sequence[CandidateRun], asked: pd.Series, inputs: Sequence[str]) -> pd.DataFrame:

@@ -73,12 +73,12 @@ class OpenForecast:
     def sample(self, runs: list[CandidateRun]) -> Sample:
         """Return the doubt as directions along which the forecast and the losses of runs move together."""
         fit, checkpoints = self.fit, rows_of(runs, self.asked.iloc[0], self.fit.law.inputs)
-        moves = along_directions(fit, pd.concat([self.asked[list(checkpoints)], checkpoints], ignore_index=True))
+        shifts = along_directions(fit, pd.concat([self.asked[list(checkpoints)], checkpoints], ignore_index=True))
         # By as much as the interval says the forecast errs by, with its ends as those of a normal law's.
-        errs = float(np.linalg.norm(moves[:, 0])) * float(special.ndtri(0.5 + 0.5 * self.interval))
-        moves = moves * (self.doubt.half_width / max(errs, 1e-300))
+        errs = float(np.linalg.norm(shifts[:, 0])) * float(special.ndtri(0.5 + 0.5 * self.interval))
+        shifts = shifts * (self.doubt.half_width / max(errs, 1e-300))
         noise = self.doubt.scatter / self.doubt.half_width
-        return Sample.of(moves[:, 0], moves[:, 1:], runs, errors(fit), noise)
+        return Sample.of(shifts[:, 0], shifts[:, 1:], runs, errors(fit), noise)
 
 
 def open_forecast(fit: LawFit, asked: pd.DataFrame, interval: float, whole: Fit | None = None) -> OpenForecast:

@@ -84,7 +84,7 @@ def suggest(
     asked_law, runs, on, where = law_and_runs(law_name, runs, on, where)
     table, at = runs if isinstance(runs, Runs) else read_runs(runs), _point(given.at)
     on = table.meant(on)
-    table = table.with_told_role(on)
+    table = table.with_inferred_role(on)
     score = score_to_sharpen(table, on, where, asked_law, how)
     if score is not None:
         on, asked_law = (

@@ -19,12 +19,12 @@ from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.schedules import Schedule
 from cptlaw.units import format_percent
 
-SEEN = 0.5  # weight of the ways through the plan's losses below which the rest is worth a word
+SEEN = 0.5  # weight of the members through the plan's losses below which the rest is worth a word
 
 
 @dataclass(frozen=True, eq=False)
 class LossAtEnd:
-    """The loss at the last step of one schedule, as the ways to a score read a fitted loss.
+    """The loss at the last step of one schedule, as the members of a score read a fitted loss.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class ScheduledScore:
     Parameters
     ----------
     fit
-        The score by the ways through losses of the plan, whose weights add up to one.
+        The score by the members through losses of the plan, whose weights add up to one.
     role
         The eval.
     losses
@@ -88,8 +88,8 @@ class ScheduledScore:
         """Return the error rate at losses that are forecast, by role as in ``target_loss``."""
         row = pd.DataFrame(index=range(1))
         shares = [
-            way.weight * way.score(row, np.array([losses[f"{self.losses[str(way.carrier)].role}_loss"]]))[0]
-            for way in self.fit.ways
+            part.weight * part.score(row, np.array([losses[f"{self.losses[str(part.carrier)].role}_loss"]]))[0]
+            for part in self.fit.members
         ]
         return float(1.0 - np.sum(shares))
 
@@ -100,7 +100,7 @@ class ScheduledScore:
             for name, loss in self.losses.items()
         }
         return ErrorRate(
-            replace(self.fit, ways=tuple(replace(way, loss=ends[str(way.carrier)]) for way in self.fit.ways))
+            replace(self.fit, members=tuple(replace(part, loss=ends[str(part.carrier)]) for part in self.fit.members))
         )
 
     @property
@@ -165,27 +165,27 @@ def scheduled_scores(
     carriers = {loss.fit.on: loss for loss in losses}
     result, notes = {}, []
     for name, fit in score_fits(fits).items():
-        kept = [way for way in fit.ways if way.carrier in carriers]
-        seen = sum(way.weight for way in kept)
+        kept = [part for part in fit.members if part.carrier in carriers]
+        seen = sum(part.weight for part in kept)
         if not kept or seen <= 0:
             through = next(iter(carriers))
             raise UsageError(
-                f"scores (--score): no way to {name} goes through a loss of this plan ({', '.join(carriers)}), and "
-                f"other ways see no schedule. Found: {', '.join(way.name for way in fit.ways)}. Fit it through one, on "
-                f"a table that has both: cptlaw fit RUNS --on {name} --law score-sigmoid:through={through}"
+                f"scores (--score): no law of {name} reads a loss of this plan ({', '.join(carriers)}), and "
+                f"the others see no schedule. Its laws: {', '.join(part.name for part in fit.members)}. Fit one "
+                f"that does, on a table with both: cptlaw fit RUNS --on {name} --law score-sigmoid:through={through}"
             )
         if seen < SEEN:
             notes.append(
                 Finding(
                     "warning",
                     "ways-left-out",
-                    f"{name}: ways with {format_percent(1.0 - seen, 2)} of the weight go through none of the plan's "
+                    f"{name}: laws with {format_percent(1.0 - seen, 2)} of the weight go through none of the plan's "
                     f"losses and see no schedule; the plan rests on the others.",
                     f"See `cptlaw fit` on {name}: which loss carries it?",
                 )
             )
-        ways = tuple(way.weighing(way.weight / seen, way.error) for way in kept)
-        used = {str(way.carrier): carriers[str(way.carrier)] for way in ways}
+        members = tuple(part.weighing(part.weight / seen, part.error) for part in kept)
+        used = {str(part.carrier): carriers[str(part.carrier)] for part in members}
         size = float("nan") if n_params is None else n_params
-        result[name] = ScheduledScore(replace(fit, ways=ways), name, used, size)
+        result[name] = ScheduledScore(replace(fit, members=members), name, used, size)
     return result, notes

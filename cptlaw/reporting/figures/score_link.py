@@ -37,27 +37,27 @@ def score_link(fit: ScoreFit, at: Any = None, interval: float = 0.9) -> Figure:
     Raises
     ------
     UsageError
-        If no way to the score goes through a loss.
+        If no law of the score reads a loss.
     """
-    way = next((one for one in fit.ways if one.carrier is not None), None)
-    if way is None or way.carrier is None:
-        raise UsageError(f"no way to {fit.on} goes through a loss: there is no link to draw.")
+    part = next((one for one in fit.members if one.carrier is not None), None)
+    if part is None or part.carrier is None:
+        raise UsageError(f"no law of {fit.on} reads a loss: there is no link to draw.")
     ends = [0.5 - 0.5 * interval, 0.5 + 0.5 * interval]
-    measured = pd.DataFrame({"kind": "measured", "loss": way.losses(fit.data), "score": fit.data["loss"]})
+    measured = pd.DataFrame({"kind": "measured", "loss": part.losses(fit.data), "score": fit.data["loss"]})
     asked = None if at is None else as_points(at)
     forecast = pd.DataFrame()
     if asked is not None:
-        expected = way.losses(asked)
-        spread = np.exp(way.loss.log_quantiles(asked, ends, measured=False))
+        expected = part.losses(asked)
+        spread = np.exp(part.loss.log_quantiles(asked, ends, measured=False))
         result = fit.forecast(asked, interval)
         forecast = pd.DataFrame({"kind": "forecast", "loss": expected, "score": result["loss"].to_numpy()})
         forecast = forecast.assign(lo=result["lo"].to_numpy(), hi=result["hi"].to_numpy())
         forecast = forecast.assign(loss_lo=spread[0], loss_hi=spread[1])
     everything = np.concatenate([measured["loss"], forecast.get("loss_lo", []), forecast.get("loss_hi", [])])
     grid = np.linspace(float(np.nanmin(everything)), float(np.nanmax(everything)), STEPS)
-    # A typical model stands for the inputs that other ways read: along the link only the loss changes.
-    rows = pd.concat([fit.data.tail(1)] * STEPS, ignore_index=True).assign(**{way.carrier: grid})
-    score, deviation = way.at(rows, grid)
+    # A typical model stands for the inputs that other laws read: along the link only the loss changes.
+    rows = pd.concat([fit.data.tail(1)] * STEPS, ignore_index=True).assign(**{part.carrier: grid})
+    score, deviation = part.at(rows, grid)
     half = (fit.scale * deviation) * float(np.abs(_normal(ends[1])))
     link = pd.DataFrame({"kind": "link", "loss": grid, "score": score})
     link = link.assign(lo=np.clip(score - half, 0.0, 1.0), hi=np.clip(score + half, 0.0, 1.0))
@@ -71,7 +71,7 @@ def score_link(fit: ScoreFit, at: Any = None, interval: float = 0.9) -> Figure:
         name="doubt about the link",
         hoverinfo="skip",
     )
-    drawing.add_scatter(x=grid, y=score, mode="lines", line={"color": COLOURS[0]}, name=way.law.name, hoverinfo="skip")
+    drawing.add_scatter(x=grid, y=score, mode="lines", line={"color": COLOURS[0]}, name=part.law.name, hoverinfo="skip")
     drawing.add_scatter(
         x=measured["loss"],
         y=measured["score"],
@@ -82,8 +82,8 @@ def score_link(fit: ScoreFit, at: Any = None, interval: float = 0.9) -> Figure:
     )
     drawing.add_hline(y=fit.chance, line={"color": QUIET, "dash": "dot", "width": 1})
     caption = (
-        f"Each dot is a model: its {way.carrier} loss and its score on {fit.on} ({fit.metric}, {fit.n_items:g} "
-        f"questions). The line is {way.law.equation}, the band its doubt at {format_percent(interval)}; dotted: chance."
+        f"Each dot is a model: its {part.carrier} loss and its score on {fit.on} ({fit.metric}, {fit.n_items:g} "
+        f"questions). The line is {part.law.equation}, its doubt at {format_percent(interval)}; dotted: chance."
     )
     if len(forecast):
         _bars(drawing, forecast)
@@ -91,14 +91,14 @@ def score_link(fit: ScoreFit, at: Any = None, interval: float = 0.9) -> Figure:
         caption += (
             f" The square is the forecast, {format_percent(first['score'])}: its horizontal bar is the doubt about the "
             f"loss, its vertical bar that about a measured score, {format_percent(first['lo'])} to "
-            f"{format_percent(first['hi'])}, with the loss, the link, the other ways and the questions in it."
+            f"{format_percent(first['hi'])}, with the loss, the link, the other laws and the questions in it."
         )
     drawing.update_layout(
-        xaxis=axis("loss", f"{way.carrier} loss ({unit_of(way.loss)})"),
+        xaxis=axis("loss", f"{part.carrier} loss ({unit_of(part.loss)})"),
         yaxis={**axis("loss", f"{fit.on} ({fit.metric})"), "tickformat": ".0%"},
     )
     data = pd.concat([measured, link, forecast], ignore_index=True)
-    title = f"{fit.on} follows the {way.carrier} loss"
+    title = f"{fit.on} follows the {part.carrier} loss"
     return Figure(f"score-{fit.on}", title, caption, data, drawing)
 
 

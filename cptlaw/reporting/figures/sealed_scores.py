@@ -63,11 +63,11 @@ def sealed_scores(scores: Scores) -> Figure:
 def _telling(data: pd.DataFrame, known: list[str]) -> list[str]:
     """Return the inputs that tell the points apart: not those that are constant or follow from the ones before."""
     telling: list[str] = []
-    told = 1
+    most = 1
     for name in known:
         apart = len(data[[*telling, name]].drop_duplicates())
-        if apart > told:
-            telling, told = [*telling, name], apart
+        if apart > most:
+            telling, most = [*telling, name], apart
     return telling
 
 

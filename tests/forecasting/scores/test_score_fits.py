@@ -11,7 +11,7 @@ from cptlaw.cli import main
 from cptlaw.fitting.learned import leaving_out
 from cptlaw.fitting.learned.links import link_prior, links
 from cptlaw.forecasting.scores import fit_all_scores
-from cptlaw.forecasting.scores.benchmarks import chance_of, items_told
+from cptlaw.forecasting.scores.benchmarks import chance_of, items_of_values
 from cptlaw.forecasting.scores.fisher import LinkPrior, Tasks, maximise
 from cptlaw.forecasting.scores.joint import join
 from cptlaw.forecasting.scores.mean import with_means
@@ -53,9 +53,9 @@ def fits():
 
 def test_items_are_told_by_the_values():
     counts = np.array([11, 7, 131, 402, 77])
-    assert items_told(counts / 1319) == 1319
-    assert items_told(np.array([0.25, 0.5, 0.25])) is None
-    assert items_told(np.array([0.2234512, 0.7651234, 0.1999871, 0.3333721])) is None
+    assert items_of_values(counts / 1319) == 1319
+    assert items_of_values(np.array([0.25, 0.5, 0.25])) is None
+    assert items_of_values(np.array([0.2234512, 0.7651234, 0.1999871, 0.3333721])) is None
     assert chance_of("mmlu_stem_5shot", "accuracy") == 0.25
     assert chance_of("mmlu_pro", "accuracy") == 0.1
     assert chance_of("anything", "pass@8") == 0.0
@@ -120,7 +120,7 @@ def test_noisy_tasks_borrow_the_shape_of_the_others():
     items = np.array([[5000.0]] * 8 + [[8.0]]) * np.ones_like(p)
     y = random.binomial(items.astype(int), p) / items
     pooled = fit_pooled(law, Tasks(x, y, items, chance))
-    alone = fit_pooled(law, Tasks(x, y, items, chance).taking(slice(8, 9)))
+    alone = fit_pooled(law, Tasks(x, y, items, chance).subset(slice(8, 9)))
     assert pooled.prior.sd[0] < 0.6 * law.axes["s"].sd
     assert pooled.posterior.covariance[8, 0, 0] < 0.7 * alone.posterior.covariance[0, 0, 0]
     assert pooled.posterior.theta[8, 0] == pytest.approx(1.9, abs=0.5)
@@ -137,7 +137,7 @@ def test_forecasts_reach_larger_models(fits):
         shares = found[[one for one in found.columns if str(one).startswith("doubt_")]]
         assert shares.sum(axis=1).to_numpy() == pytest.approx(1.0)
         assert found["metric"].tolist() == ["accuracy"] * 3
-    assert fits["easy"].ways[0].carrier == "val"
+    assert fits["easy"].members[0].carrier == "val"
 
 
 def test_a_loss_that_is_known_leaves_its_doubt_out(fits):
@@ -203,7 +203,7 @@ def test_laws_of_losses_and_scores_are_not_mixed_up():
 def test_one_law_and_a_comparison():
     runs = cl.read_runs(table()).where("eval in ('val', 'easy', 'hard')")
     fit = cl.fit("score-sigmoid:through=val", runs, on="easy")
-    assert [way.name for way in fit.ways] == ["score-sigmoid:through=val"]
+    assert [member.name for member in fit.members] == ["score-sigmoid:through=val"]
     found = cl.compare(
         "score-sigmoid,score-size", runs, "easy", fit_where="n_params < 2e9", test_where="n_params > 2e9"
     )

@@ -1,4 +1,4 @@
-"""One way from a model to a score: a law of scores, fitted, with the loss that carries it where it reads one."""
+"""One member of a fitted score: a law of scores, fitted, with the loss that carries it where it reads one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Losses = Mapping[str, Array]
 
 
 @dataclass(frozen=True)
-class PlannedWay:
-    """A way before it is fitted, for the tasks that it can serve.
+class PlannedMember:
+    """A member before it is fitted, for the tasks that it can serve.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class PlannedWay:
     carriers
         The eval whose loss carries each of them; empty where the law reads none.
     share
-        What the way counts before rollouts are seen.
+        What the member counts before rollouts are seen.
     units
         What each input counts in: by column, or by eval for the carriers' losses.
     """
@@ -41,7 +41,7 @@ class PlannedWay:
     share: float = 1.0
     units: Mapping[str, float] = field(default_factory=dict)
 
-    def in_units_of(self, joint: Joint, losses: Losses) -> PlannedWay:
+    def in_units_of(self, joint: Joint, losses: Losses) -> PlannedMember:
         """Return the plan with the units of its inputs: their geometric means over the rows."""
         raw = {name: _column(joint.frame, name) for name in self.law.inputs if name != "carrier"}
         raw |= {name: losses[name] for name in set(self.carriers.values())}
@@ -54,7 +54,7 @@ class PlannedWay:
         return replace(self, units=units)
 
     def tasks_in(self, joint: Joint, losses: Losses, rows: Any = None) -> Tasks:
-        """Return the scores of the tasks as the way reads them; rows without its inputs have no items."""
+        """Return the scores of the tasks as the member reads them; rows without its inputs have no items."""
         shape = (len(self.tasks), len(joint.frame))
         x = {}
         good = np.ones(shape, dtype=bool) if rows is None else np.broadcast_to(rows, shape).copy()
@@ -75,15 +75,15 @@ class PlannedWay:
         return Tasks(x, np.where(np.isfinite(y), y, 0.5), items, chance)
 
     def fitted(self, joint: Joint, losses: Losses, rows: Any = None) -> Pooled:
-        """Fit the way to some rows of its tasks."""
+        """Fit the member to some rows of its tasks."""
         return fit_pooled(self.law, self.tasks_in(joint, losses, rows))
 
-    def way(self, pooled: Pooled, joint: Joint, task: str, fits: Mapping[str, Any]) -> Way:
-        """Return the fitted way of one task."""
+    def part(self, pooled: Pooled, joint: Joint, task: str, fits: Mapping[str, Any]) -> ScoreMember:
+        """Return the fitted member of one task."""
         place = self.tasks.index(task)
         carrier = self.carriers.get(task)
         units = {name: self.units[carrier or "" if name == "carrier" else name] for name in self.law.inputs}
-        return Way(
+        return ScoreMember(
             law=self.law,
             carrier=carrier,
             units=units,
@@ -96,8 +96,8 @@ class PlannedWay:
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
-    """A way, fitted to one task.
+class ScoreMember:
+    """A member, fitted to one task.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Way:
     loss
         The fit of the carrier's loss; ``None`` where there is none.
     weight
-        What the way counts.
+        What the member counts.
     error
         Its root mean square error in rollouts, in shares; nan where there were none.
     """
@@ -140,8 +140,8 @@ class Way:
         """Parameters by name."""
         return self.law.params(self.theta)
 
-    def weighing(self, weight: float, error: float) -> Way:
-        """Return the way with a weight and its error in rollouts."""
+    def weighing(self, weight: float, error: float) -> ScoreMember:
+        """Return the member with a weight and its error in rollouts."""
         return replace(self, weight=weight, error=error)
 
     def given(self, frame: pd.DataFrame) -> Array | None:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.forecasting.curves.by_hand import SHARES, Stack, by_hand
+from cptlaw.forecasting.curves.baselines import SHARES, Stack, line_and_last
 from cptlaw.schedules import Phase, Schedule
 
 PLAN = Schedule([Phase("cpt", 4000, "constant", peak=1e-3, warmup=50)])
@@ -19,10 +19,10 @@ def curve(loss, seen=0.4):
 
 def test_the_line_is_exact_on_a_power_law_and_the_last_value_on_a_constant():
     step = np.array([100.0, 200.0, 400.0, 800.0])
-    line, last = by_hand(step, np.log(3.0) - 0.1 * np.log(step), 3200.0)
+    line, last = line_and_last(step, np.log(3.0) - 0.1 * np.log(step), 3200.0)
     assert line == pytest.approx(np.log(3.0) - 0.1 * np.log(3200.0))
     assert last == pytest.approx(np.log(3.0) - 0.1 * np.log(800.0))
-    assert by_hand(step, np.full(4, 1.2), 3200.0) == pytest.approx([1.2, 1.2])
+    assert line_and_last(step, np.full(4, 1.2), 3200.0) == pytest.approx([1.2, 1.2])
 
 
 def test_who_forecasts_the_runs_own_rows_counts_most():
@@ -51,7 +51,7 @@ def test_who_forecasts_the_runs_own_rows_counts_most():
 def test_a_forecast_is_not_behind_the_better_of_the_two(loss):
     rows, end = curve(lambda step: loss(step) * (1 + 0.001 * np.sin(step)))
     found = cl.forecast_run(rows, {"a": PLAN}).points.iloc[0]
-    hands = by_hand(rows["step"].to_numpy(dtype=float), np.log(rows["loss"].to_numpy()), 4000.0)
-    best = np.abs(np.exp(hands) / end - 1).min()
+    baselines = line_and_last(rows["step"].to_numpy(dtype=float), np.log(rows["loss"].to_numpy()), 4000.0)
+    best = np.abs(np.exp(baselines) / end - 1).min()
     assert abs(found["loss"] / end - 1) <= 1.1 * best + 0.004
     assert found["lo"] < end < found["hi"]

@@ -17,7 +17,7 @@ DECAY = 0.2  # share of the steps
 BEFORE = ("cosine", 0.1)  # shape of a pre-training, and its last rate as a share of the peak
 
 
-def told_phases(
+def phases_from_columns(
     rows: pd.DataFrame, base: pd.DataFrame, phase: PhaseName
 ) -> tuple[Phase | None, Phase | None, list[str]]:
     """Return pre-training and logged phase of one run, None where columns do not tell them, and what is assumed.
@@ -54,9 +54,9 @@ def told_phases(
         assumed = [*assumed, f"pre-training by a {shape} to {BEFORE[1]:.0%} of its peak"]
     if not math.isfinite(peaks[0]) and not math.isfinite(peaks[1]):
         assumed = [*assumed, "pre-training at the peak of CPT"]
-    told = {"lr_schedule": shape}
+    settings = {"lr_schedule": shape}
     ends = {"lr_peak": peak, "lr_end": BEFORE[1] * peak if shape == BEFORE[0] else math.nan}
-    before, added = _phase("pretrain", round(pretraining / batch), batch, told, ends)
+    before, added = _phase("pretrain", round(pretraining / batch), batch, settings, ends)
     if before is None:  # a run without its pre-training would be another one
         return None, None, []
     return before, own, [*assumed, "pre-training in batches of CPT", *added]
@@ -71,9 +71,9 @@ def steps_and_batch(number: Mapping[str, float]) -> tuple[int, float]:
 
 
 def _phase(
-    phase: PhaseName, steps: int, batch: float, told: Mapping[Any, Any], number: Mapping[str, float]
+    phase: PhaseName, steps: int, batch: float, settings: Mapping[Any, Any], number: Mapping[str, float]
 ) -> tuple[Phase | None, list[str]]:
-    shape, peak = told.get("lr_schedule"), number.get("lr_peak", math.nan)
+    shape, peak = settings.get("lr_schedule"), number.get("lr_peak", math.nan)
     if shape not in SHAPES or not peak > 0 or steps < 1:
         return None, []
     warmup, end = number.get("warmup", math.nan), number.get("lr_end", math.nan)

@@ -69,14 +69,14 @@ class Stack:
         values: Array = np.exp(score - score.max())
         return np.asarray(values / values.sum())
 
-    def pooled(self, law: float, hands: Array, ahead: float) -> tuple[float, float]:
+    def pooled(self, law: float, baselines: Array, ahead: float) -> tuple[float, float]:
         """Return the centre of the three log forecasts, and the sd by which they disagree."""
-        values, weights = np.array([law, *hands]), self.weights(ahead)
+        values, weights = np.array([law, *baselines]), self.weights(ahead)
         centre = float(weights @ values)
         return centre, float(np.sqrt(weights @ (values - centre) ** 2))
 
 
-def by_hand(step: Array, log_loss: Array, asked: float) -> Array:
+def line_and_last(step: Array, log_loss: Array, asked: float) -> Array:
     """Return the log loss at a step by the straight line and by the last value, (2,).
 
     Parameters
