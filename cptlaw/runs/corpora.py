@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.errors import shown
 from cptlaw.reading import plain_json
 from cptlaw.runs.naming import Naming
 from cptlaw.runs.numbers import checked_numbers
@@ -81,16 +80,12 @@ def check_sums(frame: pd.DataFrame, problems: Problems) -> None:
     sums = np.nansum(shares, axis=1)
     wrong = (np.abs(sums - 1.0) > OFF) & ~np.isnan(shares).all(axis=1)
     percent = bool(wrong.any()) and bool(np.all(np.abs(sums[wrong] - 100.0) < 1.0))
-    problems.add_rows(
-        f"the shares of {', '.join(str(corpus_of(name)) for name in names)}",
-        frame.index,
-        wrong,
-        lambda position: f"a sum of {sums[position]:.6g}",
-        "shares that add up to 1",
-        "Write 34% or 0.34 for 34 percent."
-        if percent
-        else "Give the share of every corpus of the mix; tokens become shares when divided by their sum.",
-    )
+    where = f"the shares of {', '.join(str(corpus_of(name)) for name in names)}"
+    remedy = "Give the share of every corpus of the mix; tokens become shares when divided by their sum."
+    remedy = "Write 34% or 0.34 for 34 percent." if percent else remedy
+    found = pd.Series(sums, index=frame.index)
+    expected = "shares that add up to 1"
+    problems.add_rows(where, found, wrong, expected, remedy, lambda position: f"a sum of {sums[position]:.6g}")
 
 
 def _of_mappings(cells: pd.Series, problems: Problems) -> dict[str, pd.Series]:
@@ -101,14 +96,9 @@ def _of_mappings(cells: pd.Series, problems: Problems) -> dict[str, pd.Series]:
         mapping = _mapping(value)
         unread[i] = mapping is None
         rows.append(mapping or {})
-    problems.add_rows(
-        f"column {MAPPING!r}",
-        cells.index,
-        unread,
-        lambda position: shown(str(cells.iloc[position])),
-        'a mapping from corpora to shares, such as {"code": 0.3, "web": 0.7}',
-        "Write it as JSON, or give each corpus a column mix_NAME.",
-    )
+    expected = 'a mapping from corpora to shares, such as {"code": 0.3, "web": 0.7}'
+    remedy = "Write it as JSON, or give each corpus a column mix_NAME."
+    problems.add_rows(f"column {MAPPING!r}", cells, unread, expected, remedy)
     names = dict.fromkeys(str(name) for row in rows for name in row)
     return {
         str(canonical_name(MIX + name)): pd.Series([row.get(name) for row in rows], cells.index, object, name)

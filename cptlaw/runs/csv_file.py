@@ -139,27 +139,23 @@ def _find_lines(content: bytes, label: str, delimiter: str, header: list[str]) -
     except csv.Error as error:
         raise DataError(f"{label}, row {lines[-1] + 1 if lines else 2}: cannot be read as CSV ({error}).") from None
     n_fields = np.array(counts, dtype=np.int64)
+    counted = pd.Series(n_fields, index=lines)
     short, long = n_fields < len(header), n_fields > len(header)
     problems = Problems(label)
     expected = f"{len(header)} fields, as in the header"
     # A last line that stops short is a file that was not written to its end, which has another remedy than a missing
     # field.
     if n_fields.size and short[-1]:
-        problems.add_rows(
-            f"column {header[n_fields[-1]]!r}",
-            lines[-1:],
-            short[-1:],
-            lambda _: f"the end of the file after {n_fields[-1]} fields: the last line is truncated",
-            expected,
-            "Was the file written or copied to the end? Copy it again, or remove the last line.",
-        )
+        remedy = "Was the file written or copied to the end? Copy it again, or remove the last line."
+        end = f"the end of the file after {n_fields[-1]} fields: the last line is truncated"
+        problems.add_rows(f"column {header[n_fields[-1]]!r}", counted[-1:], short[-1:], expected, remedy, lambda _: end)
         short[-1] = False
     for bad, remedy in (
         (short, "Fill the missing fields (leave an empty one for a missing value)."),
         (long, "Remove the surplus fields; put text that holds a delimiter in double quotes."),
     ):
         where = f"columns {header[0]!r} to {header[-1]!r}"
-        problems.add_rows(where, lines, bad, lambda position: f"{n_fields[position]} fields", expected, remedy)
+        problems.add_rows(where, counted, bad, expected, remedy, lambda position: f"{n_fields[position]} fields")
     problems.raise_if_any()
     return lines
 

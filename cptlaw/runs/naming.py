@@ -99,9 +99,11 @@ def _taken(names: list[str], given: Mapping[str, str], label: str) -> dict[str, 
     for canonical in known:
         if canonical in taken:
             continue
-        alias = _alias(canonical, [name for name in names if name not in taken.values()], label)
-        if alias is not None:
-            taken[canonical] = alias
+        aliases = [name for name in names if name not in taken.values() and canonical_name(name) == canonical]
+        if len(aliases) > 1:
+            _alias_error(canonical, aliases, label)
+        if aliases:
+            taken[canonical] = aliases[0]
     taken |= _by_meaning(known, [name for name in names if name not in taken.values()], taken, label)
     for name in names:
         canonical = LAST_RESORTS.get(name, "")
@@ -120,14 +122,6 @@ def _refuse_twice(names: list[str], label: str) -> None:
             f"{label}: column {twice[0]!r} appears {names.count(twice[0])} times in the header. "
             "Expected each name once; rename or remove one of them."
         )
-
-
-def _alias(canonical: str, free: list[str], label: str) -> str | None:
-    """Return the one column that stands for a canonical one under another name, if there is any."""
-    aliases = [name for name in free if canonical_name(name) == canonical]
-    if len(aliases) > 1:
-        _alias_error(canonical, aliases, label)
-    return aliases[0] if aliases else None
 
 
 def _alias_error(canonical: str, aliases: list[str], label: str) -> NoReturn:

@@ -20,9 +20,6 @@ def checked_numbers(cells: pd.Series, column: Column, problems: Problems) -> Flo
     # second.
     values, unreadable = to_numbers(cells)
 
-    def original(position: int) -> str:
-        return repr(str(cells.iloc[position]))
-
     def number(position: int) -> str:
         value = values[position]
         return "nothing, or NaN" if np.isnan(value) else f"{value:.10g}"
@@ -31,7 +28,7 @@ def checked_numbers(cells: pd.Series, column: Column, problems: Problems) -> Flo
     repair = "Repair the value, or remove the row."
     otherwise = "remove the row" if column.required else "leave the field empty if it is unknown"
     remedy = f"Write a plain number, or one with a unit (8.1B, 517M, 34%); or {otherwise}."
-    problems.add_rows(where, cells.index, unreadable, original, column.expected, remedy)
+    problems.add_rows(where, cells, unreadable, column.expected, remedy)
     missing = np.isnan(values)
     outside = (values < column.lowest) | (values > column.highest) | np.isinf(values)
     if column.positive:
@@ -39,28 +36,21 @@ def checked_numbers(cells: pd.Series, column: Column, problems: Problems) -> Flo
     # Sound columns lie far within; products and powers of what lies beyond would leave the range of numbers.
     size = np.abs(values)
     beyond = ((size > LARGEST) | ((size < SMALLEST) & (size > 0))) & np.isfinite(values) & ~outside
-    problems.add_rows(where, cells.index, beyond, number, f"0, or a size from {SMALLEST:g} to {LARGEST:g}", repair)
+    problems.add_rows(where, cells, beyond, f"0, or a size from {SMALLEST:g} to {LARGEST:g}", repair, number)
     if column.required:
         # What cannot be read has its own message already.
         outside |= missing & ~unreadable
     if column.whole:
         part = (values != np.round(values)) & np.isfinite(values) & ~outside
-        problems.add_rows(
-            where, cells.index, part, number, f"a whole number ({column.meaning})", _remedy(column, values)
-        )
-    problems.add_rows(where, cells.index, outside, number, column.expected, _remedy(column, values[outside]))
+        problems.add_rows(where, cells, part, f"a whole number ({column.meaning})", _remedy(column, values), number)
+    problems.add_rows(where, cells, outside, column.expected, _remedy(column, values[outside]), number)
     if column.raw_count:
         # A size of 8.1 is 8.1 billion in somebody's table: asked back, for a guess would be wrong by nine digits.
         small = (values > 0) & (values < SMALLEST_RAW_COUNT)
         first = f"{values[small][0]:g}" if small.any() else ""
-        problems.add_rows(
-            where,
-            cells.index,
-            small,
-            number,
-            f"raw {'tokens' if column.name == 'tokens' else 'parameters'}, at least {SMALLEST_RAW_COUNT:g}",
-            f"If billions are meant write {first}B, if millions {first}M.",
-        )
+        raw = f"raw {'tokens' if column.name == 'tokens' else 'parameters'}, at least {SMALLEST_RAW_COUNT:g}"
+        remedy = f"If billions are meant write {first}B, if millions {first}M."
+        problems.add_rows(where, cells, small, raw, remedy, number)
     return values
 
 

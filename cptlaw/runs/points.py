@@ -71,13 +71,10 @@ def read_points(source: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
     DataError
         If the file cannot be read, or values are bad: file, row and column are named.
     """
-    raw, naming = load_table(source, None)
-    frame = _renamed(raw.frame, naming)
+    raw = load_table(source, None)
+    frame = _renamed(raw.frame, raw.naming)
     _check(frame, raw.label)
-    return frame.drop(columns=[name for name in ("loss", "lo", "hi", "findings") if name in frame.columns]), (
-        *naming.notes,
-        *raw.notes,
-    )
+    return frame.drop(columns=["loss", "lo", "hi", "findings"], errors="ignore"), (*raw.naming.notes, *raw.notes)
 
 
 def as_points(source: Any) -> pd.DataFrame:
@@ -178,15 +175,8 @@ def _check(frame: pd.DataFrame, label: str) -> None:
     for name in frame.columns:
         if name in numbers or name in mix_columns(frame.columns):
             column = column_of(str(name))
-            values = checked_numbers(frame[name], column, problems)
-            frame[name] = values
-            problems.add_rows(
-                f"column {name!r}",
-                frame.index,
-                np.isnan(values),
-                lambda _: "nothing",
-                column.expected,
-                "Fill in the value; a forecast needs every input.",
-            )
+            frame[name] = checked_numbers(frame[name], column, problems)
+            remedy = "Fill in the value; a forecast needs every input."
+            problems.add_rows(f"column {name!r}", frame[name], np.isnan(frame[name].to_numpy()), column.expected, remedy)
     check_sums(frame, problems)
     problems.raise_if_any()

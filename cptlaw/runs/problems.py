@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.errors import DataError
+from cptlaw.errors import DataError, shown
 
 # How many bad rows a message shows; all are counted.
 SHOWN = 5
@@ -34,11 +35,11 @@ class Problems:
     def add_rows(
         self,
         where: str,
-        rows: pd.Index | Sequence[int],
+        cells: pd.Series,
         bad: npt.NDArray[np.bool_],
-        describe: Callable[[int], str],
         expected: str,
         remedy: str,
+        describe: Callable[[int], str] | None = None,
     ) -> None:
         """Note the bad rows of a column, if there are any.
 
@@ -46,24 +47,24 @@ class Problems:
         ----------
         where
             The column, such as ``"column 'loss'"``.
-        rows
-            The row numbers of the table, shape (n,).
+        cells
+            What stands there, shape (n,), indexed by the row numbers of the table.
         bad
             Which rows are bad, shape (n,).
-        describe
-            Tells what stands at a position, 0 <= position < n.
         expected, remedy
             What should stand there, and what the user can do.
+        describe
+            Tells what stands at a position, 0 <= position < n, where that is not the cell itself.
         """
         positions = np.flatnonzero(bad)
         if positions.size == 0:
             return
-        numbers = np.asarray(rows)
-        shown = [(numbers[position], describe(int(position))) for position in positions[:SHOWN]]
-        if len(shown) == 1:
-            head = f"{self.label}, row {shown[0][0]}, {where}: found {shown[0][1]}."
+        first = [int(position) for position in positions[:SHOWN]]
+        found = [(cells.index[k], describe(k) if describe else _quoted(cells.iloc[k])) for k in first]
+        if len(found) == 1:
+            head = f"{self.label}, row {found[0][0]}, {where}: found {found[0][1]}."
         else:
-            listed = "; ".join(f"row {row} has {what}" for row, what in shown)
+            listed = "; ".join(f"row {row} has {what}" for row, what in found)
             more = f"; and {positions.size - SHOWN} more" if positions.size > SHOWN else ""
             head = f"{self.label}, {where}, {positions.size} rows: {listed}{more}."
         self.messages.append(f"{head} Expected {expected}. {remedy}")
@@ -75,3 +76,7 @@ class Problems:
         if self.messages:
             listed = "\n".join(f"  {number}. {message}" for number, message in enumerate(self.messages, 1))
             raise DataError(f"{len(self.messages)} problems:\n{listed}")
+
+
+def _quoted(value: Any) -> str:
+    return "nothing" if pd.api.types.is_scalar(value) and pd.isna(value) else shown(str(value))

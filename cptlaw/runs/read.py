@@ -14,7 +14,7 @@ from cptlaw.runs.convert import hashable
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
 from cptlaw.runs.json_file import read_json
-from cptlaw.runs.naming import Naming, about_scores, loss_columns, name_columns
+from cptlaw.runs.naming import about_scores, loss_columns, name_columns
 from cptlaw.runs.number_formats import (
     ask_for_unread,
     budget_or_progress,
@@ -106,7 +106,7 @@ def read_runs(
     # Kept with the table, so that answers can name commands that read it in the same way.
     read_with = _as_flags(columns, losses, scores)
     named, constants = _constants(columns)
-    raw, _ = load_table(source, named)
+    raw = load_table(source, named)
     for shape in (by_amount, parameters_in, unnamed_mix):
         raw = shape(raw)
     raw = _with_constants(raw, constants)
@@ -115,17 +115,8 @@ def read_runs(
     raw = evals_in_domain(raw) if losses is None and scores is None else stacked(raw, losses, scores)
     for shape in (loss_in_other_units, joined_shares, runs_of_steps, values_beside_losses, peak_of_rates):
         raw = shape(raw)
-    naming = ask_for_unread(raw).naming
-    checked = check_table(raw, naming, n_params_kind)
-    runs = Runs(
-        frame=checked.frame,
-        path=raw.path,
-        n_params_kind=checked.n_params_kind,
-        notes=(*naming.notes, *raw.notes, *checked.notes),
-        assumed=checked.assumed,
-        read_with=tuple(read_with),
-    )
-    return runs.with_roles(source_eval, target_eval)
+    runs = check_table(ask_for_unread(raw), n_params_kind)
+    return replace(runs, read_with=tuple(read_with)).with_roles(source_eval, target_eval)
 
 
 def _as_flags(
@@ -177,12 +168,12 @@ def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, Ra
     return result, raw.named({}, text, *([f"{scores} reads them"] if scores else []))
 
 
-def load_table(source: Any, columns: Mapping[str, str] | None) -> tuple[RawTable, Naming]:
-    """Read a table as it was found, numbers made plain, and decide what its columns are; no row is checked."""
+def load_table(source: Any, columns: Mapping[str, str] | None) -> RawTable:
+    """Read a table as it was found, numbers made plain; no row is checked."""
     raw = replace(_found(source, columns), columns=columns)
     for shape in (unnested, decimal_marks, plain_units, budget_or_progress):
         raw = shape(raw)
-    return raw, raw.naming
+    return raw
 
 
 def _found(source: Any, columns: Mapping[str, str] | None) -> RawTable:

@@ -295,16 +295,12 @@ class Runs:
         for name in columns:
             if name not in self.frame.columns:
                 raise missing_column(name, map(str, self.frame.columns), self.label)
-            missing = self.frame[name].isna().to_numpy(dtype=np.bool_) & ~exempt
-            problems.add_rows(
-                f"column {name!r}",
-                self.frame.index,
-                missing,
-                lambda _: "nothing",
-                column_of(name).expected if name in COLUMNS or corpus_of(name) else "a value",
-                "Fill in the value, or leave these rows out with a filter"
-                + (f", --where '{name} >= 0'." if name in COLUMNS and COLUMNS[name].numeric else "."),
-            )
+            cells = self.frame[name]
+            expected = column_of(name).expected if name in COLUMNS or corpus_of(name) else "a value"
+            how = f", --where '{name} >= 0'" if name in COLUMNS and COLUMNS[name].numeric else ""
+            remedy = f"Fill in the value, or leave these rows out with a filter{how}."
+            missing = cells.isna().to_numpy(dtype=np.bool_) & ~exempt
+            problems.add_rows(f"column {name!r}", cells, missing, expected, remedy)
         problems.raise_if_any()
 
     def summary(self) -> pd.DataFrame:

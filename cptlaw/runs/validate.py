@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,42 +20,25 @@ from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import ROW, RawTable
 from cptlaw.runs.repeats import add_repeated_rows
 from cptlaw.runs.schema import COLUMNS, N_PARAMS_KINDS, Column
+from cptlaw.runs.table import Runs
 
 Mask = npt.NDArray[np.bool_]
 
-
-@dataclass(frozen=True)
-class CheckedTable:
-    """A table that every law may rely on.
-
-    Parameters
-    ----------
-    frame
-        Canonical columns first (numbers as float64, text as categories), then all others as they were found.
-    n_params_kind
-        ``"non_embedding"``, ``"total"``, or ``None`` where nothing tells.
-    assumed
-        The required columns that the source lacks.
-    notes
-        What was assumed, in words.
-    """
-
-    frame: pd.DataFrame
-    n_params_kind: str | None
-    assumed: tuple[str, ...]
-    notes: tuple[str, ...]
+ASSUMED = {
+    "run": "no column 'run': every row is taken as a run of its own ({!r}, ..)",
+    "eval": "no column 'eval': every loss is taken as one of eval 'target'",
+}
 
 
-def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None) -> CheckedTable:
-    """Convert the columns of a table and check its rows.
+def check_table(raw: RawTable, n_params_kind: str | None = None) -> Runs:
+    """Convert the columns of a table and check its rows, so that every law may rely on them.
 
     Raises
     ------
     DataError
         Naming every kind of problem, with the number of bad rows and the first few of them.
     """
-    problems = Problems(raw.label)
-    rows = raw.frame.index
+    problems, naming, rows = Problems(raw.label), raw.naming, raw.frame.index
     if "loss" not in naming.file_columns:
         raise missing_column("loss", raw.frame.columns, raw.label)
     data: dict[Hashable, object] = {
@@ -64,11 +46,11 @@ def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None)
         for name, column in COLUMNS.items()
         if name in naming.file_columns
     }
-    notes = (*add_mix(data, raw.frame, naming, problems), *derived(data, raw.frame))
-    assumed, more = _assume_missing(data, rows)
-    notes = (*notes, *more)
+    notes = [*naming.notes, *raw.notes, *add_mix(data, raw.frame, naming, problems), *derived(data, raw.frame)]
+    assumed = _assume_missing(data, rows)
+    notes += [ASSUMED[name].format(f"row-{rows[0]}") for name in assumed]
     if "metric" in data:
-        notes = (*notes, *_scores_in(data, raw.frame[naming.file_columns["loss"]], problems))
+        notes += _scores_in(data, raw.frame[naming.file_columns["loss"]], problems)
     used = set(naming.file_columns.values())
     data |= {name: raw.frame[name].array for name in raw.frame.columns if name not in used and name not in data}
     # Known columns first and in one order, so that tables print alike wherever they came from.
@@ -84,7 +66,7 @@ def check_table(raw: RawTable, naming: Naming, n_params_kind: str | None = None)
         add_repeated_rows(frame, "eval" in assumed, problems)
     _check_tokenizers(frame, problems)
     problems.raise_if_any()
-    return CheckedTable(frame, kind, assumed, notes)
+    return Runs(frame, raw.path, n_params_kind=kind, notes=tuple(notes), assumed=assumed)
 
 
 def _checked_column(frame: pd.DataFrame, naming: Naming, column: Column, problems: Problems) -> object:
@@ -126,14 +108,10 @@ def _scores_in(data: dict[Hashable, object], result: pd.Series, problems: Proble
 
 def _check_metrics(metric: npt.NDArray[np.object_], rows: pd.Index, problems: Problems) -> None:
     """Refuse rows of which nothing is known: fitted like a loss, what rises with quality would be forecast to fall."""
-    strange = [name for name in dict.fromkeys(metric) if not is_known(name)]
+    strange, cells = [name for name in dict.fromkeys(metric) if not is_known(name)], pd.Series(metric, index=rows)
     for name in strange:
         remedy = INSTEAD.get(name, "Name the one that it is, or leave these rows out.")
-        problems.add_rows("column 'metric'", rows, metric == name, partial(_quoted, name), f"one of {KNOWN}", remedy)
-
-
-def _quoted(name: str, _: int) -> str:
-    return repr(name)
+        problems.add_rows("column 'metric'", cells, metric == name, f"one of {KNOWN}", remedy)
 
 
 def _as_found(values: Any, index: pd.Index) -> Any:
@@ -145,31 +123,17 @@ def _checked_text(result: pd.Series, column: Column, problems: Problems) -> pd.C
     values = to_text(result)
     if column.required:
         missing = np.asarray(values.codes == -1)
-        problems.add_rows(
-            place_of(result, column),
-            result.index,
-            missing,
-            lambda _: "nothing",
-            column.expected,
-            "Fill the field, or remove the row.",
-        )
+        remedy = "Fill the field, or remove the row."
+        problems.add_rows(place_of(result, column), result, missing, column.expected, remedy, lambda _: "nothing")
     return values
 
 
-def _assume_missing(data: dict[Hashable, object], rows: pd.Index) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Fill in the columns ``run`` and ``eval`` where they are not there, and say so."""
-    assumed: list[str] = []
-    notes: list[str] = []
-    if "run" not in data:
-        names = [f"row-{row}" for row in rows]
-        data["run"] = to_text(pd.Series(names))
-        assumed.append("run")
-        notes.append(f"no column 'run': every row is taken as a run of its own ({names[0]!r}, ..)")
-    if "eval" not in data:
-        data["eval"] = to_text(pd.Series("target", index=rows))
-        assumed.append("eval")
-        notes.append("no column 'eval': every loss is taken as one of eval 'target'")
-    return tuple(assumed), tuple(notes)
+def _assume_missing(data: dict[Hashable, object], rows: pd.Index) -> tuple[str, ...]:
+    """Fill in the columns ``run`` and ``eval`` where they are not there, and return which these are."""
+    made = {"run": pd.Series([f"row-{row}" for row in rows]), "eval": pd.Series("target", index=rows)}
+    assumed = tuple(name for name in made if name not in data)
+    data |= {name: to_text(made[name]) for name in assumed}
+    return assumed
 
 
 def _checked_kind(frame: pd.DataFrame, given: str | None, problems: Problems) -> str | None:
@@ -177,15 +141,8 @@ def _checked_kind(frame: pd.DataFrame, given: str | None, problems: Problems) ->
         return given
     column = frame["n_params_kind"]
     unknown = (column.notna() & ~column.isin(N_PARAMS_KINDS)).to_numpy(dtype=np.bool_)
-    either = " or ".join(N_PARAMS_KINDS)
-    problems.add_rows(
-        "column 'n_params_kind'",
-        frame.index,
-        unknown,
-        lambda position: repr(column.iloc[position]),
-        either,
-        "Write one of the two, or leave the field empty.",
-    )
+    remedy = "Write one of the two, or leave the field empty."
+    problems.add_rows("column 'n_params_kind'", column, unknown, " or ".join(N_PARAMS_KINDS), remedy)
     kinds = [kind for kind in N_PARAMS_KINDS if (column == kind).any()]
     if len(kinds) > 1:
         first = {kind: frame.index[np.flatnonzero(column == kind)[0]] for kind in kinds}
