@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 from cptlaw.importing.history import History, Record
-from cptlaw.importing.text_log import NUMBER, TextLog, to_number
+from cptlaw.importing.reader import file_run_name
+from cptlaw.importing.text_log import NUMBER, TextLog, lines_of, to_number
 
 _VALIDATION = re.compile(r"validation loss at (?P<place>[^|]*?) \| (?P<values>.*value:.*)")
 _ITERATION = re.compile(r"iteration\s+(?P<step>[0-9]{1,18})/\s*[0-9]+ \|(?P<values>.*)")
@@ -30,7 +31,7 @@ class MegatronLog(TextLog):
         records: list[Record] = []
         config: dict[str, object] = {}
         step: float | None = None
-        for line in self.lines(path):
+        for line in lines_of(path):
             if match := _VALIDATION.search(line):
                 at = _STEP.search(match["place"])
                 step = float(at[1]) if at else step
@@ -44,7 +45,7 @@ class MegatronLog(TextLog):
                 records.append(Record(step, fields))
             elif match := _SETTING.match(line):
                 config[match["key"]] = match["value"].strip()
-        return History(self.run_of(path, source), path, tuple(records), config)
+        return History(file_run_name(path, source), path, tuple(records), config)
 
 
 def _losses(place: str, values: str) -> dict[str, float]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter, defaultdict
+from collections import defaultdict
 from contextlib import closing
 from pathlib import Path
 
 from cptlaw.errors import DataError
 from cptlaw.importing.history import History, Record
-from cptlaw.importing.reader import Reader, files_below
+from cptlaw.importing.reader import Reader, files_below, told_apart
 
 MAGIC = b"SQLite format 3\x00"
 
@@ -68,13 +68,10 @@ def _histories(path: Path) -> list[History]:
                 steps[run][float(step)][str(key)] = float("nan") if is_nan else float(value)
     except sqlite3.Error as error:
         raise DataError(f"{path}: the database cannot be read ({error}). Close the server, or copy the file.") from None
-    count = Counter(name for _, name in runs)
-    return [
+    histories = [
         History(
-            name if name and count[name] == 1 else f"{name or 'run'}-{run[:8]}",
-            path,
-            tuple(Record(step, values) for step, values in sorted(steps[run].items())),
-            params[run],
+            name or "run", path, tuple(Record(step, values) for step, values in sorted(steps[run].items())), params[run]
         )
         for run, name in runs
     ]
+    return told_apart([(history, run[:8]) for history, (run, _) in zip(histories, runs, strict=True)])

@@ -10,7 +10,8 @@ import re
 from pathlib import Path
 
 from cptlaw.importing.history import SAMPLES_NAMES, History, Record, first_of
-from cptlaw.importing.text_log import NUMBER, TextLog, to_number
+from cptlaw.importing.reader import file_run_name
+from cptlaw.importing.text_log import NUMBER, TextLog, lines_of, to_number
 
 _FIELD = re.compile(rf"(?<![\w/.-])(?P<name>[A-Za-z_][\w/.-]*+)(?:: |=)(?P<value>{NUMBER})(?=[\s,|\]]|$)")
 _LINE = re.compile(r"global_step(?:: |=)")
@@ -32,7 +33,7 @@ class NemoLog(TextLog):
         records: list[Record] = []
         shown: dict[str, float] = {}
         before: Record | None = None
-        for line in self.lines(path):
+        for line in lines_of(path):
             if not _LINE.search(line):
                 continue
             fields = {field["name"]: to_number(field["value"]) for field in _FIELD.finditer(line)}
@@ -51,4 +52,4 @@ class NemoLog(TextLog):
                 records.append(Record(at.step, new | known))
             records.append(now)
             before = now
-        return History(self.run_of(path, source), path, tuple(records))
+        return History(file_run_name(path, source), path, tuple(records))

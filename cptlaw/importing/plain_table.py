@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 
 from cptlaw.errors import DataError, UsageError, shown
 from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
-from cptlaw.importing.reader import Reader, file_run_name, files_below
+from cptlaw.importing.reader import Reader, csv_rows, file_run_name, files_below
 from cptlaw.reading import flatten, plain_json, read_utf8
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.units import parse_quantity
@@ -75,8 +73,7 @@ def json_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], tuple[str,
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    delimiter = "\t" if ".tsv" in path.name.lower() else ","
-    reader = csv.DictReader(io.StringIO(read_utf8(path).decode("utf-8"), newline=""), delimiter=delimiter)
+    reader = csv_rows(path)
     for row in reader:
         if None in row:
             raise DataError(

@@ -6,10 +6,14 @@ use.
 
 from __future__ import annotations
 
+import csv
 import importlib
+import io
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -97,6 +101,29 @@ def file_run_name(path: Path, source: Path) -> str:
     name = run_name(path, source) if path != source else path.name
     ending = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
     return name.removesuffix(ending)
+
+
+def csv_rows(path: Path) -> csv.DictReader[str]:
+    """Return the rows of a CSV file, or of one with tabs, as mappings from the names of its header."""
+    delimiter = "\t" if ".tsv" in path.name.lower() else ","
+    return csv.DictReader(io.StringIO(read_utf8(path).decode("utf-8"), newline=""), delimiter=delimiter)
+
+
+def csv_header(path: Path) -> list[str]:
+    """Return the names in the first line of a CSV file; nothing where it cannot be read as one."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return next(csv.reader(file), [])
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return []
+
+
+def told_apart(runs: Sequence[tuple[History, str]]) -> list[History]:
+    """Return runs, each by its name where that is its own, else with a part of its id behind it."""
+    names = Counter(history.run for history, _ in runs)
+    return [
+        history if names[history.run] == 1 else replace(history, run=f"{history.run}-{own}") for history, own in runs
+    ]
 
 
 def text_of(path: Path) -> str:

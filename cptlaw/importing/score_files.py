@@ -6,8 +6,6 @@ that is a checkpoint, whose number is then the step.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -16,8 +14,8 @@ from typing import Any
 
 from cptlaw.errors import DataError
 from cptlaw.importing.history import STEP_NAMES, History, Record, Score, first_of, numbers_of
-from cptlaw.importing.reader import Reader, file_run_name, files_below
-from cptlaw.reading import read_json, read_utf8
+from cptlaw.importing.reader import Reader, csv_header, csv_rows, file_run_name, files_below
+from cptlaw.reading import read_json
 from cptlaw.runs.metrics import BITS_PER_BYTE, is_score, metric_name
 from cptlaw.runs.wide import score_of
 
@@ -182,14 +180,14 @@ class LadderTable(Reader):
 
     def find(self, source: Path) -> list[Path]:
         """Return the tables whose header has such columns."""
-        return [path for path in files_below(source, ["*.csv"]) if "downstream/" in _first_line(path)]
+        return [path for path in files_below(source, ["*.csv"]) if "downstream/" in ",".join(csv_header(path))]
 
     def read(self, files: list[Path], source: Path) -> list[History]:
         """Read each row as one model."""
         histories = []
         for path in files:
             by_run: dict[str, list[Record]] = defaultdict(list)
-            for row in csv.DictReader(io.StringIO(read_utf8(path).decode("utf-8"), newline="")):
+            for row in csv_rows(path):
                 run = row.get("run_id") or row.get("run") or row.get("name") or file_run_name(path, source)
                 values = numbers_of({str(name): text for name, text in row.items() if text not in (None, "")})
                 scores = {}
@@ -275,11 +273,3 @@ def _load(path: Path, quietly: bool = False) -> Any:
         if quietly:  # whether a file is of this kind is all that is asked
             return None
         raise
-
-
-def _first_line(path: Path) -> str:
-    try:
-        with path.open(encoding="utf-8") as file:
-            return file.readline(1_000_000)
-    except (OSError, UnicodeDecodeError):
-        return ""

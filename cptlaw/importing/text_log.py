@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cptlaw.errors import DataError
 from cptlaw.importing.history import History
-from cptlaw.importing.reader import Reader, file_run_name, files_below, text_of
+from cptlaw.importing.reader import Reader, files_below, text_of
 
 ENDINGS = ("*.log", "*.out", "*.txt", "*.err", "*.log.gz")
 NUMBER = r"[+-]?(?:[0-9][0-9,]*+(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?|[nN]a[nN]|[+-]?inf"
@@ -26,7 +26,7 @@ class TextLog(Reader):
     def find(self, source: Path) -> list[Path]:
         """Return the logs that hold such lines."""
         files = [source] if source.is_file() else files_below(source, ENDINGS)
-        return [path for path in files if _is_text(path) and any(self.sign.search(line) for line in _lines(path))]
+        return [path for path in files if _is_text(path) and any(self.sign.search(line) for line in lines_of(path))]
 
     def read(self, files: list[Path], source: Path) -> list[History]:
         """Read each log."""
@@ -35,14 +35,6 @@ class TextLog(Reader):
     def read_one(self, path: Path, source: Path) -> History:
         """Read one log."""
         raise NotImplementedError
-
-    def lines(self, path: Path) -> Iterator[str]:
-        """Yield the lines; what a progress bar has overwritten counts as lines too."""
-        yield from _lines(path)
-
-    def run_of(self, path: Path, source: Path) -> str:
-        """Return the run's name."""
-        return file_run_name(path, source)
 
 
 def to_number(text: str) -> float:
@@ -62,7 +54,8 @@ def _is_text(path: Path) -> bool:
         return False
 
 
-def _lines(path: Path) -> Iterator[str]:
+def lines_of(path: Path) -> Iterator[str]:
+    """Yield the lines of a log; what a progress bar has overwritten counts as lines too."""
     try:
         text = text_of(path)
     except DataError:  # empty or unreadable: no log of any kind

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 from cptlaw.importing.history import History, Record
-from cptlaw.importing.text_log import NUMBER, TextLog, to_number
+from cptlaw.importing.reader import file_run_name
+from cptlaw.importing.text_log import NUMBER, TextLog, lines_of, to_number
 
 _LINE = re.compile(rf"(?P<kind>validate )?step:\s*(?P<step>[0-9]{{1,18}})\s+loss:\s*(?P<loss>{NUMBER})(?P<rest>.*)")
 _FIELD = re.compile(rf"(?<![A-Za-z_])(?P<name>[A-Za-z_]++):\s*(?P<value>{NUMBER})(?=\s|$|%|\()")
@@ -26,7 +27,7 @@ class TorchtitanLog(TextLog):
         """Read a log."""
         records: list[Record] = []
         config: dict[str, object] = {}
-        for line in self.lines(path):
+        for line in lines_of(path):
             if match := _LINE.search(line):
                 name = "validation loss" if match["kind"] else "train loss"
                 values = {name: to_number(match["loss"])}
@@ -34,4 +35,4 @@ class TorchtitanLog(TextLog):
                 records.append(Record(float(match["step"]), values))
             elif match := _SIZE.search(line):
                 config["total_parameters"] = to_number(match[1])
-        return History(self.run_of(path, source), path, tuple(records), config)
+        return History(file_run_name(path, source), path, tuple(records), config)

@@ -15,7 +15,7 @@ from typing import Any
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
-from cptlaw.importing.reader import Reader, files_below
+from cptlaw.importing.reader import Reader, files_below, told_apart
 from cptlaw.reading import flatten, plain_json
 
 MAGIC = b":W&B"
@@ -40,16 +40,7 @@ class WandbFile(Reader):
 
     def read(self, files: list[Path], source: Path) -> list[History]:
         """Read them; a run goes by its display name where that is its own, else by its id."""
-        read = [_history(path) for path in files]
-        names = [history.run for history, _ in read]
-        return [
-            history if names.count(history.run) == 1 else History(f"{history.run}-{run_id}", *_rest(history))
-            for history, run_id in read
-        ]
-
-
-def _rest(history: History) -> tuple[Any, ...]:
-    return history.path, history.records, history.config, history.constants, history.notes
+        return told_apart([_history(path) for path in files])
 
 
 def _history(path: Path) -> tuple[History, str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,8 @@ from cptlaw.errors import DataError, UsageError, shown
 from cptlaw.importing.config_files import load_config
 from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
 from cptlaw.importing.plain_table import json_lines
-from cptlaw.importing.reader import Reader, files_below, run_name
-from cptlaw.reading import flatten, read_utf8
+from cptlaw.importing.reader import Reader, csv_header, csv_rows, files_below, run_name
+from cptlaw.reading import flatten
 
 API = "wandb:"
 _SPREAD = ("__MIN", "__MAX")
@@ -53,14 +51,13 @@ class WandbChart(Reader):
 
     def find(self, source: Path) -> list[Path]:
         """Return the CSV files with such a header."""
-        return [path for path in files_below(source, ["*.csv"]) if _charted(_header(path))]
+        return [path for path in files_below(source, ["*.csv"]) if _charted(csv_header(path))]
 
     def read(self, files: list[Path], source: Path) -> list[History]:
         """Read them; several charts of one project, one metric each, make one run of what belongs together."""
         by_run: dict[str, list[Record]] = defaultdict(list)
         for path in files:
-            rows = csv.DictReader(io.StringIO(read_utf8(path).decode("utf-8"), newline=""))
-            for number, row in enumerate(rows, 2):
+            for number, row in enumerate(csv_rows(path), 2):
                 values = numbers_of({name: text for name, text in row.items() if name and text})
                 step = first_of(values, STEP_NAMES)
                 if step is None:
@@ -122,14 +119,6 @@ def _config(folder: Path) -> dict[str, object]:
         for key, value in load_config(path).items()
         if not key.startswith(("_wandb", "wandb_version")) and not key.endswith(".desc")
     }
-
-
-def _header(path: Path) -> list[str]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return next(csv.reader(file), [])
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return []
 
 
 def _charted(header: list[str]) -> bool:
