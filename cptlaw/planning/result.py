@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from cptlaw.findings import Finding
 from cptlaw.laws.shared_tokens import WHOLE
 from cptlaw.result import Line, Result
 from cptlaw.runs.metrics import USUAL_UNIT
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.units import format_percent, format_quantity, format_span, short_percent
 
 FLOPS_PER_PARAMETER_TOKEN = 6.0
 
@@ -175,8 +174,8 @@ class MixPlan(Plan):
         return ""
 
     def _with_interval(self, name: str) -> str:
-        text = self._show(name, getattr(self, name))
-        return text + interval_text(getattr(self, f"{name}_lo"), getattr(self, f"{name}_hi"), partial(self._show, name))
+        value, low, high = (getattr(self, part) for part in (name, f"{name}_lo", f"{name}_hi"))
+        return forgetting_text(value, low, high, name == "forgetting" and self.forgetting_measure == "relative")
 
     def _show(self, name: str, value: float) -> str:
         if (name == "forgetting" and self.forgetting_measure == "relative") or name == "replay" or " " in name:
@@ -199,7 +198,7 @@ def limit_lines(plan: Any, price: Callable[[float], str]) -> list[Line]:
         lines.append(("risk", f"each limit holds with probability {format_percent(plan.risk)}"))
     if plan.price_of_doubt is not None:
         # A small difference of two losses or counts: more digits would be read as sure.
-        lines.append(("price of doubt", f"{price(float(f'{plan.price_of_doubt:.2g}'))} more than at even odds"))
+        lines.append(("at even odds", f"{price(float(f'{plan.price_of_doubt:.2g}'))} less"))
     return lines
 
 
@@ -222,13 +221,13 @@ def flops_of(n_params: float, tokens: float) -> float:
     return FLOPS_PER_PARAMETER_TOKEN * n_params * tokens
 
 
-def interval_text(low: float | None, high: float | None, show: Callable[[float], str]) -> str:
-    """Print an interval, of which the data may leave either end open."""
-    if low is None and high is None:
-        return ""
-    if high is None:
-        return f" ({show(low)} or more)" if low is not None else ""
-    return f" (up to {show(high)})" if low is None else f" ({show(low)} to {show(high)})"
+def forgetting_text(value: float, low: float | None, high: float | None, relative: bool) -> str:
+    """Print forgetting with its interval, of which either end may be open: a share in whole percent, or nats."""
+    if not relative:
+        return format_span(value, low, high)
+    text, ends = short_percent(value), [short_percent(end) for end in (low, high) if end is not None]
+    span = f"{'up to ' * (low is None)}{' to '.join(ends)}{' or more' * (high is None)}"
+    return f"{text} ({span})" if ends else text
 
 
 def number_text(value: float | None) -> str:

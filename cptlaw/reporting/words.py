@@ -14,10 +14,10 @@ from cptlaw.fitting.uncertainty.chances import likelihood
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.planning import MixPlan
 from cptlaw.planning.options import points
-from cptlaw.planning.result import interval_text, score_text
+from cptlaw.planning.result import forgetting_text, score_text
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT
-from cptlaw.units import format_percent, format_quantity, format_span, parse_quantity, short_percent
+from cptlaw.units import format_percent, format_quantity, format_span, parse_quantity
 
 LIMITS = ("max_forgetting", "max_target_loss", "max_source_loss")
 # Within the ends of a 90 % interval, so that its profile answers this too.
@@ -71,11 +71,9 @@ def answer(plan: MixPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT
     mix += "" if plan.lr_peak is None else f" at a peak rate of {plan.lr_peak:.3g}"
     forgotten = ""
     if plan.forgetting is not None:
-        if plan.forgetting_measure == "relative":
-            ends = interval_text(plan.forgetting_lo, plan.forgetting_hi, short_percent)
-            forgotten = f", forgetting {short_percent(plan.forgetting)}{ends}"
-        else:
-            forgotten = f", forgetting {format_span(plan.forgetting, plan.forgetting_lo, plan.forgetting_hi)} nats"
+        relative = plan.forgetting_measure == "relative"
+        text_of = forgetting_text(plan.forgetting, plan.forgetting_lo, plan.forgetting_hi, relative)
+        forgotten = f", forgetting {text_of}{'' if relative else ' nats'}"
     scored = "".join(f", {name} {score_text(fields)}" for name, fields in plan.scores.items())
     expected = f"expect {text} {unit}{forgotten}{scored}"
     if plan.risk is None and plan.binding:

@@ -138,7 +138,7 @@ class TestSchedule:
         assert sure.forgetting < point.forgetting
         assert sure.price_of_doubt == pytest.approx(sure.target_loss - point.target_loss, abs=1e-9)
         assert sure.price_of_doubt > 0
-        assert "nats of target loss more than at even odds" in str(sure)
+        assert "nats of target loss less" in str(sure)
         assert sure.to_dict()["price_of_doubt"] == sure.price_of_doubt
 
     def test_replay_where_the_law_reads_it(self):

@@ -83,7 +83,7 @@ def test_risk():
     assert found[0].price_of_doubt == pytest.approx(0.0, abs=1e-6)
     assert found[-1].price_of_doubt == pytest.approx(found[-1].target_loss - point.target_loss, abs=1e-6)
     assert found[-1].price_of_doubt > 0
-    assert "nats of target loss more than at even odds" in str(found[-1])
+    assert "nats of target loss less" in str(found[-1])
     frame = pd.DataFrame({**MODEL, "replay": [shares[-1]], "tokens": [10e9]})
     assert source.forecast(frame, interval=0.8)["hi"].iloc[0] == pytest.approx(2.0, rel=3e-4)
 

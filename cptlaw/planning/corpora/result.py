@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cptlaw.findings import Finding
-from cptlaw.planning.result import Plan, interval_text, limit_lines, number_text, quantity_text, score_text
+from cptlaw.planning.result import Plan, forgetting_text, limit_lines, number_text, quantity_text, score_text
 from cptlaw.result import Line, Table
 from cptlaw.runs.metrics import USUAL_UNIT
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.units import format_percent, format_quantity, format_span
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,7 +115,7 @@ class CorporaPlan(Plan):
         forgets = any("forgetting" in value for value in self.losses.values())
         evals = []
         for name, value in self.losses.items():
-            loss = number_text(value["loss"]) + interval_text(value["loss_lo"], value["loss_hi"], number_text)
+            loss = format_span(value["loss"] or 0.0, value["loss_lo"], value["loss_hi"])
             row = (name, f"{self.minimise.get(name, 0.0):.3g}", loss)
             evals.append((*row, self._forgetting(value)) if forgets else row)
         titles = ("eval", "weight", "loss", *(("forgetting",) if forgets else ()))
@@ -125,8 +125,8 @@ class CorporaPlan(Plan):
         value = loss.get("forgetting")
         if value is None:
             return "-"
-        ends = loss.get("forgetting_lo"), loss.get("forgetting_hi")
-        return self._amount(value) + interval_text(*ends, self._amount)
+        relative = self.forgetting_measure == "relative"
+        return forgetting_text(value, loss.get("forgetting_lo"), loss.get("forgetting_hi"), relative)
 
     def _amount(self, value: float) -> str:
         return format_percent(value, 3) if self.forgetting_measure == "relative" else number_text(value)

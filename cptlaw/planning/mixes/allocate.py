@@ -18,7 +18,6 @@ from cptlaw.planning.result import (
     FLOPS_PER_PARAMETER_TOKEN,
     Plan,
     flops_of,
-    interval_text,
     number_text,
     quantity_text,
     score_text,
@@ -27,7 +26,7 @@ from cptlaw.planning.scenario import Allocate, documented, read_scenario
 from cptlaw.planning.solve import Axis, Space, solve
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT, unit_of
-from cptlaw.units import format_percent
+from cptlaw.units import format_percent, format_span
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class AllocatePlan(Plan):
             lines.append(("at ptpp", f"{self.ptpp:g}"))
         if self.lr_peak is not None:
             lines.append(("at peak rate", f"{self.lr_peak:.3g}"))
-        loss = number_text(self.target_loss) + interval_text(self.target_loss_lo, self.target_loss_hi, number_text)
+        loss = format_span(self.target_loss, self.target_loss_lo, self.target_loss_hi)
         lines.append(("target loss", f"{loss} {self.unit}"))
         lines += [(name, score_text(fields)) for name, fields in self.scores.items()]
         if self.blocking:

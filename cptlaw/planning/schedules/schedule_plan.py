@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cptlaw.findings import Finding
-from cptlaw.planning.result import Plan, interval_text, limit_lines, number_text, quantity_text, score_text
+from cptlaw.planning.result import Plan, limit_lines, number_text, quantity_text, score_text
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.units import format_percent, format_quantity, format_span
 
 NEAR = 1e-3  # nats by which a schedule may be worse than the best and still count as near it
 
@@ -155,8 +155,7 @@ class SchedulePlan(Plan):
         return [role for role in ("target", "source") if getattr(self, f"{role}_loss") is not None]
 
     def _loss(self, name: str) -> str:
-        low, high = getattr(self, f"{name}_lo"), getattr(self, f"{name}_hi")
-        text = number_text(getattr(self, name)) + interval_text(low, high, number_text)
+        text = format_span(*(getattr(self, part) for part in (name, f"{name}_lo", f"{name}_hi")))
         return f"{text} {self.unit}, from {number_text(getattr(self, f'base_{name}'))}"
 
     def _show(self, name: str, value: float) -> str:
