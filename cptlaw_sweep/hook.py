@@ -2,12 +2,12 @@
 
 The command runs without a shell, once per model. ``{model}`` stands for the model's folder, ``{output}`` for where the
 scores go, ``{run}`` and ``{step}`` for the run. It leaves JSON: ``{"NAME": 0.41}``, or ``{"NAME": {"value": 0.41,
-"metric": "accuracy", "n_items": 1319, "chance": 0.25}}``, or results of lm-evaluation-harness (a file or a folder).
+"metric": "accuracy", "n_items": 1319, "chance": 0.25}}``, or results of lm-evaluation-harness or LightEval (a file or a
+folder).
 """
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 import subprocess
@@ -15,14 +15,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+from cptlaw import import_logs
 from cptlaw.errors import DataError
+from cptlaw.reading import read_json
 from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.saved_models import folder_of, kept_steps
 from cptlaw_sweep.store import Store
 
 Row = dict[str, Any]
 
-MOST_BYTES = 100_000_000  # of a file of scores
 SHOWN = 600  # last characters of what a failed command printed
 
 
@@ -89,18 +90,21 @@ def read_scores(path: Path) -> dict[str, Row]:
             raise DataError(f"evaluate: the command left no results*.json in {path.name}")
         path = result[-1]
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise DataError(f"evaluate: {path.name} has more than {MOST_BYTES // 10**6} MB, too much for scores")
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError("evaluate: the command left no scores at {output}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"evaluate: the scores are not JSON ({error})") from None
-    if isinstance(value, dict) and isinstance(value.get("results"), dict):
-        return _of_harness(value)
+        value = read_json(path)
+        if isinstance(value, dict) and isinstance(value.get("results"), dict):
+            return _of_package(path)
+    except DataError as error:
+        raise DataError(f"evaluate: the command left no scores: {error}") from None
     if not isinstance(value, dict) or not value:
         raise DataError(f"evaluate: expected scores by name, found {str(value)[:60]}")
     return {str(name): _score(name, score) for name, score in value.items()}
+
+
+def _of_package(path: Path) -> dict[str, Row]:
+    """Read the results of a package as `cptlaw import` does."""
+    columns = ["loss", "metric", "n_items"]
+    frame = import_logs(path).frame.set_index("eval").reindex(columns=columns).astype({"metric": object})
+    return {str(name): {str(key): value for key, value in row.dropna().items()} for name, row in frame.iterrows()}
 
 
 def _score(name: Any, score: Any) -> Row:
@@ -110,23 +114,3 @@ def _score(name: Any, score: Any) -> Row:
         raise DataError(f"evaluate: the score {name!r} is {value!r}. Expected a number.")
     row: Row = {"loss": float(value), "metric": str(entry.get("metric", "score"))}
     return row | {key: entry[key] for key in ("n_items", "chance") if isinstance(entry.get(key), int | float)}
-
-
-def _of_harness(value: dict[str, Any]) -> dict[str, Row]:
-    """Read results of lm-evaluation-harness: ``results: {TASK: {"acc,none": .., "acc_stderr,none": ..}}``."""
-    counts = value.get("n-samples") or {}
-    rows: dict[str, Row] = {}
-    for task, metrics in value["results"].items():
-        if not isinstance(metrics, dict):
-            continue
-        for key, score in metrics.items():
-            metric = key.partition(",")[0]
-            if "stderr" in metric or isinstance(score, bool) or not isinstance(score, int | float):
-                continue
-            items = counts.get(task, {})
-            n_items = items.get("effective") if isinstance(items, dict) else None
-            row = _score(task, {"value": score, "metric": {"acc": "accuracy"}.get(metric, metric), "n_items": n_items})
-            rows[task if task not in rows else f"{task}:{metric}"] = row
-    if not rows:
-        raise DataError("evaluate: the results of the harness hold no score")
-    return rows

@@ -7,14 +7,14 @@ number of processes can put them together and cut them anew. Nothing here is a p
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 Tensors = dict[str, torch.Tensor]
 
@@ -75,7 +75,7 @@ def load(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     Parameters
     ----------
     folder
-        As `write` left it; or as sweeps of version 0.1 did (weights as safetensors, the optimiser beside them).
+        As `write` left it.
     model, optimizer
         What to load it into; the model may be sharded.
     part, parts
@@ -86,17 +86,10 @@ def load(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     ValueError, KeyError, OSError, RuntimeError
         If the folder holds no state of this model.
     """
-    if not (folder / NOTES).exists():
-        _load_earlier(folder, model, optimizer)
-        return
     notes = json.loads((folder / NOTES).read_text(encoding="utf-8"))
     there = int(notes["parts"])
     own = folder / _name(part if part < there else 0, there)
-    read: _Whole | _Sharded
-    if not notes["sharded"]:
-        read = _Whole(folder / _name(0, there))
-    else:
-        read = _Sharded([folder / _name(index, there) for index in range(there)])
+    read = _Parts([folder / _name(index, there) for index in range(there if notes["sharded"] else 1)])
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             local(parameter).copy_(read.part(f"weight.{name}", parameter, part, parts))
@@ -105,10 +98,10 @@ def load(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
             state = {moment: torch.zeros_like(parameter, dtype=torch.float32) for moment in MOMENTS}
             for moment, tensor in state.items():
                 local(tensor).copy_(read.part(f"{moment}.{name}", parameter, part, parts))
-            state["step"] = read.whole(f"step.{name}").to(parameter.device)
+            state["step"] = read.first(f"step.{name}").to(parameter.device)
             optimizer.state[parameter] = state
         for name, buffer in model.named_buffers():
-            buffer.copy_(read.whole(f"buffer.{name}"))
+            buffer.copy_(read.first(f"buffer.{name}"))
     with safe_open(str(own), "pt") as file:  # type: ignore[no-untyped-call, unused-ignore]
         torch.set_rng_state(file.get_tensor("random.cpu"))
         names = file.keys()  # type: ignore[no-untyped-call, unused-ignore]
@@ -116,24 +109,8 @@ def load(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
             torch.cuda.set_rng_state(file.get_tensor("random.cuda"))
 
 
-class _Whole:
-    """A state of which one process wrote everything."""
-
-    def __init__(self, path: Path):
-        self._tensors = load_file(str(path))
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
-
-    def whole(self, name: str) -> torch.Tensor:
-        return self._tensors[name]
-
-    def part(self, name: str, like: torch.Tensor, part: int, parts: int) -> torch.Tensor:
-        return _cut(self.whole(name), like, part, parts)
-
-
-class _Sharded:
-    """A state in parts along the first axis of each tensor; read tensor by tensor."""
+class _Parts:
+    """A state in parts along the first axis of each tensor, or in one; read tensor by tensor."""
 
     def __init__(self, paths: list[Path]):
         self._files: list[Any] = [safe_open(str(path), "pt") for path in paths]  # type: ignore[no-untyped-call, unused-ignore]
@@ -142,15 +119,18 @@ class _Sharded:
     def __contains__(self, name: str) -> bool:
         return name in self._names
 
-    def whole(self, name: str) -> torch.Tensor:
+    def first(self, name: str) -> torch.Tensor:
+        """Return what the first process wrote of a tensor."""
         result: torch.Tensor = self._files[0].get_tensor(name)
         return result
 
     def part(self, name: str, like: torch.Tensor, part: int, parts: int) -> torch.Tensor:
-        if len(self._files) == parts and hasattr(like, "to_local"):
+        """Return what of a tensor this process holds."""
+        if len(self._files) == parts > 1 and hasattr(like, "to_local"):
             own: torch.Tensor = self._files[part].get_tensor(name)
             return own
-        return _cut(torch.cat([file.get_tensor(name) for file in self._files]), like, part, parts)
+        every = [file.get_tensor(name) for file in self._files]
+        return _cut(torch.cat(every) if len(every) > 1 else every[0], like, part, parts)
 
 
 def _cut(tensor: torch.Tensor, like: torch.Tensor, part: int, parts: int) -> torch.Tensor:
@@ -159,15 +139,6 @@ def _cut(tensor: torch.Tensor, like: torch.Tensor, part: int, parts: int) -> tor
         return tensor
     pieces = tensor.chunk(parts)
     return pieces[part] if part < len(pieces) else tensor[:0]
-
-
-def _load_earlier(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    missing = model.load_state_dict(load_file(str(folder / "model.safetensors")), strict=False)
-    unknown = [name for name in missing.missing_keys if "lm_head" not in name]  # tied heads are stored once
-    if unknown or missing.unexpected_keys:
-        raise ValueError(f"the state is of another model ({', '.join([*unknown, *missing.unexpected_keys][:3])})")
-    moments = torch.load(str(folder / "optimizer.bin"), map_location="cpu", weights_only=True)
-    optimizer.load_state_dict(moments)
 
 
 def gathered(model: torch.nn.Module, *, keep: bool) -> Iterator[tuple[str, torch.Tensor]]:
@@ -182,21 +153,14 @@ class Writer:
     """Writes one thing at a time beside the training, and tells its errors when asked."""
 
     def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
+        self._pending: Future[None] | None = None
 
     def start(self, work: Callable[[], None]) -> None:
         """Begin to write, once what was begun before is done."""
         self.wait()
-
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:  # noqa: BLE001  it belongs to the run, and is raised there
-                self._error = error
-
-        self._thread = threading.Thread(target=run, name="checkpoint")
-        self._thread.start()
+        pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._pending = pool.submit(work)
+        pool.shutdown(wait=False)  # its thread ends with the work
 
     def wait(self) -> None:
         """Wait for what is being written.
@@ -206,9 +170,6 @@ class Writer:
         OSError
             Or whatever else stopped it.
         """
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()

@@ -130,7 +130,7 @@ def test_scores_of_the_evaluation_harness_are_read(tmp_path):
     (folder / "results_2026.json").write_text(json.dumps(value))
     assert read_scores(tmp_path / "scores.json") == {
         "arc_easy": {"loss": 0.5, "metric": "accuracy", "n_items": 100},
-        "arc_easy:acc_norm": {"loss": 0.45, "metric": "acc_norm", "n_items": 100},
+        "arc_easy:accuracy_norm": {"loss": 0.45, "metric": "accuracy_norm", "n_items": 100},
         "gsm8k": {"loss": 0.1, "metric": "exact_match"},
     }
 
