@@ -51,11 +51,6 @@ class DryRun(Result):
     written: str | None = None
     findings: tuple[Finding, ...] = ()
 
-    @property
-    def failed(self) -> int:
-        """Nothing was tried."""
-        return 0
-
     def to_dict(self) -> dict[str, Any]:
         """Return the runs as plain data."""
         total = {name: self.frame[name].sum() for name in ("tokens", "flops", "seconds", "disk_bytes")}

@@ -9,6 +9,7 @@ from typing import Any
 
 from cptlaw.schedules import Phase, Schedule
 from cptlaw_sweep.jobs import Job, Sweep
+from cptlaw_sweep.sizes import gpt2_settings
 
 
 def manifests(sweep: Sweep) -> dict[str, str]:
@@ -109,18 +110,7 @@ def _config(model: dict[str, Any], place: str | None) -> dict[str, Any]:
         return {"from_pretrained": place, "revision": model.get("revision")}
     if model["kind"] == "config":
         return {"vocab_size": model["vocabulary"], "max_position_embeddings": model["context"], **model["config"]}
-    return {
-        "model_type": "gpt2",
-        "vocab_size": model["vocabulary"],
-        "n_positions": model["context"],
-        "n_embd": model["width"],
-        "n_layer": model["layers"],
-        "n_head": model["heads"],
-        "initializer_range": model["width"] ** -0.5,
-        "resid_pdrop": 0.0,
-        "embd_pdrop": 0.0,
-        "attn_pdrop": 0.0,
-    }
+    return {"model_type": "gpt2", **gpt2_settings(model)}
 
 
 def _public(source: dict[str, Any]) -> dict[str, Any]:

@@ -215,16 +215,12 @@ def _write_shards(start: _Weights, end: _Weights, names: list[str], weight: floa
 
 def _card(base: Path, adapted: Path, weight: float) -> str:
     """Return the card of a merged model."""
-    return "\n".join(
-        [
-            "---",
-            "library_name: transformers",
-            "tags: [continual-pre-training, merge, cptlaw]",
-            "---",
-            "",
-            f"# {adapted.name}, merged with its base at {weight:g}",
-            "",
-            f"Weights: `{base.name}` + {weight:g} * (`{adapted.name}` - `{base.name}`), by `cptlaw merge`.",
-            "",
-        ]
-    )
+    return f"""---
+library_name: transformers
+tags: [continual-pre-training, merge, cptlaw]
+---
+
+# {adapted.name}, merged with its base at {weight:g}
+
+Weights: `{base.name}` + {weight:g} * (`{adapted.name}` - `{base.name}`), by `cptlaw merge`.
+"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -139,9 +139,7 @@ def _with_adapters(model: Model, rank: int, adapters: Lora | None, *, several: b
     spec = {**model.spec, "lora": {"rank": rank, "alpha": alpha}}
     trainable = count_lora({"kind": "config", "config": model.config}, rank)
     name = f"{model.name}-r{rank}" if several else model.name
-    return Model(
-        name, spec, model.total, model.non_embedding, model.seeds, model.ptpp, model.place, trainable, model.config
-    )
+    return replace(model, name=name, spec=spec, trainable=trainable)
 
 
 def sizes_of(spec: Mapping[str, Any], where: str = "model") -> tuple[int, int]:

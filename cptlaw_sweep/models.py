@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from cptlaw.errors import DataError
 from cptlaw_sweep.given_models import content_of, dropout_of
-from cptlaw_sweep.sizes import piece_tokens
+from cptlaw_sweep.sizes import gpt2_settings, piece_tokens
 
 Spec = Mapping[str, Any]
 
@@ -30,21 +31,7 @@ def config_of(spec: Spec, place: str | None = None) -> Any:
         raise DataError(
             f"model {spec.get('name') or place or spec.get('config')}: cannot be configured ({error})."
         ) from None
-    return transformers.GPT2Config(
-        vocab_size=spec["vocabulary"],
-        n_positions=spec["context"],
-        n_embd=spec["width"],
-        n_layer=spec["layers"],
-        n_head=spec["heads"],
-        # 0.02 suits a width of 768 and is far too small below a hundred.
-        initializer_range=spec["width"] ** -0.5,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        use_cache=False,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
+    return transformers.GPT2Config(**gpt2_settings(spec), use_cache=False, bos_token_id=None, eos_token_id=None)
 
 
 def _source(spec: Spec, place: str | None) -> dict[str, Any]:
@@ -133,21 +120,13 @@ def count_parameters(model: Any) -> tuple[int, int]:
 
 def sizes_of(spec: Spec) -> tuple[int, int]:
     """Return (total, without embeddings) of a model without allocating it."""
-    return _sizes_of(_frozen(spec))
-
-
-def _frozen(value: Any) -> Any:
-    return tuple((key, _frozen(value[key])) for key in value) if isinstance(value, Mapping) else value
-
-
-def _thawed(value: Any) -> Any:
-    return {key: _thawed(item) for key, item in value} if isinstance(value, tuple) else value
+    return _sizes_of(json.dumps(spec))
 
 
 @lru_cache(maxsize=256)
-def _sizes_of(spec: Any) -> tuple[int, int]:
+def _sizes_of(spec: str) -> tuple[int, int]:
     with torch.device("meta"):
-        return count_parameters(transformers.AutoModelForCausalLM.from_config(config_of(_thawed(spec))))
+        return count_parameters(transformers.AutoModelForCausalLM.from_config(config_of(json.loads(spec))))
 
 
 def mean_loss(model: Any, rows_bc: torch.Tensor, reduction: str = "mean") -> torch.Tensor:

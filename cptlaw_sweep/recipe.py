@@ -96,12 +96,10 @@ class Recipe:
         self.tokenizer, self._tokenizer_place = self._read_tokenizer(asked)
         self._vocabulary = tokenizers.vocabulary_of(self.tokenizer, self._tokenizer_place)
         self.evals = {
-            name: {
-                "text": self.named(one.text, f"{path.name}: evals: {name}"),
-                "split": "all" if one.whole else "validation",
-            }
-            for name, one in asked.evals.items()
+            name: {"text": one.text, "split": "all" if one.whole else "validation"} for name, one in asked.evals.items()
         }
+        for name, one in asked.evals.items():
+            self.source(one.text, f"{path.name}: evals: {name}")
         self.texts: dict[str, Plain] = {}
         self._keys: dict[str, str] = {}
         self.adapt = [self._read_adapt(block, f"{path.name}: adapt[{k}]") for k, block in enumerate(asked.adapt)]
@@ -196,11 +194,6 @@ class Recipe:
                     f"{where}: its tokenizer is not the one of the sweep, and losses per token of two tokenizers "
                     "cannot be compared. Use one recipe per tokenizer."
                 )
-
-    def named(self, name: str, where: str) -> str:
-        """Return the name of a text, which must be one of the recipe."""
-        self.source(name, where)
-        return name
 
     def check_models(self, block: Plain) -> None:
         """Refuse a block that names a model that is not there; one entry with several ranks may be named as a whole."""

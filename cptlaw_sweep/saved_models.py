@@ -93,26 +93,24 @@ def finish_folder(folder: Path, job: Job, store: Store, step: int, rows: list[di
 
 def card(job: Job, step: int, rows: list[dict[str, Any]]) -> str:
     """Return the card of a kept model."""
-    columns = {key: value for key, value in job.columns.items() if value is not None}
-    here = {row["eval"]: row for row in rows if row["step"] == step and "merge_weight" not in row}
-    tokens = step * int(columns["batch_tokens"])
-    lines = [
-        "---",
-        "library_name: transformers",
-        "tags: [continual-pre-training, cptlaw]",
-        "---",
-        "",
-        f"# {job.name}",
-        "",
-    ]
-    lines.append(
-        f"{format_quantity(float(columns['n_params']))} parameters from the base model {columns['base']}, trained on "
-        f"{format_quantity(float(tokens))} tokens of continual pre-training ({step} steps) by `cptlaw sweep`."
-    )
-    if "replay" in columns:
-        lines.append(f"Share of the source corpus in the mix: {float(columns['replay']):g}.")
-    phase = job.definition["phases"][0]
-    lines += ["", f"Learning rate: {phase['schedule']}, peak {phase['peak']:g}, over {phase['steps']} steps.", ""]
-    lines += ["| validation set | loss, nats per token |", "|---|---:|"]
-    lines += [f"| {name} | {row['loss']:.4f} |" for name, row in here.items()]
-    return "\n".join(lines) + "\n"
+    columns, phase = job.columns, job.definition["phases"][0]
+    here = [row for row in rows if row["step"] == step and "merge_weight" not in row]
+    size, tokens = (format_quantity(float(n)) for n in (columns["n_params"], step * int(columns["batch_tokens"])))
+    replay = columns.get("replay")
+    share = "" if replay is None else f"Share of the source corpus in the mix: {float(replay):g}.\n"
+    losses = "".join(f"| {row['eval']} | {row['loss']:.4f} |\n" for row in here)
+    return f"""---
+library_name: transformers
+tags: [continual-pre-training, cptlaw]
+---
+
+# {job.name}
+
+{size} parameters from the base model {columns["base"]}, trained on {tokens} tokens of continual pre-training ({step} \
+steps) by `cptlaw sweep`.
+{share}
+Learning rate: {phase["schedule"]}, peak {phase["peak"]:g}, over {phase["steps"]} steps.
+
+| validation set | loss, nats per token |
+|---|---:|
+{losses}"""

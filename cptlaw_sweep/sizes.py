@@ -89,6 +89,20 @@ def count_gpt2(spec: Mapping[str, Any]) -> tuple[int, int]:
     return inner + (int(spec["vocabulary"]) + int(spec["context"])) * width, inner
 
 
+def gpt2_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of a GPT-2-style decoder, as transformers names it."""
+    return {
+        "vocab_size": spec["vocabulary"],
+        "n_positions": spec["context"],
+        "n_embd": spec["width"],
+        "n_layer": spec["layers"],
+        "n_head": spec["heads"],
+        # 0.02 suits a width of 768 and is far too small below a hundred.
+        "initializer_range": spec["width"] ** -0.5,
+        **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0),
+    }
+
+
 def count_folder(folder: Path) -> tuple[int, int] | None:
     """Return (total, without embeddings) of a model from the headers of its safetensors, or nothing without these."""
     files = sorted(folder.glob("*.safetensors"))

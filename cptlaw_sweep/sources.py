@@ -9,7 +9,8 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,11 +37,11 @@ def with_files(source: dict[str, Any], folder: Path, where: str) -> dict[str, An
     files: list[dict[str, str]] = []
     for pattern in source["files"]:
         before = len(files)
-        for name, opened in _matching(pattern, folder):
+        for name, open_file in _matching(pattern, folder):
             if not any(name.endswith(kind) for kind in (ENDINGS if "ids" in source else KINDS)):
                 raise DataError(f"{where}: {name} is of no known kind. Expected files ending in {', '.join(KINDS)}.")
             try:
-                with opened as stream:
+                with open_file() as stream:
                     digest = hashlib.file_digest(stream, "sha256").hexdigest()
             except OSError as error:
                 raise DataError(f"{where}: {name} cannot be read ({error}). Build the text first.") from None
@@ -50,8 +51,8 @@ def with_files(source: dict[str, Any], folder: Path, where: str) -> dict[str, An
     return {**source, "files": sorted(files, key=lambda entry: str(entry["path"]))}
 
 
-def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the files that a pattern stands for, each with its name and a stream; local ones need no library."""
+def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield the files that a pattern stands for, each with its name and what opens it; local ones need no library."""
     if "://" not in pattern:
         full = folder / pattern
         names = sorted(glob.glob(str(full), recursive=True)) if glob.has_magic(pattern) else [str(full)]
@@ -63,28 +64,14 @@ def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Any]]:
                     f"{shown(name)}: cannot be read ({getattr(error, 'strerror', None) or error})."
                 ) from None
             if not is_folder:
-                yield str(Path(name).absolute()), _Opened(name)
+                yield str(Path(name).absolute()), partial(open, name, "rb")
         return
     try:
         import fsspec
     except ImportError:
         raise DataError(f"{pattern}: reading a URL needs: pip install 'cptlaw[training]'") from None
     for file in fsspec.open_files(pattern, "rb"):
-        yield file.full_name, file
-
-
-class _Opened:
-    """A local file that is opened when it is read, as fsspec's files are."""
-
-    def __init__(self, name: str):
-        self._name = name
-
-    def __enter__(self) -> IO[bytes]:
-        self._file = open(self._name, "rb")
-        return self._file
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+        yield file.full_name, file.open
 
 
 def identity(source: Mapping[str, Any]) -> dict[str, Any]:

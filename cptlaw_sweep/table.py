@@ -18,6 +18,9 @@ COLUMNS = (
     *("model", "base", "phase", "n_trainable", "lora_rank", "merge_weight", "optimizer_state", "pt_lr_end"),
     *("metric", "n_items", "chance", "recipe"),
 )
+JOB_COLUMNS = (
+    *("job", "kind", "status", "reason", "tokens", "flops", "seconds", "tokens_per_second", "epochs", "kept", "id"),
+)
 
 
 def runs_table(sweep: Sweep, store: Store) -> pd.DataFrame:
@@ -107,12 +110,8 @@ def jobs_table(sweep: Sweep, store: Store, failures: Mapping[str, str] | None = 
     finished, failed = store.finished_ids(), store.failed_ids()
     rows = []
     for job in sweep.jobs:
-        row: dict[str, Any] = {
-            "job": job.name,
-            "kind": job.kind,
-            "id": job.id,
-            "tokens": job.tokens,
-            "flops": job.flops,
+        row: dict[str, Any] = {"job": job.name} | {
+            name: getattr(job, name) for name in ("kind", "id", "tokens", "flops")
         }
         reason = (failures or {}).get(job.id) or (store.failed(job.id) if job.id in failed else None)
         if job.id in finished:
@@ -127,19 +126,7 @@ def jobs_table(sweep: Sweep, store: Store, failures: Mapping[str, str] | None = 
         else:
             row |= {"status": "failed" if reason else "waiting", "reason": reason}
         rows.append(row)
-    names: tuple[str, ...] = (
-        "job",
-        "kind",
-        "status",
-        "reason",
-        "tokens",
-        "flops",
-        "seconds",
-        "tokens_per_second",
-        "epochs",
-    )
-    names += ("kept", "id")
-    return pd.DataFrame(rows, columns=list(names))
+    return pd.DataFrame(rows, columns=[*JOB_COLUMNS])
 
 
 def _epochs(sweep: Sweep, report: Mapping[str, Any]) -> str | None:

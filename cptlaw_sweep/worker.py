@@ -54,6 +54,15 @@ def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
             sys.exit(1)
 
 
+def run_or_say(job_dict: Mapping[str, Any], store_url: str) -> str | None:
+    """Run one job as `run_job` does; return why it failed where not even that could be written to the store."""
+    try:
+        run_job(job_dict, store_url)
+    except OSError as error:
+        return reason_of(error)
+    return None
+
+
 def evaluate(job: Job, store: Store) -> None:
     """Run the recipe's command on each model that a run has kept, and leave the scores as rows."""
     from cptlaw_sweep.hook import scores_of

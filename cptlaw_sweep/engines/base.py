@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from typing import Protocol
 
 from cptlaw_sweep.jobs import Job, Sweep
+from cptlaw_sweep.progress import SweepProgress
 from cptlaw_sweep.store import Store
-
-
-class Listener(Protocol):
-    """Who is told how a sweep goes."""
-
-    def finished(self, job: Job) -> None:
-        """Tell that a job has been finished, now or in an earlier session."""
-
-    def failed(self, job: Job, reason: str) -> None:
-        """Tell that a job has failed, or cannot start because one that it needs has failed."""
-
-    def tick(self, running: Iterable[Job]) -> None:
-        """Tell, every second or so, which jobs run now."""
 
 
 class Engine(Protocol):
     """Runs the jobs of a sweep: each in its turn, each once, whatever happens to the others."""
 
-    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: Listener) -> None:
+    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: SweepProgress) -> None:
         """Run every job that is not finished.
 
         Parameters
@@ -49,7 +37,7 @@ class Queue:
     needs, and stands in a heap by its place in the sweep once there are none.
     """
 
-    def __init__(self, sweep: Sweep, store: Store, *, retry_failed: bool, progress: Listener):
+    def __init__(self, sweep: Sweep, store: Store, *, retry_failed: bool, progress: SweepProgress):
         self._store, self._progress = store, progress
         done, failed = store.finished_ids(), store.failed_ids()
         for leftover in done.intersection(store.names("checkpoints")):  # stopped between its result and the tidying up

@@ -15,8 +15,9 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from cptlaw.errors import UsageError
-from cptlaw_sweep.engines.base import Listener, Queue
+from cptlaw_sweep.engines.base import Queue
 from cptlaw_sweep.jobs import Job, Sweep
+from cptlaw_sweep.progress import SweepProgress
 from cptlaw_sweep.store import Store
 
 TICK_SECONDS = 1.0
@@ -35,7 +36,7 @@ class LocalEngine:
     def __init__(self, workers: int | None = None):
         self._asked = workers
 
-    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: Listener) -> None:
+    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: SweepProgress) -> None:
         """Run every job that is not finished; see `cptlaw_sweep.engines.base.Engine`."""
         queue = Queue(sweep, Store(store_url), retry_failed=retry_failed, progress=progress)
         if not queue:
@@ -178,19 +179,14 @@ def _serve(connection: Connection, store_url: str, environment: dict[str, str]) 
     """Run jobs as they come, until the pipe ends."""
     os.environ.update(environment)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
-    from cptlaw_sweep.worker import reason_of, run_job
+    from cptlaw_sweep.worker import run_or_say
 
     while True:
         try:
             job: dict[str, Any] = connection.recv()
         except EOFError:
             return
-        try:
-            run_job(job, store_url)
-        except OSError as error:  # not even the reason could be written
-            connection.send(reason_of(error))
-        else:
-            connection.send(None)
+        connection.send(run_or_say(job, store_url))
 
 
 def _leave_with_parent() -> None:

@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cptlaw.errors import UsageError
-from cptlaw_sweep.engines.base import Listener, Queue
+from cptlaw_sweep.engines.base import Queue
 from cptlaw_sweep.jobs import Job, Sweep
+from cptlaw_sweep.progress import SweepProgress
 from cptlaw_sweep.store import Store
+from cptlaw_sweep.worker import run_or_say
 
 TICK_SECONDS = 1.0
 LOOK_SECONDS = 5.0
@@ -44,14 +46,14 @@ class RayEngine:
         self._retries = int(retries)
         self._patience = float(patience)
 
-    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: Listener) -> None:
+    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: SweepProgress) -> None:
         """Run every job that is not finished; see `cptlaw_sweep.engines.base.Engine`."""
         ray = _import_ray()
         queue = Queue(sweep, Store(store_url), retry_failed=retry_failed, progress=progress)
         if not queue:
             return
         is_ours = self._connect(ray)
-        task = ray.remote(max_retries=self._retries, retry_exceptions=False)(_work)
+        task = ray.remote(max_retries=self._retries, retry_exceptions=False)(run_or_say)
         running: dict[Any, Job] = {}
         rooms = _Rooms(ray, self._patience)
         try:
@@ -146,17 +148,6 @@ def _request(job: Job) -> tuple[tuple[str, float], ...]:
 
 def _fits(request: Mapping[str, float], node: Mapping[str, float]) -> bool:
     return all(node.get(name, 0.0) >= amount for name, amount in request.items())
-
-
-def _work(job: dict[str, Any], store_url: str) -> str | None:
-    """Run a job in a worker of Ray; return why it failed if that could not even be written to the store."""
-    from cptlaw_sweep.worker import reason_of, run_job
-
-    try:
-        run_job(job, store_url)
-    except OSError as error:
-        return reason_of(error)
-    return None
 
 
 def _first_line(error: Exception) -> str:

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import UsageError
-from cptlaw_sweep.engines.base import Listener, Queue
+from cptlaw_sweep.engines.base import Queue
 from cptlaw_sweep.jobs import Job, Sweep, fingerprint_of
+from cptlaw_sweep.progress import SweepProgress
 from cptlaw_sweep.store import Store
 
 TICK_SECONDS = 2.0
@@ -72,7 +73,7 @@ class SlurmEngine:
         given = {"partition": self.partition, "account": self.account, "qos": self.qos, "constraint": self.constraint}
         return {f"slurm_{name}": value for name, value in given.items() if value is not None}
 
-    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: Listener) -> None:
+    def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: SweepProgress) -> None:
         """Run every job that is not finished; see `cptlaw_sweep.engines.base.Engine`."""
         submitit = _import_submitit()
         store = Store(store_url)
