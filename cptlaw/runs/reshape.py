@@ -98,8 +98,8 @@ def unnamed_mix(raw: RawTable) -> RawTable:
     """
     if mix_columns(raw.taken) or MAPPING in raw.frame.columns or "replay" in raw.taken:
         return raw
-    for told in SHARES:
-        named = {MIX + match[1]: name for name in raw.free if (match := told.match(name))}
+    for stated in SHARES:
+        named = {MIX + match[1]: name for name in raw.free if (match := stated.match(name))}
         if len(named) < 2:
             continue
         shares = raw.frame[[*named.values()]].apply(pd.to_numeric, errors="coerce")
@@ -122,8 +122,8 @@ def evals_in_domain(raw: RawTable) -> RawTable:
     if "run" not in taken:  # all that tells rows apart
         point = [str(name) for name in raw.frame.columns if name not in (domain, taken.get("loss"))]
     # Only where rows of one run and step would otherwise repeat each other: a table with one eval keeps its domains.
-    told = raw.frame[[*point, domain]].apply(hashable)
-    if not point or not told.duplicated(point).any() or told.duplicated().any():
+    stated = raw.frame[[*point, domain]].apply(hashable)
+    if not point or not stated.duplicated(point).any() or stated.duplicated().any():
         return raw
     note = f"column {domain!r} is read as the name of the eval: runs have several losses at a point otherwise"
     return raw.named({"eval": domain}, note)
@@ -135,11 +135,11 @@ def values_beside_losses(raw: RawTable) -> RawTable:
     if not {"loss", "metric"} <= set(taken) or VALUE not in raw.free:
         return raw
     loss, value = raw.frame[taken["loss"]], raw.frame[VALUE]
-    told = loss.isna() & value.notna() & raw.frame[taken["metric"]].notna()
-    if not told.any():
+    stated = loss.isna() & value.notna() & raw.frame[taken["metric"]].notna()
+    if not stated.any():
         return raw
-    note = f"{int(told.sum())} rows have no {taken['loss']!r} and a metric: theirs is read from {VALUE!r}"
-    filled = loss.astype(object).where(~told, value)
+    note = f"{int(stated.sum())} rows have no {taken['loss']!r} and a metric: theirs is read from {VALUE!r}"
+    filled = loss.astype(object).where(~stated, value)
     return raw.reshaped(raw.frame.assign(**{taken["loss"]: filled}), note)
 
 
@@ -249,10 +249,10 @@ def runs_of_steps(raw: RawTable) -> RawTable:
     texts = _texts(frame[raw.free])
     shares = () if texts else mix_columns(taken)  # a text beside them names the mix, or joins its shares
     settings = [*texts, *(taken[name] for name in (*SETTINGS, *shares) if name in taken)]
-    told = frame[list(dict.fromkeys([*settings, taken["eval"], taken["step"]]))].apply(hashable)
-    if not settings or told.duplicated().any() or not told.duplicated([*settings, taken["eval"]]).any():
+    stated = frame[list(dict.fromkeys([*settings, taken["eval"], taken["step"]]))].apply(hashable)
+    if not settings or stated.duplicated().any() or not stated.duplicated([*settings, taken["eval"]]).any():
         return raw
-    varied = [name for name in settings if told[name].nunique() > 1] or settings[:1]
-    names = [visible(" ".join(str(part) for part in row)) for row in told[varied].itertuples(index=False)]
+    varied = [name for name in settings if stated[name].nunique() > 1] or settings[:1]
+    names = [visible(" ".join(str(part) for part in row)) for row in stated[varied].itertuples(index=False)]
     listed = ", ".join(map(repr, varied))
     return raw.reshaped(frame.assign(run=names), f"no column 'run': rows alike in {listed} are one run")

@@ -131,9 +131,9 @@ class Average(Fit):
     def _without_bases(self, rows: pd.DataFrame) -> Array:
         """Return the forecasts without what the measured losses of base models add to them."""
         share, centres, _ = self._centres(rows)
-        if "missed" not in self._cache:
-            self._cache["missed"] = SharedError.of(self.data, self.residuals(), self.brief)
-        values: Array = np.exp(np.sum(share * centres, axis=1) - self._cache["missed"].at(rows))
+        if "residuals" not in self._cache:
+            self._cache["residuals"] = SharedError.of(self.data, self.residuals(), self.brief)
+        values: Array = np.exp(np.sum(share * centres, axis=1) - self._cache["residuals"].at(rows))
         return values
 
     def residuals(self) -> Array:

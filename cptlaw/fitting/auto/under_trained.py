@@ -1,7 +1,7 @@
 """Models trained too briefly for any law: the fewest tokens, where losses lie far off the curve of the others.
 
 A run of few steps spends a large share of them in the warm-up, or at a batch that is too large for it, and ends above
-what the other rows foretell of it. Four such rows in eighteen turn every exponent, and each rollout that rests on them.
+what the other rows forecast of it. Four such rows in eighteen turn every exponent, and each rollout that rests on them.
 Base models of a few hundred steps still have a loss near that of any model that has only begun, below what a power of
 their tokens makes of it; runs of CPT from them make the law too steep in budget and size.
 """
@@ -69,7 +69,7 @@ def without_under_trained(rows: Chosen, role: Role) -> Chosen:
         return rows
     message = (
         f"{int((~kept).sum())} rows below {np.exp(edge):.3g} tokens per parameter are left out: their losses lie far "
-        "above what the others foretell, as those of runs too short for their warm-up or batch do."
+        "above what the others forecast, as those of runs too short for their warm-up or batch do."
     )
     advice = "To fit them all the same, name a law with restraint none."
     finding = Finding("info", "under-trained", message, advice)
@@ -97,7 +97,7 @@ def _without_short_pretraining(rows: Chosen, role: Role) -> Chosen:
     least = format_quantity(float(tokens[kept].min()))
     message = (
         f"{int((~kept).sum())} rows of base models below {least} tokens of pre-training are left out: their losses "
-        "lie far below what the others foretell, as those of models do that have only begun to learn."
+        "lie far below what the others forecast, as those of models do that have only begun to learn."
     )
     finding = Finding(
         "info",

@@ -89,8 +89,8 @@ def _forecast(fit: Any, frame: pd.DataFrame, interval: float | None) -> pd.DataF
     data: pd.DataFrame = fit.data
     sized = [name for name in ("n_params", "ptpp", "tokens") if name in data.columns and name in frame.columns]
     alike = isinstance(fit, LawFit) and fit.law.needs_schedules and not {"run", "step"} & set(frame.columns)
-    told = "tokens" in sized and bool((frame[sized] > 0).all(axis=None))
-    if not (alike and told and "step" in data.columns and fit.schedules):
+    given = "tokens" in sized and bool((frame[sized] > 0).all(axis=None))
+    if not (alike and given and "step" in data.columns and fit.schedules):
         rows: pd.DataFrame = fit.forecast(frame, interval)
         return rows
     ends = data.loc[data.groupby("run", sort=False)["tokens"].idxmax()]
@@ -135,8 +135,8 @@ def refuse_unknown(frame: pd.DataFrame, fits: Sequence[Any]) -> None:
     UsageError
         If a key is unknown; the nearest one is named.
     """
-    told = {name for fit in fits for name in (*fit.law.inputs, *fit.data.columns, *getattr(fit, "losses", ()))}
-    known = [*dict.fromkeys([*COLUMNS, LOSS, *sorted(map(str, told))])]
+    given = {name for fit in fits for name in (*fit.law.inputs, *fit.data.columns, *getattr(fit, "losses", ()))}
+    known = [*dict.fromkeys([*COLUMNS, LOSS, *sorted(map(str, given))])]
     for name in map(str, frame.columns):
         if name not in known and not corpus_of(name):
             inputs = ", ".join(dict.fromkeys(one for fit in fits for one in fit.law.inputs))
