@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from cptlaw.errors import listed
 from cptlaw.runs.problems import Problems
 
 LOSS, BITS_PER_BYTE, NATS_PER_BYTE = "loss", "bpb", "nats_per_byte"
@@ -176,11 +177,9 @@ def as_shares(
                 f"{', '.join(map(repr, doubtful[:3]))} may be in percent or a share. Expected one unit; write percent "
                 f"with its sign, as 0.6%, or shares everywhere, as 0.006."
             )
-    listed = sorted({one for several in percent.values() for one in several})
-    if not listed:
-        return result, ()
-    more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
-    return result, (f"scores in percent are read as shares: {', '.join(map(repr, listed[:3]))}{more}",)
+    names_in_percent = sorted({one for several in percent.values() for one in several})
+    note = f"scores in percent are read as shares: {listed(map(repr, names_in_percent), 3)}"
+    return result, (note,) if names_in_percent else ()
 
 
 def named_apart(evals: pd.Series, metric: npt.NDArray[np.object_]) -> tuple[pd.Series, tuple[str, ...]]:
@@ -201,9 +200,7 @@ def named_apart(evals: pd.Series, metric: npt.NDArray[np.object_]) -> tuple[pd.S
     if not renamed:
         return evals, ()
     apart = [renamed.get((name, one), name) for name, one in zip(names, metric, strict=True)]
-    listed = sorted(set(renamed.values()))
-    more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
-    note = f"evals with several metrics are told apart: {', '.join(map(repr, listed[:3]))}{more}"
+    note = f"evals with several metrics are told apart: {listed(map(repr, sorted(set(renamed.values()))), 3)}"
     return pd.Series(apart, index=evals.index), (note,)
 
 
