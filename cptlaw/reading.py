@@ -186,6 +186,10 @@ def plain_json(text: str) -> Any:
         raise ValueError(_TOO_DEEP) from None
     if text.count("{") + text.count("[") > DEEPEST and _is_too_deep(value):
         raise ValueError(_TOO_DEEP)
+    if _HALVES.search(text):
+        # A trainer cut its text in the middle of a character: no file, terminal or column of texts takes half of one.
+        whole = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        value = json.loads(whole)
     return value
 
 
@@ -244,6 +248,7 @@ def flatten(value: object, prefix: str = "", joint: str = ".") -> dict[str, obje
 
 _TOO_DEEP = f"lists and mappings are nested more than {DEEPEST} deep"
 _MANY_DIGITS = re.compile("[0-9]{19}")
+_HALVES = re.compile(r"\\u[dD][89a-fA-F]")  # of characters, as JSON writes those beyond the first 65,536
 _INTEGER = re.compile(r"[-+]?[0-9]++")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][-+]?[0-9]++)?")
