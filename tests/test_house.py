@@ -38,7 +38,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1221,
+    "words, files, results": 1225,
     "answering": 1810,
     "cli": 914,
     "examples": 32,
@@ -53,7 +53,7 @@ CEILINGS = {
     "cptlaw_app": 356,
     "cptlaw_sweep": 5008,
 }
-IN_ALL = 33_119  # of which 27,755 in the core, where 17,500 are aimed at
+IN_ALL = 33_120  # of which 27,755 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {
