@@ -58,7 +58,7 @@ MODULES = {
     "Plans": ("cptlaw.planning", sorted(planning.__all__, key=lambda name: (not name.islower(), name))),
     "Figures": ("cptlaw.reporting.figures", ["figure.Figure", *(f"{name}.{name}" for name in FIGURES)]),
     "Example runs": ("cptlaw.examples", ("load", "path", "schedules")),
-    "Laws of your own": ("cptlaw.laws", ("Law", "Shape", "Option", "Known")),
+    "Laws of your own": ("cptlaw.laws", ("Law", "Shape", "Option", "Context")),
     "Testing a law": ("cptlaw.testing", ("check_law",)),
     "Sweep": ("cptlaw_sweep.sweep", ("sweep", "dry_run", "status", "tune_lr")),
     "Merge": ("cptlaw_sweep.merging", ("merge", "Merged")),
