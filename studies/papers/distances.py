@@ -77,7 +77,9 @@ def seal(table: Path) -> None:
     """
     known = cells()
     frame = pd.read_csv(table)
-    bases = frame[frame["tokens"] == 0].pivot_table(index=["n_params", "ptpp"], columns="eval", values="loss")
+    bases = frame[(frame["tokens"] == 0) & frame["n_params"].isin(SIZES)].pivot_table(
+        index=["n_params", "ptpp"], columns="eval", values="loss"
+    )
     points = []
     for law in ("distance", "mean"):
         off: dict[str, list[float]] = {"rise": [], "fall": []}

@@ -23,12 +23,9 @@ AFTER = {
 }
 
 
-SEEDS = ("",)  # endings of the tables, one for each base model
-
-
-def ends(seed: str) -> dict[str, pd.Series]:
-    """Return the losses on English, French and the format, by what was done, of one base model."""
-    frame = pd.read_csv(MEASURED / f"skills{seed}.csv")
+def ends() -> dict[str, pd.Series]:
+    """Return the losses on English, French and the format, by what was done."""
+    frame = pd.read_csv(MEASURED / "skills.csv")
     last = frame.loc[frame.groupby(["run", "eval"])["tokens"].idxmax()]
     # A run on the format has it as its target, and nothing of French.
     wide = last.pivot_table(index="run", columns="eval", values="loss").rename(columns={"target": "french"})
@@ -44,7 +41,7 @@ def ends(seed: str) -> dict[str, pd.Series]:
         for mix, words in AFTER.items():
             if f"-mix-{mix}-" in run:
                 found[words] = wide.loc[run]
-    added = pd.read_csv(MEASURED / f"skills_added{seed}.csv")
+    added = pd.read_csv(MEASURED / "skills_added.csv")
     for weight, part in added.groupby("merge_weight"):
         of = part.set_index(["domain", "eval"])["loss"]
         found[f"both learned from the base model, added at {weight:g}"] = pd.Series(
@@ -55,16 +52,14 @@ def ends(seed: str) -> dict[str, pd.Series]:
 
 def tables() -> dict[str, pd.DataFrame]:
     """Return the table."""
-    columns: dict[str, dict[str, list[str]]] = {}
-    for found in map(ends, SEEDS):
-        base, learned = found["base model"]["skill"], found["the skill, learned with half English"]["skill"]
-        for name, one in found.items():
-            cells = columns.setdefault(name, {"format": [], "kept of it": [], "French": [], "English": []})
-            cells["format"].append(f"{one['skill']:.2f}")
-            cells["kept of it"].append(f"{100 * (base - one['skill']) / (base - learned):.0f} %")
-            cells["French"].append(f"{one['french']:.2f}" if pd.notna(one.get("french")) else "-")
-            cells["English"].append(f"{one['source']:.2f}")
-    rows = [{"model": name} | {key: ", ".join(values) for key, values in of.items()} for name, of in columns.items()]
+    found = ends()
+    base, learned = found["base model"]["skill"], found["the skill, learned with half English"]["skill"]
+    rows = []
+    for name, one in found.items():
+        row = {"model": name, "format": f"{one['skill']:.2f}"}
+        row |= {"kept of it": f"{100 * (base - one['skill']) / (base - learned):.0f} %"}
+        row["French"] = f"{one['french']:.2f}" if pd.notna(one.get("french")) else "-"
+        rows.append(row | {"English": f"{one['source']:.2f}"})
     return {"kept": pd.DataFrame(rows)}
 
 

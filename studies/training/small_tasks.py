@@ -149,8 +149,11 @@ def rows_of(store: Store, job: Job, corpora: Path, cache: Path, known: set[str])
     from cptlaw_sweep.models import load_weights
 
     base = f"base-{job.columns['base']}"
-    folders = {step: saved_models.folder_of(job.id, step) for step in saved_models.kept_steps(store, job.id)}
-    if folders and base not in known:
+    steps = saved_models.kept_steps(store, job.id)
+    if not steps or steps[-1] < job.definition["steps"][1]:  # not trained to its end
+        return
+    folders = {step: saved_models.folder_of(job.id, step) for step in steps}
+    if base not in known:
         folders[0] = f"models/{job.definition['start']['weights']}"
     for step, folder in sorted(folders.items()):
         model = load_weights(store.get_folder(folder, cache)).eval()

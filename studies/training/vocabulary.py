@@ -242,7 +242,7 @@ def per_byte(model: Any, tokenizer: Any, texts: list[str], end: int) -> tuple[fl
 
 
 def rows_of(store: Store, job: Job, corpora: Path, cache: Path) -> Iterator[dict[str, Any]]:
-    """Yield both losses of a run at each step that was kept, its base model first."""
+    """Yield both losses of a run before its first step, at its end, and at a half, a quarter and an eighth of it."""
     import tokenizers
 
     from cptlaw_sweep.models import load_weights
@@ -252,8 +252,9 @@ def rows_of(store: Store, job: Job, corpora: Path, cache: Path) -> Iterator[dict
     count, _, how = rest.partition("-")
     given = job.places.get("model")
     steps = saved_models.kept_steps(store, job.id)
-    if not steps:
+    if not steps or steps[-1] < job.definition["steps"][1]:  # not trained to its end
         return
+    steps = [step for step in steps if any(abs(step * times - steps[-1]) < times for times in (1, 2, 4, 8))]
     where = {step: store.get_folder(saved_models.folder_of(job.id, step), cache) for step in steps}
     where[0] = Path(given) if given else store.get_folder(f"models/{job.definition['start']['weights']}", cache)
     tokenizer = tokenizers.Tokenizer.from_file(str(where[steps[0]] / "tokenizer.json"))
