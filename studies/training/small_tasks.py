@@ -145,13 +145,14 @@ def share_right(model: Any, items: list[Item]) -> float:
 
 
 def rows_of(store: Store, job: Job, corpora: Path, cache: Path, known: set[str]) -> Iterator[dict[str, Any]]:
-    """Yield the scores of a run at each kept step, and of its base model where that is not known."""
+    """Yield the scores of a run from an eighth of its length on, and of its base model where that is not known."""
     from cptlaw_sweep.models import load_weights
 
     base = f"base-{job.columns['base']}"
     steps = saved_models.kept_steps(store, job.id)
     if not steps or steps[-1] < job.definition["steps"][1]:  # not trained to its end
         return
+    steps = [step for step in steps if any(abs(step * times - steps[-1]) < times for times in (1, 2, 4, 8))]
     folders = {step: saved_models.folder_of(job.id, step) for step in steps}
     if base not in known:
         folders[0] = f"models/{job.definition['start']['weights']}"

@@ -5,7 +5,7 @@
     cptlaw sweep studies/recipes/vocabulary_128.yaml -o runs/vocabulary --workers 1
     cptlaw sweep studies/recipes/vocabulary_512.yaml -o runs/vocabulary --workers 1
     python -m studies vocabulary measure         # studies/measured/vocabulary.csv
-    python -m studies vocabulary                 # prints the tables; --write keeps them for docs/how_to/new_tokens.md
+    python -m studies vocabulary                 # prints the tables; --write keeps them for docs/what_we_found.md
 
 Base models have a tokenizer of 512 symbols, trained on English. New tokens are the most frequent pairs of French text
 as that tokenizer cuts it, merged one after the other (byte pair encoding gone on with), so that every other text is cut
@@ -291,24 +291,33 @@ def measure(store: Store, corpora: Path, cache: Path) -> None:
 
 
 def at_end(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return both losses of each run at its end, at the text the runs without new tokens had read, and at its start."""
+    """Return both losses of each run before CPT, at its end, and at the text and the French loss of its plain run.
+
+    The plain run is the one of the same seed without new tokens, at its end. In between losses are read off a line in
+    the logarithm of tokens.
+    """
     found = []
-    plain = frame[(frame["vocab_added"] == 0)].groupby("replay")["text_bytes"].max()
-    for (run, replay), part in frame.groupby(["run", "replay"]):
-        first = part.iloc[0]
-        row = {name: first[name] for name in ("seed", "replay", "vocab_added", "method")}
-        for on, losses in part.sort_values("tokens").groupby("eval"):
-            row[on], row[f"{on} before"] = losses["loss"].iloc[-1], losses["loss"].iloc[0]
-            read = losses[losses["text_bytes"] > 0]
-            row[f"{on} at text"] = np.interp(np.log(plain[replay]), np.log(read["text_bytes"]), read["loss"])
-            row[f"bytes, {on}"] = losses["bytes_per_token"].iloc[0]
-        found.append(row | {"run": run})
+    lines = {run: part.pivot_table(index="tokens", columns="eval", values="loss") for run, part in frame.groupby("run")}
+    facts = frame.drop_duplicates("run").set_index("run")
+    sizes = frame.pivot_table(index="run", columns="eval", values="bytes_per_token")["target"]
+    for run, line in lines.items():
+        plain = facts.index[(facts["vocab_added"] == 0) & (facts["seed"] == facts.loc[run, "seed"])][0]
+        end, text = lines[plain].iloc[-1], lines[plain].index[-1] * sizes[plain] / sizes[run]
+        read = line[line.index > 0]
+        tokens = np.log(read.index)
+        enough = np.interp(-end["target"], -read["target"], tokens)
+        row = {name: facts.loc[run, name] for name in ("seed", "vocab_added", "method")}
+        for on in ("source", "target"):
+            row |= {f"{on} before": line[on].iloc[0], on: line[on].iloc[-1]}
+            row[f"{on} at text"] = np.interp(np.log(text), tokens, read[on])
+        row |= {"share": np.exp(enough) / lines[plain].index[-1], "there": np.interp(enough, tokens, read["source"])}
+        found.append(row | {"bytes": sizes[run]})
     return pd.DataFrame(found)
 
 
 def spread(values: pd.Series) -> str:
     """Print a mean, with the range of several seeds."""
-    return f"{values.mean():.3f}" + (f" ({values.min():.3f} to {values.max():.3f})" if len(values) > 1 else "")
+    return f"{values.mean():.2f}" + (f" ({values.min():.2f} to {values.max():.2f})" if len(values) > 1 else "")
 
 
 def tables() -> dict[str, pd.DataFrame]:
@@ -321,13 +330,14 @@ def tables() -> dict[str, pd.DataFrame]:
                 "order": (count, ("none", *HOW).index(how)),
                 "tokens added": str(count),
                 "rows start as": how,
-                "seeds": str(len(part)),
+                "bytes per token": f"{part['bytes'].mean():.2f}",
                 "French before": spread(part["target before"]),
-                "French, equal tokens": spread(part["target"]),
+                "French": spread(part["target"]),
                 "French, equal text": spread(part["target at text"]),
+                "tokens to the French loss without": f"{100 * part['share'].mean():.0f} %",
                 "English before": spread(part["source before"]),
-                "English, equal tokens": spread(part["source"]),
-                "bytes per token of French": f"{part['bytes, target'].mean():.2f}",
+                "English": spread(part["source"]),
+                "English at that French loss": spread(part["there"]),
             }
         )
     return {"added": pd.DataFrame(sorted(rows, key=lambda row: row["order"])).drop(columns="order")}
