@@ -67,7 +67,7 @@ def tables() -> dict[str, pd.DataFrame]:
             row |= {what: f"{part[what].mean():.2f}", f"{what}, by distance": f"{np.mean(line):.2f}" if line else "-"}
             row[f"{what}, by the mean"] = f"{np.mean(mean):.2f}" if mean else "-"
         rows.append(row)
-    return {"shifts": pd.DataFrame(rows)}
+    return {"shifts": pd.DataFrame(rows), "sealed": sealed()}
 
 
 def seal(table: Path) -> None:

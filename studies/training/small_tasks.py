@@ -1,4 +1,4 @@
-"""Tasks that models of 20K to 75K parameters can do, scored on the weights that a sweep kept.
+"""Tasks that models of 18K to 46K parameters can do, scored on the weights that a sweep kept.
 
     cptlaw sweep studies/recipes/french_to_english.yaml -o runs/fr-en --workers 1
     python -m studies small_tasks measure studies/recipes/french_to_english.yaml --store runs/fr-en
@@ -30,13 +30,13 @@ from cptlaw_sweep import saved_models
 from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.load_sweep import load_sweep
 from cptlaw_sweep.store import Store
-from studies.harness import HOME, MEASURED, ROOT, progress, show, write_result
+from studies.harness import MEASURED, ROOT, progress, show, write_result
 from studies.training.vocabulary import documents
 
 ITEMS, BEFORE, TEXT = 300, 96, 3_000_000
 TABLE, RUNS = MEASURED / "small_tasks.csv", MEASURED / "french_to_english.csv"
-SEAL = HOME / "sealed" / "fr_en_75k_tasks.json"
-HELD = 75072
+LAW, LINKED = "score-sigmoid", ("language_english", "language_french")
+HELD = 45936
 CORPORA = ("french", "english")
 WORD = re.compile(r"(?<=[ \u2019'])[^\W\d_]{5,9}(?= )")
 SHARED = ("n_params", "ptpp", "seed", "replay")
@@ -187,39 +187,28 @@ def table() -> pd.DataFrame:
     return pd.concat([losses[[*SHARED, "run", "eval", "loss", "tokens"]], scores], ignore_index=True)
 
 
-def seal(output: Path) -> None:
-    """Forecast the scores of 75K from the smaller sizes, by law `auto`, and seal that."""
-    runs = cl.read_runs(table(), n_params_kind="total")
-    names = sorted(name for name in runs.evals if name not in ("source", "target"))
-    points = pd.DataFrame(
-        [
-            {"n_params": HELD, "ptpp": 31, "replay": replay, "tokens": per_param * HELD}
-            for replay in (0.0, 0.1)
-            for per_param in (1, 2, 4, 8)
-        ]
-    )
-    fits = [cl.fit("auto", runs, on=name, where=f"n_params < {HELD}") for name in names]
-    cl.register(cl.forecast(fits, points).answer.to_dict(), output)
-
-
 def held_out() -> pd.DataFrame:
-    """Return by task what the sealed forecasts of 75K missed by, in points, beside scores that stay as the base's."""
-    found = cl.score([SEAL], cl.read_runs(table(), n_params_kind="total")).frame
+    """Return what the scores of 46K are forecast to from the smaller sizes, beside its base's and the next size's."""
+    runs = cl.read_runs(table(), n_params_kind="total")
     frame = pd.read_csv(TABLE)
     rows = []
-    for name, part in found.groupby("on"):
-        base = frame[(frame["eval"] == name) & (frame["tokens"] == 0) & (frame["n_params"] == HELD)]
-        base = base.set_index("ptpp")["loss"]
-        small = frame[(frame["eval"] == name) & (frame["n_params"] < HELD) & (frame["tokens"] > 0)]["loss"].mean()
-        still = part["ptpp"].map(base)
+    for name in LINKED:
+        fit = cl.fit(LAW, runs, on=name, where=f"n_params < {HELD}")
+        mine = frame[(frame["eval"] == name) & (frame["tokens"] > 0)]
+        asked = mine[mine["n_params"] == HELD].reset_index(drop=True)
+        said = fit.forecast(asked[["n_params", "ptpp", "replay", "tokens"]])
+        smaller = mine[mine["n_params"] == mine.loc[mine["n_params"] < HELD, "n_params"].max()]
+        base = frame[(frame["eval"] == name) & (frame["tokens"] == 0) & (frame["n_params"] == HELD)]["loss"].iloc[0]
+        measured = asked["loss"].to_numpy()
+        off = said["loss"].to_numpy() - measured
+        inside = (said["lo"].to_numpy() <= measured) & (measured <= said["hi"].to_numpy())
         rows.append(
-            {"task": name, "scored": str(len(part)), "measured": f"{100 * part['measured'].mean():.1f}",
-             "error, points": f"{100 * part['error'].abs().mean():.1f}",
-             "mean error": f"{100 * part['error'].mean():+.1f}",
-             "as its base model": f"{100 * (still - part['measured']).abs().mean():.1f}",
-             "as smaller models": f"{100 * (small - part['measured']).abs().mean():.1f}",
-             "half-width": f"{50 * (part['hi'] - part['lo']).mean():.1f}",
-             "90 % intervals that held": f"{int(part['inside'].sum())} of {part['inside'].notna().sum()}"}
+            {"task": name, "scores": str(len(asked)), "error, points": f"{100 * np.abs(off).mean():.1f}",
+             "mean error": f"{100 * off.mean():+.1f}",
+             "as its base model": f"{100 * np.abs(base - measured).mean():.1f}",
+             "as the size below": f"{100 * np.abs(smaller['loss'].to_numpy() - measured).mean():.1f}",
+             "half-width": f"{50 * (said['hi'] - said['lo']).mean():.0f}",
+             "90 % intervals that held": f"{int(inside.sum())} of {len(asked)}"}
         )  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -244,9 +233,9 @@ def tables() -> dict[str, pd.DataFrame]:
 
 
 def main() -> None:
-    """Print the tables, or write them; or score models, or seal forecasts."""
+    """Print the tables, or write them; or score models."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("what", nargs="?", choices=["measure", "seal"])
+    parser.add_argument("what", nargs="?", choices=["measure"])
     parser.add_argument("recipes", nargs="*", type=Path)
     parser.add_argument("--store", default=str(ROOT / "runs" / "fr-en"))
     parser.add_argument("--corpora", type=Path, default=ROOT / "corpora")
@@ -255,8 +244,6 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.what == "measure":
         measure(asked.recipes, Store(asked.store), asked.corpora, asked.cache)
-    elif asked.what == "seal":
-        seal(SEAL)
     elif asked.write:
         write_result("small_tasks", tables())
     else:

@@ -8,7 +8,7 @@ from studies.harness import RESULTS, find_data, held
 
 CHEAP = (
     *("adapters", "distances", "dynamics_trained", "forgetting_by_size", "merge_law", "plans_trained", "skills"),
-    "what_holds",
+    *("vocabulary", "what_holds"),
 )
 
 
