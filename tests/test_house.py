@@ -39,21 +39,21 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
     "words, files, results": 1225,
-    "answering": 1810,
+    "answering": 1811,
     "cli": 914,
     "examples": 32,
     "fitting": 5167,
     "forecasting": 3997,
     "importing": 1299,
-    "laws": 3535,
-    "planning": 4775,
-    "reporting": 2149,
-    "runs": 2271,
+    "laws": 3528,
+    "planning": 4799,
+    "reporting": 2147,
+    "runs": 2282,
     "schedules": 585,
     "cptlaw_app": 356,
     "cptlaw_sweep": 5008,
 }
-IN_ALL = 33_120  # of which 27,755 in the core, where 17,500 are aimed at
+IN_ALL = 33_150  # of which 27,786 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

@@ -43,8 +43,9 @@ def next_runs(
         for budget in (share * flops for share in SHARES):
             suggestion = forecast.answer(cells, bases, budget, NEXT_RUNS)
             if suggestion.cells:
-                rate = {"lr_peak": float(row["lr_peak"].iloc[0])} if "lr_peak" in row else {}
-                return tuple({**cell, **rate} for cell in suggestion.to_dict()["cells"]), [], budget
+                rate = float(row["lr_peak"].iloc[0]) if "lr_peak" in row else None
+                chosen = suggestion.to_dict()["cells"]
+                return tuple({**cell, "lr_peak": cell["lr_peak"] or rate} for cell in chosen), [], budget
             noise = next((one for one in suggestion.findings if one.code == "noise-binds"), None)
     except CptlawError as error:
         return (), [Finding("info", "no-suggestion", f"which runs to buy next cannot be said: {error}")], None

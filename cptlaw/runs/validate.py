@@ -19,10 +19,11 @@ from cptlaw.runs.numbers import Floats, checked_numbers, place_of
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import ROW, RawTable
 from cptlaw.runs.repeats import add_repeated_rows
-from cptlaw.runs.schema import COLUMNS, N_PARAMS_KINDS, Column
+from cptlaw.runs.schema import COLUMNS, N_PARAMS_KINDS, SMALLEST_RAW_COUNT, Column
 from cptlaw.runs.table import Runs
 
 Mask = npt.NDArray[np.bool_]
+MOST_SAMPLES = 1e7  # of a fine-tuning set
 
 ASSUMED = {
     "run": "no column 'run': every row is taken as a run of its own ({!r}, ..)",
@@ -38,7 +39,8 @@ def check_table(raw: RawTable, n_params_kind: str | None = None) -> Runs:
     DataError
         Naming every kind of problem, with the number of bad rows and the first few of them.
     """
-    problems, naming, rows = Problems(raw.label), raw.naming, raw.frame.index
+    problems, rows = Problems(raw.label), raw.frame.index
+    naming = _with_samples(raw.frame, raw.naming)
     if "loss" not in naming.file_columns:
         raise missing_column("loss", raw.frame.columns, raw.label)
     data: dict[Hashable, object] = {
@@ -67,6 +69,22 @@ def check_table(raw: RawTable, n_params_kind: str | None = None) -> Runs:
     _check_tokenizers(frame, problems)
     problems.raise_if_any()
     return Runs(frame, raw.path, n_params_kind=kind, notes=tuple(notes), assumed=assumed)
+
+
+def _with_samples(frame: pd.DataFrame, naming: Naming) -> Naming:
+    """Return the naming with a column of tokens read as samples, where it counts what fine-tuning sets hold.
+
+    Such a table has base models (tokens 0), no mix and no budget, and too few tokens in some rows but not in all:
+    where all are few, billions may be meant, and beside billions a few are a slip.
+    """
+    known = dict(naming.file_columns)
+    if "tokens" not in known or {"samples", "step", "replay", "ptpp", "pt_tokens"} & set(known):
+        return naming
+    counts = pd.to_numeric(frame[known["tokens"]], errors="coerce")
+    few = counts < SMALLEST_RAW_COUNT
+    if not ((counts == 0).any() and (few & (counts > 0)).any() and SMALLEST_RAW_COUNT <= counts.max() <= MOST_SAMPLES):
+        return naming
+    return replace(naming, file_columns={"samples": known.pop("tokens"), **known})
 
 
 def _checked_column(frame: pd.DataFrame, naming: Naming, column: Column, problems: Problems) -> object:

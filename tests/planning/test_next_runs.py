@@ -18,6 +18,7 @@ from cptlaw.planning.next_runs import open_forecast
 from cptlaw.planning.next_runs.cells import Bases, CandidateRun, candidates
 from cptlaw.planning.next_runs.doubt import Variances, errors
 from cptlaw.planning.next_runs.greedy import Sample, choose
+from cptlaw.runs.points import point
 from studies import simulate
 
 PILOT = str(examples.path("en-fr-pilot"))
@@ -45,6 +46,31 @@ def two_budgets():
 @pytest.fixture(scope="module")
 def suggested(two_budgets):
     return {law: ask(two_budgets, law) for law in ("ptpp-floor", "ptpp-gated-floor")}
+
+
+def test_a_run_may_have_another_rate_of_those_that_were_run_near_its_size():
+    runs = examples.load("docs-to-code")
+    where = "n_params in (45936, 124672) and ptpp in (31, 124, 279) and lr_schedule == 'constant' and replay > 0"
+    fit = cl.fit("shared-tokens", runs, "source", where, starts=4, restraint="none")
+    at = point("n_params=124672,tokens=1M,replay=25%,ptpp=279,lr_peak=0.0015")
+    found = candidates(fit, runs.frame, at.iloc[0])
+    assert {cell.lr_peak for cell in found} == {0.0015, 0.003}
+    asked = open_forecast.open_forecast(fit, at, 0.9)
+    both, one = (
+        asked.answer(cells, Bases.of(runs.frame), 2e11, 4)
+        for cells in (found, [cell for cell in found if cell.lr_peak == 0.0015])
+    )
+    ends = [answer.interval_after[1] - answer.interval_after[0] for answer in (both, one)]
+    assert ends[0] <= 1.01 * ends[1]
+    assert both.table()["lr_peak"].isin([0.0015, 0.003]).all()
+    other = {cell for cell in found if cell.lr_peak == 0.003 and cell.n_params == 45_936.0}
+    moved = asked.sample([next(iter(other)), dataclasses.replace(next(iter(other)), lr_peak=0.0015)])
+    assert abs(moved.cells[0] - moved.cells[1]).max() > 1e-3  # the rate of a run counts in what it tells
+
+
+def test_where_all_runs_have_one_rate_it_is_no_choice(suggested):
+    assert all(cell.lr_peak is None for cell in suggested["ptpp-floor"].cells)
+    assert "lr_peak" not in suggested["ptpp-floor"].table()
 
 
 # -- cost ----------------------------------------------------------------------------------------------------------

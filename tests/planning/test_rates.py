@@ -54,7 +54,7 @@ def test_the_best_split_is_at_the_rates_of_its_size(fits):
     ("rates", "highest", "limits", "taken"),
     [
         ((1e-3, 1.5e-3, 4e-3), 1.0, ("a limit",), 2e-3),  # between two that were run
-        ((1e-3, 1.5e-3, 4e-3), 1.0, (), 1.5e-3),  # without a limit forecasts take a measured one, and so do plans
+        ((1e-3, 1.5e-3, 4e-3), 1.0, (), 2e-3),  # with a limit and without
         ((3e-3, 4e-3, 5e-3), 1.0, ("a limit",), 3e-3),  # never beyond them
         ((5e-4, 1e-3, 1.5e-3), 1.0, ("a limit",), 1.5e-3),
         ((1e-3, 4e-3), 1.0, ("a limit",), 1e-3),  # two rates say nothing of what lies between

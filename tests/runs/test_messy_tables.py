@@ -88,6 +88,32 @@ def test_an_answer_from_a_tracker_is_that_from_the_runs_table(capsys):
         assert wandb[key] == pytest.approx(truth[key]), key
 
 
+def fine_tuned(counts, **columns):
+    frame = pd.DataFrame({"run": [f"r{i}" for i in range(len(counts))], "eval": "target", "loss": 3.0, **columns})
+    return frame.assign(n_params=124e6, tokens=counts)
+
+
+def test_tokens_of_a_fine_tuning_set_may_be_few_and_are_samples():
+    runs = read_runs(fine_tuned([0, 200, 800, 3200]))
+    assert runs.frame["tokens"].tolist() == [0, 200, 800, 3200]
+    assert any("every answer in tokens is in samples" in note for note in runs.notes)
+
+
+@pytest.mark.parametrize(
+    ("counts", "columns"),
+    [
+        ([0, 20, 100, 200], {}),  # billions
+        ([0, 200, 1e9, 2e9], {}),  # a slip
+        ([200, 800, 3200, 6400], {}),  # no base model: a ladder from scratch
+        ([0, 200, 800, 3200], {"replay": 0.1}),
+        ([0, 200, 800, 3200], {"ptpp": 20.0}),
+    ],
+)
+def test_elsewhere_few_tokens_are_asked_about(counts, columns):
+    with pytest.raises(DataError, match="at least 1000"):
+        read_runs(fine_tuned(counts, **columns))
+
+
 def test_samples_stand_for_tokens_where_the_table_has_none(capsys):
     runs = read_runs(MESSY / "samples.csv")
     assert runs.frame["tokens"].tolist() == [0, 200, 800, 0, 200, 800]

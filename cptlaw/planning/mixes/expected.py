@@ -17,6 +17,8 @@ from cptlaw.units import format_percent, format_quantity
 # Relative slope in replay up to which the target loss counts as flat: a plan may sit on its minimum, and ten per cent
 # more replay for half a thousandth of the loss decide nothing.
 FLAT = 5e-3
+LOOKS = 3  # at rates between those that were run
+SAME_RATE = 0.01  # relative difference of two rates up to which a look tells nothing new
 
 
 def expected_at(
@@ -146,10 +148,11 @@ def infeasible_fields(certificate: Certificate) -> dict[str, Any]:
 
 
 def best_over_rates(build: Callable[..., list[FittedMix]], plan_of: Callable[[FittedMix], Any], value: str) -> Any:
-    """Return the plan with the least value over the measured peak rates, and over one between them.
+    """Return the plan with the least value over the measured peak rates and what lies between them.
 
-    Under a limit a higher rate needs more replay, so that the best may lie where nothing was run; a plan never leaves
-    the rates that were run near its size.
+    Too high a rate costs the target as well, and under a limit replay, so that the best may lie where nothing was run;
+    a plan never leaves the rates that were run near its size. Each look is at where a parabola through the best plan
+    and those beside it is lowest.
 
     Parameters
     ----------
@@ -164,8 +167,13 @@ def best_over_rates(build: Callable[..., list[FittedMix]], plan_of: Callable[[Fi
     best = best_of(plans, value)
     known = best.mix.target.known
     beside = [plan for plan in plans if plan.mix.target.known | {"lr_peak": best.lr_peak} == known]
-    rate = _between(beside, best, value)
-    return best if rate is None else best_of([best, plan_of(build(known | {"lr_peak": rate})[0])], value)
+    for _ in range(LOOKS):
+        rate = _between(beside, best, value)
+        if rate is None:
+            break
+        beside.append(plan_of(build(known | {"lr_peak": rate})[0]))
+        best = best_of(beside, value)
+    return best
 
 
 def _between(plans: Sequence[MixPlan], best: MixPlan, value: str) -> float | None:
@@ -173,7 +181,7 @@ def _between(plans: Sequence[MixPlan], best: MixPlan, value: str) -> float | Non
 
     Where one beside it keeps no limit, halfway to that one; ``None`` where the best is lowest at its own rate.
     """
-    if len(plans) < 2 or not best.feasible or not best.mix.limits:
+    if len(plans) < 2 or not best.feasible:
         return None
     rates, values = (np.array([getattr(plan, name) for plan in plans], dtype=float) for name in ("lr_peak", value))
     own = float(np.log(rates[[plan is best for plan in plans].index(True)]))
@@ -186,7 +194,7 @@ def _between(plans: Sequence[MixPlan], best: MixPlan, value: str) -> float | Non
         bend, slope, _ = np.polyfit(x, y, 2)
         off = float(np.clip(-slope / (2.0 * bend), x.min(), x.max())) if bend > 0 else 0.0
     rate = float(f"{np.exp(own + off):.3g}")
-    return None if np.isclose(rate, rates, rtol=1e-3).any() else rate
+    return None if np.isclose(rate, rates, rtol=SAME_RATE).any() else rate
 
 
 def best_of(plans: Sequence[MixPlan], value: str) -> Any:

@@ -1,7 +1,7 @@
 """Which runs could be next, and what they cost.
 
-A cell is one run: a size, a pre-training budget, a mix and a length. It gives losses at checkpoints spread evenly over
-log tokens. Its cost is 6 n_params tokens, plus what its base model still costs:
+A cell is one run: a size, a pre-training budget, a mix, a length, and a peak rate where the table varies it. It gives
+losses at checkpoints spread evenly over log tokens. Its cost is 6 n_params tokens, plus what its base still costs:
 
 - a base model on which the table has a run, or whose own loss it has, costs nothing;
 - a new one costs 6 n_params (ptpp n_params): the whole trunk from scratch, once, however many cells use it;
@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
+from cptlaw.fitting.solving.open_rates import at_size
 from cptlaw.planning.options import label, positive, share
 from cptlaw.planning.result import flops_of
 from cptlaw.runs.schema import corpus_of
@@ -39,7 +40,8 @@ NEAR = 0.02  # an asked level this little above one that there is stands for tha
 class CandidateRun:
     """One run that could be made; `ptpp` and `replay` are ``None`` where neither law nor table knows them.
 
-    `mix` has the shares of k corpora, (column, share) each; it is empty for laws that read no such mix.
+    `mix` has the shares of k corpora, (column, share) each; it is empty for laws that read no such mix. `lr_peak` is
+    ``None`` where the rate is no choice: that of the asked point is meant.
     """
 
     n_params: float
@@ -48,6 +50,7 @@ class CandidateRun:
     tokens: float
     checkpoints: tuple[float, ...]
     mix: tuple[tuple[str, float], ...] = ()
+    lr_peak: float | None = None
 
     @property
     def run_flops(self) -> float:
@@ -109,7 +112,8 @@ def candidates(
         Levels of one's own: numbers, or text such as ``"241M,517M"``. Where absent: the levels of the fitted rows and
         the asked one, with steps in between where they are far apart; no size above the asked one; lengths from an
         eighth of the longest runs, in tokens per parameter, up to the longest ones and up to the asked tokens. Mixes of
-        k corpora are those of the fitted rows and the asked one.
+        k corpora are those of the fitted rows and the asked one, peak rates the asked one and the ends of what was run
+        near the size.
     """
     data = fit.data
     reads = fit.law.inputs
@@ -133,13 +137,15 @@ def candidates(
     spans = _spans(data)
     chosen_cells = []
     for size in size_levels:
+        rates = _rates(fit, size, _asked(asked, "lr_peak"))
         for length in own_tokens or _lengths(spans, size, _asked(asked, "tokens")):
             points = _checkpoints(spans, size, length)
             chosen_cells += [
-                CandidateRun(size, budget, replay, length, points, mix)
+                CandidateRun(size, budget, replay, length, points, mix, rate)
                 for budget in ptpp_levels
                 for replay in replay_levels
                 for mix in mixes
+                for rate in rates
             ]
     return chosen_cells
 
@@ -148,8 +154,8 @@ def rows_of(cells: Sequence[CandidateRun], asked: pd.Series, inputs: Sequence[st
     """Return the checkpoints of cells as rows with a law's inputs; what no cell chooses is as in the asked point."""
     columns: dict[str, Any] = {
         name: np.repeat([getattr(cell, name) for cell in cells], [len(cell.checkpoints) for cell in cells])
-        for name in ("n_params", "ptpp", "replay")
-        if name in inputs
+        for name in ("n_params", "ptpp", "replay", "lr_peak")
+        if name in inputs and (name != "lr_peak" or cells[0].lr_peak is not None)
     }
     for name in dict(cells[0].mix):
         columns[name] = np.repeat([dict(cell.mix)[name] for cell in cells], [len(cell.checkpoints) for cell in cells])
@@ -232,6 +238,14 @@ def _mixes(fit: LawFit, asked: pd.Series) -> list[tuple[tuple[str, float], ...]]
             break
         values = np.vstack([values, trained[int(away.argmax())]])
     return [tuple(zip(names, map(float, shares), strict=True)) for shares in values]
+
+
+def _rates(fit: LawFit, size: float, asked: float | None) -> Sequence[float | None]:
+    """Return peak rates to choose from: the asked one, and the lowest and the highest that were run near a size."""
+    if asked is None or "lr_peak" not in fit.law.inputs or len(_levels(fit.data, "lr_peak")) < 2:
+        return [None]
+    (run,) = at_size(fit.data, "lr_peak", np.array([size]))
+    return [asked, *(rate for rate in np.unique(run)[[0, -1]].tolist() if abs(math.log(rate / asked)) > NEAR)]
 
 
 def _levels(frame: pd.DataFrame, name: str) -> list[float]:

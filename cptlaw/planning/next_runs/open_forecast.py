@@ -108,6 +108,7 @@ def _cell(candidate: CandidateRun, step: Choice, gain: float) -> Cell:
         base_flops=step.base_flops,
         checkpoints=candidate.checkpoints,
         mix={str(corpus_of(name)): share for name, share in candidate.mix},
+        lr_peak=candidate.lr_peak,
     )
 
 
@@ -212,6 +213,7 @@ def _name(cell: CandidateRun) -> str:
     if cell.replay is not None:
         parts.append(f"replay {format_percent(cell.replay)}")
     parts += [f"{name} {format_percent(share)}" for name, share in cell.mix]
+    parts += [] if cell.lr_peak is None else [f"peak rate {cell.lr_peak:.3g}"]
     return f"a run at {', '.join(parts)}, tokens {format_quantity(cell.tokens)}"
 
 

@@ -39,6 +39,8 @@ class Cell:
         Tokens at which to measure the loss along the run; `tokens` is the last.
     mix
         Share of each of k corpora, by name; empty where the law reads no such mix.
+    lr_peak
+        Peak learning rate, where the runs had several and the law reads it; otherwise that of the asked point.
     """
 
     n_params: float
@@ -51,6 +53,7 @@ class Cell:
     base_flops: float
     checkpoints: tuple[float, ...]
     mix: Mapping[str, float] = field(default_factory=dict)
+    lr_peak: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,6 +105,8 @@ class Suggestion(Plan):
         names = ("n_params", "ptpp", "replay", "tokens", "flops", "gain", "run_flops", "base_flops")
         columns: dict[str, Any] = {"run": [f"next-{place}" for place in range(1, len(self.cells) + 1)]}
         columns |= {name: [getattr(cell, name) for cell in self.cells] for name in names}
+        if self._rates:
+            columns["lr_peak"] = [cell.lr_peak for cell in self.cells]
         if self._corpora:
             del columns["replay"]
             columns |= {f"{MIX}{name}": [cell.mix[name] for cell in self.cells] for name in self._corpora}
@@ -111,6 +116,11 @@ class Suggestion(Plan):
     def _corpora(self) -> tuple[str, ...]:
         """The k corpora of the cells; none where their mix is a replay."""
         return tuple(self.cells[0].mix) if self.cells else ()
+
+    @property
+    def _rates(self) -> bool:
+        """Whether the peak rate of the cells is a choice."""
+        return any(cell.lr_peak is not None for cell in self.cells)
 
     def save(self, path: str | Path, force: bool = False) -> Path:
         """Write the cells as CSV and return where they are: beside other cells, as NAME-2, unless `force` is given."""
@@ -153,6 +163,7 @@ class Suggestion(Plan):
                 *(format_percent(cell.mix[name]) for name in self._corpora),
                 *(() if self._corpora else ("-" if cell.replay is None else format_percent(cell.replay),)),
                 format_quantity(cell.tokens),
+                *((f"{cell.lr_peak:.3g}",) if self._rates else ()),
                 format_quantity(cell.flops),
                 format_quantity(cell.base_flops),
                 f"{cell.gain:.4f}",
@@ -161,7 +172,8 @@ class Suggestion(Plan):
         )
         note = "gain: how much narrower the interval becomes, after the lines above, in " + self.unit
         mix = self._corpora or ("replay",)
-        return [Table(("n_params", "ptpp", *mix, "tokens", "flops", "of it base", "gain"), rows, "", note)]
+        rate = ("lr_peak",) if self._rates else ()
+        return [Table(("n_params", "ptpp", *mix, "tokens", *rate, "flops", "of it base", "gain"), rows, "", note)]
 
 
 def _interval_text(ends: tuple[float | None, float | None]) -> str:
