@@ -275,7 +275,8 @@ def main(arguments: list[str] | None = None) -> None:
         shown.append(piece)
     by_name = {piece.figure.name: piece.figure for piece in shown}
     figures = [*by_name.values(), story(by_name["interval-fan-target"], by_name["forgetting-map"])]
-    written = write_images(figures, folder / "figures", "png")
+    drawings = {f"{figure.name}.png": figure.drawing for figure in figures}
+    written = write_images(drawings, folder / "figures", "png")
     (folder / "gallery.md").write_text(page(shown), encoding="utf-8")
     print(f"{folder / 'gallery.md'}: {len(written)} pictures, {sum(x.stat().st_size for x in written) / 1e6:.2f} MB")
 

@@ -5,29 +5,29 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from cptlaw.errors import DataError, UsageError
-from cptlaw.writing import IMAGES, check_output, file_names, make_folder, replacing
-
-if TYPE_CHECKING:
-    from cptlaw.reporting.figures import Figure
+from cptlaw.writing import IMAGES, check_output, make_folder, replacing
 
 WIDTH = 1000  # pixels
 SCALE = 1.5  # of PNG files, for sharp text
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
-def write_images(
-    figures: Sequence[Figure],
-    folder: str | Path,
-    ending: str,
-    names: Sequence[str] | None = None,
-    force: bool = False,
-) -> list[Path]:
-    """Write figures as images, each in one step or not at all.
+def write_images(drawings: Mapping[str, Any], folder: str | Path, ending: str, *, force: bool = False) -> list[Path]:
+    """Write drawings as images, each in one step or not at all.
+
+    Parameters
+    ----------
+    drawings
+        Plotly figures by the names of their files.
+    folder, ending
+        Where they go, and ``"png"``, ``"pdf"`` or ``"svg"``.
+    force
+        Whether a file of another kind is written over.
 
     Raises
     ------
@@ -47,11 +47,7 @@ def write_images(
             f"install chromium) or name it in BROWSER_PATH. The HTML page and Figure.save('.csv') need none."
         )
     folder = Path(folder)
-    # Figures are named after evals, and those may be called anything.
-    files = [
-        folder / name
-        for name in names or (f"{name}.{ending}" for name in file_names(figure.name for figure in figures))
-    ]
+    files = [folder / name for name in drawings]
     make_folder(folder)
     try:
         for file in files:
@@ -61,16 +57,16 @@ def write_images(
             kaleido.write_fig_from_object_sync(
                 [
                     {
-                        "fig": figure.drawing,
+                        "fig": drawing,
                         "path": str(part),
                         "opts": {
                             "format": ending,
                             "width": WIDTH,
-                            "height": figure.height,
+                            "height": drawing.layout.height,
                             "scale": SCALE if ending == "png" else 1,
                         },
                     }
-                    for figure, part in zip(figures, parts, strict=True)
+                    for drawing, part in zip(drawings.values(), parts, strict=True)
                 ],
                 kopts={"n": 1, "path": browser},
             )

@@ -18,12 +18,12 @@ from cptlaw.planning import MixPlan, Suggestion, suggest
 from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.planning.scenario import documented, read_scenario
 from cptlaw.reporting import words
-from cptlaw.reporting.answer import Report
 from cptlaw.reporting.cost import cost_text
 from cptlaw.reporting.drawings import draw, leading
 from cptlaw.reporting.figures.calibration import as_doubt
 from cptlaw.reporting.figures.figure import Figure
 from cptlaw.reporting.figures.suggested_cells import suggested_cells
+from cptlaw.reporting.page import Report
 from cptlaw.reporting.points import chances_in_points, expected_scores, fits_of_scores, links
 from cptlaw.reporting.repeat import commands
 from cptlaw.reporting.subject import Subject, limits_of

@@ -1,7 +1,8 @@
-"""A report as one HTML document that needs nothing but itself: styles, drawings and plotly.js are inside.
+"""A report: what was asked and found, what it costs, what is doubtful, what to do next, on one page to send.
 
-A template (assets/report.html.j2) escapes all that comes from the user. The page's policy names its own scripts and
-styles by their SHA-256, so that the browser runs nothing else, wherever it may have slipped in.
+The page is one HTML document that needs nothing but itself: styles, drawings and plotly.js are inside. A template
+(assets/report.html.j2) escapes all that comes from the user. The page's policy names its own scripts and styles by
+their SHA-256, so that the browser runs nothing else, wherever it may have slipped in.
 """
 
 from __future__ import annotations
@@ -9,21 +10,29 @@ from __future__ import annotations
 import base64
 import datetime
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import MOST_SHOWN, Finding, group
+from cptlaw.fitting.fit import Fit
+from cptlaw.planning import MixPlan, Suggestion
 from cptlaw.reporting.figures import Figure
+from cptlaw.reporting.images import write_images
 from cptlaw.reporting.points import score_table
 from cptlaw.result import Line, Result, Table
+from cptlaw.runs import Runs
 from cptlaw.runs.metrics import unit_of
-from cptlaw.writing import csv_text, file_name
+from cptlaw.version import versions
+from cptlaw.writing import REPORT, csv_text, file_name, file_names, write_text
 
-if TYPE_CHECKING:
-    from cptlaw.reporting.answer import Report
-
+PACKAGES = ("numpy", "scipy", "pandas", "plotly")  # what computed and drew; without Plotly there are no figures
+TO_DO = ("extrapolation", "unseen-input")  # doubts whose advice is a run
 MOST_CSV = 100_000  # bytes of a figure's data that the page carries as a download
 # Labels of a plan's lines that the answer, the limits or the cost have said.
 IN_ANSWER = {
@@ -38,58 +47,176 @@ IN_ANSWER = {
     "forgetting",
     "risk",
 }
-GLOSSARY = (
-    ("CPT", "continual pre-training: training a base model on, on a mix of new and old text"),
-    ("source, target", "what the base model already knew, and the new domain; a loss is measured on each"),
-    ("loss", "validation cross-entropy, in {unit}"),
-    ("replay", "share of the mix drawn from the source corpus"),
-    ("forgetting", "by how much the source loss has risen over that of the base model, as a share of it"),
-    ("PTPP", "pre-training tokens per parameter of the base model"),
-    ("ATPP", "adaptation tokens per parameter: tokens of CPT, replay included, over parameters"),
-    ("interval", "range that holds a measured loss with the probability given, as far as law and noise are as fitted"),
-    ("held out", "measured, and not used for the fit: what a forecast is judged on"),
-    ("law", "formula of the loss in size, tokens, replay and budget; its parameters are fitted to runs"),
-    ("FLOP, utilisation", "floating-point operation, 6 x parameters x tokens in all; share of a device's peak reached"),
-)
 
 
-def page(report: Report) -> str:
-    """Return the document.
+@dataclass(frozen=True, repr=False)
+class Report(Result):
+    """A report, ready to be written as a page.
 
-    Raises
-    ------
-    UsageError
-        If Jinja2 is not installed.
+    Attributes
+    ----------
+    heading, question, answer
+        What it is about, what was asked, and the answer in one sentence.
+    cost
+        FLOPs, and hours of GPUs, in words.
+    chances
+        For each limit, how likely it holds, in words.
+    plan
+        The plan, where limits were given.
+    suggestion
+        The runs to make next, where they were asked for.
+    forecasts
+        Losses with their intervals at the mix that matters: one row per eval.
+    doubts
+        Findings about data, fits, forecasts and plan, the worst first.
+    figures
+        What there is to see.
+    fits
+        The fits that it rests on, the target first.
+    runs
+        The runs table.
+    commands
+        The commands that repeat it.
+    interval
+        Coverage of all intervals.
+    versions
+        Package -> version.
+    scores
+        Scores at the mix that matters, see `expected_scores`; empty where there are none.
+    to_train
+        The runs worth buying next in words, where the page is that of an answer, which chose them; none where no run
+        is worth its cost.
     """
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-        from markupsafe import Markup
-    except ImportError:
-        raise UsageError("a report needs Jinja2. Install it with: pip install 'cptlaw[report]'") from None
-    loader = PackageLoader("cptlaw.reporting", "assets")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    scripts, style = [asset("plotly-cartesian.min.js"), asset("page.js")], asset("page.css")
-    shown = group(report.doubts)[:MOST_SHOWN]
-    rest = [finding for finding in report.doubts if finding not in [values for values, _ in shown]]
-    drawings = [_drawing(figure, place, Markup) for place, figure in enumerate(report.figures)]
-    return environment.get_template(
-        "report.html.j2"
-    ).render(
-        report=report,
-        policy=policy(scripts, [style, ""]),  # Plotly makes an empty style and fills it by script
-        expected=_expected(report),
-        scripts=[Markup(script) for script in scripts],
-        style=Markup(style),
-        doubts=shown,
-        scores=score_table(report.scores, report.interval),
-        origin=origin_table(report),
-        lead=drawings[:1],
-        drawings=drawings[1:],
-        findings=findings_table(rest),
-        answers=[fit for fit in report.fits if isinstance(fit, Result)],
-        glossary=[(name, text.format(unit=unit_of(*report.fits))) for name, text in GLOSSARY],
-        made=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-    )
+
+    heading: str
+    question: str
+    answer: str
+    cost: str
+    chances: tuple[Line, ...]
+    plan: MixPlan | None
+    suggestion: Suggestion | None
+    forecasts: pd.DataFrame
+    doubts: tuple[Finding, ...]
+    figures: tuple[Figure, ...]
+    fits: tuple[Fit, ...]
+    runs: Runs
+    commands: tuple[str, ...]
+    interval: float
+    versions: Mapping[str, str] = field(default_factory=lambda: versions(PACKAGES))
+    scores: pd.DataFrame = field(default_factory=pd.DataFrame)
+    to_train: str | None = None
+
+    @property
+    def title(self) -> str:
+        """What was asked."""
+        return self.question
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is doubtful, the worst first."""
+        return self.doubts
+
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, how likely it holds, and its cost."""
+        return [("answer", self.answer), *self.chances, *([("cost", self.cost)] if self.cost else [])]
+
+    @property
+    def tables(self) -> list[Table]:
+        """The runs to make next, where they were asked for."""
+        return [] if self.suggestion is None else self.suggestion.tables
+
+    @property
+    def feasible(self) -> bool:
+        """Whether there is a plan, where one was asked for."""
+        return self.plan is None or self.plan.feasible
+
+    @property
+    def next_steps(self) -> tuple[str, ...]:
+        """What to do next, in words: the runs that were suggested, and the advice on the worst doubts."""
+        steps = []
+        if self.to_train:
+            steps.append(f"Train next, as what narrows the answer most for its compute: {self.to_train}.")
+        if self.suggestion is not None and self.suggestion.cells:
+            low, high = self.suggestion.interval_after
+            ends = "" if low is None or high is None else f" to {low:.4g} to {high:.4g} {unit_of(self.fits[0])}"
+            steps.append(f"Train the {len(self.suggestion.cells)} suggested runs: they narrow the interval{ends}.")
+        elif self.suggestion is None and self.to_train is None:
+            steps.append("Ask which small runs would narrow this forecast most for their compute.")
+        steps += [finding.advice for finding, _ in group(self.doubts) if finding.code in TO_DO]
+        steps.append("Seal this forecast before the run is trained, and score it after.")
+        if self.plan is not None and self.plan.feasible and self.plan.risk is None:
+            steps.insert(0, "Ask for limits that hold with a probability, such as 80%, before you spend the compute.")
+        return tuple(dict.fromkeys(steps))[:MOST_SHOWN]
+
+    def to_html(self) -> str:
+        """Return the page: one self-contained HTML document that asks no other machine for anything.
+
+        Raises
+        ------
+        UsageError
+            If Jinja2 is not installed.
+        """
+        try:
+            from jinja2 import Environment, PackageLoader, StrictUndefined
+            from markupsafe import Markup
+        except ImportError:
+            raise UsageError("a report needs Jinja2. Install it with: pip install 'cptlaw[report]'") from None
+        loader = PackageLoader("cptlaw.reporting", "assets")
+        environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        scripts, style = [asset("plotly-cartesian.min.js"), asset("page.js")], asset("page.css")
+        doubts = group(self.doubts)[:MOST_SHOWN]
+        rest = [finding for finding in self.doubts if finding not in [values for values, _ in doubts]]
+        drawings = [_drawing(figure, place, Markup) for place, figure in enumerate(self.figures)]
+        planned = [] if self.plan is None else self.plan.lines
+        return environment.get_template(
+            "report.html.j2"
+        ).render(
+            report=self,
+            policy=policy(scripts, [style, ""]),  # Plotly makes an empty style and fills it by script
+            # What to expect and what it costs, but for what the answer itself says.
+            expected=self.lines[1:] + [(label, text) for label, text in planned if label not in IN_ANSWER],
+            scripts=[Markup(script) for script in scripts],
+            style=Markup(style),
+            doubts=doubts,
+            scores=score_table(self.scores, self.interval),
+            lead=drawings[:1],
+            drawings=drawings[1:],
+            findings=findings_table(rest),
+            answers=[fit for fit in self.fits if isinstance(fit, Result)],
+            unit=unit_of(*self.fits),
+            made=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        )
+
+    def save(self, path: str | Path, force: bool = False) -> Path:
+        """Write the page, in one step or not at all; `force` writes over a file that is no report."""
+        return write_text(path, self.to_html(), REPORT, force=force)
+
+    def save_figures(self, folder: str | Path, ending: str = "png", force: bool = False) -> list[Path]:
+        """Write each figure as an image: ``"png"``, ``"pdf"`` or ``"svg"``."""
+        # Figures are named after evals, and those may be called anything.
+        names = file_names(figure.name for figure in self.figures)
+        drawings = {f"{name}.{ending}": one.drawing for name, one in zip(names, self.figures, strict=True)}
+        return write_images(drawings, folder, ending, force=force)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "title": self.heading,
+            "question": self.question,
+            "answer": self.answer,
+            "cost": self.cost,
+            "chances": dict(self.chances),
+            "plan": None if self.plan is None else self.plan.to_dict(),
+            "suggestion": None if self.suggestion is None else self.suggestion.to_dict(),
+            "points": self.forecasts.drop(columns="findings").to_dict("records"),
+            "scores": self.scores.to_dict("records"),
+            "findings": [finding.to_dict() for finding in self.doubts],
+            "figures": [figure.name for figure in self.figures],
+            "fingerprint": self.runs.fingerprint,
+            "versions": dict(self.versions),
+            "commands": list(self.commands),
+        }
 
 
 def policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
@@ -107,26 +234,6 @@ def policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
 def asset(name: str) -> str:
     """Return a file that comes with this package."""
     return (resources.files("cptlaw.reporting") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _expected(report: Report) -> list[Line]:
-    """Return what to expect and what it costs, but for what the answer itself says."""
-    planned = [] if report.plan is None else report.plan.lines
-    return report.lines[1:] + [(label, text) for label, text in planned if label not in IN_ANSWER]
-
-
-def origin_table(report: Report) -> Table:
-    """Return data and versions."""
-    runs = report.runs
-    lines = [
-        ("runs table", runs.label.rsplit("/", 1)[-1]),
-        ("fingerprint (SHA-256)", runs.fingerprint),
-    ]
-    for fit in report.fits:
-        where = fit.provenance.get("where") or "all rows"
-        lines.append((f"fitted on {fit.on}", f"{fit.n_points} points of {fit.n_runs} runs: {where}"))
-    lines.append(("versions", ", ".join(f"{name} {version}" for name, version in report.versions.items())))
-    return Table(("what", "value"), tuple(lines), "Data and versions")
 
 
 def findings_table(findings: Iterable[Finding]) -> Table:

@@ -224,7 +224,7 @@ def test_missing_extra_is_one_clear_line(monkeypatch, runs, files):
         cl.figures.observed_fitted(cl.load_fit(files / "target.json"))
     monkeypatch.setitem(sys.modules, "kaleido", None)
     with pytest.raises(UsageError, match=r"pip install 'cptlaw\[images\]'"):
-        write_images([], ".", "png")
+        write_images({}, ".", "png")
 
 
 def test_numbers_in_commands_keep_their_value():

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
+from cptlaw.reporting.images import write_images
 from cptlaw.units import format_percent, format_quantity
 from cptlaw.writing import csv_kind, csv_text, write_text
 
@@ -95,9 +96,7 @@ class Figure:
             return write_text(path, csv_text(self.data), kind, force=force)
         if ending not in ("png", "pdf", "svg"):
             raise UsageError(f"{path}: figures are saved as .png, .pdf or .svg, and their data as .csv.")
-        from cptlaw.reporting.images import write_images
-
-        return write_images([self], path.parent, ending, [path.name], force)[0]
+        return write_images({path.name: self.drawing}, path.parent, ending, force=force)[0]
 
     def _repr_html_(self) -> str:
         inner = self.drawing.to_html(full_html=False, include_plotlyjs="cdn")
