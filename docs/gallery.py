@@ -180,7 +180,7 @@ def plots(runs: cl.Runs, target: cl.Fit, source: cl.Fit) -> Iterator[Piece]:
         "cl.figures.budget_split(plan)             # cl.plot(plan)",
         "Which model size a budget is best spent on, and how much another size would cost.",
     )
-    sealed = [DOCS.parent / "examples" / "sealed" / f"en_fr_204k_{on}_auto.json" for on in ("source", "target")]
+    sealed = [DOCS.parent / "studies" / "sealed" / f"en_fr_204k_{on}_auto.json" for on in ("source", "target")]
     yield Piece(
         cl.figures.sealed_scores(cl.score(sealed, cl.examples.load("en-fr-ladder"))),
         'scores = cl.score([..], cl.examples.load("en-fr-ladder"))\n'

@@ -88,8 +88,7 @@ class LawFit(LawOnRows, Fit):
 
     def with_schedules(self, schedules: Mapping[str, Schedule] | str | Path) -> LawFit:
         """Return the fit with more learning-rate schedules, by run or from a file, to forecast runs under them."""
-        result = read_schedules(schedules) if isinstance(schedules, str | Path) else schedules
-        return replace(self, schedules={**self.schedules, **result})
+        return replace(self, schedules={**self.schedules, **read_schedules(schedules)})
 
     def forecast(self, frame: Any, interval: float | str | None = 0.9) -> ForecastFrame:
         """Return the rows of `frame` with loss, lo, hi and findings; see `Fit.forecast`.

@@ -44,7 +44,7 @@ def curve_rows(
     findings
         What was left out, grouped or assumed.
     """
-    given = dict(read_schedules(schedules)) if isinstance(schedules, str | Path) else dict(schedules or {})
+    given = read_schedules(schedules or {})
     findings: list[Finding] = []
     areas_given = set(chosen.computed) <= set(frame.columns)
     if not areas_given:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -30,6 +30,7 @@ from cptlaw.reporting.subject import Subject, limits_of
 from cptlaw.result import Progress
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
+from cptlaw.schedules import read_schedules
 
 MOST_CELLS = 12
 
@@ -95,7 +96,8 @@ def report(
     tell("forecasts")
     forecasts = _forecasts(subject)
     expected = expected_scores(scores, subject.plan, subject.here, subject.limits, subject.interval)
-    drawn = draw(subject, held_out, _schedules(page.schedules), tell)
+    schedules = None if page.schedules is None else read_schedules(page.schedules)
+    drawn = draw(subject, held_out, schedules, tell)
     if scores:
         tell("scores and losses")
         drawn += links(scores, subject.here, subject.interval)
@@ -130,14 +132,6 @@ def report(
 
 
 documented(report, ReportOfRuns)
-
-
-def _schedules(given: Any) -> Any:
-    if given is None or isinstance(given, Mapping):
-        return given
-    from cptlaw.schedules import read_schedules
-
-    return read_schedules(given)
 
 
 def _forecasts(subject: Subject) -> pd.DataFrame:

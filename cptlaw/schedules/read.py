@@ -23,15 +23,16 @@ _KEYS = tuple(item.name for item in fields(Phase) if item.name != "points")
 _EXAMPLE = "{phase: cpt, steps: 10000, schedule: cosine, peak: 2e-4, warmup: 200, end: 2e-5}"
 
 
-def read_schedules(path: str | Path) -> dict[str, Schedule]:
+def read_schedules(given: Mapping[str, Schedule] | str | Path) -> dict[str, Schedule]:
     """Read the learning-rate schedules of runs.
 
     Parameters
     ----------
-    path
-        A YAML file (``.yaml``, ``.yml``) or a JSON file (``.json``): each run's name with the list of its phases, whose
-        keys are those of `Phase`. Numbers may carry units (``20K``, ``2e-4``, ``10%``). A phase may name a CSV file of
-        (step, lr) under ``file``, relative to this file, instead of a schedule.
+    given
+        Schedules by run, returned as they are; or a YAML file (``.yaml``, ``.yml``) or a JSON file (``.json``): each
+        run's name with the list of its phases, whose keys are those of `Phase`. Numbers may carry units (``20K``,
+        ``2e-4``, ``10%``). A phase may name a CSV file of (step, lr) under ``file``, relative to this file, instead of
+        a schedule.
 
     Returns
     -------
@@ -51,7 +52,9 @@ def read_schedules(path: str | Path) -> dict[str, Schedule]:
     >>> read_schedules(file)
     {'run-a': Schedule(pretrain 2000 steps wsd peak 0.0002)}
     """
-    file = Path(path)
+    if isinstance(given, Mapping):
+        return dict(given)
+    file = Path(given)
     document = read_document(file)
     if not isinstance(document, Mapping) or not document:
         raise DataError(f"{file}: expected each run's name with a list of its phases, such as 'run-a: [{_EXAMPLE}]'.")

@@ -113,7 +113,7 @@ class Average(Fit):
 
     def with_schedules(self, schedules: Mapping[str, Schedule] | str | Path) -> Average:
         """Return the average with more learning-rate schedules, to forecast runs under them."""
-        result = read_schedules(schedules) if isinstance(schedules, str | Path) else schedules
+        result = read_schedules(schedules)
         members = tuple(
             replace(member, fit=member.fit.with_schedules(result)) if member.fit.law.needs_schedules else member
             for member in self.members

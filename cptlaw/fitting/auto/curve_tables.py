@@ -26,7 +26,7 @@ def as_curves(rows: Chosen, schedules: Mapping[str, Schedule] | str | Path | Non
         or frame["step"].isna().any()
     ):
         return None
-    known = read_schedules(schedules) if isinstance(schedules, str | Path) else schedules
+    known = read_schedules(schedules)
     run = frame["run"].astype(str).to_numpy()
     # All runs or none: forward area and tokens are no common axis for rollouts.
     if any(one not in known or known[one].n_cpt for one in set(run)):

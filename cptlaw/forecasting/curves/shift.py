@@ -67,7 +67,7 @@ def shift_of_runs(
     """
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     frame = (table.where(where) if where else table).on(on).frame
-    known = dict(read_schedules(schedules)) if isinstance(schedules, str | Path) else dict(schedules)
+    known = read_schedules(schedules)
     if "phase" in frame.columns:
         frame = frame[(frame["phase"].isna() | (frame["phase"].astype(str) == "cpt")).to_numpy()]
     run = frame["run"].astype(str)

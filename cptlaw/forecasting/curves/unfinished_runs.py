@@ -92,7 +92,7 @@ def forecast_run(
     interval = parse_probability(interval, "interval (--interval)")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     table = table.where(where) if where else table
-    plans = dict(read_schedules(schedules)) if isinstance(schedules, str | Path) else dict(schedules)
+    plans = read_schedules(schedules)
     table = _of_curves(table, plans)
     frame = table.frame
     names = list(dict.fromkeys(frame["run"].astype(str)))

@@ -197,9 +197,7 @@ def _known_phases(
 def _schedules(losses: Sequence[CurveLoss], schedules: Any) -> dict[str, Schedule]:
     if isinstance(schedules, Schedule):
         return {"the schedule": schedules}
-    if isinstance(schedules, Mapping):
-        return dict(schedules)
-    if isinstance(schedules, str | Path):
+    if isinstance(schedules, Mapping | str | Path):
         return read_schedules(schedules)
     if schedules is not None:
         raise UsageError("schedules: expected a Schedule, schedules by run, or a schedules file.")

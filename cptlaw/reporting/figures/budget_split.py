@@ -7,7 +7,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.planning import AllocatePlan
-from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, axis, blank
+from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, axis, bars, blank
 from cptlaw.units import format_quantity
 
 SIZES = 61
@@ -52,14 +52,11 @@ def budget_split(plan: AllocatePlan) -> Figure:
         hovertemplate="%{text}: %{y:.4f}<extra></extra>",
         showlegend=False,
     )
-    bars = None
-    if plan.target_loss_lo is not None and plan.target_loss_hi is not None:
-        above, below = plan.target_loss_hi - plan.target_loss, plan.target_loss - plan.target_loss_lo
-        bars = {"type": "data", "symmetric": False, "array": [above], "arrayminus": [below], "thickness": 1.5}
+    ends = bars(plan.target_loss, plan.target_loss_lo, plan.target_loss_hi, thickness=1.5)
     drawing.add_scatter(
         x=[plan.n_params],
         y=[plan.target_loss],
-        error_y=bars,
+        error_y=ends,
         mode="markers",
         marker={"color": INK, "symbol": "star", "size": 14},
         hovertemplate=f"best split: {format_quantity(plan.n_params)}<extra></extra>",
@@ -78,6 +75,6 @@ def budget_split(plan: AllocatePlan) -> Figure:
     caption = (
         f"Every point spends the whole budget. From {format_quantity(near.min())} to {format_quantity(near.max())} "
         f"parameters the target loss stays within {EQUAL:.1%} of the best, {plan.target_loss:.4f} {plan.unit}."
-        f"{' The bar is the interval of a measured loss.' if bars else ''}"
+        f"{' The bar is the interval of a measured loss.' if ends else ''}"
     )
     return Figure("budget-split", title, caption, data, drawing)

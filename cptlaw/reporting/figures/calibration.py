@@ -9,7 +9,7 @@ from cptlaw.findings import Finding
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.forecasting.comparing.metrics import metrics
-from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank, translucent
+from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, bars, blank, translucent
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent
 
@@ -40,9 +40,9 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
     rows = (fit.data if held_out is None else held_out).reset_index(drop=True)
     rows = rows.rename(columns={"loss": "measured"})
     # Intervals of rows that were fitted would be of the fit, and the share inside them says nothing of forecasts.
-    bars = fit.n_runs >= MIN_RUNS and unseen
+    bounded = fit.n_runs >= MIN_RUNS and unseen
     data = fit.forecast(rows, None).drop(columns="findings").rename(columns={"loss": "forecast"})
-    if bars:
+    if bounded:
         few = np.unique(np.linspace(0, len(rows) - 1, MOST_ROWS).round().astype(int))
         ends = np.full((2, len(rows)), np.nan)
         ends[:, few] = bands(fit, rows.iloc[few].reset_index(drop=True), interval, PROFILES)
@@ -59,21 +59,11 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
         name="as forecast",
         hoverinfo="skip",
     )
-    errors = None
-    if bars:
-        errors = {
-            "type": "data",
-            "symmetric": False,
-            "array": data["hi"] - data["forecast"],
-            "arrayminus": data["forecast"] - data["lo"],
-            "color": translucent(COLOURS[0], 0.4),
-            "thickness": 1,
-            "width": 0,
-        }
+    style = {"color": translucent(COLOURS[0], 0.4), "thickness": 1, "width": 0}
     drawing.add_scatter(
         x=data["forecast"],
         y=data["measured"],
-        error_x=errors,
+        error_x=bars(data["forecast"], data["lo"], data["hi"], **style) if bounded else None,
         mode="markers",
         marker={"color": COLOURS[0], "size": 6, "symbol": "diamond" if unseen else "circle"},
         name="held out" if unseen else "fitted",
@@ -92,12 +82,12 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
     if np.isfinite(scores["slope"]):
         caption += f", slope {scores['slope']:.3f}, intercept {scores['intercept']:.3f} on logarithms (ideally 1 and 0)"
     caption += "."
-    if bars:
+    if bounded:
         inside, known = held(data)
         caption += f" {inside} of {known} lie within their {format_percent(interval)} intervals."
     title = (
         f"{inside} of {known} held-out {fit.on} losses lie in their {format_percent(interval)} intervals"
-        if bars
+        if bounded
         else f"{'Held-out' if unseen else 'Fitted'} {fit.on} losses lie {format_percent(scores['mae_rel'], 2)} off"
     )
     return Figure(f"calibration-{fit.on}", title, caption, data, drawing)

@@ -29,6 +29,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#A4407F", "#7A5C00", "#000000", "#2
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid", "dash")
 INK, QUIET, GRID = "#1f2328", "#59636e", "#e3e6ea"
+STAR = {"symbol": "star", "color": "#ffffff", "line": {"color": "#000000", "width": 1.5}}  # marks what a plan chose
 SCALE_COLOURS = "Cividis"  # made for colour-blind readers, and monotone in lightness, so that it prints in grey
 MAP_COLOURS = ("#ffffd9", "#edf8b1", "#c7e9b4", "#7fcdbb", "#41b6c4", "#1d91c0")  # the same, and light under dark lines
 
@@ -42,6 +43,7 @@ AXES = {
     "step": "optimiser step",
     "lr": "learning rate",
 }
+ROW, LEGEND, BELOW = 190, 62, 56  # pixels of panels: a row, the room for the legend above and for the axis below
 LOGARITHMIC = frozenset({"n_params", "tokens", "ptpp", "flops"})
 LEVELS = frozenset({"n_params", "ptpp"})  # chosen once per run: ticks stand at them where they are few
 
@@ -228,6 +230,28 @@ def translucent(colour: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity:g})"
 
 
+def bars(value: Any, low: Any, high: Any, **style: Any) -> dict[str, Any] | None:
+    """Return error bars from `low` to `high` around what is drawn, one or many; None where no end is known."""
+    value, low, high = (np.atleast_1d(np.asarray(one, dtype=float)) for one in (value, low, high))
+    if not np.isfinite(high - low).any():
+        return None
+    return {"type": "data", "symmetric": False, "array": high - value, "arrayminus": value - low, **style}
+
+
+def add_band(drawing: Any, x: Any, low: Any, high: Any, fill: str, **rest: Any) -> None:
+    """Fill the room between two curves along `x`; `rest` goes to the trace."""
+    drawing.add_scatter(
+        x=[*x, *x[::-1]],
+        y=[*high, *low[::-1]],
+        fill="toself",
+        fillcolor=fill,
+        mode="lines",
+        line={"width": 0},
+        hoverinfo="skip",
+        **rest,
+    )
+
+
 @dataclass(frozen=True)
 class Panels:
     """Small multiples in rows and columns, which restack into fewer columns on a narrow screen.
@@ -240,23 +264,18 @@ class Panels:
         Panels beside each other on a wide screen.
     narrow_columns
         And on a narrow one.
-    row_height
-        Height of a row in pixels.
     """
 
     titles: tuple[str, ...]
     columns: int
     narrow_columns: int = 2
-    row_height: int = 190
 
     def ids(self, panel: int) -> dict[str, str]:
         """Return which axes a trace of this panel belongs to."""
         number = "" if panel == 0 else str(panel + 1)
         return {"xaxis": f"x{number}", "yaxis": f"y{number}"}
 
-    def apply(
-        self, drawing: Any, x: Mapping[str, Any] | Sequence[Mapping[str, Any]], y: Mapping[str, Any], top: int = 40
-    ) -> None:
+    def apply(self, drawing: Any, x: Mapping[str, Any], y: Mapping[str, Any]) -> None:
         """Give a drawing its panels: axes, their titles, and the panels' own titles.
 
         The arrangement for narrow screens is kept in the layout's ``meta`` for the page to switch to.
@@ -265,62 +284,50 @@ class Panels:
         ----------
         drawing
             The Plotly figure, whose traces lie on the axes of `ids`.
-        x
-            One axis that all panels share, or one for each panel.
-        y
-            The axis that all share.
-        top
-            Room for the legend, in pixels.
+        x, y
+            The axes that all panels share.
         """
-        wide, narrow = (self._layout(narrow, x, y, top) for narrow in (False, True))
+        wide, narrow = (self._layout(narrow, x, y) for narrow in (False, True))
         drawing.update_layout(wide)
         # Plotly cannot restack panels by itself: the page switches between the two arrangements, by paths into the
         # layout.
         drawing.update_layout(meta={"wide": _paths(wide), "narrow": _paths(narrow)})
 
-    def _layout(
-        self, narrow: bool, x: Mapping[str, Any] | Sequence[Mapping[str, Any]], y: Mapping[str, Any], top: int
-    ) -> dict[str, Any]:
-        shared = isinstance(x, Mapping)
+    def _layout(self, narrow: bool, x: Mapping[str, Any], y: Mapping[str, Any]) -> dict[str, Any]:
         columns = min(self.narrow_columns if narrow else self.columns, len(self.titles))
         tight = narrow and columns > 1
         titles = [title.replace(", ", "<br>") if tight else title for title in self.titles]
         rows = math.ceil(len(self.titles) / columns)
-        bottom = 56
-        height = top + bottom + rows * self.row_height
-        inner = height - top - bottom
-        lines = 1 + max(title.count("<br>") for title in titles)
-        above, below = (12 + 14 * lines) / inner, 0.0 if shared else 48 / inner
-        gap_x = 0.0 if columns == 1 else 0.03 if columns > 2 else 0.05
-        width, tall = (1 - gap_x * (columns - 1)) / columns, 1 / rows - above - below + below / rows
-        layout: dict[str, Any] = {"height": height, "margin": {"l": 66, "r": 12, "t": top, "b": bottom}}
+        inner = rows * ROW
+        above = (12 + 14 * (1 + max(title.count("<br>") for title in titles))) / inner
+        gap = 0.0 if columns == 1 else 0.03 if columns > 2 else 0.05
+        width, tall = (1 - gap * (columns - 1)) / columns, 1 / rows - above
+        layout: dict[str, Any] = {
+            "height": LEGEND + BELOW + inner,
+            "margin": {"l": 66, "r": 12, "t": LEGEND, "b": BELOW},
+        }
         notes = []
         for i, title in enumerate(titles):
             row, column = divmod(i, columns)
-            number = "" if i == 0 else str(i + 1)
-            left, ceiling = column * (width + gap_x), 1 - above - row * (tall + above + below)
-            domain = {
-                "x": [round(left, 5), round(min(left + width, 1), 5)],
-                "y": [round(max(ceiling - tall, 0), 5), round(ceiling, 5)],
+            ids = self.ids(i)
+            left, ceiling = column * (width + gap), 1 - above - row * (tall + above)
+            shared = {"title": None, "automargin": False}
+            across = _fewer_ticks(x, tight) | shared
+            layout[ids["xaxis"].replace("x", "xaxis")] = across | {
+                "showticklabels": i + columns >= len(self.titles),
+                "matches": "x" if i else None,
+                "domain": [round(left, 5), round(min(left + width, 1), 5)],
+                "anchor": ids["yaxis"],
             }
-            own = _fewer_ticks(x if isinstance(x, Mapping) else x[i], tight)
-            if shared:
-                own |= {"title": None, "showticklabels": i + columns >= len(self.titles), "matches": "x" if i else None}
-            layout[f"xaxis{number}"] = own | {"domain": domain["x"], "automargin": False, "anchor": f"y{number}"}
-            layout[f"yaxis{number}"] = {
-                **y,
-                "title": None,
-                "domain": domain["y"],
-                "anchor": f"x{number}",
+            layout[ids["yaxis"].replace("y", "yaxis")] = {**y, **shared} | {
                 "showticklabels": column == 0,
                 "matches": "y" if i else None,
-                "automargin": False,
+                "domain": [round(max(ceiling - tall, 0), 5), round(ceiling, 5)],
+                "anchor": ids["xaxis"],
             }
             notes.append(_note(title, left, ceiling, xanchor="left", yanchor="bottom", font={"size": 12}))
-        if isinstance(x, Mapping):
-            notes.append(_note(x["title"]["text"], 0.5, 0, yshift=-bottom + 2, xanchor="center", yanchor="bottom"))
-        if y["title"]["text"]:
-            notes.append(_note(y["title"]["text"], 0, 0.5, xshift=-64, textangle=-90, xanchor="left", yanchor="middle"))
+        notes.append(_note(x["title"]["text"], 0.5, 0, yshift=-BELOW + 2, xanchor="center", yanchor="bottom"))
+        notes.append(_note(y["title"]["text"], 0, 0.5, xshift=-64, textangle=-90, xanchor="left", yanchor="middle"))
         return {**layout, "annotations": notes}
 
 
@@ -329,8 +336,7 @@ def _fewer_ticks(axis: Mapping[str, Any], tight: bool) -> dict[str, Any]:
     own = dict(axis)
     if "tickvals" in own:
         step = math.ceil(len(own["tickvals"]) / 3) if tight else 1
-        own |= {"tickangle": 0}
-        own |= {part: own[part][::step] for part in ("tickvals", "ticktext") if part in own}
+        own |= {"tickangle": 0, **{part: own[part][::step] for part in ("tickvals", "ticktext")}}
     return own
 
 

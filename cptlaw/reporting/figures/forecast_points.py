@@ -9,7 +9,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.fitting.uncertainty.answers import ForecastFrame, interval_words
-from cptlaw.reporting.figures.figure import COLOURS, SYMBOLS, Figure, axis, blank, level_text
+from cptlaw.reporting.figures.figure import COLOURS, SYMBOLS, Figure, axis, bars, blank, level_text
 from cptlaw.runs.metrics import unit_of
 
 INPUTS = ("tokens", "replay", "ptpp", "n_params", "lr_peak", "step")
@@ -37,11 +37,6 @@ def forecast_points(frame: ForecastFrame, along: str | None = None) -> Figure:
         If there is no such column.
     """
     data = pd.DataFrame(frame).drop(columns="findings", errors="ignore").reset_index(drop=True)
-    return along_points("forecast-points", frame.answer.title, data, along, frame)
-
-
-def along_points(name: str, title: str, data: pd.DataFrame, along: str | None, forecast: Any) -> Figure:
-    """Draw rows of forecasts; `forecast` has the probability of their intervals and, where they are known, the fits."""
     if along is not None and along not in data:
         raise UsageError(f"there is no column {along!r} to draw along. Columns: {', '.join(map(str, data.columns))}.")
     across = along or _most_varied(data)
@@ -54,7 +49,7 @@ def along_points(name: str, title: str, data: pd.DataFrame, along: str | None, f
     for place, (level, part) in enumerate(groups):
         names = dict(zip(lines, level if isinstance(level, tuple) else (level,), strict=True))
         _add(drawing, part.sort_values(across), across, _label(names), place)
-    fits = getattr(forecast, "fits", ())
+    fits = getattr(frame, "fits", ())
     on = sorted(set(data["on"].astype(str))) if "on" in data else sorted({fit.on for fit in fits})
     loss = f"{' and '.join(on)} loss" if on else "loss"
     drawing.update_layout(
@@ -62,10 +57,10 @@ def along_points(name: str, title: str, data: pd.DataFrame, along: str | None, f
         yaxis=axis("loss", f"{loss} ({unit_of(*fits)})" if fits else loss),
         showlegend=bool(lines),
     )
-    bounds = interval_words(forecast.interval)
-    bars = f" Bars are the {bounds} of a measured loss." if bounds else ""
+    bounds = interval_words(frame.interval)
+    shown = f" Bars are the {bounds} of a measured loss." if bounds else ""
     words = f"{len(data)} forecasts of the {loss} along {across.replace('_', ' ')}"
-    return Figure(name, title, f"{words}.{bars}", data, drawing)
+    return Figure("forecast-points", frame.answer.title, f"{words}.{shown}", data, drawing)
 
 
 def _most_varied(data: pd.DataFrame) -> str:
@@ -87,14 +82,11 @@ def _label(names: dict[str, Any]) -> str:
 
 def _add(drawing: Any, part: pd.DataFrame, along: str, label: str, place: int) -> None:
     colour = COLOURS[place % len(COLOURS)]
-    bars = None
-    if {"lo", "hi"} <= set(part.columns):
-        above, below = (part["hi"] - part["loss"]).tolist(), (part["loss"] - part["lo"]).tolist()
-        bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1.5, "width": 5}
+    bounded = {"lo", "hi"} <= set(part.columns)
     drawing.add_scatter(
         x=part[along],
         y=part["loss"],
-        error_y=bars,
+        error_y=bars(part["loss"], part["lo"], part["hi"], thickness=1.5, width=5) if bounded else None,
         mode="lines+markers" if len(part) > 1 else "markers",
         marker={"color": colour, "symbol": SYMBOLS[place % len(SYMBOLS)], "size": 9},
         line={"color": colour, "width": 1.5, "dash": "dot"},

@@ -5,7 +5,7 @@ The layout of figure 2 of Goffinet et al. 2025 (arXiv:2510.23198).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from cptlaw.planning.limits import at_risk
 from cptlaw.planning.mixes.mix import CHOSEN, FittedMix, build_mixes
 from cptlaw.planning.scenario import MinTokens, read_scenario
 from cptlaw.planning.solve import Limit, worst_excess
-from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, Figure, axis, blank
+from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, STAR, Figure, axis, blank
 from cptlaw.reporting.figures.losses_by_replay import losses_by_replay
 from cptlaw.units import format_percent, format_quantity
 
@@ -67,10 +67,8 @@ def forgetting_map(
             "a map of forgetting needs a source fit and the base model's source loss: give base_source_loss= or "
             "another reference=."
         )
-    tokens, replay = map_grid(mix, plan, max_tokens)
     known = bool(mix.limits) and all(limit.loss.knows_doubt for limit in mix.limits)
-    edges = edges_of(mix, tokens, replay, risks) if known else {}
-    return draw_map(mix, plan, tokens, replay, edges)
+    return _draw(mix, plan, risks if known else (), max_tokens or 0.0)
 
 
 def map_of_plan(plan: MinTokensPlan) -> Figure:
@@ -80,36 +78,26 @@ def map_of_plan(plan: MinTokensPlan) -> Figure:
         raise UsageError("this plan does not know its fits, as one read from a file: ask for it again to draw it.")
     if mix.source is None or mix.forgetting is None:
         return losses_by_replay(plan)
-    tokens, replay = map_grid(mix, plan)
-    edges = {} if plan.risk is None else edges_of(mix, tokens, replay, (plan.risk,))
-    return draw_map(mix, plan, tokens, replay, edges)
+    return _draw(mix, plan, () if plan.risk is None else (plan.risk,))
 
 
-def draw_map(
-    mix: FittedMix,
-    plan: MixPlan | None,
-    tokens: Array,
-    replay: Array,
-    edges: Mapping[float, Array],
-    here: tuple[float, float] | None = None,
-) -> Figure:
-    """Draw the map of a scenario that is already built.
-
-    Parameters
-    ----------
-    mix
-        Fits, model, reference and limits.
-    plan
-        For the star.
-    tokens, replay
-        The grid, (t,) and (r,).
-    edges
-        For each risk by how much limits are broken, (r, t), as `edges_of` returns it.
-    here
-        Tokens and replay of a mix to mark.
-    """
+def _draw(mix: FittedMix, plan: MixPlan | None, risks: Sequence[float], max_tokens: float = 0.0) -> Figure:
+    """Draw the map of a scenario that is already built: fits, model, reference and limits."""
     assert mix.forgetting is not None
-    data = map_table(mix, tokens, replay)
+    tokens, replay = _grid(mix, plan, max_tokens)
+    shares, counts = (mesh.ravel() for mesh in np.meshgrid(replay, tokens, indexing="ij"))
+    losses = {loss.role: loss.at(shares, counts) for loss in (*mix.losses, *mix.scores.values())}
+    broken = worst_excess([limit.plain() for limit in mix.limits], {"replay": shares, "tokens": counts})
+    data = pd.DataFrame(
+        {
+            "replay": shares,
+            "tokens": counts,
+            "source_loss": losses["source"],
+            "target_loss": losses["target"],
+            "forgetting": mix.forgetting.of(losses["source"]),
+            "feasible": broken <= 0,
+        }
+    )
     shape = (len(replay), len(tokens))
     relative = mix.forgetting.measure == "relative"
     z = data["forgetting"].to_numpy().reshape(shape)
@@ -144,24 +132,15 @@ def draw_map(
         name=f"target loss ({mix.unit})",
         hoverinfo="skip",
     )
-    values = _limits(drawing, mix, tokens, replay, edges)
+    values = _limits(drawing, mix, risks, data) if mix.limits else []
     if plan is not None and plan.feasible and plan.tokens is not None:
         drawing.add_scatter(
             x=[plan.tokens],
             y=[plan.replay],
             mode="markers",
-            marker={"symbol": "star", "size": 18, "color": "#ffffff", "line": {"color": "#000000", "width": 1.5}},
+            marker=STAR | {"size": 18},
             name="plan",
             hovertemplate="plan: %{x:.4s} tokens, %{y:.1%} replay<extra></extra>",
-        )
-    if here is not None:
-        drawing.add_scatter(
-            x=[here[0]],
-            y=[here[1]],
-            mode="markers",
-            marker={"symbol": "circle-cross-open", "size": 14, "color": "#000000", "line": {"width": 2}},
-            name="your mix",
-            hovertemplate="your mix: %{x:.4s} tokens, %{y:.1%} replay<extra></extra>",
         )
     drawing.update_layout(
         xaxis={
@@ -176,50 +155,7 @@ def draw_map(
     return Figure("forgetting-map", _title(mix, plan, data), _caption(mix, plan, values), data, drawing)
 
 
-def map_table(mix: FittedMix, tokens: Array, replay: Array) -> pd.DataFrame:
-    """Return losses, forgetting and feasibility on a grid, row by row of replay.
-
-    Parameters
-    ----------
-    mix
-        Fits, model, reference and limits.
-    tokens, replay
-        Raw tokens (t,) and shares (r,).
-    """
-    assert mix.forgetting is not None
-    shares, counts = (mesh.ravel() for mesh in np.meshgrid(replay, tokens, indexing="ij"))
-    losses = {loss.role: loss.at(shares, counts) for loss in (*mix.losses, *mix.scores.values())}
-    points = {"replay": shares, "tokens": counts}
-    kept = worst_excess([limit.plain() for limit in mix.limits], points) <= 0
-    return pd.DataFrame(
-        {
-            "replay": shares,
-            "tokens": counts,
-            "source_loss": losses["source"],
-            "target_loss": losses["target"],
-            "forgetting": mix.forgetting.of(losses["source"]),
-            "feasible": kept,
-        }
-    )
-
-
-def edges_of(mix: FittedMix, tokens: Array, replay: Array, risks: Sequence[float]) -> dict[float, Array]:
-    """Return for each risk by how much the worst limit is broken on a grid, (r, t); below zero all hold."""
-    return {risk: excess([at_risk(limit, risk) for limit in mix.limits], tokens, replay) for risk in risks}
-
-
-def excess(limits: Sequence[Limit], tokens: Array, replay: Array) -> Array:
-    """Return by how much the worst of the limits is broken on a grid, relative to its scale, (r, t)."""
-    shares, counts = (mesh.ravel() for mesh in np.meshgrid(replay, tokens, indexing="ij"))
-    return worst_excess(limits, {"replay": shares, "tokens": counts}).reshape(len(replay), len(tokens))
-
-
-def map_grid(
-    mix: FittedMix,
-    plan: MixPlan | None,
-    max_tokens: float | None = None,
-    shape: tuple[int, int] = (ROWS, COLUMNS),
-) -> tuple[Array, Array]:
+def _grid(mix: FittedMix, plan: MixPlan | None, max_tokens: float) -> tuple[Array, Array]:
     """Return tokens (t,) and replay (r,) of a map: what was fitted and somewhat more, with room around the plan."""
     low, high = mix.smallest_fitted_tokens, WIDER * mix.largest_fitted_tokens
     for loss in mix.losses:
@@ -228,52 +164,46 @@ def map_grid(
     if plan is not None and plan.tokens is not None:
         # A plan that exists on paper only, at a million times the fitted tokens, would press the map into its corner.
         low, high = min(low, plan.tokens / 2), max(high, 2 * min(plan.tokens, 1e3 * high))
-    if max_tokens is not None:
-        high = max(high, max_tokens)
-    replay = np.linspace(mix.low, mix.high, shape[0]) if mix.high > mix.low else np.array([mix.low])
-    return np.geomspace(low, high, shape[1]), replay
+    replay = np.linspace(mix.low, mix.high, ROWS) if mix.high > mix.low else np.array([mix.low])
+    return np.geomspace(low, max(high, max_tokens), COLUMNS), replay
 
 
-def _limits(drawing: Any, mix: FittedMix, tokens: Array, replay: Array, edges: Mapping[float, Array]) -> list[str]:
+def _limits(drawing: Any, mix: FittedMix, risks: Sequence[float], data: pd.DataFrame) -> list[str]:
     """Shade what breaks a limit, draw the edge, and the same edge at each risk; say which of them the map shows.
 
     Edges are contours and no function of replay: forgetting grows with tokens, so that more of them may break a limit.
     """
-    if not mix.limits:
-        return []
-    broken = excess([limit.plain() for limit in mix.limits], tokens, replay)
-    if broken.max() > 0:
+    points = {name: data[name].to_numpy() for name in ("replay", "tokens")}
+    x, y = (np.unique(points[name]) for name in ("tokens", "replay"))
+
+    def broken(limits: Sequence[Limit]) -> Array:
+        return worst_excess(limits, points).reshape(len(y), len(x))
+
+    edge = {"x": x, "y": y, "showlegend": True, "hoverinfo": "skip"}
+    plain = broken([limit.plain() for limit in mix.limits])
+    if plain.max() > 0:
         drawing.add_contour(
-            x=tokens,
-            y=replay,
-            z=broken,
-            contours={
-                "type": "constraint",
-                "operation": "<",
-                "value": 0.0,
-            },  # plotly fills what a constraint leaves out
+            z=plain,
+            contours={"type": "constraint", "operation": "<", "value": 0.0},
             fillcolor="rgba(255,255,255,0.45)",
             line={"color": INK, "width": 2.5},
             name="veil: breaks a limit",
-            showlegend=True,
-            hoverinfo="skip",
+            **edge,
         )
     shown = []
-    for (risk, beyond), dash in zip(edges.items(), ("dot", "dash", "longdash", "dashdot"), strict=False):
+    for risk, dash in zip(risks, ("dot", "dash", "longdash", "dashdot"), strict=False):
+        beyond = broken([at_risk(limit, risk) for limit in mix.limits])
         if beyond.min() > 0 or beyond.max() <= 0:
             continue  # its edge does not cross the map
         shown.append(format_percent(risk))
         drawing.add_contour(
-            x=tokens,
-            y=replay,
             z=beyond,
             contours={"coloring": "none", "start": 0.0, "end": 0.0, "size": 1.0},
             autocontour=False,
             line={"color": DARK, "width": 2, "dash": dash},
             name=f"limits hold with {format_percent(risk)}",
-            showlegend=True,
             showscale=False,
-            hoverinfo="skip",
+            **edge,
         )
     return shown
 

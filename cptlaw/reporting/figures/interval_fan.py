@@ -10,7 +10,7 @@ import pandas as pd
 
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
-from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, axis, blank, level_text, translucent
+from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, add_band, axis, blank, level_text, translucent
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent, format_quantity
 
@@ -54,20 +54,12 @@ def interval_fan(
     colour = COLOURS[0] if fit.role != "source" else COLOURS[1]
     bounded = fit.n_runs >= MIN_RUNS
     for place, coverage in enumerate(sorted(coverages, reverse=True) if bounded else ()):
-        low_end, high_end = bands(fit, frame, coverage, PROFILES)
-        ends = frame.assign(lo=low_end, hi=high_end)
-        data[f"lo_{coverage:g}"], data[f"hi_{coverage:g}"] = low_end, high_end
-        known = ends["lo"].notna() & ends["hi"].notna()
-        drawing.add_scatter(
-            x=[*ends["tokens"][known], *ends["tokens"][known][::-1]],
-            y=[*ends["hi"][known], *ends["lo"][known][::-1]],
-            fill="toself",
-            mode="lines",
-            line={"width": 0},
-            fillcolor=translucent(colour, 0.16 + 0.16 * place),
-            name=f"{format_percent(coverage)} interval",
-            hoverinfo="skip",
-        )
+        ends = bands(fit, frame, coverage, PROFILES)
+        data[f"lo_{coverage:g}"], data[f"hi_{coverage:g}"] = ends
+        known = np.isfinite(ends).all(axis=0)
+        along = (values[known] for values in (frame["tokens"].to_numpy(), *ends))
+        fill, name = translucent(colour, 0.16 + 0.16 * place), f"{format_percent(coverage)} interval"
+        add_band(drawing, *along, fill, name=name)
     drawing.add_scatter(
         x=data["tokens"],
         y=data["loss"],

@@ -62,7 +62,6 @@ def loss_curves(
     along = "step" if "step" in rows.columns and rows["step"].notna().all() else "tokens"
     drawing = blank(height=520)
     parts = []
-    lowest = False
     for place, name in enumerate(chosen):
         part = rows[rows["run"].astype(str) == name].sort_values(along)
         table = pd.DataFrame({"run": name, along: part[along].to_numpy(), "observed": part["loss"].to_numpy()})
@@ -70,14 +69,12 @@ def loss_curves(
             table["fitted"] = fit.predict(part)
         at, rates = _rates(part, (schedules or {}).get(name), along)
         if len(at):
-            lowest = True
             table["lr"] = np.interp(table[along], at, rates)
         _add(drawing, table, along, name, place, (at, rates))
         parts.append(table)
     data = pd.concat(parts, ignore_index=True)
     x = axis(along, values=data[along].tolist())
-    if along == "step":
-        x["type"] = "linear"
+    lowest = "lr" in data
     losses = axis("loss", f"{on} loss ({loss_unit(rows)})") | {"domain": [0.36, 1] if lowest else [0, 1]}
     drawing.update_layout(xaxis=x, yaxis=losses)
     if lowest:
@@ -128,36 +125,22 @@ def _rates(part: pd.DataFrame, schedule: Schedule | None, along: str) -> tuple[A
 
 
 def _add(drawing: Any, table: pd.DataFrame, along: str, name: str, place: int, rates: tuple[Any, Any]) -> None:
-    colour, dash = COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)]
-    fitted = "fitted" in table
+    colour, fitted = COLOURS[place % len(COLOURS)], "fitted" in table
+    line = {"color": colour, "width": 1.5, "dash": DASHES[place % len(DASHES)]}
     drawing.add_scatter(
         x=table[along],
         y=table["observed"],
         mode="markers" if fitted else "lines+markers",
         marker={"color": colour, "symbol": SYMBOLS[place % len(SYMBOLS)], "size": 7},
-        line={"color": colour, "width": 1.5, "dash": dash},
+        line=line,
         name=name,
         legendgroup=name,
         hovertemplate="%{y:.4f}<extra>%{fullData.name}</extra>",
     )
+    beside = {"mode": "lines", "line": line, "legendgroup": name, "showlegend": False}
     if fitted:
-        drawing.add_scatter(
-            x=table[along],
-            y=table["fitted"],
-            mode="lines",
-            line={"color": colour, "width": 1.5, "dash": dash},
-            legendgroup=name,
-            showlegend=False,
-            hovertemplate="fitted %{y:.4f}<extra></extra>",
-        )
+        said = "fitted %{y:.4f}<extra></extra>"
+        drawing.add_scatter(x=table[along], y=table["fitted"], hovertemplate=said, **beside)
     if len(rates[0]):
-        drawing.add_scatter(
-            x=rates[0],
-            y=rates[1],
-            yaxis="y2",
-            mode="lines",
-            line={"color": colour, "width": 1.5, "dash": dash},
-            legendgroup=name,
-            showlegend=False,
-            hovertemplate="learning rate %{y:.2e}<extra></extra>",
-        )
+        said = "learning rate %{y:.2e}<extra></extra>"
+        drawing.add_scatter(x=rates[0], y=rates[1], yaxis="y2", hovertemplate=said, **beside)

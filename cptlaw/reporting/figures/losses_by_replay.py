@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.planning import MixPlan
-from cptlaw.reporting.figures.figure import COLOURS, DASHES, INK, Figure, axis, blank
+from cptlaw.reporting.figures.figure import COLOURS, DASHES, INK, STAR, Figure, axis, bars, blank
 from cptlaw.units import format_quantity
 
 PLACES = 61
@@ -69,19 +69,15 @@ def _mark(drawing: Any, plan: MixPlan) -> None:
     if not plan.feasible or plan.replay is None:
         return
     for name in ("target_loss", "source_loss"):
-        value, low, high = (getattr(plan, name + end) for end in ("", "_lo", "_hi"))
+        value, *ends = (getattr(plan, name + end) for end in ("", "_lo", "_hi"))
         if value is None:
             continue
-        bars = None
-        if low is not None and high is not None:
-            bars = {"type": "data", "symmetric": False, "array": [high - value], "arrayminus": [value - low]}
-            bars |= {"color": INK, "thickness": 1.5}
         drawing.add_scatter(
             x=[plan.replay],
             y=[value],
-            error_y=bars,
+            error_y=bars(value, *ends, color=INK, thickness=1.5),
             mode="markers",
-            marker={"symbol": "star", "size": 16, "color": "#ffffff", "line": {"color": "#000000", "width": 1.5}},
+            marker=STAR | {"size": 16},
             name="plan",
             showlegend=name == "target_loss",
             hovertemplate=f"plan: %{{x:.1%}} replay, {name.replace('_', ' ')} %{{y:.4f}}<extra></extra>",

@@ -16,6 +16,7 @@ from cptlaw.reporting.figures.figure import (
     SYMBOLS,
     Figure,
     Panels,
+    add_band,
     axis,
     blank,
     level_text,
@@ -71,7 +72,7 @@ def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
     columns = max(len(across), 1)
     panels = Panels(tuple(titles), columns, narrow_columns=columns if columns <= MOST_NARROW else 2)
     y = axis("loss", f"{fit.on} loss ({unit_of(fit)})")
-    panels.apply(drawing, axis(along, values=data[along].tolist()), y, top=62)
+    panels.apply(drawing, axis(along, values=data[along].tolist()), y)
     _legend_once(drawing)
     error = format_percent(float(np.sqrt(np.mean(fit.residuals() ** 2))), 2)
     shown = sum(len(_at(_at(data, share), size)) for share in down for size in across)
@@ -120,18 +121,8 @@ def _add(drawing: Any, part: pd.DataFrame, along: str, place: int, label: str, p
     # Inputs that no facet shows, such as a domain, would zigzag: the line follows their mean.
     line = part.groupby(along, as_index=False)[["fitted", "lo", "hi"]].mean()
     if line["lo"].notna().all():
-        drawing.add_scatter(
-            x=[*line[along], *line[along][::-1]],
-            y=[*line["hi"], *line["lo"][::-1]],
-            fill="toself",
-            fillcolor=translucent(colour, 0.15),
-            line={"width": 0},
-            hoverinfo="skip",
-            legendgroup=label,
-            showlegend=False,
-            mode="lines",
-            **ids,
-        )
+        fill, hidden = translucent(colour, 0.15), {"legendgroup": label, "showlegend": False}
+        add_band(drawing, line[along], line["lo"], line["hi"], fill, **hidden, **ids)
     drawing.add_scatter(
         x=line[along],
         y=line["fitted"],

@@ -11,7 +11,7 @@ import numpy as np
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.planning import ParetoPlan
-from cptlaw.reporting.figures.figure import INK, QUIET, SCALE_COLOURS, Figure, axis, blank
+from cptlaw.reporting.figures.figure import INK, QUIET, SCALE_COLOURS, Figure, axis, bars, blank
 from cptlaw.units import format_percent, format_quantity
 
 PROFILES = 2  # mixes whose interval is profiled; those of the others are theirs or somewhat narrower
@@ -48,19 +48,12 @@ def pareto_front(plan: ParetoPlan) -> Figure:
     """
     data = plan.to_frame()
     drawing = blank()
-    bars = {}
+    style = {"color": QUIET, "thickness": 0.7, "width": 0}
+    bounds = {}
     kept = np.arange(len(data)) % math.ceil(max(len(data), 1) / MOST_BARS) == 0
     for name, direction in (("target_loss", "error_x"), ("source_loss", "error_y")):
-        if data[f"{name}_lo"].notna().any():
-            bars[direction] = {
-                "type": "data",
-                "symmetric": False,
-                "array": (data[f"{name}_hi"].astype(float) - data[name]).where(kept),
-                "arrayminus": (data[name] - data[f"{name}_lo"].astype(float)).where(kept),
-                "color": QUIET,
-                "thickness": 0.7,
-                "width": 0,
-            }
+        ends = (data[f"{name}_{end}"].where(kept) for end in ("lo", "hi"))
+        bounds[direction] = bars(data[name], *ends, **style)
     drawing.add_scatter(
         x=data["target_loss"],
         y=data["source_loss"],
@@ -76,7 +69,7 @@ def pareto_front(plan: ParetoPlan) -> Figure:
         text=[format_percent(share) for share in data["replay"]],
         hovertemplate="replay %{text}<br>target %{x:.4f}, source %{y:.4f}<extra></extra>",
         showlegend=False,
-        **bars,
+        **bounds,
     )
     drawing.update_layout(
         xaxis=axis("loss", f"target loss ({plan.unit})"), yaxis=axis("loss", f"source loss ({plan.unit})")
@@ -88,7 +81,7 @@ def pareto_front(plan: ParetoPlan) -> Figure:
     caption = (
         f"{len(data)} mixes of {format_quantity(float(data['tokens'].iloc[0]), 4)} tokens "
         f"({format_quantity(plan.budget)} FLOP), from {ends[0]} to {ends[1]}. Lower is better on both axes."
-        f"{' Thin lines are the intervals of each loss.' if bars else ''}"
+        f"{' Thin lines are the intervals of each loss.' if any(bounds.values()) else ''}"
     )
     first, last = data.iloc[0], data.iloc[-1]
     apart = [abs(float(last[name] - first[name])) for name in ("target_loss", "source_loss")]

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from cptlaw.errors import UsageError
 from cptlaw.forecasting.scores.score_fit import ScoreFit
-from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank, translucent
+from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, add_band, axis, bars, blank, translucent
 from cptlaw.runs.metrics import unit_of
 from cptlaw.runs.points import as_points
 from cptlaw.units import format_percent
@@ -58,19 +59,12 @@ def score_link(fit: ScoreFit, at: Any = None, interval: float = 0.9) -> Figure:
     # A typical model stands for the inputs that other laws read: along the link only the loss changes.
     rows = pd.concat([fit.data.tail(1)] * STEPS, ignore_index=True).assign(**{part.carrier: grid})
     score, deviation = part.at(rows, grid)
-    half = (fit.scale * deviation) * float(np.abs(_normal(ends[1])))
+    half = fit.scale * deviation * float(special.ndtri(ends[1]))
     link = pd.DataFrame({"kind": "link", "loss": grid, "score": score})
     link = link.assign(lo=np.clip(score - half, 0.0, 1.0), hi=np.clip(score + half, 0.0, 1.0))
     drawing = blank()
-    drawing.add_scatter(
-        x=np.concatenate([grid, grid[::-1]]),
-        y=np.concatenate([link["hi"], link["lo"][::-1]]),
-        fill="toself",
-        fillcolor=translucent(COLOURS[0], 0.18),
-        line={"width": 0},
-        name="doubt about the link",
-        hoverinfo="skip",
-    )
+    fill = translucent(COLOURS[0], 0.18)
+    add_band(drawing, grid, link["lo"], link["hi"], fill, name="doubt about the link")
     drawing.add_scatter(x=grid, y=score, mode="lines", line={"color": COLOURS[0]}, name=part.law.name, hoverinfo="skip")
     drawing.add_scatter(
         x=measured["loss"],
@@ -86,7 +80,17 @@ def score_link(fit: ScoreFit, at: Any = None, interval: float = 0.9) -> Figure:
         f"questions). The line is {part.law.equation}, its doubt at {format_percent(interval)}; dotted: chance."
     )
     if len(forecast):
-        _bars(drawing, forecast)
+        style = {"color": translucent(COLOURS[1], 0.7), "thickness": 1.5}
+        drawing.add_scatter(
+            x=forecast["loss"],
+            y=forecast["score"],
+            error_x=bars(forecast["loss"], forecast["loss_lo"], forecast["loss_hi"], **style),
+            error_y=bars(forecast["score"], forecast["lo"], forecast["hi"], **style),
+            mode="markers",
+            marker={"color": COLOURS[1], "size": 9, "symbol": "square"},
+            name="forecast",
+            hovertemplate="loss %{x:.3f}, score %{y:.3f}<extra></extra>",
+        )
         first = forecast.iloc[0]
         caption += (
             f" The square is the forecast, {format_percent(first['score'])}: its horizontal bar is the doubt about the "
@@ -100,34 +104,3 @@ def score_link(fit: ScoreFit, at: Any = None, interval: float = 0.9) -> Figure:
     data = pd.concat([measured, link, forecast], ignore_index=True)
     title = f"{fit.on} follows the {part.carrier} loss"
     return Figure(f"score-{fit.on}", title, caption, data, drawing)
-
-
-def _bars(drawing: Any, forecast: pd.DataFrame) -> None:
-    """Add forecasts with the doubt of their loss and of their score."""
-
-    def error(name: str, low: str, high: str) -> dict[str, Any]:
-        return {
-            "type": "data",
-            "symmetric": False,
-            "array": forecast[high] - forecast[name],
-            "arrayminus": forecast[name] - forecast[low],
-            "color": translucent(COLOURS[1], 0.7),
-            "thickness": 1.5,
-        }
-
-    drawing.add_scatter(
-        x=forecast["loss"],
-        y=forecast["score"],
-        error_x=error("loss", "loss_lo", "loss_hi"),
-        error_y=error("score", "lo", "hi"),
-        mode="markers",
-        marker={"color": COLOURS[1], "size": 9, "symbol": "square"},
-        name="forecast",
-        hovertemplate="loss %{x:.3f}, score %{y:.3f}<extra></extra>",
-    )
-
-
-def _normal(chance: float) -> float:
-    from scipy import special
-
-    return float(special.ndtri(chance))

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from cptlaw.forecasting.sealing.scoring import Scores
-from cptlaw.reporting.figures.figure import COLOURS, QUIET, SYMBOLS, Figure, axis, blank, level_text
+from cptlaw.reporting.figures.figure import COLOURS, QUIET, SYMBOLS, Figure, axis, bars, blank, level_text
 
 INPUTS = ("n_params", "ptpp", "tokens", "replay", "lr_peak")
 ROW, MOST_NAMES = 24, 60  # pixels of one forecast; forecasts that are named: of more only their place is written
@@ -55,8 +55,8 @@ def sealed_scores(scores: Scores) -> Figure:
     title = f"Sealed forecasts missed by {data['error'].abs().mean():.1%} on average"
     if len(held):
         title += f"; {int(held.sum())} of {len(held)} intervals held"
-    bars = f" Bars are the {asked[0]:.0%} intervals as sealed: one that holds crosses zero." if len(asked) == 1 else ""
-    caption = f"{len(data)} measured losses of {data['run'].nunique()} runs, each against its sealed forecast.{bars}"
+    shown = f" Bars are the {asked[0]:.0%} intervals as sealed: one that holds crosses zero." if len(asked) == 1 else ""
+    caption = f"{len(data)} measured losses of {data['run'].nunique()} runs, each against its sealed forecast.{shown}"
     return Figure("sealed-scores", title, caption, data, drawing)
 
 
@@ -72,16 +72,13 @@ def _telling(data: pd.DataFrame, known: list[str]) -> list[str]:
 
 
 def _add(drawing: Any, part: pd.DataFrame, label: str, shift: float, place: int) -> None:
-    measured, colour = part["measured"], COLOURS[place % len(COLOURS)]
-    above = (part["hi"].astype(float) - part["loss"]) / measured
-    below = (part["loss"] - part["lo"].astype(float)) / measured
-    bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1.5, "width": 4}
+    loss, low, high = (part[name].astype(float) / part["measured"] for name in ("loss", "lo", "hi"))
     drawing.add_scatter(
         x=part["error"],
         y=part["point"] + shift,
-        error_x=bars if above.notna().any() else None,
+        error_x=bars(loss, low, high, thickness=1.5, width=4),
         mode="markers",
-        marker={"color": colour, "symbol": SYMBOLS[place % len(SYMBOLS)], "size": 8},
+        marker={"color": COLOURS[place % len(COLOURS)], "symbol": SYMBOLS[place % len(SYMBOLS)], "size": 8},
         text=part["run"].astype(str),
         name=label,
         hovertemplate=f"{label}<br>%{{text}}: %{{x:+.2%}}<extra></extra>",
