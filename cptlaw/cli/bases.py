@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from cptlaw.cli import options
-from cptlaw.cli.output import wants_json
+from cptlaw.cli.output import show_json, wants_json
 from cptlaw.units import format_quantity
 
 
@@ -23,7 +21,7 @@ def bases() -> None:
     from cptlaw.answering.base_models import bases
 
     if wants_json():
-        click.echo(json.dumps({"bases": json.loads(bases().to_json(orient="records"))}))
+        show_json({"bases": bases()})
         return
     for name, n_params, pt_tokens, ptpp, rate, source in bases().itertuples(index=False, name=None):
         peak = f"{rate:g}" if rate > 0 else "not published"  # a rate that is not published is NaN

@@ -8,8 +8,8 @@ import click
 
 from cptlaw.cli import complete, options
 from cptlaw.cli.output import show, show_notes
-from cptlaw.errors import UsageError
 from cptlaw.progress import progress
+from cptlaw.units import parse_pairs
 
 if TYPE_CHECKING:
     from cptlaw.fitting.fit import Fit
@@ -35,10 +35,8 @@ def given(law_name: str, params: str, on: str, note: str, output: str, force: bo
     """
     import cptlaw as cl
 
-    pairs = [item.partition("=") for item in params.split(",") if item.strip()]
-    if any(not equals for _, equals, _ in pairs):
-        raise UsageError(f"--params {params!r}: expected K=V,K=V,.. as in alpha=0.34,beta=0.28.")
-    result = cl.given_fit(law_name, {name.strip(): value for name, _, value in pairs}, on, note)  # type: ignore[arg-type]
+    values = parse_pairs([params], "--params", "K=V,K=V,.. as in alpha=0.34,beta=0.28")
+    result = cl.given_fit(law_name, values, on, note)  # type: ignore[arg-type]
     result.save(output, force)
     usual = ",".join(f"{name}={USUAL[name]}" for name in result.law.inputs if name in USUAL)
     asked = ["cptlaw", "forecast", output, "--at", usual]

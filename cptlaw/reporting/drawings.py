@@ -10,7 +10,6 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.fitting.fit import Fit
-from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws import Context
 from cptlaw.planning import pareto
 from cptlaw.planning.scenario import Pareto, options_of
@@ -96,24 +95,14 @@ def _of_mixes(subject: Subject, tell: Progress) -> list[Figure]:
     return drawn
 
 
-def leading(fit: Any) -> LawFit:
-    """Return the fit of one law: the heaviest of an average."""
-    result: LawFit = fit.leading
-    return result
-
-
-def _unfitted(table: Runs, fit: LawFit) -> pd.DataFrame:
-    rows = table.on(fit.on).frame
-    rows = fit.law.inputs_of(rows, Context(rows=rows))
-    rows = rows[(rows["tokens"] > 0) & ~rows["run"].astype(str).isin(set(fit.data["run"].astype(str)))]
-    return rows.dropna(subset=[name for name in fit.law.inputs if name in rows.columns])
-
-
-def _measured(table: Runs, fit: LawFit, here: Mapping[str, Any]) -> pd.DataFrame | None:
+def _measured(table: Runs, fit: Fit, here: Mapping[str, Any]) -> pd.DataFrame | None:
     """Return what was measured at the point, apart from tokens, and not fitted."""
     if not {*fit.law.inputs, "tokens"} <= set(table.frame.columns):
         return None
-    rows = _unfitted(table, fit)
+    rows = table.on(fit.on).frame
+    rows = fit.law.inputs_of(rows, Context(rows=rows))
+    rows = rows[(rows["tokens"] > 0) & ~rows["run"].astype(str).isin(set(fit.data["run"].astype(str)))]
+    rows = rows.dropna(subset=[name for name in fit.law.inputs if name in rows.columns])
     for name, value in here.items():
         if name != "tokens" and name in rows.columns:
             rows = rows[np.isclose(rows[name].astype(float), float(value), rtol=1e-6, atol=0)]

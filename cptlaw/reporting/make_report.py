@@ -19,7 +19,7 @@ from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.planning.scenario import documented, read_scenario
 from cptlaw.reporting import words
 from cptlaw.reporting.cost import cost_text
-from cptlaw.reporting.drawings import draw, leading
+from cptlaw.reporting.drawings import draw
 from cptlaw.reporting.figures.calibration import as_doubt
 from cptlaw.reporting.figures.figure import Figure
 from cptlaw.reporting.figures.suggested_cells import suggested_cells
@@ -173,7 +173,7 @@ def _of_intervals(drawn: list[Figure], subject: Subject) -> Iterator[Finding]:
 
 def _suggestion(subject: Subject, budget: Any) -> Suggestion:
     """Ask for the next runs as the target was fitted: the same rows and restraint."""
-    fit, here = leading(subject.fits[0]), subject.here
+    fit, here = subject.fits[0].leading, subject.here
     options = fit.options
     return suggest(
         fit.law,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
 from cptlaw.fitting.uncertainty.chances import likelihood, probability_above
 from cptlaw.forecasting.scores import ScoreFit, fit_all_scores
-from cptlaw.forecasting.verbs import load_fit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.options import points
+from cptlaw.planning.points import score_fits
 from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.figures.score_link import score_link
 from cptlaw.result import Line, Table
@@ -47,10 +46,8 @@ def fits_of_scores(
     named = list(dict.fromkeys(name for of in limits_in_points(limits).values() for name in of))
     given = limits.get("scores") or ()
     if given:
-        several: Iterable[Any] = given.values() if isinstance(given, Mapping) else given
-        several = [given] if isinstance(given, str | Path) or hasattr(given, "predict") else several
-        fits: list[Any] = [load_fit(one) if isinstance(one, str | Path) else one for one in several]
-        return {fit.on: fit for fit in sorted(fits, key=lambda fit: fit.on not in named)}, []
+        fits = score_fits(given)
+        return {name: fits[name] for name in sorted(fits, key=lambda name: name not in named)}, []
     if named:
         return fit_all_scores(table, named, where), []
     if not table.scores:

@@ -9,11 +9,12 @@ from cptlaw.commands import command_line
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.planning.options import points
+from cptlaw.planning.report_scenario import ReportOfRuns
+from cptlaw.planning.scenario import as_words
+from cptlaw.reporting.points import IN_POINTS
 from cptlaw.runs import Runs
 from cptlaw.units import format_quantity
 from cptlaw.writing import file_name
-
-FLAGS_IN_POINTS = {"min_score": "--min", "max_drop": "--max-drop", "base_score": "--base-score"}
 
 
 def commands(
@@ -35,15 +36,10 @@ def commands(
     scores = options.get("scores") or {}
     result += [fit_command(path, reading, fit) for fit in scores.values()]
     words += [word for name in scores for word in ("--score", f"{file_name(name)}.json")]
-    for name, flag in FLAGS_IN_POINTS.items():
-        given = points(options[name], name) if options.get(name) else {}
-        words += [word for one, value in given.items() for word in (flag, f"{one}={value:.10g}")]
-    for name, value in options.items():
-        if value is not None and name not in ("scores", *FLAGS_IN_POINTS):
-            words += [f"--{name.replace('_', '-')}", _number(value)]
-    if interval != 0.9:
-        words += ["--interval", f"{interval:g}"]
-    return (*result, command_line([*words, "-o", "report.html"]))
+    said = {name: value for name, value in options.items() if value is not None and name != "scores"}
+    said |= {} if interval == 0.9 else {"interval": interval}
+    texts = {name: points(value, name) if name in IN_POINTS else _number(value) for name, value in said.items()}
+    return (*result, command_line([*words, *as_words(ReportOfRuns, texts), "-o", "report.html"]))
 
 
 def fit_command(path: str, reading: list[str], fit: Any) -> str:

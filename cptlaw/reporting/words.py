@@ -13,8 +13,8 @@ from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.uncertainty.chances import likelihood
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.planning import MixPlan
-from cptlaw.planning.options import points
 from cptlaw.planning.result import forgetting_text, score_text
+from cptlaw.reporting.points import limits_in_points
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity, format_span, parse_quantity
@@ -35,7 +35,7 @@ def question(plan: MixPlan | None, here: Mapping[str, Any], limits: Mapping[str,
     if plan is None:
         return f"What losses will {_model_text(here)} reach {_mix_text(here)}?"
     values = [_limit_text(name, limits[name], plan) for name in LIMITS if name in limits]
-    in_points = {name: points(limits[name], name) for name in ("min_score", "max_drop") if limits.get(name)}
+    in_points = limits_in_points(limits)
     values += [f"{name} at least {format_percent(least)}" for name, least in in_points.get("min_score", {}).items()]
     values += [f"{name} down at most {100 * most:g} points" for name, most in in_points.get("max_drop", {}).items()]
     kept = " and ".join(values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
@@ -12,16 +12,18 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError, FitError, UsageError, refuse_others
 from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.folds import Fold
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.blocks import trainings
 from cptlaw.fitting.solving.huber import huber
 from cptlaw.fitting.solving.options import HowToSearch, Options
 from cptlaw.fitting.solving.restraint import Restraint
-from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
+from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.forecasting.comparing.all_laws import with_all
 from cptlaw.forecasting.comparing.auto_folds import NamedForecast, adapted, of_auto, of_baselines, with_base_models
-from cptlaw.forecasting.comparing.baselines import INPUTS, regret
+from cptlaw.forecasting.comparing.baselines import regret
 from cptlaw.forecasting.comparing.compare_scores import ScoreComparisonFrame, compare_scores
 from cptlaw.forecasting.comparing.comparison import ComparisonFrame
 from cptlaw.forecasting.comparing.coverage import coverage, held, points_of_fold
@@ -34,7 +36,6 @@ from cptlaw.result import Progress
 from cptlaw.runs import Runs, read_runs
 from cptlaw.signatures import spell_out
 
-JUDGED = ["run", "base_model", "loss", "merge_weight", *INPUTS]
 AUTO = "auto"
 CLEAR = 2.0  # standard errors by which a law must be behind the best to be called worse
 
@@ -140,13 +141,16 @@ def compare(
     # All names are read before anything is fitted: a misspelt last one must not cost the hours of the others.
     chosen = [law(item) for item in named if item != AUTO]
     # By spec and not by name: one law may be compared with itself under other options.
-    outcomes = {one.spec: _outcome_of(one, given, on, where, how, progress) for one in chosen}
+    outcomes = {one.spec: _or_why_not(_outcome_of, one, given, on, where, how, progress) for one in chosen}
     frame = adapted(given, on, where)
     plain = [] if frame is None else held_out.folds(frame, given)[0]
     if AUTO in named and frame is not None:
-        outcomes[AUTO] = _auto_folds(frame, given, plain, on, how)
-        if progress is not None:
-            progress(AUTO)
+
+        def fit_auto(fold: Fold, anchors: np.ndarray) -> Average:
+            return of_auto(given, on, frame[fold.fit | anchors], how.get("seed", 0), schedules)
+
+        averaged = NamedForecast(AUTO, True)
+        outcomes[AUTO] = _or_why_not(_forecast_folds, averaged, frame, plain, fit_auto, progress)
     common = _common_folds(outcomes)
     if frame is not None and (AUTO in outcomes or not all(one.on_base_models for one in chosen)):
         outcomes |= _baseline_folds(frame, [pair for pair in plain if pair[0].label in common])
@@ -170,15 +174,30 @@ def _of_scores(
 
 def _outcome_of(
     candidate: Law, given: Runs, on: str, where: str | None, how: HowToCompare, progress: Progress | None
-) -> _Outcome | str:
+) -> _Outcome:
+    """Return what a law forecasts."""
+    schedules = how.get("schedules") if candidate.needs_schedules else None
+    training = training_rows(candidate, given, on, where, schedules)
+    usual = Restraint().joined(training.law, training.role)  # a law that is never fitted without its priors
+    options = Options.build(training.law, how.get("delta"), how.get("starts"), how.get("seed", 0), usual)
+    folds, notes = HeldOut.of(how).folds(training.frame, given)
+    frame = with_base_models(training.frame)
+
+    def fit(fold: Fold, anchors: np.ndarray) -> LawFit:
+        test = frame[fold.test]
+        rows = training.chosen(fold.fit, test).frame
+        if rows is not test and len(rows) == int(fold.fit.sum()):  # a law with rows of its own takes no anchors
+            rows = frame[fold.fit | anchors]
+        return fit_rows(replace(training, frame=rows), options)
+
+    outcome = _forecast_folds(training.law, frame, folds, fit, progress)
+    return replace(outcome, findings=(*notes, *outcome.findings))
+
+
+def _or_why_not(outcome: Callable[..., _Outcome], *given: Any) -> _Outcome | str:
     """Return what a law forecasts, or why it cannot: one that fails does not keep the others from being compared."""
     try:
-        schedules = how.get("schedules") if candidate.needs_schedules else None
-        training = training_rows(candidate, given, on, where, schedules)
-        usual = Restraint().joined(training.law, training.role)  # a law that is never fitted without its priors
-        options = Options.build(training.law, how.get("delta"), how.get("starts"), how.get("seed", 0), usual)
-        folds, notes = HeldOut.of(how).folds(training.frame, given)
-        return _forecast_folds(training, folds, notes, options, progress)
+        return outcome(*given)
     except UsageError:
         raise
     except CptlawError as error:
@@ -264,58 +283,50 @@ def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str
         difference.append(apart)
         error.append(doubt)
         words.append(", ".join(dict.fromkeys(remarks)))
-    added: dict[str, Any] = {
-        "difference": difference,
-        "difference_se": error,
-        "diagnostics": words,
-    }
+    added: dict[str, Any] = {"difference": difference, "difference_se": error, "diagnostics": words}
     return table.assign(**added)[[*(name for name in table.columns if name != "findings"), *added, "findings"]]
 
 
 def _forecast_folds(
-    training: TrainingRows,
+    candidate: Law | NamedForecast,
+    frame: pd.DataFrame,
     folds: Sequence[tuple[Fold, np.ndarray]],
-    notes: tuple[Finding, ...],
-    options: Options,
+    fit: Callable[[Fold, np.ndarray], Any],
     progress: Progress | None,
 ) -> _Outcome:
-    chosen, frame = training.law, training.frame
+    """Return what a law forecasts in each fold; `fit` gives its fit to what a fold and its anchors leave.
+
+    Raises
+    ------
+    FitError
+        If it could not be fitted in any fold.
+    """
     frame = with_base_models(frame)
     scored: dict[str, _Scored] = {}
     by_fold: list[list[Finding]] = []
     skipped: list[str] = []
     for fold, anchors in folds:
         test = frame[fold.test]
-        rows = training.chosen(fold.fit, test).frame
-        if rows is not test and len(rows) == int(fold.fit.sum()):  # a law with rows of its own takes no anchors
-            rows = frame[fold.fit | anchors]
         try:
-            fitted = fit_rows(replace(training, frame=rows), options)
-            scored[fold.label] = _Scored(
-                fitted.predict(test),
-                test[[name for name in JUDGED if name in test.columns]].copy(),
-                len(rows),
-                fitted.n_free,
-                held(fitted, test, points_of_fold(len(folds))) if chosen.forecasts else np.zeros(0),
-            )
+            fitted = fit(fold, anchors)
+            inside = held(fitted, test, points_of_fold(len(folds))) if candidate.forecasts else np.zeros(0)
+            counts = fitted.n_points, fitted.leading.n_free
+            scored[fold.label] = _Scored(fitted.predict(test), test, *counts, inside)
             by_fold.append([finding for finding in fitted.findings if finding.code != "base-rows"])
-        except FitError as error:
-            if len(folds) == 1:
+        except CptlawError as error:
+            if len(folds) == 1 or isinstance(error, UsageError):
                 raise
             # One fold without levels must not end a comparison of twenty.
             skipped.append(f"{fold.label} ({error})")
         if progress is not None:
-            progress(f"{chosen.spec}: {fold.label}")
+            progress(f"{candidate.spec}: {fold.label}")
     if not scored:
-        raise FitError(f"law {chosen.name} could not be fitted in any fold: {'; '.join(skipped[:2])}")
-    if not chosen.forecasts:
+        raise FitError(f"law {candidate.spec} could not be fitted in any fold: {'; '.join(skipped[:2])}")
+    findings = _count(by_fold) if len(folds) > 1 else by_fold[0]
+    if not candidate.forecasts:
         findings = [
             Finding("info", "oracle", "fitted on the test rows themselves: a bound for this shape of law, no forecast.")
         ]
-    elif len(folds) > 1:
-        findings = _count(by_fold)
-    else:
-        findings = by_fold[0]
     if skipped:
         findings.append(
             Finding(
@@ -326,7 +337,7 @@ def _forecast_folds(
                 "Add levels, or choose a split with more levels to fit on.",
             )
         )
-    return _Outcome(chosen, scored, (*notes, *findings))
+    return _Outcome(candidate, scored, tuple(findings))
 
 
 def _count(by_fold: Sequence[Sequence[Finding]]) -> list[Finding]:
@@ -341,34 +352,6 @@ def _count(by_fold: Sequence[Sequence[Finding]]) -> list[Finding]:
         replace(finding, message=f"in {count[code]} of {len(by_fold)} folds, first: {finding.message}")
         for code, finding in first.items()
     ]
-
-
-def _auto_folds(
-    frame: pd.DataFrame, table: Runs, folds: Sequence[tuple[Fold, np.ndarray]], on: str, how: HowToCompare
-) -> _Outcome | str:
-    """Return what law auto forecasts, or why it cannot."""
-    frame, scored = with_base_models(frame), {}
-    by_fold: list[list[Finding]] = []
-    for fold, anchors in folds:
-        test = frame[fold.test]
-        try:
-            fitted = of_auto(table, on, frame[fold.fit | anchors], how.get("seed", 0), how.get("schedules"))
-        except CptlawError as error:
-            if len(folds) == 1:
-                return str(error)
-            continue
-        scored[fold.label] = _Scored(
-            fitted.predict(test),
-            test,
-            fitted.n_points,
-            fitted.leading.n_free,
-            held(fitted, test, points_of_fold(len(folds))),
-        )
-        by_fold.append(list(fitted.findings))
-    if not scored:
-        return "law auto could not be fitted in any fold."
-    findings = _count(by_fold) if len(folds) > 1 else by_fold[0]
-    return _Outcome(NamedForecast(AUTO, True), scored, tuple(findings))
 
 
 def _baseline_folds(frame: pd.DataFrame, folds: Sequence[tuple[Fold, np.ndarray]]) -> dict[str, _Outcome]:

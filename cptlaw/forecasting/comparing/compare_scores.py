@@ -15,7 +15,7 @@ from cptlaw.fitting.folds import split
 from cptlaw.fitting.uncertainty.answers import AnswerFrame
 from cptlaw.forecasting.comparing.hold_out import HeldOut
 from cptlaw.forecasting.scores.fit_scores import fit_scores
-from cptlaw.result import Line, Result, Table, plain
+from cptlaw.result import Result, Table, plain
 from cptlaw.runs import Runs
 
 BASELINE = "score-flat"  # nothing moves: what every law has to beat
@@ -62,11 +62,6 @@ class ScoreComparison(Result):
         )
 
     @property
-    def lines(self) -> list[Line]:
-        """Nothing beside the table."""
-        return []
-
-    @property
     def tables(self) -> list[Table]:
         """The scores of the laws."""
         points = dict.fromkeys(("mae_points", "bias_points", "half_width"), "{:.2f}".format)
@@ -75,7 +70,7 @@ class ScoreComparison(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rows."""
-        result: dict[str, Any] = plain({"on": self.on, "rows": self.frame.to_dict("records")})
+        result: dict[str, Any] = plain({"on": self.on, "rows": self.frame})
         return result
 
 

@@ -82,7 +82,7 @@ class Comparison(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the promised rows."""
-        result: dict[str, Any] = plain({"rows": self.frame.to_dict("records")})
+        result: dict[str, Any] = plain({"rows": self.frame})
         return result
 
 

@@ -222,25 +222,24 @@ def posterior(coordinates: Coordinates, frame: pd.DataFrame, prior: Normal) -> P
 
 def _starts(middle: Array, sds: Array, k: int) -> list[Array]:
     rng = np.random.default_rng(0)
-    result = [middle]
-    for _ in range(STARTS - 1):
-        x = middle.copy()
-        x[:k] += 0.7 * sds[:k] * rng.normal(size=k)
-        result.append(x)
-    return result
+    moved = np.zeros((STARTS - 1, len(middle)))
+    moved[:, :k] = 0.7 * sds[:k] * rng.normal(size=(STARTS - 1, k))
+    return [middle, *(middle + moved)]
 
 
 def _descent(residuals: Many, start: Array, sds: Array) -> Any:
     from scipy.optimize import least_squares
 
-    def at(x: Array) -> Array:
-        values: Array = residuals(x[None])[0]
-        return values
-
-    def slopes(x: Array) -> Array:
-        return _differences(residuals, x)
-
-    return least_squares(at, start, jac=slopes, method="lm", x_scale=sds, max_nfev=EVALUATIONS, ftol=1e-6, xtol=1e-6)
+    return least_squares(
+        lambda x: residuals(x[None])[0],
+        start,
+        jac=lambda x: _differences(residuals, x),
+        method="lm",
+        x_scale=sds,
+        max_nfev=EVALUATIONS,
+        ftol=1e-6,
+        xtol=1e-6,
+    )
 
 
 def _bound(coordinates: Coordinates, frame: pd.DataFrame) -> SimpleNamespace:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -188,7 +188,7 @@ def _one(
         )
     every = table.on(on).frame
     own = every[every["run"].astype(str) == name]
-    notes = _other_rate(own, plan, name)
+    notes = list(_other_rate(own, plan, name))
     like = _alike(every, own, name, plans)
     try:
         frame = _on_the_law(chosen, pd.concat([own, like]), plans, table.label)
@@ -286,71 +286,59 @@ def _on_the_law(law: CurveLaw, frame: pd.DataFrame, plans: Mapping[str, Schedule
     return table
 
 
-def _other_rate(own: pd.DataFrame, plan: Schedule, name: str) -> list[Finding]:
+def _other_rate(own: pd.DataFrame, plan: Schedule, name: str) -> Iterator[Finding]:
     """Say where the logged learning rate is not the planned one."""
     if "lr" not in own.columns or not own["lr"].notna().any():
-        return []
+        return
     logged = own[own["lr"].notna()]
     at = global_steps(logged, plan, f"run {name!r}")
     away = np.abs(logged["lr"].to_numpy(dtype=float) - plan.lr[at]) / float(plan.lr.max())
     worst = int(np.argmax(away))
-    if away[worst] <= OTHER_RATE:
-        return []
-    return [
-        Finding(
+    if away[worst] > OTHER_RATE:
+        yield Finding(
             "warning",
             "other-rate",
             f"run {name!r} logged the learning rate {logged['lr'].iloc[worst]:.3g} at step "
             f"{logged['step'].iloc[worst]:.0f}, where its plan has {plan.lr[at[worst]]:.3g}.",
             "Mend the schedules file: the forecast follows the plan.",
         )
-    ]
 
 
-def _of_no_schedule(names: list[str]) -> list[Finding]:
+def _of_no_schedule(names: list[str]) -> Iterator[Finding]:
     """Say which runs are not forecast because nothing says where they end."""
-    if not names:
-        return []
-    return [
-        Finding(
+    if names:
+        yield Finding(
             "info",
             "no-schedule",
             f"{listed(names)}: no schedule, so not forecast; where the column lr gives their rates, they count as "
             "finished.",
             "To forecast one, give its whole plan in the schedules file.",
         )
-    ]
 
 
-def _of_one_loss(name: str, plan: Schedule, roles: list[str]) -> list[Finding]:
+def _of_one_loss(name: str, plan: Schedule, roles: list[str]) -> Iterator[Finding]:
     """Say where one of the two losses of continual pre-training is not there."""
     missing = [role for role in ("source", "target") if role not in roles]
-    if not plan.n_cpt or len(missing) != 1:
-        return []
-    return [
-        Finding(
+    if plan.n_cpt and len(missing) == 1:
+        yield Finding(
             "info",
             "one-loss",
             f"run {name!r} has no {missing[0]} loss, so only the other one is forecast.",
             f"Measure the {missing[0]} loss too, or name its eval.",
             remedy=Remedy(f"{missing[0]}_eval"),
         )
-    ]
 
 
-def _of_early(ours: pd.DataFrame, plan: Schedule, last: int, others: bool) -> list[Finding]:
+def _of_early(ours: pd.DataFrame, plan: Schedule, last: int, others: bool) -> Iterator[Finding]:
     """Say what of the forecast is prior alone."""
     # Only where most of the annealing lies ahead and none behind: a fifth of it already seen tells its size.
     ahead = float(plan.lr[last] - plan.lr[-1])
     seen = float(plan.lr[: last + 1].max() - plan.lr[last])
-    if others or ahead <= 0.2 * plan.lr.max() or seen > 0.2 * plan.lr.max():
-        return []
-    return [
-        Finding(
+    if not others and ahead > 0.2 * plan.lr.max() and seen <= 0.2 * plan.lr.max():
+        yield Finding(
             "info",
             "annealing-ahead",
             f"the learning rate falls from {plan.lr[last]:.3g} to {plan.lr[-1]:.3g} in the rest of the run, and "
             f"nothing has annealed yet: how much that gains is known from other models alone.",
             "Add a finished run like it to the table, if there is one.",
         )
-    ]

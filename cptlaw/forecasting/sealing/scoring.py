@@ -52,23 +52,20 @@ class Scores(Result):
     @property
     def tables(self) -> list[Table]:
         """The totals, and every forecast beside its measurement."""
-        totals = {"mean_absolute_error": _percent, "mean_error": _signed, "inside": _share, "asked": _share}
+        signed, share = "{:+.2%}".format, "{:.0%}".format
+        totals = {"mean absolute error": "{:.2%}".format, "mean error": signed, "inside": share, "asked": share}
         rows: dict[str, Callable[[Any], str]] = dict.fromkeys(("n_params", "tokens", "ptpp"), format_quantity)
         rows |= dict.fromkeys(("loss", "lo", "hi", "measured"), "{:.4f}".format)
-        rows |= {"replay": format_percent, "error": _signed, "inside": lambda held: "yes" if held else "no"}
+        rows |= {"replay": format_percent, "error": signed, "inside": lambda held: "yes" if held else "no"}
         named = self.totals.rename(columns=lambda name: name.replace("_", " "))
         return [
-            Table.of(
-                named if self.frame["seal"].nunique() > 1 else named.drop(columns="seal"),
-                {name.replace("_", " "): show for name, show in totals.items()},
-            ),
+            Table.of(named if self.frame["seal"].nunique() > 1 else named.drop(columns="seal"), totals),
             Table.of(self.frame.drop(columns="seal"), rows),
         ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return rows, totals and findings as plain data."""
-        rows, totals = (frame.to_dict("records") for frame in (self.frame, self.totals))
-        result: dict[str, Any] = plain({"rows": rows, "totals": totals, "findings": list(self.findings)})
+        result: dict[str, Any] = plain({"rows": self.frame, "totals": self.totals, "findings": self.findings})
         return result
 
 
@@ -224,25 +221,17 @@ def _row(seal: Seal, point: Any, measured: Any) -> dict[str, Any]:
 
 
 def _totals(frame: pd.DataFrame, seals: Sequence[Seal]) -> pd.DataFrame:
-    asked = {seal.label: seal.interval for seal in seals}
-    rows = []
     # Seal by seal: two seals of one law are two forecasts, of other fits, and their mean is neither's.
-    for (seal, law, on), group in frame.groupby(["seal", "law", "on"], sort=False, dropna=False):
-        inside = group["inside"].dropna()
-        rows.append(
-            {
-                "seal": seal,
-                "law": law,
-                "on": on,
-                "measured": len(group),
-                "runs": group["run"].nunique(),
-                "mean_absolute_error": float(group["error"].abs().mean()),
-                "mean_error": float(group["error"].mean()),
-                "inside": float(inside.astype(float).mean()) if len(inside) else None,
-                "asked": asked[str(seal)],
-            }
-        )
-    return pd.DataFrame(rows).sort_values(["on", "mean_absolute_error"], ignore_index=True)
+    groups = frame.groupby(["seal", "law", "on"], sort=False, dropna=False)
+    totals = groups.agg(
+        measured=("run", "size"),
+        runs=("run", "nunique"),
+        mean_absolute_error=("error", lambda error: float(error.abs().mean())),
+        mean_error=("error", lambda error: float(error.mean())),
+        inside=("inside", lambda held: held.dropna().astype(float).mean()),
+    ).reset_index()
+    totals["asked"] = totals["seal"].map({seal.label: seal.interval for seal in seals})
+    return totals.sort_values(["on", "mean_absolute_error"], ignore_index=True)
 
 
 def _described(point: Any) -> str:
@@ -252,15 +241,3 @@ def _described(point: Any) -> str:
         if name not in NOT_INPUTS and value is not None
     ]
     return f"{point['on']} at {', '.join(inputs)}"
-
-
-def _percent(value: float) -> str:
-    return f"{value:.2%}"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2%}"
-
-
-def _share(value: float) -> str:
-    return f"{value:.0%}"

@@ -58,6 +58,8 @@ class Seal(Result):
         The file, if there is one.
     commit
         The git commit that held the runs table when it was sealed, if that was asked for.
+    findings
+        None: what was to be said of a forecast was said when it was made.
     """
 
     points: tuple[Mapping[str, Any], ...]
@@ -68,6 +70,7 @@ class Seal(Result):
     sha256: str
     path: Path | None = None
     commit: str | None = None
+    findings: tuple[Finding, ...] = ()
 
     @property
     def label(self) -> str:
@@ -104,11 +107,6 @@ class Seal(Result):
     def lines(self) -> list[Line]:
         """The number to keep elsewhere, and what the seal proves."""
         return [("sha256", self.sha256), *([("commit", self.commit)] if self.commit else []), ("proves", PROVES)]
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """None: what was to be said of a forecast was said when it was made."""
-        return ()
 
 
 def register(
@@ -223,21 +221,17 @@ def load_seal(path: str | Path) -> Seal:
 
 
 def _read(source: Mapping[str, Any] | str | Path) -> tuple[str, dict[str, Any]]:
-    if isinstance(source, Mapping):
-        try:
-            return "forecast", dict(_strict_json(json.dumps(source)))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise DataError(f"forecast: holds what JSON cannot ({error}). Expected plain numbers and texts.") from None
-    path = Path(source)
+    given = isinstance(source, Mapping)
+    label = "forecast" if given else str(source)
     try:
-        document = _strict_json(path.read_text(encoding="utf-8-sig"))
+        document = _strict_json(json.dumps(source) if given else Path(source).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file. {HOW}") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: not readable JSON ({error}). {HOW}") from None
+        raise DataError(f"{label}: no such file. {HOW}") from None
+    except (OSError, TypeError, ValueError, RecursionError) as error:
+        raise DataError(f"{label}: not readable JSON ({error}). {HOW}") from None
     if not isinstance(document, dict):
-        raise DataError(f"{path}: holds no JSON object. {HOW}")
-    return str(path), document
+        raise DataError(f"{label}: holds no JSON object. {HOW}")
+    return label, document
 
 
 def _strict_json(text: str) -> Any:
@@ -303,16 +297,14 @@ def _points(label: str, document: Mapping[str, Any]) -> tuple[Mapping[str, Any],
     seen: dict[str, int] = {}
     for number, point in enumerate(points, 1):
         _check_point(f"{label}: point {number}", point)
-        asked = {key: value for key, value in point.items() if key not in NOT_INPUTS or key in ("law", "on")}
-        asked = {key: value for key, value in asked.items() if not key.startswith("doubt_")}
+        kept = {key: value for key, value in point.items() if key != "findings" and not key.startswith("doubt_")}
+        asked = {key: value for key, value in kept.items() if key not in NOT_INPUTS or key in ("law", "on")}
         if (before := seen.setdefault(json.dumps(asked, sort_keys=True), number)) != number:
             raise DataError(
                 f"{label}: point {number} forecasts what point {before} does, of the same law. Expected each point "
                 f"once, or its measurement would count twice. Leave one out."
             )
-        checked.append(
-            {key: value for key, value in point.items() if key != "findings" and not key.startswith("doubt_")}
-        )
+        checked.append(kept)
     return tuple(checked)
 
 
@@ -323,13 +315,10 @@ def _check_point(where: str, point: Any) -> None:
     loss, low, high = (point.get(name) for name in ("loss", "lo", "hi"))
     share = is_score(point)
     usable = _is_share if share else _positive
-    if not usable(loss):
-        expected = "a score from 0 to 1" if share else "a loss in nats, above zero"
-        raise DataError(f"{where}: `loss` is {shown(loss)}. Expected {expected}.")
-    for name, end in (("lo", low), ("hi", high)):
-        if end is not None and not usable(end):
-            expected = "a score from 0 to 1" if share else "a loss in nats"
-            raise DataError(f"{where}: `{name}` is {shown(end)}. Expected {expected}, or null.")
+    expected = "a score from 0 to 1" if share else "a loss in nats, above zero"
+    for name, value, or_null in (("loss", loss, ""), ("lo", low, ", or null"), ("hi", high, ", or null")):
+        if not usable(value) and not (or_null and value is None):
+            raise DataError(f"{where}: `{name}` is {shown(value)}. Expected {expected}{or_null}.")
     if low is not None and high is not None and not low <= loss <= high:
         raise DataError(
             f"{where}: the {'score' if share else 'loss'} {loss:g} lies outside its interval, {low:g} to {high:g}."

@@ -213,7 +213,7 @@ def test_what_is_no_forecast_is_refused(content, words, tmp_path):
 
 
 def test_a_mapping_that_json_cannot_hold_is_refused(document):
-    refused(lambda: cl.register({**document, "interval": float("nan")}), "JSON cannot")
+    refused(lambda: cl.register({**document, "interval": float("nan")}), "forecast: not readable JSON", "NaN")
 
 
 def test_a_seal_is_not_written_over_nor_sealed_again(document, tmp_path):
