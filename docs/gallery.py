@@ -19,7 +19,7 @@ import cptlaw as cl
 from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.figures.figure import blank
 from cptlaw.reporting.images import write_images
-from cptlaw.schedules import Phase, Schedule, areas_of_many
+from cptlaw.schedules import Phase, Schedule, areas
 
 DOCS = Path(__file__).parent
 ROWS = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9"
@@ -87,9 +87,7 @@ def curves() -> tuple[cl.Runs, dict[str, Schedule]]:
     steps = list(range(250, STEPS + 1, 250))
     parts = []
     for name, schedule in schedules.items():
-        areas = areas_of_many([schedule], [PRETRAIN + step for step in steps])
-        names = ("s1_pretrain", "s1_cpt", "s2_pretrain", "s2_cpt")
-        frame = pd.DataFrame({column: getattr(areas, column)[0] for column in names})
+        frame = pd.DataFrame(vars(areas(schedule).at([PRETRAIN + step for step in steps])))
         parts.append(pd.DataFrame({"run": name, "eval": "target", "step": steps, "loss": law.predict(frame)}))
     return cl.read_runs(pd.concat(parts, ignore_index=True)), schedules
 

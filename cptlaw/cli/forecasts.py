@@ -41,10 +41,15 @@ def forecast(
       cptlaw forecast curve.json --at run=wsd-20k,step=24000 --schedules schedules.yaml
       cptlaw forecast --run log.csv --schedules schedules.yaml
     """
+    import cptlaw as cl
+    from cptlaw.runs.points import read_points
+
     if run is not None:
         if fits or at is not None or points is not None:
             raise UsageError("forecast --run takes a table of runs and --schedules, no fits and no points.")
-        _forecast_run(run, schedules, interval, table)
+        if schedules is None:
+            raise UsageError("forecast --run needs --schedules F, a file with the whole planned schedule of the run.")
+        show(cl.forecast_run(options.read_table(run, table), schedules, interval=interval))
         return
     if not fits:
         raise UsageError("forecast needs FIT.json files, or --run RUNS for a run that is not finished.")
@@ -53,9 +58,6 @@ def forecast(
         raise UsageError(
             f"{options.flag_of(name)} says how to read a table of runs: it goes with --run RUNS, not with fits."
         )
-    import cptlaw as cl
-    from cptlaw.runs.points import read_points
-
     if (at is None) == (points is None):
         raise UsageError("forecast needs either --at K=V,K=V,.. or --points POINTS.csv.")
     asked: Any = at
@@ -64,13 +66,3 @@ def forecast(
         show_notes(notes)
     result = cl.forecast(list(fits), asked, interval, schedules)
     show(result.answer)
-
-
-def _forecast_run(run: str, schedules: str | None, interval: float, table: dict[str, Any]) -> None:
-    """Forecast the ends of the unfinished runs of a table."""
-    import cptlaw as cl
-
-    if schedules is None:
-        raise UsageError("forecast --run needs --schedules F, a file with the whole planned schedule of the run.")
-    result = cl.forecast_run(options.read_table(run, table), schedules, interval=interval)
-    show(result)

@@ -12,7 +12,7 @@ from cptlaw.planning.options import Entry
 from cptlaw.planning.scenario import options_of
 
 
-def of_scenario(scenario: Any, but: tuple[str, ...] = (), optional: bool = False) -> Callable[[Command], Command]:
+def of_scenario(scenario: Any, but: tuple[str, ...] = ()) -> Callable[[Command], Command]:
     """Return a decorator that gives a command the options of a scenario.
 
     Parameters
@@ -21,13 +21,9 @@ def of_scenario(scenario: Any, but: tuple[str, ...] = (), optional: bool = False
         One of the classes of `cptlaw.planning.scenario`.
     but
         Names to leave out.
-    optional
-        Whether what the scenario must have may be left out here.
     """
-    required = set() if optional else scenario.__required_keys__
-    return several(
-        *(_option(name, option, name in required) for name, option in options_of(scenario).items() if name not in but)
-    )
+    known = {name: option for name, option in options_of(scenario).items() if name not in but}
+    return several(*(_option(name, option, name in scenario.__required_keys__) for name, option in known.items()))
 
 
 def _option(name: str, option: Entry, required: bool) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
+from string import Template
 
 from cptlaw.findings import Finding, group
 from cptlaw.reporting.page import asset, policy
@@ -28,27 +29,19 @@ def plain_page(
     steps
         The commands that repeat it.
     """
-    first = answer.lines[0][1]
-    heading, style = "Continual pre-training: a plan", asset("page.css")
-    no = " no" if getattr(answer, "feasible", True) is False else ""
-    sections = [
-        f"<div><h2>What it takes</h2>\n{_pairs(lines)}</div>",
-        f"<div><h2>What is doubtful</h2>\n{_doubts(answer.findings)}</div>",
-        f"<div><h2>What to do next</h2>\n<ol>{''.join(f'<li>{html.escape(text)}</li>' for text in doing)}</ol></div>",
-    ]
-    listed = "".join(_section(table) for table in tables if table.rows)
-    repeat = "\n".join(map(html.escape, steps))
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="cptlaw">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        # No script at all; the only style is the page's own, known by its SHA-256.
-        f'<meta http-equiv="Content-Security-Policy" content="{policy([], [style])}">\n'
-        f"<title>{heading}</title>\n<style>{style}</style>\n</head>\n"
-        f'<body>\n<header>\n<h1>{heading}</h1>\n<p class="question">{html.escape(answer.title)}</p>\n'
-        f'<p class="answer{no}">{html.escape(first[:1].upper() + first[1:])}.</p>\n</header>\n<main>\n'
-        f'<section class="first" aria-label="The answer in short">\n{"".join(sections)}\n</section>\n{listed}'
-        f"<section><h2>How to repeat it</h2>\n<pre><code>{repeat}</code></pre></section>\n"
-        f"</main>\n</body>\n</html>\n"
+    first, style = answer.lines[0][1], asset("page.css")
+    page = Template(asset("plain.html"))
+    return page.substitute(
+        policy=policy([], [style]),  # no script at all; the only style is the page's own, known by its SHA-256
+        style=style,
+        question=html.escape(answer.title),
+        no=" no" if getattr(answer, "feasible", True) is False else "",
+        answer=html.escape(first[:1].upper() + first[1:]),
+        lines=_pairs(lines),
+        doubts=_doubts(answer.findings),
+        doing="".join(f"<li>{html.escape(text)}</li>" for text in doing),
+        listed="".join(_section(table) for table in tables if table.rows),
+        repeat="\n".join(map(html.escape, steps)),
     )
 
 

@@ -1,6 +1,6 @@
 """Learning-rate schedules per optimiser step, and the areas under them that loss-curve laws read."""
 
-from cptlaw.schedules.areas import LAMBDA, Areas, areas, areas_of_many, effective_lr
+from cptlaw.schedules.areas import LAMBDA, Areas, areas, effective_lr
 from cptlaw.schedules.phase import Phase
 from cptlaw.schedules.read import read_schedules
 from cptlaw.schedules.schedule import Schedule
@@ -13,7 +13,6 @@ __all__ = [
     "Phase",
     "Schedule",
     "areas",
-    "areas_of_many",
     "effective_lr",
     "read_schedules",
 ]

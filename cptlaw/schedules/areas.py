@@ -6,12 +6,11 @@
 (Tissue et al. 2024, arXiv:2408.11029, eq. 1; split at the start of CPT as in Wang et al. 2025, arXiv:2505.07796.)
 Each costs O(T): m is a linear recursion, S1 and S2 are running sums. S1 includes eta_0, as the reference code does.
 
-Axes: ``b`` = schedules of one length side by side, ``n`` = steps from 0, ``a`` = steps that were asked for.
+Axis: ``n`` = steps from 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,14 +30,10 @@ WARMUPS: tuple[Warmup, ...] = ("peak", "actual")
 BOUNDARIES: tuple[Boundary, ...] = ("origin", "carry", "reset_jump", "reset")
 DECAY_UNITS: tuple[DecayUnit, ...] = ("step", "tokens")
 
-# Blocks from 2^15 to 2^22 steps take the same time; larger ones only cost memory.
-# Steps worked on at once: the arrays of a chunk then stay in the processor's cache.
-CHUNK_STEPS = 2**17
-
 
 @dataclass(frozen=True)
 class Areas:
-    """Areas at each step, split by phase. Arrays have the shape (n,), or (b, a) from `areas_of_many`.
+    """Areas at each step, (n,), split by phase.
 
     Attributes
     ----------
@@ -65,11 +60,7 @@ class Areas:
 
     def at(self, steps: Any) -> Areas:
         """Return the areas at some steps, counted from 0 across the phases."""
-        return Areas(*(part[..., steps] for part in self._parts))
-
-    @property
-    def _parts(self) -> tuple[Array, Array, Array, Array]:
-        return self.s1_pretrain, self.s1_cpt, self.s2_pretrain, self.s2_cpt
+        return Areas(*(part[steps] for part in (self.s1_pretrain, self.s1_cpt, self.s2_pretrain, self.s2_cpt)))
 
 
 def areas(
@@ -121,62 +112,41 @@ def areas(
     """
     _check(decay, warmup, boundary, decay_unit)
     lr = effective_lr(schedule, warmup)
-    first_step = _first_difference(schedule, boundary)
-    result = _areas(lr[np.newaxis], first_step[np.newaxis], schedule, decay, boundary, decay_unit, lr_power)
-    return Areas(*(part[0] for part in result._parts))
-
-
-def areas_of_many(
-    schedules: Sequence[Schedule],
-    at: Any = None,
-    decay: float = LAMBDA,
-    warmup: Warmup = "peak",
-    boundary: Boundary = "origin",
-    *,
-    decay_unit: DecayUnit = "step",
-    lr_power: float = 0.0,
-) -> Areas:
-    """Return the areas of many schedules at some of their steps, shape (b, a).
-
-    Schedules of equal length are worked on together, `CHUNK_STEPS` steps at a time, and only the steps that were asked
-    for are kept: memory does not grow with the length of the schedules.
-
-    Parameters
-    ----------
-    schedules
-        Any number, of any lengths.
-    at
-        Steps counted from 0 across the phases, (a,); negative ones count from the end of each schedule. The last step
-        where not given.
-    decay, warmup, boundary, decay_unit, lr_power
-        As for `areas`.
-
-    Examples
-    --------
-    >>> from cptlaw.schedules import Phase, Schedule
-    >>> runs = [Schedule([Phase("pretrain", 1000, "cosine", peak=peak)]) for peak in (1e-3, 2e-3)]
-    >>> areas_of_many(runs).s1.round(2)
-    array([[0.5],
-           [1. ]])
-    """
-    _check(decay, warmup, boundary, decay_unit)
-    asked = np.atleast_1d(np.asarray(-1 if at is None else at))
-    values = np.empty((4, len(schedules), len(asked)))
-    alike: dict[Any, list[int]] = {}
-    for position, schedule in enumerate(schedules):
-        # Only lengths and batches must agree for the recursion to run side by side; rates may differ.
-        key = tuple((phase.phase, phase.steps, phase.tokens_per_step) for phase in schedule.phases)
-        alike.setdefault(key, []).append(position)
-    for positions in alike.values():
-        # As many schedules at once as fill a block of the cache; blocks from 2^15 to 2^22 steps take the same time.
-        size = max(1, CHUNK_STEPS // (schedules[positions[0]].n_steps + 1))
-        for begin in range(0, len(positions), size):
-            chunk = positions[begin : begin + size]
-            lr = np.stack([effective_lr(schedules[position], warmup) for position in chunk])
-            first = np.stack([_first_difference(schedules[position], boundary) for position in chunk])
-            parts = _areas(lr, first, schedules[chunk[0]], decay, boundary, decay_unit, lr_power)
-            values[:, chunk] = np.stack([part[:, asked] for part in parts._parts])
-    return Areas(*values)
+    end = schedule.n_pretrain
+    decays = [
+        (decay ** _ratio(schedule, k, decay_unit), low, high) for k, (_, low, high) in enumerate(schedule.segments)
+    ]
+    # A drop counts above zero, as in the papers; what `momentum` holds is turned from drops into momenta in place.
+    momentum = np.concatenate([[0.0], lr[:-1] - lr[1:]])
+    if end < schedule.n_steps:  # from the rates themselves: a warm-up that counts at its peak is no drop
+        momentum[end + 1] = 0.0 if boundary == "reset" else schedule.lr[end] - schedule.lr[end + 1]
+    for factor, low, high in decays:
+        # Only carry hands over the momentum of pre-training; origin leaves it to the tail below, which keeps it apart.
+        fresh = low == end + 1 and boundary != "carry"
+        state = 0.0 if fresh else factor * momentum[low - 1]
+        momentum[low : high + 1] = _recursion(momentum[low : high + 1], factor, state)
+    tail = np.zeros_like(lr[end:])
+    if boundary == "origin" and end:
+        # What pre-training's drops still pay during CPT: no new drop joins, the momentum fades by lambda a step.
+        tail[0] = momentum[end]
+        for factor, low, high in decays:
+            if low > end:
+                here = slice(low - end, high - end + 1)
+                tail[here] = _recursion(tail[here], factor, factor * tail[low - end - 1])
+    if lr_power:
+        weight = lr**lr_power
+        momentum, tail = momentum * weight, tail * weight[end:]
+    s1_pretrain, s1_cpt, s2_pretrain, s2_cpt = (np.zeros_like(lr) for _ in range(4))
+    if end:
+        s1_pretrain[: end + 1] = np.cumsum(lr[: end + 1])
+        # Training of the one phase is over: its area stands still while the other grows.
+        s1_pretrain[end + 1 :] = s1_pretrain[end]
+        s2_pretrain[: end + 1] = np.cumsum(momentum[: end + 1])
+        s2_pretrain[end + 1 :] = s2_pretrain[end] + np.cumsum(tail[1:])
+    # Entry 0 of a schedule without pre-training is the base model's rate: nothing has been trained there.
+    s1_cpt[end + 1 :] = np.cumsum(lr[end + 1 :])
+    s2_cpt[end + 1 :] = np.cumsum(momentum[end + 1 :])
+    return Areas(s1_pretrain, s1_cpt, s2_pretrain, s2_cpt)
 
 
 def effective_lr(schedule: Schedule, warmup: Warmup = "peak") -> Array:
@@ -193,67 +163,11 @@ def effective_lr(schedule: Schedule, warmup: Warmup = "peak") -> Array:
     return lr
 
 
-def _first_difference(schedule: Schedule, boundary: Boundary) -> Array:
-    """Return the decrement with which CPT begins, as an array without axes."""
-    start = schedule.n_pretrain
-    if boundary == "reset" or start == schedule.n_steps:
-        return np.zeros(())
-    return np.asarray(schedule.lr[start] - schedule.lr[start + 1])
-
-
-def _areas(
-    lr: Array,
-    first: Array,
-    like: Schedule,
-    decay: float,
-    boundary: Boundary,
-    decay_unit: DecayUnit,
-    lr_power: float,
-) -> Areas:
-    """Return the areas of schedules side by side: rates (b, n), first drops of CPT (b,)."""
-    end = like.n_pretrain
-    decays = [(decay ** _ratio(like, k, decay_unit), low, high) for k, (_, low, high) in enumerate(like.segments)]
-    momentum = np.empty_like(lr)
-    momentum[:, 0] = 0.0
-    # A drop counts above zero, as in the papers; what `momentum` holds is turned from drops into momenta in place.
-    np.subtract(lr[:, :-1], lr[:, 1:], out=momentum[:, 1:])
-    if end < like.n_steps:
-        momentum[:, end + 1] = first
-    for factor, low, high in decays:
-        # Only carry hands over the momentum of pre-training; origin leaves it to the tail below, which keeps it apart.
-        fresh = low == end + 1 and boundary != "carry"
-        state = np.zeros((len(lr), 1)) if fresh else factor * momentum[:, low - 1 : low]
-        momentum[:, low : high + 1] = _recursion(momentum[:, low : high + 1], factor, state)
-    tail = np.zeros_like(lr[:, end:])
-    if boundary == "origin" and end:
-        # What pre-training's drops still pay during CPT: no new drop joins, the momentum fades by lambda a step.
-        tail[:, 0] = momentum[:, end]
-        for factor, low, high in decays:
-            if low > end:
-                here = slice(low - end, high - end + 1)
-                tail[:, here] = _recursion(tail[:, here], factor, factor * tail[:, low - end - 1 : low - end])
-    if lr_power:
-        weight = lr**lr_power
-        momentum, tail = momentum * weight, tail * weight[:, end:]
-    s1_pretrain, s1_cpt, s2_pretrain, s2_cpt = (np.zeros_like(lr) for _ in range(4))
-    if end:
-        np.cumsum(lr[:, : end + 1], axis=1, out=s1_pretrain[:, : end + 1])
-        # Training of the one phase is over: its area stands still while the other grows.
-        s1_pretrain[:, end + 1 :] = s1_pretrain[:, end : end + 1]
-        np.cumsum(momentum[:, : end + 1], axis=1, out=s2_pretrain[:, : end + 1])
-        np.cumsum(tail[:, 1:], axis=1, out=s2_pretrain[:, end + 1 :])
-        s2_pretrain[:, end + 1 :] += s2_pretrain[:, end : end + 1]
-    # Entry 0 of a schedule without pre-training is the base model's rate: nothing has been trained there.
-    np.cumsum(lr[:, end + 1 :], axis=1, out=s1_cpt[:, end + 1 :])
-    np.cumsum(momentum[:, end + 1 :], axis=1, out=s2_cpt[:, end + 1 :])
-    return Areas(s1_pretrain, s1_cpt, s2_pretrain, s2_cpt)
-
-
-def _recursion(drops: Array, decay: float, state: Array) -> Array:
-    """Return m_i = lambda m_{i-1} + d_i along the steps, (b, n), from lambda m_0 = state, (b, 1)."""
+def _recursion(drops: Array, decay: float, state: float) -> Array:
+    """Return m_i = lambda m_{i-1} + d_i along the steps, (n,), from lambda m_0 = state."""
     from scipy.signal import lfilter  # late: a third of the start of every command
 
-    momentum: Array = lfilter([1.0], [1.0, -decay], drops, axis=1, zi=state)[0]
+    momentum: Array = lfilter([1.0], [1.0, -decay], drops, zi=[state])[0]
     return momentum
 
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError
 from cptlaw.schedules.phase import FILE, PHASES, Phase, PhaseName
@@ -35,8 +34,6 @@ class Schedule:
     ----------
     lr
         Learning rate at each step, shape (n_steps + 1,); read-only.
-    phase_of_step
-        0 for pre-training and 1 for CPT, shape (n_steps + 1,), int8.
     n_pretrain, n_cpt, n_steps
         Optimiser steps.
 
@@ -48,8 +45,8 @@ class Schedule:
     ... ])
     >>> run.lr * 1e4
     array([2. , 2. , 2. , 2. , 2. , 0.5, 0. ])
-    >>> run.n_pretrain, run.phase_of_step.tolist()
-    (4, [0, 0, 0, 0, 0, 1, 1])
+    >>> run.n_pretrain, run.n_cpt
+    (4, 2)
     """
 
     phases: tuple[Phase, ...]
@@ -133,15 +130,6 @@ class Schedule:
         return lr
 
     @cached_property
-    def phase_of_step(self) -> NDArray[np.int8]:
-        """0 for pre-training and 1 for CPT, (n_steps + 1,)."""
-        values = np.where(np.arange(self.n_steps + 1) > self.n_pretrain, 1, 0).astype(np.int8)
-        if not self.n_pretrain:
-            values[0] = 1
-        values.flags.writeable = False
-        return values
-
-    @cached_property
     def n_pretrain(self) -> int:
         """Optimiser steps of pre-training; 0 where none is given."""
         return sum(phase.steps for phase in self.phases if phase.phase == "pretrain")
@@ -163,28 +151,6 @@ class Schedule:
         return tuple(
             (phase, int(end) - phase.steps + 1, int(end)) for phase, end in zip(self.phases, ends, strict=True)
         )
-
-    @cached_property
-    def cpt_tokens(self) -> Array:
-        """CPT tokens seen at each step, (n_steps + 1,); 0 throughout pre-training.
-
-        Raises
-        ------
-        UsageError
-            If a CPT phase has no tokens per step.
-        """
-        seen = np.zeros(self.n_steps + 1)
-        for phase, first, last in self.segments:
-            if phase.phase == "cpt":
-                if phase.tokens_per_step is None:
-                    raise UsageError("tokens_per_step: a cpt phase has none. Give it, such as tokens_per_step: 4M.")
-                seen[first : last + 1] = phase.tokens_per_step
-        tokens: Array = np.cumsum(seen)
-        return tokens
-
-    def then(self, *phases: Phase) -> Schedule:
-        """Return this schedule with more phases after it."""
-        return Schedule((*self.phases, *phases))
 
     def stretched(self, pretrain: float, cpt: float, rate: float = 1.0) -> Schedule:
         """Return this schedule with phases so many times as long, and rates of CPT so many times as high."""

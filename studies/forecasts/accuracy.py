@@ -22,11 +22,7 @@ from cptlaw.fitting.learned import leaving_out
 from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.forecasting.scores.check_scores import check_scores
 from cptlaw.forecasting.scores.joint import join
-from cptlaw.forecasting.scores.members import PlannedMember
-from cptlaw.forecasting.scores.pooling import bootstrap
-from cptlaw.laws.score_law import score_law
-from cptlaw.runs import Runs
-from studies.harness import HOME, ROOT, Clock
+from studies.harness import HOME, ROOT
 
 PAGE = HOME / "accuracy.md"
 MARK = "<!-- tables -->"
@@ -301,23 +297,6 @@ def one_curve(frame: pd.DataFrame) -> list[str]:
     return [*lines, ""]
 
 
-def refits(runs: Runs) -> str:
-    """Return how long a thousand bootstrap refits of twenty benchmarks take."""
-    joint = join(runs)
-    names = tuple(joint.tasks)[:20]
-    plan = PlannedMember(score_law("score-sigmoid"), names, dict.fromkeys(names, joint.losses[0]))
-    losses = {joint.losses[0]: joint.values(joint.losses[0])}
-    ready = plan.in_units_of(joint, losses)
-    pooled, tasks = ready.fitted(joint, losses), ready.tasks_in(joint, losses)
-    clock = Clock()
-    with clock.running():
-        bootstrap(pooled, tasks, 1000)
-    return (
-        f"A thousand bootstrap refits of {len(names)} benchmarks ({tasks.y.shape[1]} models each) took "
-        f"{clock.cpu:.1f} s of one core."
-    )
-
-
 def at_the_measured_loss(study: Study) -> list[str]:
     """Return whether the loss or its link errs: rows of a table of errors with the loss forecast, and with it known."""
     runs, rows = cl.read_runs(study.fitted), []
@@ -368,8 +347,6 @@ def main() -> None:
         if len(study.members) > 2:
             links += at_the_measured_loss(study)
         print("\n".join(lines[-60:] if given.write else lines), flush=True)
-        if study.name.startswith("Gadre") and not any("bootstrap" in line for line in lines):
-            lines += [refits(cl.read_runs(pd.concat([study.fitted, study.held_out]))), ""]
         if study.name.startswith("MATH-500"):
             lines += one_curve(pd.concat([study.fitted, study.held_out], ignore_index=True))
     lines += links if lines else []

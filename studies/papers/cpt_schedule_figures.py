@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw.schedules import Phase, Schedule, areas_of_many
+from cptlaw.schedules import Phase, Schedule, areas
 from studies.papers.dynamics_published import FIG_3, FIG_11, FIG_12, FIG_19, NAMES, REPLAY_NAMES, ROLES
 
 PEAK, PRETRAIN = 2e-4, 40_000
@@ -67,9 +67,7 @@ def base(potential: float = 0.0) -> Phase:
 
 def final(schedules: list[Schedule]) -> pd.DataFrame:
     """Return the areas at the ends of schedules, as the laws read them."""
-    found = areas_of_many(schedules)
-    names = ("s1_pretrain", "s1_cpt", "s2_pretrain", "s2_cpt")
-    return pd.DataFrame({name: getattr(found, name)[:, 0] for name in names})
+    return pd.DataFrame([vars(areas(schedule).at(-1)) for schedule in schedules])
 
 
 def losses(strength: str, schedules: list[Schedule]) -> tuple[np.ndarray, np.ndarray]:

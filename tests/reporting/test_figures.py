@@ -58,7 +58,7 @@ def drawn(runs, fits, unseen):
     return {
         "observed": cl.figures.observed_fitted(target),
         "calibration": cl.figures.calibration(target, unseen),
-        "fan": cl.figures.interval_fan(target, at, unseen, coverages=(0.5, 0.9)),
+        "fan": cl.figures.interval_fan(target, at, unseen),
         "map": cl.figures.forgetting_map(target, source, plan=plan, **MODEL, **LIMITS),
         "pareto": cl.figures.pareto_front(front),
         "curves": cl.figures.loss_curves(runs, "target", fit=target),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cptlaw.errors import CptlawError, DataError, UsageError
-from cptlaw.schedules import Phase, Schedule, areas, areas_of_many, effective_lr, read_schedules
+from cptlaw.schedules import Phase, Schedule, areas, effective_lr, read_schedules
 
 PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not PUBLIC.exists(), reason=f"the public data are not at {PUBLIC}")
@@ -76,7 +76,7 @@ class TestAreas:
 
     def test_boundaries_differ_as_stated(self):
         base = Schedule([Phase("pretrain", 300, "linear", peak=2e-4)])
-        run = base.then(Phase("cpt", 200, "constant", peak=1e-4))
+        run = Schedule([*base.phases, Phase("cpt", 200, "constant", peak=1e-4)])
         alone = areas(base)
         found = {name: areas(run, boundary=name) for name in ("origin", "carry", "reset_jump", "reset")}
         t = np.arange(1, 201)
@@ -135,7 +135,6 @@ class TestAreas:
     def test_no_pre_training_given(self):
         run = Schedule([Phase("cpt", 10, "constant", peak=1e-4)])
         assert run.n_pretrain == 0
-        assert run.phase_of_step.tolist() == [1] * 11
         found = areas(run)
         assert np.all(found.s1_pretrain == 0)
         assert np.all(found.s2_pretrain == 0)
@@ -160,20 +159,6 @@ class TestAreas:
         plain = np.diff(areas(from_rates(rates), decay=0.9).s2, prepend=0.0)
         weighted = areas(from_rates(rates), decay=0.9, lr_power=0.2).s2
         assert weighted == pytest.approx(np.cumsum(plain * np.array(rates) ** 0.2))
-
-    def test_many_at_once_are_the_single_ones(self):
-        runs = [
-            Schedule(
-                [Phase("pretrain", 70, "wsd", peak=2e-4, warmup=5, decay=20), Phase("cpt", n, "cosine", peak=peak)]
-            )
-            for n in (30, 50)
-            for peak in (1e-4, 2e-4, 3e-4)
-        ]
-        many = areas_of_many(runs, at=[0, 75, -1], boundary="carry")
-        for k, run in enumerate(runs):
-            one = areas(run, boundary="carry").at([0, 75, -1])
-            for name in ("s1_pretrain", "s1_cpt", "s2_pretrain", "s2_cpt"):
-                assert getattr(many, name)[k] == pytest.approx(getattr(one, name), abs=1e-18)
 
     @pytest.mark.parametrize(
         "wrong", [{"boundary": "carried"}, {"warmup": "none"}, {"decay": 1.5}, {"decay_unit": "epoch"}]
@@ -220,7 +205,7 @@ class TestShapes:
 
     def test_tokens(self):
         run = Schedule([Phase("pretrain", 3, "constant", peak=1e-4), Phase("cpt", 2, "constant", tokens_per_step="4M")])
-        assert run.cpt_tokens.tolist() == [0, 0, 0, 0, 4e6, 8e6]
+        assert [phase.tokens_per_step for phase in run.phases] == [None, 4e6]
 
     @pytest.mark.parametrize(
         ("wrong", "says"),
@@ -299,7 +284,7 @@ class TestFile:
         assert run.lr[20000] == 0
         assert run.lr[20200] == pytest.approx(2e-4)
         assert run.lr[-1] == pytest.approx(2e-5)
-        assert run.cpt_tokens[-1] == 4e10
+        assert run.phases[-1].tokens_per_step == 4e6
 
     def test_json_is_the_same(self, tmp_path):
         (tmp_path / "s.yaml").write_text(self.LINES)

@@ -50,11 +50,11 @@ def _cpt(rows: pd.DataFrame, evals: pd.Series, columns: dict[str, str]) -> pd.Da
     return frame.assign(**{name: rows[column].astype(float) for name, column in (shared | columns).items()})
 
 
-def _static(frame: pd.DataFrame, run: str = "run_id", evals: str | None = "domain") -> pd.DataFrame:
+def _static(frame: pd.DataFrame, evals: str | None = "domain") -> pd.DataFrame:
     """Return models from scratch: a run's last loss on each eval, seeds averaged."""
     table = pd.DataFrame(
         {
-            "run": frame[run].astype(str),
+            "run": frame["run_id"].astype(str),
             "eval": frame[evals].astype(str) if evals else "loss",
             "n_params": frame["n_params"].astype(float),
             "tokens": frame["tokens"].astype(float),

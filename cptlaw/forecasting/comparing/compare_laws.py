@@ -23,7 +23,7 @@ from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.forecasting.comparing.all_laws import with_all
 from cptlaw.forecasting.comparing.auto_folds import NamedForecast, adapted, of_auto, of_baselines, with_base_models
-from cptlaw.forecasting.comparing.baselines import regret
+from cptlaw.forecasting.comparing.baselines import INPUTS, regret
 from cptlaw.forecasting.comparing.compare_scores import ScoreComparisonFrame, compare_scores
 from cptlaw.forecasting.comparing.comparison import ComparisonFrame
 from cptlaw.forecasting.comparing.coverage import coverage, held, points_of_fold
@@ -36,6 +36,7 @@ from cptlaw.result import Progress
 from cptlaw.runs import Runs, read_runs
 from cptlaw.signatures import spell_out
 
+JUDGED = ["run", "base_model", "loss", *INPUTS]
 AUTO = "auto"
 CLEAR = 2.0  # standard errors by which a law must be behind the best to be called worse
 
@@ -310,8 +311,9 @@ def _forecast_folds(
         try:
             fitted = fit(fold, anchors)
             inside = held(fitted, test, points_of_fold(len(folds))) if candidate.forecasts else np.zeros(0)
+            judged = test if isinstance(candidate, NamedForecast) else test.filter(JUDGED)
             counts = fitted.n_points, fitted.leading.n_free
-            scored[fold.label] = _Scored(fitted.predict(test), test, *counts, inside)
+            scored[fold.label] = _Scored(fitted.predict(test), judged, *counts, inside)
             by_fold.append([finding for finding in fitted.findings if finding.code != "base-rows"])
         except CptlawError as error:
             if len(folds) == 1 or isinstance(error, UsageError):

@@ -27,7 +27,6 @@ SHARED = 5.0  # rows that the tasks' common scatter counts as beside a task's ow
 LEAST_SD = 0.05
 BISECTIONS = 30
 UNSEEN = 0.05  # of the variance by items
-CHUNK = 100  # draws that are refitted side by side
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def learned_prior(law: ScoreLaw) -> LinkPrior:
     return LinkPrior(np.array(mean), np.array(sd))
 
 
-def fit_pooled(law: ScoreLaw, tasks: Tasks, seed: int = 0, first: LinkPrior | None = None) -> Pooled:
+def fit_pooled(law: ScoreLaw, tasks: Tasks, first: LinkPrior | None = None) -> Pooled:
     """Fit a law to several tasks at once.
 
     Parameters
@@ -83,7 +82,7 @@ def fit_pooled(law: ScoreLaw, tasks: Tasks, seed: int = 0, first: LinkPrior | No
     pooled = np.array([axis.pooled for axis in law.all_axes.values()])
     rows = (tasks.items > 0).sum(axis=1).astype(float)
     rho = np.full(len(tasks.y), USUAL_RHO)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     starts = np.vstack([np.zeros(len(pooled)), random.standard_normal((STARTS - 1, len(pooled)))])
     counted = Tasks(tasks.x, tasks.y, effective(tasks.items, rho), tasks.chance)
     # A link may be fitted from the wrong side of its threshold; after the first round the mode is near and one start
@@ -140,31 +139,3 @@ def _scatter(law: ScoreLaw, tasks: Tasks, posterior: Posterior, rows: Array) -> 
     common = float(np.median(own)) if len(rows) > 2 else math.log(USUAL_RHO)
     found_rho: Array = np.exp((freedom * own + SHARED * common) / (freedom + SHARED))
     return found_rho
-
-
-def bootstrap(pooled: Pooled, tasks: Tasks, count: int, seed: int = 0) -> Array:
-    """Return coordinates of refits to runs drawn with replacement, (count, tasks, k), prior and scatter as they were.
-
-    All tasks of a draw have the same runs, so that differences between tasks keep what they have in common.
-    """
-    size, k = pooled.posterior.theta.shape
-    n = tasks.y.shape[1]
-    random = np.random.default_rng(seed)
-    # Whole runs are drawn: all scores of a run come from the same weights and err together.
-    weights = random.multinomial(n, np.full(n, 1.0 / n), size=count).astype(float)
-    items = effective(tasks.items, pooled.rho)
-    values = np.empty((count, size, k))
-    for first in range(0, count, CHUNK):
-        part = weights[first : first + CHUNK]
-        rows = len(part) * size
-        x = {name: np.broadcast_to(value, (len(part), size, n)).reshape(rows, n) for name, value in tasks.x.items()}
-        drawn = Tasks(
-            x,
-            np.broadcast_to(tasks.y, (len(part), size, n)).reshape(rows, n),
-            (part[:, None, :] * items[None]).reshape(rows, n),
-            np.broadcast_to(tasks.chance, (len(part), size, 1)).reshape(rows, 1),
-        )
-        prior = LinkPrior(np.asarray(pooled.prior.mean), np.asarray(pooled.prior.sd))
-        start = np.broadcast_to(pooled.posterior.theta, (len(part), size, k)).reshape(rows, k)
-        values[first : first + CHUNK] = maximise(pooled.law, drawn, prior, start).theta.reshape(len(part), size, k)
-    return values

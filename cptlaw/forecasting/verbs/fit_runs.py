@@ -86,15 +86,16 @@ def fit(
     on = table.meant(on)
     table = table.with_inferred_role(on)
     table = with_derived(table, [on])
-    if _is_score(law_name, table, on):
-        for name in ("delta", "starts", "fix", "tie", "bound", "prior"):
-            if how.get(name):
-                raise UsageError(f"{name} (--{name}) is about laws of losses; scores are fitted with their own priors.")
+    is_score = _is_score(law_name, table, on)
+    averaged = isinstance(law_name, str) and law_name == "auto"
+    given = [name for name in ("delta", "starts", "fix", "tie", "bound", "prior") if how.get(name)]
+    if given and is_score:
+        raise UsageError(f"{given[0]} (--{given[0]}) is about laws of losses; scores are fitted with their own priors.")
+    if given and averaged:
+        raise UsageError(f"{given[0]} (--{given[0]}) is about one law; law auto fits several. Name a law (--law).")
+    if is_score:
         return fit_scores(table, on, where, str(law_name), schedules=how.get("schedules"), seed=how.get("seed", 0))
-    if isinstance(law_name, str) and law_name == "auto":
-        for name in ("delta", "starts", "fix", "tie", "bound", "prior"):
-            if how.get(name):
-                raise UsageError(f"{name} (--{name}) is about one law; law auto fits several. Name a law (--law).")
+    if averaged:
         return fit_auto(table, on, where, seed=how.get("seed", 0), schedules=how.get("schedules"))
     return fit_one(law(law_name), table, on, where, how)
 

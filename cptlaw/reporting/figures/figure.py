@@ -135,7 +135,7 @@ def graph_objects() -> Any:
     return go
 
 
-def blank(title: str | None = None, height: int = 420) -> Any:
+def blank(height: int = 420) -> Any:
     """Return an empty drawing in the common style.
 
     The height is fixed and the width follows the page.
@@ -144,7 +144,7 @@ def blank(title: str | None = None, height: int = 420) -> Any:
         # Plotly's own template is kilobytes in every figure, and its grey background does not print.
         "template": "none",
         "height": height,
-        "margin": {"l": 62, "r": 14, "t": 36 if title else 14, "b": 52},
+        "margin": {"l": 62, "r": 14, "t": 14, "b": 52},
         "font": {"family": "system-ui, sans-serif", "size": 12, "color": INK},
         "colorway": list(COLOURS),
         "paper_bgcolor": "#ffffff",
@@ -152,8 +152,6 @@ def blank(title: str | None = None, height: int = 420) -> Any:
         "hoverlabel": {"bgcolor": "#ffffff"},
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"},
     }
-    if title:
-        settings["title"] = {"text": title, "x": 0, "xref": "paper", "font": {"size": 14}}
     return graph_objects().Figure(layout=settings)
 
 

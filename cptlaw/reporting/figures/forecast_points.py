@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import UsageError
 from cptlaw.fitting.uncertainty.answers import ForecastFrame, interval_words
 from cptlaw.reporting.figures.figure import COLOURS, SYMBOLS, Figure, axis, bars, blank, level_text
 from cptlaw.runs.metrics import unit_of
@@ -16,30 +15,21 @@ INPUTS = ("tokens", "replay", "ptpp", "n_params", "lr_peak", "step")
 POINT = "point"
 
 
-def forecast_points(frame: ForecastFrame, along: str | None = None) -> Figure:
-    """Draw forecast losses with their intervals.
+def forecast_points(frame: ForecastFrame) -> Figure:
+    """Draw forecast losses with their intervals, along the input with the most levels.
 
     Parameters
     ----------
     frame
         As `cptlaw.forecast` and `Fit.forecast` give it.
-    along
-        Column of the horizontal axis; where absent the input with the most levels.
 
     Returns
     -------
     Figure
         Data: the rows of `frame` without findings.
-
-    Raises
-    ------
-    UsageError
-        If there is no such column.
     """
     data = pd.DataFrame(frame).drop(columns="findings", errors="ignore").reset_index(drop=True)
-    if along is not None and along not in data:
-        raise UsageError(f"there is no column {along!r} to draw along. Columns: {', '.join(map(str, data.columns))}.")
-    across = along or _most_varied(data)
+    across = _most_varied(data)
     if across == POINT:
         data[POINT] = np.arange(1, len(data) + 1)
     drawing = blank()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, add_band, axis
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent, format_quantity
 
-COVERAGES = (0.5, 0.9)
+COVERAGES = (0.9, 0.5)  # of the intervals of a measured loss, from the profile of the objective; the wide one first
 PLACES = 7  # along tokens through which the band is drawn
 PROFILES = 4  # of them that are profiled: both ends, and between
 
@@ -23,8 +23,6 @@ def interval_fan(
     fit: Fit,
     at: Mapping[str, float],
     measured: pd.DataFrame | None = None,
-    coverages: Sequence[float] = COVERAGES,
-    tokens: tuple[float, float] | None = None,
 ) -> Figure:
     """Draw the forecast along tokens with its intervals.
 
@@ -36,24 +34,19 @@ def interval_fan(
         The other inputs of the law, raw: n_params, replay, ptpp, as far as it reads them.
     measured
         Losses at these inputs that were not fitted, with ``tokens`` and ``loss``, to hold against the forecast.
-    coverages
-        Probabilities of the intervals for a measured loss, from the profile of the objective.
-    tokens
-        Range of tokens, raw; the fitted tokens per parameter at this size where absent.
 
     Returns
     -------
     Figure
         Data: tokens, loss, and lo and hi of each coverage, as ``lo_0.5``.
     """
-    low, high = _range(fit, at, measured) if tokens is None else tokens
-    frame = pd.DataFrame({"tokens": np.geomspace(low, high, PLACES)})
+    frame = pd.DataFrame({"tokens": np.geomspace(*_range(fit, at, measured), PLACES)})
     frame = frame.assign(**{name: float(value) for name, value in at.items() if name != "tokens"})
     data = fit.forecast(frame, None).drop(columns="findings")
     drawing = blank()
     colour = COLOURS[0] if fit.role != "source" else COLOURS[1]
     bounded = fit.n_runs >= MIN_RUNS
-    for place, coverage in enumerate(sorted(coverages, reverse=True) if bounded else ()):
+    for place, coverage in enumerate(COVERAGES if bounded else ()):
         ends = bands(fit, frame, coverage, PROFILES)
         data[f"lo_{coverage:g}"], data[f"hi_{coverage:g}"] = ends
         known = np.isfinite(ends).all(axis=0)
