@@ -177,8 +177,8 @@ def check_auto(
     )
 
 
-def refuse_restraint(restraint: Mapping[str, Any]) -> None:
+def refuse_restraint(restraint: Mapping[str, Any], why: str = "law auto fits several") -> None:
     """Refuse what is about one law."""
     for name, value in restraint.items():
         if value:
-            raise UsageError(f"{name} (--{name}) is about one law; law auto has several. Name a law (--law).")
+            raise UsageError(f"{name} (--{name}) is about one law of losses; {why}. Name a law (--law).")

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError
-from cptlaw.forecasting.scores.joint import keys_of, measured_at, task_of
+from cptlaw.forecasting.scores.joint import keys_of, tasks_at
 from cptlaw.forecasting.scores.rows import appended
 from cptlaw.laws.score_law import Array
 from cptlaw.runs import Runs
@@ -143,17 +143,10 @@ def _with_one(table: Runs, name: str, attempts: int, measured: Mapping[int, str]
             f"Measure a number of attempts nearer to it."
         )
     keys = keys_of(table.frame)
-    masks = [(table.frame["eval"] == on).to_numpy() for on in measured.values()]
-    any_of = np.logical_or.reduce(masks)
+    any_of = table.frame["eval"].isin(list(measured.values())).to_numpy()
     first = any_of & ~keys.where(pd.Series(any_of, index=keys.index)).duplicated().to_numpy()
     rows, index = table.frame[first], pd.MultiIndex.from_frame(keys[first])
-    scores, items = [], []
-    for on, mask in zip(measured.values(), masks, strict=True):
-        of_eval, at = table.frame[mask], pd.MultiIndex.from_frame(keys[mask])
-        task, _ = task_of(on, table.scores[on], of_eval, at, index)
-        scores.append(measured_at(of_eval, at, index))
-        items.append(task.items)
-    share, counted = np.array(scores).T, np.array(items).T
+    share, counted = (values.T for values in tasks_at(table, measured.values(), keys, index)[:2])
     # One number of attempts of a model says nothing of the others.
     enough = np.isfinite(share).sum(axis=1) >= 2
     rows, share, counted = rows[enough], share[enough], counted[enough]

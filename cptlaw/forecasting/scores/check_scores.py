@@ -225,13 +225,7 @@ def _axis(joint: Joint, carrier: str | None) -> Array:
 
 def _carrier(joint: Joint, task: str) -> str | None:
     """Return the loss that goes best with a score."""
-    values = joint.values(task)
-    rated = []
-    for name in joint.losses:
-        loss = joint.values(name)
-        good = np.isfinite(values) & np.isfinite(loss)
-        if good.sum() >= LEAST_ROWS:
-            rated.append((rank_correlation(-loss[good], values[good]), name))
+    rated = [(agree, name) for name in joint.losses if (agree := joint.agreement(task, name)) is not None]
     return max(rated)[1] if rated else None
 
 

@@ -13,7 +13,7 @@ from cptlaw.errors import CptlawError, DataError, FitError, UsageError, did_you_
 from cptlaw.findings import by_severity
 from cptlaw.fitting.auto.fit_auto import fit_auto
 from cptlaw.forecasting.scores.derived import fingerprint_of, with_derived
-from cptlaw.forecasting.scores.joint import Joint, join, rank_correlation
+from cptlaw.forecasting.scores.joint import Joint, join
 from cptlaw.forecasting.scores.members import PlannedMember, ScoreMember
 from cptlaw.forecasting.scores.rollouts import ModelCut, carrier_in, folds_of, rolled
 from cptlaw.forecasting.scores.score_fit import ScoreFit
@@ -208,16 +208,8 @@ def _likely(table: Runs, joint: Joint, names: Sequence[str]) -> list[str]:
     """Return the few losses that go best with the scores, source and target first."""
     rated = []
     for name in names:
-        loss = joint.values(name)
-        agree = []
-        for task in joint.tasks:
-            values = joint.values(task)
-            good = np.isfinite(values) & np.isfinite(loss)
-            if good.sum() >= 4:
-                agree.append(-rank_correlation(loss[good], values[good]))
-        if not agree:
-            agree = [-1.0]
-        rated.append((table.role(name) == "other", -float(np.mean(agree)), name))
+        agree = [one for task in joint.tasks if (one := joint.agreement(task, name)) is not None]
+        rated.append((table.role(name) == "other", -float(np.mean(agree or [-1.0])), name))
     return [name for _, _, name in sorted(rated)[:MOST_CARRIERS]]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +79,12 @@ class Joint:
         """Return some of the rows."""
         tasks = {name: Task(name, one.metric, one.chance, one.items[mask]) for name, one in self.tasks.items()}
         return Joint(self.frame[mask].reset_index(drop=True), tasks, self.losses, self.bits, self.findings)
+
+    def agreement(self, task: str, loss: str) -> float | None:
+        """Return the rank correlation of a score with minus a loss; None where too few models have both."""
+        scores, losses = self.values(task), self.values(loss)
+        good = np.isfinite(scores) & np.isfinite(losses)
+        return rank_correlation(-losses[good], scores[good]) if good.sum() >= LEAST_ROWS else None
 
     def answers_of(self, task: str) -> str | None:
         """Return the eval that holds bits per byte of a task's own answers, by its name."""
@@ -198,6 +205,19 @@ def task_of(
     items = np.where(np.isfinite(values), counted, np.nan)
     notes += _below_chance(name, values, items, guess)
     return Task(name, metric, guess, items), notes
+
+
+def tasks_at(
+    table: Runs, names: Iterable[str], keys: pd.DataFrame, index: pd.MultiIndex
+) -> tuple[Array, Array, list[float]]:
+    """Return scores and questions, (tasks, n) each, and the chances of benchmarks at the models of an index."""
+    scores, tasks = [], []
+    for name in names:
+        mask = (table.frame["eval"] == name).to_numpy()
+        own, at = table.frame[mask], pd.MultiIndex.from_frame(keys[mask])
+        scores.append(measured_at(own, at, index))
+        tasks.append(task_of(name, table.scores[name], own, at, index)[0])
+    return np.array(scores), np.array([one.items for one in tasks]), [one.chance for one in tasks]
 
 
 def _below_chance(name: str, values: Array, items: Array, guess: float) -> list[Finding]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
-from cptlaw.forecasting.scores.joint import MEAN, keys_of, measured_at, task_of
+from cptlaw.forecasting.scores.joint import MEAN, keys_of, tasks_at
 from cptlaw.forecasting.scores.rows import appended
 from cptlaw.runs import Runs
 
@@ -52,19 +52,11 @@ def _with_mean(table: Runs, name: str) -> Runs:
             listed = ", ".join(table.scores) or "none; a column metric says which rows are scores"
             raise DataError(f"{name!r}: {table.label} has no score {member!r}.{near} Scores found: {listed}.")
     keys = keys_of(table.frame)
-    masks = {member: (table.frame["eval"] == member).to_numpy() for member in members}
     # The rows of the first task say what else is known of each model.
-    own = keys[masks[members[0]]]
-    first = ~own.duplicated().to_numpy()
-    rows, index = table.frame[masks[members[0]]][first], pd.MultiIndex.from_frame(own[first])
-    shares, counts, chances = [], [], []
-    for member, mask in masks.items():
-        of_task, at = table.frame[mask], pd.MultiIndex.from_frame(keys[mask])
-        task, _ = task_of(member, table.scores[member], of_task, at, index)
-        shares.append(measured_at(of_task, at, index))
-        counts.append(task.items)
-        chances.append(task.chance)
-    share, items = np.array(shares), np.array(counts)
+    of_first = (table.frame["eval"] == members[0]).to_numpy()
+    first = of_first & ~keys.where(pd.Series(of_first, index=keys.index)).duplicated().to_numpy()
+    rows, index = table.frame[first], pd.MultiIndex.from_frame(keys[first])
+    share, items, chances = tasks_at(table, members, keys, index)
     # A mean over other tasks for each model would be another score for each.
     whole = np.isfinite(share).all(axis=0)
     if not whole.any():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.errors import DataError, UsageError, did_you_mean, listed
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.solving.origin import digest
 from cptlaw.forecasting.sealing.seal import NOT_INPUTS, Seal, is_empty, is_score, load_seal
@@ -148,26 +148,22 @@ def _score_one(seal: Seal, table: Runs) -> tuple[list[dict[str, Any]], list[Find
         rows += [_row(seal, point, row) for row in fresh]
     notes = []
     if missing:
-        listed = (
-            "; ".join(dict.fromkeys(missing))
-            if len(set(missing)) <= 3
-            else f"{missing[0]} and {len(set(missing)) - 1} more"
-        )
+        every = list(dict.fromkeys(missing))
+        shown = "; ".join(every) if len(every) <= 3 else f"{every[0]} and {len(every) - 1} more"
         notes.append(
             Finding(
                 "warning",
                 "not-measured",
-                f"{seal.label}: {len(missing)} of {len(seal.points)} forecasts have no run in {table.label}: {listed}.",
+                f"{seal.label}: {len(missing)} of {len(seal.points)} forecasts have no run in {table.label}: {shown}.",
                 "Score again when these runs are measured; until then this is a part of what was sealed.",
             )
         )
     if seen:
-        listed = ", ".join(list(seen)[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
         notes.append(
             Finding(
                 "warning",
                 "known-before",
-                f"{seal.label}: {listed} had been fitted when this was sealed; no score counts them.",
+                f"{seal.label}: {listed(seen, 3)} had been fitted when this was sealed; no score counts them.",
                 "A forecast is scored on runs that it has not seen.",
             )
         )

@@ -6,6 +6,7 @@ from typing import Any, Unpack
 
 from cptlaw.errors import UsageError, refuse_others
 from cptlaw.fitting.auto.average import Average
+from cptlaw.fitting.auto.check_auto import refuse_restraint
 from cptlaw.fitting.auto.fit_auto import fit_auto
 from cptlaw.fitting.auto.fit_one import fit_one
 from cptlaw.fitting.law_fit import LawFit
@@ -88,11 +89,9 @@ def fit(
     table = with_derived(table, [on])
     is_score = _is_score(law_name, table, on)
     averaged = isinstance(law_name, str) and law_name == "auto"
-    given = [name for name in ("delta", "starts", "fix", "tie", "bound", "prior") if how.get(name)]
-    if given and is_score:
-        raise UsageError(f"{given[0]} (--{given[0]}) is about laws of losses; scores are fitted with their own priors.")
-    if given and averaged:
-        raise UsageError(f"{given[0]} (--{given[0]}) is about one law; law auto fits several. Name a law (--law).")
+    of_one = {name: how.get(name) for name in ("delta", "starts", "fix", "tie", "bound", "prior")}
+    if is_score or averaged:
+        refuse_restraint(of_one, "scores are fitted with their own priors" if is_score else "law auto fits several")
     if is_score:
         return fit_scores(table, on, where, str(law_name), schedules=how.get("schedules"), seed=how.get("seed", 0))
     if averaged:
