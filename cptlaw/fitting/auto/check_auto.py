@@ -79,7 +79,6 @@ class AutoCheck(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        levels = self.levels.to_dict("index")
         return {
             "law": "auto",
             "on": self.on,
@@ -87,10 +86,7 @@ class AutoCheck(Result):
             "n_runs": self.n_runs,
             "laws": [{"law": one.law, "n_free": one.n_free, "rank": one.rank} for one in self.laws],
             "along": list(self.along),
-            "levels": {
-                str(name): {"levels": int(row["levels"]), "min": float(row["min"]), "max": float(row["max"])}
-                for name, row in levels.items()
-            },
+            "levels": self.levels.to_dict("index"),
             "findings": [finding.to_dict() for finding in self.findings],
         }
 
@@ -109,16 +105,21 @@ class AutoCheck(Result):
     @property
     def tables(self) -> list[Table]:
         """The levels of the inputs, and the laws."""
-        shown = [
-            (str(name), str(int(row["levels"])), *(input_text(str(name), row[end]) for end in ("min", "max")))
-            for name, row in self.levels.to_dict("index").items()
-        ]
         laws = tuple((one.law, str(one.n_free), str(one.rank)) for one in self.laws)
         note = "determined: at best, by these rows alone; the rest is held near what other studies say"
         return [
-            Table(("input", "levels", "min", "max"), tuple(shown)),
+            levels_table(self.levels),
             Table(("law", "parameters", "determined"), laws, note=note),
         ]
+
+
+def levels_table(levels: pd.DataFrame) -> Table:
+    """Return how many levels each input has, and from where to where they go."""
+    rows = tuple(
+        (str(name), str(row["levels"]), *(input_text(str(name), row[end]) for end in ("min", "max")))
+        for name, row in levels.to_dict("index").items()
+    )
+    return Table(("input", "levels", "min", "max"), rows)
 
 
 def check_auto(

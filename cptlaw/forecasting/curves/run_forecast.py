@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from cptlaw.findings import Finding, by_severity
-from cptlaw.result import Result, Table
+from cptlaw.result import Result, Table, plain
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent
 
@@ -39,15 +39,8 @@ class RunForecast(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        records = [
-            {**row, "findings": [finding.to_dict() for finding in row["findings"]]}
-            for row in self.points.to_dict("records")
-        ]
-        return {
-            "points": records,
-            "interval": self.interval,
-            "findings": [finding.to_dict() for finding in self.of_table],
-        }
+        result: dict[str, Any] = plain({"points": self.points, "interval": self.interval, "findings": self.of_table})
+        return result
 
     @property
     def findings(self) -> tuple[Finding, ...]:

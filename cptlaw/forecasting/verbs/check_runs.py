@@ -11,7 +11,7 @@ import pandas as pd
 
 from cptlaw.errors import refuse_others
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.auto.check_auto import AutoCheck, check_auto, refuse_restraint
+from cptlaw.fitting.auto.check_auto import AutoCheck, check_auto, levels_table, refuse_restraint
 from cptlaw.fitting.checking.design import check_rows
 from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.solving import identifiability as identify
@@ -22,12 +22,11 @@ from cptlaw.forecasting.scores.check_scores import ScoreCheck, check_scores
 from cptlaw.forecasting.scores.derived import with_derived
 from cptlaw.forecasting.verbs.arguments import asked
 from cptlaw.laws import Law, law
-from cptlaw.result import Line, Result, Table
+from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
 from cptlaw.signatures import spell_out
-from cptlaw.units import input_text
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -59,19 +58,12 @@ class Check(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "law": self.law.spec,
-            "on": self.on,
-            "n_points": self.n_points,
-            "n_runs": self.n_runs,
-            "n_free": self.n_free,
-            "rank": self.rank,
-            "levels": {
-                str(name): {"levels": int(row["levels"]), "min": float(row["min"]), "max": float(row["max"])}
-                for name, row in self.levels.iterrows()
-            },
-            "findings": [finding.to_dict() for finding in self.findings],
-        }
+        counts = {name: getattr(self, name) for name in ("n_points", "n_runs", "n_free", "rank")}
+        levels = self.levels.to_dict("index")
+        result: dict[str, Any] = plain(
+            {"law": self.law.spec, "on": self.on, **counts, "levels": levels, "findings": self.findings}
+        )
+        return result
 
     @property
     def title(self) -> str:
@@ -89,12 +81,7 @@ class Check(Result):
     @property
     def tables(self) -> list[Table]:
         """The levels of the inputs."""
-        shown = self.levels.reset_index(names="input")
-        rows = tuple(
-            (row["input"], str(row["levels"]), *(input_text(row["input"], row[end]) for end in ("min", "max")))
-            for row in shown.to_dict("records")
-        )
-        return [Table(("input", "levels", "min", "max"), rows)]
+        return [levels_table(self.levels)]
 
 
 def check(
