@@ -36,7 +36,7 @@ from cptlaw.result import Progress
 from cptlaw.runs import Runs, read_runs
 from cptlaw.signatures import spell_out
 
-JUDGED = ["run", "base_model", "loss", *INPUTS]
+JUDGED = ["run", "base_model", "loss", "merge_weight", *INPUTS]
 AUTO = "auto"
 CLEAR = 2.0  # standard errors by which a law must be behind the best to be called worse
 
