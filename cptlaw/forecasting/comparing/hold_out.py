@@ -52,13 +52,9 @@ class HeldOut:
         if self.cv is not None:
             folds, findings = split(frame, self.cv)
             return [(fold, np.zeros(len(frame), dtype=bool)) for fold in folds], findings
-        positions = pd.Series(np.arange(len(frame)), index=frame.index)
 
         def mask(query: str) -> np.ndarray:
-            kept = replace(table, frame=frame).where(query).frame
-            values = np.zeros(len(frame), dtype=bool)
-            values[positions.loc[kept.index].to_numpy()] = True
-            return values
+            return np.asarray(frame.index.isin(replace(table, frame=frame).where(query).frame.index))
 
         fit, test = mask(self.fit or ""), mask(self.test or "")
         # A row that is fitted anyway is no anchor.

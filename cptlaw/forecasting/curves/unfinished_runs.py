@@ -110,7 +110,8 @@ def forecast_run(
                 rows.append(result)
         skipped += _of_one_loss(name, plans[name], [table.role(on) for on in evals])
     if not rows:
-        raise DataError(f"{table.label}: nothing can be forecast yet. {_reasons(skipped)}")
+        reasons = " ".join(f"{finding.message} {finding.advice}" for finding in skipped)
+        raise DataError(f"{table.label}: nothing can be forecast yet. {reasons}")
     if run is None:
         skipped += _of_no_schedule([name for name in names if name not in plans])
     units = dict.fromkeys(loss_unit(part) for _, part in frame.groupby("eval", observed=True))
@@ -137,10 +138,6 @@ def _of_curves(table: Runs, plans: Mapping[str, Schedule]) -> Runs:
             )
         frame = frame.assign(run=next(iter(plans)))
     return replace(table, frame=frame)
-
-
-def _reasons(findings: list[Finding]) -> str:
-    return " ".join(f"{finding.message} {finding.advice}" for finding in findings)
 
 
 def _unfinished(
