@@ -77,7 +77,6 @@ def verb() -> Any:
 @cache
 def fields() -> tuple[Field, ...]:
     """Return the fields of the form, in the order of the verb's help."""
-    of_table = {str(option.name) for option in reading_options()}
     result = []
     for option in verb().params:
         text = isinstance(option.type, click.Choice) or type(option.type) in (
@@ -93,18 +92,9 @@ def fields() -> tuple[Field, ...]:
         label = option.opts[0].removeprefix("--").replace("-", " ")
         shown = (option.help or "").partition("[default")[0].strip()
         example = (option.default if isinstance(option.default, str) else "") or option.metavar or ""
-        places = {"of_table": name in of_table, "first": name in verb().few}
+        places = {"of_table": name in options.READING, "first": name in verb().few}
         result.append(Field(name, option.opts[0], label, shown, example, choices, bool(option.multiple), **places))
     return tuple(sorted(result, key=lambda one: verb().place(one.name)))
-
-
-def reading_options() -> list[Any]:
-    """Return the options of the verb that say how a table is read."""
-
-    @options.reading
-    def read() -> None: ...
-
-    return list(getattr(read, "__click_params__", []))
 
 
 class Desk:
@@ -164,7 +154,7 @@ class Desk:
         with verb().make_context("answer", words) as context:
             context.meta[VERBOSITY] = -1  # what was assumed is no matter of the terminal that serves
             read = dict(context.params)
-            reading = {str(option.name): read[str(option.name)] for option in reading_options()}
+            reading = {name: read[name] for name in options.READING}
             question = {one.name: read[one.name] for one in fields() if not one.of_table}
             return cl.answer(self._runs(table, reading), seed=read.get("seed", 0), **question)
 

@@ -15,13 +15,14 @@ from fuzz_world import COLUMNS, World
 
 import cptlaw as cl
 from cptlaw.cli import main as command_line
+from cptlaw.cli.options import READING
 from cptlaw.errors import CptlawError
 from cptlaw.reading import parse_json, parse_yaml
 from cptlaw.runs.points import as_points, point, read_points
 from cptlaw.runs.where import parse
 from cptlaw.schedules import read_schedules
 from cptlaw.units import format_quantity, parse_probability, parse_quantity
-from cptlaw_app.question import read_upload, reading_options
+from cptlaw_app.question import read_upload
 from cptlaw_app.tables import received
 
 EXIT_CODES = {0, 2, 3, 4, 130}
@@ -358,7 +359,7 @@ def uploads(world: World) -> None:
     content = world.bytes_of(_encodable(world.frame()).to_csv(index=False).encode("utf-8", "surrogatepass"))
     upload = received(name, content)
     with contextlib.suppress(CptlawError):
-        read_upload(upload, {str(option.name): () if option.multiple else None for option in reading_options()})
+        read_upload(upload, {name: () if name == "columns" else None for name in READING})
 
 
 def command_lines(world: World) -> None:

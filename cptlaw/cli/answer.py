@@ -13,6 +13,7 @@ from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.errors import UsageError
 from cptlaw.planning.scenario import AnswerQuestion
 
+OF_RUNS = (*options.READING, "where", "schedules")
 SHIFTS = ("language", "domain", "code", "near")
 
 
@@ -36,14 +37,7 @@ SHIFTS = ("language", "domain", "code", "near")
 @options.seed
 @options.strict
 @options.as_json
-def answer(
-    runs: str | None,
-    explain: bool,
-    pilots: str | None,
-    output: str | None,
-    force: bool,
-    **given: Any,
-) -> None:
+def answer(runs: str | None, explain: bool, pilots: str | None, output: str | None, force: bool, **given: Any) -> None:
     """Say what to train, what to expect, how sure that is, and what to run next.
 
     From a table of RUNS: finds laws for both losses, forecasts and plans. Without RUNS: what the studies of others say.
@@ -57,12 +51,11 @@ def answer(
     """
     import cptlaw as cl
 
-    table = {name: given.pop(name) for name in ("columns", "losses", "score_columns", *options.TABLE_OPTIONS)}
+    table = {name: given.pop(name) for name in options.READING}
     if runs is None:
-        foreign = [name for name in ("where", "schedules") if given[name] is not None]
-        if foreign or any(table.values()):
-            name = [*foreign, *(name for name, value in table.items() if value)][0]
-            raise UsageError(f"answer: {options.flag_of(name)} goes with RUNS, a table of runs.")
+        foreign = [name for name, value in {**given, **table}.items() if value and name in OF_RUNS]
+        if foreign:
+            raise UsageError(f"answer: {options.flag_of(foreign[0])} goes with RUNS, a table of runs.")
         source = None
     else:
         if pilots is not None:

@@ -85,15 +85,7 @@ def check(runs: str, law_name: str, on: str | None, where: str | None, **rest: A
 @options.output("FIT", "FIT.json", "Keep the fit in a file.")
 @options.strict
 @options.as_json
-def fit(
-    runs: str,
-    law_name: str,
-    on: str | None,
-    where: str | None,
-    output: str | None,
-    force: bool,
-    **rest: Any,
-) -> None:
+def fit(runs: str, output: str | None, force: bool, **rest: Any) -> None:
     """Fit a law, or the average of all that the columns allow, to the losses of one eval.
 
     \b
@@ -107,7 +99,7 @@ def fit(
     import cptlaw as cl
 
     table = options.read_table(runs, rest)
-    fitted: Any = cl.fit(law_name, table, on, where, **rest)
+    fitted: Any = cl.fit(runs=table, **rest)
     if output:
         fitted.save(output, force)
     following = ["cptlaw", "forecast", output, "--at", _point(fitted)] if output else None

@@ -267,18 +267,5 @@ def read_table(runs: str, options: dict[str, Any]) -> Runs:
 
 
 TABLE_OPTIONS = ("source_eval", "target_eval", "n_params_kind")
-SAME = {
-    "runs",
-    "law_name",
-    "on",
-    "where",
-    "columns",
-    "losses",
-    "score_columns",
-    *TABLE_OPTIONS,
-    "fix",
-    "tie",
-    "bound",
-    "prior",
-    "schedules",
-}
+READING = ("columns", "losses", "score_columns", *TABLE_OPTIONS)
+SAME = {"runs", "law_name", "on", "where", *READING, "fix", "tie", "bound", "prior", "schedules"}

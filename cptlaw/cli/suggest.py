@@ -25,12 +25,7 @@ from cptlaw.planning.scenario import NextRuns
 @options.output("CELLS", "CELLS.csv", "Write the cells, one run per line.")
 @options.strict
 @options.as_json
-def suggest(
-    runs: str,
-    output: str | None,
-    force: bool,
-    **rest: Any,
-) -> None:
+def suggest(runs: str, output: str | None, force: bool, **rest: Any) -> None:
     """Choose the next runs: those that shrink the interval of a forecast most for a compute budget.
 
     \b
