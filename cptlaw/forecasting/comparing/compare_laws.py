@@ -221,12 +221,9 @@ def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any
     """Return one row of the table: scores pooled over the common folds."""
     if isinstance(outcome, str):
         failed = Finding("error", "not-fitted", outcome)
-        empty = dict.fromkeys((*METRICS, "coverage_90", "regret"), np.nan) | {
-            "n_fit": 0,
-            "n_test": 0,
-            "n_params_free": 0,
-        }
-        return {"law": name, **empty, "findings": (failed,)}
+        scores = dict.fromkeys((*METRICS, "coverage_90", "regret"), np.nan)
+        counts = dict.fromkeys(("n_fit", "n_test", "n_params_free"), 0)
+        return {"law": name, **scores, **counts, "findings": (failed,)}
     folds = [outcome.folds[label] for label in common]
     observed = np.concatenate([fold.test["loss"].to_numpy(dtype=float) for fold in folds])
     findings = list(outcome.findings)

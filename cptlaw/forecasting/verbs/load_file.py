@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from cptlaw.errors import DataError
 from cptlaw.fitting.auto.auto_file import auto_from
@@ -25,7 +24,11 @@ def load_fit(path: str | Path) -> LawFit | Average | ScoreFit:
         If the file is missing, damaged, or of another kind or a newer version.
     """
     path = Path(path)
-    document = _document(path)
+    try:
+        document = read_json(path)
+    except DataError as error:
+        how = "write one with `cptlaw fit RUNS --on EVAL -o FIT.json`"
+        raise DataError(f"{error} It is not a readable fit; {how}.") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DataError(f"{path}: this JSON is not a cptlaw fit. Expected a file from `cptlaw fit ... -o FIT.json`.")
     version = document.get("format_version")
@@ -41,12 +44,3 @@ def load_fit(path: str | Path) -> LawFit | Average | ScoreFit:
         return (score_from if "ways" in document else auto_from)(document, str(path))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise damaged(path, error) from None
-
-
-def _document(path: Path) -> Any:
-    try:
-        return read_json(path)
-    except DataError as error:
-        if not path.exists():
-            raise DataError(f"{error} A fit is written by `cptlaw fit RUNS --law LAW --on EVAL -o FIT.json`.") from None
-        raise DataError(f"{error} It is not a readable fit; write it again with `cptlaw fit`.") from None
