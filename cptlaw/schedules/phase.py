@@ -78,17 +78,12 @@ class Phase:
     points: tuple[Array, Array] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.phase not in PHASES:
-            raise UsageError(
-                f"phase: {shown(self.phase)} is unknown. Expected pretrain or cpt."
-                f"{did_you_mean(str(self.phase), PHASES)}"
-            )
-        known = (*SHAPES, FILE)  # a list or a mapping, which YAML may hold, is in no dictionary: it has no hash
-        if self.schedule not in known:
-            raise UsageError(
-                f"schedule: {shown(self.schedule)} is unknown. Expected one of {', '.join(known)}."
-                f"{did_you_mean(str(self.schedule), known)}"
-            )
+        # Tuples: a list or a mapping, which YAML may hold, is in no dictionary, for it has no hash.
+        for name, known in (("phase", PHASES), ("schedule", (*SHAPES, FILE))):
+            value = getattr(self, name)
+            if value not in known:
+                near = did_you_mean(str(value), known)
+                raise UsageError(f"{name}: {shown(value)} is unknown. Expected one of {', '.join(known)}.{near}")
         if (self.schedule == FILE) != (self.points is not None):
             raise UsageError("schedule: the schedule 'file' needs a file of (step, lr), and only it reads one.")
         if self.points is not None:
@@ -211,13 +206,12 @@ class Phase:
         return {name: value for name, value in every.items() if value is not None}
 
 
-def _whole(value: Any, name: str) -> int:
+def _whole(value: Any, name: str, hint: str = "") -> int:
     number = parse_quantity(value, name)
-    if number != math.floor(number) or number < 0:
-        raise UsageError(f"{name}: {shown(value)}: expected a whole number of optimiser steps, such as 20000 or 20K.")
-    if number > MOST_STEPS:
+    if number != math.floor(number) or not 0 <= number <= MOST_STEPS:
         raise UsageError(
-            f"{name}: {shown(value)}: a phase has at most {MOST_STEPS:,} optimiser steps. Are tokens meant?"
+            f"{name}: {shown(value)}: expected a whole number of optimiser steps, such as 20000 or 20K, and "
+            f"{MOST_STEPS:,} at most.{hint}"
         )
     return int(number)
 
@@ -229,10 +223,7 @@ def _is_share(value: Any) -> bool:
 def _share_or_whole(value: Any, name: str, steps: int) -> int:
     """Read a number of steps, or a share of the phase's steps."""
     if not _is_share(value):
-        try:
-            return _whole(value, name)
-        except UsageError as error:
-            raise UsageError(f"{error} A share of the steps is written with its sign, such as 10%.") from None
+        return _whole(value, name, " A share of the steps is written with its sign, such as 10%.")
     share = parse_quantity(value, name)
     if not 0 <= share <= 1:
         raise UsageError(f"{name}: {shown(value)}: expected 0% to 100% of the steps.")
@@ -240,9 +231,7 @@ def _share_or_whole(value: Any, name: str, steps: int) -> int:
 
 
 def _rate(value: Any, name: str) -> float:
-    if _is_share(value):
-        raise UsageError(f"{name}: {shown(value)}: expected a learning rate, such as 2e-4.")
-    rate = parse_quantity(value, name)
+    rate = -1.0 if _is_share(value) else parse_quantity(value, name)
     if not 0 <= rate < 100:
         raise UsageError(f"{name}: {shown(value)}: expected a learning rate, such as 2e-4.")
     return rate
