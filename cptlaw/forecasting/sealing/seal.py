@@ -221,10 +221,10 @@ def load_seal(path: str | Path) -> Seal:
 
 
 def _read(source: Mapping[str, Any] | str | Path) -> tuple[str, dict[str, Any]]:
-    given = isinstance(source, Mapping)
-    label = "forecast" if given else str(source)
+    label = "forecast" if isinstance(source, Mapping) else str(source)
     try:
-        document = _strict_json(json.dumps(source) if given else Path(source).read_text(encoding="utf-8-sig"))
+        text = json.dumps(source) if isinstance(source, Mapping) else Path(source).read_text(encoding="utf-8-sig")
+        document = _strict_json(text)
     except FileNotFoundError:
         raise DataError(f"{label}: no such file. {HOW}") from None
     except (OSError, TypeError, ValueError, RecursionError) as error:
