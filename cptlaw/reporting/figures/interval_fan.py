@@ -76,7 +76,7 @@ def interval_fan(
     drawing.update_layout(
         xaxis=axis("tokens", values=data["tokens"].tolist()), yaxis=axis("loss", f"{fit.on} loss ({unit_of(fit)})")
     )
-    title = _title(fit, at, data, max(coverages) if bounded else None)
+    title = _title(fit, at, data, COVERAGES[0] if bounded else None)
     return Figure(f"interval-fan-{fit.on}", title, caption, data, drawing)
 
 
@@ -86,12 +86,11 @@ def _title(fit: Fit, at: Mapping[str, float], data: pd.DataFrame, coverage: floa
         first, last = (float(data["loss"].iloc[end]) for end in (0, -1))
         return f"The {fit.on} loss goes from {first:.3f} to {last:.3f} along tokens"
     # Not read off the curve: between its places it is straight, and a forecast has one number wherever it is printed.
-    loss, low, high = fit.forecast(pd.DataFrame([at]), coverage)[["loss", "lo", "hi"]].iloc[0].astype(float)
-    text = (
-        f", {format_percent(coverage)} interval {low:.3f} to {high:.3f}"
-        if coverage and np.isfinite([low, high]).all()
-        else ""
-    )
+    row = fit.forecast(pd.DataFrame([at]), coverage).reindex(columns=["loss", "lo", "hi"]).iloc[0]
+    loss, low, high = row.astype(float)
+    text = ""
+    if coverage and np.isfinite([low, high]).all():
+        text = f", {format_percent(coverage)} interval {low:.3f} to {high:.3f}"
     return f"At {format_quantity(float(at['tokens']))} tokens the {fit.on} loss is forecast at {loss:.3f}{text}"
 
 
