@@ -230,16 +230,14 @@ def _starts(middle: Array, sds: Array, k: int) -> list[Array]:
 def _descent(residuals: Many, start: Array, sds: Array) -> Any:
     from scipy.optimize import least_squares
 
-    return least_squares(
-        lambda x: residuals(x[None])[0],
-        start,
-        jac=lambda x: _differences(residuals, x),
-        method="lm",
-        x_scale=sds,
-        max_nfev=EVALUATIONS,
-        ftol=1e-6,
-        xtol=1e-6,
-    )
+    def at(x: Array) -> Array:
+        values: Array = residuals(x[None])[0]
+        return values
+
+    def slopes(x: Array) -> Array:
+        return _differences(residuals, x)
+
+    return least_squares(at, start, jac=slopes, method="lm", x_scale=sds, max_nfev=EVALUATIONS, ftol=1e-6, xtol=1e-6)
 
 
 def _bound(coordinates: Coordinates, frame: pd.DataFrame) -> SimpleNamespace:

@@ -47,12 +47,11 @@ def interval_fan(
     colour = COLOURS[0] if fit.role != "source" else COLOURS[1]
     bounded = fit.n_runs >= MIN_RUNS
     for place, coverage in enumerate(COVERAGES if bounded else ()):
-        ends = bands(fit, frame, coverage, PROFILES)
-        data[f"lo_{coverage:g}"], data[f"hi_{coverage:g}"] = ends
-        known = np.isfinite(ends).all(axis=0)
-        along = (values[known] for values in (frame["tokens"].to_numpy(), *ends))
+        low, high = bands(fit, frame, coverage, PROFILES)
+        data[f"lo_{coverage:g}"], data[f"hi_{coverage:g}"] = low, high
+        known = np.isfinite(low) & np.isfinite(high)
         fill, name = translucent(colour, 0.16 + 0.16 * place), f"{format_percent(coverage)} interval"
-        add_band(drawing, *along, fill, name=name)
+        add_band(drawing, frame["tokens"].to_numpy()[known], low[known], high[known], fill, name=name)
     drawing.add_scatter(
         x=data["tokens"],
         y=data["loss"],
