@@ -99,7 +99,7 @@ def _measured(table: Runs, fit: Fit, here: Mapping[str, Any]) -> pd.DataFrame | 
     """Return what was measured at the point, apart from tokens, and not fitted."""
     if not {*fit.law.inputs, "tokens"} <= set(table.frame.columns):
         return None
-    rows = table.on(fit.on).frame
+    rows: pd.DataFrame = table.on(fit.on).frame
     rows = fit.law.inputs_of(rows, Context(rows=rows))
     rows = rows[(rows["tokens"] > 0) & ~rows["run"].astype(str).isin(set(fit.data["run"].astype(str)))]
     rows = rows.dropna(subset=[name for name in fit.law.inputs if name in rows.columns])

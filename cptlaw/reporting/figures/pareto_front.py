@@ -52,8 +52,8 @@ def pareto_front(plan: ParetoPlan) -> Figure:
     bounds = {}
     kept = np.arange(len(data)) % math.ceil(max(len(data), 1) / MOST_BARS) == 0
     for name, direction in (("target_loss", "error_x"), ("source_loss", "error_y")):
-        ends = (data[f"{name}_{end}"].where(kept) for end in ("lo", "hi"))
-        bounds[direction] = bars(data[name], *ends, **style)
+        low, high = (data[f"{name}_{end}"].where(kept) for end in ("lo", "hi"))
+        bounds[direction] = bars(data[name], low, high, **style)
     drawing.add_scatter(
         x=data["target_loss"],
         y=data["source_loss"],
