@@ -38,7 +38,8 @@ def commands(
     words += [word for name in scores for word in ("--score", f"{file_name(name)}.json")]
     said = {name: value for name, value in options.items() if value is not None and name != "scores"}
     said |= {} if interval == 0.9 else {"interval": interval}
-    texts = {name: points(value, name) if name in IN_POINTS else _number(value) for name, value in said.items()}
+    texts: dict[str, Any] = {name: points(said.pop(name), name) for name in IN_POINTS if name in said}
+    texts |= {name: _number(value) for name, value in said.items()}
     return (*result, command_line([*words, *as_words(ReportOfRuns, texts), "-o", "report.html"]))
 
 

@@ -31,12 +31,15 @@ class PublicTable:
         Its name in the data folder.
     where
         Repository and path, and its licence.
+    columns
+        Columns that the file must have.
     convert
         From the file's frame to a runs table.
     """
 
     file: str
     where: str
+    columns: tuple[str, ...]
     convert: Callable[[pd.DataFrame], pd.DataFrame]
 
 
@@ -47,11 +50,11 @@ def _cpt(rows: pd.DataFrame, evals: pd.Series, columns: dict[str, str]) -> pd.Da
     return frame.assign(**{name: rows[column].astype(float) for name, column in (shared | columns).items()})
 
 
-def _static(frame: pd.DataFrame, evals: str | None = "domain") -> pd.DataFrame:
+def _static(frame: pd.DataFrame, run: str = "run_id", evals: str | None = "domain") -> pd.DataFrame:
     """Return models from scratch: a run's last loss on each eval, seeds averaged."""
     table = pd.DataFrame(
         {
-            "run": frame["run_id"].astype(str),
+            "run": frame[run].astype(str),
             "eval": frame[evals].astype(str) if evals else "loss",
             "n_params": frame["n_params"].astype(float),
             "tokens": frame["tokens"].astype(float),
@@ -128,36 +131,43 @@ TABLES = {
     "chinchilla": PublicTable(
         "chinchilla_epoch.csv",
         "epoch-research/analyzing-chinchilla: data/svg_extracted_data.csv (as N, D, loss); no licence stated",
+        ("run_id", "n_params", "tokens", "loss"),
         chinchilla,
     ),
     "gadre": PublicTable(
         "gadre_overtraining_c4.csv",
         "mlfoundations/scaling: exp_data/models/*.json (c4_original; one row per model and eval); MIT",
+        ("run_id", "n_params", "tokens", "domain", "loss"),
         gadre,
     ),
     "olmo": PublicTable(
         "olmo_ladder.csv",
         "allenai/OLMo-ladder: src/scripts/paper/data/ (last step of each run, one row per eval); Apache-2.0",
+        ("run_id", "n_params", "tokens", "domain", "loss"),
         olmo,
     ),
     "dmsl": PublicTable(
         "dmsl_slimpajama.csv",
         "meiqwq/Explaining-Data-Mixing-Scaling-Laws (61 mixtures x 3 sizes x 11 token counts); no licence stated",
+        ("run_id", "mix_id", "n_params", "tokens", "c4_loss", "github_loss"),
         dmsl,
     ),
     "watts": PublicTable(
         "watts_musicpile_60m.csv",
         "WattsIshaan/sharpness-aware-pretraining (60M, music, losses at the end of CPT); Apache-2.0",
+        ("run_id", "optimizer", "n_params", "cpt_tokens", "ptpp", "cpt_peak_lr", "source_loss", "target_loss"),
         watts,
     ),
     "delphi": PublicTable(
         "delphi_midtrain.csv",
         "marin-community/marin, pages of the delphi mid-training ladder; Apache-2.0 / MIT",
+        ("run_id", "n_params", "cpt_tokens", "replay_ratio", "ptpp", "lr_factor", "series", "domain", "loss"),
         delphi,
     ),
     "mixlaws-ct": PublicTable(
         "mixlaws_ct_pythia70m.csv",
         "yegcjs/mixinglaws: data/ct/70M.txt; no licence stated",
+        ("run_id", "n_params", "pt_steps", "pt_tokens", "replay_ratio", "step", "domain", "loss"),
         mixlaws_ct,
     ),
 }
@@ -178,7 +188,11 @@ def load(study: str, folder: str | Path | None = None) -> Runs | None:
     path = None if folder is None else Path(folder) / known.file
     if path is None or not path.exists():
         return None
-    try:
-        return read_runs(known.convert(pd.read_csv(path)))
-    except KeyError as error:
-        raise DataError(f"{path}: column {error} is missing. Expected the table of {known.where}.") from None
+    frame = pd.read_csv(path)
+    missing = [name for name in known.columns if name not in frame.columns]
+    if missing:
+        raise DataError(
+            f"{path}: column {missing[0]!r} is missing. Expected the table of {known.where}, with the columns "
+            f"{', '.join(known.columns)}."
+        )
+    return read_runs(known.convert(frame))
