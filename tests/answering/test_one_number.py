@@ -182,14 +182,16 @@ def test_the_next_runs_of_explain_are_those_of_the_answer(asked):
     [ends] = re.findall(rf"interval before +{NUMBER} to {NUMBER}", text)
     for end, printed in zip(ENDS, (loss, *ends), strict=True):
         assert agrees(printed, asked.said["source_loss" + end])
-    table = [row.split() for row in text.partition("n_params  ptpp")[2].splitlines()[1:]]
-    cells = [row[:5] for row in itertools.takewhile(lambda row: row and row[0] != "gain:", table)]
+    head, *table = [row.split() for row in text.partition("n_params  ptpp")[2].splitlines()]
+    rated = "lr_peak" in head  # where the runs have several rates
+    cells = [row[: 5 + rated] for row in itertools.takewhile(lambda row: row and row[0] != "gain:", table)]
     expected = [
         [
             format_quantity(cell["n_params"]),
             f"{cell['ptpp']:g}",
             format_percent(cell["replay"]),
             format_quantity(cell["tokens"]),
+            *([f"{cell['lr_peak']:.3g}"] if rated else []),
             format_quantity(cell["flops"]),
         ]
         for cell in asked.said["next_runs"]
