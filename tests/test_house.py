@@ -45,15 +45,15 @@ CEILINGS = {
     "fitting": 5164,
     "forecasting": 3837,
     "importing": 1299,
-    "laws": 3528,
-    "planning": 4797,
+    "laws": 3535,
+    "planning": 4798,
     "reporting": 1957,
-    "runs": 2282,
+    "runs": 2286,
     "schedules": 507,
     "cptlaw_app": 351,
     "cptlaw_sweep": 5008,
 }
-IN_ALL = 32_672  # of which 27,313 in the core, where 17,500 are aimed at
+IN_ALL = 32_684  # of which 27,325 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

@@ -97,18 +97,20 @@ def plain_units(raw: RawTable) -> RawTable:
         cells = raw.frame[name]
         values, unreadable = to_numbers(cells)
         bare = np.array([isinstance(one, str) and not one.strip()[-1:].isdigit() for one in cells])  # a unit of its own
-        if unreadable.any() or bare.all() or (meaning.scale > 1.0 and np.nanmax(values, initial=0.0) * meaning.scale > 1e18):
+        largest = np.nanmax(values, initial=0.0)
+        if unreadable.any() or bare.all() or (meaning.scale > 1.0 and largest * meaning.scale > 1e18):
             continue
-        if meaning.scale < 1.0 and 0 < np.nanmax(values, initial=0.0) <= 1.0 and not bare.any():
+        if meaning.scale < 1.0 and 0 < largest <= 1.0 and not bare.any():
             if canonical in (raw.columns or {}):
                 continue  # who names it means the numbers as they are
             raise DataError(
-                f"{raw.label}: column {name!r} is called a percentage and holds {np.nanmax(values):g} at most. Are "
+                f"{raw.label}: column {name!r} is called a percentage and holds {largest:g} at most. Are "
                 f"these shares? Then say --columns '{canonical}={name}' (columns={{{canonical!r}: {name!r}}}); percent "
                 f"are written as 25 or 25%."
             )
         columns[name] = np.where(bare, values, values * meaning.scale)
-        read.append(f"{name!r} in {'percent' if meaning.scale < 1 else f'units of {meaning.scale:.0e}'.replace('e+0', 'e')}")
+        unit = "percent" if meaning.scale < 1 else f"units of {meaning.scale:.0e}".replace("e+0", "e")
+        read.append(f"{name!r} in {unit}")
     return raw.reshaped(raw.frame.assign(**columns), f"read by their names: {', '.join(read)}") if columns else raw
 
 

@@ -130,7 +130,7 @@ def _table_of(source: Mapping[Any, Any]) -> pd.DataFrame:
     lengths = {name: len(list(value)) for name, value in columns.items()}
     if len(set(lengths.values())) > 1:
         counted = ", ".join(f"{shown(name)} {length}" for name, length in lengths.items())
-        raise UsageError(f"points: the columns have different numbers of values ({counted}). Expected one number for all.")
+        raise UsageError(f"points: the columns have different numbers of values ({counted}). Expected one for all.")
     # Single values hold for all rows, so that one size can be asked at many tokens.
     n = next(iter(lengths.values()), 1)
     for name, value in source.items():
@@ -177,6 +177,7 @@ def _check(frame: pd.DataFrame, label: str) -> None:
             column = column_of(str(name))
             frame[name] = checked_numbers(frame[name], column, problems)
             remedy = "Fill in the value; a forecast needs every input."
-            problems.add_rows(f"column {name!r}", frame[name], np.isnan(frame[name].to_numpy()), column.expected, remedy)
+            empty = np.isnan(frame[name].to_numpy())
+            problems.add_rows(f"column {name!r}", frame[name], empty, column.expected, remedy)
     check_sums(frame, problems)
     problems.raise_if_any()

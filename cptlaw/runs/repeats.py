@@ -31,7 +31,8 @@ def add_repeated_rows(frame: pd.DataFrame, is_eval_assumed: bool, problems: Prob
         first = frame.index[int(same.argmax())]
         return f"run {values['run']!r}, eval {values['eval']!r}{point} again (as row {first})"
 
-    where, remedy = f"columns {', '.join(map(repr, ['run', 'eval', *positions]))}", _remedy(frame, keys, is_eval_assumed)
+    where = f"columns {', '.join(map(repr, ['run', 'eval', *positions]))}"
+    remedy = _remedy(frame, keys, is_eval_assumed)
     problems.add_rows(where, frame["run"], repeated, "each point of a run once", remedy, described)
 
 

@@ -12,8 +12,8 @@ SETTINGS = frozenset(
     "config cfg conf hparams hparam hp params param args arguments settings hyperparameters hyperparams".split()
 )
 PLACES = SETTINGS | frozenset(
-    "summary meta metrics model data dataset train training run runs exp experiment cpt user attributes job sweep value "
-    "mix x".split()
+    "summary meta metrics model data dataset train training run runs exp experiment cpt user attributes job sweep "
+    "value mix x".split()
 )
 VALIDATION = frozenset(("eval", "evaluation", "val", "valid", "validation"))
 # With one of these before it the same word means something else: eval/tokens, teacher.n_params, base.tokens.

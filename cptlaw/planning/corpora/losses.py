@@ -128,9 +128,10 @@ def build_scores(fits: Any, corpora: tuple[str, ...], known: Mapping[str, float]
         own = corpora_of(fit)
         if not own:
             # A direct law of size and tokens would keep or break its limit whatever the mix.
+            names = ", ".join(part.name for part in fit.members)
             raise UsageError(
-                f"scores (--score): the laws of {name} ({', '.join(part.name for part in fit.members)}) see nothing of the "
-                f"mix. Expected a fit through a loss on a table with columns mix_NAME: cptlaw fit RUNS --on {name}"
+                f"scores (--score): the laws of {name} ({names}) see nothing of the mix. Expected a fit through "
+                f"a loss on a table with columns mix_NAME: cptlaw fit RUNS --on {name}"
             )
         if set(own) != set(corpora):
             raise UsageError(
