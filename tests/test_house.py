@@ -42,18 +42,18 @@ CEILINGS = {
     "answering": 1811,
     "cli": 874,
     "examples": 32,
-    "fitting": 5164,
+    "fitting": 5167,
     "forecasting": 3837,
     "importing": 1299,
     "laws": 3535,
     "planning": 4798,
-    "reporting": 1957,
+    "reporting": 1947,
     "runs": 2286,
     "schedules": 507,
     "cptlaw_app": 351,
     "cptlaw_sweep": 5008,
 }
-IN_ALL = 32_684  # of which 27,325 in the core, where 17,500 are aimed at
+IN_ALL = 32_677  # of which 27,318 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.fit import Fit
-from cptlaw.fitting.uncertainty.chances import likelihood
+from cptlaw.fitting.uncertainty.chances import likelihood, probability_below
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.planning import MixPlan
 from cptlaw.planning.result import forgetting_text, score_text
@@ -20,8 +18,6 @@ from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity, format_span, parse_quantity
 
 LIMITS = ("max_forgetting", "max_target_loss", "max_source_loss")
-# Within the ends of a 90 % interval, so that its profile answers this too.
-PROBABILITIES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 NAMES = {"max_forgetting": "forgetting", "max_target_loss": "target loss", "max_source_loss": "source loss"}
 
 
@@ -121,27 +117,6 @@ def chances(
             most = base * (1 + most) if plan.forgetting_measure == "relative" else base + most
         if fit is not None and fit.n_runs >= MIN_RUNS:
             of_source = name != "max_target_loss" and plan.mix is not None and plan.mix.source is not None
-            chance = probability_below(plan.mix.source if of_source else fit, here, most)
-            result.append((_limit_text(name, limits[name], plan), chance_text(chance)))
+            chance = probability_below(plan.mix.source if of_source else fit, pd.DataFrame([dict(here)]), most)
+            result.append((_limit_text(name, limits[name], plan), likelihood(chance)))
     return tuple(result)
-
-
-def probability_below(fit: Any, here: Mapping[str, Any], loss: float) -> float:
-    """Return the probability that a loss measured at a point is at most `loss`; within 0.05 to 0.95."""
-    quantiles = fit.log_quantiles(pd.DataFrame([dict(here)]), PROBABILITIES)[:, 0]
-    low, high = PROBABILITIES[0], PROBABILITIES[-1]
-    return float(np.interp(math.log(loss), np.maximum.accumulate(quantiles), PROBABILITIES, low, high))
-
-
-def chance_text(probability: float) -> str:
-    """Return a probability in the words of `cptlaw.answer`; beyond the outermost ones that are known it says so.
-
-    Examples
-    --------
-    >>> chance_text(0.5), chance_text(0.95)
-    ('a coin toss (50%)', 'very likely (95% or more)')
-    """
-    text = likelihood(probability)
-    if probability <= PROBABILITIES[0] + 1e-9:
-        return text.replace(")", " or less)")
-    return text.replace(")", " or more)") if probability >= PROBABILITIES[-1] - 1e-9 else text

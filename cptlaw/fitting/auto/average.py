@@ -145,7 +145,8 @@ class Average(Fit):
     @property
     def title(self) -> str:
         """What was averaged."""
-        return f"auto on {self.on}{'' if self.on == self.role else f' ({self.role})'}: {len(self.members)} laws"
+        laws = f"{len(self.members)} law{'s' * (len(self.members) > 1)}"
+        return f"auto on {self.on}{'' if self.on == self.role else f' ({self.role})'}: {laws}"
 
     @property
     def lines(self) -> list[Line]:

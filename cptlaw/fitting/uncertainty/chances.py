@@ -61,6 +61,8 @@ def likelihood(probability: float) -> str:
     >>> likelihood(0.9000001), likelihood(0.906)
     ('likely (90%)', 'very likely (91%)')
     """
+    if np.isnan(probability):
+        return "not known: the data does not bound it"
     shown = round(probability, 2)
     words = next(words for top, words in SCALE if shown <= top)
     if probability > 0.99:
