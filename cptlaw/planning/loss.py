@@ -264,8 +264,8 @@ def measured_levels(fits: Iterable[Any], name: str) -> Array:
 
 
 def laws_of(fit: Any) -> tuple[Law, ...]:
-    """Return the laws behind a fitted loss: those of its members."""
-    members = getattr(fit, "members", ())
+    """Return the laws behind a fitted loss: those of its members; of a score, what it reads."""
+    members = () if getattr(fit, "is_score", False) else getattr(fit, "members", ())
     return tuple(member.fit.law for member in members) if members else (fit.law,)
 
 

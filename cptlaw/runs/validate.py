@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.runs.convert import to_text
+from cptlaw.runs.convert import to_numbers, to_text
 from cptlaw.runs.corpora import add_mix
 from cptlaw.runs.derive import derived
 from cptlaw.runs.metrics import INSTEAD, KNOWN, LOSS, as_shares, is_known, metrics_of, named_apart
@@ -80,9 +80,9 @@ def _with_samples(frame: pd.DataFrame, naming: Naming) -> Naming:
     known = dict(naming.file_columns)
     if "tokens" not in known or {"samples", "step", "replay", "ptpp", "pt_tokens"} & set(known):
         return naming
-    counts = pd.to_numeric(frame[known["tokens"]], errors="coerce")
-    few = counts < SMALLEST_RAW_COUNT
-    if not ((counts == 0).any() and (few & (counts > 0)).any() and SMALLEST_RAW_COUNT <= counts.max() <= MOST_SAMPLES):
+    counts, _ = to_numbers(frame[known["tokens"]])
+    few, largest = counts < SMALLEST_RAW_COUNT, np.nanmax(counts, initial=0.0)
+    if not ((counts == 0).any() and (few & (counts > 0)).any() and SMALLEST_RAW_COUNT <= largest <= MOST_SAMPLES):
         return naming
     return replace(naming, file_columns={"samples": known.pop("tokens"), **known})
 

@@ -26,7 +26,6 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw_sweep import saved_models
 from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.load_sweep import load_sweep
 from cptlaw_sweep.store import Store
@@ -146,6 +145,7 @@ def share_right(model: Any, items: list[Item]) -> float:
 
 def rows_of(store: Store, job: Job, corpora: Path, cache: Path, known: set[str]) -> Iterator[dict[str, Any]]:
     """Yield the scores of a run from an eighth of its length on, and of its base model where that is not known."""
+    from cptlaw_sweep import saved_models  # needs torch, which the tables do not
     from cptlaw_sweep.models import load_weights
 
     base = f"base-{job.columns['base']}"

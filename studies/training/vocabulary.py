@@ -35,7 +35,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw_sweep import saved_models
 from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.load_sweep import load_sweep
 from cptlaw_sweep.prepare import is_validation
@@ -177,6 +176,8 @@ def extend(store: Store, corpora: Path, bases: Path, cache: Path) -> None:
     import tokenizers
     import transformers
 
+    from cptlaw_sweep import saved_models  # needs torch, which the tables do not
+
     sweep = load_sweep(SWEEPS / "vocabulary.yaml")
     texts = documents(corpora, "french", SAMPLE, validation=False)
     for job in {job.columns["base"]: job for job in sweep.jobs if job.kind == "adapt"}.values():
@@ -245,6 +246,7 @@ def rows_of(store: Store, job: Job, corpora: Path, cache: Path) -> Iterator[dict
     """Yield both losses of a run before its first step, at its end, and at a half, a quarter and an eighth of it."""
     import tokenizers
 
+    from cptlaw_sweep import saved_models  # needs torch, which the tables do not
     from cptlaw_sweep.models import load_weights
 
     name = str(job.columns["model"])

@@ -16,7 +16,7 @@ def test_the_move_without_a_run_is_that_of_its_rows_left_out(runs):
     rng = np.random.default_rng(runs)
     rows = np.linalg.qr(rng.normal(size=(40, 4)))[0]
     pull, run = rng.normal(size=40), np.arange(40) % runs
-    found = residuals._moves(rows, run, pull, runs)
+    found = residuals._shifts(rows, run, pull, runs)
     for r in range(runs):
         rest = rows[run != r]
         # Least squares on all rows but these: the normal equations of the rest.
@@ -26,7 +26,7 @@ def test_the_move_without_a_run_is_that_of_its_rows_left_out(runs):
 
 def test_a_run_that_decides_a_direction_alone_moves_nothing_that_others_see():
     rows = np.eye(5)[:, :2]
-    assert np.all(residuals._moves(rows, np.arange(5), np.ones(5), 5) == 0.0)
+    assert np.all(residuals._shifts(rows, np.arange(5), np.ones(5), 5) == 0.0)
 
 
 def test_a_run_in_other_units_is_found_among_many():

@@ -57,7 +57,7 @@ def test_golden_values_of_figure_3(role):
 
 def test_without_shift_and_with_one_annealing_coefficient_it_is_the_law_of_one_run():
     base = Schedule([Phase("pretrain", 900, "wsd", peak=2e-3, warmup=50, decay=300)])
-    run = base.then(Phase("cpt", 600, "cosine", peak=1e-3, warmup=60))
+    run = Schedule([*base.phases, Phase("cpt", 600, "cosine", peak=1e-3, warmup=60)])
     rows = pd.DataFrame({"run": "a", "step": range(1, 601), "eval": "source"})
     split, whole = law("cpt-dynamics"), law("lr-annealing")
     one = {"L0": 2.0, "A": 0.4, "alpha": 0.5}

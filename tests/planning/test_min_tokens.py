@@ -41,14 +41,18 @@ def test_crossing_of_two_limits(forms):
     check_against_brute_force(found, forms, [(forms[0], 1.8), (forms[1], BASE * 1.02)])
 
 
-def test_crossing_is_that_of_the_closed_forms(forms):
-    """Both branches invert in closed form, so that a scalar root gives the crossing."""
+def test_crossing_is_a_root_of_both_laws(forms):
+    """The tokens of each limit are a root of its law, and the crossing is a root of their ratio."""
     from scipy.optimize import brentq
 
     target, source = forms
 
     def tokens(fit, loss, share):
-        return fit.law.tokens_for(fit.params, loss, pd.DataFrame({**MODEL, "replay": [share]}), fit.role)[0]
+        def over(log_tokens):
+            row = pd.DataFrame({**MODEL, "replay": [share], "tokens": [np.exp(log_tokens)]})
+            return np.log(fit.law.predict(fit.params, row, fit.role)[0] / loss)
+
+        return np.exp(brentq(over, np.log(1e6), np.log(1e15), xtol=1e-13))
 
     found = plan(forms, max_forgetting="2%", max_target_loss=1.8, base_source_loss=BASE)
     share = brentq(

@@ -6,12 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import torch
 
 from studies.training.small_tasks import Item, brackets, copies, next_words, share_right
 from studies.training.vocabulary import extended_tokenizer, new_pairs, per_byte, started
 
-tokenizers = pytest.importorskip("tokenizers")
+tokenizers, torch = pytest.importorskip("tokenizers"), pytest.importorskip("torch")
 
 TEXT = "the cat sat on the mat, the cat ate the rat (and the bat) " * 30
 OTHER = "le chat dort sur le tapis, les chats mangent les souris [et les rats] " * 30

@@ -62,7 +62,7 @@ def items_of_values(values: Array) -> float | None:
 
     Examples
     --------
-    >>> items_told(np.array([0.022, 0.106, 0.17, 0.098])), items_told(np.array([0.5, 0.25]))
+    >>> items_of_values(np.array([0.022, 0.106, 0.17, 0.098])), items_of_values(np.array([0.5, 0.25]))
     (500.0, None)
     """
     distinct = np.unique(values[np.isfinite(values) & (values > 0) & (values < 1)])
