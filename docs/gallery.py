@@ -34,8 +34,7 @@ INTRODUCTION = """\
 Every figure that cptlaw draws, on the example runs (English to French, tiny decoders): `ptpp-gate` fitted on budgets of
 31, 62 and 124 pre-training tokens per parameter, 279 held out. `cptlaw report` puts them on one page, and with
 `--png DIR` or `--pdf DIR` beside it. Below, `target` and `source` are fits and `runs` is the table. A figure's `data`
-is a table for drawing it elsewhere, `caption` says it in words, and `save("name.pdf")` writes PNG, PDF, SVG or CSV.
-Panels restack on narrow screens."""
+is a table for drawing it elsewhere, and `save("name.pdf")` writes PNG, PDF, SVG or CSV."""
 PEAK, PRETRAIN, STEPS = 2e-4, 40_000, 10_000
 
 
@@ -248,7 +247,6 @@ def page(shown: list[Piece]) -> str:
         "# Gallery",
         "<!-- all shown: docs/gallery.py runs these lines and draws the figures -->",
         INTRODUCTION,
-        "`python docs/gallery.py` makes this page.",
     ]
     for piece in shown:
         name, figure = piece.figure.name, piece.figure
@@ -256,7 +254,7 @@ def page(shown: list[Piece]) -> str:
             f"## {figure.title}",
             textwrap.fill(piece.use, 120),
             f"    {piece.call}".replace("\n", "\n    "),
-            f"![{figure.title}](figures/{name}.png)",
+            f"![{name}](figures/{name}.png)",
             textwrap.fill(figure.caption, 120),
         ]
     return "\n\n".join(parts) + "\n"

@@ -7,14 +7,15 @@ A page is one session: its blocks run from top to bottom in one empty folder.
 
 - ```` ```bash ````: commands of cptlaw, and ``NAME=$(cptlaw ..)``.
 - ```` ```python ````: runs; the value of a last expression is shown, as in a notebook.
-- ```` ```text ```` right below one of these: what it prints. Numbers may differ in their last digit; a last line
-  ``...`` leaves out the rest.
+- ```` ```text ```` right below one of these: what it prints. Numbers may differ in their last digit; a line ``...``
+  leaves out all lines up to the next one that begins like the line below it, or the rest.
 - ```` ```csv title="runs.csv" ````: a file, written before the next block runs.
 - ``<!-- shown: REASON -->`` above a block, or ``<!-- all shown: REASON -->`` anywhere on a page: not run. The verbs,
   flags, files and public names in it are still looked up, so that it cannot name what is not there.
 - ``<!-- table: NAME/KEY -->`` to ``<!-- end -->``: a table of ``studies/results/NAME.json``, which the command in that
   file writes and the page names. On a page with one, a number with decimals or a per cent sign stands in one of its
-  files, to the digits shown, or is listed with its reason in ``<!-- given: NUMBERS: REASON -->``. What stands below
+  files, to the digits shown, or is listed with its reason in ``<!-- given: NUMBERS: REASON -->``; a page whose tables
+  stand elsewhere names the files of its numbers in ``<!-- held: NAME NAME -->``. What stands below
   ``<!-- diary -->`` was true on its day, and is held by nothing: pages of ``studies/`` alone may end in one.
 """
 
@@ -46,6 +47,7 @@ NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?%?")
 SHOWN = re.compile(r"<!--\s*(all )?shown:\s*(.+?)\s*-->", re.S)
 TABLE = re.compile(r"(<!-- table: (\w+)/([\w-]+) -->\n)(.*?)(<!-- end -->)", re.S)
 GIVEN = re.compile(r"<!-- given: (.+?): .+? -->", re.S)
+HELD = re.compile(r"<!-- held: ([\w ]+?) -->")
 DIARY = "<!-- diary -->"
 NOT_PROSE = re.compile(r"```.*?```|^    .*?$|`[^`]*`|\]\([^)]*\)|<!--.*?-->|arXiv:\S+", re.S | re.M)
 MEASURED = re.compile(r"(?<![\w.,-])\d*\.\d+\b|(?<![\w.,-])\d[\d.]*(?= %)")
@@ -233,12 +235,26 @@ def check_page(path: Path, write: bool = False) -> str:
 
 
 def cut(printed: str, expected: str) -> list[str]:
-    """Return the lines of an output that a page shows: as many as it has before a last line ``...``."""
+    """Return the lines of an output that a page shows, with a line ``...`` for each part that it leaves out."""
     lines = [line.rstrip() for line in printed.splitlines()]
     kept = expected.rstrip().splitlines()
-    if kept and kept[-1].strip() == REST:
-        return [*lines[: len(kept) - 1], REST]
-    return lines
+    if not any(line.strip() == REST for line in kept):
+        return lines
+    shown, place = [], 0
+    for line, below in zip(kept, [*kept[1:], ""], strict=True):
+        if line.strip() == REST:
+            shown.append(line)
+            beginnings = [_beginning(one) for one in lines[place:]]
+            place += beginnings.index(_beginning(below)) if below and _beginning(below) in beginnings else 0
+        else:
+            shown += lines[place : place + 1]
+            place += 1
+    return shown
+
+
+def _beginning(line: str) -> str:
+    """Return what a line is known by: its label, in columns that are two spaces apart."""
+    return NUMBER.sub("#", re.split(r"\s{2,}", line.strip())[0])
 
 
 def compare(found: list[str], expected: list[str], where: str) -> None:
@@ -301,6 +317,7 @@ def filled(text: str, path: Path) -> str:
         return f"{match[1]}{markdown_table(**tables[match[3]])}\n{match[5]}"
 
     made = TABLE.sub(table, text)
+    used |= {name: result(name) for match in HELD.finditer(text) for name in match[1].split()}
     if used:
         _hold_prose(made, used, path)
     return made

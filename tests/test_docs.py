@@ -45,6 +45,12 @@ def test_the_readme_is_short():
     assert len(README.split()) <= 980  # a picture, real scale and times among them
 
 
+def test_the_site_is_twenty_thousand_words():
+    """What is longer is a laboratory's page, and stands in studies/; a word has a letter or a digit."""
+    pages = (ROOT / "docs").rglob("*.md")
+    assert sum(len(re.findall(r"[^\s|]*\w[^\s|]*", path.read_text(encoding="utf-8"))) for path in pages) <= 20_000
+
+
 def test_every_file_that_the_readme_names_exists():
     for path in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / path).exists(), path

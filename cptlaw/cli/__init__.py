@@ -38,11 +38,11 @@ def cli() -> None:
     """Scaling laws of continual pre-training: from a table of runs to a plan.
 
     \b
-    Try it on the runs that come with the package:
+    Without runs, and on runs that come with the package:
+      cptlaw answer --n-params 8B --ptpp 1875 --target-tokens 20B --shift language
       RUNS=$(cptlaw example en-fr-pilot)
-      cptlaw check $RUNS --law ptpp-floor --on target
-      cptlaw fit   $RUNS --law ptpp-floor --on target --where "ptpp >= 31 and ptpp <= 124 and replay > 0" -o t.json
-      cptlaw forecast t.json --at n_params=125K,tokens=2M,replay=25%,ptpp=279
+      cptlaw check $RUNS --on target
+      cptlaw answer $RUNS --n-params 124672 --ptpp 279 --tokens 1M --max-forgetting 25%
     """
 
 

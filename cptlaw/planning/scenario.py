@@ -123,7 +123,7 @@ class Risk(TypedDict, total=False):
 class Limits(Risk, total=False):
     """Limits on the source, and the probability with which all limits hold."""
 
-    max_forgetting: Annotated[Quantity, Entry(quantity, "Most forgetting, as in 2%.", "X", limit="forgetting")]
+    max_forgetting: Annotated[Quantity, Entry(quantity, "Limit on forgetting, as in 2%.", "X", limit="forgetting")]
     max_source_loss: Annotated[
         Quantity, amount("2.1", "Highest source loss, in the unit of the table.", "L", limit="source_loss")
     ]
@@ -141,7 +141,7 @@ class PointLimits(TypedDict, total=False):
     """Limits in points, on scores that are fitted for them."""
 
     min_score: Annotated[Any, Entry(points, "Least score, as in gsm8k=60%.", "NAME=X", several="min")]
-    max_drop: Annotated[Any, Entry(points, "Most points to lose, as in mmlu=1pt.", "NAME=X", several="max-drop")]
+    max_drop: Annotated[Any, Entry(points, "Limit on points lost, as in mmlu=1pt.", "NAME=X", several="max-drop")]
     base_score: Annotated[Any, Entry(points, "The base model's score.", "NAME=X", several="base-score")]
 
 
@@ -158,7 +158,7 @@ class LimitedMix(Mix, Sized, Limits, ScoreLimits, total=False):
 class Supply(TypedDict, total=False):
     """The tokens that there are to train on."""
 
-    max_tokens: Annotated[Quantity, amount("100B", "Most adaptation tokens to spend, as in 100B.", "D")]
+    max_tokens: Annotated[Quantity, amount("100B", "Limit on adaptation tokens, as in 100B.", "D")]
     unique_target_tokens: Annotated[Quantity, amount("5B", "Target tokens there are.", "U")]
     repetition: Annotated[
         str, word(REPETITION, "Read target tokens once, or repeat them at the discounted worth of Muennighoff et al.")
@@ -186,7 +186,7 @@ class Pareto(Mix, Sized, Range, ScoreLimits, Risk, total=False):
     """The question of `pareto`."""
 
     budget: Required[Annotated[Quantity, amount("5e19", "Compute, 6 x parameters x tokens, as in 5e19.", "FLOPS")]]
-    points: Annotated[int, Entry(partial(count, least=2), "Most points of the front.", "K", default=20)]
+    points: Annotated[int, Entry(partial(count, least=2), "Limit on points of the front.", "K", default=20)]
 
 
 _POSITIVE = partial(positive, example="2.1")
@@ -208,7 +208,7 @@ class MixOfCorpora(KnownModel, Intervals, ScoreLimits, Risk, total=False):
         Any,
         _named(_POSITIVE, "Weight of an eval's loss in what is minimised. [default: all alike]", "W", "minimise"),
     ]
-    max_forgetting: Annotated[Any, _named(quantity, "Most forgetting of an eval, as in web=2%.", "X", "max-forgetting")]
+    max_forgetting: Annotated[Any, _named(quantity, "Limit on forgetting, as in web=2%.", "X", "max-forgetting")]
     max_loss: Annotated[Any, _named(_POSITIVE, "Highest loss of an eval, in the unit of the table.", "L", "max-loss")]
     base_loss: Annotated[
         Any,
@@ -238,7 +238,7 @@ class NextRuns(Intervals, total=False):
 
     at: Required[Annotated[Any, Entry(as_given, "The forecast that matters, as in n_params=8B,tokens=20B.", "K=V,..")]]
     budget: Required[Annotated[Quantity, amount("1e20", "Compute for runs and new base models, as in 1e20.", "FLOPS")]]
-    n: Annotated[int | None, Entry(partial(count, least=1), "Most cells.", "N", default=24)]
+    n: Annotated[int | None, Entry(partial(count, least=1), "Limit on cells.", "N", default=24)]
     sizes: Annotated[Any, Entry(as_given, "Sizes to choose from. [default: half the smallest to the asked one]", "N,N")]
     ptpps: Annotated[Any, Entry(as_given, "Pre-training budgets to choose from. [default: seen to asked]", "P,P")]
     replays: Annotated[Any, Entry(as_given, "Mixes to choose from. [default: seen ones and the asked one]", "R,R")]
@@ -268,7 +268,7 @@ class ScheduleOfRun(KnownRun, Limits, TargetLimit, ScoreLimits, BaseLoss, Interv
         ),
     ]
     ranges: Annotated[Any, Entry(as_given, "Another range. May be repeated.", "NAME=LOW:HIGH", several="range")]
-    max_steps: Annotated[Quantity, amount("20K", "Most optimiser steps of CPT, as in 20K.", "K")]
+    max_steps: Annotated[Quantity, amount("20K", "Limit on optimiser steps of CPT, as in 20K.", "K")]
     minimise: Annotated[
         str | None,
         Entry(
@@ -321,8 +321,8 @@ class AnswerQuestion(KnownModel, PointLimits, TargetLimit, Range, total=False):
     n_params: Annotated[Quantity, amount("8B", "Parameters of the model, as in 8B.", "N", law_input=True)]
     tokens: Annotated[Quantity, amount("20B", "Adaptation tokens there are to spend, replay included.", "D")]
     target_tokens: Annotated[Quantity, amount("5B", "Unique tokens of the new domain there are.", "D")]
-    budget: Annotated[Quantity, amount("1e22", "Most compute to spend, 6 x parameters x tokens, as in 1e22.", "FLOPS")]
-    max_forgetting: Annotated[Quantity, Entry(quantity, "Most forgetting, as in 2%.", "X", limit="forgetting")]
+    budget: Annotated[Quantity, amount("1e22", "Compute to spend, 6 x parameters x tokens, as in 1e22.", "FLOPS")]
+    max_forgetting: Annotated[Quantity, Entry(quantity, "Limit on forgetting, as in 2%.", "X", limit="forgetting")]
     base_source_loss: Annotated[
         Quantity, amount("2.1", "Source loss of the base model, where no run measured it.", "L0")
     ]

@@ -42,7 +42,7 @@ AHEAD = 0.03
 # Share of the loss that a fall of the rate from its peak to 0, all of it ahead, adds to the doubt.
 FALL = 0.02
 
-# Times the doubt, as measured over 611 curves of eleven studies: docs/integrations.md says how.
+# Times the doubt, as measured over 611 curves of eleven studies: studies/unfinished_runs.md says how.
 MARGIN = 1.22
 
 FIRST = 0.05  # of the steps, before which nothing is stopped: the margin was measured from there on

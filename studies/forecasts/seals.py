@@ -1,7 +1,7 @@
 """Every forecast that was sealed before its runs, scored on what was measured since: all laws of all seals.
 
 python -m studies seals             # prints the tables; seconds
-python -m studies seals --write     # keeps them for docs/what_we_found.md; a test compares
+python -m studies seals --write     # keeps them for studies/measured_tables.md; a test compares
 """
 
 from __future__ import annotations
@@ -77,10 +77,7 @@ def tables(names: Collection[str] = QUESTIONS) -> dict[str, pd.DataFrame]:
                 row[f"{on}, mean"] = f"{100 * one['error'].mean():+.1f}" if len(one) else "-"
                 row[f"{on}, held"] = f"{held} of {n}" if n else "-"
             rows.append(row)
-    every = pd.DataFrame(rows)
-    ours = every["law"].isin(["auto", "shared-tokens"])
-    best = ~every["sealed for"].where(~ours).duplicated() & ~ours  # of the others, which are sorted by their errors
-    return {"all": every, "short": every[ours | best]}
+    return {"all": pd.DataFrame(rows)}
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ and to the runs at 279 of one size (the anchors); forecast is every larger size 
 several tell the size of the anchors from their nearness.
 
     python -m studies anchors_by_size             # prints the tables: some minutes
-    python -m studies anchors_by_size --write     # keeps them for docs/what_we_found.md
+    python -m studies anchors_by_size --write     # keeps them for studies/measured_tables.md
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ runs at 279 tokens per parameter: replay 0.10, 0.25 and 0.50, constant rate at t
 adaptation per parameter on. `shared-tokens` also reads the losses of the base models at the fitted budgets.
 
 Run it as ``python -m studies budgets_by_shift`` (a minute or two), or with the names of examples; ``--write`` keeps the
-tables for docs/what_we_found.md: all shifts, and the ladder by the size of the models that are forecast.
+tables for studies/measured_tables.md: all shifts, and the ladder by the size of the models that are forecast.
 """
 
 from __future__ import annotations

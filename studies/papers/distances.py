@@ -7,7 +7,7 @@ through all other shifts forecasts the one left out, beside their mean.
 French to English was forecast so and sealed when its base models were there and no run of CPT was.
 
     python -m studies distances             # prints the tables; seconds
-    python -m studies distances --write     # keeps them for docs/what_we_found.md
+    python -m studies distances --write     # keeps them for studies/measured_tables.md
     python -m studies distances --seal TABLE.csv    # losses of base models of a new shift
 """
 

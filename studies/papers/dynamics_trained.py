@@ -7,7 +7,7 @@
 - the critical point (fig. 7c): where in budget and size a run without replay begins to lose source loss for good.
 
     python -m studies dynamics_trained            # prints the tables; seconds
-    python -m studies dynamics_trained --write    # keeps them for docs/what_we_found.md
+    python -m studies dynamics_trained --write    # keeps them for studies/dynamics.md
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Forgetting by size in nats and in per cent of the base model's source loss, of English to French as measured.
 
     python -m studies forgetting_by_size             # prints the table
-    python -m studies forgetting_by_size --write     # keeps it for docs/what_we_found.md; a test compares
+    python -m studies forgetting_by_size --write     # keeps it for studies/measured_tables.md; a test compares
 
 Constant rate, 16 tokens of adaptation per parameter, means over seeds. Rows are what the committed tables hold.
 """

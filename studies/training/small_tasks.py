@@ -2,7 +2,7 @@
 
     cptlaw sweep studies/recipes/french_to_english.yaml -o runs/fr-en --workers 1
     python -m studies small_tasks measure studies/recipes/french_to_english.yaml --store runs/fr-en
-    python -m studies small_tasks             # prints the tables; --write keeps them for docs/what_we_found.md
+    python -m studies small_tasks             # prints the tables; --write keeps them for studies/measured_tables.md
 
 Each item is a context of held-out text and some continuations of one length in bytes; the right one counts as found
 where the model gives it the highest probability. Up to 300 items each, the same for every model:

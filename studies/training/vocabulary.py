@@ -5,7 +5,7 @@
     cptlaw sweep studies/recipes/vocabulary_128.yaml -o runs/vocabulary --workers 1
     cptlaw sweep studies/recipes/vocabulary_512.yaml -o runs/vocabulary --workers 1
     python -m studies vocabulary measure         # studies/measured/vocabulary.csv
-    python -m studies vocabulary                 # prints the tables; --write keeps them for docs/what_we_found.md
+    python -m studies vocabulary                 # prints the tables; --write keeps them for studies/measured_tables.md
 
 Base models have a tokenizer of 512 symbols, trained on English. New tokens are the most frequent pairs of French text
 as that tokenizer cuts it, merged one after the other (byte pair encoding gone on with), so that every other text is cut
