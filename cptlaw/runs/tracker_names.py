@@ -21,6 +21,8 @@ OTHERS = VALIDATION | frozenset(
     "test dev pretrain pretraining pretrained pt base source target teacher student tokenizer draft ref reference best "
     "min max mean avg std per lora".split()
 )
+# What a base model's own words may stand before: ptpp is a property of the base model alone.
+OF_BASE = frozenset("base pretrain pretraining pretrained pt".split())
 PERCENT = ("pct", "percent", "percentage", "perc")
 AMOUNTS = {
     **dict.fromkeys(("k", "thousand", "thousands"), 1e3),
@@ -58,6 +60,8 @@ def meaning_of_name(name: str) -> Meaning | None:
     (Meaning(column='n_params', scale=1.0, beyond=2), Meaning(column='replay', scale=0.01, beyond=2))
     >>> meaning_of_name("config.lr").column, meaning_of_name("tokens (B)").scale, meaning_of_name("eval/tokens")
     ('lr_peak', 1000000000.0, None)
+    >>> meaning_of_name("config.base.tpp").column, meaning_of_name("base_tpp").column, meaning_of_name("base.tokens")
+    ('ptpp', 'ptpp', None)
     """
     parts = [part for part in re.split(r"[./:]|__", name.strip()) if part]
     words = [word.lower() for part in parts for word in re.findall(r"[^\W_]+|%", _snake(part))]
@@ -67,7 +71,7 @@ def meaning_of_name(name: str) -> Meaning | None:
         column = canonical_name("_".join(stem[start:])) if len("_".join(stem[start:])) > 1 else None
         if column is None:
             continue
-        before = stem[:start]
+        before = [word for word in stem[:start] if column != "ptpp" or word not in OF_BASE]
         if set(before) & OTHERS and not (column == "loss" and set(before) <= PLACES | VALIDATION):
             return None
         # A dotted place may be called anything; of a name in one piece only known words are no part of its meaning.

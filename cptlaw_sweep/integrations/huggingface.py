@@ -24,7 +24,8 @@ except ImportError:
 
 logger = logging.getLogger("cptlaw")
 
-FREE_SECONDS = 5.0  # of forecasts that a run may spend whatever its length
+FREE_SECONDS = 5.0  # of forecasts that a run may spend whatever its length, spread over its looks
+RAISED = 300  # steps after which a warm-up that still goes on is waited for no longer
 MOST_RATES = 100_000  # steps at which the planned rate is asked for; in between it is drawn straight
 
 
@@ -167,7 +168,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
                 self._early.append((name, state.global_step, float(loss)))
             else:
                 self._rule.measured(name, state.global_step, float(loss))
-        if self._rule is not None and state.global_step and self._is_complete(args) and self._is_cheap():
+        if self._rule is not None and state.global_step and self._is_complete(args) and self._is_due(state):
             begun = time.monotonic()
             if self._rates:
                 self._rule.schedule = schedule_of_rates(drawn(self._rates, state.max_steps), self._warmup)
@@ -185,9 +186,13 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         known = {row["eval"] for row in self._rule._rows}
         return bool(self._fresh) and self._fresh >= known
 
-    def _is_cheap(self) -> bool:
-        """Whether a forecast keeps the cost below its share of the time so far; the first seconds always do."""
-        return self._spent <= max(FREE_SECONDS, COST * (time.monotonic() - self._started))
+    def _is_due(self, state: Any) -> bool:
+        """Whether the rate has been raised, and a forecast keeps its cost below its share of the time so far."""
+        if state.global_step <= min(self._warmup, RAISED, state.max_steps // 3):
+            return False
+        # Looks are dense at the beginning, where little is known: free seconds that were not spread would be gone.
+        free = FREE_SECONDS * sum(step <= state.global_step for step in self._at) / len(self._at)
+        return self._spent <= max(free, COST * (time.monotonic() - self._started))
 
     def _tell(self, state: Any) -> None:
         """Log the forecast, on the first process."""
@@ -202,7 +207,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
             self._trainer.log(dict(logs))
         else:
             state.log_history.append({**logs, "step": state.global_step})
-        values = "; ".join(f"{label} {text}" for label, text in self.advice.lines)
+        values = "; ".join(f"{label} loss at the end {text}" for label, text in self.advice.lines)
         if self.advice.stop or "first" not in self._said:  # libraries show warnings alone
             self._said.add("first")
             logger.warning("cptlaw: %s; %s", self.advice.title, values)

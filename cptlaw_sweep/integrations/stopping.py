@@ -23,6 +23,7 @@ import numpy as np
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, Severity
 from cptlaw.result import Line, Result
+from cptlaw.units import format_span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +51,7 @@ INTERVAL = 0.9
 EARLY = 32  # steps, by which the first look comes in a run of any length: the first forecast is there by about 300
 LEAST = 4  # measurements of a loss before its end is forecast
 COST = 0.01  # share of the training's time that forecasts may take
+KNOWN_WITHIN = 2.0  # factor around a forecast beyond which it says nothing: it is not logged, and waits for more rows
 
 
 def doubt_of(loss: Any, lo: Any, progress: Any, falling: Any = 0.0) -> Any:
@@ -163,19 +165,21 @@ class Advice(Result):
 
     @property
     def lines(self) -> list[Line]:
-        """The forecast of each loss."""
-        return [
-            (str(row["eval"]), f"{row['loss']:.4f} at the end ({row['lo']:.4f} to {row['hi']:.4f})")
-            for row in self.points.to_dict("records")
-        ]
+        """The forecast of each loss that says something."""
+        return [(str(row["eval"]), format_span(row["loss"], row["lo"], row["hi"])) for row in self._bounded()]
 
     def logs(self) -> dict[str, float]:
-        """Return the forecast as flat numbers, as trainers log them."""
+        """Return the forecast as flat numbers, as trainers log them; of a loss that nothing bounds yet, none."""
         result: dict[str, float] = {}
-        for row in self.points.to_dict("records"):
+        for row in self._bounded():
             for name in ("loss", "lo", "hi"):
                 result[f"forecast/{row['eval']}_{name}"] = float(row[name])
         return {**result, "forecast/stop": float(self.stop)} if result else {}
+
+    def _bounded(self) -> list[dict[Any, Any]]:
+        # While the rate is warming up forecasts run from 1e-4 to infinity: no chart and no JSON file holds these.
+        rows = self.points.to_dict("records")
+        return [row for row in rows if row["loss"] / KNOWN_WITHIN < row["lo"] <= row["hi"] < row["loss"] * KNOWN_WITHIN]
 
 
 def _is_over(row: Mapping[Any, Any]) -> bool:

@@ -41,9 +41,9 @@ def text(seed, rows=400):
     return [{"input_ids": row, "labels": row} for row in ids.tolist()]
 
 
-def trained(tmp_path, callback, monkeypatch, model=None, optimizers=(None, None), also=(), **options):
+def trained(tmp_path, callback, monkeypatch, model=None, optimizers=(None, None), also=(), free=1e9, **options):
     # The machine of a test may be slow, and its run is short: what forecasts cost is not the matter here.
-    monkeypatch.setattr("cptlaw_sweep.integrations.huggingface.FREE_SECONDS", 1e9)
+    monkeypatch.setattr("cptlaw_sweep.integrations.huggingface.FREE_SECONDS", free)
     settings = transformers.TrainingArguments(
         output_dir=str(tmp_path), max_steps=STEPS, per_device_train_batch_size=8, per_device_eval_batch_size=64,
         learning_rate=1e-2, lr_scheduler_type="cosine", report_to=[], save_strategy="no", use_cpu=True,
@@ -75,6 +75,23 @@ def test_the_callback_measures_both_losses_and_forecasts_the_end(tmp_path, monke
     assert late["forecast/target_lo"] < late["forecast/target_loss"] < late["forecast/target_hi"]
     assert late["forecast/target_loss"] == pytest.approx(ends[-1]["eval_target_loss"], rel=0.1)
     assert {"forecast/source_loss", "forecast/stop"} <= set(late)
+
+
+def test_forecasts_come_after_the_warm_up_and_over_the_whole_run(tmp_path, monkeypatch, caplog):
+    """Looks are dense at the beginning: their free seconds were spent there, on forecasts up to infinity."""
+    from cptlaw_sweep.integrations import TrainerCallback, huggingface
+
+    spent = iter(range(1000))
+    monkeypatch.setattr(huggingface.time, "monotonic", lambda: 0.3 * next(spent))  # each look takes a part of a second
+    monkeypatch.setattr("cptlaw_sweep.integrations.huggingface.COST", 0.0)
+    callback = TrainerCallback(max_target_loss=50.0)
+    trainer = trained(tmp_path, callback, monkeypatch, free=3.0, warmup_steps=20)
+    told = [entry for entry in trainer.state.log_history if "forecast/target_loss" in entry]
+    assert told[0]["step"] > 20
+    assert told[-1]["step"] > 0.5 * STEPS
+    assert all(entry["forecast/target_hi"] < 2 * entry["forecast/target_loss"] for entry in told)
+    assert "target loss at the end" in caplog.text
+    assert "e+" not in caplog.text
 
 
 def test_the_callback_stops_only_if_asked_what_will_miss_its_limit(tmp_path, monkeypatch):
