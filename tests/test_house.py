@@ -40,7 +40,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 CEILINGS = {
     "words, files, results": 1225,
     "answering": 1811,
-    "cli": 874,
+    "cli": 877,
     "examples": 32,
     "fitting": 5167,
     "forecasting": 3837,
@@ -48,12 +48,12 @@ CEILINGS = {
     "laws": 3535,
     "planning": 4798,
     "reporting": 1947,
-    "runs": 2286,
+    "runs": 2287,
     "schedules": 507,
     "cptlaw_app": 351,
-    "cptlaw_sweep": 5008,
+    "cptlaw_sweep": 5013,
 }
-IN_ALL = 32_677  # of which 27,318 in the core, where 17,500 are aimed at
+IN_ALL = 32_686  # of which 27,322 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {
