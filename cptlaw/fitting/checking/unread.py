@@ -26,6 +26,8 @@ NAMES = ("base", "base_model", "base_run", "atpp", "k1", "k2", "k3")
 # What follows from a schedule, for laws that read one.
 OF_SCHEDULES = ("lr_peak", "lr_pretrain", "lr_schedule", "tokens")
 LEAST = 0.01  # of the loss, between the lowest and the highest level
+# From here on the mean of the levels answers no question: an error, which stands before all else that was noticed.
+SEVERE = 0.1
 SURE = 2.0  # standard errors
 MOST_LEVELS = 40
 LEVELS_ARE = ("string", "categorical", "boolean", "integer", "floating", "mixed-integer-float")
@@ -107,7 +109,7 @@ def _effect(law: Law, frame: pd.DataFrame, residual: Array, cell: NDArray[Any], 
     reads = [other for other, one in LAWS.items() if name in one.inputs][:2]
     first = repr(of_level.index[0]) if isinstance(of_level.index[0], str) else levels[0]
     return Finding(
-        "warning",
+        "error" if moved >= SEVERE else "warning",
         "unread-factor",
         f"{name} ({shown}) varies at otherwise equal inputs and moves the loss by {100 * moved:.2g}%; law {law.name} "
         f"does not read it, so that its forecasts are for the mean of these rows.",

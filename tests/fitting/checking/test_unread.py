@@ -55,6 +55,14 @@ def test_a_rate_that_moves_the_loss_is_said_with_its_size_and_a_law_that_reads_i
     assert "shared-tokens" in found[0].advice
 
 
+def test_several_corpora_in_one_fit_are_an_error_and_a_few_per_cent_a_warning():
+    """The mean of four corpora whose losses differ by a third is the loss of none: it may not stand third in a list."""
+    small, large = (
+        unread(cl.fit("ptpp-floor", two_kinds(effect, "domain"), "target", starts=8)) for effect in (0.04, 0.3)
+    )
+    assert [one.severity for one in (*small, *large)] == ["warning", "error"]
+
+
 def test_a_rate_that_moves_nothing_or_is_read_is_not_said():
     assert not unread(cl.fit("ptpp-floor", table(0.0), "target", starts=8, restraint="none"))
     assert not unread(cl.fit("shared-tokens", table(0.04), "target", starts=4, restraint="none"))
