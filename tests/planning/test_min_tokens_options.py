@@ -78,7 +78,7 @@ def test_unique_tokens_at_a_discount(forms):
 def doubtful():
     """Two fits to noisy runs of the two laws, every size at every budget."""
     return tuple(
-        cl.fit(spec, noisy(spec, params, role, 0.002, seed), on=role, starts=16, restraint="none")
+        cl.fit(spec, noisy(spec, params, role, 0.002, seed), on=role, starts=16)
         for spec, params, role, seed in (
             ("ptpp-gated-floor", FORM_3, "target", 1),
             ("ptpp-floor", SOURCE_1, "source", 2),
@@ -152,7 +152,7 @@ def test_limits_hold_under_the_intervals_of_the_forecast(doubtful, risk):
 
 def test_infeasible_for_doubt_alone():
     doubtful = [
-        cl.fit("ptpp-floor", noisy("ptpp-floor", params, role, 0.03, seed), on=role, starts=8, restraint="none")
+        cl.fit("ptpp-floor", noisy("ptpp-floor", params, role, 0.03, seed), on=role, starts=8)
         for params, role, seed in ((FORM_1, "target", 1), (SOURCE_1, "source", 2))
     ]
     assert plan(doubtful, **OPTIONS, max_tokens="1T").feasible
@@ -191,7 +191,7 @@ def test_measured_reference_from_the_fit(forms):
     assert nearly.base_source_loss == pytest.approx(expected)
 
 
-def test_base_law_reference(forms):
+def test_base_law_reference(forms, doubtful):
     base = base_models()
     known = base.query("n_params == 8.1e9 and ptpp == 279")["loss"].item()
     held_out = base.query("not (n_params == 8.1e9 and ptpp == 279)")
@@ -202,26 +202,24 @@ def test_base_law_reference(forms):
     given = cl.fit("ptpp-base", runs, on="source", restraint="none")
     again = plan(sourced(forms, None), max_forgetting="20%", max_target_loss=1.8, reference="base-law", base_law=given)
     assert again.base_source_loss == pytest.approx(known, rel=1e-6)
-    with_risk = plan(
-        sourced(forms, held_out), max_forgetting="20%", max_target_loss=1.8, reference="base-law", risk=0.8
-    )
-    assert with_risk.feasible
+    options = {"max_forgetting": "20%", "max_target_loss": 1.8, "reference": "base-law", "base_law": given}
+    assert plan(doubtful, **options, risk=0.8).feasible
 
 
-def test_asymptote_reference(forms):
+def test_asymptote_reference(forms, doubtful):
     found = plan(forms, max_forgetting="20%", max_target_loss=1.8, reference="asymptote")
     p = SOURCE_1
     expected = p["E"] + p["A"] / 8.1 ** p["alpha"] + p["C"] / (1 + 1e-5) ** p["gamma"] + p["F"] / 279 ** p["eta"]
     assert found.base_source_loss == pytest.approx(expected, rel=1e-6)
-    assert plan(forms, max_forgetting="20%", max_target_loss=1.8, reference="asymptote", risk=0.7).feasible
+    assert plan(doubtful, max_forgetting="20%", max_target_loss=1.8, reference="asymptote", risk=0.7).feasible
 
 
-def test_min_tokens_reference(forms):
+def test_min_tokens_reference(forms, doubtful):
     found = plan(forms, max_forgetting="5%", max_target_loss=1.8, reference="min-tokens")
     row = pd.DataFrame({**MODEL, "replay": [1.0], "tokens": [2e9]})
     assert found.base_source_loss == pytest.approx(forms[1].predict(row)[0])
     assert ("warning", "reference-min-tokens") in [(f.severity, f.code) for f in found.findings]
-    assert plan(forms, max_forgetting="5%", max_target_loss=1.8, reference="min-tokens", risk=0.7).feasible
+    assert plan(doubtful, max_forgetting="5%", max_target_loss=1.8, reference="min-tokens", risk=0.7).feasible
 
 
 def test_shifted_reference(forms):
@@ -255,7 +253,7 @@ def test_real_risk(pilot):
     # 2.25 times beyond the fitted budgets 21 % with 90 % probability is out of reach: the law itself may err by 5 %.
     options = {"n_params": 124672, "ptpp": 279, "max_forgetting": "24%", "max_target_loss": 1.85, "interval": None}
     point = cl.plan.min_tokens(*pilot, **options)
-    doubtful = [cl.plan.min_tokens(*pilot, **options, risk=risk) for risk in (0.5, 0.7, 0.9)]
+    doubtful = [cl.plan.min_tokens(*pilot, **options, risk=risk) for risk in (0.5, 0.9)]  # by profiles, seconds each
     assert all(found.feasible for found in doubtful)
     tokens = [found.tokens for found in doubtful]
     assert tokens == sorted(tokens)
