@@ -42,7 +42,7 @@ CEILINGS = {
     "answering": 1811,
     "cli": 877,
     "examples": 32,
-    "fitting": 5168,
+    "fitting": 5169,
     "forecasting": 3837,
     "importing": 1299,
     "laws": 3535,
@@ -53,7 +53,7 @@ CEILINGS = {
     "cptlaw_app": 351,
     "cptlaw_sweep": 5013,
 }
-IN_ALL = 32_687  # of which 27,323 in the core, where 17,500 are aimed at
+IN_ALL = 32_688  # of which 27,324 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,12 +18,10 @@ from cptlaw.fitting.curvature import covariance
 from cptlaw.fitting.members import Member
 from cptlaw.fitting.solving.huber import FLOOR_ROWS
 from cptlaw.fitting.solving.identifiability import jacobian
+from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.discrepancy import Scale, discrepancy, usual_rate
 from cptlaw.laws.calculus import Array
-
-if TYPE_CHECKING:
-    from cptlaw.fitting.law_fit import LawFit
 
 # What an average errs by beyond its data, beside one law of which the rates were learned: chosen so that nine of ten
 # held-out points lie inside, whichever study is left out (studies/bench.md). The spread between the laws comes on top.
@@ -38,7 +36,7 @@ HEAVY = 0.05  # weight from which the rate of a law counts in what is expected o
 
 
 def half_widths(
-    fits: Sequence[LawFit],
+    fits: Sequence[LawOnRows],
     centres: tuple[Array, Array, list[pd.DataFrame | None]],
     coverage: float,
     beside_expected: Array,
@@ -89,7 +87,7 @@ def half_widths(
     return np.sqrt(forms), np.sqrt(parameters), np.sqrt(distance)
 
 
-def parameter_doubt(fit: LawFit, frame: pd.DataFrame) -> Array:
+def parameter_doubt(fit: LawOnRows, frame: pd.DataFrame) -> Array:
     """Return the standard deviation of the fitted log loss at each row, (n,)."""
     problem = fit.problem()
     if not problem.size:
@@ -101,7 +99,7 @@ def parameter_doubt(fit: LawFit, frame: pd.DataFrame) -> Array:
     return values
 
 
-def spread_quantile(fit: LawFit, coverage: float) -> float:
+def spread_quantile(fit: LawOnRows, coverage: float) -> float:
     """Return the half-width of the central interval in standard deviations of the doubt about the parameters."""
     # The noise that the doubt is measured in has a floor worth some residuals, so that two runs are not one degree of
     # freedom: with one, intervals from two sizes were three times as wide as what was missed (studies/bench.md).
@@ -129,7 +127,7 @@ def expected_in_rollouts(members: Sequence[Member], reach: Array, names: tuple[s
     return values
 
 
-def beyond_the_data(fit: LawFit, frame: pd.DataFrame, coverage: float) -> Array:
+def beyond_the_data(fit: LawOnRows, frame: pd.DataFrame, coverage: float) -> Array:
     """Return the half-width in log loss that the law's form calls for at each row, (n,); zero inside the data."""
     values: Array = OF_AN_AVERAGE * discrepancy(fit, frame, [coverage])[0]
     return values

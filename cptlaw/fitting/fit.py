@@ -23,6 +23,7 @@ from cptlaw.fitting.learned import left_out
 from cptlaw.fitting.rollouts import directions
 from cptlaw.fitting.saved import Saved
 from cptlaw.fitting.solving.huber import FLOOR_ROWS, noise_variance
+from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.answers import ForecastFrame
 from cptlaw.fitting.uncertainty.intervals import bounded, findings_of
@@ -32,7 +33,6 @@ from cptlaw.runs.points import as_points
 from cptlaw.units import format_percent, parse_probability
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.law_fit import LawFit
     from cptlaw.fitting.members import Member
     from cptlaw.fitting.rollouts import Rollout
     from cptlaw.fitting.weights import RolloutScores
@@ -101,12 +101,12 @@ class Fit(Saved):
             """Return rows as laws read them."""
 
     @property
-    def fits(self) -> tuple[LawFit, ...]:
+    def fits(self) -> tuple[LawOnRows, ...]:
         """The fitted laws."""
         return tuple(member.fit for member in self.members)
 
     @property
-    def leading(self) -> LawFit:
+    def leading(self) -> LawOnRows:
         """The fit of the heaviest law."""
         return self.members[0].fit
 

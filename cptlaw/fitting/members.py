@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
-if TYPE_CHECKING:
-    from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.solving.law_on_rows import LawOnRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +25,7 @@ class Member:
         Its root mean square log error over the common rollouts; nan where none could be fitted.
     """
 
-    fit: LawFit
+    fit: LawOnRows
     weight: float
     error: float
 

@@ -192,7 +192,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
             return False
         # Looks are dense at the beginning, where little is known: free seconds that were not spread would be gone.
         free = FREE_SECONDS * sum(step <= state.global_step for step in self._at) / len(self._at)
-        return self._spent <= max(free, COST * (time.monotonic() - self._started))
+        return bool(self._spent <= max(free, COST * (time.monotonic() - self._started)))
 
     def _tell(self, state: Any) -> None:
         """Log the forecast, on the first process."""

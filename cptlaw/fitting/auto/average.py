@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.members import LawsTogether, Member
 from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.shared_error import BriefBase, SharedError
+from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.open_rates import with_rates
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.base import Role
@@ -111,12 +112,17 @@ class Average(Fit):
         """Learning-rate schedules of the fitted runs, for the laws that read them."""
         return {run: known for fit in self.fits for run, known in fit.schedules.items()}
 
+    @property
+    def fits(self) -> tuple[LawFit, ...]:
+        """The fitted laws."""
+        return cast("tuple[LawFit, ...]", super().fits)
+
     def with_schedules(self, schedules: Mapping[str, Schedule] | str | Path) -> Average:
         """Return the average with more learning-rate schedules, to forecast runs under them."""
         result = read_schedules(schedules)
         members = tuple(
-            replace(member, fit=member.fit.with_schedules(result)) if member.fit.law.needs_schedules else member
-            for member in self.members
+            replace(member, fit=fit.with_schedules(result)) if fit.law.needs_schedules else member
+            for member, fit in zip(self.members, self.fits, strict=True)
         )
         return replace(self, members=members, _cache={})
 
@@ -209,13 +215,13 @@ class Average(Fit):
     def content(self) -> dict[str, Any]:
         """Return what its file holds beside rows: its JSON, the fits of all laws, and how the rollouts went."""
         document = self.to_dict()
-        for known, member in zip(document["members"], self.members, strict=True):
-            known["fit"] = member.fit.document()
+        for known, fit in zip(document["members"], self.fits, strict=True):
+            known["fit"] = fit.document()
         document["brief"] = [asdict(one) for one in self.brief]
         return document | self.of_rollouts
 
 
-def _called(fit: LawFit) -> str:
+def _called(fit: LawOnRows) -> str:
     """Return a law's spec with its ties."""
     ties = "".join(f", {'='.join(group)}" for group in fit.options.restraint.tied)
     return f"{fit.law.spec}{ties}"
