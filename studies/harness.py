@@ -217,6 +217,12 @@ def write_result(name: str, tables: Mapping[str, pd.DataFrame], command: str | N
     return path
 
 
+def spread(values: pd.Series, digits: int = 2) -> str:
+    """Print a mean, with the range of several seeds."""
+    mean, *ends = (f"{each:.{digits}f}" for each in (values.mean(), values.min(), values.max()))
+    return f"{mean} ({' to '.join(ends)})" if len(values) > 1 else mean
+
+
 def show(tables: Mapping[str, pd.DataFrame]) -> str:
     """Return tables as Markdown, each under its short name."""
     return "\n\n".join(f"## {key}\n\n{table(list(frame), frame.to_numpy())}" for key, frame in tables.items())

@@ -18,13 +18,37 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from studies.harness import HOME, MEASURED, show, write_result
+from studies.harness import HOME, MEASURED, show, spread, write_result
 
 SEAL = HOME / "sealed" / "schedules_46k.json"
 PLANNED = {("wsd", 0.006, 432): "planned for .3", ("wsd", 0.000829, 661): "planned for .55"}
 WEIGHTS = (0.3, 0.55)
 SIZE = 45936
 ON = ("target", "source")
+BEGUN = {
+    ("linear", 0.0006): "linear from a tenth of the peak, re-warmed",
+    ("linear", 0.003): "linear from half of the peak",
+    ("linear", 0.006): "linear from the peak",
+    ("cosine", 0.003): "cosine",
+}
+TENTH, HALF, PEAK, COSINE = BEGUN.values()
+CHANGES = (  # run, over run: how CPT began, its warm-up, the optimiser's state, and the end of pre-training
+    (
+        "not annealed, from the peak, over half annealed, from half of it",
+        (PEAK, 0, "fresh", 1.0),
+        (HALF, 0, "fresh", 0.5),
+    ),
+    (
+        "not annealed over annealed, re-warmed to a tenth of the peak",
+        (TENTH, 50, "fresh", 1.0),
+        (TENTH, 50, "fresh", 0.0),
+    ),
+    ("not annealed over annealed, linear from half of the peak", (HALF, 0, "fresh", 1.0), (HALF, 0, "fresh", 0.0)),
+    ("not annealed over annealed, cosine", (COSINE, 50, "fresh", 1.0), (COSINE, 50, "fresh", 0.0)),
+    ("optimiser's state kept over fresh, cosine, not annealed", (COSINE, 50, "kept", 1.0), (COSINE, 50, "fresh", 1.0)),
+    ("no warm-up over 50 steps, cosine, not annealed", (COSINE, 0, "fresh", 1.0), (COSINE, 50, "fresh", 1.0)),
+    ("warm-up of 200 over 50 steps, cosine, not annealed", (COSINE, 200, "fresh", 1.0), (COSINE, 50, "fresh", 1.0)),
+)
 
 
 def ends(name: str) -> pd.DataFrame:
@@ -74,23 +98,26 @@ def schedules() -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.DataFrame(rows).sort_values("at 0.55"), pd.DataFrame(best)
 
 
-def protocols() -> pd.DataFrame:
-    """Return both losses at the end of CPT by what the base model ended at and how CPT began."""
+def protocols() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return both losses at the end of CPT by what the base model ended at and how CPT began, and changes of them.
+
+    Means and ranges over seeds; a change is that of one seed's runs, in per cent.
+    """
     table = ends("checkpoints_46k")
-    potential = table["base"].str.extract(r"-e([\d.]+)$")[0].astype(float)
     carried = table["run"].str.contains("carried|state")
-    table = table.assign(end=potential, state=np.where(carried, "kept", "fresh"))
-    words = {
-        ("linear", 0.0006): "linear from a tenth of the peak, re-warmed",
-        ("linear", 0.003): "linear from half of the peak",
-        ("linear", 0.006): "linear from the peak",
-        ("cosine", 0.003): "cosine",
-    }
-    begun = [words[pair] for pair in zip(table["lr_schedule"], table["lr_peak"], strict=True)]
-    table = table.assign(CPT=begun)
-    found = table.pivot_table(index=["CPT", "warmup", "state"], columns="end", values=["target", "source"])
+    table = table.assign(
+        end=table["base"].str.extract(r"-e([\d.]+)$")[0].astype(float),
+        state=np.where(carried, "kept", "fresh"),
+        CPT=[BEGUN[pair] for pair in zip(table["lr_schedule"], table["lr_peak"], strict=True)],
+    )
+    by = table.set_index(["CPT", "warmup", "state", "end", "seed"]).sort_index()[["source", "target"]]
+    found = by.groupby(level=[0, 1, 2, 3]).agg(lambda losses: spread(losses, 3)).unstack("end")
     found.columns = [f"{on}, end {end:.0%}" for on, end in found.columns]
-    return found.reset_index()
+    changes = []
+    for words, one, other in CHANGES:
+        change = 100 * (by.loc[one] / by.loc[other] - 1)
+        changes.append({"change": words} | {f"{on}, %": spread(change[on]) for on in ("source", "target")})
+    return found.reset_index(), pd.DataFrame(changes)
 
 
 def hidden() -> pd.DataFrame:
@@ -128,7 +155,9 @@ def critical() -> pd.DataFrame:
 def tables() -> dict[str, pd.DataFrame]:
     """Return the tables, as they are shown."""
     planned, best = schedules()
-    made = {"schedules": planned, "best": best, "hidden": hidden(), "critical": critical(), "protocols": protocols()}
+    begun, changes = protocols()
+    made = {"schedules": planned, "best": best, "hidden": hidden(), "critical": critical()}
+    made |= {"protocols": begun, "changes": changes}
     return {
         name: each.map(lambda cell: f"{cell:.3f}" if isinstance(cell, float) and np.isfinite(cell) else cell).fillna(
             "-"

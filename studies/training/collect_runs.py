@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from cptlaw_sweep.jobs import Sweep
 from cptlaw_sweep.load_sweep import load_sweep
 from cptlaw_sweep.store import Store
 from cptlaw_sweep.table import jobs_table, runs_table, schedules_of
@@ -23,7 +24,7 @@ from cptlaw_sweep.table import jobs_table, runs_table, schedules_of
 COLUMNS = [
     *("run", "eval", "loss", "n_params", "n_params_non_embedding", "tokens", "replay", "ptpp", "step", "lr"),
     *("lr_schedule", "lr_peak", "lr_pretrain", "seed", "base", "domain", "pretrain_decay", "phase", "tokenizer"),
-    *("n_trainable", "lora_rank"),
+    *("n_trainable", "lora_rank", "context"),
 ]
 
 
@@ -57,6 +58,7 @@ def collect(recipes: list[Path], store: Store) -> tuple[pd.DataFrame, dict[str, 
         costs.append((path.stem, len(jobs), len(done), int(done["tokens"].sum()), hours))
         if table.empty or not (table["tokens"] > 0).any():
             continue
+        table = with_rows(table, sweep, store)
         used = table.loc[table["tokens"] > 0, "base"]
         along = table["phase"].eq("pretrain") if "phase" in table else False
         table = table[table["base"].isin(used) | along]
@@ -71,10 +73,30 @@ def collect(recipes: list[Path], store: Store) -> tuple[pd.DataFrame, dict[str, 
         schedules |= {run: phases[name] for run in table["run"].unique() if (name := run.split(":")[0]) in phases}
     frame = pd.concat(tables, ignore_index=True).drop_duplicates(["run", "eval", "step"], ignore_index=True)
     frame["loss"], frame["lr"] = frame["loss"].round(5), frame["lr"].round(8)
-    several = [name for name in ("domain", "pretrain_decay") if frame[name].nunique() > 1]
-    kept = [name for name in COLUMNS if name in frame and (name in several or name not in ("domain", "pretrain_decay"))]
+    alike = [name for name in ("domain", "pretrain_decay", "context") if frame[name].nunique() < 2]
+    kept = [name for name in COLUMNS if name in frame and name not in alike]
     cost = pd.DataFrame(costs, columns=["recipe", "jobs", "finished", "tokens", "hours"])
     return frame[kept], schedules, cost
+
+
+def with_rows(table: pd.DataFrame, sweep: Sweep, store: Store) -> pd.DataFrame:
+    """Return a runs table with the tokens per row of each run, and the first losses in rows of another length.
+
+    The runs table has one loss of a base model for all that begin from it, in rows as those of pre-training.
+    """
+    length = {job.columns.get("trunk") or job.name: int(job.definition["context"]) for job in sweep.runs}
+    of_job = {job.id: job for job in sweep.jobs}
+    firsts = []
+    for name, rows in table[table["tokens"] > 0].groupby("run", sort=False):
+        job = next((each for each in sweep.runs if each.name == name and each.kind == "adapt"), None)
+        if job is None or not job.needs or of_job[job.needs[0]].definition["context"] == length[job.name]:
+            continue
+        begun = {each["eval"]: each["loss"] for each in store.get_result(job.id) if each["step"] == 0}
+        first = rows.drop_duplicates("eval").assign(tokens=0, flops=0.0, step=0, lr=0.0)
+        firsts.append(first.assign(loss=first["eval"].map(begun)))
+    return pd.concat([table, *firsts], ignore_index=True).assign(
+        context=lambda all_: all_["run"].str.partition(":")[0].map(length)
+    )
 
 
 def main() -> None:

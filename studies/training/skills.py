@@ -13,7 +13,7 @@ import argparse
 
 import pandas as pd
 
-from studies.harness import MEASURED, show, write_result
+from studies.harness import MEASURED, show, spread, write_result
 
 AFTER = {
     "french100": "the skill, then French",
@@ -23,43 +23,40 @@ AFTER = {
 }
 
 
-def ends() -> dict[str, pd.Series]:
-    """Return the losses on English, French and the format, by what was done."""
+def ends() -> pd.DataFrame:
+    """Return the losses on English, French and the format by what was done, one row per base model."""
     frame = pd.read_csv(MEASURED / "skills.csv")
     last = frame.loc[frame.groupby(["run", "eval"])["tokens"].idxmax()]
-    # A run on the format has it as its target, and nothing of French.
-    wide = last.pivot_table(index="run", columns="eval", values="loss").rename(columns={"target": "french"})
+    last = last[last["tokens"] > 0].pivot_table(index="run", columns="eval", values="loss")
     base = frame[frame["tokens"] == 0].set_index(["run", "eval"])["loss"]
-    name = next(run for run in wide.index if "-skill-" in run)
-    start = name.partition("-skill-")[0]
-    found = {"base model": pd.Series({"source": base[f"base-{start}", "source"],
-                                      "french": base[f"base-{start}:french", "target"],
-                                      "skill": base[f"base-{start}", "skill"]})}  # fmt: skip
-    found["the skill, learned with half English"] = wide.loc[name].drop("french")
-    found["French, never the skill"] = wide.loc[f"{start}-french-r0-constant-lr0.003"]
-    for run in wide.index:
-        for mix, words in AFTER.items():
-            if f"-mix-{mix}-" in run:
-                found[words] = wide.loc[run]
-    added = pd.read_csv(MEASURED / "skills_added.csv")
-    for weight, part in added.groupby("merge_weight"):
-        of = part.set_index(["domain", "eval"])["loss"]
-        found[f"both learned from the base model, added at {weight:g}"] = pd.Series(
-            {"source": of["skill", "source"], "french": of["french", "target"], "skill": of["skill", "skill"]}
-        )
-    return found
+    added = pd.read_csv(MEASURED / "skills_added.csv").set_index(["base", "merge_weight", "domain", "eval"])["loss"]
+    rows = []
+    for start in added.index.unique("base"):
+        learned = last.loc[f"{start}-skill-r0.5-constant-lr0.001"]  # the format is its target: nothing of French
+        of_base = (base[f"base-{start}:french", "target"], base[f"base-{start}", "source"])
+        found = {"base model": (base[f"base-{start}", "skill"], *of_base)}
+        found["the skill, learned with half English"] = (learned["skill"], None, learned["source"])
+        runs = {f"{start}-french-r0-constant-lr0.003": "French, never the skill"}
+        after = start.replace("46k-p62", "46k-skill", 1)
+        runs |= {f"{after}-french-mix-{mix}-constant-lr0.003": words for mix, words in AFTER.items()}
+        found |= {words: tuple(last.loc[run, ["skill", "target", "source"]]) for run, words in runs.items()}
+        for weight in added.index.unique("merge_weight"):
+            of = [added[start, weight, *one] for one in (("skill", "skill"), ("french", "target"), ("skill", "source"))]
+            found[f"both learned from the base model, added at {weight:g}"] = tuple(of)
+        rows += [(start, name, *losses) for name, losses in found.items()]
+    return pd.DataFrame(rows, columns=["base", "model", "format", "French", "English"])
 
 
 def tables() -> dict[str, pd.DataFrame]:
-    """Return the table."""
+    """Return the table: means and ranges over base models."""
     found = ends()
-    base, learned = found["base model"]["skill"], found["the skill, learned with half English"]["skill"]
+    of = found.set_index(["model", "base"])["format"]
+    base, learned = (found["base"].map(of[name]) for name in ("base model", "the skill, learned with half English"))
+    found.insert(3, "kept of it", 100 * (base - found["format"]) / (base - learned))
     rows = []
-    for name, one in found.items():
-        row = {"model": name, "format": f"{one['skill']:.2f}"}
-        row |= {"kept of it": f"{100 * (base - one['skill']) / (base - learned):.0f} %"}
-        row["French"] = f"{one['french']:.2f}" if pd.notna(one.get("french")) else "-"
-        rows.append(row | {"English": f"{one['source']:.2f}"})
+    for name, part in found.groupby("model", sort=False):
+        row = {"model": name, "format": spread(part["format"]), "kept of it": f"{spread(part['kept of it'], 0)} %"}
+        rows.append(row | {on: spread(part[on]) if part[on].notna().all() else "-" for on in ("French", "English")})
     return {"kept": pd.DataFrame(rows)}
 
 

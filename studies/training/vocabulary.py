@@ -39,7 +39,7 @@ from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.load_sweep import load_sweep
 from cptlaw_sweep.prepare import is_validation
 from cptlaw_sweep.store import Store
-from studies.harness import MEASURED, ROOT, SWEEPS, progress, show, write_result
+from studies.harness import MEASURED, ROOT, SWEEPS, progress, show, spread, write_result
 
 ADDED = (128, 512)
 HOW = ("random", "mean", "parts", "first", "trained")
@@ -315,11 +315,6 @@ def at_end(frame: pd.DataFrame) -> pd.DataFrame:
         row |= {"share": np.exp(enough) / lines[plain].index[-1], "there": np.interp(enough, tokens, read["source"])}
         found.append(row | {"bytes": sizes[run]})
     return pd.DataFrame(found)
-
-
-def spread(values: pd.Series) -> str:
-    """Print a mean, with the range of several seeds."""
-    return f"{values.mean():.2f}" + (f" ({values.min():.2f} to {values.max():.2f})" if len(values) > 1 else "")
 
 
 def tables() -> dict[str, pd.DataFrame]:

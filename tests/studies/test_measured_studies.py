@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import cptlaw as cl
+from studies.harness import spread
 
 
 def test_table_four_holds_out_every_pair_of_ratios(named_study):
@@ -110,3 +113,23 @@ def test_a_turning_length_is_where_a_loss_is_back(named_study):
     assert turning(steps, 2.0 + 0.1 * steps, 2.0) == np.inf
     assert turning(steps, 2.0 + 0.1 * (4.5 - steps), 2.0) == pytest.approx(4.5)
     assert turning(steps, np.array([1.9, 2.1, 2.3, 2.2, 2.1, 1.9, 1.8, 1.7]), 2.0) == pytest.approx(5.5)
+
+
+def test_runs_in_rows_of_another_length_have_first_losses_of_their_own(named_study):
+    def job(name, context, **rest):
+        return SimpleNamespace(id=name, name=name, definition={"context": context}, columns={}, **rest)
+
+    runs = [job(name, context, kind="adapt", needs=("base-m",)) for name, context in (("alike", 128), ("short", 64))]
+    jobs = [job("base-m", 128, kind="base", needs=()), *runs]
+    measured = [{"eval": "source", "step": 0, "loss": 2.5}, {"eval": "source", "step": 9, "loss": 3.0}]
+    store = SimpleNamespace(get_result=lambda name: measured)
+    rows = [("base-m:french", 0, 0, 2.4), ("alike", 9, 9216, 3.1), ("short", 9, 9216, 3.0)]
+    table = pd.DataFrame(rows, columns=["run", "step", "tokens", "loss"]).assign(eval="source")
+    found = named_study("collect_runs").with_rows(table, SimpleNamespace(jobs=jobs, runs=jobs), store)
+    assert found["context"].tolist() == [128, 128, 64, 64]
+    assert found.iloc[3][["run", "step", "tokens", "loss"]].tolist() == ["short", 0, 0, 2.5]
+
+
+def test_a_mean_over_seeds_has_its_range():
+    assert spread(pd.Series([1.0, 2.0, 1.2])) == "1.40 (1.00 to 2.00)"
+    assert spread(pd.Series([1.0]), 1) == "1.0"
