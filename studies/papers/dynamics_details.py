@@ -5,6 +5,7 @@ Curves of `studies/measured/dynamics.csv` and `dynamics_batches.csv` (46K parame
 - turning length (fig. 13): after how many steps at a constant rate the weighted loss is back where CPT began, measured,
   and forecast by Eq. 4 from the other runs;
 - batches (fig. 17): CPT with half and with four times the sequences per step; one law for all, and the shift of each;
+- rows of 64, 128 and 256 tokens in pre-training and in CPT (`dynamics_rows.csv`), with a seal scored;
 - open base models (fig. 18): Eq. 4 fitted to CPT alone, the forward area of pre-training fitted too, the source loss
   and that of another corpus as its proxy; beside the law that knows pre-training;
 - two corpora that no run trains on as combinations of both losses (Eq. 6, fig. 9), in `dynamics_measured.py`.
@@ -20,12 +21,14 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from studies.harness import show, write_result
-from studies.papers.dynamics_measured import LAW, ROLES, SIZE, errors, fitted, in_text, load
+from studies.harness import HOME, MEASURED, show, write_result
+from studies.papers.dynamics_measured import LAW, ROLES, SIZE, errors, fitted, in_text, last, load
 
 WEIGHTS = (0.0, 0.5, 0.52, 0.54, 0.56, 0.58, 0.6, 0.8, 1.0)
 """Of the source loss."""
 CONTEXT = 128
+PLATEAU = 2.7
+"""Nats of English: below what a model of 46K knows before it looks further back than a few letters."""
 PROXY = "manuals"
 """A public corpus near the source: what stands for it where a base model's own corpus is not known."""
 
@@ -101,6 +104,48 @@ def batches(frame: pd.DataFrame, schedules: dict[str, object], starts: int) -> p
     return pd.DataFrame(rows)
 
 
+def row_lengths(starts: int) -> pd.DataFrame:
+    """Return what rows of other lengths in CPT come to, from base models trained on rows of each length.
+
+    ``sealed``: by the law fitted to the curves with rows of 128 and sealed before, at a quarter of the run and at its
+    end. ``one law``: fitted where both phases have rows of one length, all lengths together. ``alone``: to these runs
+    and the pre-training before them. Losses are in nats per token on validation rows as long as those of CPT.
+    """
+    frame, schedules = load("dynamics_rows")
+    begun = load("dynamics_rows", warm=False)[0].query("phase == 'cpt' and step == 0")
+    sealed = cl.score([HOME / "sealed" / "dynamics_rows.json"], MEASURED / "dynamics_rows.csv").frame
+    cpt = frame["phase"] == "cpt"
+    frame["batch"] = (frame["tokens"] / frame["step"] / frame["context"]).where(cpt).round()
+    before = frame["base"].str.extract(r"rows(\d+)")[0].fillna(frame["run"].str.extract(r"rows(\d+)")[0]).astype(int)
+    alike = frame[~cpt | (before == frame["context"])]
+    rows = []
+    for on in ROLES:
+        together = fitted(LAW, alike, on, schedules, starts)
+        first = begun[begun["eval"] == on].set_index(["base", "context"])["loss"].groupby(level=[0, 1]).first()
+        for (old, new, batch), mine in frame[cpt & (frame["eval"] == on)].groupby([before, "context", "batch"]):
+            ends = last(mine).set_index("lr_schedule")["loss"]
+            row = {"loss": on, "rows before": old, "in CPT": f"{batch:.0f} x {new:.0f}"}
+            row |= {"start": first[mine["base"].iloc[0], new], "constant": ends["constant"], "cosine": ends["cosine"]}
+            said = sealed[sealed["run"].isin(mine["run"]) & (sealed["on"] == on)]
+            row |= {"sealed, %": 100 * said["error"].abs().mean(), "sealed, mean, %": 100 * said["error"].mean()}
+            row["sealed, held"] = f"{said['inside'].sum():.0f} of {len(said)}"
+            row["one law, %"] = 100 * np.abs(errors(together, mine, schedules)).mean()
+            own = fitted(LAW, frame[(~cpt & (before == old)) | frame["run"].isin(mine["run"])], on, schedules, starts)
+            rows.append(row | {"alone, %": 100 * np.abs(errors(own, mine, schedules)).mean()})
+    return pd.DataFrame(rows)
+
+
+def plateaus() -> pd.DataFrame:
+    """Return when the pre-training on rows of each length leaves the plateau of its first thousand steps."""
+    frame = load("dynamics_rows", warm=False)[0].query("eval == 'source' and run.str.startswith('trunk')")
+    rows = []
+    for length, run in frame.groupby("context"):
+        step = float(np.interp(-PLATEAU, -run["loss"], run["step"]))
+        said = {"rows before": length, f"English below {PLATEAU} nats after, steps": f"{step:.0f}"}
+        rows.append(said | {"rows by then": f"{step * 1024 / length:.0f}"})
+    return pd.DataFrame(rows)
+
+
 def open_bases(frame: pd.DataFrame, schedules: dict[str, object], starts: int) -> pd.DataFrame:
     """Return errors in CPT of Eq. 4 fitted to the CPT runs of one base model alone, as if it had been downloaded.
 
@@ -145,6 +190,8 @@ def main() -> None:
     made = {
         "turning": in_text(turning_lengths(frame, more, bases, schedules, starts)),  # fig. 13
         "batches": in_text(batches(together, schedules, starts)),  # fig. 17
+        "rows": in_text(row_lengths(starts)),
+        "plateaus": plateaus(),
         "open-bases": in_text(open_bases(frame, schedules, starts)),  # fig. 18
     }
     print(show(made))
