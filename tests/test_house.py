@@ -39,21 +39,21 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
     "words, files, results": 1225,
-    "answering": 1811,
+    "answering": 1871,
     "cli": 877,
     "examples": 32,
-    "fitting": 5169,
+    "fitting": 5186,
     "forecasting": 3837,
     "importing": 1299,
     "laws": 3535,
-    "planning": 4798,
+    "planning": 4809,
     "reporting": 1947,
-    "runs": 2287,
+    "runs": 2333,
     "schedules": 507,
     "cptlaw_app": 351,
     "cptlaw_sweep": 5013,
 }
-IN_ALL = 32_688  # of which 27,324 in the core, where 17,500 are aimed at
+IN_ALL = 32_822  # of which 27,458 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

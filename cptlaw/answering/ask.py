@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from cptlaw.answering.base_models import base as named
+from cptlaw.answering.by_kind import best_kind
 from cptlaw.answering.of_corpora import from_mixes
 from cptlaw.answering.question import RANGE, Asked
 from cptlaw.answering.result import Answer
@@ -15,8 +16,10 @@ from cptlaw.answering.with_runs import from_runs
 from cptlaw.answering.without_runs import from_studies
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
+from cptlaw.laws.shared_tokens import WHOLE
 from cptlaw.planning.scenario import AnswerQuestion, documented
 from cptlaw.runs import Runs, read_runs
+from cptlaw.runs.kinds import KINDS
 from cptlaw.schedules import Schedule
 
 UNREAD = Finding(
@@ -83,26 +86,30 @@ def answer(
     if runs is None and question.benchmarks:
         raise UsageError("limits in points (--min, --max-drop) need RUNS with scores: the studies of others have none.")
     if runs is None:
-        of_runs = {"where": where, "schedules": schedules, **{name: getattr(question, name) for name in RANGE}}
+        of_runs = {name: getattr(question, name) for name in (*RANGE, *KINDS, *WHOLE)}
+        of_runs |= {"where": where, "schedules": schedules}
         for name, value in of_runs.items():
             if value is not None:
-                raise UsageError(
-                    f"{name}= (--{name.replace('_', '-')}) chooses among runs or their replay, and no runs were given."
-                )
+                instead = " What merges and adapters come to: -v, or `alternatives`." if name in WHOLE else ""
+                flag = name.replace("_", "-")
+                raise UsageError(f"{name}= (--{flag}) chooses among runs, and no runs were given.{instead}")
         result = from_studies(question, shift)
         named_runs = tuple({"base": base, **cell} for cell in result.next_runs)
         return result if base is None else replace(result, next_runs=named_runs)
-    for name in ("lr_pretrain", "batch_tokens"):
+    for name in ("lr_pretrain", "batch_tokens", "replay_of"):
         if getattr(question, name) is not None:
             flag = name.replace("_", "-")
             raise UsageError(
                 f"{name}= (--{flag}) is for an answer without RUNS: your table says how its runs were trained."
             )
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    if table.corpora and "replay" not in table.frame.columns:
-        result = from_mixes(table, question, where, seed)
-    else:
-        result = from_runs(table, question, where, schedules, seed)
+
+    def ask(rows: str | None) -> Answer:
+        if table.corpora and "replay" not in table.frame.columns:
+            return from_mixes(table, question, rows, seed)
+        return from_runs(table, question, rows, schedules, seed)
+
+    result = best_kind(table, question, where, ask)
     return result if shift is None else replace(result, findings=by_severity([*result.findings, UNREAD]))
 
 

@@ -48,6 +48,8 @@ class Answer(Result):
         Share of each corpus, by name, where the runs mix k corpora; `replay` is then that of the source eval's own.
     merge_weight, lora_rank
         Weight of the run in a merge with its base, and rank of its adapters, where runs with several tell of them.
+    method, vocab_added
+        The kind of runs that the answer is for, where the runs are of several.
     lr_peak, lr_peak_lo, lr_peak_hi, lr_why, lr_options
         Peak rate, where the laws read it or there are no runs; its range (with runs: of what was run), why, and without
         runs what half and twice of it do.
@@ -77,6 +79,8 @@ class Answer(Result):
         What would change the answer: mixes near this one, in words, with the losses that they would have.
     other_sizes
         Where a budget of compute is given: the best mixes of the models of other sizes that were run.
+    other_kinds
+        What the runs of other methods come to under the same question, the best first.
     alternatives
         What else saves the source: ``method`` (a merge, an adapter), what it comes to, and where that was measured.
     blocking, best_reachable
@@ -99,6 +103,8 @@ class Answer(Result):
     flops: float | None = None
     merge_weight: float | None = None
     lora_rank: float | None = None
+    method: str | None = None
+    vocab_added: float | None = None
     lr_peak: float | None = None
     lr_peak_lo: float | None = None
     lr_peak_hi: float | None = None
@@ -127,6 +133,7 @@ class Answer(Result):
     without_risk: Mapping[str, Any] | None = None
     what_if: tuple[Mapping[str, Any], ...] = ()
     other_sizes: tuple[Mapping[str, Any], ...] = ()
+    other_kinds: tuple[Mapping[str, Any], ...] = ()
     alternatives: tuple[Mapping[str, Any], ...] = ()
     blocking: str | None = None
     best_reachable: Mapping[str, float | None] | None = None
@@ -176,6 +183,7 @@ class Answer(Result):
         lines += [("or no replay", self._instead(one)) for one in self.alternatives[:1]]
         if self.other_sizes:
             lines.append(("same compute", "; ".join(self._alternative(mix) for mix in self.other_sizes)))
+        lines += [("or", self._alternative(other)) for other in self.other_kinds]
         if self.rule_of_thumb is not None:
             lines.append(("beside it", self.rule_of_thumb))
         if self.laws:
@@ -211,12 +219,13 @@ class Answer(Result):
 
     @property
     def details(self) -> list[Line]:
-        """With runs: what each share of replay comes to, why this peak rate, and what else saves the source."""
+        """What else saves the source; with runs also what each share of replay comes to, and why this peak rate."""
+        others = [("or no replay", self._instead(one)) for one in self.alternatives[1:]]
         if self.knee is not None:
-            return []
+            return others
         why = [] if self.lr_why is None else [("peak rate", f"{self.lr_peak:.3g}, {self.lr_why}")]
         shares = [(f"{format_percent(row['replay'] or 0.0)} replay", self._share(row)) for row in self.options]
-        return [*why, *shares, *(("or no replay", self._instead(one)) for one in self.alternatives[1:])]
+        return [*why, *shares, *others]
 
     def _share(self, row: Mapping[str, float | None]) -> str:
         """Return what a share of replay comes to, from runs."""
@@ -288,6 +297,7 @@ class Answer(Result):
         if self.lr_peak is not None:
             mix += f", peak rate {self.lr_peak:.3g}"
         mix += f"; weights {weights}" if (weights := weights_text(self)) else ""
+        mix += "" if self.method is None else f"; method {self.method}"
         return f"{mix} ({self.atpp:.3g} tokens per parameter, {self.flops:.2g} FLOPs)"
 
     def _value(self, value: float) -> str:
@@ -345,6 +355,8 @@ class Answer(Result):
         return f"{mix}, {plan['flops']:.2g} FLOPs, target loss {short_percent(plan['target_gain'])} lower"
 
     def _alternative(self, mix: Mapping[str, Any]) -> str:
+        if mix["target_loss"] is None:
+            return str(mix["change"])
         name = "mean loss" if self.losses else "target loss"
         # As many decimals as the plan's own loss is shown with.
         ends = [end for end in (self.target_loss_lo, self.target_loss_hi) if end is not None]

@@ -14,7 +14,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "The question": (
         *("n_params", "ptpp", "base", "tokens", "target_tokens", "budget", "at", "shift"),
-        *("lr_peak", "merge_weight", "lora_rank", "lr_pretrain", "batch_tokens"),
+        *("lr_peak", "merge_weight", "lora_rank", "method", "vocab_added", "lr_pretrain", "batch_tokens", "replay_of"),
         *("n", "sizes", "ptpps", "replays", "suggest_budget", "interval"),
     ),
     "Limits": (

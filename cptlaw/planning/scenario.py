@@ -42,6 +42,7 @@ REFERENCES: tuple[ReferenceKind, ...] = ("measured", "law", "base-law", "asympto
 REPETITION = ("forbid", "discount")
 Goal = Literal["weighted", "target", "source", "steps"]
 GOALS: tuple[Goal, ...] = ("weighted", "target", "source", "steps")
+REPLAY_OF = ("own", "other")
 
 
 class Intervals(TypedDict, total=False):
@@ -330,6 +331,16 @@ class AnswerQuestion(KnownModel, PointLimits, TargetLimit, Range, total=False):
         Quantity, amount("2.1", "Target loss of the base model, where no run measured it.", "L0")
     ]
     batch_tokens: Annotated[Quantity, amount("4M", "Without RUNS: tokens of a step to weigh. [default: the best]", "D")]
+    replay_of: Annotated[
+        str | None,
+        Entry(
+            partial(one_of, words=REPLAY_OF),
+            "Without RUNS: the replay is text of the base's own pre-training, or other text. [default: own]",
+            words=REPLAY_OF,
+        ),
+    ]
+    method: Annotated[str | None, Entry(as_given, "Kind of runs, by column method. [default: the best]", "NAME")]
+    vocab_added: Annotated[Quantity, Entry(quantity, "Tokens added to the vocabulary, where runs differ in it.", "V")]
     lr_pretrain: Annotated[
         Quantity, amount("2e-4", "Without RUNS: peak rate of pre-training. [default: usual for N]", "LR")
     ]

@@ -200,7 +200,7 @@ class Runs:
         condition = parse(query)
         mask = condition.mask(self.frame)
         if mask.any():
-            return self._keep(mask)
+            return self.keep(mask)
         columns = {name: find_column(self.frame, name) for name in condition.columns}
         levels = "; ".join(f"{name}: {describe_levels(level)}" for name, level in columns.items() if level is not None)
         raise UsageError(f"{self.label}: no row answers {shown(query)}. Of {len(self)} rows, the levels are {levels}.")
@@ -223,7 +223,7 @@ class Runs:
             name = next((other for other in self.evals if self.role(other) == eval), eval)
         if name not in self.evals:
             raise DataError(f"{self.label}: {self._no_eval(eval)}")
-        return self._keep((self.frame["eval"] == name).to_numpy(dtype=np.bool_))
+        return self.keep((self.frame["eval"] == name).to_numpy(dtype=np.bool_))
 
     def base_losses(self, eval: str) -> pd.DataFrame:
         """Return the losses of the base models: the rows of one eval with ``tokens`` = 0, seeds averaged.
@@ -270,7 +270,7 @@ class Runs:
                 f"{self.label}: all {len(self)} rows have tokens = 0, which are losses of base models. "
                 "Expected losses measured during continual pre-training too."
             )
-        return self._keep(mask)
+        return self.keep(mask)
 
     def require(self, columns: Sequence[str], skip_base: bool = False) -> None:
         """Make sure that every row has a value in each of some columns.
@@ -349,7 +349,8 @@ class Runs:
             )
         return f"no eval {eval!r}.{did_you_mean(eval, self.evals)} Evals found: {listed}."
 
-    def _keep(self, mask: npt.NDArray[np.bool_]) -> Runs:
+    def keep(self, mask: npt.NDArray[np.bool_]) -> Runs:
+        """Return the rows of a mask, (n,)."""
         if mask.all():
             return self
         frame = self.frame[mask]

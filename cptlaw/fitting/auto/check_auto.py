@@ -14,7 +14,7 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.auto.candidates import candidates
 from cptlaw.fitting.auto.curve_tables import as_curves
 from cptlaw.fitting.auto.fit_auto import INPUTS, of_design, reasons_in_words, refuse_steps, with_source_rows
-from cptlaw.fitting.auto.rows import choose_rows
+from cptlaw.fitting.auto.rows import choose_rows, main_kind
 from cptlaw.fitting.checking.design import check_rows
 from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.rollouts import directions, rollouts
@@ -137,6 +137,7 @@ def check_auto(
         If the columns allow no law; the reasons of all are given.
     """
     asked = pd.DataFrame() if at is None else as_points(at)
+    table, notes = main_kind(table, where)
     rows = choose_rows(table, on, where, schedules is not None)
     rows = as_curves(rows, schedules) or rows
     refuse_steps(table, rows)
@@ -174,7 +175,7 @@ def check_auto(
         laws=tuple(laws),
         along=tuple(dict.fromkeys(fold.direction for fold in folds)),
         levels=pd.DataFrame({"levels": inputs.nunique(), "min": inputs.min(), "max": inputs.max()}),
-        findings=by_severity([*rows.findings, *of_design(rows, adapted, folds), *first.values()]),
+        findings=by_severity([*notes, *rows.findings, *of_design(rows, adapted, folds), *first.values()]),
     )
 
 

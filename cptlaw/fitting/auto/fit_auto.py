@@ -17,7 +17,7 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.auto.candidates import Candidate, candidates
 from cptlaw.fitting.auto.curve_tables import as_curves
-from cptlaw.fitting.auto.rows import Chosen, choose_rows, levels, without_lone_base_models
+from cptlaw.fitting.auto.rows import Chosen, choose_rows, levels, main_kind, without_lone_base_models
 from cptlaw.fitting.auto.under_trained import without_under_trained
 from cptlaw.fitting.checking.cuts import trained
 from cptlaw.fitting.fit_rows import fit_rows
@@ -58,7 +58,9 @@ def fit_auto(
     FitError
         If no law can be fitted; the reasons of all are given.
     """
+    everything, (table, notes) = table, main_kind(table, where)
     rows = choose_rows(table, on, where, schedules is not None)
+    rows = replace(rows, findings=(*notes, *rows.findings))
     rows = as_curves(rows, schedules) or rows
     name = str(rows.frame["eval"].iloc[0])
     role = table.role(name)
@@ -73,7 +75,7 @@ def fit_auto(
     fits: list[tuple[Candidate, LawFit, Places]] = []
     sources: dict[str, LawFit] = {}
     skipped: dict[str, str] = {}
-    provenance = provenance_of(table, name, where)
+    provenance = provenance_of(everything, name, where)
     base = table.base_losses(name)
     for candidate in track([*candidates(rows, role, schedules is not None)], f"fitting laws to {name}"):
         try:

@@ -13,6 +13,7 @@ from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.checking.cuts import trained
 from cptlaw.laws.base import Role
 from cptlaw.runs import Runs
+from cptlaw.runs.kinds import kinds
 from cptlaw.runs.order import in_order
 from cptlaw.runs.schema import MIX, mix_columns
 
@@ -78,6 +79,23 @@ class Chosen:
         names = [name for name in mix_columns(self.frame.columns) if self.frame[name].notna().any()]
         plain = {MIX + "source", MIX + "target"} >= set(names)
         return bool(names) and not plain and len(self.frame[names].dropna().drop_duplicates()) > 1
+
+
+def main_kind(table: Runs, where: str | None) -> tuple[Runs, tuple[Finding, ...]]:
+    """Return the runs of one kind, that of most runs among the chosen rows, and say which were left out."""
+    main, *others = kinds(table, where)
+    note = [
+        Finding(
+            "warning",
+            "main-kind",
+            f"only the runs of {main} are fitted, which most are: no law here reads what tells them from those of "
+            f"{'; '.join(map(str, others))}.",
+            "`answer` compares methods; to fit another kind choose it.",
+            remedy=Remedy("where", others[0].query),
+        )
+        for _ in others[:1]
+    ]
+    return table.keep(main.mask), tuple(note)
 
 
 def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = False) -> Chosen:

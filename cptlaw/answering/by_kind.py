@@ -1,0 +1,88 @@
+"""The answer from runs of several kinds (`cptlaw.runs.kinds`): each is fitted alone, and the best one is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cptlaw.answering.question import Asked
+from cptlaw.answering.result import Answer
+from cptlaw.errors import CptlawError, UsageError, listed
+from cptlaw.findings import Finding, by_severity
+from cptlaw.runs import Runs
+from cptlaw.runs.kinds import KINDS, kinds
+from cptlaw.units import format_percent, format_quantity
+
+
+def best_kind(runs: Runs, question: Asked, where: str | None, ask: Callable[[str | None], Answer]) -> Answer:
+    """Return the answer for the kind of runs that the question names, else for the best one beside the others.
+
+    Parameters
+    ----------
+    ask
+        Returns the answer from the rows of a filter.
+
+    Raises
+    ------
+    UsageError
+        If there is no such kind, or vocabularies differ: losses per token do not compare, and forgetting counts from
+        base models that differ.
+    """
+    known = kinds(runs, where)
+    asked = {name: getattr(question, name) for name in KINDS if getattr(question, name) is not None}
+    left = [kind for kind in known if all(kind.levels.get(name) == value for name, value in asked.items())]
+    if not left:
+        flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in asked.items())
+        have = "; ".join(filter(None, map(str, known))) or "of one kind"
+        raise UsageError(f"{flags}: no runs of {runs.label} are of this kind. Its runs are {have}.")
+    vocabularies = sorted({kind.levels.get("vocab_added", 0.0) for kind in left})
+    if len(vocabularies) > 1:
+        raise UsageError(
+            f"{runs.label} has runs with {listed([f'{each:g}' for each in vocabularies], 4)} tokens added to the "
+            f"vocabulary (vocab_added). Their losses per token do not compare, and new rows change the base model that "
+            f"forgetting counts from. Choose one: vocab_added= (--vocab-added {vocabularies[-1]:g})."
+        )
+    if not left[0].levels:
+        return ask(where)
+    answers: dict[str, Answer] = {}
+    trouble: dict[str, CptlawError] = {}
+    for kind in left:
+        try:
+            answers[str(kind)] = ask(kind.query if where is None else f"({where}) and {kind.query}")
+        except CptlawError as error:
+            trouble[str(kind)] = error
+    if not answers:
+        raise next(iter(trouble.values()))
+    order = sorted(answers, key=lambda name: _rank(answers[name]))
+    best = answers[order[0]]
+    levels: Mapping[str, Any] = next(kind.levels for kind in left if str(kind) == order[0])
+    notes = [
+        Finding("info", "kind-left-out", f"{name} has no answer: {error}", "Runs of it as of the others would tell.")
+        for name, error in trouble.items()
+    ]
+    return replace(
+        best,
+        method=levels.get("method"),
+        vocab_added=levels.get("vocab_added"),
+        other_kinds=tuple(_beside(name, answers[name]) for name in order[1:]),
+        findings=by_severity([*best.findings, *notes]),
+    )
+
+
+def _rank(answer: Answer) -> tuple[bool, float]:
+    """Return what sorts answers, the best first: limits kept, then least compute where that is asked, else target."""
+    value = answer.flops if answer.kind == "min-tokens" else answer.target_loss
+    return not answer.feasible, np.inf if value is None else value
+
+
+def _beside(name: str, answer: Answer) -> Mapping[str, Any]:
+    """Return an answer in words and numbers, to stand beside the best."""
+    if not answer.feasible:
+        return {"change": f"{name}: {answer.lines[0][1]}", "target_loss": None}
+    mix = f"{name}: {format_quantity(answer.tokens or 0, 3)} tokens"
+    mix += "" if answer.replay is None else f", {format_percent(answer.replay, 3)} replay"
+    fields = ("replay", "tokens", "flops", "target_loss", "source_loss", "forgetting")
+    return {"change": mix, **{field: getattr(answer, field) for field in fields}}

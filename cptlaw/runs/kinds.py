@@ -1,0 +1,89 @@
+"""Kinds of runs that no law tells apart: ways of adapting a model, and vocabularies.
+
+Runs of one kind are fitted together with the base models that they start from; `answer` takes the best kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cptlaw.runs.table import Runs
+from cptlaw.runs.where import Mask
+
+# Column -> what an empty cell of an adapted model means. Losses per token of two vocabularies do not compare.
+KINDS: Mapping[str, str | float] = {"method": "full", "vocab_added": 0.0}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Rows that belong together.
+
+    Parameters
+    ----------
+    levels
+        What tells the kind, by column; empty where there is but one.
+    query
+        The filter that chooses its rows and those of base models.
+    mask
+        Its rows and those of its own base models, (n,).
+    adapted
+        Its rows of adapted models, (n,).
+    """
+
+    levels: Mapping[str, str | float]
+    query: str
+    mask: Mask
+    adapted: Mask
+
+    def __str__(self) -> str:
+        return ", ".join(
+            f"{name} {level if isinstance(level, str) else f'{level:g}'}" for name, level in self.levels.items()
+        )
+
+
+def kinds(runs: Runs, where: str | None = None) -> list[Kind]:
+    """Return the kinds of runs among the rows of a filter, the one of most runs first; one where nothing tells them.
+
+    A method that ranks of adapters or weights of merges tell as well is none: laws read these columns.
+    """
+    frame = runs.frame
+    has_tokens = "tokens" in frame.columns
+    adapted = (frame["tokens"] != 0).to_numpy(dtype=bool) if has_tokens else np.ones(len(frame), dtype=bool)
+    read = [frame.loc[adapted, one].fillna(1.0) != 1.0 for one in ("lora_rank", "merge_weight") if one in frame]
+    result = [Kind({}, "", np.ones(len(frame), dtype=bool), adapted)]
+    for name in [name for name in KINDS if name in frame.columns]:
+        level = frame[name].astype(object)
+        level = level.where(level.notna() | ~adapted, KINDS[name])
+        known = sorted(level[adapted].unique())
+        if level[adapted].groupby(read or np.zeros(adapted.sum())).nunique().max() < 2:
+            continue
+        split = []
+        for one in known:
+            rows = (level == one).to_numpy(dtype=bool)
+            # A base model that names no kind of the adapted ones is the start of all; so is every one for a method
+            # that measured none of its own.
+            alone = name == "method" and not (rows & ~adapted).any()
+            bases = ~adapted if alone else ~adapted & ~level.isin(known).to_numpy(dtype=bool)
+            told = frame.loc[rows & adapted, name].notna().all()
+            others = ", ".join(_text(other) for other in known if other != one)
+            query = f"{name} == {_text(one)}" if told else f"not {name} in ({others})"
+            split.append((one, f"({query} or tokens == 0)" if has_tokens else query, rows | bases))
+        result = [
+            Kind({**kind.levels, name: one}, " and ".join(filter(None, (kind.query, query))), mask, mask & adapted)
+            for kind in result
+            for one, query, rows in split
+            for mask in [kind.mask & rows]
+        ]
+    chosen = frame.index.isin((runs if where is None else runs.where(where)).frame.index)
+    count = {kind.query: frame.loc[kind.adapted & chosen, "run"].nunique() for kind in result}
+    kept = [kind for kind in result if count[kind.query] or len(result) == 1]
+    return sorted(kept, key=lambda kind: -count[kind.query])
+
+
+def _text(level: str | float) -> str:
+    if not isinstance(level, str):
+        return f"{level:g}"
+    return f"'{level}'" if '"' in level else f'"{level}"'

@@ -1,0 +1,119 @@
+"""Runs of several kinds, ways of adapting and vocabularies, are never fitted together."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.errors import UsageError
+from cptlaw.runs.kinds import kinds
+
+MEASURED = Path(cl.__file__).parents[1] / "studies" / "measured"
+ASKED = {"n_params": 1e8, "ptpp": 20, "tokens": "2B", "max_forgetting": "20%"}
+
+
+def rows(method="full", gain=0.4, rise=0.2, bases=True):
+    """Return runs of one method: a target that falls by its share, a source that rises by its own."""
+    listed = []
+    for replay in (0.0, 0.1, 0.3):
+        for tokens in (5e8, 1e9, 2e9, 4e9):
+            size = 1 - np.exp(-tokens / 1e9)
+            losses = {"target": 3.0 * (1 - gain * size * (1 - replay) ** 0.2)}
+            losses["source"] = 2.0 * (1 + rise * size * (1 - replay) ** 4)
+            listed += [
+                {"run": f"{method}-{replay}", "eval": role, "loss": loss, "tokens": tokens, "replay": replay}
+                for role, loss in losses.items()
+            ]
+    if bases:
+        of_base = {"run": "base", "tokens": 0.0, "replay": np.nan}
+        listed += [{**of_base, "eval": "target", "loss": 3.0}, {**of_base, "eval": "source", "loss": 2.0}]
+    frame = pd.DataFrame(listed).assign(n_params=1e8, ptpp=20.0)
+    frame["method"] = np.where(frame["tokens"] > 0, method, None)
+    return frame
+
+
+def table(*parts, **more):
+    return cl.read_runs(pd.concat(parts, ignore_index=True).assign(**more), n_params_kind="total")
+
+
+@pytest.fixture(scope="module")
+def both():
+    return table(rows(gain=0.3), rows("frozen", gain=0.45, rise=0.1, bases=False))
+
+
+def test_kinds_share_the_base_models_that_name_none(both):
+    one, two = kinds(both)
+    assert (str(one), str(two)) == ("method frozen", "method full")
+    base = (both.frame["tokens"] == 0).to_numpy()
+    assert one.mask[base].all()
+    assert two.mask[base].all()
+    assert not (one.adapted & two.adapted).any()
+    for kind in (one, two):
+        assert len(both.where(kind.query)) == kind.mask.sum()
+
+
+def test_an_empty_method_is_training_of_all_weights():
+    mixed = table(rows(None), rows("frozen", bases=False))
+    _, two = kinds(mixed)
+    assert two.levels == {"method": "full"}
+    assert len(mixed.where(two.query)) == two.mask.sum()
+
+
+def test_a_method_that_ranks_and_weights_tell_is_no_kind():
+    adapters = rows("lora", bases=False).assign(lora_rank=16.0)
+    merges = rows("merge", bases=False).assign(merge_weight=0.5)
+    assert len(kinds(table(rows(), adapters, merges))) == 1
+    # Two methods with ranks are told apart by the method alone.
+    assert len(kinds(table(rows(), adapters, rows("dora", bases=False).assign(lora_rank=16.0)))) == 3
+
+
+def test_a_fit_takes_one_kind_and_says_so(both):
+    alone = cl.fit(both.where('method == "frozen" or tokens == 0'), on="target")
+    for where in ('method == "frozen" or tokens == 0', 'method == "frozen"'):
+        chosen = cl.fit(both, on="target", where=where)
+        assert "main-kind" not in {one.code for one in chosen.findings}
+        assert set(chosen.data["run"]) == set(alone.data["run"])
+    more = table(rows(), rows("frozen", bases=False).query("replay > 0"))
+    fitted = cl.fit(more, on="target")
+    note = next(one for one in fitted.findings if one.code == "main-kind")
+    assert "method full" in note.message
+    assert note.remedy.value == '(method == "frozen" or tokens == 0)'
+    assert {name.split("-")[0] for name in fitted.data["run"]} == {"full"}
+    assert "main-kind" in {one.code for one in cl.check(more, on="target").findings}
+
+
+def test_an_answer_takes_the_best_kind_and_shows_the_others(both):
+    best = cl.answer(both, **ASKED)
+    assert (best.feasible, best.method) == (True, "frozen")
+    (other,) = best.other_kinds
+    assert other["target_loss"] > best.target_loss
+    assert other["change"].startswith("method full: 2B tokens")
+    assert "method frozen" in dict(best.lines)["answer"]
+    assert dict(best.lines)["or"].startswith("method full")
+    full = cl.answer(both, **ASKED, method="full")
+    assert (full.method, full.other_kinds) == ("full", ())
+    assert full.target_loss == pytest.approx(other["target_loss"])
+    # What is said of it stands in the commands that repeat it.
+    assert any("method ==" in step for step in full.steps)
+    with pytest.raises(UsageError, match=r"--method lora: no runs .* method frozen; method full"):
+        cl.answer(both, **ASKED, method="lora")
+    with pytest.raises(UsageError, match=r"--method.*no runs were given"):
+        cl.answer(n_params="8B", ptpp=20, tokens="2B", method="lora")
+
+
+def test_losses_of_two_vocabularies_are_not_compared():
+    measured = pd.read_csv(MEASURED / "vocabulary.csv").query(
+        "seed == 0 and vocab_added != 128 and method in ('none', 'mean')"
+    )
+    runs = cl.read_runs(measured, n_params_kind="total")
+    assert [kind.levels["vocab_added"] for kind in kinds(runs)] == [512, 0]
+    with pytest.raises(UsageError, match=r"0, 512 tokens added .*--vocab-added 512"):
+        cl.answer(runs, n_params=55_152, ptpp=31)
+    chosen = cl.answer(runs, n_params=73_584, ptpp=31, vocab_added=512)
+    assert chosen.vocab_added == 512
+    assert {len(one["change"]) > 0 for one in chosen.other_kinds} <= {True}
+    # The base model of the other vocabulary is none of its own.
+    own = measured.query("vocab_added == 512 and tokens == 0 and eval == 'source'")["loss"]
+    assert chosen.base_source_loss == pytest.approx(own.mean(), rel=1e-6)
