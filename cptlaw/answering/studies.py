@@ -8,10 +8,12 @@ are two curves of one family. With replay r and a reach x of the run,
 
 Replay acts through a logarithm whose cut-off is 1 / x: no pole at no replay, and nothing at all at no tokens. k is what
 a little replay wins back at once (the replayed text is never quite what the source loss is measured on), and s p is
-further pre-training: the replay adds tokens to those of a base model with p left to learn. Amplitude a and reach x are
-log-linear in what is asked: kind of shift (partially pooled), size (a random walk over decades, so that models of 100
-thousand parameters hardly say anything of 8 billion), tokens, budget of pre-training, rate relative to the peak of
-pre-training, that peak, and how new the text is to the base model: the log of its target loss over its source loss.
+further pre-training: the replay adds tokens to those of a base model with p left to learn. A base model that has never
+read the replayed corpus learns it besides, by the gain of as many tokens of a new text near the old. Amplitude a and
+reach x are log-linear in what is asked: kind of shift (partially pooled), size (a random walk over decades, so that
+models of 100 thousand parameters hardly say anything of 8 billion), tokens, budget of pre-training, rate relative to
+the peak of pre-training, that peak, and how new the text is to the base model: the log of its target loss over its
+source loss.
 Each study has an amplitude, a reach and a k of its own; how much they differ is the doubt of a study that nobody has
 made yet. `python -m studies learn_studies` learns the numbers beside this file; no rows of others' tables are kept.
 """
@@ -157,6 +159,26 @@ def left_to_learn(frame: pd.DataFrame) -> Array:
     return np.asarray((ptpp / 100.0) ** -LEFT * (1.0 - (1.0 + replay * tokens / n / ptpp) ** -LEFT))
 
 
+def learned_of_replay(frame: pd.DataFrame, gain: Learned) -> tuple[Array, Array]:
+    """Return what replay teaches a base model that has never read its corpus, as a new text near the old one does.
+
+    Parameters
+    ----------
+    frame
+        As `features` takes it, with ``unread``: 1 where the corpus was not read, else 0.
+    gain
+        The numbers of the gain.
+
+    Returns
+    -------
+    tuple of arrays
+        The median, and the standard deviation of its log; both of shape (n,).
+    """
+    read = frame.assign(shift="near", novelty=np.nan, tokens=np.maximum(frame["tokens"] * frame["replay"], 1.0))
+    said = expected("gain", read.assign(replay=0.0), gain)
+    return said.part * ((frame["unread"] > 0) & (frame["replay"] > 0)).to_numpy(), said.spread
+
+
 def tiny(n_params: Any) -> Array:
     """Return 1 for models up to 1M parameters, 0 from 10M on."""
     return np.asarray(np.clip(7.0 - np.log10(np.asarray(n_params, dtype=float)), 0.0, 1.0))
@@ -215,21 +237,26 @@ class Outlook:
         The first part of the outcome, and the standard deviation of its log.
     rest, rest_spread
         What is added to it, and the standard deviation of that.
+    taught, taught_spread
+        What replay teaches is taken from it (`learned_of_replay`), and the standard deviation of the log of that.
     """
 
     part: Array
     spread: Array
     rest: Array
     rest_spread: Array
+    taught: Any = 0.0
+    taught_spread: Any = 0.0
 
     def quantile(self, probability: Any) -> Array:
         """Return the outcome that is not exceeded with this probability, shape (n,).
 
-        The distances from the median of both parts are added in quadrature, each end by itself.
+        The distances from the median of all parts are added in quadrature, each end by itself.
         """
         far = special.ndtri(np.asarray(probability, dtype=float))
         away = np.hypot(self.part * np.expm1(far * self.spread), far * self.rest_spread)
-        return np.asarray(self.part + self.rest + np.sign(far) * away)
+        away = np.hypot(away, self.taught * np.expm1(-far * self.taught_spread))
+        return np.asarray(self.part + self.rest - self.taught + np.sign(far) * away)
 
     def fall(self, probability: float) -> Array:
         """Return, for the gain, the relative fall of the loss that is not exceeded with this probability."""
@@ -245,15 +272,16 @@ class Outlook:
         return np.asarray(special.ndtr(0.5 * (low + high)))
 
 
-def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None) -> Outlook:
+def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None, gain: Learned | None = None) -> Outlook:
     """Return an outcome at rows of a study that nobody has made yet.
 
     Parameters
     ----------
     frame
-        As `features` takes it, and where known ``constant``: 1 where the rate is not decayed at the end.
-    law
-        Other numbers than those of the package.
+        As `features` takes it, and where known ``constant``: 1 where the rate is not decayed at the end, ``unread``: 1
+        where the base model has never read the replayed corpus.
+    law, gain
+        Other numbers than those of the package: of the outcome, and of the gain.
     """
     chosen = law or learned(outcome)
     at = _Curve.of(chosen, outcome, frame)
@@ -272,10 +300,13 @@ def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None) 
     rest = -at.amplitude * back * at.won
     if outcome == "forgetting":
         rest = rest - chosen.own_gain * left_to_learn(frame)
+    taught: tuple[Any, Any] = (0.0, 0.0)
+    if outcome == "forgetting" and "unread" in frame.columns:
+        taught = learned_of_replay(frame, gain or learned("gain"))
     if "constant" in frame.columns:
         rest = rest + chosen.undecayed * frame["constant"].to_numpy(dtype=float)
     wide = np.hypot(chosen.between_back * at.amplitude * at.won, FLOOR * np.minimum(1.0, at.log))
-    return Outlook(at.amplitude * at.log, np.sqrt(variance), rest, wide)
+    return Outlook(at.amplitude * at.log, np.sqrt(variance), rest, wide, *taught)
 
 
 def narrowed(joint: Array, asked: int, pilots: Sequence[int]) -> Array:
@@ -304,6 +335,7 @@ def rows_of(
     lr_pretrain: float | None = None,
     *,
     novelty: float | None = None,
+    unread: bool = False,
 ) -> pd.DataFrame:
     """Return rows of one model at several mixes, given as (replay, tokens)."""
     return pd.DataFrame(
@@ -316,5 +348,6 @@ def rows_of(
             "lr_peak": np.nan if lr_peak is None else float(lr_peak),
             "lr_pretrain": np.nan if lr_pretrain is None else float(lr_pretrain),
             "novelty": np.nan if novelty is None else float(novelty),
+            "unread": float(unread),
         }
     )

@@ -61,6 +61,8 @@ class Setting:
         Whether the peak of pre-training was given; else it is what is usual for the size, in doubt.
     novelty
         Log of the base model's target loss over its source loss, where both were given.
+    unread
+        Whether the base model has never read the replayed corpus.
     """
 
     n_params: float
@@ -70,13 +72,15 @@ class Setting:
     lr_pretrain: float
     known: bool
     novelty: float | None
+    unread: bool
 
     def rows(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> pd.DataFrame:
         """Return rows that `studies.expected` takes."""
         mixes = list(zip(np.atleast_1d(replay), np.atleast_1d(tokens), strict=True))
         pretrain = self.lr_pretrain if self.known else None
         rate = lr_peak or self.lr_peak
-        return studies.rows_of(self.shift, self.n_params, self.ptpp, mixes, rate, pretrain, novelty=self.novelty)
+        known: dict[str, Any] = {"novelty": self.novelty, "unread": self.unread}
+        return studies.rows_of(self.shift, self.n_params, self.ptpp, mixes, rate, pretrain, **known)
 
     def outcomes(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> tuple[studies.Outlook, ...]:
         """Return forgetting and gain at mixes."""
@@ -145,7 +149,8 @@ def _setting(question: Asked, shift: str | None) -> Setting:
     known = question.lr_pretrain is not None
     losses = (question.base_target_loss, question.base_source_loss)
     novelty = None if losses[0] is None or losses[1] is None else float(np.log(losses[0] / losses[1]))
-    return Setting(question.n_params, question.ptpp, shift or UNLIKE, peak, pretrain, known, novelty)
+    unread = question.replay_of == "other"
+    return Setting(question.n_params, question.ptpp, shift or UNLIKE, peak, pretrain, known, novelty, unread)
 
 
 def option(setting: Setting, question: Asked, replay: float, tokens: float | None = None) -> dict[str, float]:
@@ -384,8 +389,19 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
             Finding(
                 "info",
                 "few-of-this-size",
-                f"only {len(near)} of {len(listed)} studies have a model of at least half your size"
+                f"of {len(listed)} studies {len(near)} {'has' if len(near) == 1 else 'have'} a model of at least half "
+                f"your size"
                 f"{': ' + ', '.join(near) if near else ''}; size is extrapolated from the others.",
+            )
+        )
+    if setting.unread:
+        findings.append(
+            Finding(
+                "info",
+                "replay-of-other",
+                "forgetting is that of the replayed text, which the base model learns besides; what it has read in "
+                "pre-training and is not replayed is forgotten more.",
+                "Measure a loss on such text too, and limit that.",
             )
         )
     if idle := [words for name, words in DOUBLED.items() if _hardly_moves(setting, at, name)]:

@@ -60,13 +60,19 @@ function expected(outcome, question) {
   if (outcome === "forgetting") {
     rest -= law.own_gain * Math.pow(ptpp / 100, -LEFT) * (1 - Math.pow(1 + (replay * tokens) / n / ptpp, -LEFT));
   }
+  let taught = { part: 0, spread: 0 };
+  if (outcome === "forgetting" && question.unread && replay > 0) {
+    const read = { shift: "near", novelty: null, tokens: Math.max(replay * tokens, 1), replay: 0 };
+    taught = expected("gain", { ...question, ...read });
+  }
   const wide = Math.hypot(law.between_back * a * won, FLOOR * Math.min(1, log));
-  return { part: a * log, spread: Math.sqrt(variance), rest, wide };
+  return { part: a * log, spread: Math.sqrt(variance), rest, wide, taught };
 }
 
 function quantile(said, z) {
-  const away = Math.hypot(said.part * Math.expm1(z * said.spread), z * said.wide);
-  return said.part + said.rest + Math.sign(z) * away;
+  const learned = said.taught.part * Math.expm1(-z * said.taught.spread);
+  const away = Math.hypot(said.part * Math.expm1(z * said.spread), z * said.wide, learned);
+  return said.part + said.rest - said.taught.part + Math.sign(z) * away;
 }
 
 // Forgetting and the fall of the target loss: low end, median and high end of 90 % intervals.
@@ -87,6 +93,7 @@ function asked() {
     tokens: power("tokens"),
     replay: Number(value("replay")) / 100,
     shift: value("shift"),
+    unread: value("replay-of") === "other text",
     pretrain: 0,
     novelty: value("source") && value("target") ? Math.log(value("target") / value("source")) : null,
     peak: power("rate") * typicalPeak(n),

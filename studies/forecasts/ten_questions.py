@@ -1,5 +1,7 @@
 """Ten questions of people without runs, each answered from the studies, beside what a published report measured.
 
+An eleventh is about an adapter, which the answer tells from what tiny models showed (`cptlaw.answering.alternatives`).
+
     python -m studies ten_questions --data ../shared/data            # the table
     python -m studies ten_questions --data ../shared/data --write    # and its file for pages
 
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
+import cptlaw as cl
 from cptlaw.answering import studies
 from cptlaw.units import short_percent
 from studies.harness import show, write_result
@@ -73,21 +76,23 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder with the public tables")
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
-    rows = learn_studies.outcomes(learn_studies.everything(asked.data), "forgetting")
+    rows = learn_studies.everything(asked.data)
     sources = rows.groupby("study")["source_of"].first()
-    laws: dict[object, studies.Learned] = {None: studies.learned("forgetting")}
+    laws: dict[object, tuple[studies.Learned, studies.Learned]] = {}
     lines = []
     for text, shift, n_params, ptpp, tokens, replay, peak, pretrain, study, measured, *new in QUESTIONS:
         if study not in laws:
-            fitted = learn_studies.Regression(learn_studies.thinned(rows[rows["study"] != study]), "forgetting")
-            laws[study] = studies.from_json(fitted.learned())
-        frame = studies.rows_of(
-            shift, n_params, ptpp, [(replay, tokens)], peak, pretrain, novelty=math.log(new[0]) if new else None
-        )
-        said = studies.expected("forgetting", frame, laws[study])
+            laws[study] = learn_studies.without(rows, study)
+        known = {"novelty": math.log(new[0]) if new else None, "unread": study in learn_studies.UNREAD}
+        frame = studies.rows_of(shift, n_params, ptpp, [(replay, tokens)], peak, pretrain, **known)
+        said = studies.expected("forgetting", frame, *laws[study])
         low, middle, high = (short_percent(float(said.quantile(p)[0])) for p in (0.05, 0.5, 0.95))
         beside = "-" if measured is None else short_percent(measured)
         lines.append([text, f"{middle} ({low} to {high})", beside, sources.get(study, "no report read")])
+    adapter = cl.answer(base="llama-3.1-8b", target_tokens="100B", shift="language").alternatives[1]
+    low, middle, high = (short_percent(adapter[f"forgetting{end}"]) for end in ("_lo", "", "_hi"))
+    text = f"8B to Japanese on 100B, none, LoRA of {adapter['rank_over_width']:.1g} x width"
+    lines.append([text, f"{middle} ({low} to {high})", "-", "no report read"])
     heads = ["question", "forgetting (90 % interval)", "measured", "source"]
     tables = {"answers": pd.DataFrame(lines, columns=heads)}
     print(show(tables))

@@ -34,6 +34,7 @@ def questions(count=200, seed=0):
             "pretrain": random.choice([0.0, pretrain]),
             "peak": pretrain * 10 ** random.uniform(-2, 0.3),
             "novelty": random.choice([None, random.uniform(-0.5, 0.8)]),
+            "unread": bool(random.random() < 0.3),
         }
 
 
@@ -70,6 +71,7 @@ def test_two_hundred_questions_have_the_same_answer(tmp_path):
             question["peak"],
             question["pretrain"] or None,
             novelty=question["novelty"],
+            unread=question["unread"],
         )
         lost, won = studies.expected("forgetting", frame), studies.expected("gain", frame)
         assert found["forgetting"] == pytest.approx([lost.quantile(p)[0] for p in Z90], abs=1e-6, rel=1e-6)

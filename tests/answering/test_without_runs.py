@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 
+import cptlaw as cl
 from cptlaw.answering import studies
 from cptlaw.answering.pilots import write_pilots
 from cptlaw.answering.question import Asked
@@ -25,7 +26,7 @@ def answer(shift="language", **more):
 
 def rows(**columns):
     usual = {"shift": "code", "n_params": 1e9, "ptpp": 100.0, "replay": 0.1, "tokens": 1e10}
-    usual |= {"lr_peak": np.nan, "lr_pretrain": np.nan, "novelty": np.nan}
+    usual |= {"lr_peak": np.nan, "lr_pretrain": np.nan, "novelty": np.nan, "unread": 0.0}
     return pd.DataFrame({**usual, **columns})
 
 
@@ -45,9 +46,10 @@ def questions(count=300, seed=0):
     )
 
 
-@pytest.mark.parametrize("probability", [0.5, 0.8, 0.95, 0.99])
-def test_more_replay_never_forgets_more_nor_gains_more(probability):
-    asked = questions(60)
+@pytest.mark.parametrize("unread", [0.0, 1.0])
+@pytest.mark.parametrize("probability", [0.05, 0.5, 0.8, 0.95, 0.99])
+def test_more_replay_never_forgets_more_nor_gains_more(probability, unread):
+    asked = questions(60).assign(unread=unread)
     for _, row in asked.iterrows():
         mixes = rows(**{**row, "replay": np.r_[0, np.geomspace(1e-4, 0.95, 60)]})
         assert np.all(np.diff(studies.expected("forgetting", mixes).quantile(probability)) <= 1e-12)
@@ -62,6 +64,17 @@ def test_one_percent_more_of_an_input_moves_an_outcome_by_less_than_three(name):
         for probability in (0.05, 0.5, 0.95):
             one, two = (studies.expected(outcome, each).quantile(probability) for each in (asked, more))
             assert np.max(np.abs(two - one) / np.maximum(np.abs(one), 0.03)) < 0.03
+
+
+@pytest.mark.parametrize("name", ["n_params", "tokens", "ptpp", "lr_peak", "replay"])
+def test_of_replay_that_was_never_read_one_percent_moves_forgetting_by_less_than_three_of_its_larger_part(name):
+    asked = questions().assign(unread=1.0)
+    more = asked.assign(**{name: 1.01 * asked[name]})
+    for probability in (0.05, 0.5, 0.95):
+        one, two, own = (
+            studies.expected("forgetting", each).quantile(probability) for each in (asked, more, asked.assign(unread=0))
+        )
+        assert np.max(np.abs(two - one) / np.maximum(np.maximum(np.abs(one), np.abs(own)), 0.03)) < 0.03
 
 
 @pytest.mark.parametrize("name", ["novelty", "replay"])
@@ -88,6 +101,19 @@ def test_kinds_of_shift_are_ordered_as_studies_have_them():
     # Domain and code differ by less than studies of one kind do.
     assert min(middle["domain"], middle["code"]) > middle["near"]
     assert middle["language"] > max(middle["domain"], middle["code"])
+
+
+def test_replay_that_the_base_model_never_read_teaches_it():
+    own, other = (answer(replay_of=of) for of in ("own", "other"))
+    assert own.options == answer().options
+    assert other.options[0] == own.options[0]  # without replay it is one and the same
+    for one, two in zip(own.options[1:], other.options[1:], strict=True):
+        assert two["forgetting"] < one["forgetting"]
+        assert two["target_gain"] == one["target_gain"]
+    # As a text near the old one does, of which as many tokens were read as are replayed.
+    near = rows(shift="near", tokens=[1e9], replay=0.0)
+    taught, _ = studies.learned_of_replay(rows(tokens=[1e10], unread=1.0), studies.learned("gain"))
+    assert taught == pytest.approx(studies.expected("gain", near).quantile(0.5))
 
 
 def test_no_tokens_change_nothing():
@@ -274,8 +300,7 @@ def everything():
 def test_shipped_numbers_are_what_the_command_learns(everything):
     shipped = json.loads(learn_studies.HOME.read_text())
     for outcome in ("forgetting", "gain"):
-        rows = learn_studies.thinned(learn_studies.outcomes(everything, outcome))
-        anew = learn_studies.Regression(rows, outcome).learned()
+        anew = learn_studies.learn(everything, outcome)
         # An example table that grows makes this fail: the command with --write learns from the new rows too.
         assert anew["coefficients"] == pytest.approx(shipped[outcome]["coefficients"], abs=1e-2)
         assert anew["noise"] == pytest.approx(shipped[outcome]["noise"], rel=2e-2)
@@ -284,14 +309,14 @@ def test_shipped_numbers_are_what_the_command_learns(everything):
 def test_real_scale_is_forecast_from_the_others(everything):
     rows = learn_studies.outcomes(everything, "forgetting")
     real = [name for name in rows["study"].unique() if name.startswith("pile-") or name.startswith("dolma-")]
-    table = learn_studies.judged(learn_studies.left_out(rows, "forgetting", real), "forgetting").set_index("study")
+    table = learn_studies.judged(learn_studies.left_out(everything, "forgetting", real), "forgetting")
+    table = table.set_index("study")
     assert table.loc["all", "factor"] < 1.3
-    # Asked were 2.5: chemistry at 1.8B, whose base model had not read the replayed corpus, is at 2.54.
-    assert table["factor"].max() < 2.6
+    assert table["factor"].max() < 2.5
     assert table.loc["all", "in_90"] >= 0.85
 
 
-@pytest.mark.parametrize(("outcome", "width"), [("forgetting", 10), ("gain", 65)])
+@pytest.mark.parametrize(("outcome", "width"), [("forgetting", 10), ("gain", 50)])
 def test_left_out_studies_as_the_page_has_them(outcome, width):
     kept = json.loads((Path(__file__).parents[2] / "studies" / "results" / "learn_studies.json").read_text())["tables"][
         outcome
@@ -301,7 +326,7 @@ def test_left_out_studies_as_the_page_has_them(outcome, width):
     assert 0.8 < float(table.loc["all", "bias"]) < 1.25
     assert 85 <= int(table.loc["all", "in 90 %"].split()[0]) <= 98
     assert int(table.loc["all", "width"].split()[0]) <= width
-    assert table.loc[table.index.str.match("pile|dolma|delphi"), "factor"].astype(float).max() < 2.6
+    assert table.loc[table.index.str.match("pile|dolma|delphi"), "factor"].astype(float).max() < 2.5
 
 
 def test_a_merge_or_an_adapter_instead_of_replay_is_told_with_where_it_was_measured():
@@ -317,6 +342,14 @@ def test_a_merge_or_an_adapter_instead_of_replay_is_told_with_where_it_was_measu
     assert known["target_loss"] == pytest.approx(3.0 * (1 - known["target_gain"]))
     assert known["target_loss_lo"] < known["target_loss"] < known["target_loss_hi"]
     assert "measured from" in dict(answer().lines)["or no replay"]
+    assert all("adapter of rank" in text for _, text in answer().details)
+    assert len(answer().details) == len(adapters)
+
+
+@pytest.mark.parametrize("given", [{"lora_rank": 16}, {"merge_weight": 0.5}])
+def test_what_only_runs_tell_of_is_refused_with_where_to_look(given):
+    with pytest.raises(UsageError, match=r"no runs were given\. What merges and adapters come to: -v"):
+        cl.answer(**ASKED, shift="code", **given)
 
 
 def test_an_input_that_hardly_matters_is_said():
