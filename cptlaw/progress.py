@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any, TypeVar
 
 LATE = 2.0  # seconds without a bar
@@ -48,11 +47,12 @@ def track(items: Sequence[Item], label: str) -> Iterator[Item]:
 
 
 def _bar(label: str, length: int) -> Bar | None:
-    if "ipykernel" in sys.modules and find_spec("tqdm") is not None:
-        from tqdm.auto import tqdm
+    if "ipykernel" in sys.modules:
+        from IPython.display import display  # a kernel has it; widgets and tqdm are not everywhere
 
-        shown = tqdm(total=length, desc=label, leave=False)
-        return lambda done: shown.update(done - shown.n), shown.close
+        shown = display({"text/plain": label}, raw=True, display_id=True)
+        tell = lambda text: shown.update({"text/plain": text}, raw=True)  # noqa: E731
+        return lambda done: tell(f"{label}: {done} of {length}"), lambda: tell("")
     if not sys.stderr.isatty():
         return None
     from rich.console import Console

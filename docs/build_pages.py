@@ -295,7 +295,18 @@ def api_index() -> str:
 
 
 def _api_page(title: str, module: str, names: Any) -> str:
-    return "\n".join([f"# {title}", *(f"\n::: {module}.{name}\n" for name in names)])
+    return "\n".join([f"# {title}", *(f"\n::: {module}.{name}\n{_options(module, name)}" for name in names)])
+
+
+def _options(module: str, name: str) -> str:
+    """Return the table of the options that a function takes by name: its signature has them at run time alone."""
+    owner = {"cptlaw": cptlaw, "cptlaw.planning": planning}.get(module)
+    documented = inspect.getdoc(getattr(owner, name, None)) or ""
+    listed = re.findall(r"^(\w+)\n    (.+)$", documented.partition("\nOptions\n-------\n")[2], re.M)
+    rows = [f"| `{option}` | {meaning.replace('|', ' ')} |" for option, meaning in listed]
+    return "\n".join(
+        ["", f"Options of `{name}`, by name:", "", "| option | meaning |", "|---|---|", *rows, ""] if rows else []
+    )
 
 
 def list_of_examples() -> str:
@@ -309,7 +320,8 @@ def list_of_examples() -> str:
         [
             "# Example tables",
             "",
-            "Measured for this project, free to ship and cite. `cptlaw example NAME` prints the path of one,",
+            "`delphi-midtrain` and `watts-sizes` are figures of public studies, with their source; all others were",
+            "measured for this project. Free to ship and cite. `cptlaw example NAME` prints the path of one,",
             "`cl.examples.load(NAME)` reads it.",
             "",
             "| name | runs |",
@@ -335,6 +347,7 @@ def relinked(text: str, page: str) -> str:
     here = origin(page)
     if here is None:
         return text
+    named: set[str] = set()  # files that are not on the site are named once a page
 
     def link(match: re.Match[str]) -> str:
         picture, words, target = match.groups()
@@ -344,7 +357,11 @@ def relinked(text: str, page: str) -> str:
         file = posixpath.normpath(posixpath.join(posixpath.dirname(here), path))
         on_site = place(file)
         if on_site is None:
-            return words if words.strip("`") == posixpath.basename(file) else f"{words} (`{file}` in the repository)"
+            if file in named or words.strip("`") == posixpath.basename(file):
+                return words
+            where = f"`{file}`" if named else f"`{file}` in the repository"
+            named.add(file)
+            return f"{words}: {where}" if match.string[match.start() - 1] == "(" else f"{words} ({where})"
         return f"[{words}]({posixpath.relpath(on_site, posixpath.dirname(page) or '.')}{hash_}{anchor})"
 
     return LINK.sub(link, text)

@@ -1,6 +1,7 @@
 """Bars: late, on a terminal alone, one at a time."""
 
 import sys
+import types
 
 import pytest
 
@@ -55,13 +56,22 @@ def test_a_terminal_has_one(monkeypatch, capsys):
     assert out == ""
 
 
-def test_a_notebook_has_one_where_tqdm_is(monkeypatch, capsys):
-    pytest.importorskip("tqdm")
+def test_a_notebook_has_one_without_any_other_package(monkeypatch):
+    said = []
+
+    class Handle:
+        def update(self, data, raw):
+            said.append(data["text/plain"])
+
+    fake = types.ModuleType("IPython.display")
+    fake.display = lambda data, raw, display_id: Handle()
     monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", fake)
     advance, close = room._bar("laws", 3)
     advance(2)
     close()
-    assert "laws" in capsys.readouterr().err
+    assert said == ["laws: 2 of 3", ""]
 
 
 def test_a_fit_by_name_and_the_choice_of_runs_have_bars(monkeypatch):

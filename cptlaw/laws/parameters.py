@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -167,6 +167,19 @@ def option_text(value: Any) -> str:
     if isinstance(value, tuple):
         return "+".join(value)
     return "none" if value is None else str(value).lower()
+
+
+def short_specs(specs: Sequence[str]) -> list[str]:
+    """Return laws that stand beside each other by their names, with the options by which those of one name differ.
+
+    Examples
+    --------
+    >>> short_specs(["bend:q=2:largest=9", "bend:largest=9:share=true", "chinchilla:q=1"])
+    ['bend:q=2', 'bend:share=true', 'chinchilla']
+    """
+    parts = [(name, options) for name, *options in (spec.split(":") for spec in specs)]
+    shared = {name: set.intersection(*(set(has) for other, has in parts if other == name)) for name, _ in parts}
+    return [":".join([name, *(one for one in options if one not in shared[name])]) for name, options in parts]
 
 
 # -- readers of options --------------------------------------------------------------------------------------------

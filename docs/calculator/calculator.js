@@ -105,6 +105,7 @@ function percent(share) {
 }
 
 function short(number) {
+  if (number < 1e4) return Number(number.toPrecision(3)).toLocaleString("en");
   const units = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "K"]];
   const [size, unit] = units.find(([least]) => number >= least) || [1, ""];
   return `${(number / size).toPrecision(3)}${unit}`;
@@ -119,6 +120,9 @@ function draw(question) {
   const lower = points.map((ends, i) => place(i, ends[0])).reverse();
   document.getElementById("band").setAttribute("points", [...upper, ...lower].join(" "));
   document.getElementById("middle").setAttribute("points", points.map((ends, i) => place(i, ends[1])).join(" "));
+  const [x, y] = place(200 * question.replay, answer(question).forgetting[1]).split(",");
+  document.getElementById("here").setAttribute("cx", x);
+  document.getElementById("here").setAttribute("cy", y);
   document.getElementById("top").textContent = percent(top);
   document.getElementById("bottom").textContent = percent(low);
 }
@@ -128,9 +132,9 @@ function show() {
   const { forgetting, gain } = answer(question);
   const span = (ends) => `${percent(ends[1])} (${percent(ends[0])} to ${percent(ends[2])})`;
   const said = {
-    "size-said": `${short(question.n)} parameters`,
-    "ptpp-said": `${short(question.ptpp)} tokens per parameter`,
-    "tokens-said": `${short(question.tokens)} tokens`,
+    "size-said": short(question.n),
+    "ptpp-said": short(question.ptpp),
+    "tokens-said": short(question.tokens),
     "replay-said": percent(question.replay),
     "rate-said": question.peak.toExponential(1),
     forgetting: span(forgetting),

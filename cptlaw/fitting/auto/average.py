@@ -23,6 +23,7 @@ from cptlaw.fitting.solving.open_rates import with_rates
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.parameters import short_specs
 from cptlaw.result import Line, Table
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
@@ -156,16 +157,17 @@ class Average(Fit):
 
     @property
     def lines(self) -> list[Line]:
-        """In three lines: which laws, why with these weights, on what."""
-        heavy = [member for member in self.members if member.weight >= 0.05] or list(self.members[:1])
-        used = ", ".join(f"{_called(member.fit)} {member.weight:.2f}" for member in heavy)
-        light = len(self.members) - len(heavy)
+        """Why the laws below have these weights, and on what."""
         residual = 100 * float(np.sqrt(np.mean(self.residuals() ** 2)))
         return [
-            ("laws", used + (f"; {light} more below .05" if light else "")),
             ("weights", self.why),
             ("data", f"{self.n_points} points of {self.n_runs} runs, root mean square residual {residual:.3g}%"),
         ]
+
+    @property
+    def details(self) -> list[Line]:
+        """The laws with every option that the table gave them."""
+        return [("law", _called(member.fit)) for member in self.members]
 
     @property
     def why(self) -> str:
@@ -182,9 +184,10 @@ class Average(Fit):
     @property
     def tables(self) -> list[Table]:
         """All laws with their weights and what they err by in the common rollouts."""
+        names = short_specs([_called(member.fit) for member in self.members])
         rows = tuple(
-            (_called(member.fit), f"{member.weight:.3f}", f"{member.error:.2%}" if np.isfinite(member.error) else "-")
-            for member in self.members
+            (name, f"{member.weight:.0%}", f"{member.error:.2%}" if np.isfinite(member.error) else "-")
+            for name, member in zip(names, self.members, strict=True)
         )
         return [Table(("law", "weight", "error in rollouts"), rows)]
 

@@ -22,6 +22,7 @@ from cptlaw.fitting.solving import identifiability as identify
 from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.solving.training_rows import training_rows
+from cptlaw.laws.parameters import short_specs
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs
 from cptlaw.runs.points import as_points
@@ -103,9 +104,15 @@ class AutoCheck(Result):
         return [("weights", f"by {how}")]
 
     @property
+    def details(self) -> list[Line]:
+        """The laws with every option that the table gives them."""
+        return [("law", one.law) for one in self.laws]
+
+    @property
     def tables(self) -> list[Table]:
         """The levels of the inputs, and the laws."""
-        laws = tuple((one.law, str(one.n_free), str(one.rank)) for one in self.laws)
+        names = short_specs([one.law for one in self.laws])
+        laws = tuple((name, str(one.n_free), str(one.rank)) for name, one in zip(names, self.laws, strict=True))
         note = "determined: at best, by these rows alone; the rest is held near what other studies say"
         return [
             levels_table(self.levels),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
+from cptlaw.units import format_percent
 
 LEAST_RUNS = 6
 STRANGE = 0.15  # log loss by which a whole run lies off the others
@@ -194,8 +195,8 @@ def _small_replay(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp]) -> list
         Finding(
             "info",
             "few-at-small-replay",
-            f"{few} at a replay of {SMALL_REPLAY:.0%} or less (the lowest level is {levels[0]:.1%}). Forgetting "
-            f"changes fastest there, and what {law.name} says of small replay rests on {rests}.",
+            f"{few} at a replay of {SMALL_REPLAY:.0%} or less (the lowest level is {format_percent(levels[0])}). "
+            f"Forgetting changes fastest there, and what {law.name} says of small replay rests on {rests}.",
             "Do not plan below the lowest level; one or two runs there are cheap and worth much.",
         )
     ]

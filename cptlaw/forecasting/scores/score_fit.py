@@ -327,15 +327,11 @@ class ScoreFit(Saved):
 
     @property
     def lines(self) -> list[Line]:
-        """Which members, why with these weights, on what."""
-        heavy = [part for part in self.members if part.weight >= HEAVY] or list(self.members[:1])
-        used = ", ".join(f"{part.name} {part.weight:.2f}" for part in heavy)
-        light = len(self.members) - len(heavy)
+        """Why the members below have these weights, and on what."""
         residual = 100.0 * float(np.sqrt(np.mean(self.residuals() ** 2)))
         count = len(self.rollouts)
         rolled = f"by {count} rollout{'s' * (count > 1)}" if count else "no rollout: too few models"
         return [
-            ("laws", used + (f"; {light} more below .05" if light else "")),
             ("weights", rolled),
             (
                 "data",

@@ -8,10 +8,11 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.planning import AllocatePlan
 from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, axis, bars, blank
-from cptlaw.units import format_quantity
+from cptlaw.units import format_quantity, format_span
 
 SIZES = 61
 SPAN = 16.0  # sizes are drawn from the best one divided by this to the best one times this
+ROOM = 0.25  # above the best loss that is drawn
 EQUAL = 1e-3  # of the loss: sizes within it are as good as the best one for most purposes
 
 
@@ -62,8 +63,10 @@ def budget_split(plan: AllocatePlan) -> Figure:
         hovertemplate=f"best split: {format_quantity(plan.n_params)}<extra></extra>",
         showlegend=False,
     )
-    # The end of an interval far beyond the fitted runs would leave the curve flat; its bar may leave the frame.
+    # Sizes that a budget hardly trains, or an interval far beyond the fitted runs, would leave the curve flat where the
+    # choice is made: they may leave the frame.
     low, high = float(data["target_loss"].min()), float(data["target_loss"].max())
+    high = min(high, low * (1 + ROOM))
     room = 0.08 * (high - low)
     drawing.update_layout(
         xaxis=axis("n_params", values=sizes.tolist()),
@@ -74,7 +77,8 @@ def budget_split(plan: AllocatePlan) -> Figure:
     title = f"{format_quantity(plan.budget)} FLOP are best spent on {best}"
     caption = (
         f"Every point spends the whole budget. From {format_quantity(near.min())} to {format_quantity(near.max())} "
-        f"parameters the target loss stays within {EQUAL:.1%} of the best, {plan.target_loss:.4f} {plan.unit}."
+        f"parameters the target loss stays within {EQUAL:.1%} of the best, "
+        f"{format_span(plan.target_loss, plan.target_loss_lo, plan.target_loss_hi)} {plan.unit}."
         f"{' The bar is the interval of a measured loss.' if ends else ''}"
     )
     return Figure("budget-split", title, caption, data, drawing)

@@ -49,8 +49,12 @@ def forecast_points(frame: ForecastFrame) -> Figure:
     )
     bounds = interval_words(frame.interval)
     shown = f" Bars are the {bounds} of a measured loss." if bounds else ""
-    words = f"{len(data)} forecasts of the {loss} along {across.replace('_', ' ')}"
-    return Figure("forecast-points", frame.answer.title, f"{words}.{shown}", data, drawing)
+    along = across.replace("_", " ")
+    title = f"The {loss} goes from {data['loss'].iloc[0]:.3g} to {data['loss'].iloc[-1]:.3g} along {along}"
+    words = f"{len(data)} forecasts of the {loss} along {along}"
+    # Along one input two forecasts have a direction; several laws or losses, or points without an order, have none.
+    one_line = len(data) > 1 and not lines and across != POINT
+    return Figure("forecast-points", title if one_line else frame.answer.title, f"{words}.{shown}", data, drawing)
 
 
 def _most_varied(data: pd.DataFrame) -> str:

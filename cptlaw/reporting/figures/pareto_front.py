@@ -75,7 +75,7 @@ def pareto_front(plan: ParetoPlan) -> Figure:
         xaxis=axis("loss", f"target loss ({plan.unit})"), yaxis=axis("loss", f"source loss ({plan.unit})")
     )
     ends = [
-        f"{format_percent(end['replay'])} replay (target {end['target_loss']:.4f}, source {end['source_loss']:.4f})"
+        f"{format_percent(end['replay'])} replay (target {end['target_loss']:.3g}, source {end['source_loss']:.3g})"
         for end in (data.iloc[0], data.iloc[-1])
     ]
     caption = (
@@ -87,8 +87,8 @@ def pareto_front(plan: ParetoPlan) -> Figure:
     apart = [abs(float(last[name] - first[name])) for name in ("target_loss", "source_loss")]
     shares = [format_percent(end["replay"]) for end in (first, last)]
     title = (
-        f"Between {shares[0]} and {shares[1]} replay, {apart[0]:.3f} {plan.unit.split()[0]} of "
-        f"target loss stand against {apart[1]:.3f} of source loss"
+        f"Between {shares[0]} and {shares[1]} replay, {apart[0]:.2g} {plan.unit.split()[0]} of "
+        f"target loss stand against {apart[1]:.2g} of source loss"
         if len(data) > 1
         else f"{shares[0]} replay is best for both losses at once"
     )

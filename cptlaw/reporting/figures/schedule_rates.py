@@ -45,7 +45,8 @@ def schedule_rates(plan: SchedulePlan | WholePlan) -> Figure:
         hovertemplate="step %{x}: %{y:.3g}<extra></extra>",
     )
     drawing.update_layout(
-        xaxis=axis("step", "step of continual pre-training"), yaxis=axis("lr") | {"rangemode": "tozero"}
+        xaxis=axis("step", "step of continual pre-training"),
+        yaxis=axis("lr") | {"rangemode": "tozero", "exponentformat": "e"},
     )
     caption = f"Learning rate over {format_quantity(float(len(rates) - 1))} steps, highest {rates.max():.3g}."
     return Figure("schedule-rates", plan.title, caption, data, drawing)
