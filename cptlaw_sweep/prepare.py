@@ -84,7 +84,8 @@ def _write_shards(source: Mapping[str, Any], tokenizer: Tokenizer, folder: Path,
     if not index["train"]["tokens"] or (source["validation"] > 0 and not index["validation"]["tokens"]):
         raise DataError(
             f"text {name!r}: too few documents or groups to give {source['validation']:.3g} of them to validation. "
-            "Give more, smaller documents, or another `validation` share."
+            "A file of plain text is one document: cut it into several files or the lines of a .jsonl, or give another "
+            "`validation` share."
         )
     return index
 

@@ -384,7 +384,7 @@ def run_of_answer(answer: Mapping[str, Any], *, lr_peak: Any, context: Any, batc
         corpora=[_to_fill_in(name, round(share, 6)) for name, share in shares.items() if share > 0],
         steps=steps,
         schedule="cosine",
-        peak=parse_quantity(answer["lr_peak"] if lr_peak is None else lr_peak, "lr_peak"),
+        peak=float(f"{parse_quantity(answer['lr_peak'] if lr_peak is None else lr_peak, 'lr_peak'):.4g}"),
         warmup=heated,
         decay=steps - heated,
         end=parse_quantity(end, "end"),

@@ -177,7 +177,7 @@ class Answer(Result):
             lines.append(("cheapest", self._cheapest()))
         lines += self._replays()
         if self.lr_options:
-            lines.append(("peak rate", self._rates()))
+            lines += self._rates()
         if self.batch_options:
             lines.append(("batch", self._batch()))
         lines += [("or no replay", self._instead(one)) for one in self.alternatives[:1]]
@@ -341,13 +341,13 @@ class Answer(Result):
             lines.append((f"{format_percent(row['replay'])} replay", text))
         return lines
 
-    def _rates(self) -> str:
+    def _rates(self) -> list[Line]:
         half, _, twice = (
             f"forgetting {short_percent(each['forgetting'])}, target loss {short_percent(each['target_gain'])} lower"
             for each in self.lr_options
         )
         span = f"{self.lr_peak:.2g} ({self.lr_peak_lo:.2g} to {self.lr_peak_hi:.2g})"
-        return f"{span}; half of it: {half}; twice: {twice}; {self.lr_why}"
+        return [("peak rate", f"{span}; {self.lr_why}"), ("other rates", f"half: {half}; twice: {twice}")]
 
     def _cheapest(self) -> str:
         plan = self.cheapest or {}
@@ -382,8 +382,8 @@ class Answer(Result):
         """Return the batch, and what others cost."""
         low, middle, high = (format_quantity(getattr(self, f"batch_tokens{end}"), 3) for end in ("_lo", "", "_hi"))
         beside = "; ".join(
-            f"at {format_quantity(each['batch_tokens'], 3)} losses {100 * each['loss_rise']:.2g} % higher, "
-            f"{100 * each['loss_rise_at_it']:.2g} % at {each['lr_factor']:.2g} times the rate"
+            f"{format_quantity(each['batch_tokens'], 3)}: losses {format_percent(each['loss_rise'], 2)} higher, "
+            f"{format_percent(each['loss_rise_at_it'], 2)} at {each['lr_factor']:.2g} times the rate"
             for each in self.batch_options
             if each["loss_rise"] >= SAME
         )

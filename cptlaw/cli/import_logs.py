@@ -92,9 +92,9 @@ def import_logs(
         return
     click.echo(repr(runs))
     on = "target" if "target" in runs.evals else runs.evals[0]
-    chosen = _law_for(runs)
-    if chosen is not None and _can_be_checked(runs, on):
-        show_next(["cptlaw", "check", output, "--law", chosen, "--on", on])
+    has = {name for name in runs.frame.columns if runs.frame[name].notna().any()}
+    if {"n_params", "tokens"} <= has and _can_be_checked(runs, on):  # else the notes must be heeded first
+        show_next(["cptlaw", "check", output, "--on", on])
 
 
 def _can_be_checked(runs: Runs, on: str) -> bool:
@@ -103,11 +103,3 @@ def _can_be_checked(runs: Runs, on: str) -> bool:
 
     rows = runs.frame[runs.frame["eval"] == on]
     return "metric" not in rows.columns or not rows["metric"].map(is_score).any() or len(rows) >= LEAST_ROWS
-
-
-def _law_for(runs: Runs) -> str | None:
-    """Return a law that reads no more than the table has, None if the notes must be heeded first."""
-    from cptlaw.laws import law
-
-    has = {name for name in runs.frame.columns if runs.frame[name].notna().any()}
-    return next((name for name in ("ptpp-gate", "dcpt-l3", "chinchilla") if set(law(name).inputs) <= has), None)

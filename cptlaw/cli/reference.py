@@ -53,7 +53,7 @@ def example(name: str | None, schedules: bool) -> None:
 
     \b
     Example:
-      cptlaw check $(cptlaw example en-fr-pilot) --law ptpp-gate --on target
+      cptlaw check $(cptlaw example en-fr-pilot) --on target
     """
     from cptlaw import examples
 

@@ -333,7 +333,8 @@ class Runs:
     def title(self) -> str:
         """What it is, in one line."""
         n_runs = len(self.frame["run"].cat.categories)
-        return f"Runs: {len(self)} rows, {n_runs} runs, from {'a DataFrame' if self.path is None else self.path.name}"
+        where = "a DataFrame" if self.path is None else self.path.name
+        return f"Runs: {len(self)} rows, {n_runs} run{'s' * (n_runs != 1)}, from {where}"
 
     @property
     def lines(self) -> list[Line]:

@@ -187,7 +187,7 @@ def _limits(drawing: Any, mix: FittedMix, risks: Sequence[float], data: pd.DataF
             contours={"type": "constraint", "operation": "<", "value": 0.0},
             fillcolor="rgba(255,255,255,0.45)",
             line={"color": INK, "width": 2.5},
-            name="veil: breaks a limit",
+            name="edge of the limits (veil: broken)",
             **edge,
         )
     shown = []

@@ -12,7 +12,7 @@ from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, add_band, axis, blank, level_text, translucent
 from cptlaw.runs.metrics import unit_of
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.units import format_percent, format_quantity, format_span
 
 COVERAGES = (0.9, 0.5)  # of the intervals of a measured loss, from the profile of the objective; the wide one first
 PLACES = 7  # along tokens through which the band is drawn
@@ -83,14 +83,11 @@ def _title(fit: Fit, at: Mapping[str, float], data: pd.DataFrame, coverage: floa
     """Return the forecast at the tokens that were asked for, else how far it falls."""
     if "tokens" not in at:
         first, last = (float(data["loss"].iloc[end]) for end in (0, -1))
-        return f"The {fit.on} loss goes from {first:.3f} to {last:.3f} along tokens"
+        return f"The {fit.on} loss goes from {first:.3g} to {last:.3g} along tokens"
     # Not read off the curve: between its places it is straight, and a forecast has one number wherever it is printed.
     row = fit.forecast(pd.DataFrame([at]), coverage).reindex(columns=["loss", "lo", "hi"]).iloc[0]
-    loss, low, high = row.astype(float)
-    text = ""
-    if coverage and np.isfinite([low, high]).all():
-        text = f", {format_percent(coverage)} interval {low:.3f} to {high:.3f}"
-    return f"At {format_quantity(float(at['tokens']))} tokens the {fit.on} loss is forecast at {loss:.3f}{text}"
+    span = format_span(*row.astype(float))  # to the digits of every other place that says it
+    return f"At {format_quantity(float(at['tokens']))} tokens the {fit.on} loss is forecast at {span}"
 
 
 def _range(fit: Fit, at: Mapping[str, float], measured: pd.DataFrame | None) -> tuple[float, float]:

@@ -65,7 +65,7 @@ def test_what_is_left_out_is_said(pilot) -> None:
     _, target, _ = pilot
     codes = {finding.code for finding in target.findings}
     assert {"transient", "main-schedule"} <= codes
-    assert len(target.lines) == 3
+    assert [label for label, _ in target.lines] == ["weights", "data"]
 
 
 def test_quantiles_agree_with_the_forecast(pilot) -> None:
