@@ -50,8 +50,11 @@ def _bar(label: str, length: int) -> Bar | None:
     if "ipykernel" in sys.modules:
         from IPython.display import display  # a kernel has it; widgets and tqdm are not everywhere
 
-        shown = display({"text/plain": label}, raw=True, display_id=True)
-        tell = lambda text: shown.update({"text/plain": text}, raw=True)  # noqa: E731
+        shown: Any = display({"text/plain": label}, raw=True, display_id=True)
+
+        def tell(text: str) -> None:
+            shown.update({"text/plain": text}, raw=True)
+
         return lambda done: tell(f"{label}: {done} of {length}"), lambda: tell("")
     if not sys.stderr.isatty():
         return None

@@ -142,7 +142,7 @@ class MixPlan(Plan):
         if weights := weights_text(self):
             lines.append(("weights", weights))
         lines += [
-            ("tokens", f"{quantity_text(self.tokens)} ({number_text(self.atpp)} per parameter)"),
+            ("tokens", f"{quantity_text(self.tokens)} ({number_text(self.atpp, 3)} per parameter)"),
             ("flops", quantity_text(self.flops)),
         ]
         for name in ("target_loss", "source_loss"):
@@ -230,9 +230,9 @@ def forgetting_text(value: float, low: float | None, high: float | None, relativ
     return f"{text} ({span})" if ends else text
 
 
-def number_text(value: float | None) -> str:
+def number_text(value: float | None, digits: int = 5) -> str:
     """Print a loss or a ratio."""
-    return "not known" if value is None else f"{value:.5g}"
+    return "not known" if value is None else f"{value:.{digits}g}"
 
 
 def quantity_text(value: float | None) -> str:

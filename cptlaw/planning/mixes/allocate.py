@@ -115,7 +115,7 @@ class AllocatePlan(Plan):
         """The answer, line by line."""
         lines = [
             ("n_params", quantity_text(self.n_params)),
-            ("tokens", f"{quantity_text(self.tokens)} ({number_text(self.atpp)} per parameter)"),
+            ("tokens", f"{quantity_text(self.tokens)} ({number_text(self.atpp, 3)} per parameter)"),
         ]
         if self.replay is not None:
             lines.append(("at replay", format_percent(self.replay)))

@@ -15,11 +15,11 @@ from cptlaw.laws.calculus import Array
 from cptlaw.planning.mixes.expected import below_fitted_tokens
 from cptlaw.planning.mixes.mix import CHOSEN, FittedMix, build_mixes
 from cptlaw.planning.points import score_fields
-from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, number_text, quantity_text, weights_text
+from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, forgetting_text, quantity_text, weights_text
 from cptlaw.planning.scenario import Pareto, documented, read_scenario
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.units import format_percent, format_quantity, format_span
 
 FINE = 2001  # replays that are compared, of which the points are a selection
 SHOWN = 12  # rows of the printed table
@@ -116,10 +116,12 @@ class ParetoPlan(Plan):
         chosen = np.unique(np.linspace(0, len(self.points) - 1, SHOWN).round().astype(int))
         lines = []
         for point in (self.points[i] for i in chosen):
-            text = f"target loss {number_text(point.target_loss)}, source loss {number_text(point.source_loss)}"
+            target = format_span(point.target_loss, point.target_loss_lo, point.target_loss_hi)
+            source = format_span(point.source_loss, point.source_loss_lo, point.source_loss_hi)
+            text = f"target loss {target}, source loss {source}"
             if point.forgetting is not None:
                 relative = self.forgetting_measure == "relative"
-                text += f", forgetting {(format_percent if relative else number_text)(point.forgetting)}"
+                text += f", forgetting {forgetting_text(point.forgetting, None, None, relative)}"
             text += "".join(f", {name} {format_percent(of['score'] or 0.0)}" for name, of in point.scores.items())
             lines.append((f"replay {format_percent(point.replay)}", text))
         if weights := weights_text(self):
