@@ -38,7 +38,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1226,
+    "words, files, results": 1227,
     "answering": 1897,
     "cli": 874,
     "examples": 32,
@@ -46,14 +46,14 @@ CEILINGS = {
     "forecasting": 3833,
     "importing": 1299,
     "laws": 3539,
-    "planning": 4809,
+    "planning": 4811,
     "reporting": 1951,
     "runs": 2334,
     "schedules": 507,
     "cptlaw_app": 351,
     "cptlaw_sweep": 5014,
 }
-IN_ALL = 32_856  # of which 27,491 in the core, where 17,500 are aimed at
+IN_ALL = 32_859  # of which 27,494 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

@@ -382,7 +382,7 @@ class Answer(Result):
         """Return the batch, and what others cost."""
         low, middle, high = (format_quantity(getattr(self, f"batch_tokens{end}"), 3) for end in ("_lo", "", "_hi"))
         beside = "; ".join(
-            f"{format_quantity(each['batch_tokens'], 3)}: losses {format_percent(each['loss_rise'], 2)} higher, "
+            f"at {format_quantity(each['batch_tokens'], 3)} losses {format_percent(each['loss_rise'], 2)} higher, "
             f"{format_percent(each['loss_rise_at_it'], 2)} at {each['lr_factor']:.2g} times the rate"
             for each in self.batch_options
             if each["loss_rise"] >= SAME
