@@ -64,7 +64,9 @@ def test_small_changes_survive_half_precision(models, tmp_path):
     start, end, merged = (loaded(folder) for folder in (base, tmp_path / "half", tmp_path / "out"))
     for name, tensor in merged.items():
         assert tensor.dtype == torch.bfloat16
-        assert torch.equal(tensor, (0.5 * start[name] + 0.5 * end[name].float()).to(torch.bfloat16))
+        exact = 0.5 * start[name].double() + 0.5 * end[name].double()
+        # Rounded once, at the end: within half a step of bfloat16 (8 binary digits), but for what single precision rounds before.
+        assert ((tensor.double() - exact).abs() <= 2.0**-8 * (1 + 1e-3) * exact.abs() + 1e-9).all()
 
 
 def test_nothing_is_written_over(models, tmp_path):
