@@ -65,7 +65,7 @@ def test_small_changes_survive_half_precision(models, tmp_path):
     for name, tensor in merged.items():
         assert tensor.dtype == torch.bfloat16
         exact = 0.5 * start[name].double() + 0.5 * end[name].double()
-        # Rounded once, at the end: within half a step of bfloat16 (8 binary digits), but for what single precision rounds before.
+        # Rounded once, at the end: within half a step of 8 binary digits, but for what single precision rounds.
         assert ((tensor.double() - exact).abs() <= 2.0**-8 * (1 + 1e-3) * exact.abs() + 1e-9).all()
 
 
