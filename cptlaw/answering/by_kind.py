@@ -16,6 +16,8 @@ from cptlaw.runs import Runs
 from cptlaw.runs.kinds import KINDS, kinds
 from cptlaw.units import format_percent, format_quantity
 
+UNLIKE = 0.01  # relative difference of two base models' source losses
+
 
 def best_kind(runs: Runs, question: Asked, where: str | None, ask: Callable[[str | None], Answer]) -> Answer:
     """Return the answer for the kind of runs that the question names, else for the best one beside the others.
@@ -63,6 +65,17 @@ def best_kind(runs: Runs, question: Asked, where: str | None, ask: Callable[[str
         Finding("info", "kind-left-out", f"{name} has no answer: {error}", "Runs of it as of the others would tell.")
         for name, error in trouble.items()
     ]
+    bases = [one.base_source_loss for one in answers.values() if one.base_source_loss is not None]
+    if bases and max(bases) > (1.0 + UNLIKE) * min(bases):
+        notes.append(
+            Finding(
+                "warning",
+                "bases-differ",
+                f"forgetting counts from each method's own base model, and their source losses differ, "
+                f"{min(bases):.4g} to {max(bases):.4g}.",
+                "Compare the source losses themselves.",
+            )
+        )
     return replace(
         best,
         method=levels.get("method"),
@@ -81,8 +94,10 @@ def _rank(answer: Answer) -> tuple[bool, float]:
 def _beside(name: str, answer: Answer) -> Mapping[str, Any]:
     """Return an answer in words and numbers, to stand beside the best."""
     if not answer.feasible:
-        return {"change": f"{name}: {answer.lines[0][1]}", "target_loss": None}
-    mix = f"{name}: {format_quantity(answer.tokens or 0, 3)} tokens"
-    mix += "" if answer.replay is None else f", {format_percent(answer.replay, 3)} replay"
-    fields = ("replay", "tokens", "flops", "target_loss", "source_loss", "forgetting")
-    return {"change": mix, **{field: getattr(answer, field) for field in fields}}
+        return {"change": f"{name}: {answer.lines[0][1]}"}
+    losses = {field: getattr(answer, field) for field in ("target_loss", "source_loss")}
+    parts = [f"{name}: {format_quantity(answer.tokens or 0, 3)} tokens"]
+    parts += [] if answer.replay is None else [f"{format_percent(answer.replay, 3)} replay"]
+    parts += [f"{field.replace('_', ' ')} {value:.4g}" for field, value in losses.items() if value is not None]
+    others = {field: getattr(answer, field) for field in ("replay", "tokens", "flops", "forgetting")}
+    return {"change": ", ".join(parts), **others, **losses}

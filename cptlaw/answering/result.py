@@ -183,7 +183,7 @@ class Answer(Result):
         lines += [("or no replay", self._instead(one)) for one in self.alternatives[:1]]
         if self.other_sizes:
             lines.append(("same compute", "; ".join(self._alternative(mix) for mix in self.other_sizes)))
-        lines += [("or", self._alternative(other)) for other in self.other_kinds]
+        lines += [("or", str(other["change"])) for other in self.other_kinds]
         if self.rule_of_thumb is not None:
             lines.append(("beside it", self.rule_of_thumb))
         if self.laws:
@@ -347,7 +347,9 @@ class Answer(Result):
             for each in self.lr_options
         )
         span = f"{self.lr_peak:.2g} ({self.lr_peak_lo:.2g} to {self.lr_peak_hi:.2g})"
-        return [("peak rate", f"{span}; {self.lr_why}"), ("other rates", f"half: {half}; twice: {twice}")]
+        share = format_percent((self.knee if self.replay is None else self.replay) or 0.0, 3)
+        others = f"at {share} replay half: {half}; twice: {twice}"
+        return [("peak rate", f"{span}; {self.lr_why}"), ("other rates", others)]
 
     def _cheapest(self) -> str:
         plan = self.cheapest or {}
@@ -355,8 +357,6 @@ class Answer(Result):
         return f"{mix}, {plan['flops']:.2g} FLOPs, target loss {short_percent(plan['target_gain'])} lower"
 
     def _alternative(self, mix: Mapping[str, Any]) -> str:
-        if mix["target_loss"] is None:
-            return str(mix["change"])
         name = "mean loss" if self.losses else "target loss"
         # As many decimals as the plan's own loss is shown with.
         ends = [end for end in (self.target_loss_lo, self.target_loss_hi) if end is not None]

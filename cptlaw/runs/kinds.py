@@ -63,9 +63,9 @@ def kinds(runs: Runs, where: str | None = None) -> list[Kind]:
         split = []
         for one in known:
             rows = (level == one).to_numpy(dtype=bool)
-            # A base model that names no kind of the adapted ones is the start of all; so is every one for a method
-            # that measured none of its own.
-            alone = name == "method" and not (rows & ~adapted).any()
+            # A base model that names no kind of the adapted ones is the start of all; so is that of the one method
+            # which measured any, for the others.
+            alone = name == "method" and not (rows & ~adapted).any() and level[~adapted].nunique() < 2
             bases = ~adapted if alone else ~adapted & ~level.isin(known).to_numpy(dtype=bool)
             told = frame.loc[rows & adapted, name].notna().all()
             others = ", ".join(_text(other) for other in known if other != one)

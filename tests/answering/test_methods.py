@@ -54,6 +54,16 @@ def test_kinds_share_the_base_models_that_name_none(both):
         assert len(both.where(kind.query)) == kind.mask.sum()
 
 
+def test_the_base_model_of_one_method_is_that_of_the_others_too():
+    other = rows("frozen", bases=False)
+    named = rows().assign(method="full")
+    assert [(kind.mask & ~kind.adapted).sum() for kind in kinds(table(named, other))] == [2, 2]
+    grown = rows("grown").assign(method="grown")
+    several = pd.concat([named, grown.assign(run="new " + grown["run"])])
+    without = next(kind for kind in kinds(table(several, other)) if kind.levels["method"] == "frozen")
+    assert not (without.mask & ~without.adapted).any()  # of two that differ nothing says which it is
+
+
 def test_an_empty_method_is_training_of_all_weights():
     mixed = table(rows(None), rows("frozen", bases=False))
     _, two = kinds(mixed)
@@ -91,7 +101,9 @@ def test_an_answer_takes_the_best_kind_and_shows_the_others(both):
     assert other["target_loss"] > best.target_loss
     assert other["change"].startswith("method full: 2B tokens")
     assert "method frozen" in dict(best.lines)["answer"]
-    assert dict(best.lines)["or"].startswith("method full")
+    assert dict(best.lines)["or"].startswith("method full: 2B tokens, ")
+    assert f"source loss {other['source_loss']:.4g}" in dict(best.lines)["or"]
+    assert "bases-differ" not in {one.code for one in best.findings}
     full = cl.answer(both, **ASKED, method="full")
     assert (full.method, full.other_kinds) == ("full", ())
     assert full.target_loss == pytest.approx(other["target_loss"])
@@ -105,15 +117,16 @@ def test_an_answer_takes_the_best_kind_and_shows_the_others(both):
 
 def test_losses_of_two_vocabularies_are_not_compared():
     measured = pd.read_csv(MEASURED / "vocabulary.csv").query(
-        "seed == 0 and vocab_added != 128 and method in ('none', 'mean')"
+        "seed == 0 and vocab_added != 128 and method in ('none', 'mean', 'random')"
     )
     runs = cl.read_runs(measured, n_params_kind="total")
-    assert [kind.levels["vocab_added"] for kind in kinds(runs)] == [512, 0]
+    assert sorted(kind.levels["vocab_added"] for kind in kinds(runs)) == [0, 512, 512]
     with pytest.raises(UsageError, match=r"0, 512 tokens added .*--vocab-added 512"):
         cl.answer(runs, n_params=55_152, ptpp=31)
     chosen = cl.answer(runs, n_params=73_584, ptpp=31, vocab_added=512)
     assert chosen.vocab_added == 512
-    assert {len(one["change"]) > 0 for one in chosen.other_kinds} <= {True}
+    assert [one["change"].split(",")[0] for one in chosen.other_kinds] == ["method random"]
+    assert "bases-differ" in {one.code for one in chosen.findings}  # rows that start as noise raise the loss before
     # The base model of the other vocabulary is none of its own.
-    own = measured.query("vocab_added == 512 and tokens == 0 and eval == 'source'")["loss"]
+    own = measured.query("method == 'mean' and tokens == 0 and eval == 'source'")["loss"]
     assert chosen.base_source_loss == pytest.approx(own.mean(), rel=1e-6)
