@@ -15,7 +15,8 @@ from cptlaw.errors import DataError
 from cptlaw.reading import plain_json
 from cptlaw_sweep.jobs import fingerprint_of
 
-WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+# As transformers names what it reads. Beside it may lie the same weights again (consolidated.safetensors), or a state.
+WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
 TOKENIZER_FILES = (
     *("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt"),
     *("added_tokens.json", "special_tokens_map.json", "tokenizer_config.json"),

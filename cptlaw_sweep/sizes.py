@@ -105,7 +105,7 @@ def gpt2_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def count_folder(folder: Path) -> tuple[int, int] | None:
     """Return (total, without embeddings) of a model from the headers of its safetensors, or nothing without these."""
-    files = sorted(folder.glob("*.safetensors"))
+    files = sorted(folder.glob("model*.safetensors"))
     total = embeddings = 0
     for path in files:
         with path.open("rb") as file:

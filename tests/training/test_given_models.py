@@ -144,6 +144,14 @@ def test_sizes_without_torch_are_those_with_it(tmp_path, family):
     assert count_folder(folder) == models.sizes_of({"kind": "pretrained", "name": str(folder), "revision": None})
 
 
+def test_weights_that_transformers_does_not_read_are_not_counted(tmp_path):
+    folder = save_tiny(tmp_path / "base", family="llama", steps=1)
+    size, content = count_folder(folder), content_of(folder)
+    for name in ("consolidated", "training-00000-of-00001"):
+        shutil.copy(folder / "model.safetensors", folder / f"{name}.safetensors")
+    assert (count_folder(folder), content_of(folder)) == (size, content)
+
+
 def test_sizes_of_our_own_are_those_of_transformers():
     spec = {"kind": "gpt2", "width": 24, "layers": 3, "heads": 2, "vocabulary": 300, "context": 40}
     assert count_gpt2(spec) == models.sizes_of(spec) == sizes_of(spec)
