@@ -19,7 +19,7 @@ from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving import identifiability as identify
 from cptlaw.fitting.solving import newton, varpro
 from cptlaw.fitting.solving.blocks import along_runs, independent_blocks
-from cptlaw.fitting.solving.huber import weight_by_objective
+from cptlaw.fitting.solving.huber import noise_weight
 from cptlaw.fitting.solving.newton import Descent
 from cptlaw.fitting.solving.objective import Objective
 from cptlaw.fitting.solving.options import Options
@@ -322,7 +322,7 @@ def _prior_weight(problem: Problem, free: Descent, delta: float, alike: Callable
     Where as many parameters as rows leave no residual, the floor of the noise stands in.
     """
     residual = log_residuals(problem, free.c[0], free.z[0])
-    return weight_by_objective(float(free.objective[0]), delta, problem.n - problem.size) * alike(residual)
+    return noise_weight(residual, delta, problem.n - problem.size) * alike(residual)
 
 
 def log_residuals(problem: Problem, c: Array, z: Array) -> Array:

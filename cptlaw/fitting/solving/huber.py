@@ -14,7 +14,6 @@ from cptlaw.laws.calculus import Array
 # rows and residuals are zero, and fades as rows outnumber parameters.
 NOISE_FLOOR = 0.003
 FLOOR_ROWS = 2.0
-SPREADS = np.geomspace(1e-9, 1e3, 1201)  # of normal residuals, among which one is looked up by the objective
 
 
 def huber(residual: Array, delta: float) -> Array:
@@ -44,7 +43,8 @@ def observation_weight(residual: Array, delta: float, correction: float) -> floa
     """
     # With a threshold below the noise few rows lie within it, so their density is taken over a wider window.
     window = max(delta, 0.5 * 1.4826 * float(np.median(np.abs(residual))), 1e-12)
-    inside = float(np.mean(np.abs(residual) <= window)) * delta / window
+    # A ramp around its edge, so that no single row on the edge moves the weight.
+    inside = float(np.mean(np.clip(2.5 - 2.0 * np.abs(residual) / window, 0.0, 1.0))) * delta / window
     return float(np.mean(np.clip(residual, -delta, delta) ** 2)) / max(inside, 1e-3) * correction
 
 
@@ -55,35 +55,6 @@ def normal_weight(spread: float, delta: float) -> float:
     density = math.exp(-0.5 * edge**2) / math.sqrt(2.0 * math.pi)
     square = spread**2 * (inside - 2.0 * edge * density) + delta**2 * (1.0 - inside)
     return square / inside
-
-
-def expected_huber(spread: Array, delta: float) -> Array:
-    """Return the mean of the Huber function over normal residuals with these standard deviations.
-
-    Examples
-    --------
-    >>> expected_huber(np.array([1e-5, 1.0]), 1e-3).round(12)
-    array([5.00000000e-11, 7.97384694e-04])
-    """
-    edge = np.minimum(delta / spread, 40.0)
-    inside, density = special.erf(edge / math.sqrt(2.0)), np.exp(-0.5 * edge**2) / math.sqrt(2.0 * math.pi)
-    within = 0.5 * spread**2 * (inside - 2.0 * edge * density)
-    values: Array = within + delta * (2.0 * spread * density - 0.5 * delta * (1.0 - inside))
-    return values
-
-
-def weight_by_objective(objective: float, delta: float, freedom: float) -> float:
-    """Return `noise_weight` of normal residuals that have this objective.
-
-    Along a flat valley residuals change and their objective does not: what hangs on it alone is the same wherever in
-    the valley a search ends. To count residuals within the threshold moved weights by 6 % under noise of 1e-9.
-    """
-    result, freedom = FLOOR_ROWS * normal_weight(NOISE_FLOOR, delta), max(freedom, 0.0)
-    if freedom:
-        cost = np.log(max(objective / freedom, 1e-18))
-        spread = np.exp(np.interp(cost, np.log(expected_huber(SPREADS, delta)), np.log(SPREADS)))
-        result += freedom * normal_weight(float(spread), delta)
-    return result / (FLOOR_ROWS + freedom)
 
 
 def noise_weight(residual: Array, delta: float, freedom: float) -> float:
