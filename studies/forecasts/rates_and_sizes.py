@@ -1,11 +1,13 @@
 """Forecasts of real CPT over sizes, budgets and rates (`watts_sizes.csv`): a size and a budget ahead, by corpus.
 
-    python -m studies rates_and_sizes --data ../shared/data                    # the table; six minutes of CPU
+    python -m studies rates_and_sizes --data ../shared/data                    # the tables; eight minutes of CPU
+    python -m studies rates_and_sizes --data ../shared/data --write            # and into studies/bench.md
     python -m studies rates_and_sizes --data ../shared/data --only tulu:wsd    # one corpus and one schedule of bases
 
 Of each corpus and schedule of pre-training, with the tuned rates of pre-training: 150M from 20M and 60M; the largest
-budget of each size from its others; the largest budget of all. No law is named, what was learned from this team's
-other table is left out, and collapsed runs are not forecast. Beside it stands the nearest measured run.
+budget of each size from its others; the largest budget of all; all from three runs, taken evenly in the order of size,
+budget and rate. No law is named, what was learned from this team's other table is left out, and collapsed runs are not
+forecast. Beside it stands the nearest measured run.
 """
 
 from __future__ import annotations
@@ -21,14 +23,15 @@ from cptlaw.errors import CptlawError
 from cptlaw.fitting.auto.rows import collapsed_runs
 from cptlaw.fitting.learned import leaving_out
 from cptlaw.forecasting.comparing.baselines import nearest_run
-from studies.harness import find_data, progress, table
+from studies.harness import data_file, progress, show, write_result
 
 FILE = "watts_sizes.csv"
 CORPORA = tuple(f"{corpus}:{kind}" for corpus in ("tulu", "musicpile", "stackmathqa") for kind in ("cosine", "wsd"))
 SIZES = {"20M": 2e7, "60M": 6e7, "150M": 1.5e8}
 TOKENS = 10_000_000
 INPUTS = ["n_params", "tokens", "ptpp", "lr_peak", "lr_pretrain"]
-LEAST_ROWS = 4
+LEAST_ROWS = 3
+BEHIND = 0.3  # per cent of the loss by which a forecast must err more than the nearest run to be behind it
 
 
 def load(file: pd.DataFrame, corpus: str, kind: str) -> pd.DataFrame:
@@ -69,6 +72,13 @@ def cuts(runs: pd.DataFrame) -> Iterator[tuple[str, pd.Series[bool], pd.Series[b
             )
     last = budget[runs["tokens"] > 0].max()
     yield "a budget ahead, all sizes", budget < last, budget == last
+    order = runs[(runs["tokens"] > 0) & ~runs["run"].isin(collapsed_runs(runs, set(runs["run"])))]
+    order = order.sort_values(["n_params", "ptpp", "lr_peak"])["run"].unique()
+    three = [order[len(order) * i // 6] for i in (1, 3, 5)]
+    bases = runs.loc[runs["run"].isin(three), ["n_params", "ptpp", "lr_pretrain"]]
+    known = pd.MultiIndex.from_frame(runs[list(bases)]).isin(pd.MultiIndex.from_frame(bases))
+    kept = runs["run"].isin(three) | (known & (runs["tokens"] == 0))
+    yield "all others, from three runs", kept, ~kept & (runs["tokens"] > 0)
 
 
 def forecasts(runs: pd.DataFrame, corpus: str) -> Iterator[dict[str, object]]:
@@ -91,6 +101,7 @@ def forecasts(runs: pd.DataFrame, corpus: str) -> Iterator[dict[str, object]]:
             loss = np.log(upper["loss"].to_numpy(dtype=float))
             plain = np.log(nearest_run(lower[[*INPUTS, "loss"]], upper[INPUTS]))
             yield {
+                "corpus": corpus,
                 "kind": kind,
                 "on": role,
                 "error": 100 * float(np.abs(middle - loss).mean()),
@@ -100,30 +111,36 @@ def forecasts(runs: pd.DataFrame, corpus: str) -> Iterator[dict[str, object]]:
             }
 
 
+def tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return one line per kind of forecast, and the errors of each corpus beside those of the nearest run."""
+    behind = found["error"] > found["nearest"] + BEHIND
+    means = found.assign(behind=behind).groupby(["kind", "on"], sort=False)
+    lines = []
+    for (kind, role), part in means:
+        error, nearest, half = (f"{part[name].mean():.1f}" for name in ("error", "nearest", "half"))
+        inside = f"{part['inside'].mean():.2f}"
+        lines.append([kind, role, len(part), error, nearest, int(part["behind"].sum()), inside, half])
+    heads = ["forecast", "loss", "cuts", "error", "nearest run", f"{BEHIND} behind it", "inside 90 %", "half-width"]
+    every = found.groupby(["corpus", "kind", "on"], sort=False)[["error", "nearest"]].mean()
+    cells = (every["error"].map("{:.1f}".format) + " (" + every["nearest"].map("{:.1f}".format) + ")").unstack("on")
+    cells = cells[["target", "source"]].fillna("-").agg(", ".join, axis=1).unstack("kind", fill_value="-")
+    cells = cells.reindex(found["corpus"].unique())[list(found["kind"].unique())]
+    return {"kinds": pd.DataFrame(lines, columns=heads), "corpora": cells.reset_index()}
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables, and write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of public tables")
     parser.add_argument("--only", default=",".join(CORPORA), help="corpora with the schedule of their bases")
+    parser.add_argument("--write", action="store_true", help="write the tables to studies/results")
     asked = parser.parse_args()
-    path = find_data(FILE, asked.data)
-    if path is None:
-        raise SystemExit(f"{FILE} is not in the data folder (--data).")
-    file = pd.read_csv(path)
-    found = pd.DataFrame(
-        [row for name in asked.only.split(",") for row in forecasts(load(file, *name.split(":")), name)]
-    )
-    means = found.groupby(["kind", "on"], sort=False).agg(["mean", "size"])
-    lines = [
-        [
-            str(kind),
-            str(role),
-            str(int(row["error", "size"])),
-            *(f"{row[name, 'mean']:.2f}" for name in ("error", "nearest", "inside", "half")),
-        ]
-        for (kind, role), row in means.iterrows()
-    ]
-    print(table(["forecast", "loss", "cuts", "error %", "nearest run", "inside 90 %", "half-width %"], lines))
+    file = pd.read_csv(data_file(FILE, asked.data))
+    rows = (row for name in asked.only.split(",") for row in forecasts(load(file, *name.split(":")), name))
+    made = tables(pd.DataFrame(rows))
+    print(show(made))
+    if asked.write:
+        write_result("rates_and_sizes", made, "python -m studies rates_and_sizes --data ../shared/data --write")
 
 
 if __name__ == "__main__":
