@@ -33,7 +33,11 @@ from cptlaw.schedules import read_schedules
 
 LADDERS = ("en-fr-pilot", "docs-to-code", "en-fr-ladder", "code-to-prose", "docs-to-manuals")
 FROM_SCRATCH = ("chinchilla", "chinchilla:bend=1.5", "chinchilla:bend=2", "kaplan", "over-training")
-SHARED = ("shared-tokens:transfer=true", "shared-tokens:bend=1.5", "shared-tokens:rate=progress:transfer=true")
+SHARED = (
+    "shared-tokens:mix=rehearsal:transfer=true",
+    "shared-tokens:bend=1.5:mix=rehearsal",
+    "shared-tokens:rate=progress:transfer=true",
+)
 DCPT = tuple(f"dcpt-l{number}" for number in range(1, 8))
 # Learned from one short run of each domain, of the smallest model at even shares.
 PROBE = "k1_tokens=60K:k2_tokens=120K:k3_tokens=240K:probe_n_params=30352:probe_replay=0.5"

@@ -42,10 +42,10 @@ CEILINGS = {
     "answering": 1911,
     "cli": 874,
     "examples": 32,
-    "fitting": 5190,
+    "fitting": 5176,
     "forecasting": 3833,
     "importing": 1299,
-    "laws": 3539,
+    "laws": 3559,
     "planning": 4811,
     "reporting": 1951,
     "runs": 2334,
@@ -53,7 +53,7 @@ CEILINGS = {
     "cptlaw_app": 351,
     "cptlaw_sweep": 5014,
 }
-IN_ALL = 32_873  # of which 27,508 in the core, where 17,500 are aimed at
+IN_ALL = 32_879  # of which 27,514 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

@@ -39,7 +39,7 @@ TOKEN_EXPONENT = Shape(0.02, 2.5, start=(0.15, 0.6), usual=(0.3, 0.47, "log"))
 EXCHANGE = Shape(1e-3, 1e2, start=(0.3, 3.0), usual=(1.0, 0.69, "log"))
 BEND_POINT = Shape(1e-5, 1e4, start=(0.02, 5.0), usual=(0.3, 2.0, "log"))
 SATURATION = Shape(1e-3, 20.0, start=(0.05, 1.0), usual=(0.3, 1.0, "log"))
-SHIFT_OF_MIX = Shape(1e-2, 30.0, start=(0.5, 7.0), usual=(3.0, 0.8, "log"))
+SHIFT_OF_MIX = Shape(1e-2, 100.0, start=(0.5, 7.0), usual=(3.0, 0.8, "log"))
 OF_RATE = Shape(-0.5, 3.0, start=(0.2, 1.0), scale="linear", usual=(0.6, 0.3))
 OF_PRETRAINING_RATE = Shape(-2.0, 1.0, start=(-0.4, 0.0), scale="linear", usual=(-0.2, 0.2))
 OF_BUDGET = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.1))
@@ -56,6 +56,9 @@ AT_ADAPTED = Shape(-3.0, 5.0, start=(-0.5, 2.5), scale="linear", usual=(2.3, 0.5
 OF_TARGET |= {"v0": (0.9, 0.5), "v1": (-0.3, 0.5)}
 HALF_RANK = Shape(1e-3, 1e3, start=(0.5, 20.0), usual=(4.0, 1.0, "log"))
 OF_RANK = Shape(0.02, 3.0, start=(0.1, 1.0), usual=(0.3, 0.7, "log"))
+# What replay undoes is told by the exponent a2 of the factor of the mix: fitted apart, c a2 is 1.4 to 3.5 on five
+# tables, so that what other studies say of the one holds for the other.
+REHEARSED = 2.3
 SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
 
 
@@ -104,6 +107,13 @@ class SharedTokens(Bent):
     B is the shift without replay after many tokens, at rates of 1e-3 and 100 tokens of pre-training per parameter. A
     fit leaves out what its table has no column for.
 
+    With mix=rehearsal replay undoes what has shifted of the source loss: (1 - (1 + x)^-beta) f becomes
+
+        1 - ((1 + x) / (1 + rho x))^-beta,    rho = r / (r + c r_cpt),  c = 2.3 / a2,  r the replay
+
+    so that the loss without replay rises on, and with it stays at a level that falls with the logarithm of replay: the
+    first per cents save the most, and the more, the longer the run.
+
     What size and tokens are worth on the one corpus may be worth less on the other: with ``transfer=true`` their terms
     count 1 - (1 - t) s for the source loss and t + (1 - t) s for the target loss, s = (1 - (1 + x)^-beta) f. The better
     base model then has more to forget and more to gain, and one that has never seen the target corpus hardly gets
@@ -133,7 +143,8 @@ class SharedTokens(Bent):
         "L = E + F/N^g + A/(k P N + D)^a +/- B (lr/1e-3)^h (lr'/1e-3)^w (P/100)^b (1 - (1 + D/(d0 N))^-beta) "
         "f(a2, r_cpt) + U (1 - (1 + D/(d0 N))^-beta),  f as in cpt-dynamics-replay, 1 without replay; "
         "from two sizes on d0 goes as N^-m and a2 as N^s; with transfer=true F and A count 1 - (1 - t) s, "
-        "t + (1 - t) s for the target, s = (1 - (1 + D/(d0 N))^-beta) f"
+        "t + (1 - t) s for the target, s = (1 - (1 + D/(d0 N))^-beta) f; with mix=rehearsal (1 - (1 + x)^-beta) f is "
+        "1 - ((1 + x)/(1 + rho x))^-beta for the source loss, x = D/(d0 N), rho = r/(r + 2.3 r_cpt/a2)"
     )
     source = "this project; the shift and its factor of the mix are those of Wang et al. 2025, eq. 8, arXiv:2505.07796"
     status = "reconstructed"
@@ -211,6 +222,12 @@ class SharedTokens(Bent):
             "adapters. A fit sets those that vary in its rows.",
             partial(_some_of, WHOLE),
         ),
+        "mix": Option(
+            "factor",
+            ("factor", "rehearsal"),
+            "How replay holds the source loss: by the factor f of its shift, or by undoing what has shifted, which "
+            "then ends at 1 - rho^beta in place of f. Law auto takes rehearsal.",
+        ),
         "transfer": Option(
             False,
             "true or false",
@@ -224,6 +241,7 @@ class SharedTokens(Bent):
     around: float | None
     largest: float | None
     transfer: bool
+    mix: Literal["factor", "rehearsal"]
     left: tuple[str, ...]
 
     def configure(self) -> None:
@@ -272,8 +290,10 @@ class SharedTokens(Bent):
         around = None if "sizes" in self.without else self.around or middle(frame)
         largest = self.largest or _largest(frame)
         left = {name for name in WHOLE if name in frame.columns and frame[name].fillna(WHOLE[name]).nunique() > 1}
+        without = {*self.without, *lacks}
+        mix = "factor" if "replay" in without else self.mix
         return self.with_options(
-            damage=damage, without={*self.without, *lacks}, around=around, largest=largest, left={*self.left, *left}
+            damage=damage, without=without, around=around, largest=largest, left={*self.left, *left}, mix=mix
         )
 
     def shift_of_source(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -352,8 +372,8 @@ class SharedTokens(Bent):
 
     # -- the terms, one by one -------------------------------------------------------------------------------------
 
-    def saturation(self, x: Any, p: Any, of_source: Array) -> Any:
-        """Return 1 - (1 + x)^-beta with x = D/(d0 N), times powers of the size and, with rate=progress, of the rate."""
+    def progress(self, x: Any, p: Any, of_source: Array) -> Any:
+        """Return x = D/(d0 N), times powers of the size and, with rate=progress, of the rate."""
         ratio = (x.D * 1.0) * (x.N**-1.0) / p.d0
         if self.around is not None:
             ratio = ratio * exp(p.m * self._beside(x))
@@ -363,7 +383,26 @@ class SharedTokens(Bent):
             ratio = ratio * exp(beyond * (1.0 if self.around is None else maximum(1.0 - p.m, 0.0)))
         if self.rate == "progress" and "h" in self.shapes:
             ratio = ratio * exp(p.h * (log(x.lr_peak) - math.log(RATE)))
-        return -expm1(-p.beta * log1p(ratio))
+        return ratio
+
+    def gone_over(self, x: Any, p: Any, of_source: Array) -> Any:
+        """Return how far the shift has gone: 1 - (1 + x)^-beta without replay, 0 with replay alone."""
+        steps = log1p(self.progress(x, p, of_source))
+
+        def held() -> Any:
+            # x.r is the eval's own share: replay for rows of the source loss, new text where the target pays for it.
+            new = _of_role(x.of_source, lambda: 1.0 - x.r * 1.0, lambda: x.r * 1.0)
+            rho = (1.0 - new) / (1.0 - new + REHEARSED * new / self._of_size(x, p))
+            return -expm1(-p.beta * (steps - log1p(rho * expm1(steps))))
+
+        def factored() -> Any:
+            return -expm1(-p.beta * steps) * self.of_mix(x, p, of_source)
+
+        return _of_role(of_source, held, factored) if self.mix == "rehearsal" else factored()
+
+    def _of_size(self, x: Any, p: Any) -> Any:
+        """Return a2 at the size of each row."""
+        return p.a2 if self.around is None else p.a2 * exp(p.s * self._beside(x))
 
     def of_mix(self, x: Any, p: Any, of_source: Array) -> Any:
         """Return f: 1 without replay, 0 with replay alone; convex for the source loss, concave for the target loss."""
@@ -372,7 +411,7 @@ class SharedTokens(Bent):
         r_cpt = _of_role(x.of_source, lambda: 1.0 - x.r * 1.0, lambda: x.r * 1.0)
         # Convex for the source: a little replay saves much of it. Concave for the target: a little replay costs it
         # little. Both are one without replay, so that B is the shift there and hardly correlates with a2.
-        a2 = p.a2 if self.around is None else p.a2 * exp(p.s * self._beside(x))
+        a2 = self._of_size(x, p)
         concave = expm1(-a2 * r_cpt) / expm1(-a2)
         # (e^(a2 r) - 1) / (e^a2 - 1), which would overflow
         return _of_role(of_source, lambda: concave * exp(a2 * (r_cpt - 1.0)), lambda: concave)
@@ -387,11 +426,10 @@ class SharedTokens(Bent):
                 growth = growth + getattr(p, name) * (log(column) - math.log(usual))
         return exp(growth)
 
-    def worth(self, x: Any, p: Any, saturation: Any, of_mix: Any) -> Any:
+    def worth(self, x: Any, p: Any, gone_over: Any) -> Any:
         """Return what size and tokens are worth of what they are worth to a model of the eval's own corpus."""
         if not self.transfer:
             return 1.0
-        gone_over = saturation * of_mix
         away = _of_role(x.of_source, lambda: gone_over, lambda: 1.0 - gone_over)
         return 1.0 - (1.0 - p.t) * away
 
@@ -418,17 +456,16 @@ class SharedTokens(Bent):
         # model is farther along the same curve.
         read = p.k * ((x.P * 1.0) * (x.N * 1.0)) + x.D
         sign = 2.0 * x.of_source - 1.0
-        saturation, of_mix = self.saturation(x, p, x.of_source), self.of_mix(x, p, x.of_source)
-        worth = self.worth(x, p, saturation, of_mix)
-        terms = [1.0, x.N**-p.g * worth, read**-p.a * worth, sign * (saturation * self.growth(x, p) * of_mix)]
+        gone_over = self.gone_over(x, p, x.of_source)
+        worth = self.worth(x, p, gone_over)
+        terms = [1.0, x.N**-p.g * worth, read**-p.a * worth, sign * (gone_over * self.growth(x, p))]
         if "base" not in self.without:
-            terms.append(saturation)
+            terms.append(-expm1(-p.beta * log1p(self.progress(x, p, x.of_source))))
         if self.damage:
             names = [name for name in SHIFT if name in self.shapes]
             source = SimpleNamespace(**{name: getattr(p, f"{name}_source") for name in names})
             only = np.ones_like(x.of_source)
-            shift = self.saturation(x, source, only) * self.growth(x, source) * self.of_mix(x, source, only)
-            damage = p.B_source * shift
+            damage = p.B_source * (self.gone_over(x, source, only) * self.growth(x, source))
             terms.append(damage * damage)  # no power: the damage of a base model is 0, and has no logarithm
         return terms
 

@@ -45,7 +45,7 @@ STATIC = (
     Candidate(law("over-training"), firm=True),
 )
 OF_CPT = (
-    Candidate(law("shared-tokens:bend=2"), (), 0.15),
+    *(Candidate(law(f"shared-tokens:{form}"), (), 0.5) for form in ("transfer=true", "bend=1.5")),
     *(Candidate(law(name), (), 0.15) for name in ("ptpp-gated-floor", "ptpp-gate", "ptpp-floor", "ptpp-blind")),
 )
 LEAST = 1e-4  # error below which a forecast is as good as it gets
@@ -73,7 +73,7 @@ def wide_pool(kind: str, taken: list[str]) -> Iterator[None]:
 
 def name_of(name: str, options: dict[str, object], tied: object) -> str:
     """Return what a candidate is called: its law with the options that its rows did not choose, and whether tied."""
-    kept = [f"{key}={options[key]}" for key in ("bend", "transfer") if key in options]
+    kept = [f"{key}={options[key]}" for key in ("bend", "transfer", "mix") if key in options]
     return ":".join([name, *kept]) + (", tied" if tied else "")
 
 

@@ -72,8 +72,8 @@ def cuts(runs: pd.DataFrame) -> Iterator[tuple[str, pd.Series[bool], pd.Series[b
             )
     last = budget[runs["tokens"] > 0].max()
     yield "a budget ahead, all sizes", budget < last, budget == last
-    order = runs[(runs["tokens"] > 0) & ~runs["run"].isin(collapsed_runs(runs, set(runs["run"])))]
-    order = order.sort_values(["n_params", "ptpp", "lr_peak"])["run"].unique()
+    whole = runs[(runs["tokens"] > 0) & ~runs["run"].isin(collapsed_runs(runs, set(runs["run"])))]
+    order = whole.sort_values(["n_params", "ptpp", "lr_peak"])["run"].unique()
     three = [order[len(order) * i // 6] for i in (1, 3, 5)]
     bases = runs.loc[runs["run"].isin(three), ["n_params", "ptpp", "lr_pretrain"]]
     known = pd.MultiIndex.from_frame(runs[list(bases)]).isin(pd.MultiIndex.from_frame(bases))

@@ -27,6 +27,8 @@ VARIANTS = [
     "shared-tokens:without=base+lr_peak+lr_pretrain+ptpp+replay",
     "shared-tokens:rate=progress:transfer=true",
     "shared-tokens:bend=2:damage=true:transfer=true",
+    "shared-tokens:mix=rehearsal:transfer=true",
+    "shared-tokens:around=100M:bend=1.5:damage=true:mix=rehearsal:rate=progress",
 ]
 
 
@@ -128,6 +130,45 @@ def test_what_size_and_tokens_are_worth_may_not_carry_over() -> None:
     for role in ("source", "target"):
         same = chosen.predict({**PARAMS, "t": 1.0}, points(), role)
         assert same == pytest.approx(law("shared-tokens").predict(PARAMS, points(), role), rel=1e-12)
+
+
+def test_rehearsal_holds_the_source_loss_at_a_level_that_falls_with_the_logarithm_of_replay() -> None:
+    chosen = law("shared-tokens:mix=rehearsal")
+    only_shift = {**PARAMS, "A": 0.0, "F": 0.0, "U": 0.0, "E": 0.0, "beta": 0.01}
+
+    def shift(tokens: float, *replay: float) -> np.ndarray:
+        return chosen.predict(only_shift, points(tokens=tokens, replay=list(replay)), "source")
+
+    # Without replay there is no factor: both readings of the mix are one; with replay alone nothing shifts.
+    alike = points(replay=0.0)
+    plain = law("shared-tokens").predict(only_shift, alike, "source")
+    assert chosen.predict(only_shift, alike, "source") == pytest.approx(plain, rel=1e-12)
+    assert shift(1e11, 1.0) == pytest.approx([0.0], abs=1e-12)
+    # x = D/(d0 N) = 10 at replay .1: rho = .1 / (.1 + .9 * 2.3/4).
+    rho = 0.1 / (0.1 + 0.9 * 2.3 / 4.0)
+    assert shift(1e10, 0.1) == pytest.approx([0.4 * (1.0 - (11.0 / (1.0 + 10.0 * rho)) ** -0.01)], rel=1e-12)
+    # After many tokens each halving of a small replay costs as much as the one before, and more tokens cost nothing.
+    late = shift(1e16, 0.04, 0.02, 0.01, 0.005)
+    steps = np.diff(late)
+    assert steps == pytest.approx(steps[0], rel=0.05)
+    assert shift(1e18, 0.04) == pytest.approx(late[:1], rel=1e-3)
+    forever = shift(1e18, 0.0) / shift(1e16, 0.0)
+    assert forever == pytest.approx((1.0 - 1e9**-0.01) / (1.0 - 1e7**-0.01), rel=1e-6)
+
+
+def test_rehearsal_is_of_the_source_loss_and_of_what_the_target_pays_for_it() -> None:
+    bare, held = law("shared-tokens"), law("shared-tokens:mix=rehearsal")
+    assert held.predict(PARAMS, points(), "target") == pytest.approx(bare.predict(PARAMS, points(), "target"))
+    paid = {**PARAMS, **held.shift_of_source(PARAMS), "K": 0.5}
+    damage = law("shared-tokens:damage=true:mix=rehearsal").predict(paid, points(), "target")
+    damage -= held.predict(PARAMS, points(), "target")
+    own = held.predict({**PARAMS, "A": 0.0, "F": 0.0, "U": 0.0, "E": 0.0}, points(), "source")
+    assert damage == pytest.approx(0.5 * own**2, rel=1e-9)
+
+
+def test_rehearsal_is_no_option_of_a_table_without_replay() -> None:
+    rows = points(tokens=[1e9, 1e10]).drop(columns="replay")
+    assert law("shared-tokens:mix=rehearsal").reading(rows).mix == "factor"
 
 
 def test_no_size_is_said_by_leaving_sizes_out() -> None:

@@ -193,8 +193,8 @@ def _of_cpt(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Ca
         yield Candidate(law("ptpp-blind"), (), 1.0)
     else:
         # Two forms that differ: the mean of both is ahead of either over sizes and over budgets (studies/bench.md).
-        yield Candidate(law("shared-tokens", rate=_rate(frame), transfer=True), (), 0.5)
-        yield Candidate(law("shared-tokens", rate=_rate(frame), bend=MIDDLE), (), 0.5)
+        for form in ({"transfer": True}, {"bend": MIDDLE}):
+            yield Candidate(law("shared-tokens", rate=_rate(frame), mix="rehearsal", **form), (), 0.5)
     if levels(frame, "replay") > 1 and levels(frame, "ptpp") < 2:
         yield Candidate(law("dcpt-l3"), (), MIX_ONLY)
     if has_schedules and role != "other":
