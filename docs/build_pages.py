@@ -30,6 +30,7 @@ from cptlaw_sweep import integrations
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+AGAIN = "\x00"  # around the words of a link to a file that a page has named before
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 # Pages of the Python reference: title -> names of cptlaw. Names that stand nowhere here are listed under the last one.
@@ -357,14 +358,17 @@ def relinked(text: str, page: str) -> str:
         file = posixpath.normpath(posixpath.join(posixpath.dirname(here), path))
         on_site = place(file)
         if on_site is None:
-            if file in named or words.strip("`") == posixpath.basename(file):
+            if words.strip("`") == posixpath.basename(file):
                 return words
+            if file in named:
+                return f"{AGAIN}{words}{AGAIN}"
             where = f"`{file}`" if named else f"`{file}` in the repository"
             named.add(file)
             return f"{words}: {where}" if match.string[match.start() - 1] == "(" else f"{words} ({where})"
         return f"[{words}]({posixpath.relpath(on_site, posixpath.dirname(page) or '.')}{hash_}{anchor})"
 
-    return LINK.sub(link, text)
+    # Nothing is left of "([table](..))" where its file is not on the site, and was named before.
+    return re.sub(rf"\s*\({AGAIN}[^{AGAIN}()]*{AGAIN}\)", "", LINK.sub(link, text)).replace(AGAIN, "")
 
 
 def origin(page: str) -> str | None:
