@@ -7,6 +7,7 @@ Run it as ``python docs/gallery.py [-o FOLDER]`` from the root of the repository
 from __future__ import annotations
 
 import argparse
+import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -214,6 +215,7 @@ def story(fan: Figure, plan: Figure) -> Figure:
         for trace in figure.drawing.data:
             drawing.add_trace({**trace.to_plotly_json(), "xaxis": f"x{side}", "yaxis": f"y{side}"})
     left, right = [0.0, 0.41], [0.51, 1.0]
+    (sure,) = re.findall(r"hold with (.+?) probability", plan.caption)  # the risks whose edges cross the map
     drawing.update_layout(
         margin={"l": 66, "r": 14, "t": 92, "b": 52},
         showlegend=False,
@@ -230,8 +232,8 @@ def story(fan: Figure, plan: Figure) -> Figure:
         ),
         (
             "2. Plan the cheapest mix within your limits",
-            "star: the plan, unveiled: mixes that keep the limits; red: with 80% and<br>95% probability; "
-            "thin dotted: target loss (nats per byte)",
+            f"star: the plan, unveiled: mixes that keep the limits; red: with {sure}<br>"
+            "probability; thin dotted: target loss (nats per byte)",
             right[0],
         ),
     ):

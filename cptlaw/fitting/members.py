@@ -58,6 +58,6 @@ class LawsTogether:
     amplitudes: tuple[str, ...] = ()
     shapes: Mapping[str, Any] = field(default_factory=dict)
 
-    def inputs_of(self, frame: pd.DataFrame, known: Any) -> pd.DataFrame:
+    def inputs_of(self, frame: pd.DataFrame, context: Any) -> pd.DataFrame:
         """Return the rows as they are; every law completes its own."""
         return frame

@@ -166,27 +166,27 @@ class Law(Described, Inputs):
         """
         return self
 
-    def inputs_of(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
+    def inputs_of(self, frame: pd.DataFrame, context: Context) -> pd.DataFrame:
         """Add the input columns that the law computes, to rows to fit or to forecast. Most laws need none.
 
         Parameters
         ----------
         frame
             Rows.
-        known
+        context
             What they follow from: all rows of the eval in a fit, the fitted rows in a forecast, and schedules.
         """
         return frame
 
-    def rows(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, context: Context) -> pd.DataFrame:
         """Choose the rows to fit on; baselines that are defined by their data override this.
 
         Parameters
         ----------
         frame
             Rows with the law's inputs.
-        known
-            The rows to forecast, where they are known, and schedules.
+        context
+            The rows to forecast, where given, and schedules.
         """
         return frame
 

@@ -74,7 +74,7 @@ class OfCorpora(Law):
         result = tuple(str(corpus_of(name)) for name in mix_columns(frame.columns) if frame[name].notna().any())
         return self if self.corpora or not result else self.with_options(corpora=result)
 
-    def inputs_of(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
+    def inputs_of(self, frame: pd.DataFrame, context: Context) -> pd.DataFrame:
         """Give source and target their shares where the rows have replay, and no column of a mix."""
         if self.names != TWO or mix_columns(frame.columns) or "replay" not in frame.columns:
             return frame

@@ -122,9 +122,9 @@ class CurveLaw(Law):
         """It does."""
         return True
 
-    def inputs_of(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
+    def inputs_of(self, frame: pd.DataFrame, context: Context) -> pd.DataFrame:
         """Add the columns that follow from schedules, where these are known; see `attach`."""
-        return frame if known.schedules is None else self.attach(frame, known.schedules)
+        return frame if context.schedules is None else self.attach(frame, context.schedules)
 
     def attach(self, frame: pd.DataFrame, schedules: Mapping[str, Schedule]) -> pd.DataFrame:
         """Return a copy of rows with the columns that the law reads off their schedules.
@@ -184,11 +184,11 @@ class CurveLaw(Law):
                 columns[f"{name}_by_decay"] = rows
         return columns
 
-    def rows(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, context: Context) -> pd.DataFrame:
         """Return the rows without those of the first `skip_steps` steps of their schedules."""
         # Nothing is left out unless asked for. Choosing the number by rollout was tried: it halved the errors of
         # rollouts within three curves, and on longer runs made two worse and one better (studies/dynamics.md).
-        schedules = known.schedules or {}
+        schedules = context.schedules or {}
         if not self.skip_steps or not {"run", "step"} <= set(frame.columns):
             return frame
         keep = np.ones(len(frame), dtype=bool)

@@ -155,14 +155,14 @@ class _Cross(DCPT3):
         floor = checked["E"] + checked["F"] * index ** -checked["mu"]
         return {name: floor if name == "E" else checked[name] for name in DCPT3().parameters}
 
-    def inputs_of(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
+    def inputs_of(self, frame: pd.DataFrame, context: Context) -> pd.DataFrame:
         """Add the learnability coefficients: measured on the first rows of the runs of each domain, or as fitted.
 
         Parameters
         ----------
         frame
             Rows with a domain. Columns k1, k2, k3 that are already there are left as they are.
-        known
+        context
             In a fit, all rows of one eval on which to measure, with run, domain, loss, n_params, tokens and replay;
             rows with tokens = 0 are the base models. In a forecast, the fitted rows.
 
@@ -175,11 +175,11 @@ class _Cross(DCPT3):
         if not lacking:
             return frame
         # A forecast has no losses of its own to measure by, so that a domain is taken as the fit knew it.
-        if known.rows is None:
-            if known.fitted is None or "domain" not in frame.columns:
+        if context.rows is None:
+            if context.fitted is None or "domain" not in frame.columns:
                 return frame
-            return self.attach(frame, known.fitted)
-        measured = measure(known.rows, self.probe, lacking, self.name).set_index("domain")
+            return self.attach(frame, context.fitted)
+        measured = measure(context.rows, self.probe, lacking, self.name).set_index("domain")
         domains = frame["domain"].astype(object)
         return frame.assign(**{name: domains.map(measured[name]).astype(float) for name in lacking})
 

@@ -208,7 +208,7 @@ class PTPPNearest(PTPPBlind):
     source = "a baseline of this project; the equation is that of ptpp-blind"
     status = "reconstructed"
 
-    def rows(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, context: Context) -> pd.DataFrame:
         """Keep the rows of the highest fitted budget."""
         if "ptpp" not in frame.columns:
             raise UsageError("law ptpp-nearest needs the column ptpp to find the highest fitted budget.")
@@ -225,11 +225,11 @@ class PTPPOracle(PTPPBlind):
     measured = "English to French pilot: 0.51 % (target) and 0.95 % (source) at budget 279 (studies/reproduction.md)."
     forecasts = False
 
-    def rows(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, context: Context) -> pd.DataFrame:
         """Take the test rows."""
-        if known.test is None:
+        if context.test is None:
             raise UsageError("law ptpp-oracle is fitted on the test rows, so it exists only inside compare.")
-        return known.test
+        return context.test
 
 
 class PTPPBase(Law):

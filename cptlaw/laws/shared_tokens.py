@@ -300,7 +300,7 @@ class SharedTokens(Bent):
         """Return the values of the parameters ending in ``_source``, given a fit of this law to the source loss."""
         return {f"{name}_source": params[name] for name in ("B", *SHIFT) if name in params}
 
-    def inputs_of(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
+    def inputs_of(self, frame: pd.DataFrame, context: Context) -> pd.DataFrame:
         """Fill what a row does not name.
 
         In a fit, the base models' rows have neither mix nor rate and get those of the other rows: they have no shift.
@@ -311,17 +311,17 @@ class SharedTokens(Bent):
             for name, usual in WHOLE.items()
             if name in frame.columns or name in self.left
         }
-        if known.rows is not None and "tokens" in frame.columns:
+        if context.rows is not None and "tokens" in frame.columns:
             base = frame["tokens"] == 0
             for name in ("replay", "lr_peak", "lr_pretrain"):
                 if name in frame.columns:
                     # Any value will do, for a base model has no shift that it could move; the median keeps the column's
                     # levels as they are.
                     filled[name] = frame[name].where(~base | frame[name].notna(), frame[name].median())
-        elif known.fitted is not None:
+        elif context.fitted is not None:
             for name in ("replay", "ptpp"):
                 if name in self.inputs and name not in self.without and name not in frame.columns:
-                    filled |= self._only_level(name, frame, known.fitted)
+                    filled |= self._only_level(name, frame, context.fitted)
         return frame.assign(**filled)
 
     def _only_level(self, name: str, frame: pd.DataFrame, fitted: pd.DataFrame) -> dict[str, float]:

@@ -113,13 +113,13 @@ class Forgetting(Law):
     shapes = {"alpha": EXPONENT, "beta": EXPONENT, "B": Shape(1e-2, 1e7, start=(1.0, 1e4))}
     decreasing = ("n_params", "share")
 
-    def inputs_of(self, frame: pd.DataFrame, known: Context) -> pd.DataFrame:
+    def inputs_of(self, frame: pd.DataFrame, context: Context) -> pd.DataFrame:
         """Give every row the loss of its base model: measured in a fit, that of a fitted row in a forecast."""
         if "base_loss" in frame.columns:
             return frame
-        measured = known.fitted
-        if known.rows is not None and "tokens" in known.rows.columns:
-            measured = known.rows[known.rows["tokens"] == 0].assign(base_loss=lambda rows: rows["loss"])
+        measured = context.fitted
+        if context.rows is not None and "tokens" in context.rows.columns:
+            measured = context.rows[context.rows["tokens"] == 0].assign(base_loss=lambda rows: rows["loss"])
         keys = [
             name for name in ("n_params", "ptpp") if name in frame.columns and measured is not None and name in measured
         ]
