@@ -2,7 +2,7 @@
 
 python -m studies build_skill corpora      # corpora/skill/records.jsonl
 cptlaw sweep studies/recipes/skills_46k.yaml -o runs/skills --workers 1
-(a link runs/bases/46k-skill to the model kept of the run on the skill)
+(a link runs/bases/46k-skill to the model kept of the run on the skill; 46k-skill-s1 of that from the other base)
 cptlaw sweep studies/recipes/skills_after_46k.yaml -o runs/skills --workers 1
 python -m studies merging studies/recipes/skills_46k.yaml --store runs/skills --two -o studies/measured/skills_added.csv
 """
