@@ -14,6 +14,7 @@ from cptlaw.errors import CptlawError, UsageError, listed
 from cptlaw.findings import Finding, by_severity
 from cptlaw.runs import Runs
 from cptlaw.runs.kinds import KINDS, kinds
+from cptlaw.runs.metrics import USUAL_UNIT, loss_unit
 from cptlaw.units import format_percent, format_quantity
 
 UNLIKE = 0.01  # relative difference of two base models' source losses
@@ -30,8 +31,8 @@ def best_kind(runs: Runs, question: Asked, where: str | None, ask: Callable[[str
     Raises
     ------
     UsageError
-        If there is no such kind, or vocabularies differ: losses per token do not compare, and forgetting counts from
-        base models that differ.
+        If there is no such kind, vocabularies differ and losses are per token, or forgetting is limited and would count
+        from base models that differ.
     """
     known = kinds(runs, where)
     asked = {name: getattr(question, name) for name in KINDS if getattr(question, name) is not None}
@@ -41,11 +42,12 @@ def best_kind(runs: Runs, question: Asked, where: str | None, ask: Callable[[str
         have = "; ".join(filter(None, map(str, known))) or "of one kind"
         raise UsageError(f"{flags}: no runs of {runs.label} are of this kind. Its runs are {have}.")
     vocabularies = sorted({kind.levels.get("vocab_added", 0.0) for kind in left})
-    if len(vocabularies) > 1:
+    units = {loss_unit(runs.on(name).frame) for name in runs.evals if name not in runs.scores}
+    if len(vocabularies) > 1 and USUAL_UNIT in units:
         raise UsageError(
             f"{runs.label} has runs with {listed([f'{each:g}' for each in vocabularies], 4)} tokens added to the "
-            f"vocabulary (vocab_added). Their losses per token do not compare, and new rows change the base model that "
-            f"forgetting counts from. Choose one: vocab_added= (--vocab-added {vocabularies[-1]:g})."
+            f"vocabulary (vocab_added), whose losses per token do not compare. Choose one: vocab_added= (--vocab-added "
+            f"{vocabularies[-1]:g}); or give losses per byte, with a column metric of nats_per_byte."
         )
     if not left[0].levels:
         return ask(where)
@@ -67,15 +69,13 @@ def best_kind(runs: Runs, question: Asked, where: str | None, ask: Callable[[str
     ]
     bases = [one.base_source_loss for one in answers.values() if one.base_source_loss is not None]
     if bases and max(bases) > (1.0 + UNLIKE) * min(bases):
-        notes.append(
-            Finding(
-                "warning",
-                "bases-differ",
-                f"forgetting counts from each method's own base model, and their source losses differ, "
-                f"{min(bases):.4g} to {max(bases):.4g}.",
-                "Compare the source losses themselves.",
-            )
+        differ = (
+            "forgetting counts from each one's own base model, and their source losses differ, "
+            f"{min(bases):.4g} to {max(bases):.4g}"
         )
+        if question.max_forgetting is not None:
+            raise UsageError(f"{differ}: one limit means several. Choose one of {'; '.join(answers)} (--method).")
+        notes.append(Finding("warning", "bases-differ", f"{differ}.", "Compare the source losses themselves."))
     return replace(
         best,
         method=levels.get("method"),

@@ -298,6 +298,7 @@ class Answer(Result):
             mix += f", peak rate {self.lr_peak:.3g}"
         mix += f"; weights {weights}" if (weights := weights_text(self)) else ""
         mix += "" if self.method is None else f"; method {self.method}"
+        mix += "" if self.vocab_added is None else f"; {self.vocab_added:g} tokens added to the vocabulary"
         return f"{mix} ({self.atpp:.3g} tokens per parameter, {self.flops:.2g} FLOPs)"
 
     def _value(self, value: float) -> str:

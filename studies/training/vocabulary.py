@@ -276,7 +276,7 @@ def rows_of(store: Store, job: Job, corpora: Path, cache: Path) -> Iterator[dict
                 "tokens": tokens, "text_bytes": read,
                 "replay": replay, "seed": int(base.rpartition("-s")[2] if given else job.columns["seed"]),
                 "vocab_added": int(count or 0), "method": how or "none", "bytes_per_token": round(size[corpus], 4),
-                "lr_peak": job.columns["lr_peak"], "ptpp": job.columns["ptpp"],
+                "lr_peak": job.columns["lr_peak"], "ptpp": job.columns["ptpp"], "metric": "nats_per_byte",
             }  # fmt: skip
 
 

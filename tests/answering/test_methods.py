@@ -115,18 +115,23 @@ def test_an_answer_takes_the_best_kind_and_shows_the_others(both):
         cl.answer(n_params="8B", ptpp=20, tokens="2B", method="lora")
 
 
-def test_losses_of_two_vocabularies_are_not_compared():
-    measured = pd.read_csv(MEASURED / "vocabulary.csv").query(
-        "seed == 0 and vocab_added != 128 and method in ('none', 'mean', 'random')"
-    )
-    runs = cl.read_runs(measured, n_params_kind="total")
-    assert sorted(kind.levels["vocab_added"] for kind in kinds(runs)) == [0, 512, 512]
-    with pytest.raises(UsageError, match=r"0, 512 tokens added .*--vocab-added 512"):
-        cl.answer(runs, n_params=55_152, ptpp=31)
-    chosen = cl.answer(runs, n_params=73_584, ptpp=31, vocab_added=512)
-    assert chosen.vocab_added == 512
-    assert [one["change"].split(",")[0] for one in chosen.other_kinds] == ["method random"]
-    assert "bases-differ" in {one.code for one in chosen.findings}  # rows that start as noise raise the loss before
-    # The base model of the other vocabulary is none of its own.
+def test_two_vocabularies_are_compared_per_byte_alone():
+    measured = pd.read_csv(MEASURED / "vocabulary.csv")
+    measured = measured.query("seed == 0 and vocab_added != 128 and method in ('none', 'mean', 'random')")
+    asked = {"n_params": 55_152, "ptpp": 31, "tokens": "400K"}
+    with pytest.raises(UsageError, match=r"0, 512 tokens added .*--vocab-added 512.*nats_per_byte"):
+        cl.answer(cl.read_runs(measured.drop(columns="metric"), n_params_kind="total"), **asked)
+    best = cl.answer(cl.read_runs(measured, n_params_kind="total"), **asked)
+    assert (best.method, best.vocab_added) == ("mean", 512)
+    assert "method mean; 512 tokens added to the vocabulary" in dict(best.lines)["answer"]
+    assert [one["change"].split(":")[0] for one in best.other_kinds] == [
+        "method random, vocab_added 512",
+        "method none, vocab_added 0",
+    ]
+    assert "bases-differ" in {one.code for one in best.findings}  # rows that start as noise raise the loss before
+    with pytest.raises(UsageError, match=r"2\.024 to .*one limit means several\. Choose one of method mean"):
+        cl.answer(cl.read_runs(measured, n_params_kind="total"), **asked, max_forgetting="30%")
+    # The base models of the others are none of its own.
+    alone = cl.answer(cl.read_runs(measured, n_params_kind="total"), **asked | {"n_params": 73_584}, vocab_added=512)
     own = measured.query("method == 'mean' and tokens == 0 and eval == 'source'")["loss"]
-    assert chosen.base_source_loss == pytest.approx(own.mean(), rel=1e-6)
+    assert alone.base_source_loss == pytest.approx(own.mean(), rel=1e-6)
