@@ -349,7 +349,7 @@ class Answer(Result):
         )
         span = f"{self.lr_peak:.2g} ({self.lr_peak_lo:.2g} to {self.lr_peak_hi:.2g})"
         share = format_percent((self.knee if self.replay is None else self.replay) or 0.0, 3)
-        others = f"at {share} replay half: {half}; twice: {twice}"
+        others = f"at {share} replay, half the rate: {half}; twice: {twice}"
         return [("peak rate", f"{span}; {self.lr_why}"), ("other rates", others)]
 
     def _cheapest(self) -> str:

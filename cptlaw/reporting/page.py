@@ -12,7 +12,6 @@ import datetime
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from cptlaw.findings import MOST_SHOWN, Finding, group
 from cptlaw.fitting.fit import Fit
 from cptlaw.planning import MixPlan, Suggestion
 from cptlaw.reporting.figures import Figure
+from cptlaw.reporting.figures.figure import asset
 from cptlaw.reporting.images import write_images
 from cptlaw.reporting.points import score_table
 from cptlaw.result import Line, Result, Table
@@ -229,11 +229,6 @@ def policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
         "font-src": "data:",
     }
     return "; ".join(["default-src 'none'", *(f"{name} {value}" for name, value in allowed.items() if value)])
-
-
-def asset(name: str) -> str:
-    """Return a file that comes with this package."""
-    return (resources.files("cptlaw.reporting") / "assets" / name).read_text(encoding="utf-8")
 
 
 def findings_table(findings: Iterable[Finding]) -> Table:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from string import Template
 
 from cptlaw.findings import Finding, group
-from cptlaw.reporting.page import asset, policy
+from cptlaw.reporting.figures.figure import asset
+from cptlaw.reporting.page import policy
 from cptlaw.result import Line, Result, Table
 
 

@@ -217,3 +217,20 @@ def test_ticks_are_round_and_cover_the_range():
     assert all(len(ticks_between(10**a, 10**b)) <= 6 for a in range(3, 9) for b in range(a + 1, 14))
     assert Panels(("one",), 3).ids(0) == {"xaxis": "x", "yaxis": "y"}
     assert all(AXES.values())
+
+
+def test_figures_in_a_notebook_need_no_network(monkeypatch):
+    """The first one of a session brings what draws; all others draw with it, and fetch it only where it is gone."""
+    from cptlaw.reporting.figures import figure as room
+
+    monkeypatch.setattr(room, "_BROUGHT", [])
+    drawing = room.blank()
+    drawing.add_scatter(x=[1], y=[2], name="</script>")
+    shown = room.Figure("a", "A <title>", "caption", pd.DataFrame({"x": [1]}), drawing)
+    first, second = shown._repr_html_(), shown._repr_html_()
+    assert "window.Plotly = Plotly" in first
+    assert len(first) < 2e6
+    assert len(second) < 1e4
+    assert "A &lt;title&gt;" in second
+    assert second.count("</script>") == 1  # what a trace is called ends no script
+    assert f"v{room.IN_NOTEBOOK.split('plotly-cartesian-')[1].split('.min')[0]}\n" in first

@@ -10,8 +10,10 @@ import base64
 import html
 import json
 import math
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,17 @@ INK, QUIET, GRID = "#1f2328", "#59636e", "#e3e6ea"
 STAR = {"symbol": "star", "color": "#ffffff", "line": {"color": "#000000", "width": 1.5}}  # marks what a plan chose
 SCALE_COLOURS = "Cividis"  # made for colour-blind readers, and monotone in lightness, so that it prints in grey
 MAP_COLOURS = ("#ffffd9", "#edf8b1", "#c7e9b4", "#7fcdbb", "#41b6c4", "#1d91c0")  # the same, and light under dark lines
+
+IN_NOTEBOOK = """(function () {
+  var figure = FIGURE;
+  function draw() { Plotly.newPlot("PLACE", figure.data, figure.layout, {displaylogo: false, responsive: true}); }
+  if (window.Plotly) { draw(); return; }
+  var script = document.createElement("script");
+  script.src = "https://cdn.plot.ly/plotly-cartesian-4.1.1.min.js";
+  script.onload = draw;
+  document.head.appendChild(script);
+})();"""
+_BROUGHT: list[str] = []  # figures that this session has shown
 
 AXES = {
     "n_params": "model size (parameters)",
@@ -101,11 +114,24 @@ class Figure:
         return write_images({path.name: self.drawing}, path.parent, ending, force=force)[0]
 
     def _repr_html_(self) -> str:
-        inner = self.drawing.to_html(full_html=False, include_plotlyjs="cdn")
-        return f"<p><b>{html.escape(self.title)}</b></p>{inner}<p>{html.escape(self.caption)}</p>"
+        # The first figure of a session brings what draws them all, so that notebooks need no network: 1.5 MB, too much
+        # for every figure. It is fetched where it is gone, as below a cell that was run again before it was saved.
+        first, place = not _BROUGHT, f"cptlaw-{uuid.uuid4().hex}"
+        bundle = asset("plotly-cartesian.min.js") if first else ""
+        _BROUGHT.append(place)
+        drawn = self.to_json().replace("</", "<\\/")
+        script = IN_NOTEBOOK.replace("PLACE", place).replace("FIGURE", drawn)
+        text = f"<script>{bundle}</script>" if first else ""
+        text += f'<div id="{place}" style="height:{self.height}px"></div><script>{script}</script>'
+        return f"<p><b>{html.escape(self.title)}</b></p>{text}<p>{html.escape(self.caption)}</p>"
 
     def __repr__(self) -> str:
         return f"{self.title}: {len(self.data)} rows of data\n  {self.caption}"
+
+
+def asset(name: str) -> str:
+    """Return a file that comes with this package."""
+    return (resources.files("cptlaw.reporting") / "assets" / name).read_text(encoding="utf-8")
 
 
 def _single(value: Any) -> Any:
