@@ -190,7 +190,7 @@ def test_the_rate_is_part_of_the_answer():
     got = answer(lr_pretrain=3e-4)
     assert got.lr_peak_lo < got.lr_peak < got.lr_peak_hi == pytest.approx(3e-4)
     assert "warm-up" in got.lr_why
-    assert dict(got.lines)["other rates"].startswith(f"at {got.knee:.0%} replay half: forgetting")
+    assert dict(got.lines)["other rates"].startswith(f"at {got.knee:.0%} replay, half the rate: forgetting")
     half, asked, twice = got.lr_options
     assert half["lr_peak"] == got.lr_peak / 2
     assert half["forgetting"] < asked["forgetting"] < twice["forgetting"]
