@@ -15,7 +15,7 @@ from cptlaw.answering.result import Answer
 from cptlaw.answering.with_runs import from_runs
 from cptlaw.answering.without_runs import from_studies
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.shared_tokens import WHOLE
 from cptlaw.planning.scenario import AnswerQuestion, documented
 from cptlaw.runs import Runs, read_runs
@@ -24,6 +24,13 @@ from cptlaw.schedules import Schedule
 
 UNREAD = Finding(
     "info", "shift-unread", "the kind of shift that was given is not read: your runs say what the shift does."
+)
+TEXT_NOT_PUBLIC = Finding(
+    "info",
+    "text-not-public",
+    "what this base model was pre-trained on is not public, and replay is taken to be of it.",
+    "Say so where you replay other text, which the model then learns besides.",
+    remedy=Remedy("replay_of", "other"),
 )
 
 
@@ -79,6 +86,7 @@ def answer(
     given: dict[str, Any] = dict(asked)
     if base is not None:
         published = named(base)
+        secret = published.pop("public_text") == "no"
         if runs is not None:
             published.pop("lr_pretrain", None)
         given |= {name: value for name, value in published.items() if given.get(name) is None}
@@ -94,8 +102,11 @@ def answer(
                 flag = name.replace("_", "-")
                 raise UsageError(f"{name}= (--{flag}) chooses among runs, and no runs were given.{instead}")
         result = from_studies(question, shift)
+        if base is None:
+            return result
+        notes = [TEXT_NOT_PUBLIC] if secret and question.replay_of is None else []
         named_runs = tuple({"base": base, **cell} for cell in result.next_runs)
-        return result if base is None else replace(result, next_runs=named_runs)
+        return replace(result, next_runs=named_runs, findings=by_severity([*notes, *result.findings]))
     for name in ("lr_pretrain", "batch_tokens", "replay_of"):
         if getattr(question, name) is not None:
             flag = name.replace("_", "-")

@@ -16,7 +16,8 @@ def bases() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        name, n_params (all), pt_tokens, ptpp, lr_pretrain (NaN where none is published), source.
+        name, n_params (all), pt_tokens, ptpp, lr_pretrain (NaN where none is published), public_text (whether anybody
+        can have its text: yes or no), source.
 
     Examples
     --------
@@ -42,4 +43,4 @@ def base(name: str) -> dict[str, Any]:
             f"base (--base): {name!r} is not a known base model.{did_you_mean(name.lower(), list(known.index))} "
             "`cptlaw bases` lists them; of any other say its parameters and its tokens per parameter."
         )
-    return dict(known.loc[name.lower(), ["n_params", "ptpp", "lr_pretrain"]].dropna())
+    return dict(known.loc[name.lower(), ["n_params", "ptpp", "lr_pretrain", "public_text"]].dropna())

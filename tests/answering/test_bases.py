@@ -18,6 +18,15 @@ def test_a_name_fills_in_what_a_question_needs():
     assert cl.answer(base="llama-3.1-8b", ptpp=100, **asked).options != named.options
 
 
+@pytest.mark.parametrize(
+    ("base", "more", "noted"),
+    [("llama-3.1-8b", {}, True), ("llama-3.1-8b", {"replay_of": "own"}, False), ("olmo-2-7b", {}, False)],
+)
+def test_where_nobody_has_its_text_it_is_asked_of_what_the_replay_is(base, more, noted):
+    codes = {one.code for one in cl.answer(base=base, tokens="1B", **more).findings}
+    assert ("text-not-public" in codes) == noted
+
+
 def test_an_unknown_name_is_told_of():
     with pytest.raises(UsageError, match=r"--base.*llama-3.1-8b"):
         cl.answer(base="llama-3.1-8", target_tokens="1B")
@@ -30,4 +39,5 @@ def test_bases_are_listed_with_their_sources(call):
     assert [each["name"] for each in listed] == list(cl.bases()["name"])
     assert all(each["source"] for each in listed)
     assert all(each["lr_pretrain"] is None or 1e-5 < each["lr_pretrain"] < 2e-3 for each in listed)
+    assert {each["public_text"] for each in listed} == {"yes", "no"}
     assert "llama-3.1-8b" in call("bases")[1]
