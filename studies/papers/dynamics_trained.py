@@ -115,7 +115,7 @@ def protocols() -> tuple[pd.DataFrame, pd.DataFrame]:
     found.columns = [f"{on}, end {end:.0%}" for on, end in found.columns]
     changes = []
     for words, one, other in CHANGES:
-        change = 100 * (by.loc[one] / by.loc[other] - 1)
+        change = (100 * (by.loc[one] / by.loc[other] - 1)).dropna()
         changes.append({"change": words} | {f"{on}, %": spread(change[on]) for on in ("source", "target")})
     return found.reset_index(), pd.DataFrame(changes)
 
