@@ -17,6 +17,9 @@ from cptlaw.runs.where import Mask
 KINDS: Mapping[str, str | float] = {"method": "full", "vocab_added": 0.0}
 
 
+NAMES = 4  # methods from which on each must have two runs in the mean: else they are names of runs
+
+
 @dataclass(frozen=True)
 class Kind:
     """Rows that belong together.
@@ -59,6 +62,8 @@ def kinds(runs: Runs, where: str | None = None) -> list[Kind]:
         level = level.where(level.notna() | ~adapted, KINDS[name])
         known = sorted(level[adapted].unique())
         if level[adapted].groupby(read or np.zeros(adapted.sum())).nunique().max() < 2:
+            continue
+        if name == "method" and len(known) > max(NAMES, frame.loc[adapted, "run"].nunique() / 2):
             continue
         split = []
         for one in known:

@@ -79,6 +79,14 @@ def test_a_method_that_ranks_and_weights_tell_is_no_kind():
     assert len(kinds(table(rows(), adapters, rows("dora", bases=False).assign(lora_rank=16.0)))) == 3
 
 
+def test_a_method_of_its_own_for_every_run_is_the_name_of_the_run():
+    ideas = pd.concat([rows(), *(rows(f"idea {number}", bases=False) for number in range(3))])
+    ideas["method"] = ideas["run"].where(ideas["tokens"] > 0, None)
+    assert len(kinds(table(ideas))) == 1
+    ideas["method"] = ideas["run"].str[0].where(ideas["tokens"] > 0, None)
+    assert len(kinds(table(ideas))) == 2
+
+
 def test_a_fit_takes_one_kind_and_says_so(both):
     alone = cl.fit(both.where('method == "frozen" or tokens == 0'), on="target")
     for where in ('method == "frozen" or tokens == 0', 'method == "frozen"'):
