@@ -89,6 +89,8 @@ def instead(
 ) -> tuple[Mapping[str, Any], ...]:
     """Return the merge of a run without replay that comes nearest to some forgetting, and that run as an adapter.
 
+    Nothing where the plan forgets nothing: only the base model itself comes near to that.
+
     Parameters
     ----------
     base, without
@@ -96,7 +98,7 @@ def instead(
     forgetting, tokens, n_params
         Of the plan, and of the model.
     """
-    if without["source"][1] <= base["source"] or not np.isfinite(list(without.values())).all():
+    if forgetting <= 0 or without["source"][1] <= base["source"] or not np.isfinite(list(without.values())).all():
         return ()
     merges = [_merge(base, without, float(weight), tokens / n_params, n_params) for weight in WEIGHTS]
     nearest = min(merges, key=lambda one: abs(float(one["forgetting"]) - forgetting))

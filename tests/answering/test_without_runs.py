@@ -347,6 +347,12 @@ def test_a_merge_or_an_adapter_instead_of_replay_is_told_with_where_it_was_measu
     assert len(answer().details) == len(adapters)
 
 
+def test_nothing_is_an_alternative_to_a_plan_that_forgets_nothing():
+    plan = answer(max_forgetting="0%")
+    assert plan.forgetting < 0
+    assert plan.alternatives == ()
+
+
 @pytest.mark.parametrize("given", [{"lora_rank": 16}, {"merge_weight": 0.5}])
 def test_what_only_runs_tell_of_is_refused_with_where_to_look(given):
     with pytest.raises(UsageError, match=r"no runs were given\. What merges and adapters come to: -v"):
