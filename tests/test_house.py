@@ -44,7 +44,7 @@ CEILINGS = {
     "examples": 32,
     "fitting": 5176,
     "forecasting": 3833,
-    "importing": 1299,
+    "importing": 1317,
     "laws": 3559,
     "planning": 4811,
     "reporting": 1967,
@@ -53,7 +53,7 @@ CEILINGS = {
     "cptlaw_app": 351,
     "cptlaw_sweep": 5014,
 }
-IN_ALL = 32_910  # of which 27,545 in the core, where 17,500 are aimed at
+IN_ALL = 32_928  # of which 27,563 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

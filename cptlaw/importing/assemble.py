@@ -15,8 +15,10 @@ from cptlaw.importing.batches import batch_factors
 from cptlaw.importing.history import LR_NAMES, SAMPLES_NAMES, TOKENS_NAMES, History, Record, first_of
 from cptlaw.importing.options import Wanted, eval_of, is_eval_loss
 from cptlaw.runs.schema import COLUMNS, canonical_name
+from cptlaw.runs.tracker_names import meaning_of_name
+from cptlaw.units import parse_quantity
 
-# Columns that a run's settings tell under exactly these names, without being asked for.
+# Columns that a run's settings tell without being asked for, under these names or as `model.n_params`, `replay_pct`.
 _OF_SETTINGS = ("n_params", "ptpp", "pt_tokens", "replay", "lr_peak", "seed")
 # Columns that hold until they change; all others count only at the step at which they were logged.
 _CARRIED = ("lr",)
@@ -36,9 +38,11 @@ def assemble(histories: Sequence[History], wanted: Wanted) -> tuple[pd.DataFrame
     losses, recognised = _losses(histories, wanted)
     notes += recognised
     rows: list[dict[str, object]] = []
-    named = {name for history in histories for name in _OF_SETTINGS if name in history.config}
-    if named := named - {*wanted.config, *wanted.constants, *wanted.metrics}:
-        notes.append(f"{', '.join(sorted(named))} from the settings of the runs, which name them so")
+    asked = {*wanted.config, *wanted.constants, *wanted.metrics}
+    named = {pair for history in histories for pair in _named(history).items() if pair[0] not in asked}
+    if named:
+        said = (name if name == key else f"{name} as {key!r}" for name, (key, _) in sorted(named))
+        notes.append(f"{', '.join(said)} from the settings of the runs, which name them so")
     for history in histories:
         rows += _rows(history, losses, _with_batch(history, wanted, notes), notes)
     if not rows:
@@ -139,7 +143,11 @@ def _present(**values: float | None) -> dict[str, object]:
 def _of_run(history: History, wanted: Wanted) -> dict[str, object]:
     """Return what holds for all rows of a run: its own constants, its settings, its name, what was given."""
     asked = {*wanted.config, *wanted.constants, *wanted.metrics}
-    whole = {name: history.config[name] for name in _OF_SETTINGS if name in history.config and name not in asked}
+    whole: dict[str, object] = {}
+    for name, (key, scale) in _named(history).items():
+        if name not in asked:
+            value = history.config[key]
+            whole[name] = value if scale == 1.0 else scale * parse_quantity(str(value), f"{key} of {history.run}")
     whole |= history.constants
     for column, key in wanted.config.items():
         if key not in history.config:
@@ -149,6 +157,22 @@ def _of_run(history: History, wanted: Wanted) -> dict[str, object]:
             )
         whole[column] = history.config[key]
     return whole | wanted.from_name(history.run) | dict(wanted.constants)
+
+
+def _named(history: History) -> dict[str, tuple[str, float]]:
+    """Return column -> the setting that names it and the unit of its numbers; one that two name alike has none."""
+    result = {name: (name, 1.0) for name in _OF_SETTINGS if name in history.config}
+    meant: dict[str, list[tuple[int, str, float]]] = {}
+    for key in history.config:
+        meaning = meaning_of_name(str(key))
+        # A seed in a place is that of the place, as `data.seed`.
+        if meaning is not None and meaning.column in _OF_SETTINGS and meaning.column != "seed":
+            meant.setdefault(meaning.column, []).append((meaning.beyond, str(key), meaning.scale))
+    for name, found in meant.items():
+        (beyond, key, scale), *others = sorted(found)
+        if name not in result and not (others and others[0][0] == beyond):
+            result[name] = (key, scale)
+    return result
 
 
 def _columns(record: Record, wanted: Wanted) -> dict[str, float]:

@@ -320,3 +320,19 @@ def test_a_table_that_somebody_wrote_into_is_kept(outputs, tmp_path):
     assert any("is left as it is: written to" in note for note in runs.notes)
     assert cl.import_logs(outputs, place, force=True, **how).path == place
     assert len(first) < len(runs)
+
+
+def test_settings_are_read_under_the_names_that_people_give_them(tmp_path):
+    """As columns of tables are: dotted, prefixed, in percent; no seed of a place, and none of two alike."""
+    from cptlaw.importing.assemble import _named, _of_run
+    from cptlaw.importing.history import History
+    from cptlaw.importing.options import Wanted
+
+    config = {"model.n_params": "75072", "replay_pct": "25", "base.ptpp": 62, "data.seed": 3}
+    config |= {"a.lr_peak": 1, "b.lr_peak": 2}
+    history = History("a", tmp_path, (), config=config)
+    assert set(_named(history)) == {"n_params", "replay", "ptpp"}
+    assert _of_run(history, Wanted()) == {"n_params": "75072", "replay": 0.25, "ptpp": 62}
+    exact = History("a", tmp_path, (), config={**config, "n_params": 5, "seed": 1})
+    assert _of_run(exact, Wanted())["n_params"] == 5
+    assert _of_run(exact, Wanted())["seed"] == 1
