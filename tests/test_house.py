@@ -39,7 +39,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
     "words, files, results": 1227,
-    "answering": 1922,
+    "answering": 1925,
     "cli": 875,
     "examples": 32,
     "fitting": 5176,
@@ -53,7 +53,7 @@ CEILINGS = {
     "cptlaw_app": 351,
     "cptlaw_sweep": 5014,
 }
-IN_ALL = 32_928  # of which 27,563 in the core, where 17,500 are aimed at
+IN_ALL = 32_931  # of which 27,566 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

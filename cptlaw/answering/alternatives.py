@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cptlaw.fitting.uncertainty.intervals import LARGEST
+
 WEIGHTS = np.arange(1, 10) / 10  # of a merge
 LEAST_REPLAY = 0.005  # of a plan that could do without
 ENDS = (0.05, 0.5, 0.95)
@@ -79,7 +81,10 @@ def alternatives(
     if not point.get("replay", 0.0) > LEAST_REPLAY:
         return ()
     row = pd.DataFrame([{**point, "replay": 0.0}])
-    without = {role: np.exp(fits[role].log_quantiles(row, ENDS))[:, 0] for role in ("target", "source")}
+    logs = {role: fits[role].log_quantiles(row, ENDS)[:, 0] for role in ("target", "source")}
+    if not all(np.ptp(one) <= 2 * LARGEST for one in logs.values()):  # what nothing bounds is no alternative
+        return ()
+    without = {role: np.exp(one) for role, one in logs.items()}
     base = {"target": base_target_loss, "source": base_source_loss}
     return instead(base, without, forgetting, point["tokens"], point["n_params"])
 

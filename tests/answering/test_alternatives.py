@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -58,6 +59,20 @@ def test_nothing_is_said_without_a_base_model_or_without_replay(found):
     assert room.alternatives({"target": None}, point, **losses) == ()
     assert room.alternatives({"target": None, "source": None}, point, **{**losses, "base_target_loss": None}) == ()
     assert room.alternatives({"target": None, "source": None}, {**point, "replay": 0.0}, **losses) == ()
+
+
+@pytest.mark.parametrize(("spread", "kinds"), [(0.2, {"merge", "lora"}), (1.6, set())])
+def test_what_nothing_bounds_is_no_alternative(spread, kinds):
+    """From a table of one run forgetting after a merge was said to be -19% to 699%."""
+
+    class Forecast:
+        def log_quantiles(self, rows, probabilities):
+            return np.log(2.5) + spread * (np.asarray(probabilities)[:, None] - 0.5)
+
+    point = {"n_params": 75072.0, "ptpp": 62.0, "tokens": 1e6, "replay": 0.2}
+    losses = {"base_target_loss": 2.9, "base_source_loss": 2.0, "forgetting": 0.1}
+    found = room.alternatives({"target": Forecast(), "source": Forecast()}, point, **losses)
+    assert {one["method"] for one in found} == kinds
 
 
 def test_alternatives_that_are_told_apart_are_in_the_right_order(named_study):
