@@ -30,7 +30,8 @@ CORPORA = tuple(f"{corpus}:{kind}" for corpus in ("tulu", "musicpile", "stackmat
 SIZES = {"20M": 2e7, "60M": 6e7, "150M": 1.5e8}
 TOKENS = 10_000_000
 INPUTS = ["n_params", "tokens", "ptpp", "lr_peak", "lr_pretrain"]
-LEAST_ROWS = 3
+THREE = "all others, from three runs"
+LEAST_ROWS = 4  # of the other kinds
 BEHIND = 0.3  # per cent of the loss by which a forecast must err more than the nearest run to be behind it
 
 
@@ -78,7 +79,7 @@ def cuts(runs: pd.DataFrame) -> Iterator[tuple[str, pd.Series[bool], pd.Series[b
     bases = runs.loc[runs["run"].isin(three), ["n_params", "ptpp", "lr_pretrain"]]
     known = pd.MultiIndex.from_frame(runs[list(bases)]).isin(pd.MultiIndex.from_frame(bases))
     kept = runs["run"].isin(three) | (known & (runs["tokens"] == 0))
-    yield "all others, from three runs", kept, ~kept & (runs["tokens"] > 0)
+    yield THREE, kept, ~kept & (runs["tokens"] > 0)
 
 
 def forecasts(runs: pd.DataFrame, corpus: str) -> Iterator[dict[str, object]]:
@@ -88,7 +89,7 @@ def forecasts(runs: pd.DataFrame, corpus: str) -> Iterator[dict[str, object]]:
         for role in ("target", "source"):
             lower = runs[fitted & (runs["eval"] == role) & (runs["tokens"] > 0)]
             upper = runs[asked & (runs["eval"] == role) & (runs["tokens"] > 0) & ~runs["run"].isin(broken)]
-            if len(lower) < LEAST_ROWS or upper.empty:
+            if upper.empty or (len(lower) < LEAST_ROWS and kind != THREE):
                 continue
             progress(f"{corpus}: {kind}, {role}")
             try:
