@@ -15,6 +15,7 @@ import os
 import re
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ HEAD = 65536  # bytes that tell the kind of a file
 # What a spreadsheet takes for the start of a formula (OWASP, "CSV injection").
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
+_next_look: dict[Path, float] = {}  # when a folder is looked through again for what killed writers left
 _LONGEST_STEM = 64  # bytes of the name that a hidden file bears: names may have 255 in all
 
 
@@ -379,11 +381,14 @@ def _open_part(path: Path) -> tuple[int, Path]:
 
 def _remove_abandoned(path: Path) -> None:
     """Remove the hidden files of writers of `path` that were killed: nobody holds their locks."""
-    if fcntl is None:
+    begun = time.monotonic()
+    if fcntl is None or begun < _next_look.get(path.parent, begun):
         return
     prefix = _prefix(path)
     with os.scandir(path.parent) as entries:
         names = [entry.path for entry in entries if entry.name.startswith(prefix) and entry.name.endswith(".part")]
+    # A hundredth of the time: to look through a folder at each of 60,000 files that are written into it has no end.
+    _next_look[path.parent] = time.monotonic() + 99 * (time.monotonic() - begun)
     for name in names:
         with contextlib.suppress(OSError):  # in use, gone, or of another user
             handle = os.open(name, os.O_RDWR | os.O_NOFOLLOW)

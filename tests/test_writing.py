@@ -162,6 +162,22 @@ def test_what_killed_writes_leave_goes_with_the_next(fit, tmp_path):
     assert [item.name for item in tmp_path.iterdir()] == ["t.json"]
 
 
+def test_the_work_of_a_write_does_not_grow_with_the_folder(tmp_path, monkeypatch):
+    """A dry run that writes 60,000 manifests once looked through all of them before each."""
+    looks, scan = [], writing.os.scandir
+
+    def slow(folder):
+        looks.append(folder)
+        time.sleep(0.02)
+        return scan(folder)
+
+    monkeypatch.setattr(writing.os, "scandir", slow)
+    for number in range(50):
+        writing.write_text(tmp_path / f"{number}.txt", "text", writing.TEXT)
+    assert len(looks) <= 2
+    assert len(list(tmp_path.iterdir())) == 50
+
+
 class TestFormulaCells:
     def test_text_is_neutralised_and_numbers_are_not(self):
         frame = pd.DataFrame({"=run": ["=1+1", "+x", "-5", "@a", "plain"], "loss": [-1.0, 1, 2, 3, 4]})
