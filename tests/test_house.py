@@ -38,22 +38,22 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1227,
+    "words, files, results": 1230,
     "answering": 1925,
     "cli": 875,
     "examples": 32,
-    "fitting": 5176,
-    "forecasting": 3833,
+    "fitting": 5182,
+    "forecasting": 3838,
     "importing": 1317,
-    "laws": 3559,
+    "laws": 3579,
     "planning": 4811,
     "reporting": 1967,
-    "runs": 2337,
+    "runs": 2354,
     "schedules": 507,
     "cptlaw_app": 351,
     "cptlaw_sweep": 5014,
 }
-IN_ALL = 32_931  # of which 27,566 in the core, where 17,500 are aimed at
+IN_ALL = 32_982  # of which 27,617 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

@@ -42,20 +42,12 @@ def inverse_curvature(fit: LawOnRows) -> Array:
     if "inverse curvature" not in fit._cache:
         problem = fit.problem()
         penalty = fit.penalty(problem)
-        unit = noise_weight(fit.residuals(), fit.options.delta, max(fit.n_points - fit.rank, 0))
         of_data, of_both = (
             Objective(problem, fit.options.delta, penalty=one).evaluate(fit.optima[:1])["hessian"][0]
             for one in (None, penalty)
         )
         # Rows of one base model err together, so that the data count as fewer; what priors say stays as it is.
         curvature = of_data / _alike(rows_per_base_model(fit)) + (of_both - of_data)
-        # The ratio of two terms that bend together has no prior: where the data do not see it, it lies where searches
-        # start, or an interval would have no end.
-        for name in set(problem.law.derived) & set(problem.free):
-            shape, place = problem.law.shapes[name], problem.free.index(name)
-            if shape.scale == "log":
-                low, high = np.log(shape.start_range)
-                curvature[place, place] += 4.0 * unit / (high - low) ** 2
         # Coordinates differ in size by orders of magnitude; the inverse is taken of the scaled matrix.
         diagonal = np.abs(np.diag(curvature))
         scale = 1.0 / np.sqrt(np.maximum(diagonal, SILENT * diagonal.max() + 1e-200))

@@ -61,6 +61,9 @@ def fit_from(document: Mapping[str, Any], label: str) -> LawFit:
             **rollouts_of(document, 1),
             learned=tuple(map(str, document.get("learned", ()))),
         )
+        if document.get("law_version") != chosen.version:
+            # Searched in other coordinates: where it ended can be said in these, what fitted as well cannot.
+            fit = replace(fit, optima=np.concatenate(fit.problem().coordinates(fit.params))[None])
         if chosen.objects:
             # Arrays by row are left out of files; they follow from the schedules that are kept.
             columns = chosen.inputs_of(fit.data, Context(schedules=fit.schedules))

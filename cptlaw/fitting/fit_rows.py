@@ -39,8 +39,9 @@ MOST_SEARCHED = 4000  # rows of other tables, from which on the search runs on a
 ROWS_OF_LEVEL = 4
 LEVELS = 100  # values of an input beyond which they are no levels
 LEADING = 0.02  # share above the best objective on the searched rows, up to which an optimum is polished on all
-# Without priors, for a fit that says how large residuals are, nothing else: few steps from all, the best further.
-SCALE_STEPS, SCALE_END, SCALE_TOLERANCE = 8, 80, 1e-10
+# For a fit that says how large residuals are, nothing else: few steps from all, the best further, under priors that
+# only bound its valleys. Without, it stopped anywhere in a flat one, and noise of 1e-9 moved what priors count by 1e-3.
+SCALE_STEPS, SCALE_END, FAINT = 8, 200, 0.01
 SMALLEST_SHARE = 1e-4  # of the loss, at which a term with a prior on its share starts at least
 SOFT_WEIGHT = 1.0  # of squared relative slopes dL/dr > 0 under monotone=soft, beside squared log residuals
 
@@ -127,6 +128,8 @@ def fit_rows(
             )
         )
     params = dict(zip(chosen.parameters, map(float, problem.parameters(c[None], z[None])[0]), strict=True))
+    if not np.isfinite([*params.values()]).all():
+        raise FitError(f"no number can hold the parameters of law {chosen.name} that fit these losses. Choose another.")
     # Inputs are kept even where the law is blind to them, so that a forecast elsewhere can say so.
     wanted = ("domain", *chosen.inputs, *KNOWN_INPUTS)
     if chosen.needs_schedules:
@@ -241,10 +244,12 @@ def minimise(
     penalty, weight = None, 0.0
     if options.restraint.priors:
         alone = Objective(problem, options.delta, rising=rising)
-        free = newton.descend(alone, c, z, SCALE_STEPS, SCALE_TOLERANCE)
+        free = newton.descend(alone, c, z, SCALE_STEPS)
         best = [int(np.argmin(free.objective))]
-        free = newton.descend(alone, free.c[best], free.z[best], SCALE_END, SCALE_TOLERANCE)
-        weight = _prior_weight(problem, free, options.delta, alike)
+        weight = _prior_weight(problem, free, best[0], options.delta, alike)
+        bounded = replace(alone, penalty=priors_on(problem, FAINT * weight))
+        free = newton.descend(bounded, free.c[best], free.z[best], SCALE_END)
+        weight = _prior_weight(problem, free, 0, options.delta, alike)
         penalty = priors_on(problem, weight)
         for index, scale in zip(penalty.coordinates, penalty.scales, strict=True) if penalty else ():
             # The search leaves terms out; a prior on the logarithm of an amplitude or a share says that they exist.
@@ -316,12 +321,12 @@ def _distinct(problem: Problem, c: Array, z: Array, cost: Array) -> tuple[Array,
     return np.array(chosen), np.array(members)
 
 
-def _prior_weight(problem: Problem, free: Descent, delta: float, alike: Callable[[Array], float]) -> float:
-    """Scale the priors by the residuals of a fit without them, so that each counts like one independent observation.
+def _prior_weight(problem: Problem, free: Descent, place: int, delta: float, alike: Callable[[Array], float]) -> float:
+    """Scale the priors by the residuals of a fit that they hardly hold: each counts like one independent observation.
 
     Where as many parameters as rows leave no residual, the floor of the noise stands in.
     """
-    residual = log_residuals(problem, free.c[0], free.z[0])
+    residual = log_residuals(problem, free.c[place], free.z[place])
     return noise_weight(residual, delta, problem.n - problem.size) * alike(residual)
 
 

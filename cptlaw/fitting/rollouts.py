@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 SHARES = (0.4, 0.6, 0.8)  # of the rows that a rollout fits, as far as levels allow
 LEAST_ROWS = 5
 MOST_ROWS = 250  # of a fit whose rollouts are descended
-STEPS, TOLERANCE = 40, 1e-5
+# To the bottom: rollouts that stopped short ended elsewhere in another unit of the loss, which moved intervals by 2e-5,
+# and the last steps, Newton's, cost nothing that can be measured.
+STEPS, TOLERANCE = 100, 1e-9
 WITHIN_RUNS = ("tokens", "s1")  # directions in which a run itself goes on
 ALONG = ("n_params", "tokens", "tokens_per_param", "flops", "ptpp", "pretraining_tokens", "s1")
 NEEDS_TWO_LEVELS = ("n_params", "ptpp")  # a law fitted at one budget says nothing about budgets

@@ -24,6 +24,12 @@ BENDS = (1, 1.5, 2, 3)
 RATIO = Shape(1e-8, 1e8, start=(0.05, 20.0))
 
 
+def as_ratio(part: Any, whole: Any) -> Any:
+    """Return part over whole; 1 where the whole is 0, of which any ratio says the same."""
+    some = np.asarray(whole) > 0
+    return np.where(some, part / np.where(some, whole, 1.0), 1.0)
+
+
 def _bend(given: Any) -> float:
     value = number(given)
     if value not in BENDS:
@@ -130,5 +136,4 @@ class Bent(Law):
         factor = params[size] * exp(self.log_unit(SimpleNamespace(**params)))
         if power > 0:
             return {**params, tokens: params[tokens] * factor}
-        with np.errstate(divide="ignore", invalid="ignore"):  # a term of size that came out as zero has no ratio to it
-            return {**params, tokens: params[tokens] / factor}
+        return {**params, tokens: as_ratio(params[tokens], factor)}

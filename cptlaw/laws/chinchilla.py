@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from cptlaw.laws.base import EXPONENT, Law, Shape
-from cptlaw.laws.bend import Bent
+from cptlaw.laws.bend import RATIO, Bent, as_ratio
+
+BILLION = 1e9
 
 
 class Chinchilla(Bent):
@@ -45,13 +49,15 @@ class Chinchilla(Bent):
 
     def log_unit(self, p: Any) -> Any:
         """Return log((1e9)^(beta - alpha)): the two terms are compared at a billion parameters and tokens."""
-        return (p.beta - p.alpha) * math.log(1e9)
+        return (p.beta - p.alpha) * math.log(BILLION)
 
 
 class Kaplan(Law):
     """L = [(N_c/N)^(alpha_N/alpha_D) + D_c/D]^alpha_D (Kaplan et al. 2020, eq. 1.5, arXiv:2001.08361).
 
-    N counts non-embedding parameters. There is no irreducible loss: the law goes to zero with both N and D.
+    N counts non-embedding parameters. There is no irreducible loss: the law goes to zero with both N and D. N_c and D_c
+    carry powers of the loss's unit: a fit searches the loss at a billion parameters and endless tokens in place of N_c,
+    and the ratio of the two terms at a billion each in place of D_c.
     """
 
     name = "kaplan"
@@ -66,16 +72,30 @@ class Kaplan(Law):
     source = "Kaplan et al. 2020, eq. 1.5, arXiv:2001.08361"
     inputs = ("n_params", "tokens")
     units = {"n_params": 1.0, "tokens": 1.0}
-    amplitudes = ()
+    version = 2
+    amplitudes = ("N_c",)
     shapes = {
         "alpha_N": Shape(0.005, 2.0, start=(0.03, 0.4)),
         "alpha_D": Shape(0.005, 2.0, start=(0.03, 0.4)),
-        "N_c": Shape(1e2, 1e30, start=(1e8, 1e18)),
-        "D_c": Shape(1e2, 1e30, start=(1e8, 1e18)),
+        "D_c": RATIO,
     }
+    derived = ("N_c", "D_c")
     decreasing = ("n_params", "tokens")
     diverges_at_zero = ("n_params", "tokens")
 
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
-        """Return the single term, which stands without an amplitude."""
-        return (((p.N_c / x.N) ** (p.alpha_N / p.alpha_D) + p.D_c / x.D) ** p.alpha_D,)
+        """Return the single term, N and D in billions."""
+        power = p.alpha_N / p.alpha_D
+        return ((x.N**-power * BILLION**power + p.D_c * BILLION * x.D**-1.0) ** p.alpha_D,)
+
+    def published(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Turn the loss of a billion parameters on endless tokens, and the ratio of the terms, into N_c and D_c."""
+        with np.errstate(over="ignore"):  # a fit whose parameters no float can hold is refused
+            sizes, tokens = (np.float64(params["N_c"]) ** (1.0 / params[name]) for name in ("alpha_N", "alpha_D"))
+            return {**params, "N_c": BILLION * sizes, "D_c": BILLION * params["D_c"] * tokens}
+
+    def fitted(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Turn N_c and D_c into that loss, which has its unit, and that ratio, which has none."""
+        loss = (params["N_c"] / BILLION) ** params["alpha_N"]
+        tokens = (params["N_c"] / BILLION) ** (params["alpha_N"] / params["alpha_D"])
+        return {**params, "N_c": loss, "D_c": as_ratio(params["D_c"] / BILLION, tokens)}

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from cptlaw.errors import UsageError
 from cptlaw.laws.base import EXPONENT, Option, Shape
-from cptlaw.laws.bend import Bent
+from cptlaw.laws.bend import RATIO, Bent, as_ratio
 from cptlaw.laws.calculus import exp, log
 from cptlaw.laws.parameters import positive
 
@@ -124,28 +124,45 @@ class DCPT1(_DCPT):
 
 
 class DCPT2(_DCPT):
-    """L2 = E + A/N^alpha + (B/D^beta + C/(r+eps)^gamma)^eta: at fixed r not Chinchilla's law unless eta = 1."""
+    """L2 = E + A/N^alpha + (B/D^beta + C/(r+eps)^gamma)^eta: at fixed r not Chinchilla's law unless eta = 1.
+
+    B and C carry a power of the loss's unit that depends on eta. A fit searches B^eta, which is linear in the loss, and
+    C / B, which has no unit; `published` and `fitted` turn them into B and C and back.
+    """
 
     name = "dcpt-l2"
+    version = 2
     equation = "L = E + A/N^alpha + (B/D^beta + C/(r+eps)^gamma)^eta"
-    amplitudes = ("E", "A")
+    amplitudes = ("E", "A", "B")
     shapes = {
-        "B": Shape(1e-8, 1e4, start=(0.03, 3.0)),
-        "C": Shape(1e-8, 1e4, start=(0.03, 3.0)),
+        "C": RATIO,
         "alpha": EXPONENT,
         "beta": EXPONENT,
         "gamma": EXPONENT,
         "eta": Shape(0.05, 10.0, start=(0.4, 2.5)),
         "eps": EPSILON,
     }
+    derived = ("B", "C")
     decreasing = ("n_params", "tokens", "share")
     vanishing = {"n_params": ("A",)}
     choices = {name: option for name, option in _DCPT.choices.items() if name != "bend"}
     bend = 1  # it joins tokens and ratio, not tokens and size
 
+    def configure(self) -> None:
+        """Leave B and C derived: no constraint on C is known for this form."""
+
     def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
-        """Return the constant, the size term, and the joint term of tokens and ratio, which has no amplitude."""
-        return 1.0, x.N**-p.alpha, (p.B * x.D**-p.beta + p.C * (x.r + p.eps) ** -p.gamma) ** p.eta
+        """Return the constant, the size term, and the joint term of tokens and ratio."""
+        return 1.0, x.N**-p.alpha, (x.D**-p.beta + p.C * (x.r + p.eps) ** -p.gamma) ** p.eta
+
+    def published(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Turn B^eta and C / B into B and C."""
+        scale = params["B"] ** (1.0 / params["eta"])
+        return {**params, "B": scale, "C": params["C"] * scale}
+
+    def fitted(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Turn B and C into B^eta and C / B."""
+        return {**params, "B": params["B"] ** params["eta"], "C": as_ratio(params["C"], params["B"])}
 
 
 class DCPT3(_DCPT):

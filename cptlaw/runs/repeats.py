@@ -36,6 +36,16 @@ def add_repeated_rows(frame: pd.DataFrame, is_eval_assumed: bool, problems: Prob
     problems.add_rows(where, frame["run"], repeated, "each point of a run once", remedy, described)
 
 
+def copies(frame: pd.DataFrame) -> pd.Series[bool]:
+    """Say which rows belong to runs that repeat another one to the last digit, in every column but the name, (n,)."""
+    apart = frame.drop(columns="run")
+    texts = {str(name): str for name in apart if apart[name].dtype == object}
+    apart = apart.astype(texts)
+    # The sum over the rows of a run, whatever their order; of 64 bits, so that no two runs meet by chance.
+    of_run = pd.util.hash_pandas_object(apart, index=False).groupby(frame["run"].to_numpy()).sum()
+    return frame["run"].isin(of_run.index[of_run.duplicated()])
+
+
 def _point_columns(frame: pd.DataFrame) -> list[str]:
     """Return the columns that tell the points of one run apart."""
     if "step" in frame.columns and frame["step"].notna().all():

@@ -13,12 +13,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean, shown
+from cptlaw.findings import Finding
 from cptlaw.result import Line, as_html, as_text
 from cptlaw.runs.dataframe import to_polars
 from cptlaw.runs.fingerprint import fingerprint
 from cptlaw.runs.metrics import score_evals
 from cptlaw.runs.naming import missing_column
 from cptlaw.runs.problems import Problems
+from cptlaw.runs.repeats import copies
 from cptlaw.runs.schema import COLUMNS, column_of, corpus_of, mix_columns
 from cptlaw.runs.summary import describe_levels, factor_table, summary_lines
 from cptlaw.runs.where import find_column, parse
@@ -136,6 +138,22 @@ class Runs:
     def scores(self) -> Mapping[str, str]:
         """Evals that are scores, such as accuracy, with their metric; all others are losses."""
         return score_evals(self.frame)
+
+    def without_copies(self) -> tuple[Runs, list[Finding]]:
+        """Return the runs without those that repeat another one to the last digit, and what to say of them.
+
+        A rerun ends at another loss: one table twice is no more evidence than once.
+        """
+        copied = copies(self.frame)
+        if not copied.any():
+            return self, []
+        names = self.frame.loc[copied, "run"].astype(str).unique()
+        message = (
+            f"{len(names)} runs repeat others in every digit and count once, as {names[0]!r} does "
+            f"({int(copied.sum())} rows)."
+        )
+        advice = "If they are runs of their own, say what tells them apart, as the column seed does."
+        return self.keep(~copied.to_numpy(dtype=np.bool_)), [Finding("warning", "copied-runs", message, advice)]
 
     def with_roles(
         self, source_eval: str | None = None, target_eval: str | None = None, n_params_kind: str | None = None

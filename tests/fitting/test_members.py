@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cptlaw as cl
+from cptlaw.fitting.solving.restraint import Prior
 
 OLD = Path(__file__).parent / "old_files"  # written by 2be97f2
 POINT = {"n_params": [124672.0], "tokens": [1e6], "replay": [0.25], "ptpp": [279.0], "lr_peak": [3e-3]}
@@ -110,3 +111,23 @@ def test_what_a_point_says_is_known_or_refused(named):
         cl.forecast(named, "n_params=125K,tokns=1M,replay=25%,ptpp=279")
     with pytest.raises(cl.UsageError, match="reads learning rates"):
         cl.forecast(named, "n_params=125K,tokens=1M,replay=25%,ptpp=279", schedules={})
+
+
+def test_a_file_of_a_law_that_was_searched_in_other_coordinates_keeps_its_parameters(runs, tmp_path, monkeypatch):
+    fit = cl.fit("chinchilla", runs, "target", ROWS)
+    path = fit.save(tmp_path / "fit.json")
+    monkeypatch.setattr(type(fit.law), "version", 2)
+    found = cl.load_fit(path)
+    assert len(found.optima) == 1
+    assert found.optima[0] == pytest.approx(fit.optima[0], rel=1e-9)
+    assert found.forecast(POINT)["hi"].to_numpy() == pytest.approx(fit.forecast(POINT)["hi"].to_numpy(), rel=1e-6)
+
+
+def test_a_ratio_that_rows_do_not_see_has_a_prior_and_its_file_loads(runs, tmp_path):
+    fit = cl.fit("chinchilla:bend=1.5", runs, "target", ROWS)
+    assert fit.options.restraint.priors["B"] == Prior(1.0, pytest.approx(np.log(20)), "ratio")
+    assert cl.load_fit(fit.save(tmp_path / "fit.json")).options == fit.options
+    with pytest.raises(cl.errors.UsageError, match="follows from other parameters"):
+        cl.fit("chinchilla:bend=1.5", runs, "target", ROWS, prior=["B=1:3:log"])
+    with pytest.raises(cl.errors.UsageError, match="not searched as a ratio"):
+        cl.fit("chinchilla", runs, "target", ROWS, prior=["B=1:3:ratio"])

@@ -8,9 +8,11 @@ from metamorphic import CHANGES, PAIRS, cases
 import cptlaw as cl
 from cptlaw.laws import LAWS
 
-# A hundred of the thousand cases: every second of the first questions, whose laws and tables are the quickest.
-PLACES = range(0, 50, 2)
-SEED = 5
+# A hundred of the thousand cases: every second of the first questions, whose laws and tables are the quickest, and
+# those that once moved: a ratio of two bent terms had no prior (139, by 12 %), rollouts stopped short (2, 73), priors
+# counted by a fit that had not ended, and copies as evidence (136), priors were in nats (36, 38).
+PLACES = (*range(0, 44, 2), 73, 136, 139)
+SEED = 0
 OTHERWISE = {"ptpp-oracle", "ptpp-base"}  # fitted on test rows, and on base models
 POINTS = pd.DataFrame(
     {"n_params": 124672.0, "tokens": [1e6, 5e5], "replay": 0.25, "ptpp": [279.0, 124.0], "lr_peak": 3e-3}

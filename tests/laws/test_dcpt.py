@@ -116,6 +116,18 @@ def test_paper_constraint_makes_the_loss_fall_with_the_own_share(spec):
         assert np.all(np.diff(chosen.predict(params, rows)) <= 1e-9)
 
 
+def test_l2_is_searched_in_coordinates_that_the_unit_of_the_loss_scales_or_leaves():
+    chosen, unit = law("dcpt-l2"), 1 / np.log(2)
+    params = {name: TRUTH[name] for name in chosen.parameters}
+    scale = unit ** (1 / TRUTH["eta"])
+    bits = params | {name: unit * params[name] for name in "EA"} | {name: scale * params[name] for name in "BC"}
+    row = pd.DataFrame([ROW])
+    assert chosen.predict(bits, row) == pytest.approx(unit * chosen.predict(params, row), rel=1e-12)
+    assert chosen.fitted(bits)["C"] == pytest.approx(chosen.fitted(params)["C"], rel=1e-12)
+    assert chosen.fitted(bits)["B"] == pytest.approx(unit * chosen.fitted(params)["B"], rel=1e-12)
+    assert chosen.published(chosen.fitted(bits)) == pytest.approx(bits, rel=1e-12)
+
+
 def test_paper_constraint_reports_the_published_c():
     chosen = law("dcpt-l3", monotone="paper")
     inner = {name: GOLDEN[name] for name in chosen.parameters}

@@ -44,6 +44,19 @@ def test_roles(runs):
     assert runs.role("unknown") == "other"
 
 
+def test_runs_that_repeat_others_in_every_digit_count_once():
+    plain, _ = (once := read_runs(table())).without_copies()
+    assert plain is once
+    again = table().assign(run=lambda rows: rows["run"] + "-again").sample(frac=1, random_state=0)
+    kept, [finding] = read_runs(pd.concat([table(), again], ignore_index=True)).without_copies()
+    assert finding.code == "copied-runs"
+    assert "12 runs repeat others" in finding.message
+    pd.testing.assert_frame_equal(kept.frame, once.frame, check_categorical=False)
+    # A rerun has a seed of its own, or another loss.
+    for column in ("seed", "loss"):
+        assert read_runs(pd.concat([table(), again.assign(**{column: again[column] + 2})])).without_copies()[1] == []
+
+
 def test_a_name_that_is_a_role_is_the_role():
     runs = read_runs(table().replace({"eval": {"en": "source", "fr": "target"}}))
     assert runs.role("source") == "source"

@@ -65,7 +65,7 @@ class Candidate:
         priors = {
             name: prior
             for name, prior in all_priors(reading, training.role, training.frame).items()
-            if name not in followers and name not in reading.derived
+            if name not in followers
         }
         if self.firm:
             priors = firmer(priors, len(training.frame))
@@ -94,10 +94,12 @@ def all_priors(chosen: Law, role: Role, frame: pd.DataFrame) -> dict[str, Prior]
     frame
         The rows that are fitted; their lowest loss is the unit of the floor.
     """
-    result = {name: Prior(*moments) for name, moments in chosen.usual_of(role, frame).items()}
+    # What is known of a derived parameter says nothing of the ratio as which it is searched.
+    usual = chosen.usual_of(role, frame)
+    result = {name: Prior(*moments) for name, moments in usual.items() if name not in chosen.derived}
     if "E" in chosen.amplitudes:
         result.setdefault("E", FLOOR)
-        for name in chosen.amplitudes:
+        for name in (name for name in chosen.amplitudes if name not in chosen.derived):
             result.setdefault(str(name), SHARE)
         for name in EXPONENTS:
             if name in chosen.shapes:
@@ -106,7 +108,8 @@ def all_priors(chosen: Law, role: Role, frame: pd.DataFrame) -> dict[str, Prior]
         # Where rows do not see a parameter at all, every rollout would else begin wherever the search had left it.
         low, high = shape.start_range
         if shape.scale == "log":
-            result.setdefault(name, Prior(math.sqrt(low * high), 0.5 * math.log(high / low), "log"))
+            scale = "ratio" if name in chosen.derived else "log"
+            result.setdefault(name, Prior(math.sqrt(low * high), 0.5 * math.log(high / low), scale))
         else:
             result.setdefault(name, Prior(0.5 * (low + high), 0.5 * (high - low)))
     learned = learned_priors(chosen, float(frame["loss"].min()), role)
@@ -118,7 +121,10 @@ def firmer(priors: Mapping[str, Prior], count: int) -> dict[str, Prior]:
     """Return priors that a ladder of so many rows does not outvote."""
     alike = min(max(count / INDEPENDENT, 1.0), MOST_ALIKE)
     spread = {name: FLOOR_SPREAD if name == "E" else 1.0 for name in priors}
-    return {name: replace(prior, sd=prior.sd * spread[name] / math.sqrt(alike)) for name, prior in priors.items()}
+    return {
+        name: prior if prior.scale == "ratio" else replace(prior, sd=prior.sd * spread[name] / math.sqrt(alike))
+        for name, prior in priors.items()
+    }
 
 
 def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candidate]:

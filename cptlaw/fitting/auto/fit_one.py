@@ -102,6 +102,6 @@ def with_priors(training: TrainingRows, given: Restraint) -> Restraint | None:
         return None
     priors = all_priors(law, training.role, training.frame)
     priors = firmer(priors, len(training.frame)) if law.name in FIRM else priors
-    open_ = set(law.parameters) - given.named - set(law.derived)
+    open_ = set(law.parameters) - given.named
     weak = {name: prior for name, prior in priors.items() if name in open_}
     return replace(given, priors={**given.priors, **weak}) if weak else None

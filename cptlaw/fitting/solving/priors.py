@@ -29,8 +29,8 @@ class Penalty:
     weight
         What half a squared standard score counts beside the objective.
     scales
-        What `means` and `sds` speak of: the parameter's ``"value"``, its ``"log"``, or the log of the ``"share"`` that
-        its term has in the mean loss.
+        What `means` and `sds` speak of: the parameter's ``"value"``, its ``"log"``, the log of the ``"share"`` that its
+        term has in the mean loss, or of the ``"ratio"`` as which it is searched.
     precision
         Inverse of the priors' correlations, (p, p), where some are correlated.
     """
@@ -98,7 +98,7 @@ def values(
     coordinates
         Their indices.
     kinds
-        ``"value"``, ``"log"`` or ``"share"`` of each; see `Penalty`.
+        ``"value"``, ``"log"``, ``"share"`` or ``"ratio"`` of each; see `Penalty`.
     scales
         Of the columns with an amplitude.
     """

@@ -14,7 +14,7 @@ from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.laws.base import Law, Role
 from cptlaw.units import parse_pairs, parse_quantity
 
-PRIOR_SCALES = ("value", "log", "share")
+PRIOR_SCALES = ("value", "log", "share", "ratio")
 PRIOR_FORM = "MEAN:SD, as in E=1.8:0.1"
 
 
@@ -38,7 +38,8 @@ class Prior:
     sd
         Standard deviation: of the parameter, or of the logarithm with the other scales.
     scale
-        ``"value"``, ``"log"``, or for amplitudes ``"share"``, which is free of units.
+        ``"value"``, ``"log"``, or for amplitudes ``"share"``, which is free of units; for parameters that follow from a
+        ratio which is searched in their place (`Law.derived`) the logarithm of the ``"ratio"``.
     """
 
     mean: float
@@ -220,7 +221,7 @@ class Restraint:
                         f"{flag} {name}: law {law.name} has no such parameter; it has {', '.join(law.parameters)}."
                         f"{did_you_mean(name, law.parameters)}"
                     )
-                if name in law.derived:
+                if name in law.derived and not (name in self.priors and self.priors[name].scale == "ratio"):
                     raise UsageError(
                         f"{flag} {name}: in law {law.spec} {name} follows from other parameters and cannot be "
                         f"restrained. Restrain those, or use the law without this option."
@@ -268,6 +269,8 @@ class Restraint:
                     f"--prior {name}: {name} multiplies no term of {law.name}, so that it has no share of the loss; "
                     f"amplitudes are {', '.join(law.amplitudes)}."
                 )
+            if prior.scale == "ratio" and (name not in law.derived or name not in law.shapes):
+                raise UsageError(f"--prior {name}: {name} is not searched as a ratio in law {law.spec}.")
 
 
 def _pairs(given: Mapping[str, Any] | Iterable[str] | None, flag: str, example: str) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cptlaw.fitting.checking.cuts import apart, cuts, of_whole_runs
 from cptlaw.fitting.checking.distance import Direction, outside, scaled, seen
+from cptlaw.fitting.rollouts import STEPS, TOLERANCE
 from cptlaw.fitting.solving import newton
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.objective import Objective
@@ -24,7 +25,6 @@ SHARES = (0.4, 0.6, 0.8)  # of the rows that a rollout fits, as far as levels al
 SPARE = 2  # rows that a rollout fits beyond the free parameters
 MOST_ROWS = 300
 STARTS = 1
-STEPS, TOLERANCE = 30, 1e-3
 WITHIN_RUNS = ("tokens", "s1", "s1_cpt")  # directions in which a run itself goes on
 
 

@@ -134,7 +134,7 @@ def compare(
     given = runs if isinstance(runs, Runs) else read_runs(runs)
     on = given.meant(on)
     given = given.with_inferred_role(on)
-    given = with_derived(given, [on])
+    given, _ = with_derived(given, [on]).without_copies()  # a copy in another fold would be known beforehand
     schedules = how.get("schedules")
     if on in given.scores:
         return _of_scores([str(one) for one in named], given, on, where, how, progress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -118,12 +118,13 @@ def check(
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     on = table.meant(on, "target")
     table = table.with_inferred_role(on)
-    table = with_derived(table, [on])
+    table, copied = with_derived(table, [on]).without_copies()
     if on in table.scores:
         return check_scores(table, on, where)
     if law_name == "auto":
         refuse_restraint(restraint)
-        return check_auto(table, on, where, schedules, at)
+        of_auto = check_auto(table, on, where, schedules, at)
+        return replace(of_auto, findings=by_severity([*of_auto.findings, *copied]))
     chosen = law(law_name)
     training = training_rows(chosen, table, on, where, schedules)
     frame = training.chosen().frame
@@ -145,7 +146,7 @@ def check(
         n_free=problem.size,
         rank=identify.best_rank(problem),
         levels=pd.DataFrame({"levels": inputs.nunique(), "min": inputs.min(), "max": inputs.max()}),
-        findings=by_severity([*training.findings, *check_rows(chosen, frame, problem), *far]),
+        findings=by_severity([*copied, *training.findings, *check_rows(chosen, frame, problem), *far]),
     )
 
 

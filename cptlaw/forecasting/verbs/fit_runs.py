@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Unpack
 
 from cptlaw.errors import UsageError, refuse_others
+from cptlaw.findings import by_severity
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.auto.check_auto import refuse_restraint
 from cptlaw.fitting.auto.fit_auto import fit_auto
@@ -86,17 +88,21 @@ def fit(
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     on = table.meant(on)
     table = table.with_inferred_role(on)
-    table = with_derived(table, [on])
+    table, copied = with_derived(table, [on]).without_copies()
     is_score = _is_score(law_name, table, on)
     averaged = isinstance(law_name, str) and law_name == "auto"
     of_one = {name: how.get(name) for name in ("delta", "starts", "fix", "tie", "bound", "prior")}
     if is_score or averaged:
         refuse_restraint(of_one, "scores are fitted with their own priors" if is_score else "law auto fits several")
+    seed, schedules = how.get("seed", 0), how.get("schedules")
+    result: LawFit | Average | ScoreFit
     if is_score:
-        return fit_scores(table, on, where, str(law_name), schedules=how.get("schedules"), seed=how.get("seed", 0))
-    if averaged:
-        return fit_auto(table, on, where, seed=how.get("seed", 0), schedules=how.get("schedules"))
-    return fit_one(law(law_name), table, on, where, how)
+        result = fit_scores(table, on, where, str(law_name), schedules=schedules, seed=seed)
+    elif averaged:
+        result = fit_auto(table, on, where, seed=seed, schedules=schedules)
+    else:
+        result = fit_one(law(law_name), table, on, where, how)
+    return replace(result, findings=by_severity([*result.findings, *copied])) if copied else result
 
 
 spell_out(fit, HowToFit, {"seed": 0})
