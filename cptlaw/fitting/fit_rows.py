@@ -23,7 +23,7 @@ from cptlaw.fitting.solving.huber import noise_weight
 from cptlaw.fitting.solving.newton import Descent
 from cptlaw.fitting.solving.objective import Objective
 from cptlaw.fitting.solving.options import Options
-from cptlaw.fitting.solving.priors import priors_on
+from cptlaw.fitting.solving.priors import Penalty, priors_on
 from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.training_rows import TrainingRows
 from cptlaw.laws import Law
@@ -41,7 +41,7 @@ LEVELS = 100  # values of an input beyond which they are no levels
 LEADING = 0.02  # share above the best objective on the searched rows, up to which an optimum is polished on all
 # For a fit that says how large residuals are, nothing else: few steps from all, the best further, under priors that
 # only bound its valleys. Without, it stopped anywhere in a flat one, and noise of 1e-9 moved what priors count by 1e-3.
-SCALE_STEPS, SCALE_END, FAINT = 8, 200, 0.01
+SCALE_STEPS, SCALE_END, FAINT = 8, 1000, 1e-6
 SMALLEST_SHARE = 1e-4  # of the loss, at which a term with a prior on its share starts at least
 SOFT_WEIGHT = 1.0  # of squared relative slopes dL/dr > 0 under monotone=soft, beside squared log residuals
 
@@ -246,16 +246,22 @@ def minimise(
         alone = Objective(problem, options.delta, rising=rising)
         free = newton.descend(alone, c, z, SCALE_STEPS)
         best = [int(np.argmin(free.objective))]
-        weight = _prior_weight(problem, free, best[0], options.delta, alike)
-        bounded = replace(alone, penalty=priors_on(problem, FAINT * weight))
-        free = newton.descend(bounded, free.c[best], free.z[best], SCALE_END)
-        weight = _prior_weight(problem, free, 0, options.delta, alike)
+        faint = priors_on(problem, FAINT)
+        at, bounded = _with_terms(problem, faint, free.c[best]), replace(alone, penalty=faint)
+        free = newton.descend(bounded, at, free.z[best], SCALE_END)
+        weight = _prior_weight(problem, free, options.delta, alike)
         penalty = priors_on(problem, weight)
-        for index, scale in zip(penalty.coordinates, penalty.scales, strict=True) if penalty else ():
-            # The search leaves terms out; a prior on the logarithm of an amplitude or a share says that they exist.
-            if scale != "value" and index < problem.k:
-                c[:, index] = np.maximum(c[:, index], SMALLEST_SHARE * float(problem.loss.mean()))
+        c = _with_terms(problem, penalty, c)
     return newton.descend(Objective(problem, options.delta, penalty=penalty, rising=rising), c, z), members, weight
+
+
+def _with_terms(problem: Problem, penalty: Penalty | None, c: Array) -> Array:
+    """Return amplitudes, (s, k), without zeros where a prior on the logarithm or a share says that a term exists."""
+    c = c.copy()  # the search leaves terms out
+    for index, scale in zip(penalty.coordinates, penalty.scales, strict=True) if penalty else ():
+        if scale != "value" and index < problem.k:
+            c[:, index] = np.maximum(c[:, index], SMALLEST_SHARE * float(problem.loss.mean()))
+    return c
 
 
 def _searched(problem: Problem, curves: bool) -> Problem:
@@ -321,12 +327,12 @@ def _distinct(problem: Problem, c: Array, z: Array, cost: Array) -> tuple[Array,
     return np.array(chosen), np.array(members)
 
 
-def _prior_weight(problem: Problem, free: Descent, place: int, delta: float, alike: Callable[[Array], float]) -> float:
+def _prior_weight(problem: Problem, free: Descent, delta: float, alike: Callable[[Array], float]) -> float:
     """Scale the priors by the residuals of a fit that they hardly hold: each counts like one independent observation.
 
     Where as many parameters as rows leave no residual, the floor of the noise stands in.
     """
-    residual = log_residuals(problem, free.c[place], free.z[place])
+    residual = log_residuals(problem, free.c[0], free.z[0])
     return noise_weight(residual, delta, problem.n - problem.size) * alike(residual)
 
 
