@@ -29,6 +29,7 @@ def test_scipy_on_the_full_problem_agrees(case):
     assert fitted.objective == pytest.approx(ours, rel=1e-9)
     bounds = {name: (shape.low, shape.high) for name, shape in chosen.shapes.items()}
     bounds = dict.fromkeys(chosen.amplitudes, (0.0, np.inf)) | bounds
+    bounds |= dict.fromkeys(chosen.derived, (0.0, np.inf))  # searched as something else: the shape's range is of that
     for start in (case.truth, fitted.params):
         theirs, objective = scipy_fit(
             case.formula, {n: start[n] for n in chosen.parameters}, bounds, inputs, loss, 0.01
