@@ -208,8 +208,16 @@ def from_loss_to_score() -> Piece:
     )
 
 
-def story(fan: Figure, plan: Figure) -> Figure:
-    """Return the picture at the top of README: a forecast at a budget never run, and the plan that it allows."""
+def story() -> Figure:
+    """Return the picture at the top of README: a forecast at a budget never run, and the plan that it allows.
+
+    No law is named, as in the commands below the picture.
+    """
+    runs = cl.examples.load("en-fr-pilot")
+    target, source = (cl.fit(runs, on=on, where="ptpp in (31, 62, 124)") for on in ("target", "source"))
+    best = cl.plan.min_tokens(target, source, **MODEL, **LIMITS)
+    fan = cl.figures.interval_fan(target, MIX, runs.on("target").where(MEASURED).frame)
+    plan = cl.figures.forgetting_map(target, source, plan=best, **MODEL, **LIMITS)
     drawing = blank(height=430)
     for side, figure in (("", fan), ("2", plan)):
         for trace in figure.drawing.data:
@@ -272,7 +280,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(piece.figure.title, flush=True)
         shown.append(piece)
     by_name = {piece.figure.name: piece.figure for piece in shown}
-    figures = [*by_name.values(), story(by_name["interval-fan-target"], by_name["forgetting-map"])]
+    figures = [*by_name.values(), story()]
     drawings = {f"{figure.name}.png": figure.drawing for figure in figures}
     written = write_images(drawings, folder / "figures", "png")
     (folder / "gallery.md").write_text(page(shown), encoding="utf-8")
