@@ -52,6 +52,9 @@ def test_runs_that_repeat_others_in_every_digit_count_once():
     assert finding.code == "copied-runs"
     assert "12 runs repeat others" in finding.message
     pd.testing.assert_frame_equal(kept.frame, once.frame, check_categorical=False)
+    # Half a character, as fuzzed tables hold it.
+    half = table().assign(note=pd.Series(["\ud800"] + ["a"] * (len(table()) - 1), dtype=object))
+    assert read_runs(half).without_copies()[1] == []
     # A rerun has a seed of its own, or another loss.
     for column in ("seed", "loss"):
         assert read_runs(pd.concat([table(), again.assign(**{column: again[column] + 2})])).without_copies()[1] == []
