@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -41,17 +39,12 @@ def add_repeated_rows(frame: pd.DataFrame, is_eval_assumed: bool, problems: Prob
 def copies(frame: pd.DataFrame) -> pd.Series[bool]:
     """Say which rows belong to runs that repeat another one to the last digit, in every column but the name, (n,)."""
     # Texts as numbers: half a character has no bytes that could be hashed.
-    apart = frame.drop(columns="run").apply(_numbered)
+    apart = frame.drop(columns="run").apply(
+        lambda column: column if pd.api.types.is_numeric_dtype(column) else pd.factorize(hashable(column))[0]
+    )
     # The sum over the rows of a run, whatever their order; of 64 bits, so that no two runs meet by chance.
     of_run = pd.util.hash_pandas_object(apart, index=False).groupby(frame["run"].to_numpy()).sum()
     return frame["run"].isin(of_run.index[of_run.duplicated()])
-
-
-def _numbered(column: pd.Series[Any]) -> Any:
-    """Return numbers as they are, and the number of each value among those of another column."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return column.cat.codes
-    return pd.factorize(column.map(repr))[0] if column.dtype == object else column
 
 
 def _point_columns(frame: pd.DataFrame) -> list[str]:

@@ -85,18 +85,17 @@ class Chosen:
 def main_kind(table: Runs, where: str | None) -> tuple[Runs, tuple[Finding, ...]]:
     """Return the runs of one kind, that of most runs among the chosen rows, and say which were left out."""
     main, *others = kinds(table, where)
-    note = [
-        Finding(
-            "warning",
-            "main-kind",
-            f"only the runs of {main} are fitted, which most are: no law here reads what tells them from those of "
-            f"{listed([str(kind) for kind in others], 3)}.",
-            "`answer` compares methods; to fit another kind choose it.",
-            remedy=Remedy("where", others[0].query),
-        )
-        for _ in others[:1]
-    ]
-    return table.keep(main.mask), tuple(note)
+    if not others:
+        return table.keep(main.mask), ()
+    note = Finding(
+        "warning",
+        "main-kind",
+        f"only the runs of {main} are fitted, which most are: no law here reads what tells them from those of "
+        f"{listed([str(kind) for kind in others], 3)}.",
+        "`answer` compares methods; to fit another kind choose it.",
+        remedy=Remedy("where", others[0].query),
+    )
+    return table.keep(main.mask), (note,)
 
 
 def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = False) -> Chosen:
