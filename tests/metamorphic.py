@@ -119,11 +119,6 @@ class Question:
         rows = every[every["run"].isin(chosen)].reset_index(drop=True)
         kinds = tuple(draw.sample(list(TOLERANCE), CHANGES))
         points, schedules = _points(rows, draw.randrange(3)), None
-        if cross:
-            learned = cl.law(law).learnability(rows).iloc[0]
-            points = points.assign(
-                **{name: float(learned[name]) for name in learned.index if name in ("k1", "k2", "k3")}
-            )
         if curve:
             known = _schedules(table)
             schedules = {name: known[name] for name in chosen}
@@ -182,6 +177,10 @@ def asked(question: Question, rows: pd.DataFrame | Path) -> np.ndarray[Any, Any]
         schedules = {name: schedules[stand] for name, stand in names.items()}
         back = {stand: name for name, stand in reversed(names.items())}
         points = points.assign(run=points["run"].map(back))
+    if question.law in CROSS:
+        # How learnable a domain is follows from its losses, in their unit.
+        learned = cl.law(question.law).learnability(rows if isinstance(rows, pd.DataFrame) else question.rows).iloc[0]
+        points = points.assign(**{name: learned[name] for name in ("k1", "k2", "k3") if name in learned.index})
     how = {} if schedules is None else {"schedules": schedules}
     fit = cl.fit(question.law, rows, question.on, **how)
     if schedules is not None:

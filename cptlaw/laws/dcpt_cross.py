@@ -56,6 +56,7 @@ MU = Shape(0.01, 10.0, start=(0.2, 4.0))
 WEIGHT_OF_K2 = Shape(1e-4, 1e4, start=(0.1, 30.0))
 WEIGHT_OF_K3 = Shape(1e-6, 1e2, start=(0.003, 1.0))
 
+SPREAD_OF_WEIGHTS = 2.5  # of the logarithm: a part of K may count a twelfth of another, or twelve times it
 SMALLEST_SHARE = 0.01  # K4 is kept at or above this share of K3
 
 
@@ -264,6 +265,18 @@ class _Cross(DCPT3):
         if "k3" in self.coefficients:
             x.k3_sign = np.sign(frame["k3"].to_numpy(dtype=float))
         return x
+
+    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
+        """Return the usual priors; a weight so that its part of K is as large as 1/k1, whatever the unit of the loss."""
+        known = super().usual_of(role, frame)
+        if frame is None or not set(self.coefficients) <= set(frame.columns):
+            return known
+        size = {name: float(np.exp(np.log(frame[name].abs()).mean())) for name in self.coefficients}
+        if "w2" in self.shapes:
+            known["w2"] = (1.0 / (size["k1"] * size["k2"]), SPREAD_OF_WEIGHTS, "log")
+        if "w3" in self.shapes:
+            known["w3"] = (size["k3"] / size["k1"], SPREAD_OF_WEIGHTS, "log")
+        return known
 
     def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
         if name not in COEFFICIENTS:

@@ -90,9 +90,9 @@ def without_brief(training: TrainingRows, table: Runs, where: str | None) -> tup
 def reads_priors(law: Law) -> bool:
     """Say whether what other studies say is added to a law that is named.
 
-    Laws of loss curves, of base models, and those fitted on the rows that they are tested on stay as they are.
+    Laws of base models, and those fitted on the rows that they are tested on, stay as they are.
     """
-    return not law.needs_schedules and not law.on_base_models and law.forecasts
+    return not law.on_base_models and law.forecasts
 
 
 def with_priors(training: TrainingRows, given: Restraint) -> Restraint | None:
