@@ -42,18 +42,18 @@ CEILINGS = {
     "answering": 1925,
     "cli": 875,
     "examples": 32,
-    "fitting": 5186,
+    "fitting": 5185,
     "forecasting": 3838,
     "importing": 1317,
-    "laws": 3579,
+    "laws": 3590,
     "planning": 4811,
     "reporting": 1967,
-    "runs": 2356,
+    "runs": 2354,
     "schedules": 507,
     "cptlaw_app": 351,
     "cptlaw_sweep": 5014,
 }
-IN_ALL = 32_988  # of which 27,623 in the core, where 17,500 are aimed at
+IN_ALL = 32_996  # of which 27,631 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

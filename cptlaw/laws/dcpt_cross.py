@@ -267,7 +267,7 @@ class _Cross(DCPT3):
         return x
 
     def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
-        """Return the usual priors; a weight so that its part of K is as large as 1/k1, whatever the unit of the loss."""
+        """Return the usual priors; those of weights make a part of K as large as 1/k1, in any unit of the loss."""
         known = super().usual_of(role, frame)
         if frame is None or not set(self.coefficients) <= set(frame.columns):
             return known
