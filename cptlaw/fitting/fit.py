@@ -116,6 +116,15 @@ class Fit(Saved):
         return False
 
     @property
+    def without_intervals(self) -> Finding | None:
+        """What is said in place of intervals; None where there are some."""
+        return None
+
+    def asked(self, frame: Any) -> pd.DataFrame:
+        """Return points as laws read them."""
+        return self.completed(frame)
+
+    @property
     def _rows(self) -> pd.DataFrame:
         """The fitted rows of trained models."""
         if "rows" not in self._cache:
@@ -251,7 +260,7 @@ class Fit(Saved):
         measured
             Of a measured loss; without, of the loss itself.
         """
-        rows = self.completed(frame)
+        rows = self.asked(frame)
         asked = np.asarray(probabilities, dtype=float)
         centre = np.log(self.predict(rows))
         values = np.tile(centre, (len(asked), 1))
@@ -277,24 +286,31 @@ class Fit(Saved):
         Notes
         -----
         ``lo`` and ``hi`` are missing where the data do not bound the loss within a factor of 2; the row's findings then
-        say so.
+        say so. Where one law was fitted without what other studies say, the doubt about the parameters is the profile
+        of the objective along the forecast, which is as wide as the valley that the rows leave.
         """
         if interval is not None:
             interval = parse_probability(interval, "interval (--interval)")
         asked = as_points(frame)
-        rows = self.completed(asked)
-        out = (asked if self.law.needs_schedules else rows).copy()
-        out["loss"] = self.predict(rows)
+        rows = self.asked(asked)
+        loss = self.predict(rows)
+        out = (asked if self.law.needs_schedules else rows).assign(loss=loss)
+        # Said of what was asked and not of what was filled in: plans choose the rate themselves.
         notes = [
             self._left_out(rows),
             extrapolations(self.law, self.data, rows),
             assumed(self.law, self.data, asked, rows),
         ]
-        if interval is not None:
-            ends = np.exp(self.log_quantiles(rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval]))
-            out["lo"], out["hi"], silent = bounded(out["loss"].to_numpy(dtype=float), *ends)
-            notes.append(silent)
-        out["findings"] = findings_of(out["loss"].to_numpy(dtype=float), notes, out.index)
+        silent = self.without_intervals
+        if interval is not None and silent is not None:
+            out["lo"] = out["hi"] = np.nan
+            notes.append([(silent,)] * len(rows))
+        elif interval is not None:
+            with np.errstate(over="ignore"):
+                ends = np.exp(self.log_quantiles(rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval]))
+            out["lo"], out["hi"], unbounded = bounded(loss, *ends)
+            notes.append(unbounded)
+        out["findings"] = findings_of(loss, notes, out.index)
         return ForecastFrame.of(out, interval, [self])
 
     def _left_out(self, rows: pd.DataFrame) -> list[tuple[Finding, ...]]:

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from cptlaw.findings import Finding
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.members import Member
 from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.saved import law_home
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.uncertainty import intervals
-from cptlaw.fitting.uncertainty.answers import ForecastFrame
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_rows import schedules_to_json
 from cptlaw.result import Line, Table
 from cptlaw.schedules import Schedule, read_schedules
-from cptlaw.units import parse_probability
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -90,44 +90,26 @@ class LawFit(LawOnRows, Fit):
         """Return the fit with more learning-rate schedules, by run or from a file, to forecast runs under them."""
         return replace(self, schedules={**self.schedules, **read_schedules(schedules)})
 
-    def forecast(self, frame: Any, interval: float | str | None = 0.9) -> ForecastFrame:
-        """Return the rows of `frame` with loss, lo, hi and findings; see `Fit.forecast`.
+    @property
+    def without_intervals(self) -> Finding | None:
+        """What is said in place of intervals, as of a fit to two runs; None where there are some."""
+        return intervals.without_intervals(self) if self.plain else None
 
-        Without what other studies say the doubt about the parameters is the profile of the objective along the
-        forecast, which is as wide as the valley that the rows leave.
-        """
-        if not self.plain:
-            intervals.forecastable(self, self.completed(frame))
-            return super().forecast(frame, interval)
-        if interval is not None:
-            interval = parse_probability(interval, "interval (--interval)")
-        return ForecastFrame.of(intervals.forecast(self, frame, interval), interval, [self])
+    def asked(self, frame: Any) -> pd.DataFrame:
+        """Return points as the law reads them; those at which it is infinite are refused."""
+        rows = self.completed(frame)
+        intervals.forecastable(self, rows)
+        return rows
 
     def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
-        """Return quantiles of the log loss at each row, shape (probabilities, n).
+        """Return quantiles of the log loss at each row, shape (probabilities, n); see `Fit.log_quantiles`.
 
-        The interval of `forecast` with probability c ends at the quantiles (1 - c) / 2 and (1 + c) / 2; the quantile
-        1/2 is the forecast.
-
-        Parameters
-        ----------
-        frame
-            Rows with the law's inputs; whatever `cptlaw.runs.points.as_points` reads.
-        probabilities
-            Between 0 and 1.
-        measured
-            Of a measured loss; False for the law's own, without the noise of a measurement.
-
-        Returns
-        -------
-        array
-            Infinite where the data does not bound the loss, or where there are too few runs.
+        Without what other studies say they are infinite where the data does not bound the loss, or where there are too
+        few runs.
         """
         if self.plain:
             return intervals.log_quantiles(self, frame, probabilities, measured)
-        rows = self.completed(frame)
-        intervals.forecastable(self, rows)
-        return super().log_quantiles(rows, probabilities, measured)
+        return super().log_quantiles(frame, probabilities, measured)
 
     @property
     def interval_method(self) -> str:

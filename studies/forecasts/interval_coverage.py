@@ -34,7 +34,7 @@ from cptlaw.fitting.solving import newton
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.objective import Objective
 from cptlaw.fitting.uncertainty.intervals import measurement_scatter
-from cptlaw.fitting.uncertainty.profile import profile
+from cptlaw.fitting.uncertainty.profile import profiles
 from cptlaw.laws import law
 from cptlaw.laws.calculus import Array
 from studies import simulate
@@ -256,7 +256,7 @@ def one_set(design: Design, seed: int) -> list[dict[str, object]]:
     centre = np.log(fit.predict(at))
     # The law is true here, so that what forecasts add for a wrong form stays out. An end that the data does not bound
     # holds everything on its side.
-    inner = profile(fit, at, LEVEL)
+    inner = profiles(fit, at, [LEVEL])[0]
     ends = centre[:, None] + np.array([-1.0, 1.0]) * np.hypot(inner - centre[:, None], measurement_scatter(fit, LEVEL))
     narrow, wide = point_bootstrap(fit, at, seed)
     intervals = {

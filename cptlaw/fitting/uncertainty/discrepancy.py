@@ -23,6 +23,7 @@ from cptlaw.fitting.checking.distance import outside, seen, unseen
 from cptlaw.fitting.learned import left_out, numbers
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.uncertainty.inner_rollouts import InnerRollouts, inner_rollouts
+from cptlaw.fitting.uncertainty.profile import noise
 from cptlaw.laws.calculus import Array
 
 RATES = np.geomspace(5e-4, 0.6, 23)  # log error per e-fold
@@ -155,8 +156,6 @@ def _rates(fit: LawOnRows, scale: Scale) -> Array:
     """Return the shares of the rates of a fit, computed once and kept."""
     key = ("rates", left_out())
     if key not in fit._cache:
-        from cptlaw.fitting.uncertainty.profile import noise
-
         fit._cache[key] = scale.rates(noise(fit).spread, inner_rollouts(fit))
     values: Array = fit._cache[key]
     return values

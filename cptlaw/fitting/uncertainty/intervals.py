@@ -11,15 +11,12 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
-from cptlaw.fitting.checking.assumed import assumed
-from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.learned import studies
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.discrepancy import discrepancy, usual_rate
-from cptlaw.fitting.uncertainty.profile import noise, profile, profiles
+from cptlaw.fitting.uncertainty.profile import noise, profiles
 from cptlaw.laws.calculus import Array
-from cptlaw.runs.points import as_points
 
 MIN_RUNS = 3  # fewer runs cannot say how runs differ
 LARGEST = math.log(2.0)  # half-width in log loss from which an interval says nothing
@@ -27,31 +24,18 @@ ABSURD = 14.0  # nats per token; a uniform guess among a million tokens has 13.8
 NOTHING = 1e-3  # nats per token, below which text holds nothing to learn
 
 
-def forecast(fit: LawOnRows, rows: Any, interval: float | None) -> pd.DataFrame:
-    """Forecast rows; see `Fit.forecast`."""
-    asked = as_points(rows)
-    frame = fit.completed(asked)
-    forecastable(fit, frame)
-    loss = fit.law.predict(fit.params, frame, fit.role)
-    out = (asked if fit.law.needs_schedules else frame).assign(loss=loss)
-    # Said of what was asked and not of what was filled in: plans choose the rate themselves.
-    notes = [extrapolations(fit.law, fit.data, frame), assumed(fit.law, fit.data, asked, frame)]
-    if interval is not None and fit.n_blocks < MIN_RUNS:
-        out["lo"] = out["hi"] = np.nan
-        silent = Finding(
-            "warning",
-            "no-interval",
-            "the parameters were given, not fitted, so that nothing says how sure the loss is."
-            if fit.status == "given"
-            else f"{fit.n_runs} runs cannot say how runs differ, so the loss is not bounded.",
-            f"LawFit on at least {MIN_RUNS} runs.",
-        )
-        notes.append([(silent,)] * len(frame))
-    elif interval is not None:
-        out["lo"], out["hi"], unbounded = bounded(loss, *_interval(fit, frame, loss, interval))
-        notes.append(unbounded)
-    out["findings"] = findings_of(loss, notes, out.index)
-    return out
+def without_intervals(fit: LawOnRows) -> Finding | None:
+    """Return what is said of a fit in place of intervals; None where there are some."""
+    if fit.n_blocks >= MIN_RUNS:
+        return None
+    return Finding(
+        "warning",
+        "no-interval",
+        "the parameters were given, not fitted, so that nothing says how sure the loss is."
+        if fit.status == "given"
+        else f"{fit.n_runs} runs cannot say how runs differ, so the loss is not bounded.",
+        f"Fit at least {MIN_RUNS} runs.",
+    )
 
 
 def findings_of(loss: Array, notes: list[list[tuple[Finding, ...]]], index: pd.Index) -> pd.Series:
@@ -98,18 +82,6 @@ def bounded(loss: Array, low: Array, high: Array) -> tuple[Array, Array, list[tu
     return np.where(open_[0], np.nan, low), np.where(open_[1], np.nan, high), notes
 
 
-def _interval(fit: LawOnRows, frame: pd.DataFrame, loss: Array, interval: float) -> tuple[Array, Array]:
-    """Return lower and upper ends for a measured loss, infinitely far away where the data bounds nothing.
-
-    The doubt about the fitted loss comes from the profile of the objective; the noise of one measurement is added to
-    it in quadrature.
-    """
-    below, above, scatter = law_and_noise(fit, frame, interval)
-    with np.errstate(over="ignore"):
-        ends = loss * np.exp(-np.hypot(below, scatter)), loss * np.exp(np.hypot(above, scatter))
-    return ends
-
-
 def method(fit: LawOnRows) -> str:
     """Say where the intervals of a fit's forecasts come from; see `Fit.interval_method`."""
     if not fit.n_points:
@@ -132,36 +104,19 @@ def bands(fit: Any, rows: Any, interval: float, most: int = 6) -> tuple[Array, A
     if not fit.plain:  # without a profile, all rows cost as much as a few
         result = fit.forecast(rows, interval)
         return result["lo"].to_numpy(dtype=float), result["hi"].to_numpy(dtype=float)
-    frame = fit.completed(rows)
-    below, above, scatter = law_and_noise(fit, frame, interval, most)
-    centre = np.log(fit.predict(frame))
-    low, high = np.exp(centre - np.hypot(below, scatter)), np.exp(centre + np.hypot(above, scatter))
-    return np.where(np.isfinite(below), low, np.nan), np.where(np.isfinite(above), high, np.nan)
+    ends = log_quantiles(fit, rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval], most=most)
+    low, high = np.where(np.isfinite(ends), np.exp(ends), np.nan)
+    return low, high
 
 
-def law_and_noise(
-    fit: LawOnRows, frame: pd.DataFrame, interval: float, most: int | None = None
-) -> tuple[Array, Array, float]:
-    """Return what the interval is made of, in log loss: the law's doubt below and above, (n,), and the noise.
+def log_quantiles(
+    fit: LawOnRows, rows: Any, probabilities: Sequence[float], measured: bool = True, most: int | None = None
+) -> Array:
+    """Return quantiles of the log loss; see `Fit.log_quantiles`, and `profiles` for `most`.
 
-    The law's doubt is that about its parameters, from the profile, and that about its form, in quadrature. It is
-    infinite where the data does not bound the loss.
+    The doubt about the fitted loss comes from the profile of the objective; that about the law's form and the noise of
+    one measurement are added in quadrature.
     """
-    below, above, form, scatter = doubt_parts(fit, frame, interval, most)
-    return np.hypot(below, form), np.hypot(above, form), scatter
-
-
-def doubt_parts(
-    fit: LawOnRows, frame: pd.DataFrame, interval: float, most: int | None = None
-) -> tuple[Array, Array, Array, float]:
-    """Return half-widths in log loss: parameters below and above, (n,), the law's form, (n,), and the noise."""
-    ends, centre = profile(fit, frame, interval, most), np.log(fit.predict(frame))
-    form = discrepancy(fit, frame, [interval])[0]
-    return centre - ends[:, 0], ends[:, 1] - centre, form, measurement_scatter(fit, interval)
-
-
-def log_quantiles(fit: LawOnRows, rows: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
-    """Return quantiles of the log loss; see `Fit.log_quantiles`."""
     frame = fit.completed(rows)
     forecastable(fit, frame)
     asked = np.asarray(probabilities, dtype=float)
@@ -177,7 +132,7 @@ def log_quantiles(fit: LawOnRows, rows: Any, probabilities: Sequence[float], mea
         chance = asked[:, None]
         return np.where(chance == 0.5, values, np.where(chance < 0.5, -np.inf, np.inf))
     forms = discrepancy(fit, frame, several)
-    for coverage, ends, form in zip(several, profiles(fit, frame, several), forms, strict=True):
+    for coverage, ends, form in zip(several, profiles(fit, frame, several, most), forms, strict=True):
         scatter = np.hypot(form, measurement_scatter(fit, coverage) if measured else 0.0)
         for j in np.flatnonzero(np.isclose(coverages, coverage, atol=1e-11)):
             side, end = (-1.0, ends[:, 0]) if asked[j] < 0.5 else (1.0, ends[:, 1])

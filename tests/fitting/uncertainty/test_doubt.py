@@ -12,7 +12,7 @@ from cptlaw.fitting.solving.components import components
 from cptlaw.fitting.solving.huber import NOISE_FLOOR, normal_weight
 from cptlaw.fitting.uncertainty.discrepancy import Scale, discrepancy, usual_rate
 from cptlaw.fitting.uncertainty.inner_rollouts import inner_rollouts
-from cptlaw.fitting.uncertainty.profile import profile
+from cptlaw.fitting.uncertainty.profile import profiles
 from cptlaw.laws import law
 
 TRUTH = {"E": 1.8, "A": 480.0, "B": 2100.0, "alpha": 0.35, "beta": 0.37}
@@ -195,7 +195,7 @@ def test_the_base_model_is_the_unit_of_error():
     assert shared.components.shares["base"] > 0.75
     assert alone.components.shares["base"] < 0.3
     plain = cl.fit("ptpp-blind", shared.data.drop(columns="ptpp"), on="target", starts=4, delta=0.1, restraint="none")
-    wide, narrow = (np.diff(profile(fit, asked, 0.9)[0])[0] for fit in (shared, plain))
+    wide, narrow = (np.diff(profiles(fit, asked, [0.9])[0, 0])[0] for fit in (shared, plain))
     assert wide > 1.4 * narrow
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.fitting.solving.identifiability import jacobian
-from cptlaw.fitting.uncertainty.profile import profile, profiles
+from cptlaw.fitting.uncertainty.profile import profiles
 from cptlaw.fitting.uncertainty.traces import _reach
 from cptlaw.fitting.uncertainty.units import units_along
 from cptlaw.laws import law
@@ -62,13 +62,13 @@ def test_the_study_in_small(study, capsys, monkeypatch):
 def test_identified_profile_agrees_with_the_delta_method(study):
     """In an almost linear, normal case the two are the same but for the quantile (runs or points as freedom)."""
     fitted = cl.fit("chinchilla", chinchilla(0.002), on="target", delta=0.02, starts=4, restraint="none")
-    ends = profile(fitted, BEYOND, 0.9)
+    ends = profiles(fitted, BEYOND, [0.9])[0]
     linear = study.delta_method(fitted, BEYOND, with_noise=False)
     ratio = np.diff(ends, axis=1) / np.diff(linear, axis=1)
     assert np.all((ratio > 0.97) & (ratio < 1.15))
     within = fitted.data.drop(columns="loss").iloc[[0, 5]]  # where nothing is added for a wrong form
     inner = fitted.log_quantiles(within, [0.05, 0.95], measured=False)
-    assert inner == pytest.approx(profile(fitted, within, 0.9).T, abs=1e-9)
+    assert inner == pytest.approx(profiles(fitted, within, [0.9])[0].T, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -78,7 +78,7 @@ def test_two_budgets_cover_the_closed_form(study, designs, seed):
     fitted = cl.fit("ptpp-floor", design.runs(seed), on="target", starts=8, restraint="none")
     at = design.points.tail(1)
     free, positive, top = study.closed_form(fitted, at)
-    (low, high) = profile(fitted, at, 0.9)[0]
+    (low, high) = profiles(fitted, at, [0.9])[0, 0]
     assert free < positive < top
     assert low <= positive
     assert high >= top - 1e-4
@@ -90,23 +90,23 @@ def test_bent_valleys_are_followed_to_their_end(designs):
     """Gate and floor trade along a curve: descents that run out of steps there are no wall (both ends were short)."""
     design = designs["ptpp-gated-floor-2"]
     fitted = cl.fit("ptpp-gated-floor", design.runs(2), on="target", starts=8, restraint="none")
-    low, high = 100 * (profile(fitted, design.points, 0.9) - np.log(fitted.predict(design.points))[:, None])[-1]
+    low, high = 100 * (profiles(fitted, design.points, [0.9])[0] - np.log(fitted.predict(design.points))[:, None])[-1]
     assert low < -1.5
     assert high > 9
 
 
 def test_what_one_row_asks_does_not_depend_on_the_others():
     fitted = cl.fit("chinchilla", chinchilla(0.004), on="target", starts=4, restraint="none")
-    together = profile(fitted, BEYOND, 0.9)
-    alone = np.concatenate([profile(fitted, BEYOND.iloc[[i]], 0.9) for i in range(len(BEYOND))])
+    together = profiles(fitted, BEYOND, [0.9])[0]
+    alone = np.concatenate([profiles(fitted, BEYOND.iloc[[i]], [0.9])[0] for i in range(len(BEYOND))])
     assert together == pytest.approx(alone, abs=1e-9)
 
 
 def test_what_is_asked_does_not_depend_on_what_was_asked_before():
     first, second = (cl.fit("kaplan", chinchilla(0.02), on="target", starts=8, restraint="none") for _ in range(2))
     levels = [0.5, 0.9, 0.95]
-    narrow_first = {level: profile(first, BEYOND, level) for level in levels}
-    wide_first = {level: profile(second, BEYOND.iloc[::-1], level)[::-1] for level in levels[::-1]}
+    narrow_first = {level: profiles(first, BEYOND, [level])[0] for level in levels}
+    wide_first = {level: profiles(second, BEYOND.iloc[::-1], [level])[0][::-1] for level in levels[::-1]}
     for level in levels:
         assert narrow_first[level] == pytest.approx(wide_first[level], abs=1e-9)
     assert profiles(first, BEYOND, levels) == pytest.approx(np.stack(list(narrow_first.values())), abs=1e-12)
@@ -127,8 +127,8 @@ def test_many_rows_take_the_range_of_what_was_met():
     fitted = cl.fit("chinchilla", chinchilla(0.004), on="target", starts=4, restraint="none")
     sizes = np.geomspace(1e9, 300e9, 40)
     many = pd.DataFrame({"n_params": sizes, "tokens": 20 * sizes})
-    width = np.diff(profile(fitted, many, 0.9), axis=1)[:, 0]
-    exact = np.diff(profile(fitted, many.iloc[[5, 20, 35]], 0.9), axis=1)[:, 0]
+    width = np.diff(profiles(fitted, many, [0.9])[0], axis=1)[:, 0]
+    exact = np.diff(profiles(fitted, many.iloc[[5, 20, 35]], [0.9])[0], axis=1)[:, 0]
     assert np.all(width > 0)
     assert width[[5, 20, 35]] == pytest.approx(exact, rel=0.25)
 
@@ -139,7 +139,7 @@ def test_unbounded_is_missing_and_says_why():
         fitted = cl.fit("chinchilla", chinchilla(0.004), on="target", starts=4, restraint="none")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                "cptlaw.fitting.uncertainty.intervals.profile", lambda fit, frame, level, most=None, ends=ends: ends
+                "cptlaw.fitting.uncertainty.intervals.profiles", lambda fit, frame, levels, most, ends=ends: ends[None]
             )
             found.append(fitted.forecast(BEYOND.head(1)).iloc[0])
     assert np.isnan(found[0]["lo"])
