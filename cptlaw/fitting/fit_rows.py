@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import FitError
-from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.findings import by_severity
 from cptlaw.fitting.checking.design import check_rows
-from cptlaw.fitting.checking.optimum import check_independence, check_optimum
+from cptlaw.fitting.checking.optimum import check_independence, check_optimum, check_search
 from cptlaw.fitting.checking.residuals import check_residuals
 from cptlaw.fitting.checking.unread import check_unread
 from cptlaw.fitting.law_fit import LawFit
@@ -106,27 +106,7 @@ def fit_rows(
     if checked:
         after += [*check_residuals(frame, residual, matrix, options.delta), *check_unread(chosen, frame, residual)]
     converged = descent.status[best] == newton.CONVERGED
-    if not converged:
-        after.append(
-            Finding(
-                "warning",
-                "not-converged",
-                "the polish used up its steps before it converged.",
-                "The optimum lies in a flat valley: hold parameters, or choose a smaller law.",
-                remedy=Remedy("fix"),
-            )
-        )
-    if options.starts > 1 and agree < max(2, options.starts // 20):
-        after.append(
-            Finding(
-                "warning",
-                "few-starts-agree",
-                f"{agree} of {options.starts} starts reached the best optimum.",
-                "Search from more starts, or hold parameters.",
-                data={"n_agree": agree, "n_starts": options.starts},
-                remedy=Remedy("starts", 4 * options.starts),
-            )
-        )
+    after += check_search(converged, agree, options.starts)
     params = dict(zip(chosen.parameters, map(float, problem.parameters(c[None], z[None])[0]), strict=True))
     if not np.isfinite([*params.values()]).all():
         raise FitError(f"no number can hold the parameters of law {chosen.name} that fit these losses. Choose another.")

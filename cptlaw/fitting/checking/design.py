@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -37,61 +38,52 @@ def check_rows(law: Law, frame: pd.DataFrame, problem: Problem) -> tuple[Finding
     )
 
 
-def _of_levels(law: Law, frame: pd.DataFrame, problem: Problem, name: str) -> list[Finding]:
+def _of_levels(law: Law, frame: pd.DataFrame, problem: Problem, name: str) -> Iterator[Finding]:
     """Say where one input has too few levels, or one at which the law as published is a barrier."""
     levels = np.unique(frame[name].to_numpy(dtype=float))
-    findings = []
     if len(levels) == 1 and name not in law.steady_inputs and parameters_of_input(problem, name):
-        findings.append(one_level(law, problem, name, float(levels[0])))
+        yield _one_level(law, problem, name, float(levels[0]))
     if name == "ptpp" and len(levels) == 2 and parameters_of_input(problem, name):
-        findings.append(_two_stages(levels))
+        yield _two_stages(levels)
     if name == "replay" and levels[0] == 0 and law.ratio_of == "source" and law.ratio_margin:
-        findings.append(
-            Finding(
-                "warning",
-                "replay-at-zero",
-                f"{int((frame['replay'] == 0).sum())} rows have replay 0, where C/(r+eps)^gamma of {law.name} is a "
-                f"barrier of C x {1 / law.constants['eps']:.0e}^gamma and bends the whole fit.",
-                "Leave them out, or compare with the share of the target corpus as the law's ratio.",
-                remedy=Remedy("where", "replay > 0"),
-            )
+        yield Finding(
+            "warning",
+            "replay-at-zero",
+            f"{int((frame['replay'] == 0).sum())} rows have replay 0, where C/(r+eps)^gamma of {law.name} is a "
+            f"barrier of C x {1 / law.constants['eps']:.0e}^gamma and bends the whole fit.",
+            "Leave them out, or compare with the share of the target corpus as the law's ratio.",
+            remedy=Remedy("where", "replay > 0"),
         )
-    return findings
 
 
-def _confounded(law: Law, frame: pd.DataFrame) -> list[Finding]:
+def _confounded(law: Law, frame: pd.DataFrame) -> Iterator[Finding]:
     """Say where size and tokens grow together, so that their effects cannot be told apart."""
     if not {"n_params", "tokens"} <= set(law.inputs):
-        return []
+        return
     size, tokens = frame["n_params"].to_numpy(dtype=float), frame["tokens"].to_numpy(dtype=float)
     adapted = tokens > 0  # the base models' rows lie at no number of tokens
     size, tokens = np.log(size[adapted]), np.log(tokens[adapted])
     if not len(size) or np.ptp(size) == 0 or np.ptp(tokens) == 0:
-        return []
+        return
     correlation = float(np.corrcoef(size, tokens)[0, 1])
-    if not abs(correlation) > CONFOUNDED:
-        return []
-    # By how much the variance of either effect is larger than if they were varied apart.
-    inflation = 1.0 / max(1.0 - correlation**2, 1e-12)
-    return [
-        Finding(
+    if abs(correlation) > CONFOUNDED:
+        # By how much the variance of either effect is larger than if they were varied apart.
+        inflation = 1.0 / max(1.0 - correlation**2, 1e-12)
+        yield Finding(
             "warning",
             "confounded",
             f"log n_params and log tokens correlate at {correlation:.3f} (variance inflation {inflation:.0f}): the "
             f"effects of size and of tokens can hardly be told apart.",
             "Add runs that break the ladder: a small model on many tokens, a large one on few.",
         )
-    ]
 
 
-def _few_runs(law: Law, frame: pd.DataFrame, problem: Problem) -> list[Finding]:
+def _few_runs(law: Law, frame: pd.DataFrame, problem: Problem) -> Iterator[Finding]:
     """Say where there are fewer runs than parameters; points of curves are counted after the fit, by correlation."""
     runs = frame["run"].nunique()
     # Rows of one run err together, so that runs are what is counted against parameters.
-    if runs >= problem.size or law.correlated_along is not None:
-        return []
-    return [
-        Finding(
+    if runs < problem.size and law.correlated_along is None:
+        yield Finding(
             "warning",
             "few-runs",
             f"{runs} runs for {problem.size} free parameters. Points of one run are not independent.",
@@ -99,16 +91,13 @@ def _few_runs(law: Law, frame: pd.DataFrame, problem: Problem) -> list[Finding]:
             data={"n_runs": runs, "n_free": problem.size},
             remedy=Remedy("fix"),
         )
-    ]
 
 
-def _not_identified(law: Law, problem: Problem) -> list[Finding]:
+def _not_identified(law: Law, problem: Problem) -> Iterator[Finding]:
     """Say where no losses at these rows, however exact, could determine all parameters."""
     reachable = best_rank(problem)
-    if reachable >= problem.size:
-        return []
-    return [
-        Finding(
+    if reachable < problem.size:
+        yield Finding(
             "warning",
             "not-identified",
             f"these rows identify at most {reachable} of the {problem.size} free parameters of {law.name}, "
@@ -117,10 +106,9 @@ def _not_identified(law: Law, problem: Problem) -> list[Finding]:
             data={"rank": reachable, "n_free": problem.size},
             remedy=Remedy("fix"),
         )
-    ]
 
 
-def one_level(law: Law, problem: Problem, name: str, level: float) -> Finding:
+def _one_level(law: Law, problem: Problem, name: str, level: float) -> Finding:
     """Say that an input never varies, and which parameters that leaves undetermined."""
     lost = parameters_of_input(problem, name)
     text = format_percent(level) if name == "replay" else format_quantity(level)
@@ -171,9 +159,9 @@ def _two_stages(levels: Array) -> Finding:
     )
 
 
-def _rising(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_]) -> list[Finding]:
+def _rising(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_]) -> Iterator[Finding]:
     if "tokens" not in law.decreasing or "tokens" not in frame.columns:
-        return []
+        return
     # First against last row: the warm-up transient and noise in between do not count as a rise.
     order = np.lexsort((frame["tokens"].to_numpy(dtype=float), runs))
     first = np.flatnonzero(np.diff(runs[order], prepend=-1))
@@ -181,11 +169,9 @@ def _rising(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArra
     loss = frame["loss"].to_numpy(dtype=float)[order]
     change = loss[last] / loss[first] - 1.0
     rising = int((change > RISE).sum())
-    if not rising:
-        return []
-    most = int(change.argmax())
-    return [
-        Finding(
+    if rising:
+        most = int(change.argmax())
+        yield Finding(
             "warning",
             "rising-loss",
             f"the loss rises with tokens by more than {format_percent(RISE)} in {rising} of {len(change)} runs "
@@ -194,4 +180,3 @@ def _rising(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArra
             data={"rising": rising, "n_runs": len(change), "run": str(names[most]), "rise": float(change[most])},
             remedy=Remedy("where"),
         )
-    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -45,40 +46,34 @@ def _terms_at_zero(problem: Problem, c: Array) -> tuple[list[Finding], set[str]]
     return result, dead
 
 
-def _at_bounds(law: Law, problem: Problem, z: Array, dead: set[str]) -> list[Finding]:
+def _at_bounds(law: Law, problem: Problem, z: Array, dead: set[str]) -> Iterator[Finding]:
     """Say which shapes end on a bound."""
-    findings = []
     for m, group in enumerate(problem.shape_groups):
         ends = ((problem.z_low[m], "lower"), (problem.z_high[m], "upper"))
         on = [(end, word) for end, word in ends if math.isclose(z[m], end, rel_tol=1e-9, abs_tol=1e-12)]
         if not on or group[0] in dead:
             continue
         end, word = on[0]
-        findings.append(
-            Finding(
-                "warning",
-                "at-bound",
-                f"{' = '.join(group)} ends on its {word} bound {float(law.shapes[group[0]].from_axis(end)):g}.",
-                "The data wants it further out or does not see it: forecasts far from the data rest on the bound. Add "
-                "levels of the input that it belongs to, put a prior on it, or hold it.",
-                data={"parameters": list(group), "end": word},
-                remedy=Remedy("prior"),
-            )
+        yield Finding(
+            "warning",
+            "at-bound",
+            f"{' = '.join(group)} ends on its {word} bound {float(law.shapes[group[0]].from_axis(end)):g}.",
+            "The data wants it further out or does not see it: forecasts far from the data rest on the bound. Add "
+            "levels of the input that it belongs to, put a prior on it, or hold it.",
+            data={"parameters": list(group), "end": word},
+            remedy=Remedy("prior"),
         )
-    return findings
 
 
-def _unseen(problem: Problem, matrix: Array, rank: int, dead: set[str]) -> list[Finding]:
+def _unseen(problem: Problem, matrix: Array, rank: int, dead: set[str]) -> Iterator[Finding]:
     """Say along which directions the fit does not change."""
     if rank >= problem.size:
-        return []
+        return
     directions = [
         " and ".join(list(shares)[:4]) for shares in null_directions(matrix, problem.free) if not set(shares) <= dead
     ]
-    if not directions:
-        return []
-    return [
-        Finding(
+    if directions:
+        yield Finding(
             "warning",
             "rank",
             f"the Jacobian has rank {rank} of {problem.size}: the fit does not change along {'; '.join(directions)}.",
@@ -86,29 +81,45 @@ def _unseen(problem: Problem, matrix: Array, rank: int, dead: set[str]) -> list[
             data={"rank": rank, "n_free": problem.size, "directions": directions},
             remedy=Remedy("fix"),
         )
-    ]
 
 
-def check_independence(fit: LawOnRows) -> tuple[Finding, ...]:
+def check_search(converged: bool, agree: int, starts: int) -> Iterator[Finding]:
+    """Say where the polish ended too early, and where few starts came to the best optimum."""
+    if not converged:
+        yield Finding(
+            "warning",
+            "not-converged",
+            "the polish used up its steps before it converged.",
+            "The optimum lies in a flat valley: hold parameters, or choose a smaller law.",
+            remedy=Remedy("fix"),
+        )
+    if starts > 1 and agree < max(2, starts // 20):
+        yield Finding(
+            "warning",
+            "few-starts-agree",
+            f"{agree} of {starts} starts reached the best optimum.",
+            "Search from more starts, or hold parameters.",
+            data={"n_agree": agree, "n_starts": starts},
+            remedy=Remedy("starts", 4 * starts),
+        )
+
+
+def check_independence(fit: LawOnRows) -> Iterator[Finding]:
     """Say how many independent points loss curves are worth."""
     if fit.law.correlated_along not in fit.data.columns:
-        return ()
+        return
     by_run = fit.n_effective
     total = sum(by_run.values())
     few = total < FEW_PER_PARAMETER * fit.n_free
     least = sorted(by_run.items(), key=lambda item: item[1])[:3]
     listed = ", ".join(f"{run} {value:.3g}" for run, value in least)
-    return (
-        Finding(
-            "warning" if few else "info",
-            "autocorrelated",
-            f"residuals of neighbouring points are alike: {fit.n_points} points of {fit.n_runs} runs count as about "
-            f"{total:.3g} independent ones{' for ' + str(fit.n_free) + ' free parameters' if few else ''} "
-            f"({'fewest' if len(by_run) > 3 else 'by run'}: {listed}).",
-            "Intervals and draws count them so. More runs under other schedules help more than more points."
-            if few
-            else "",
-        ),
+    yield Finding(
+        "warning" if few else "info",
+        "autocorrelated",
+        f"residuals of neighbouring points are alike: {fit.n_points} points of {fit.n_runs} runs count as about "
+        f"{total:.3g} independent ones{' for ' + str(fit.n_free) + ' free parameters' if few else ''} "
+        f"({'fewest' if len(by_run) > 3 else 'by run'}: {listed}).",
+        "Intervals and draws count them so. More runs under other schedules help more than more points." if few else "",
     )
 
 

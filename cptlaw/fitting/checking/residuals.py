@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.solving.blocks import run_codes
+from cptlaw.fitting.solving.components import orthonormal
+from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.laws.calculus import Array
 from cptlaw.units import format_percent, format_quantity
 
@@ -46,17 +48,16 @@ def check_residuals(frame: pd.DataFrame, residual: Array, matrix: Array, delta: 
     )
 
 
-def _patterns(frame: pd.DataFrame, runs: NDArray[np.intp], n_runs: int, residual: Array) -> list[Finding]:
+def _patterns(frame: pd.DataFrame, runs: NDArray[np.intp], n_runs: int, residual: Array) -> Iterator[Finding]:
     """Say at which levels of a factor the fit lies to one side, by more than chance, runs counted as one."""
     spread = float(np.sqrt(np.mean(residual**2)))
     if spread < 1e-9 or n_runs < LEAST_RUNS:
-        return []
+        return
     levels = {name: groups for name in FACTORS if len(groups := _levels(frame, name)) > 1}
     # Bonferroni: with forty levels looked at, one lies off by two standard errors for no reason.
     tests = sum(len(findings) for findings in levels.values())
-    findings: list[Finding] = []
     for name, groups in levels.items():
-        worst: tuple[float, str, float, int] | None = None
+        worst: tuple[str, float, int] | None = None
         for label, inside in groups:
             rows = np.bincount(runs[inside])
             # By run first: a hundred points of two runs are two observations of a level.
@@ -64,30 +65,19 @@ def _patterns(frame: pd.DataFrame, runs: NDArray[np.intp], n_runs: int, residual
             if len(means) < LEAST_RUNS:
                 continue
             mean, error = float(means.mean()), float(means.std(ddof=1)) / math.sqrt(len(means))
-            bound = _t_bound(len(means) - 1, tests)
-            if abs(mean) > SHARE * spread and abs(mean) > bound * max(error, 1e-12):
-                score = abs(mean)
-                if worst is None or score > worst[0]:
-                    worst = (score, label, mean, len(means))
+            bound = t_quantile(1.0 - CHANCE / max(tests, 1), len(means) - 1)
+            if abs(mean) > max(SHARE * spread, bound * max(error, 1e-12), abs(worst[1]) if worst else 0.0):
+                worst = (label, mean, len(means))
         if worst is not None:
-            _, label, mean, count = worst
-            findings.append(
-                Finding(
-                    "warning",
-                    "residual-pattern",
-                    f"at {name} {label} the fit lies {abs(math.expm1(mean)):.2%} {'above' if mean > 0 else 'below'} "
-                    f"the losses ({count} runs, root mean square of all residuals {spread:.2%}).",
-                    "The law does not have the shape that the data has there: forecasts beyond it are off the same "
-                    "way. Compare with another law, or leave those rows out.",
-                )
+            label, mean, count = worst
+            yield Finding(
+                "warning",
+                "residual-pattern",
+                f"at {name} {label} the fit lies {abs(math.expm1(mean)):.2%} {'above' if mean > 0 else 'below'} "
+                f"the losses ({count} runs, root mean square of all residuals {spread:.2%}).",
+                "The law does not have the shape that the data has there: forecasts beyond it are off the same "
+                "way. Compare with another law, or leave those rows out.",
             )
-    return findings
-
-
-def _t_bound(freedom: int, tests: int) -> float:
-    from scipy import special
-
-    return float(special.stdtrit(freedom, 1.0 - 0.5 * CHANCE / max(tests, 1)))
 
 
 def _levels(frame: pd.DataFrame, name: str) -> list[tuple[str, Array]]:
@@ -119,23 +109,21 @@ def _levels(frame: pd.DataFrame, name: str) -> list[tuple[str, Array]]:
 
 def _influence(
     coded: tuple[NDArray[np.intp], NDArray[np.str_]], residual: Array, matrix: Array, delta: float
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Say which runs move the whole fit: Cook's distance of a run left out, to first order."""
     run, labels = coded
-    lengths = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
-    rows, singular, _ = np.linalg.svd(matrix / lengths, full_matrices=False)
-    rows = rows[:, singular > 1e-4 * singular[0]]
+    rows = orthonormal(matrix)
     size = rows.shape[1]
     if len(labels) < 2 * LEAST_RUNS or len(residual) <= size:
-        return []
+        return
     psi = np.clip(residual, -delta, delta)
     variance = float(np.sum(psi**2)) / (len(residual) - size)
     shifts = _shifts(rows, run, psi, len(labels))
     # The columns of `rows` are orthonormal, so that a move is as long as the change of all fitted losses.
     distances = np.sum(shifts**2, axis=1) / max(size * variance, 1e-300)
     usual = float(np.median(distances))
-    findings = []
-    for r in _worst(distances, max(INFLUENCE, LEAST_SHARE * usual)):
+    far = max(INFLUENCE, LEAST_SHARE * usual)
+    for r in [int(i) for i in np.argsort(-distances)[:3] if distances[i] > far]:
         shift = float(np.abs(rows @ shifts[r]).max())
         # To first order; where a run has a direction to itself, the number says nothing but that.
         much = (
@@ -144,17 +132,14 @@ def _influence(
             if shift < ALONE
             else "decides a part of the law alone: what the other runs say of it is next to nothing."
         )
-        findings.append(
-            Finding(
-                "info",
-                "influential-run",
-                f"run {str(labels[r])!r} {much}",
-                "See whether the forecast stands without it.",
-                data={"run": str(labels[r])},
-                remedy=Remedy("where", f'run != "{labels[r]}"'),
-            )
+        yield Finding(
+            "info",
+            "influential-run",
+            f"run {str(labels[r])!r} {much}",
+            "See whether the forecast stands without it.",
+            data={"run": str(labels[r])},
+            remedy=Remedy("where", f'run != "{labels[r]}"'),
         )
-    return findings
 
 
 def _shifts(rows: Array, run: NDArray[np.intp], psi: Array, n_runs: int) -> Array:
@@ -180,8 +165,3 @@ def _shifts(rows: Array, run: NDArray[np.intp], psi: Array, n_runs: int) -> Arra
         without = np.linalg.pinv(np.eye(size) - gram[several], rcond=1e-6, hermitian=True)
         shifts[several] = np.einsum("rij,rj->ri", without, weighted[several])
     return shifts
-
-
-def _worst(distances: Array, limit: float) -> Sequence[int]:
-    order = np.argsort(-distances)[:3]
-    return [int(i) for i in order if distances[i] > limit]
