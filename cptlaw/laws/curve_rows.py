@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -157,29 +157,28 @@ def _from_column(
                 hidden.append(str(run))
         if before is not None:
             schedules[str(run)] = before
-    notes = []
-    if schedules:
-        notes.append(
-            Finding(
-                "info",
-                "schedule-from-lr",
-                f"the schedules of {len(schedules)} runs are straight lines between the values of column lr, which are "
-                f"up to {widest:g} steps apart.",
-            )
+    return schedules, [*_of_logged(len(schedules), widest, hidden)]
+
+
+def _of_logged(count: int, widest: float, hidden: list[str]) -> Iterator[Finding]:
+    """Say how far apart the logged rates of so many runs are, and in which runs a drop lies between two of them."""
+    if count:
+        yield Finding(
+            "info",
+            "schedule-from-lr",
+            f"the schedules of {count} runs are straight lines between the values of column lr, which are up to "
+            f"{widest:g} steps apart.",
         )
     if hidden:
-        notes.append(
-            Finding(
-                "warning",
-                "hidden-drop",
-                f"the learning rate jumps between rows of {hidden[0]!r}"
-                + (f" and {len(hidden) - 1} other runs" if hidden[1:] else "")
-                + f" by more than {JUMP:.0%} of its highest value, and the rows do not tell at which step.",
-                "Give these runs in a schedules file: the annealing area depends on it.",
-                remedy=Remedy("schedules"),
-            )
+        others = f" and {len(hidden) - 1} other runs" if hidden[1:] else ""
+        yield Finding(
+            "warning",
+            "hidden-drop",
+            f"the learning rate jumps between rows of {hidden[0]!r}{others} by more than {JUMP:.0%} of its highest "
+            f"value, and the rows do not tell at which step.",
+            "Give these runs in a schedules file: the annealing area depends on it.",
+            remedy=Remedy("schedules"),
         )
-    return schedules, notes
 
 
 def thinned(frame: pd.DataFrame, most: int = MOST_POINTS) -> tuple[pd.DataFrame, tuple[Finding, ...]]:

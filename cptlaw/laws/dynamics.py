@@ -9,7 +9,7 @@ by its magnitude wherever the role of a row is stated. Where it is not (no colum
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
@@ -152,61 +152,51 @@ class CptDynamics(CurveLaw):
         """Say where the boundary contradicts the paper, and where the shift is degenerate."""
         return (*self._on_boundary(), *self._on_shift(params, frame))
 
-    def _on_boundary(self) -> tuple[Finding, ...]:
+    def _on_boundary(self) -> Iterator[Finding]:
         """Say that without the jump between the rates an annealed base model is always ahead."""
-        if self.boundary != "reset" or "s2_pretrain" not in self.areas_read:
-            return ()
-        return (
-            Finding(
+        if self.boundary == "reset" and "s2_pretrain" in self.areas_read:
+            yield Finding(
                 "warning",
                 "reset-boundary",
                 "boundary=reset counts what pre-training annealed and not what CPT's warm-up takes back, so that of "
                 "two long-trained base models with the same CPT the annealed one ends lower. The paper finds the "
                 "opposite for the target loss (its finding 3): the higher the loss potential, the lower it ends.",
                 "Take boundary=origin, the default, unless every base model was annealed alike.",
-            ),
-        )
+            )
 
-    def _on_shift(self, params: Mapping[str, float], frame: pd.DataFrame) -> tuple[Finding, ...]:
+    def _on_shift(self, params: Mapping[str, float], frame: pd.DataFrame) -> Iterator[Finding]:
         """Say where the shift is degenerate: a logarithm, an exponential, or saturated before the first row."""
         area = frame["s1_cpt"].to_numpy(dtype=float)
         seen = area[area > 0]
         if not len(seen) or params["B"] == 0:
-            return ()
+            return
         amplitude, speed, bend = params["B"], params["E"], params["beta"]
         reach = bend * math.log1p(speed * float(seen.max()))
         if reach < STRAIGHT:
-            return (
-                Finding(
-                    "warning",
-                    "degenerate-shift",
-                    f"the shift is a logarithm here (beta = {bend:.3g}): the data determine B beta = "
-                    f"{amplitude * bend:.4g} and E = {speed:.4g}, and neither B nor beta. It has no asymptote.",
-                    "Forecasts far beyond the fitted steps, and whether the loss ever returns, are not determined. Run "
-                    "longer, or bound the transfer gap B from above.",
-                    remedy=Remedy("bound", "B=0:X"),
-                ),
+            yield Finding(
+                "warning",
+                "degenerate-shift",
+                f"the shift is a logarithm here (beta = {bend:.3g}): the data determine B beta = "
+                f"{amplitude * bend:.4g} and E = {speed:.4g}, and neither B nor beta. It has no asymptote.",
+                "Forecasts far beyond the fitted steps, and whether the loss ever returns, are not determined. Run "
+                "longer, or bound the transfer gap B from above.",
+                remedy=Remedy("bound", "B=0:X"),
             )
-        if speed * float(seen.max()) < 0.1 and bend > 10:
-            return (
-                Finding(
-                    "info",
-                    "exponential-shift",
-                    f"the shift is an exponential here (E = {speed:.3g}, beta = {bend:.3g}): the data determine B and "
-                    f"E beta = {speed * bend:.4g}, and neither E nor beta.",
-                ),
+        elif speed * float(seen.max()) < 0.1 and bend > 10:
+            yield Finding(
+                "info",
+                "exponential-shift",
+                f"the shift is an exponential here (E = {speed:.3g}, beta = {bend:.3g}): the data determine B and "
+                f"E beta = {speed * bend:.4g}, and neither E nor beta.",
             )
-        if speed * float(np.quantile(seen, 0.02)) > 100:
-            return (
-                Finding(
-                    "info",
-                    "early-shift",
-                    f"(1 + E S1cpt) is above 100 in all but the first rows of CPT: E = {speed:.4g} trades off against "
-                    f"B and beta, and B = {amplitude:.3g} is where a power law would end.",
-                    "Measure more often in the first steps of CPT, where the shift begins.",
-                ),
+        elif speed * float(np.quantile(seen, 0.02)) > 100:
+            yield Finding(
+                "info",
+                "early-shift",
+                f"(1 + E S1cpt) is above 100 in all but the first rows of CPT: E = {speed:.4g} trades off against "
+                f"B and beta, and B = {amplitude:.3g} is where a power law would end.",
+                "Measure more often in the first steps of CPT, where the shift begins.",
             )
-        return ()
 
 
 class CptDynamicsSize(CptDynamics):

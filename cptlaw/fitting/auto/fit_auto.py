@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -182,43 +182,35 @@ def _averaged(
     return replace(result, brief=brief_bases(brief, result.predict(brief)), _cache={}) if len(brief) else result
 
 
-def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> list[Finding]:
+def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> Iterator[Finding]:
     """Say what the rows cannot tell, whatever the law."""
-    findings = []
     if len(adapted) < FEW_ROWS:
-        findings.append(
-            Finding(
-                "warning",
-                "few-runs",
-                f"the eval has {len(adapted)} row{'s' * (len(adapted) > 1)} with tokens: how losses go on from there "
-                "is what other studies say, and intervals are wide.",
-                "Add runs at another size, budget, rate or mix.",
-                data={"rows": len(adapted)},
-            )
+        yield Finding(
+            "warning",
+            "few-runs",
+            f"the eval has {len(adapted)} row{'s' * (len(adapted) > 1)} with tokens: how losses go on from there "
+            "is what other studies say, and intervals are wide.",
+            "Add runs at another size, budget, rate or mix.",
+            data={"rows": len(adapted)},
         )
-    along = {fold.direction for fold in folds}
     if rows.is_cpt and levels(adapted, "ptpp") == 2:
-        findings.append(
-            Finding(
-                "warning",
-                "two-budgets",
-                "two pre-training budgets: no rollout over budgets exists, so the laws are weighed by what they count "
-                "usually and by rollouts over " + (", ".join(sorted(along)) or "nothing") + ".",
-                "Runs at a third budget would show how losses go on with the budget.",
-            )
+        along = ", ".join(sorted({fold.direction for fold in folds})) or "nothing"
+        yield Finding(
+            "warning",
+            "two-budgets",
+            "two pre-training budgets: no rollout over budgets exists, so the laws are weighed by what they count "
+            f"usually and by rollouts over {along}.",
+            "Runs at a third budget would show how losses go on with the budget.",
         )
     for name in ("n_params", "ptpp"):
         if levels(adapted, name) == 1:
-            findings.append(
-                Finding(
-                    "info",
-                    "one-level",
-                    f"all rows have one {name}, {input_text(name, float(adapted[name].iloc[0]))}: what it changes "
-                    "joins the constant, and forecasts elsewhere rest on priors.",
-                    f"Runs at another {name} would show it.",
-                )
+            yield Finding(
+                "info",
+                "one-level",
+                f"all rows have one {name}, {input_text(name, float(adapted[name].iloc[0]))}: what it changes "
+                "joins the constant, and forecasts elsewhere rest on priors.",
+                f"Runs at another {name} would show it.",
             )
-    return findings
 
 
 def _odd(members: tuple[Member, ...]) -> list[Finding]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,11 @@ def extrapolations(law: Law, data: pd.DataFrame, frame: pd.DataFrame | Columns) 
     away = outside(data, points, directions) if known else np.zeros((len(frame), 0))
     names = [direction.name for direction in directions]
     ladder = fact(data, "ladder", lambda: _Ladder.of(data)) if {"n_params", "tokens"} <= set(names) else None
-    unread = _unread(law, data, frame)
+    unread = [
+        (one.name, levels(data, one.name), np.asarray(frame[one.name], dtype=float).tolist())
+        for one in unseen(law, data)
+        if one.name in frame.columns
+    ]
     result: list[list[Finding]] = [[] for _ in range(len(frame))]
     for name, values in points.items():
         low, high = _ends(data, name)
@@ -55,9 +59,8 @@ def _ends(data: pd.DataFrame, name: str) -> tuple[float, float]:
 
 def _jointly(
     data: pd.DataFrame, point: dict[str, Array], directions: tuple[Direction, ...], beyond: dict[str, float]
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Say in which products of inputs a point lies far outside."""
-    findings = []
     for direction in directions:
         parts = [name for name, _ in direction.powers]
         if len(parts) < 2 or abs(beyond[direction.name]) < math.log(FAR):
@@ -66,21 +69,18 @@ def _jointly(
         if direction.name != "tokens_per_param" and any(abs(beyond.get(part, 0.0)) > 0 for part in parts):
             continue
         inside = all(beyond.get(part, 0.0) == 0 for part in parts)
-        findings.append(_joint(data, point, direction, beyond[direction.name], inside))
-    return findings
+        yield _joint(data, point, direction, beyond[direction.name], inside)
 
 
-def _single(law: Law, data: pd.DataFrame, name: str, value: float, ends: tuple[float, float]) -> list[Finding]:
+def _single(law: Law, data: pd.DataFrame, name: str, value: float, ends: tuple[float, float]) -> Iterator[Finding]:
     low, high = ends
     here, shown = input_text(name, value), [input_text(name, end) for end in ends]
     if here in shown:  # the same to the digits that people write
-        return []
+        return
     # One level is worse than a wide gap: along this input the law was never fitted at all.
     if low == high and name not in law.signed_inputs:
-        if low > 0 and value > 0 and abs(math.log(value / low)) < ROUNDED:
-            return []
-        return [
-            Finding(
+        if not (low > 0 and value > 0 and abs(math.log(value / low)) < ROUNDED):
+            yield Finding(
                 "error",
                 "unseen-input",
                 f"every fitted row has {name} {shown[0]}, so that nothing in the runs shows what {name} {here} "
@@ -88,7 +88,7 @@ def _single(law: Law, data: pd.DataFrame, name: str, value: float, ends: tuple[f
                 f"in other studies.",
                 f"Add runs at another {name}.",
             )
-        ]
+        return
     above = value > high
     how = "beyond" if above else "below"
     if name == "replay":
@@ -101,16 +101,14 @@ def _single(law: Law, data: pd.DataFrame, name: str, value: float, ends: tuple[f
     else:
         factor = value / high if above else low / max(value, 1e-300)
         far, times = factor >= FAR, f"{_factor(factor)} times " if factor >= 1.05 else "just "
-    return [
-        Finding(
-            "warning" if far else "info",
-            "extrapolation",
-            f"the forecast goes {times}{how} your {_words(name, data)}: {name} {here}, and the runs have "
-            f"{shown[0]} to {shown[1]}.",
-            f"A run at or {how} {name} {here} would turn this into interpolation.",
-            factor,
-        )
-    ]
+    yield Finding(
+        "warning" if far else "info",
+        "extrapolation",
+        f"the forecast goes {times}{how} your {_words(name, data)}: {name} {here}, and the runs have "
+        f"{shown[0]} to {shown[1]}.",
+        f"A run at or {how} {name} {here} would turn this into interpolation.",
+        factor,
+    )
 
 
 def _words(name: str, data: pd.DataFrame) -> str:
@@ -167,65 +165,42 @@ class _Ladder:
         spread = max(float(np.std(tokens - start - slope * size)), 1e-6)
         return cls(correlation, float(slope), float(start), spread)
 
-    def findings(self, n_params: float, tokens: float, beyond: dict[str, float]) -> list[Finding]:
+    def findings(self, n_params: float, tokens: float, beyond: dict[str, float]) -> Iterator[Finding]:
         """Say where size and tokens are asked for apart or further on."""
         if not tokens > 0:
-            return []
+            return
         off = math.log(tokens) - self.start - self.slope * math.log(n_params)
         further = max(abs(beyond["n_params"]), abs(beyond["tokens"])) >= math.log(FAR)
         apart = abs(off) > OFF_LADDER * self.spread
         if not apart and not further:
-            return []
+            return
         where = (
             f"here tokens are {math.exp(abs(off)):.2g} times {'more' if off > 0 else 'fewer'} than they were for this "
             f"size"
             if apart
             else "this point lies further up the same ladder"
         )
-        return [
-            Finding(
-                "warning",
-                "confounded-here",
-                f"size and tokens grew together in the fitted rows (correlation {self.correlation:.3f}), so that their "
-                f"effects can hardly be told apart, and {where}.",
-                "Add runs that break the ladder: a small model on many tokens, a large one on few.",
-            )
-        ]
+        yield Finding(
+            "warning",
+            "confounded-here",
+            f"size and tokens grew together in the fitted rows (correlation {self.correlation:.3f}), so that their "
+            f"effects can hardly be told apart, and {where}.",
+            "Add runs that break the ladder: a small model on many tokens, a large one on few.",
+        )
 
 
-def _unread(law: Law, data: pd.DataFrame, frame: pd.DataFrame | Columns) -> list[tuple[str, Array, list[Any]]]:
-    """Return the known inputs that the law does not read: name, fitted levels, and the values asked for."""
-    return [
-        (one.name, levels(data, one.name), frame[one.name].tolist())
-        for one in unseen(law, data)
-        if one.name in frame.columns
-    ]
-
-
-def _blind(law: Law, name: str, levels: Array, value: object) -> list[Finding]:
+def _blind(law: Law, name: str, levels: Array, asked: float) -> Iterator[Finding]:
     """Say where a point differs from the fitted rows in an input that the law does not read."""
-    if not _number(value):
-        return []
-    asked = float(value)  # type: ignore[arg-type]
     # Five per cent: a budget of 99 beside one of 100 is the same model to a law and to a reader.
-    if np.any(np.isclose(levels, asked, rtol=0.05, atol=1e-12)):
-        return []
+    if not math.isfinite(asked) or np.any(np.isclose(levels, asked, rtol=0.05, atol=1e-12)):
+        return
     one = len(levels) == 1
     fitted = ", ".join(input_text(name, level) for level in levels[:6]) + (" .." if len(levels) > 6 else "")
-    return [
-        Finding(
-            "error" if one else "warning",
-            "blind-to-budget" if name == "ptpp" else "blind-to-input",
-            f"law {law.name} does not read {name} and was fitted at {fitted}: what "
-            f"{'budget' if name == 'ptpp' else name} {input_text(name, asked)} changes is not in the forecast.",
-            f"Compare with a law that reads {name}"
-            + (", such as ptpp-floor." if name == "ptpp" else ", or add runs there."),
-        )
-    ]
-
-
-def _number(value: object) -> bool:
-    try:
-        return math.isfinite(float(value))  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return False
+    yield Finding(
+        "error" if one else "warning",
+        "blind-to-budget" if name == "ptpp" else "blind-to-input",
+        f"law {law.name} does not read {name} and was fitted at {fitted}: what "
+        f"{'budget' if name == 'ptpp' else name} {input_text(name, asked)} changes is not in the forecast.",
+        f"Compare with a law that reads {name}"
+        + (", such as ptpp-floor." if name == "ptpp" else ", or add runs there."),
+    )

@@ -7,6 +7,7 @@ no law, but what it misses by tens of per cent is no law's shortcoming either.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,6 @@ ROUNDS = 20
 FACTORS = {
     "in bits instead of nats": 1.0 / math.log(2.0),
     "in nats instead of bits": math.log(2.0),
-    "a perplexity instead of its logarithm": None,
 }
 MANY_IN_BITS = (0.1, 0.5)  # share of rows: fewer are runs that slipped, of more the others would be
 UNITS = (1e3, 1e6, 1e9)  # factors between tokens, thousands, millions and billions of them
@@ -40,53 +40,47 @@ def suspicions(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDA
 
     `runs` is the run of each row as a number, (n,), and `names` what these numbers stand for.
     """
-    return [*_units(frame, runs, names), *_strange_runs(law, frame, runs, names), *_small_replay(law, frame, runs)]
+    return [*_units(frame, runs, names), *_strange_runs(frame, runs, names), *_small_replay(law, frame, runs)]
 
 
-def _units(frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_]) -> list[Finding]:
-    findings = []
+def _units(frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_]) -> Iterator[Finding]:
     loss = frame["loss"].to_numpy(dtype=float)
     if float(np.median(loss)) > HIGHEST_LOSS:
-        findings.append(
-            Finding(
-                "warning",
-                "suspected-units",
-                f"the median loss is {np.median(loss):.4g}: more than any guess over a vocabulary costs in nats. It "
-                f"looks like a perplexity.",
-                "Give losses in nats per token: the natural logarithm of the perplexity.",
-            )
+        yield Finding(
+            "warning",
+            "suspected-units",
+            f"the median loss is {np.median(loss):.4g}: more than any guess over a vocabulary costs in nats. It "
+            f"looks like a perplexity.",
+            "Give losses in nats per token: the natural logarithm of the perplexity.",
         )
     if not {"tokens", "n_params"} <= set(frame.columns):
-        return findings
+        return
     tokens, size = frame["tokens"].to_numpy(dtype=float), frame["n_params"].to_numpy(dtype=float)
     highest = np.full(len(names), -np.inf)
     used = (tokens > 0) & (size > 0)
     np.maximum.at(highest, runs[used], np.log10(tokens[used] / size[used]))
     names, highest = names[np.isfinite(highest)], highest[np.isfinite(highest)]
-    if len(highest) >= LEAST_RUNS:
-        middle = float(np.median(highest))
-        far = np.abs(highest - middle)
-        # The run in question must not widen the range that it is measured by.
-        second, first = np.sort(far)[-2:]
-        # Only a run farther out than all others can be one.
-        for run, value in [(str(names[i]), float(highest[i])) for i in np.flatnonzero(far > 1.0) if far[i] == first]:
-            gap, others = value - middle, float(second)
-            near = UNITS[int(np.abs(np.log10(UNITS) - abs(gap)).argmin())]
-            # Far outside the others, and among them once the unit is put right.
-            if abs(gap) > others + 1.0 and abs(abs(gap) - math.log10(near)) < others + 0.3:
-                findings.append(
-                    Finding(
-                        "warning",
-                        "suspected-units",
-                        f"run {run!r} has {10.0**value:.3g} tokens per parameter, {10.0**gap:.2g} times "
-                        f"the median of all runs: its tokens or its n_params look as if given in units of {near:.0e}.",
-                        "Write both as plain numbers, or with their unit, as in 8.1B.",
-                    )
-                )
-    return findings
+    if len(highest) < LEAST_RUNS:
+        return
+    middle = float(np.median(highest))
+    far = np.abs(highest - middle)
+    # Only the run that lies farther out than all others can be one; it must not widen the range that it is measured by.
+    farthest, others = int(far.argmax()), float(np.sort(far)[-2])
+    gap = float(highest[farthest]) - middle
+    near = UNITS[int(np.abs(np.log10(UNITS) - abs(gap)).argmin())]
+    # Far outside the others, and among them once the unit is put right.
+    if abs(gap) > others + 1.0 and abs(abs(gap) - math.log10(near)) < others + 0.3:
+        yield Finding(
+            "warning",
+            "suspected-units",
+            f"run {str(names[farthest])!r} has {10.0 ** float(highest[farthest]):.3g} tokens per parameter, "
+            f"{10.0**gap:.2g} times the median of all runs: its tokens or its n_params look as if given in units of "
+            f"{near:.0e}.",
+            "Write both as plain numbers, or with their unit, as in 8.1B.",
+        )
 
 
-def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_]) -> list[Finding]:
+def _strange_runs(frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArray[np.str_]) -> Iterator[Finding]:
     """Say which runs lie off all others as a whole."""
     trained = (frame["tokens"] != 0).to_numpy() if "tokens" in frame.columns else np.full(len(frame), True)
     if trained.any() and not trained.all():
@@ -114,12 +108,13 @@ def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: 
         known = sorted(frame["domain"].dropna().unique())
         columns += [(frame["domain"] == name).to_numpy(dtype=float) for name in known[1:]]
     if len(frame) < max(LEAST_RUNS, 2 * len(columns)):
-        return []
+        return
     residual = _robust_residuals(np.column_stack(columns), np.log(frame["loss"].to_numpy(dtype=float)))
     if of_units := _rows_in_bits(residual):
-        return of_units
+        yield of_units
+        return
     if len(names) < max(LEAST_RUNS, 2 * len(columns)):
-        return []
+        return
     counts = np.bincount(runs)
     first = np.cumsum(counts) - counts
     ordered = residual[np.lexsort((residual, runs))]
@@ -130,30 +125,26 @@ def _strange_runs(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: 
     limit = np.where(np.bincount(runs, alone) > 0, STRANGE_ALONE, STRANGE)
     strange = np.flatnonzero((np.abs(away) > limit) & (np.abs(away) > TIMES * usual))
     if len(strange) > 0.2 * len(by_run):  # many are a pattern, not a slip
-        return []
-    findings = []
+        return
     for run, gap in zip(names[strange].tolist(), away[strange].tolist(), strict=True):
-        near = next((how for how, by in FACTORS.items() if by and abs(gap - math.log(by)) < max(0.05, 3 * usual)), None)
+        near = next((how for how, by in FACTORS.items() if abs(gap - math.log(by)) < max(0.05, 3 * usual)), None)
         guess = f", as if {near}" if near else ""
-        findings.append(
-            Finding(
-                "warning",
-                "suspected-mix-up",
-                f"the losses of run {run!r} lie {abs(math.expm1(gap)):.0%} {'above' if gap > 0 else 'below'} what the "
-                f"other runs lead one to expect{guess}.",
-                "Another tokenizer, unit, eval or model may have slipped in: look at this run, or leave it out.",
-                data={"run": str(run), "gap": gap},
-                remedy=Remedy("where", f'run != "{run}"'),
-            )
+        yield Finding(
+            "warning",
+            "suspected-mix-up",
+            f"the losses of run {run!r} lie {abs(math.expm1(gap)):.0%} {'above' if gap > 0 else 'below'} what the "
+            f"other runs lead one to expect{guess}.",
+            "Another tokenizer, unit, eval or model may have slipped in: look at this run, or leave it out.",
+            data={"run": str(run), "gap": gap},
+            remedy=Remedy("where", f'run != "{run}"'),
         )
-    return findings
 
 
-def _rows_in_bits(residual: Array) -> list[Finding]:
+def _rows_in_bits(residual: Array) -> Finding | None:
     """Say that a part of the rows lies off the others by the factor between nats and bits."""
     usual = 1.4826 * float(np.median(np.abs(residual)))
     near = max(0.05, min(3.0 * usual, 0.12))
-    for how, factor in ((how, factor) for how, factor in FACTORS.items() if factor):
+    for how, factor in FACTORS.items():
         off = np.abs(residual - math.log(factor)) < near
         alike = np.abs(residual) < near
         # Two heaps and next to nothing between them: what a missing input does is spread.
@@ -161,8 +152,8 @@ def _rows_in_bits(residual: Array) -> list[Finding]:
             where = f"{abs(factor - 1):.0%} {'above' if factor > 1 else 'below'}"
             text = f"{off.sum()} of {len(residual)} rows lie {where} what the others lead one to expect, as if {how}."
             advice = "Give all losses in nats per token: bits times 0.6931."
-            return [Finding("warning", "suspected-mix-up", text, advice)]
-    return []
+            return Finding("warning", "suspected-mix-up", text, advice)
+    return None
 
 
 def _robust_residuals(design: Array, values: Array) -> Array:
@@ -180,23 +171,21 @@ def _robust_residuals(design: Array, values: Array) -> Array:
     return residual
 
 
-def _small_replay(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp]) -> list[Finding]:
+def _small_replay(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp]) -> Iterator[Finding]:
     """Say that the steep end of small replay rests on few runs."""
     if "replay" not in law.inputs or "replay" not in frame.columns or law.ratio_of is None:
-        return []
+        return
     share = frame["replay"].to_numpy(dtype=float)
     small, levels = (share > 0) & (share <= SMALL_REPLAY * (1 + 1e-9)), np.unique(share[share > 0])
     count = len(np.unique(runs[small]))
     if count >= FEW_AT_SMALL or len(levels) < 2:
-        return []
+        return
     few = f"{count} run lies" if count == 1 else f"{count} runs lie" if count else "no run lies"
     rests = "them alone" if count > 1 else "it alone" if count else "runs at more of it"
-    return [
-        Finding(
-            "info",
-            "few-at-small-replay",
-            f"{few} at a replay of {SMALL_REPLAY:.0%} or less (the lowest level is {format_percent(levels[0])}). "
-            f"Forgetting changes fastest there, and what {law.name} says of small replay rests on {rests}.",
-            "Do not plan below the lowest level; one or two runs there are cheap and worth much.",
-        )
-    ]
+    yield Finding(
+        "info",
+        "few-at-small-replay",
+        f"{few} at a replay of {SMALL_REPLAY:.0%} or less (the lowest level is {format_percent(levels[0])}). "
+        f"Forgetting changes fastest there, and what {law.name} says of small replay rests on {rests}.",
+        "Do not plan below the lowest level; one or two runs there are cheap and worth much.",
+    )

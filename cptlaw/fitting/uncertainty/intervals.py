@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,24 +40,22 @@ def without_intervals(fit: LawOnRows) -> Finding | None:
 
 def findings_of(loss: Array, notes: list[list[tuple[Finding, ...]]], index: pd.Index) -> pd.Series:
     """Return what is said of each row, the worst first: several notes on all rows, and losses that cannot be."""
-    parts = [*notes, [tuple(absurd(value)) for value in loss.tolist()]]
+    parts = [*notes, [tuple(_absurd(value)) for value in loss.tolist()]]
     result = [by_severity([one for part in of_row for one in part]) for of_row in zip(*parts, strict=True)]
     return pd.Series(result, index=index, dtype=object)
 
 
-def absurd(loss: float) -> list[Finding]:
-    """Return the finding on a loss that no language model has; none for any other."""
+def _absurd(loss: float) -> Iterator[Finding]:
+    """Say that no language model has such a loss."""
     if NOTHING < loss <= ABSURD or np.isnan(loss):
-        return []
+        return
     than = "higher than that of guessing among a million tokens at random" if loss > ABSURD else "none that text leaves"
-    return [
-        Finding(
-            "error",
-            "absurd-loss",
-            f"a loss of {loss:.3g} nats per token is {than}: the law does not hold at this point.",
-            "Stay within the fitted inputs, replay above all; many laws have a barrier at a share of 0.",
-        )
-    ]
+    yield Finding(
+        "error",
+        "absurd-loss",
+        f"a loss of {loss:.3g} nats per token is {than}: the law does not hold at this point.",
+        "Stay within the fitted inputs, replay above all; many laws have a barrier at a share of 0.",
+    )
 
 
 def bounded(loss: Array, low: Array, high: Array) -> tuple[Array, Array, list[tuple[Finding, ...]]]:
