@@ -217,7 +217,7 @@ def _rebuilt(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> N
     """Its letters are free and, if it is registered, its name with its options builds it again."""
     for name in candidate.inputs:
         _expect(hasattr(candidate.bind(frame), LETTERS.get(name, name)), f"bind does not give {name}.")
-    from cptlaw.laws.registry import LAWS
+    from cptlaw.laws.base import LAWS
 
     if LAWS.get(candidate.name) is type(candidate):
         again = law(candidate.spec)

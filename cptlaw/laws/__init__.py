@@ -1,8 +1,8 @@
 """Scaling laws of continual pre-training: one file per family, one class per law."""
 
-from cptlaw.laws.base import EXPONENT, Amplitude, Context, Law, Option, Shape
-from cptlaw.laws.card import card, describe
-from cptlaw.laws.registry import LAWS, law
+from cptlaw.laws.base import EXPONENT, LAWS, Amplitude, Context, Law, Option, Shape
+from cptlaw.laws.by_name import law
+from cptlaw.laws.described import card, describe
 
 __all__ = ["EXPONENT", "LAWS", "Amplitude", "Context", "Law", "Option", "Shape", "card", "describe", "law"]
 

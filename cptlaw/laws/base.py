@@ -20,16 +20,19 @@ from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array, Jet, weighted
 from cptlaw.laws.described import Described, Status
-from cptlaw.laws.inputs import LETTERS, Columns, Context, Inputs, RatioOf
+from cptlaw.laws.inputs import LETTERS, Columns, Context, RatioOf
 from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, option_text
-from cptlaw.laws.registry import LAWS
+from cptlaw.laws.registry import Registry
 from cptlaw.runs.points import as_points
 from cptlaw.runs.table import Role
 
-__all__ = ["EXPONENT", "LETTERS", "Amplitude", "Context", "Law", "Option", "RatioOf", "Role", "Shape", "Status"]
+__all__ = ["EXPONENT", "LAWS", "LETTERS", "Amplitude", "Context", "Law", "Option", "RatioOf", "Role", "Shape", "Status"]
 
 
-class Law(Described, Inputs):
+LAWS: Registry[Law] = Registry()
+
+
+class Law(Described):
     """Base of all laws. A subclass is one equation; see ``CONTRIBUTING.md`` for how to add one.
 
     A subclass with a ``name`` registers itself: from then on its name and its options say which law is meant, on the
@@ -103,12 +106,6 @@ class Law(Described, Inputs):
     """
 
     version: ClassVar[int] = 1
-    amplitudes: tuple[str, ...] = ()
-    shapes: dict[str, Shape] = {}
-    delta: ClassVar[float] = 1e-3
-    decreasing: tuple[str, ...] = ()
-    vanishing: Mapping[str, tuple[str, ...]] = {}
-    diverges_at_zero: tuple[str, ...] = ()
     forecasts: ClassVar[bool] = True
     on_base_models: ClassVar[bool] = False
     correlated_along: ClassVar[str | None] = None
@@ -116,10 +113,7 @@ class Law(Described, Inputs):
     reads_base_rows: ClassVar[bool] = False
     always_priors: bool | tuple[str, ...] = False
     starts: ClassVar[int] = 64
-    order: ClassVar[int] = 1000
-    choices: ClassVar[Mapping[str, Option]] = {}
     derived: tuple[str, ...] = ()
-    constants: Mapping[str, float] = {}
     from_source: tuple[str, ...] = ()
     in_doubt: ClassVar[tuple[str, ...]] = ()
 
@@ -230,11 +224,6 @@ class Law(Described, Inputs):
     def usual(self) -> dict[str, tuple[Any, ...]]:
         """Mean and standard deviation of the shapes for which they are known."""
         return {name: shape.usual for name, shape in self.shapes.items() if shape.usual is not None}
-
-    @property
-    def signed(self) -> tuple[str, ...]:
-        """The amplitudes whose sign the eval's role decides."""
-        return tuple(name for name in self.amplitudes if isinstance(name, Amplitude) and name.signed)
 
     def with_signs(self, params: Mapping[str, float], role: Role) -> dict[str, float]:
         """Return the parameters of a fit with the signs that the paper gives them: see `signed`."""

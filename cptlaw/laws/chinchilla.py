@@ -36,7 +36,6 @@ class Chinchilla(Bent):
     equation = "L = E + A/N^alpha + B/D^beta"
     source = "Hoffmann et al. 2022, eq. 2, arXiv:2203.15556"
     inputs = ("n_params", "tokens")
-    units = {"n_params": 1.0, "tokens": 1.0}
     amplitudes = ("E", "A", "B")
     shapes = {"alpha": EXPONENT, "beta": EXPONENT}
     decreasing = ("n_params", "tokens")
@@ -71,7 +70,6 @@ class Kaplan(Law):
     equation = "L = [(N_c/N)^(alpha_N/alpha_D) + D_c/D]^alpha_D"
     source = "Kaplan et al. 2020, eq. 1.5, arXiv:2001.08361"
     inputs = ("n_params", "tokens")
-    units = {"n_params": 1.0, "tokens": 1.0}
     version = 2
     amplitudes = ("N_c",)
     shapes = {

@@ -10,6 +10,7 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.laws.base import Context, Law, Option, Role, Shape
+from cptlaw.laws.parameters import some_of
 from cptlaw.runs.schema import MIX, corpus_of, mix_columns
 
 TWO = ("source", "target")  # the corpora of a table that gives replay
@@ -109,7 +110,7 @@ class OfScale(OfCorpora):
             (),
             "n_params, tokens, or both joined by +",
             "What is not read. A fit leaves out what its rows have in one level alone.",
-            lambda given: _scales(given),
+            some_of(SCALES),
         )
     }
     without: tuple[str, ...]
@@ -133,14 +134,6 @@ class OfScale(OfCorpora):
         one = [name for name in SCALES if name not in adapted.columns or adapted[name].nunique() < 2]
         chosen = super().reading(frame, pays)
         return chosen.with_options(without=tuple(sorted({*chosen.without, *one})))
-
-
-def _scales(given: Any) -> tuple[str, ...]:
-    parts = given.split("+") if isinstance(given, str) else tuple(given or ())
-    result = tuple(sorted({part for part in parts if part}))
-    if not set(result) <= set(SCALES):
-        raise ValueError(given)
-    return result
 
 
 def own_corpus(law: OfCorpora, frame: pd.DataFrame) -> str:

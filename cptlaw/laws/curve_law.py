@@ -63,7 +63,6 @@ class CurveLaw(Law):
     order = 50
     correlated_along = "step"
     source = "Tissue et al. 2024, arXiv:2408.11029"
-    units = {"n_params": 1.0, "tokens": 1.0}
     areas_read: tuple[str, ...]
     lr_power: float = 0.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -26,10 +26,8 @@ class Shape:
         ``"log"`` for positive parameters, which are searched on a logarithmic axis; ``"gap"`` for parameters below 1
         that are searched on the axis -log(1 - value); ``"linear"`` for the rest.
     usual
-        Mean and standard deviation as published: the weak prior that ``restraint="auto"`` may choose. A third word,
-        ``"log"``, says that the standard deviation is that of the logarithm.
-    held
-        Whether ``restraint="auto"`` may also hold the parameter at its usual value.
+        Mean and standard deviation as published: a weak prior. A third word, ``"log"``, says that the standard
+        deviation is that of the logarithm.
     """
 
     low: float
@@ -37,7 +35,6 @@ class Shape:
     start: tuple[float, float] | None = None
     scale: Literal["log", "linear", "gap"] = "log"
     usual: tuple[float, float] | tuple[float, float, str] | None = None
-    held: bool = False
 
     @property
     def start_range(self) -> tuple[float, float]:
@@ -224,6 +221,19 @@ def true_or_false(given: Any) -> bool:
     if value is None:
         raise ValueError(given)
     return value
+
+
+def some_of(names: Collection[str]) -> Callable[[Any], tuple[str, ...]]:
+    """Return a reader of some of these names, in text joined by +."""
+
+    def read(given: Any) -> tuple[str, ...]:
+        parts = given.split("+") if isinstance(given, str) else (given or ())
+        chosen = {part for part in parts if part}
+        if not chosen <= set(names):
+            raise ValueError(given)
+        return tuple(sorted(chosen))
+
+    return read
 
 
 def or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -1,4 +1,4 @@
-"""The laws by name, with options: ``law("dcpt-l3", monotone="soft")`` or ``law("dcpt-l3:monotone=soft")``.
+"""Where laws are known by name.
 
 Nothing is listed here. A class with a name registers itself when it is defined: a built-in law when its file in this
 folder or in `others` is imported, a law of an installed package through the entry-point group ``cptlaw.laws``, any
@@ -12,19 +12,19 @@ import pkgutil
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TypeVar
 
-from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.errors import UsageError
+from cptlaw.laws.described import Described
 
-if TYPE_CHECKING:
-    from cptlaw.laws.base import Law
+SomeLaw = TypeVar("SomeLaw", bound=Described)
 
 GROUP = "cptlaw.laws"
 SYNONYMS = {"dcpt": "dcpt-l3"}
 _BUILT_IN = "cptlaw.laws."
 
 
-class Registry(Mapping[str, "type[Law]"]):
+class Registry(Mapping[str, type[SomeLaw]]):
     """All laws by name, in the order of listings. Built-in laws and those of installed packages load on first use.
 
     Attributes
@@ -34,12 +34,12 @@ class Registry(Mapping[str, "type[Law]"]):
     """
 
     def __init__(self) -> None:
-        self._classes: dict[str, type[Law]] = {}
+        self._classes: dict[str, type[SomeLaw]] = {}
         self._loading = RLock()
         self._built_in = self._installed = False
         self.broken: dict[str, str] = {}
 
-    def add(self, cls: type[Law]) -> None:
+    def add(self, cls: type[SomeLaw]) -> None:
         """Register a class under its name.
 
         A second class of the same name and module replaces the first, as when a notebook's cell runs again.
@@ -67,13 +67,13 @@ class Registry(Mapping[str, "type[Law]"]):
             )
         self._classes[name] = cls
 
-    def is_registered(self, chosen: Law) -> bool:
+    def is_registered(self, chosen: SomeLaw) -> bool:
         """Say whether a law's name stands for a class like its own, so that a file can name it."""
         known = self._classes.get(chosen.name)
         own = type(chosen)
         return known is not None and (known.__module__, known.__qualname__) == (own.__module__, own.__qualname__)
 
-    def __getitem__(self, name: str) -> type[Law]:
+    def __getitem__(self, name: str) -> type[SomeLaw]:
         if name not in self._classes:
             self._load_built_in()
         if name not in self._classes:
@@ -109,55 +109,3 @@ class Registry(Mapping[str, "type[Law]"]):
                         entry.load()
                     except Exception as error:  # noqa: BLE001 - another package's fault must not stop this one
                         self.broken[f"{entry.name} = {entry.value}"] = f"{type(error).__name__}: {error}"
-
-
-LAWS = Registry()
-
-
-def law(spec: str | Law | type[Law], **options: Any) -> Law:
-    """Return a law by name.
-
-    Parameters
-    ----------
-    spec
-        A name such as ``"ptpp-gated-floor"``, with options as ``"dcpt-l3:monotone=paper:min_tokens=500M"`` if wanted;
-        or the class of a law. A law is returned as it is.
-    **options
-        Options of the law, such as ``monotone="soft"``.
-
-    Raises
-    ------
-    UsageError
-        If the name or an option is unknown.
-
-    Examples
-    --------
-    >>> law("ptpp-gate").parameters
-    ('E', 'A', 'B', 'C', 'alpha', 'beta', 'nu', 'gamma', 'lambda', 'zeta')
-    """
-    if isinstance(spec, type):
-        return spec(**options)
-    if not isinstance(spec, str):
-        if options:
-            raise UsageError("options belong with a law's name; a law that is already built takes none.")
-        return spec
-    name, *pairs = spec.split(":")
-    name = SYNONYMS.get(name, name)
-    if name == "auto":
-        raise UsageError(
-            "auto is no law but the average of all that the columns of a table allow: `cptlaw check RUNS --on EVAL` "
-            "lists which these are. Name one law here; `cptlaw laws` describes them."
-        )
-    if name not in LAWS:
-        known = [*LAWS, *SYNONYMS]
-        broken = "".join(f" The entry point {entry} cannot be loaded ({why})." for entry, why in LAWS.broken.items())
-        raise UsageError(
-            f"there is no law {name!r}.{did_you_mean(name, known)} Known laws: {', '.join(known)}. "
-            f"`cptlaw laws` describes them.{broken}"
-        )
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals:
-            raise UsageError(f"law option {pair!r}: expected key=value, as in dcpt-l3:monotone=soft.")
-        options[key] = text
-    return LAWS[name](**options)

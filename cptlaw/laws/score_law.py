@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.laws.base import LAWS
 
 Array = NDArray[np.float64]
 Reads = Literal["size", "compute", "loss", "answers", "nothing"]
@@ -181,8 +182,6 @@ def score_law(spec: str | ScoreLaw | type[ScoreLaw]) -> ScoreLaw:
 
 def known_score_laws() -> Sequence[str]:
     """Return the names of all laws of scores, the built-in ones loaded."""
-    from cptlaw.laws.registry import LAWS
-
     len(LAWS)  # imports every file of this folder
     return list(SCORE_LAWS)
 

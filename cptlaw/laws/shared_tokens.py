@@ -9,9 +9,8 @@ make forgetting worse.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -23,7 +22,7 @@ from cptlaw.errors import DataError
 from cptlaw.laws.base import Amplitude, Context, Option, RatioOf, Role, Shape
 from cptlaw.laws.bend import Bent
 from cptlaw.laws.calculus import Array, Positive, exp, expm1, log, log1p, maximum
-from cptlaw.laws.parameters import positive
+from cptlaw.laws.parameters import positive, some_of
 from cptlaw.units import input_text
 
 RATE, BUDGET = 1e-3, 100.0  # peak rates and tokens per parameter at which B is stated
@@ -64,14 +63,6 @@ SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
 
 def _size(given: Any) -> float | None:
     return None if given is None else positive(given)
-
-
-def _some_of(names: Collection[str], given: Any) -> tuple[str, ...]:
-    parts = given.split("+") if isinstance(given, str) else (given or ())
-    result = tuple(sorted({part for part in parts if part}))
-    if not set(result) <= set(names):
-        raise ValueError(given)
-    return result
 
 
 def _sees_damage(frame: pd.DataFrame) -> bool:
@@ -199,7 +190,7 @@ class SharedTokens(Bent):
             f"some of {', '.join((*USUAL, *ASIDE))}, joined by +",
             "Optional columns that are not read; base where no base model was measured, which leaves out U; and sizes "
             "for a shift that is the same at all of them, which leaves out m and s.",
-            partial(_some_of, (*USUAL, *ASIDE)),
+            some_of((*USUAL, *ASIDE)),
         ),
         "around": Option(
             None,
@@ -220,7 +211,7 @@ class SharedTokens(Bent):
             f"some of {', '.join(WHOLE)}, joined by +",
             "Columns that say how much of the change is left: the weight of a merge with the base model, the rank of "
             "adapters. A fit sets those that vary in its rows.",
-            partial(_some_of, WHOLE),
+            some_of(WHOLE),
         ),
         "mix": Option(
             "factor",

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.solving.components import base_models
-from cptlaw.laws.base import Law
+from cptlaw.laws.base import LAWS, Law
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.registry import LAWS
 from cptlaw.runs.schema import COLUMNS, corpus_of
 from cptlaw.units import format_quantity
 

@@ -19,7 +19,7 @@ from cptlaw.forecasting.benching.splits import SPLITS, Split
 from cptlaw.forecasting.benching.tables import OWN, TABLES, load
 from cptlaw.forecasting.comparing.baselines import BASELINES, regret
 from cptlaw.forecasting.verbs import fit
-from cptlaw.laws.registry import law
+from cptlaw.laws.by_name import law
 from cptlaw.result import Progress, Result, Table
 from cptlaw.runs import Runs
 from cptlaw.units import format_percent

@@ -34,7 +34,6 @@ class LossToLoss(Law):
     )
     measured = "Six corpora, up to 20 times the fitted compute, by its authors; here on no data of its own."
     inputs = ("from_loss",)
-    units = {"n_params": 1.0, "tokens": 1.0}
     amplitudes = ("E1", "K")
     shapes = {"E0": Shape(0.0, 1.0, start=(0.0, 0.9), scale="linear"), "kappa": Shape(0.05, 10.0, start=(0.5, 2.0))}
     choices = {

@@ -19,8 +19,8 @@ from cptlaw.laws.others.lr_drops import Drops, drops_of
 from cptlaw.schedules import LAMBDA, Schedule, effective_lr
 
 # Where the authors' protocol starts, and near which its early stop leaves the three that may be held.
-POWER = Shape(0.02, 20.0, start=(0.3, 0.9), usual=(0.5, 0.15), held=True)
-FACTOR = Shape(1e-3, 1e4, start=(0.5, 5.0), usual=(1.0, 0.5), held=True)
+POWER = Shape(0.02, 20.0, start=(0.3, 0.9), usual=(0.5, 0.15))
+FACTOR = Shape(1e-3, 1e4, start=(0.5, 5.0), usual=(1.0, 0.5))
 
 
 class MultiPower(CurveLaw):
@@ -34,7 +34,7 @@ class MultiPower(CurveLaw):
 
     name = "multi-power"
     right = "One training from scratch under schedules of several shapes; the effect of each drop of the rate in time."
-    wrong = "A change of corpus. Few curves: hold C, beta and gamma, as restraint does."
+    wrong = "A change of corpus. Few curves: hold C, beta and gamma."
     measured = (
         "Public curves of 25M to 210M parameters: 0.004 to 0.014 nats on schedules that were not fitted "
         "(studies/dynamics.md)."

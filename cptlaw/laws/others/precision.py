@@ -9,19 +9,11 @@ import pandas as pd
 
 from cptlaw.laws.base import EXPONENT, Amplitude, Law, Option, Shape
 from cptlaw.laws.calculus import exp, expm1, log
-from cptlaw.laws.parameters import IN_RAW_COUNTS
+from cptlaw.laws.parameters import IN_RAW_COUNTS, some_of
 
 TRAINED = {"bits_weights": "gamma_w", "bits_activations": "gamma_a", "bits_kv": "gamma_kv"}
 POST = ("gamma_D", "gamma_N", "gamma_post")
 OF_BITS = Shape(0.2, 10.0, start=(0.8, 4.0))
-
-
-def _bits(given: Any) -> tuple[str, ...]:
-    parts = given.split("+") if isinstance(given, str) else tuple(given or ())
-    result = tuple(sorted({part for part in parts if part}))
-    if not set(result) <= {*TRAINED, "bits_post"}:
-        raise ValueError(given)
-    return result
 
 
 class Precision(Law):
@@ -44,7 +36,6 @@ class Precision(Law):
     wrong = "Models that were trained in few bits and quantised further: they suffer less than it says."
     measured = "465 runs by its authors; here on no data of its own."
     inputs: tuple[str, ...] = ("n_params", "tokens", *TRAINED, "bits_post")
-    units = {"n_params": 1.0, "tokens": 1.0}
     amplitudes: tuple[str, ...] = (*IN_RAW_COUNTS, Amplitude("C_T", plausible=(0.005, 0.05)))
     shapes = {
         "alpha": EXPONENT,
@@ -61,7 +52,7 @@ class Precision(Law):
             (),
             f"some of {', '.join((*TRAINED, 'bits_post'))}, joined by +",
             "Columns of bits that are not read. A fit leaves out those that its rows lack, or have in one level alone.",
-            _bits,
+            some_of((*TRAINED, "bits_post")),
         )
     }
     without: tuple[str, ...]

@@ -22,7 +22,6 @@ class _OfUnique(Law):
     order = 15
     inputs = ("n_params", "tokens", "unique_tokens")
     steady_inputs = ("unique_tokens",)
-    units = {"n_params": 1.0, "tokens": 1.0}
     diverges_at_zero = ("n_params",)
 
     @staticmethod

@@ -65,7 +65,6 @@ class Transfer(Law):
     source = "Hernandez et al. 2021, arXiv:2102.01293, composed with Hoffmann et al. 2022, arXiv:2203.15556"
     status = "reconstructed"
     inputs = ("n_params", "tokens")
-    units = {"n_params": 1.0, "tokens": 1.0}
     # Fine-tuning goes on far below the losses that a small set reaches, so that little is known of the floor.
     amplitudes = (
         Amplitude("E", usual=(0.4, 0.6, "share")),
