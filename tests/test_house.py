@@ -45,7 +45,7 @@ CEILINGS = {
     "fitting": 5076,
     "forecasting": 3838,
     "importing": 1317,
-    "laws": 3555,
+    "laws": 3557,
     "planning": 4811,
     "reporting": 1967,
     "runs": 2354,
@@ -53,7 +53,7 @@ CEILINGS = {
     "cptlaw_app": 351,
     "cptlaw_sweep": 5014,
 }
-IN_ALL = 32_852  # of which 27,487 in the core, where 17,500 are aimed at
+IN_ALL = 32_854  # of which 27,489 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {
