@@ -5,80 +5,67 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from cptlaw.planning.corpora.mix import mix
-    from cptlaw.planning.corpora.result import CorporaPlan
-    from cptlaw.planning.mixes.allocate import AllocatePlan, ComputeOptimal, allocate, compute_optimal
-    from cptlaw.planning.mixes.limited_data import LimitedDataPlan, limited_data
-    from cptlaw.planning.mixes.min_tokens import MinTokensPlan, min_tokens
-    from cptlaw.planning.mixes.pareto import ParetoPlan, ParetoPoint, pareto
-    from cptlaw.planning.mixes.trade_off import TradeOffPlan, crossing, trade_off
-    from cptlaw.planning.next_runs.suggest import suggest
-    from cptlaw.planning.next_runs.suggestion import Cell, Suggestion
-    from cptlaw.planning.result import MixPlan, Plan
-    from cptlaw.planning.schedules.schedule import schedule
-    from cptlaw.planning.schedules.schedule_plan import SchedulePlan
-    from cptlaw.planning.schedules.turning import CriticalPlan, TurningPlan, critical_point, turning_length
-    from cptlaw.planning.schedules.whole_schedule import WholePlan, whole_schedule
+if TYPE_CHECKING:  # each under its own name once more, so that type checkers take it for public
+    from cptlaw.planning.corpora.mix import mix as mix
+    from cptlaw.planning.corpora.result import CorporaPlan as CorporaPlan
+    from cptlaw.planning.mixes.allocate import AllocatePlan as AllocatePlan
+    from cptlaw.planning.mixes.allocate import ComputeOptimal as ComputeOptimal
+    from cptlaw.planning.mixes.allocate import allocate as allocate
+    from cptlaw.planning.mixes.allocate import compute_optimal as compute_optimal
+    from cptlaw.planning.mixes.limited_data import LimitedDataPlan as LimitedDataPlan
+    from cptlaw.planning.mixes.limited_data import limited_data as limited_data
+    from cptlaw.planning.mixes.min_tokens import MinTokensPlan as MinTokensPlan
+    from cptlaw.planning.mixes.min_tokens import min_tokens as min_tokens
+    from cptlaw.planning.mixes.pareto import ParetoPlan as ParetoPlan
+    from cptlaw.planning.mixes.pareto import ParetoPoint as ParetoPoint
+    from cptlaw.planning.mixes.pareto import pareto as pareto
+    from cptlaw.planning.mixes.trade_off import TradeOffPlan as TradeOffPlan
+    from cptlaw.planning.mixes.trade_off import crossing as crossing
+    from cptlaw.planning.mixes.trade_off import trade_off as trade_off
+    from cptlaw.planning.next_runs.suggest import suggest as suggest
+    from cptlaw.planning.next_runs.suggestion import Cell as Cell
+    from cptlaw.planning.next_runs.suggestion import Suggestion as Suggestion
+    from cptlaw.planning.result import MixPlan as MixPlan
+    from cptlaw.planning.result import Plan as Plan
+    from cptlaw.planning.schedules.schedule import schedule as schedule
+    from cptlaw.planning.schedules.schedule_plan import SchedulePlan as SchedulePlan
+    from cptlaw.planning.schedules.turning import CriticalPlan as CriticalPlan
+    from cptlaw.planning.schedules.turning import TurningPlan as TurningPlan
+    from cptlaw.planning.schedules.turning import critical_point as critical_point
+    from cptlaw.planning.schedules.turning import turning_length as turning_length
+    from cptlaw.planning.schedules.whole_schedule import WholePlan as WholePlan
+    from cptlaw.planning.schedules.whole_schedule import whole_schedule as whole_schedule
 
-# Name -> where it lives. Loaded on first use: the command line reads the scenarios and answers --help at once.
-_HOMES = {
-    **dict.fromkeys(("AllocatePlan", "ComputeOptimal", "allocate", "compute_optimal"), "mixes.allocate"),
-    **dict.fromkeys(("LimitedDataPlan", "limited_data"), "mixes.limited_data"),
-    **dict.fromkeys(("MinTokensPlan", "min_tokens"), "mixes.min_tokens"),
-    **dict.fromkeys(("ParetoPlan", "ParetoPoint", "pareto"), "mixes.pareto"),
-    **dict.fromkeys(("TradeOffPlan", "crossing", "trade_off"), "mixes.trade_off"),
-    **dict.fromkeys(("MixPlan", "Plan"), "result"),
-    "CorporaPlan": "corpora.result",
-    "mix": "corpora.mix",
-    "schedule": "schedules.schedule",
-    "SchedulePlan": "schedules.schedule_plan",
-    **dict.fromkeys(("CriticalPlan", "TurningPlan", "critical_point", "turning_length"), "schedules.turning"),
-    **dict.fromkeys(("WholePlan", "whole_schedule"), "schedules.whole_schedule"),
-    "suggest": "next_runs.suggest",
-    **dict.fromkeys(("Cell", "Suggestion"), "next_runs.suggestion"),
+# File -> public names that live there. Loaded on first use: the command line reads the scenarios and answers --help at
+# once.
+_NAMES = {
+    "corpora.mix": "mix",
+    "corpora.result": "CorporaPlan",
+    "mixes.allocate": "AllocatePlan ComputeOptimal allocate compute_optimal",
+    "mixes.limited_data": "LimitedDataPlan limited_data",
+    "mixes.min_tokens": "MinTokensPlan min_tokens",
+    "mixes.pareto": "ParetoPlan ParetoPoint pareto",
+    "mixes.trade_off": "TradeOffPlan crossing trade_off",
+    "next_runs.suggest": "suggest",
+    "next_runs.suggestion": "Cell Suggestion",
+    "result": "MixPlan Plan",
+    "schedules.schedule": "schedule",
+    "schedules.schedule_plan": "SchedulePlan",
+    "schedules.turning": "CriticalPlan TurningPlan critical_point turning_length",
+    "schedules.whole_schedule": "WholePlan whole_schedule",
 }
+_HOMES = {name: f"cptlaw.planning.{home}" for home, names in _NAMES.items() for name in names.split()}
 
-__all__ = [
-    "AllocatePlan",
-    "Cell",
-    "ComputeOptimal",
-    "CorporaPlan",
-    "CriticalPlan",
-    "LimitedDataPlan",
-    "MinTokensPlan",
-    "MixPlan",
-    "ParetoPlan",
-    "ParetoPoint",
-    "Plan",
-    "SchedulePlan",
-    "Suggestion",
-    "TradeOffPlan",
-    "TurningPlan",
-    "WholePlan",
-    "allocate",
-    "compute_optimal",
-    "critical_point",
-    "crossing",
-    "limited_data",
-    "min_tokens",
-    "mix",
-    "pareto",
-    "schedule",
-    "suggest",
-    "trade_off",
-    "turning_length",
-    "whole_schedule",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'cptlaw.planning' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"cptlaw.planning.{_HOMES[name]}"), name)
+    value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__
