@@ -15,7 +15,6 @@ from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import EVEN
 from cptlaw.planning.options import label
-from cptlaw.planning.reference import Reference
 from cptlaw.planning.scenario import Measure, options_of
 from cptlaw.planning.solve import Best, Limit, Points, Space, solve
 
@@ -27,27 +26,27 @@ UNSEEN = 1e-4  # the same, below which nothing is said of it: no printed digit s
 
 
 @dataclass(frozen=True)
-class ForgettingScale:
-    """How a source loss turns into forgetting.
+class AboveBase:
+    """How a loss turns into forgetting, and an error rate into points lost.
 
     Parameters
     ----------
     reference
-        The base model's source loss.
+        The base model's: its `loss`, and the `half_width` of the doubt about it.
     measure
         ``"relative"``: (loss - base) / base, a fraction. ``"absolute"``: loss - base, nats per token.
     """
 
-    reference: Reference
+    reference: Any
     measure: Measure
 
     def of(self, loss: Any) -> Any:
-        """Return the forgetting of source losses."""
+        """Return how far losses lie above the base model's."""
         return forgetting(loss, self.reference.loss, self.measure)
 
     def loss_at(self, value: float) -> float:
-        """Return the source loss at which forgetting is `value`."""
-        base = self.reference.loss
+        """Return the loss that lies so far above."""
+        base: float = self.reference.loss
         return base * (1.0 + value) if self.measure == "relative" else base + value
 
 
@@ -142,6 +141,38 @@ class Held:
         # A loss without a bound gets a margin that no limit survives.
         result = float(np.nan_to_num(self.doubt(points), nan=UNBOUNDED, posinf=UNBOUNDED))
         return replace(self, margin=min(max(result, least), UNBOUNDED))
+
+
+def held(
+    limit: Limit,
+    risk: float | None,
+    spread: Callable[[Points], float],
+    quantity: Callable[[Points, Array], Array] | None = None,
+) -> Limit:
+    """Return a limit on what a forecast loss comes to, whose doubt is looked at where the answer lies.
+
+    Parameters
+    ----------
+    limit
+        What is reached by it is the forecast loss itself.
+    risk
+        The probability with which it must hold; ``None`` or one half for the forecast.
+    spread
+        Returns how far above its forecast the loss may lie at one point, in logs, with that probability.
+    quantity
+        How points and losses turn into what is limited; by the limit's scale where absent.
+    """
+    scale = limit.scale
+
+    def scaled(points: Points, losses: Array) -> Array:
+        return losses if scale is None else np.asarray(scale.of(losses), dtype=float)
+
+    def doubt(points: Points) -> float:
+        own = 0.0 if scale is None else scale.reference.half_width(2.0 * (risk or EVEN) - 1.0)
+        return math.hypot(spread(points), own)
+
+    sure = None if risk is None or risk <= EVEN else doubt
+    return replace(limit, reached=Held(limit.reached, quantity or scaled, sure))
 
 
 @dataclass(frozen=True, eq=False)

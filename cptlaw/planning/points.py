@@ -14,10 +14,10 @@ from scipy import special
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.forecasting.scores.error_rate import ErrorRate
 from cptlaw.forecasting.verbs import load_fit
-from cptlaw.planning.limits import limit_on
+from cptlaw.planning.limits import AboveBase, limit_on
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.reference import measured_base_loss
-from cptlaw.planning.solve import Limit
+from cptlaw.planning.solve import Certificate, Limit
 
 LEAST = "min "
 DROP = "max-drop "
@@ -43,27 +43,6 @@ class BaseScore:
         """Return how far, in logs, the error rate may lie below what was measured, by the noise of its items."""
         deviation = math.sqrt(max(self.loss * (1.0 - self.loss), 0.0) / self.n_items)
         return float(special.ndtri(0.5 + 0.5 * probability)) * deviation / max(self.loss, 1e-9)
-
-
-@dataclass(frozen=True)
-class Drop:
-    """How an error rate turns into points lost; what `cptlaw.planning.limits.ForgettingScale` is for losses.
-
-    Parameters
-    ----------
-    reference
-        The score from which points count; of a least score that is zero.
-    """
-
-    reference: BaseScore
-
-    def of(self, loss: Any) -> Any:
-        """Return the points lost at error rates."""
-        return loss - self.reference.loss
-
-    def loss_at(self, value: float) -> float:
-        """Return the error rate at which so many points are lost."""
-        return self.reference.loss + value
 
 
 def score_losses(fits: Any, known: Mapping[str, float]) -> dict[str, Loss]:
@@ -141,10 +120,7 @@ def score_limits(
         If a benchmark has no fit, or no base score is known from which a drop would count.
     """
     limits = []
-    for option, values in (
-        ("min_score (--min)", given.min_score or {}),
-        ("max_drop (--max-drop)", given.max_drop or {}),
-    ):
+    for option, values in (("min_score (--min)", given.min_score), ("max_drop (--max-drop)", given.max_drop)):
         for name, value in (values or {}).items():
             if name not in losses:
                 raise UsageError(
@@ -152,12 +128,15 @@ def score_limits(
                     f"{', '.join(losses) or 'none'}. Give it with scores= (--score {name}.json)."
                 )
             loss = losses[name]
-            if option.startswith("min"):
-                if not 0 <= value < 1:
-                    raise UsageError(f"{option}: {name}={value:g} is no score. Expected 0% to below 100%, such as 60%.")
-                limits.append(limit(LEAST + name, "points", -value, loss, Drop(BaseScore(1.0)), risk))
-            else:
-                limits.append(limit(DROP + name, "points", value, loss, Drop(_base(given, name, loss, base_of)), risk))
+            if values is given.max_drop:
+                base = AboveBase(_base(given, name, loss, base_of), "absolute")
+                limits.append(limit(DROP + name, f"drop {name}", value, loss, base, risk))
+                continue
+            if not 0 <= value < 1:
+                raise UsageError(f"{option}: {name}={value:g} is no score. Expected 0% to below 100%, such as 60%.")
+            # A least score is a most error rate, counted from an error rate of one: points lost of none at all.
+            nothing = AboveBase(BaseScore(1.0), "absolute")
+            limits.append(limit(LEAST + name, f"score {name}", -value, loss, nothing, risk))
     return tuple(limits)
 
 
@@ -212,17 +191,21 @@ def drop_of(name: str, wrong: float | None, limits: Iterable[Any]) -> dict[str, 
     return {}
 
 
-def as_asked(values: Mapping[str, float]) -> dict[str, float]:
-    """Return values by the name of a limit as people write them: least scores are kept as upper limits below zero."""
-    return {name: -value if name.startswith(LEAST) else value for name, value in values.items()}
+def refusal(found: Certificate, limits: Iterable[Limit]) -> dict[str, Any]:
+    """Return the fields of a plan that say why there is none: see `cptlaw.planning.result.LimitedPlan`."""
+    about = {limit.name: limit.about for limit in limits if limit.loss is not None}
+    lowest = {about[name]: _as_asked(name, value) for name, value in found.lowest.items() if name in about}
+    granted = {name: _as_asked(name, value) for name, value in found.feasible_from.items()}
+    return {
+        "feasible": False,
+        "blocking": " and ".join(found.blocking),
+        "best_reachable": lowest,
+        "feasible_from": {name: value for name, value in granted.items() if value is not None},
+    }
 
 
-def reached_names(values: Mapping[str, float]) -> dict[str, float]:
-    """Return values of limits in points as people say them: ``score NAME`` and ``drop NAME``."""
-    result = {}
-    for name, value in values.items():
-        if name.startswith(LEAST):
-            result[f"score {name.removeprefix(LEAST)}"] = -value
-        elif name.startswith(DROP):
-            result[f"drop {name.removeprefix(DROP)}"] = value
-    return result
+def _as_asked(name: str, value: float) -> float | None:
+    """Return a value of a limit as people write it: least scores are kept as upper limits below zero."""
+    if not math.isfinite(value):
+        return None
+    return -value if name.startswith(LEAST) else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,112 @@ class Plan(Result):
     """Base of all plans. Attributes are the promised JSON keys; quantities are raw parameters and raw tokens."""
 
 
+SHARES = frozenset(("replay", "min-replay", "max-replay", "min-share", "max-share", "min", "max-drop", "score", "drop"))
+COUNTS = frozenset(("tokens", "max-tokens", "unique-target-tokens", "unique"))
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class LimitedPlan(Plan):
+    """A plan under limits: what keeps it from being better or, where none keeps them, what is in the way.
+
+    Attributes
+    ----------
+    feasible
+        Whether anything keeps all limits.
+    forgetting_measure
+        Forgetting is a fraction, or nats per token where this is ``"absolute"``.
+    scores
+        By eval: ``score`` (0 to 1), ``score_lo``, ``score_hi``, and where a drop is limited ``base`` and ``drop``.
+    binding
+        What keeps the plan from being better.
+    blocking
+        Where infeasible: the limits of which lifting one would make it feasible, or, where none alone does, those that
+        cannot be kept.
+    best_reachable
+        Where infeasible: the best value of each limited quantity that can be reached with the other limits kept.
+    feasible_from
+        Where infeasible: for each blocking limit the value beyond which there is a plan.
+    risk, interval
+        Probability with which limits hold, and coverage of ``_lo`` to ``_hi``.
+    price_of_doubt
+        With `risk`: by how much what the plan minimises lies above the plan without it; ``None`` where either is
+        infeasible.
+    findings
+        The worst first.
+    """
+
+    feasible: bool
+    forgetting_measure: str = "relative"
+    scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    binding: tuple[str, ...] = ()
+    blocking: str | None = None
+    best_reachable: Mapping[str, float | None] | None = None
+    feasible_from: Mapping[str, float] | None = None
+    risk: float | None = None
+    interval: float | None = None
+    price_of_doubt: float | None = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, line by line."""
+        lines = self._found() if self.feasible else self._refused()
+        lines += risk_lines(self.risk)
+        if self.feasible and self.price_of_doubt is not None:
+            # A small difference of two losses or counts: more digits would be read as sure.
+            lines.append(("at even odds", f"{self._price(float(f'{self.price_of_doubt:.2g}'))} less"))
+        return lines
+
+    def _found(self) -> list[Line]:
+        """Return the plan, what is expected of it, and which limits bind."""
+        scores = [(name, score_text(fields)) for name, fields in self.scores.items()]
+        return [*self._expected(), *scores, ("binding", ", ".join(self.binding) or "nothing")]
+
+    def _expected(self) -> list[Line]:
+        raise NotImplementedError
+
+    def _price(self, value: float) -> str:
+        """Return an amount of what is minimised."""
+        raise NotImplementedError
+
+    def _refused(self) -> list[Line]:
+        lines = [("feasible", "no"), ("blocking", str(self.blocking))]
+        for name, value in (self.best_reachable or {}).items():
+            if value is not None:
+                label = f"lowest for {name}" if name.startswith("max-") else f"best {name.replace('_loss', ' loss')}"
+                lines.append((label, self._amount(name, value) + self._reach()))
+        for name, value in (self.feasible_from or {}).items():
+            side = "below" if name.startswith("min") else "above"
+            lines.append((f"feasible with {name}", f"{side} {self._amount(name, value)}"))
+        return lines
+
+    def _reach(self) -> str:
+        """Say where the best values are reached."""
+        return ""
+
+    def _amount(self, name: str, value: float) -> str:
+        """Print a value of a limited quantity or of a limit."""
+        kind = name.partition(" ")[0]
+        relative = kind.endswith("forgetting") and self.forgetting_measure == "relative"
+        if relative or kind in SHARES:
+            return format_percent(value, 4)
+        return quantity_text(value) if kind in COUNTS else number_text(value)
+
+    def _forgetting(self, value: float, low: float | None, high: float | None) -> str:
+        return forgetting_text(value, low, high, self.forgetting_measure == "relative")
+
+
+def risk_lines(risk: float | None) -> list[Line]:
+    """Return what a plan says of the probability with which its limits hold."""
+    return [] if risk is None else [("risk", f"each limit holds with probability {format_percent(risk)}")]
+
+
+def model_text(plan: Any) -> str:
+    """Return the model that a plan is for: its size and, where given, its pre-training tokens per parameter."""
+    budget = "" if plan.ptpp is None else f", ptpp {plan.ptpp:g}"
+    return f"n_params {format_quantity(plan.n_params, 4)}{budget}"
+
+
 def weights_text(plan: Any) -> str:
     """Return what a plan says of adapters and of a merge with the base model, where its laws read them."""
     weight, rank = (getattr(plan, name, None) for name in WHOLE)
@@ -28,14 +134,12 @@ def weights_text(plan: Any) -> str:
     return ", ".join(filter(None, (adapters, merge)))
 
 
-@dataclass(frozen=True, repr=False)
-class MixPlan(Plan):
-    """A mix to train on: replay, tokens, and the losses to expect.
+@dataclass(frozen=True, repr=False, kw_only=True)
+class MixPlan(LimitedPlan):
+    """A mix to train on: replay, tokens, and the losses to expect. See `LimitedPlan` for what plans under limits share.
 
     Attributes
     ----------
-    feasible
-        Whether any mix keeps all limits.
     n_params, ptpp
         The model: parameters, and pre-training tokens per parameter where given.
     lr_peak
@@ -50,32 +154,13 @@ class MixPlan(Plan):
         The two parts of `tokens`.
     target_loss, source_loss
         Nats per token, each with ``_lo`` and ``_hi``, between which a measured loss lies with probability `interval`.
-    forgetting, forgetting_measure
-        Against the base model's source loss: a fraction, or nats per token where the measure is ``"absolute"``. Its
-        interval is that of the source loss; the base model's loss counts as known.
+    forgetting
+        Against the base model's source loss. Its interval is that of the source loss; the base model's loss counts as
+        known.
     base_source_loss, reference
         The loss from which forgetting counts, and which of the references it is.
-    binding
-        What keeps the plan from being better.
-    blocking
-        Where infeasible: the limits of which lifting one would make it feasible, or, where none alone does, those that
-        cannot be kept.
-    best_reachable
-        Where infeasible: the lowest target loss and forgetting that can be reached with the other limits kept.
-    feasible_from
-        Where infeasible: for each blocking limit the value beyond which there is a plan.
-    risk, interval
-        Probability with which limits hold, and coverage of ``_lo`` to ``_hi``.
-    price_of_doubt
-        With `risk`: by how much what the plan minimises (tokens, or the target loss in nats per token) lies above the
-        plan without it; ``None`` where either is infeasible.
-    scores
-        By eval: ``score`` (0 to 1), ``score_lo``, ``score_hi``, and where a drop is limited ``base`` and ``drop``.
-    findings
-        The worst first.
     """
 
-    feasible: bool
     n_params: float
     ptpp: float | None
     lr_peak: float | None = None
@@ -96,18 +181,8 @@ class MixPlan(Plan):
     forgetting: float | None = None
     forgetting_lo: float | None = None
     forgetting_hi: float | None = None
-    forgetting_measure: str = "relative"
     base_source_loss: float | None = None
     reference: str | None = None
-    binding: tuple[str, ...] = ()
-    blocking: str | None = None
-    best_reachable: Mapping[str, float | None] | None = None
-    feasible_from: Mapping[str, float] | None = None
-    risk: float | None = None
-    interval: float | None = None
-    price_of_doubt: float | None = None
-    scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    findings: tuple[Finding, ...] = ()
     _mix: Any = field(default=None, compare=False)
 
     @property
@@ -126,16 +201,9 @@ class MixPlan(Plan):
     @property
     def title(self) -> str:
         """What was asked, in one line."""
-        model = f"n_params {format_quantity(self.n_params, 4)}"
-        if self.ptpp is not None:
-            model += f", ptpp {self.ptpp:g}"
-        return f"{self._question()} for {model}"
+        return f"{self._question()} for {model_text(self)}"
 
-    @property
-    def lines(self) -> list[Line]:
-        """The answer, line by line."""
-        if not self.feasible:
-            return self._infeasible_lines()
+    def _expected(self) -> list[Line]:
         lines = [] if self.replay is None else [("replay", format_percent(self.replay))]
         if self.lr_peak is not None:
             lines.append(("peak rate", f"{self.lr_peak:.3g}"))
@@ -145,61 +213,18 @@ class MixPlan(Plan):
             ("tokens", f"{quantity_text(self.tokens)} ({number_text(self.atpp, 3)} per parameter)"),
             ("flops", quantity_text(self.flops)),
         ]
-        for name in ("target_loss", "source_loss"):
-            if getattr(self, name) is not None:
-                lines.append((name.replace("_", " "), f"{self._with_interval(name)} {self.unit}"))
+        for role in ("target", "source"):
+            loss, low, high = (getattr(self, f"{role}_loss{end}") for end in ("", "_lo", "_hi"))
+            if loss is not None:
+                lines.append((f"{role} loss", f"{format_span(loss, low, high)} {self.unit}"))
         if self.forgetting is not None:
-            base = f" of the base model's {number_text(self.base_source_loss)} ({self.reference})"
-            lines.append(("forgetting", self._with_interval("forgetting") + base))
-        lines += [(name, score_text(fields)) for name, fields in self.scores.items()]
-        return lines + limit_lines(self, self._price)
+            text = self._forgetting(self.forgetting, self.forgetting_lo, self.forgetting_hi)
+            base = f"of the base model's {number_text(self.base_source_loss)} ({self.reference})"
+            lines.append(("forgetting", f"{text} {base}"))
+        return lines
 
     def _price(self, value: float) -> str:
         return f"{number_text(value)} {self.unit.split()[0]} of target loss"
-
-    def _infeasible_lines(self) -> list[tuple[str, str]]:
-        lines = [("feasible", "no"), ("blocking", str(self.blocking))]
-        for name, value in (self.best_reachable or {}).items():
-            if value is not None:
-                lines.append((f"best {name.replace('_', ' ')}", self._show(name, value) + self._reach()))
-        for name, value in (self.feasible_from or {}).items():
-            more = "above" if name.startswith("max") or name == "unique-target-tokens" else "below"
-            lines.append((f"feasible with {name}", f"{more} {self._show(_OF_OPTION.get(name, name), value)}"))
-        if self.risk is not None:
-            lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
-        return lines
-
-    def _reach(self) -> str:
-        """Say at how many tokens the best values are reached."""
-        return ""
-
-    def _with_interval(self, name: str) -> str:
-        value, low, high = (getattr(self, part) for part in (name, f"{name}_lo", f"{name}_hi"))
-        return forgetting_text(value, low, high, name == "forgetting" and self.forgetting_measure == "relative")
-
-    def _show(self, name: str, value: float) -> str:
-        if (name == "forgetting" and self.forgetting_measure == "relative") or name == "replay" or " " in name:
-            return format_percent(value, 4)
-        return quantity_text(value) if name == "tokens" else number_text(value)
-
-
-_OF_OPTION = {
-    "max-forgetting": "forgetting",
-    "unique-target-tokens": "tokens",
-    "min-replay": "replay",
-    "max-replay": "replay",
-}
-
-
-def limit_lines(plan: Any, price: Callable[[float], str]) -> list[Line]:
-    """Return what a plan says of its limits: which bind, how sure they are to hold, and what that costs."""
-    lines = [("binding", ", ".join(plan.binding) or "nothing")]
-    if plan.risk is not None:
-        lines.append(("risk", f"each limit holds with probability {format_percent(plan.risk)}"))
-    if plan.price_of_doubt is not None:
-        # A small difference of two losses or counts: more digits would be read as sure.
-        lines.append(("at even odds", f"{price(float(f'{plan.price_of_doubt:.2g}'))} less"))
-    return lines
 
 
 def score_text(fields: Mapping[str, float | None]) -> str:

@@ -109,7 +109,7 @@ class Limit:
     certain
         The same for the forecasts themselves.
     about
-        What it is a limit on, such as ``"forgetting"``.
+        What it is a limit on, such as ``"forgetting"``, as `best_reachable` of a plan names it.
     loss, scale
         The loss behind it, where there is one, and how that turns into the quantity.
     """
@@ -289,12 +289,12 @@ class Certificate:
     feasible_from: dict[str, float]
 
 
-def certificate(
-    space: Space,
-    limits: Sequence[Limit],
-    nearest: Best,
-    wider: Mapping[str, tuple[Space, Callable[[Points], Array]]] | None = None,
-) -> Certificate:
+# By the name of a bound of a space: the space without it, and what of the points stands for the bound, the less the
+# better.
+Wider: TypeAlias = Mapping[str, tuple[Space, Callable[[Points], Array]]]
+
+
+def certificate(space: Space, limits: Sequence[Limit], nearest: Best, wider: Wider) -> Certificate:
     """Return why nothing in a space keeps the limits.
 
     Parameters
@@ -302,8 +302,7 @@ def certificate(
     nearest
         The point that comes nearest to keeping them.
     wider
-        By the name of a bound of the space: the space without it, and what of the points stands for the bound, the
-        less the better.
+        Bounds of the space that may block too.
     """
     lowest, granted = {}, {}
     for limit in limits:
@@ -311,7 +310,7 @@ def certificate(
         if solution.kept:
             granted[limit.name] = solution.value
         lowest[limit.name] = solution.value if solution.kept else solve(space, limit.reached).value
-    for name, (larger, bound) in (wider or {}).items():
+    for name, (larger, bound) in wider.items():
         solution = solve(larger, bound, limits)
         if solution.kept:
             granted[name] = abs(solution.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,15 +19,15 @@ from cptlaw.planning.corpora.losses import base_model, build_losses, build_score
 from cptlaw.planning.corpora.pools import Pools
 from cptlaw.planning.corpora.result import CorporaPlan
 from cptlaw.planning.descent import Reach
-from cptlaw.planning.limits import ForgettingScale, Held, Solution, check_risk, settle
-from cptlaw.planning.loss import EVEN, Loss
+from cptlaw.planning.limits import AboveBase, Solution, check_risk, held, settle
+from cptlaw.planning.loss import Loss
 from cptlaw.planning.mixes.expected import binding
 from cptlaw.planning.mixes.repetition import read_often
 from cptlaw.planning.options import label
-from cptlaw.planning.points import DROP, LEAST, as_asked, reached_names, score_fields, score_limits
+from cptlaw.planning.points import refusal, score_fields, score_limits
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import MixOfCorpora, documented, options_of, read_scenario
-from cptlaw.planning.solve import Axis, Certificate, Limit, Points, Space, certificate, worst_excess
+from cptlaw.planning.solve import Axis, Limit, Points, Space, Wider, certificate, worst_excess
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
 from cptlaw.runs.schema import MIX
@@ -83,15 +83,8 @@ def mix(fits: Any, law: Any = "auto", where: str | None = None, **scenario: Unpa
     fields = _fixed(given, question)
     findings = list(solution.findings)
     if not solution.best.kept:
-        why = certificate(question.space, solution.limits, solution.best, question.wider())
-        return CorporaPlan(
-            feasible=False,
-            blocking=" and ".join(why.blocking),
-            best_reachable={name: value if np.isfinite(value) else None for name, value in _reachable(why).items()},
-            feasible_from=as_asked({name: value for name, value in why.feasible_from.items() if np.isfinite(value)}),
-            findings=by_severity(findings),
-            **fields,
-        )
+        found = certificate(question.space, solution.limits, solution.best, question.wider())
+        return CorporaPlan(findings=by_severity(findings), **fields, **refusal(found, solution.limits))
     values, noticed = _expected(given, question, solution, scores)
     return CorporaPlan(feasible=True, findings=by_severity([*findings, *noticed]), **fields, **values)
 
@@ -155,9 +148,9 @@ class MixQuestion:
         """Return what is minimised at points, (n,): the weighted mean of the losses, nats per token."""
         return np.asarray(sum(weight * self.losses[name].upper(points, None) for name, weight in self.weights.items()))
 
-    def wider(self) -> dict[str, tuple[Space, Callable[[Points], Array]]]:
+    def wider(self) -> Wider:
         """Return the spaces without a pool or without an end of a range that was given: see `certificate`."""
-        result: dict[str, tuple[Space, Callable[[Points], Array]]] = {}
+        result = {}
         for i, name in enumerate(self.corpora):
             if self.pools.unique[i] < self.high[i] * self.tokens and self.pools.repetition == "forbid":
                 pools = replace(
@@ -212,10 +205,12 @@ def _question(given: Any, losses: Mapping[str, Loss], scores: Mapping[str, Loss]
     total = sum(weights.values())
     limits = []
     for name, value in given.max_forgetting.items():
-        how = ForgettingScale(base_model(losses[name], given.base_loss.get(name)), given.forgetting)
-        limits.append(_limit(f"max-forgetting {name}", "forgetting", value, losses[name], how, given.risk))
+        how = AboveBase(base_model(losses[name], given.base_loss.get(name)), given.forgetting)
+        option = f"max-forgetting {name}"
+        limits.append(_limit(option, option, value, losses[name], how, given.risk))
     for name, value in given.max_loss.items():
-        limits.append(_limit(f"max-loss {name}", "loss", value, losses[name], None, given.risk))
+        option = f"max-loss {name}"
+        limits.append(_limit(option, option, value, losses[name], None, given.risk))
     limits += score_limits(given, scores, given.risk, _limit, lambda loss: base_model(loss).loss)
     check_risk(given.risk, limits)
     measured = measured_mixes(losses[next(iter(weights))], corpora).to_numpy(dtype=float)
@@ -241,23 +236,12 @@ def _question(given: Any, losses: Mapping[str, Loss], scores: Mapping[str, Loss]
 
 
 def _limit(name: str, about: str, value: float, loss: Loss, scale: Any, risk: float | None) -> Limit:
-    """Return a limit on a loss, or on what a scale makes of it, whose doubt is looked at where the mix is."""
+    """Return a limit on a loss, or on what a scale makes of it."""
 
-    def quantity(points: Points, losses: Array) -> Array:
-        return np.asarray(losses if scale is None else scale.of(losses), dtype=float)
+    def spread(points: Points) -> float:
+        return float(np.log(loss.upper(points, risk) / loss.upper(points, None))[0])
 
-    def doubt(points: Points) -> float:
-        own = 0.0 if scale is None else scale.reference.half_width(2.0 * (risk or EVEN) - 1.0)
-        return float(np.hypot(np.log(loss.upper(points, risk) / loss.upper(points, None))[0], own))
-
-    held = Held(partial(loss.upper, risk=None), quantity, None if risk is None or risk <= EVEN else doubt)
-    return Limit(name, value, held, None, about, loss, scale)
-
-
-def _reachable(why: Certificate) -> dict[str, float]:
-    """Return the best value of each limited quantity: of losses by the name of the limit, of scores in points."""
-    in_points = reached_names(why.lowest)
-    return {name: value for name, value in why.lowest.items() if not name.startswith((LEAST, DROP))} | in_points
+    return held(Limit(name, value, partial(loss.upper, risk=None), None, about, loss, scale), risk, spread)
 
 
 def _known_names(option: str, named: Mapping[str, float], known: tuple[str, ...], what: str) -> None:
@@ -299,7 +283,7 @@ def _expected(
         evals[name] = {f"loss{end}": value[0] for end, value in expected.losses.items()}
         how = references.get(name)
         if how is None and name in given.base_loss:
-            how = ForgettingScale(base_model(loss, given.base_loss[name]), given.forgetting)
+            how = AboveBase(base_model(loss, given.base_loss[name]), given.forgetting)
         if how is not None:
             evals[name]["base_loss"] = how.reference.loss
             for end in ("", "_lo", "_hi"):

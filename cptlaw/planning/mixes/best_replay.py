@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.mixes.expected import binding, expected_at, fixed_fields, infeasible_fields
+from cptlaw.planning.mixes.expected import planned
 from cptlaw.planning.mixes.mix import FittedMix
-from cptlaw.planning.solve import Best, Limit, Space, certificate, solve
+from cptlaw.planning.solve import Best, Limit, Space, solve
 from cptlaw.units import format_percent
 
 MORE = 1.02  # times the tokens, from which a mix with more replay is worth a word
@@ -30,49 +30,29 @@ def lowest_target_loss(
         Share of the lowest target loss by which the fewest tokens may miss it.
     """
     space = Space((mix.axis(),), lambda chosen: {**chosen, "tokens": tokens(chosen["replay"])})
-    best = solve(space, mix.target_loss, mix.limits)
-    fields, result = fixed_fields(mix), list(mix.findings)
-    # Nothing can block without a limit, so that it is the law that has no loss here.
-    if not best.kept and not mix.limits:
-        raise UsageError(
-            f"law {mix.target.spec} has no finite target loss at any replay of this model. Check n_params, ptpp and "
-            f"tokens, and the findings of the fit."
-        )
+
+    def search(limits: Sequence[Limit]) -> Best:
+        lowest = solve(space, mix.target_loss, limits)
+        # Nothing can block without a limit, so that it is the law that has no loss here.
+        if not lowest.kept and not limits:
+            raise UsageError(
+                f"law {mix.target.spec} has no finite target loss at any replay of this model. Check n_params, ptpp "
+                f"and tokens, and the findings of the fit."
+            )
+        if within <= 0 or not lowest.kept:
+            return lowest
+        near = Limit("within", (1.0 + within) * lowest.value, mix.target_loss)
+        few = solve(space, lambda points: points["tokens"], (*limits, near))
+        return replace(few, value=float(mix.target_loss(few.points)[0])) if few.kept else lowest
+
+    fields, findings, best = planned(mix, space, mix.limits, search, {})
     if not best.kept:
-        why = infeasible_fields(certificate(space, mix.limits, best, mix.wider(space)))
         # Without limits any target loss may be bought, so that is what the target side could reach.
         free = solve(space, mix.target_loss)
-        why["best_reachable"] |= {"target_loss": free.value if free.kept else None}
-        return fields | why, result
-    lowest, best = best, _fewest(space, mix, mix.limits, best, within)
-    values, noticed = expected_at(mix, best.point["replay"], best.point["tokens"])
-    fields |= {
-        "feasible": True,
-        "binding": binding(mix.limits, best),
-        "price_of_doubt": _price(space, mix, best, within),
-    }
-    if within > 0:
-        result += _more_replay(lowest, best)
-    return fields | values, [*result, *noticed]
-
-
-def _fewest(space: Space, mix: FittedMix, limits: tuple[Limit, ...], lowest: Best, within: float) -> Best:
-    """Return the fewest tokens whose target loss is so near the lowest."""
-    if within <= 0 or not lowest.kept:
-        return lowest
-    near = Limit("within", (1.0 + within) * lowest.value, mix.target_loss)
-    solution = solve(space, lambda points: points["tokens"], (*limits, near))
-    return replace(solution, value=float(mix.target_loss(solution.points)[0])) if solution.kept else lowest
-
-
-def _price(space: Space, mix: FittedMix, best: Best, within: float) -> float | None:
-    """Return by how much doubt raises the target loss; a mix that a risk moves towards the lowest has no price."""
-    if mix.risk is None:
-        return None
-    plain = tuple(limit.plain() for limit in mix.limits)
-    certain = _fewest(space, mix, plain, solve(space, mix.target_loss, plain), within)
-    price = best.value - certain.value
-    return (max(price, 0.0) if within else price) if certain.kept else None
+        fields["best_reachable"] |= {"target_loss": free.value if free.kept else None}
+    elif within > 0:
+        findings += _more_replay(solve(space, mix.target_loss, mix.limits), best)
+    return fields, findings
 
 
 def _more_replay(lowest: Best, best: Best) -> list[Finding]:

@@ -1,17 +1,17 @@
-"""What to expect at a mix: losses and forgetting with their intervals, and what to be wary of there."""
+"""The plan of a mix: the best one, what to expect of it, and what to be wary of there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from cptlaw.findings import Finding, Remedy
 from cptlaw.planning.mixes.mix import CHOSEN, FittedMix
-from cptlaw.planning.points import as_asked, reached_names, score_fields
+from cptlaw.planning.points import refusal, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
-from cptlaw.planning.solve import ON_LIMIT, Best, Certificate, Limit
+from cptlaw.planning.solve import ON_LIMIT, Best, Limit, Space, Wider, certificate
 from cptlaw.units import format_percent, format_quantity
 
 # Relative slope in replay up to which the target loss counts as flat: a plan may sit on its minimum, and ten per cent
@@ -21,19 +21,39 @@ LOOKS = 3  # at rates between those that were run
 SAME_RATE = 0.01  # relative difference of two rates up to which a look tells nothing new
 
 
-def expected_at(
-    mix: FittedMix, replay: float, tokens: float, effective: float | None = None
-) -> tuple[dict[str, Any], tuple[Finding, ...]]:
-    """Return the fields of a `MixPlan` at one mix, and findings about that point.
+def planned(
+    mix: FittedMix, space: Space, limits: Sequence[Limit], search: Callable[[Sequence[Limit]], Best], wider: Wider
+) -> tuple[dict[str, Any], list[Finding], Best]:
+    """Return the fields of a `MixPlan`, what is to be said of it, and the best mix.
 
     Parameters
     ----------
-    replay, tokens
-        The mix.
-    effective
-        Tokens that count for the laws where some are repeated; `tokens` where absent.
+    space, limits
+        What may be chosen, and what must be kept.
+    search
+        Returns the best mix under some limits: those that were given, or the same on the forecasts themselves.
+    wider
+        Bounds of the space that may block, beside the ends of the range of replay: see `certificate`.
     """
-    counted = tokens if effective is None else effective
+    best = search(limits)
+    fields, findings = _fixed_fields(mix), list(mix.findings)
+    if not best.kept:
+        why = refusal(certificate(space, limits, best, {**wider, **mix.wider(space)}), limits)
+        why["best_reachable"] = {"target_loss": None, "forgetting": None} | why["best_reachable"]
+        return fields | why, findings, best
+    values, noticed = _expected_at(mix, best.point)
+    fields |= {"feasible": True, "binding": binding(limits, best), **values}
+    if mix.risk is not None:
+        certain = search([limit.plain() for limit in limits])
+        # A risk may move the fewest tokens near the lowest loss towards that loss; then it costs nothing.
+        fields["price_of_doubt"] = max(best.value - certain.value, 0.0) if certain.kept else None
+    return fields, [*findings, *noticed], best
+
+
+def _expected_at(mix: FittedMix, best: Mapping[str, float]) -> tuple[dict[str, Any], list[Finding]]:
+    """Return what to expect at one mix, and findings about it; where tokens repeat, those that count are others."""
+    replay, counted = best["replay"], best["tokens"]
+    tokens = best.get("spent", counted)
     point = {"replay": replay, "tokens": counted}
     values: dict[str, Any] = {
         "replay": replay if mix.reads_replay else None,
@@ -72,7 +92,7 @@ def expected_at(
                 "cannot say so, such as dcpt-l3.",
             )
         )
-    return values, tuple(findings)
+    return values, findings
 
 
 def below_fitted_tokens(mix: FittedMix, tokens: float) -> tuple[Finding, ...]:
@@ -91,7 +111,7 @@ def below_fitted_tokens(mix: FittedMix, tokens: float) -> tuple[Finding, ...]:
     )
 
 
-def fixed_fields(mix: FittedMix) -> dict[str, Any]:
+def _fixed_fields(mix: FittedMix) -> dict[str, Any]:
     """Return the fields of a `MixPlan` that do not depend on the answer."""
     how = mix.forgetting
     return {
@@ -131,20 +151,6 @@ def at_edge(mix: FittedMix, replay: float) -> tuple[Finding, ...]:
                 )
             )
     return tuple(findings)
-
-
-def infeasible_fields(certificate: Certificate) -> dict[str, Any]:
-    """Return the fields of a `MixPlan` that say why there is none."""
-    quantities = {"max-forgetting": "forgetting", "max-source-loss": "source_loss", "max-target-loss": "target_loss"}
-    lowest = {quantities[name]: value for name, value in certificate.lowest.items() if name in quantities}
-    lowest |= reached_names(certificate.lowest)
-    return {
-        "feasible": False,
-        "blocking": " and ".join(certificate.blocking),
-        "best_reachable": {"target_loss": None, "forgetting": None}
-        | {name: value if np.isfinite(value) else None for name, value in lowest.items()},
-        "feasible_from": as_asked({n: value for n, value in certificate.feasible_from.items() if np.isfinite(value)}),
-    }
 
 
 def best_over_rates(build: Callable[..., list[FittedMix]], plan_of: Callable[[FittedMix], Any], value: str) -> Any:

@@ -13,20 +13,13 @@ from typing import Any, Unpack
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.limits import at_most
-from cptlaw.planning.mixes.expected import (
-    at_edge,
-    best_over_rates,
-    binding,
-    expected_at,
-    fixed_fields,
-    infeasible_fields,
-)
+from cptlaw.planning.limits import at_most, column
+from cptlaw.planning.mixes.expected import at_edge, best_over_rates, planned
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.mixes.repetition import effective_tokens, read_often
 from cptlaw.planning.result import MixPlan, quantity_text
 from cptlaw.planning.scenario import MinTokens, documented, read_scenario
-from cptlaw.planning.solve import ON_LIMIT, Axis, Best, Limit, Points, Space, certificate, solve, worst_excess
+from cptlaw.planning.solve import ON_LIMIT, Axis, Best, Limit, Points, Space, solve, worst_excess
 from cptlaw.result import Line
 from cptlaw.units import format_percent, format_quantity
 
@@ -66,17 +59,11 @@ class MinTokensPlan(MixPlan):
             return " with all target tokens"
         return " in the limit of many tokens" if self.max_tokens is None else " with all tokens"
 
-    @property
-    def lines(self) -> list[Line]:
-        """The answer, line by line."""
-        lines = super().lines
+    def _expected(self) -> list[Line]:
+        lines = super()._expected()
         if self.target_epochs is not None:
-            lines.append(
-                (
-                    "target data",
-                    f"{quantity_text(self.unique_target_tokens)} tokens, read {self.target_epochs:.3g} times",
-                )
-            )
+            read = f"{quantity_text(self.unique_target_tokens)} tokens, read {self.target_epochs:.3g} times"
+            lines.append(("target data", read))
         return lines
 
 
@@ -126,7 +113,7 @@ def min_tokens(target: Any, source: Any = None, **scenario: Unpack[MinTokens]) -
             "min-tokens needs a limit: max_forgetting (--max-forgetting), max_target_loss (--max-target-loss), "
             "max_source_loss, min_score (--min) or max_drop. Without one, no tokens at all are the fewest."
         )
-    plan: MinTokensPlan = best_over_rates(partial(build_mixes, MinTokens, given, target, source), plan_of, "tokens")
+    plan: MinTokensPlan = best_over_rates(partial(build_mixes, MinTokens, given, target, source), _plan, "tokens")
     return plan
 
 
@@ -193,7 +180,7 @@ class Tokens:
 def fewest(mix: FittedMix, tokens: Tokens, limits: Sequence[Limit]) -> Best:
     """Return the mix with the fewest tokens that keeps limits."""
     space = tokens.space(mix)
-    best = solve(space, lambda points: points["spent"], limits)
+    best = solve(space, partial(column, name="spent"), limits)
     if best.kept and best.point["spent"] <= tokens.least * (1.0 + ROUNDING):
         # Several mixes do with the least tokens: take the one whose limits leave most room.
         least = space.widened(tokens=(tokens.least, tokens.least))
@@ -202,51 +189,35 @@ def fewest(mix: FittedMix, tokens: Tokens, limits: Sequence[Limit]) -> Best:
     return best
 
 
-def plan_of(mix: FittedMix, explained: bool = True) -> MinTokensPlan:
-    """Answer the question for one mix; unless `explained`, what blocks where nothing will do is not searched for."""
-    tokens = Tokens.of(mix)
-    limits = (*mix.limits, *tokens.limits())
-    best = fewest(mix, tokens, limits)
-    certain = None if mix.risk is None else fewest(mix, tokens, [limit.plain() for limit in limits])
-    fields = fixed_fields(mix) | {"unique_target_tokens": tokens.unique, "max_tokens": mix.given.max_tokens}
-    if tokens.unique is not None:
-        fields["repetition"] = tokens.repetition
-    notes = list(mix.findings)
-    if not best.kept:
-        if certain is not None and certain.kept:
-            notes.append(_doubt_decides(certain))
-        why = _why(mix, tokens, limits, best) if explained else {"feasible": False}
-        return MinTokensPlan(findings=by_severity(notes), **fields, **why)
-    replay, spent, counted = (best.point[name] for name in ("replay", "spent", "tokens"))
-    values, noticed = expected_at(mix, replay, spent, counted)
-    if tokens.unique is not None:
-        fields["target_epochs"] = (1.0 - replay) * spent / tokens.unique
-        notes += read_often({"the target corpus": fields["target_epochs"]})
-    return MinTokensPlan(
-        feasible=True,
-        binding=_binding(mix, tokens, limits, best),
-        effective_tokens=counted if tokens.discounts else None,
-        price_of_doubt=spent - certain.point["spent"] if certain is not None and certain.kept else None,
-        findings=by_severity([*notes, *noticed, *at_edge(mix, replay), *_at_floor(tokens, spent), *_far(mix, spent)]),
-        **fields,
-        **values,
-    )
-
-
-def _why(mix: FittedMix, tokens: Tokens, limits: Sequence[Limit], best: Best) -> dict[str, Any]:
-    """Return the fields that say why nothing will do."""
-    space = tokens.space(mix)
-    wider = mix.wider(space)
+def _plan(mix: FittedMix) -> MinTokensPlan:
+    """Answer the question for one mix."""
+    tokens, wider = Tokens.of(mix), {}
+    space, limits = tokens.space(mix), (*mix.limits, *tokens.limits())
     if mix.given.max_tokens is not None:
         far = max(MOST_TIMES * mix.largest_fitted_tokens, tokens.most)
-        wider = {"max-tokens": (space.widened(tokens=(tokens.least, far)), lambda points: points["spent"]), **wider}
-    return infeasible_fields(certificate(space, limits, best, wider))
+        wider["max-tokens"] = space.widened(tokens=(tokens.least, far)), partial(column, name="spent")
+    search = partial(fewest, mix, tokens)
+    fields, findings, best = planned(mix, space, limits, search, wider)
+    fields |= {"unique_target_tokens": tokens.unique, "max_tokens": mix.given.max_tokens}
+    if tokens.unique is not None:
+        fields["repetition"] = tokens.repetition
+    if best.kept:
+        replay, spent = best.point["replay"], best.point["spent"]
+        fields["binding"] = _binding(mix, tokens, fields["binding"], best)
+        fields["effective_tokens"] = best.point["tokens"] if tokens.discounts else None
+        findings += [*at_edge(mix, replay), *_at_floor(tokens, spent), *_far(mix, spent)]
+        if tokens.unique is not None:
+            fields["target_epochs"] = (1.0 - replay) * spent / tokens.unique
+            findings += read_often({"the target corpus": fields["target_epochs"]})
+    elif mix.risk is not None and (certain := search([limit.plain() for limit in limits])).kept:
+        findings.append(_doubt_decides(certain))
+    return MinTokensPlan(findings=by_severity(findings), **fields)
 
 
-def _binding(mix: FittedMix, tokens: Tokens, limits: Sequence[Limit], best: Best) -> tuple[str, ...]:
+def _binding(mix: FittedMix, tokens: Tokens, limits: Sequence[str], best: Best) -> tuple[str, ...]:
     """Name what keeps the tokens from being fewer."""
     replay, spent = best.point["replay"], best.point["spent"]
-    result = [name for name in binding(limits, best) if name != "unique-target-tokens"]
+    result = [name for name in limits if name != "unique-target-tokens"]
     if spent <= tokens.least * (1.0 + ROUNDING):
         result.append("smallest-fitted-tokens")
     if tokens.unique is not None and (1.0 - replay) * spent >= tokens.unique * (1.0 - ON_LIMIT):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,11 +13,11 @@ from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import LOSS
 from cptlaw.fitting.solving.open_rates import at_size
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.limits import ForgettingScale, build_limits, limit_on
+from cptlaw.planning.limits import AboveBase, build_limits, limit_on
 from cptlaw.planning.loss import Loss, as_fit, check_pair, laws_of, measured_levels
 from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
-from cptlaw.planning.solve import Axis, Limit, Points, Space
+from cptlaw.planning.solve import Axis, Limit, Points, Space, Wider
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent
 
@@ -51,7 +51,7 @@ class FittedMix:
 
     target: Loss
     source: Loss | None
-    forgetting: ForgettingScale | None
+    forgetting: AboveBase | None
     low: float
     high: float
     fitted_low: float
@@ -118,9 +118,9 @@ class FittedMix:
         """Return the range of replay; laws that do not read it leave nothing to choose."""
         return Axis("replay", self.low, self.high if self.reads_replay else self.low)
 
-    def wider(self, space: Space) -> dict[str, tuple[Space, Callable[[Points], Array]]]:
+    def wider(self, space: Space) -> Wider:
         """Return what the space is without each end of the range of replay that was given: see `certificate`."""
-        result: dict[str, tuple[Space, Callable[[Points], Array]]] = {}
+        result = {}
         if "min_replay" in self.given.given and self.fitted_low < self.low:
             result["min-replay"] = space.widened(replay=(self.fitted_low, self.high)), lambda points: -points["replay"]
         if "max_replay" in self.given.given and self.fitted_high > self.high:
@@ -201,7 +201,7 @@ def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, flo
     )
 
 
-def _forgetting(given: Any, source: Loss | None) -> tuple[ForgettingScale | None, list[Finding]]:
+def _forgetting(given: Any, source: Loss | None) -> tuple[AboveBase | None, list[Finding]]:
     """Return how forgetting counts, where that can be said or must be, and what is to be said of it."""
     asked = {"max_forgetting", "base_source_loss", "base_law"} & given.given or given.reference != "measured"
     if source is None:
@@ -215,7 +215,7 @@ def _forgetting(given: Any, source: Loss | None) -> tuple[ForgettingScale | None
             raise
         # Nobody asked for forgetting: the plan stands without it, and says so.
         return None, [Finding("info", "no-reference", f"forgetting is not reported: {error}")]
-    return ForgettingScale(reference, given.forgetting), list(reference.findings)
+    return AboveBase(reference, given.forgetting), list(reference.findings)
 
 
 def levels_to_choose(fits: Any, name: str, n_params: float | None) -> Array:

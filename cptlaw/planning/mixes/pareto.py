@@ -15,11 +15,19 @@ from cptlaw.laws.calculus import Array
 from cptlaw.planning.mixes.expected import below_fitted_tokens
 from cptlaw.planning.mixes.mix import CHOSEN, FittedMix, build_mixes
 from cptlaw.planning.points import score_fields
-from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, Plan, forgetting_text, quantity_text, weights_text
+from cptlaw.planning.result import (
+    FLOPS_PER_PARAMETER_TOKEN,
+    Plan,
+    forgetting_text,
+    model_text,
+    quantity_text,
+    risk_lines,
+    weights_text,
+)
 from cptlaw.planning.scenario import Pareto, documented, read_scenario
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT
-from cptlaw.units import format_percent, format_quantity, format_span
+from cptlaw.units import format_percent, format_span
 
 FINE = 2001  # replays that are compared, of which the points are a selection
 SHOWN = 12  # rows of the printed table
@@ -100,9 +108,7 @@ class ParetoPlan(Plan):
     @property
     def title(self) -> str:
         """What was asked, in one line."""
-        model = f"n_params {format_quantity(self.n_params, 4)}"
-        if self.ptpp is not None:
-            model += f", ptpp {self.ptpp:g}"
+        model = model_text(self)
         if not self.points:
             return f"No mix within {quantity_text(self.budget)} FLOP keeps the limits for {model}"
         tokens = f"{quantity_text(self.points[0].tokens)} tokens"
@@ -126,9 +132,7 @@ class ParetoPlan(Plan):
             lines.append((f"replay {format_percent(point.replay)}", text))
         if weights := weights_text(self):
             lines.append(("weights", weights))
-        if self.risk is not None:
-            lines.append(("risk", f"each limit holds with probability {format_percent(self.risk)}"))
-        return lines
+        return lines + risk_lines(self.risk)
 
 
 def pareto(target: Any, source: Any, **scenario: Unpack[Pareto]) -> ParetoPlan:

@@ -14,10 +14,9 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.descent import Reach
-from cptlaw.planning.limits import Held, Solution, build_limits, column, forgetting, settle
-from cptlaw.planning.loss import EVEN
+from cptlaw.planning.limits import Solution, build_limits, column, forgetting, held, settle
 from cptlaw.planning.mixes.expected import binding
-from cptlaw.planning.points import drop_of, reached_names, score_limits
+from cptlaw.planning.points import drop_of, refusal, score_limits
 from cptlaw.planning.scenario import Goal, Measure, ScheduleOfRun, documented, read_scenario
 from cptlaw.planning.schedules.curve_loss import CurveLoss, shared_columns
 from cptlaw.planning.schedules.schedule_plan import NEAR, SchedulePlan, show_choice
@@ -104,17 +103,8 @@ def schedule(target: Any, source: Any = None, **scenario: Unpack[ScheduleOfRun])
             ends = (solution.best.value, solution.certain.value)  # steps count by their logarithm
             common["price_of_doubt"] = float(np.subtract(*(np.exp(ends) if goal == "steps" else ends)))
         return _answer(question, solution, value, common, noticed)
-    why = certificate(question.space, solution.limits, solution.best)
-    about = {limit.name: limit.about for limit in limits if limit.about != "points"}
-    reachable = {about[name]: value for name, value in why.lowest.items() if name in about}
-    reachable |= reached_names(why.lowest)
-    return SchedulePlan(
-        feasible=False,
-        **common,
-        blocking=" and ".join(why.blocking),
-        best_reachable={name: value if math.isfinite(value) else None for name, value in reachable.items()},
-        findings=by_severity([*solution.findings, *noticed]),
-    )
+    why = refusal(certificate(question.space, solution.limits, solution.best, {}), solution.limits)
+    return SchedulePlan(**common, **why, findings=by_severity([*solution.findings, *noticed]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,19 +180,15 @@ class ScheduleQuestion:
     def limit(self, name: str, about: str, most: float, loss: Any, scale: Any, risk: float | None) -> Limit:
         """Return a limit on a loss, on forgetting, or on a score."""
 
-        def quantity(points: Points, losses: Array) -> Array:
-            if about == "forgetting":
-                return np.asarray(forgetting(losses, points["base_source_loss"], self.measure), dtype=float)
-            return losses if scale is None else np.asarray(scale.of(losses), dtype=float)
+        def of_base(points: Points, losses: Array) -> Array:
+            return np.asarray(forgetting(losses, points["base_source_loss"], self.measure), dtype=float)
 
-        def doubt(points: Points) -> float:
+        def spread(points: Points) -> float:
             chosen = self.chosen({name: column[0] for name, column in points.items()})
-            own = 0.0 if scale is None else scale.reference.half_width(2.0 * (risk or EVEN) - 1.0)
-            return math.hypot(loss.doubt(chosen.schedule, chosen.replay, risk or EVEN), own)
+            return float(loss.doubt(chosen.schedule, chosen.replay, risk))
 
-        forecast = partial(column, name=f"{loss.role}_loss")
-        held = Held(forecast, quantity, None if risk is None or risk <= EVEN else doubt)
-        return Limit(name, most, held, None, about, loss, scale)
+        forecast = Limit(name, most, partial(column, name=f"{loss.role}_loss"), None, about, loss, scale)
+        return held(forecast, risk, spread, of_base if about == "forgetting" else None)
 
     def near(self, solution: Solution, value: Any, tolerance: float) -> dict[str, tuple[float, float]]:
         """Return for each choice the range over which what is minimised stays near the best, the others held."""

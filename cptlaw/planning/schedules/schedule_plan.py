@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from cptlaw.findings import Finding
-from cptlaw.planning.result import Plan, limit_lines, number_text, quantity_text, score_text
+from cptlaw.planning.result import LimitedPlan, number_text, quantity_text
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity, format_span
@@ -15,14 +14,12 @@ from cptlaw.units import format_percent, format_quantity, format_span
 NEAR = 1e-3  # nats by which a schedule may be worse than the best and still count as near it
 
 
-@dataclass(frozen=True, repr=False)
-class SchedulePlan(Plan):
-    """Answer of `schedule`.
+@dataclass(frozen=True, repr=False, kw_only=True)
+class SchedulePlan(LimitedPlan):
+    """Answer of `schedule`. See `cptlaw.planning.result.LimitedPlan` for what plans under limits share.
 
     Attributes
     ----------
-    feasible
-        Whether any schedule keeps all limits.
     goal
         What was minimised: the weighted loss, the target loss, the source loss, or steps.
     weight_source
@@ -43,26 +40,12 @@ class SchedulePlan(Plan):
     weighted_loss, weighted_change
         The weighted loss, and by how much CPT changes it: lambda_1 dL_source + lambda_2 dL_target, both as signed
         changes.
-    forgetting, forgetting_measure
+    forgetting
         Against `base_source_loss`.
-    scores
-        By eval: ``score`` (0 to 1), ``score_lo``, ``score_hi``, and where a drop is limited ``base`` and ``drop``.
-    binding
-        Limits that are met exactly, and ends of ranges at which a choice lies.
-    blocking, best_reachable
-        Where infeasible: limits that cannot be kept, and the best values with the other limits kept.
-    risk, interval
-        Probability with which limits hold, and coverage of ``_lo`` to ``_hi``.
-    price_of_doubt
-        With `risk`: by how much what is minimised (nats per token, or steps) lies above the plan without it; ``None``
-        where either is infeasible.
-    findings
-        The worst first.
     unit
         Of the losses.
     """
 
-    feasible: bool
     goal: str
     weight_source: float | None
     vary: Mapping[str, float] | None = None
@@ -87,15 +70,6 @@ class SchedulePlan(Plan):
     weighted_loss: float | None = None
     weighted_change: float | None = None
     forgetting: float | None = None
-    forgetting_measure: str = "relative"
-    scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    binding: tuple[str, ...] = ()
-    blocking: str | None = None
-    best_reachable: Mapping[str, float | None] | None = None
-    risk: float | None = None
-    interval: float | None = None
-    price_of_doubt: float | None = None
-    findings: tuple[Finding, ...] = ()
     unit: str = USUAL_UNIT
 
     @property
@@ -110,15 +84,7 @@ class SchedulePlan(Plan):
         }
         return f"Schedule of CPT with the {what[self.goal]}"
 
-    @property
-    def lines(self) -> list[Line]:
-        """The answer, line by line."""
-        if not self.feasible:
-            lines = [("feasible", "no"), ("blocking", str(self.blocking))]
-            for name, value in (self.best_reachable or {}).items():
-                if value is not None:
-                    lines.append((f"best {name.replace('_', ' ')}", self._show(name, value)))
-            return lines
+    def _expected(self) -> list[Line]:
         near = self.near_best or {}
 
         def within(name: str) -> str:
@@ -141,14 +107,15 @@ class SchedulePlan(Plan):
             lines.append(("tokens", quantity_text(self.tokens)))
         lines += [(f"{role} loss", self._loss(f"{role}_loss")) for role in self._roles]
         if self.forgetting is not None:
-            lines.append(("forgetting", self._show("forgetting", self.forgetting)))
-        lines += [(name, score_text(fields)) for name, fields in self.scores.items()]
+            lines.append(("forgetting", self._amount("forgetting", self.forgetting)))
         if self.weighted_change is not None:
-            lines.append(
-                ("weighted loss", f"{number_text(self.weighted_loss)}, changed by {self.weighted_change:+.4f}")
-            )
+            text = f"{number_text(self.weighted_loss)}, changed by {self.weighted_change:+.4f}"
+            lines.append(("weighted loss", text))
+        return lines
+
+    def _price(self, value: float) -> str:
         unit = "steps" if self.goal == "steps" else f"{self.unit.split()[0]} of {self.goal} loss"
-        return lines + limit_lines(self, lambda price: f"{number_text(price)} {unit}")
+        return f"{number_text(value)} {unit}"
 
     @property
     def _roles(self) -> list[str]:
@@ -157,11 +124,6 @@ class SchedulePlan(Plan):
     def _loss(self, name: str) -> str:
         text = format_span(*(getattr(self, part) for part in (name, f"{name}_lo", f"{name}_hi")))
         return f"{text} {self.unit}, from {number_text(getattr(self, f'base_{name}'))}"
-
-    def _show(self, name: str, value: float) -> str:
-        if (name == "forgetting" and self.forgetting_measure == "relative") or name.startswith(("score ", "drop ")):
-            return format_percent(value, 4)
-        return number_text(value)
 
 
 def show_choice(name: str, value: float) -> str:
