@@ -113,46 +113,7 @@ def find_reference(
         return Reference(kind, base_source_loss, _unlike_the_data(source, base_source_loss))
     if kind == "measured":
         return _nearest_to_measured(source)
-    if kind == "law":
-        own = own_base_loss(source)
-        if own is None:
-            raise UsageError(
-                f"reference='law' needs a source law that is finite without tokens and has one loss there at every "
-                f"mix, such as shared-tokens; {source.spec} has not. {INSTEAD}"
-            )
-        return _by_own_law(source, own)
-    if kind == "base-law":
-        return _by_base_law(source, base_law)
-    if kind == "shifted":
-        return _by_shifted_law(source)
-    severity: Severity
-    if kind == "asymptote":
-        # Endless replay is the source corpus alone: what is left there is the law's floor for this model.
-        limit = source.at(1.0, ENDLESS)
-        severity, text = (
-            "info",
-            (
-                "the source law's limit at replay 1, which as the law sees it lies below the base model's loss: "
-                "forgetting is overstated, the plan conservative."
-            ),
-        )
-    else:
-        # At the fewest fitted tokens and no further down, where laws of tokens diverge.
-        limit = source.at(1.0, source.fitted_tokens[0])
-        severity, text = (
-            "warning",
-            (
-                f"the source law at replay 1 and its smallest fitted tokens, "
-                f"{format_quantity(source.fitted_tokens[0])}: the law is highest there, so forgetting is understated "
-                "and the plan optimistic."
-            ),
-        )
-    note = f"forgetting counts from {text}{_measured_too(source)}"
-    return Reference(
-        kind,
-        float(limit[0]),
-        (Finding(severity, f"reference-{kind}", note, BETTER, remedy=Remedy("base_source_loss")),),
-    )
+    return _by_base_law(source, base_law) if kind == "base-law" else _by_own_law(source, kind)
 
 
 def _nearest_to_measured(source: Loss) -> Reference:
@@ -169,8 +130,8 @@ def _nearest_to_measured(source: Loss) -> Reference:
         # CPT, and an annealed base model lies below it.
         if len(base) >= LEAST_BASE_MODELS and np.isfinite(budget):
             result, values = _by_base_law(source, None), fit_base_law(source.fit).predict(base)
-        elif (own := own_base_loss(source)) is not None:
-            result, values = _by_own_law(source, own), _own_losses(source, base)
+        elif own_base_loss(source) is not None:
+            result, values = _by_own_law(source, "law"), _own_losses(source, base)
         else:
             raise
     if base.empty or not np.isfinite(budget):
@@ -210,16 +171,39 @@ def own_base_loss(source: Loss) -> float | None:
     return float(losses[0]) if same else None
 
 
-def _by_own_law(source: Loss, loss: float) -> Reference:
-    note = Finding(
-        "info",
-        "reference-law",
-        f"forgetting counts from the loss of {source.spec} itself without tokens, {loss:.4f} {unit_of(source.fit)}: no "
-        f"base model of this size and budget was measured.",
-        "One evaluation of the base model would be exact.",
-        remedy=Remedy("base_source_loss"),
+def _by_own_law(source: Loss, kind: ReferenceKind) -> Reference:
+    """Return the loss that the source law itself has where a base model would be."""
+    loss: float | None = None
+    severity: Severity = "info"
+    where, more, example = "without tokens", "", "shared-tokens"
+    with np.errstate(all="ignore"):
+        if kind == "law":
+            loss = own_base_loss(source)
+        elif kind == "shifted":
+            where, example = "at replay 1 and no tokens", "ptpp-floor:shifted=true"
+            if getattr(source.laws[0], "shifted", False):
+                loss = float(source.at(1.0, 0.0)[0])
+        elif kind == "asymptote":
+            # Endless replay is the source corpus alone: what is left there is the law's floor for this model.
+            loss, where = float(source.at(1.0, ENDLESS)[0]), "at replay 1 in the limit of many tokens"
+            more = " As the law sees it the base model's lies above: forgetting is overstated, the plan conservative."
+        else:
+            # At the fewest fitted tokens and no further down, where laws of tokens diverge.
+            least = source.fitted_tokens[0]
+            loss, severity = float(source.at(1.0, least)[0]), "warning"
+            where = f"at replay 1 and its smallest fitted tokens, {format_quantity(least)}"
+            more = " The law is highest there: forgetting is understated, the plan optimistic."
+    if loss is None or not np.isfinite(loss):
+        raise UsageError(
+            f"reference={kind!r} needs a source law that is finite without tokens and has one loss there, such as "
+            f"{example}; {source.spec} is not. {INSTEAD}"
+        )
+    text = (
+        f"forgetting counts from {source.spec} {where}: {loss:.4f} {unit_of(source.fit)}, not a "
+        f"measurement.{more}{_measured_too(source)}"
     )
-    return Reference("law", loss, (note,))
+    note = Finding(severity, f"reference-{kind}", text, BETTER, remedy=Remedy("base_source_loss"))
+    return Reference(kind, loss, (note,))
 
 
 def budget_of(source: Loss) -> float:
@@ -296,27 +280,6 @@ def _by_base_law(source: Loss, base_law: Any) -> Reference:
     # Fewer runs cannot say how runs differ; then the reference counts as known.
     doubt = half_width if fitted.n_runs >= MIN_RUNS else None
     return Reference("base-law", loss, (note, *extrapolations(fitted.law, fitted.data, row)[0]), doubt)
-
-
-def _by_shifted_law(source: Loss) -> Reference:
-    loss = np.inf
-    if getattr(source.laws[0], "shifted", False):
-        with np.errstate(divide="ignore", over="ignore"):
-            loss = float(source.at(1.0, 0.0)[0])
-    if not np.isfinite(loss):
-        raise UsageError(
-            f"reference='shifted' needs a source law that is finite without tokens, such as ptpp-floor:shifted=true; "
-            f"{source.spec} is not. {INSTEAD}"
-        )
-    note = Finding(
-        "info",
-        "reference-shifted",
-        f"forgetting counts from {source.spec} at replay 1 and no tokens: {loss:.4f} {unit_of(source.fit)}, not a "
-        f"measurement.{_measured_too(source)}",
-        BETTER,
-        remedy=Remedy("base_source_loss"),
-    )
-    return Reference("shifted", loss, (note,))
 
 
 def fit_base_law(source_fit: Any) -> Fit:
