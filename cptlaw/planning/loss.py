@@ -80,7 +80,7 @@ class Loss(OneLoss):
     fit: Any
     role: str
     known: Mapping[str, float]
-    _asked: dict[Any, Array] = field(default_factory=dict, repr=False)
+    _asked: dict[Any, Array] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def build(cls, fit: Any, role: LossRole, known: Mapping[str, float]) -> Loss:

@@ -11,6 +11,7 @@ import numpy as np
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
+from cptlaw.planning.limits import check_risk
 from cptlaw.planning.loss import Loss, as_fit
 from cptlaw.planning.options import positive
 from cptlaw.planning.points import score_fields, score_limits, score_losses
@@ -214,41 +215,35 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
     """
     given = read_scenario(Allocate, scenario, "allocate")
     known = given.law_inputs
-    fit = as_fit(target, "target")
-    loss = _loss_of(fit, known | {"n_params": 1e9}, given.replay)
+    loss = _loss_of(as_fit(target, "target"), known | {"n_params": 1e9}, given.replay)
     share, flops = given.replay or 0.0, given.budget
     n_params = _search(loss, share, flops)
+    known["n_params"] = n_params
     tokens = flops / FLOPS_PER_PARAMETER_TOKEN / n_params
-    at = at_size(loss, n_params)
-    point = {"replay": share, "tokens": tokens}
-    expected = at.forecast(point, given.interval)
-    scores = score_losses(given.scores, known | {"n_params": n_params})
+    here, point = replace(loss, known=known), {"replay": np.array([share]), "tokens": np.array([tokens])}
+    expected = here.forecast(point, given.interval)
+    scores = score_losses(given.scores, known)
     if given.replay is None and any(one.reads("replay") for one in scores.values()):
         raise UsageError("allocate: the scores depend on replay. Give replay= (--replay), such as 50%.")
     limits = score_limits(given, scores, given.risk)
-    if given.risk is not None and not limits:
-        raise UsageError("risk (--risk) is the probability with which limits hold, but no limit was given.")
+    check_risk(given.risk, limits)
     return AllocatePlan(
         budget=flops,
         replay=given.replay if loss.reads("replay") else None,
         ptpp=given.ptpp if loss.reads("ptpp") else None,
-        lr_peak=at.rate(point),
+        lr_peak=here.rate(point),
         n_params=n_params,
         tokens=tokens,
         atpp=tokens / n_params,
         flops=flops_of(n_params, tokens),
-        target_loss=float(at.at(share, tokens)[0]),
+        target_loss=float(here.at(share, tokens)[0]),
         target_loss_lo=expected.losses["_lo"][0],
         target_loss_hi=expected.losses["_hi"][0],
         interval=given.interval,
         findings=by_severity(expected.findings),
         unit=unit_of(loss.fit),
         scores=score_fields(scores, limits, point, given.interval),
-        blocking=tuple(
-            name
-            for limit in limits
-            if (name := limit.name) and limit.excess({"replay": np.array([share]), "tokens": np.array([tokens])})[0] > 0
-        ),
+        blocking=tuple(limit.name for limit in limits if limit.excess(point)[0] > 0),
         _loss=loss,
     )
 
@@ -267,11 +262,6 @@ def _loss_of(target: Any, known: dict[str, float], replay: float | None) -> Loss
             f"it. Fit one that does, such as chinchilla, dcpt-l3 or shared-tokens."
         )
     return loss
-
-
-def at_size(loss: Loss, n_params: float) -> Loss:
-    """Return the loss at another model size."""
-    return replace(loss, known={**loss.known, "n_params": n_params}, _asked={})
 
 
 def _search(loss: Loss, share: float, flops: float) -> float:

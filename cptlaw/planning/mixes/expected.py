@@ -36,7 +36,7 @@ def planned(
         Bounds of the space that may block, beside the ends of the range of replay: see `certificate`.
     """
     best = search(limits)
-    fields, findings = _fixed_fields(mix), list(mix.findings)
+    fields, findings = fixed_fields(mix) | {"_mix": mix}, list(mix.findings)
     if not best.kept:
         why = refusal(certificate(space, limits, best, {**wider, **mix.wider(space)}), limits)
         why["best_reachable"] = {"target_loss": None, "forgetting": None} | why["best_reachable"]
@@ -111,8 +111,8 @@ def below_fitted_tokens(mix: FittedMix, tokens: float) -> tuple[Finding, ...]:
     )
 
 
-def _fixed_fields(mix: FittedMix) -> dict[str, Any]:
-    """Return the fields of a `MixPlan` that do not depend on the answer."""
+def fixed_fields(mix: FittedMix) -> dict[str, Any]:
+    """Return the fields of a plan that do not depend on the answer: the model, its reference, and how sure it is."""
     how = mix.forgetting
     return {
         "n_params": mix.n_params,
@@ -123,7 +123,6 @@ def _fixed_fields(mix: FittedMix) -> dict[str, Any]:
         "reference": None if how is None else how.reference.kind,
         "risk": mix.risk,
         "interval": mix.interval,
-        "_mix": mix,
     }
 
 

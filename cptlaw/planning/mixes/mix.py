@@ -174,7 +174,7 @@ def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, flo
     how, findings = _forgetting(given, source)
     if source is not None and given.base_source_loss is not None:
         # A loss that no run measured tells the forecast what the fit's own base models would.
-        source = losses["source"] = replace(source, known={**source.known, LOSS: given.base_source_loss}, _asked={})
+        source = losses["source"] = replace(source, known={**source.known, LOSS: given.base_source_loss})
     most = getattr(given, "max_forgetting", None)
     if most is not None and given.forgetting == "relative" and most >= 1:
         findings.append(

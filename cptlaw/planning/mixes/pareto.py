@@ -12,8 +12,8 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.mixes.expected import below_fitted_tokens
-from cptlaw.planning.mixes.mix import CHOSEN, FittedMix, build_mixes
+from cptlaw.planning.mixes.expected import below_fitted_tokens, fixed_fields
+from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.points import score_fields
 from cptlaw.planning.result import (
     FLOPS_PER_PARAMETER_TOKEN,
@@ -206,22 +206,8 @@ def _front(mix: FittedMix) -> ParetoPlan:
 
 
 def _plan(mix: FittedMix, points: tuple[ParetoPoint, ...], findings: list[Finding]) -> ParetoPlan:
-    given, how = mix.given, mix.forgetting
-    levels: dict[str, Any] = {name: mix.target.known.get(name) for name in CHOSEN}
-    return ParetoPlan(
-        n_params=mix.n_params,
-        ptpp=mix.ptpp,
-        budget=given.budget,
-        points=points,
-        forgetting_measure="relative" if how is None else how.measure,
-        base_source_loss=None if how is None else how.reference.loss,
-        reference=None if how is None else how.reference.kind,
-        interval=mix.interval,
-        findings=by_severity(findings),
-        **levels,
-        unit=mix.unit,
-        risk=mix.risk,
-    )
+    budget, noticed = mix.given.budget, by_severity(findings)
+    return ParetoPlan(budget=budget, points=points, findings=noticed, unit=mix.unit, **fixed_fields(mix))
 
 
 def _undominated(target: Array, source: Array) -> Array:
