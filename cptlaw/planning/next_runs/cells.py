@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from cptlaw.errors import UsageError
 from cptlaw.fitting.solving.open_rates import at_size
 from cptlaw.planning.options import label, positive, share
 from cptlaw.planning.result import flops_of
-from cptlaw.runs.schema import corpus_of
+from cptlaw.runs.schema import MIX, corpus_of
 
 if TYPE_CHECKING:
     from cptlaw.fitting.law_fit import LawFit
@@ -40,7 +40,7 @@ NEAR = 0.02  # an asked level this little above one that there is stands for tha
 class CandidateRun:
     """One run that could be made; `ptpp` and `replay` are ``None`` where neither law nor table knows them.
 
-    `mix` has the shares of k corpora, (column, share) each; it is empty for laws that read no such mix. `lr_peak` is
+    `mix` has the shares of k corpora, by name; it is empty for laws that read no such mix. `lr_peak` is
     ``None`` where the rate is no choice: that of the asked point is meant.
     """
 
@@ -49,7 +49,7 @@ class CandidateRun:
     replay: float | None
     tokens: float
     checkpoints: tuple[float, ...]
-    mix: tuple[tuple[str, float], ...] = ()
+    mix: Mapping[str, float] = field(default_factory=dict)
     lr_peak: float | None = None
 
     @property
@@ -152,13 +152,14 @@ def candidates(
 
 def rows_of(cells: Sequence[CandidateRun], asked: pd.Series, inputs: Sequence[str]) -> pd.DataFrame:
     """Return the checkpoints of cells as rows with a law's inputs; what no cell chooses is as in the asked point."""
+    points = [len(cell.checkpoints) for cell in cells]
     columns: dict[str, Any] = {
-        name: np.repeat([getattr(cell, name) for cell in cells], [len(cell.checkpoints) for cell in cells])
+        name: np.repeat([getattr(cell, name) for cell in cells], points)
         for name in ("n_params", "ptpp", "replay", "lr_peak")
         if name in inputs and (name != "lr_peak" or cells[0].lr_peak is not None)
     }
-    for name in dict(cells[0].mix):
-        columns[name] = np.repeat([dict(cell.mix)[name] for cell in cells], [len(cell.checkpoints) for cell in cells])
+    for name in cells[0].mix:
+        columns[MIX + name] = np.repeat([cell.mix[name] for cell in cells], points)
     columns["tokens"] = np.concatenate([cell.checkpoints for cell in cells])
     frame = pd.DataFrame(columns).astype(float)
     for name in asked.index:
@@ -225,11 +226,11 @@ def _bridge(have: Sequence[float], asked: float | None) -> list[float]:
     return sorted({*have, *between, asked})
 
 
-def _mixes(fit: LawFit, asked: pd.Series) -> list[tuple[tuple[str, float], ...]]:
+def _mixes(fit: LawFit, asked: pd.Series) -> list[dict[str, float]]:
     """Return mixes of k corpora to choose from: the asked one, and those of the fitted runs, far apart if many."""
     names = [name for name in fit.law.inputs if corpus_of(name)]
     if not names:
-        return [()]
+        return [{}]
     trained = fit.data.loc[fit.data["tokens"] > 0, names].drop_duplicates().to_numpy(dtype=float)
     values = np.array([[asked[name] for name in names]], dtype=float)
     for _ in range(MOST_MIXES - 1):
@@ -237,7 +238,8 @@ def _mixes(fit: LawFit, asked: pd.Series) -> list[tuple[tuple[str, float], ...]]
         if not len(away) or away.max() < NEAR:
             break
         values = np.vstack([values, trained[int(away.argmax())]])
-    return [tuple(zip(names, map(float, shares), strict=True)) for shares in values]
+    corpora = [str(corpus_of(name)) for name in names]
+    return [dict(zip(corpora, map(float, shares), strict=True)) for shares in values]
 
 
 def _rates(fit: LawFit, size: float, asked: float | None) -> Sequence[float | None]:

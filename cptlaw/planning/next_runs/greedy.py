@@ -8,8 +8,10 @@ Axes: d = directions of the parameters, c = candidates, m = checkpoints (padded 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,21 +120,45 @@ def _whitener(count: int, errors: Variances) -> Array:
 
 
 @dataclass(eq=False)
-class _Budget:
-    """What is left of the budget, and the trunks that were paid for."""
+class _Course:
+    """A plan in the making: what it has taken, and what is left of the doubt and of the budget.
 
-    left: float
+    Parameters
+    ----------
+    sample
+        The doubt that is left.
+    cells, bases
+        What there is to take, and the base models that there are.
+    left
+        FLOPs that are left.
+    """
+
+    sample: Sample
+    cells: Sequence[CandidateRun]
     bases: Bases
-    trunks: dict[float, float] = field(default_factory=dict)
+    left: float
+    trunks: dict[float, float] = field(default_factory=dict)  # that were paid for: by size, their budget
+    taken: list[Choice] = field(default_factory=list)
 
-    def pay(self, cell: CandidateRun) -> tuple[float, float]:
-        """Pay for a cell; return the cost of the run and of its base."""
-        base = self.bases.price(cell, self.trunks)
+    def base_prices(self, places: Iterable[int]) -> Array:
+        """Return what the bases of some cells still cost."""
+        return np.array([self.bases.price(self.cells[place], self.trunks) for place in places])
+
+    def gains(self, places: NDArray[np.intp]) -> Array:
+        """Return by how much each of some cells would narrow the interval."""
+        variance = self.sample.variance
+        return self.sample.width(variance) - self.sample.width(variance - self.sample.reductions(places))
+
+    def take(self, place: int) -> Self:
+        """Pay for a cell and measure it."""
+        cell, base = self.cells[place], float(self.base_prices([place])[0])
+        self.sample = self.sample.measured(place)
         self.left -= cell.run_flops + base
         if base > 0 and cell.ptpp is not None:
             # A trunk that was paid for to a budget serves all smaller ones: they are stages on its way.
             self.trunks[cell.n_params] = max(self.trunks.get(cell.n_params, 0.0), cell.ptpp)
-        return cell.run_flops, base
+        self.taken.append(Choice(place, cell.run_flops, base, self.sample.variance))
+        return self
 
 
 def choose(sample: Sample, cells: Sequence[CandidateRun], bases: Bases, budget: float, most: int) -> list[Choice]:
@@ -153,6 +179,7 @@ def choose(sample: Sample, cells: Sequence[CandidateRun], bases: Bases, budget: 
     sample, cells = Sample(sample.forecast, sample.cells[within], sample.floor), [cells[int(i)] for i in within]
     prices, runs = prices[within], runs[within]
     alone = sample.reductions(np.arange(len(cells)))
+    begin = partial(_Course, sample, cells, bases, budget)
     plans = []
     on_new = sorted({_base(cell) for cell, price in zip(cells, prices, strict=True) if price > 0})
     for base in track((None, *on_new), "choosing runs"):
@@ -160,7 +187,7 @@ def choose(sample: Sample, cells: Sequence[CandidateRun], bases: Bases, budget: 
         for power in POWERS:
             # The base is bought for several runs, so its price does not count in choosing the first of them.
             first = None if base is None else _foremost(np.where(opening, alone / runs**power, -1.0))
-            plans.append(_greedy(sample, cells, _Budget(budget, bases), most, power, first))
+            plans.append(_greedy(begin(), most, power, first))
     widths = [float(sample.width(plan[-1].variance if plan else sample.variance)) for plan in plans]
     enough = CLOSE * min(widths)
     close = [(width, _cost(plan), plan) for plan, width in zip(plans, widths, strict=True) if width <= enough]
@@ -168,8 +195,7 @@ def choose(sample: Sample, cells: Sequence[CandidateRun], bases: Bases, budget: 
     # better.
     cheap = AS_CHEAP * min(cost for _, cost, _ in close)
     best = min((one for one in close if one[1] <= cheap), key=lambda one: one[:2])[2]
-    best = _without_idle_bases(sample, cells, _Budget(budget, bases), best, enough)
-    best = _in_order(sample, cells, _Budget(budget, bases), best)
+    best = _in_order(begin(), _without_idle_bases(begin, best, enough))
     return [replace(step, candidate=int(within[step.candidate])) for step in best]
 
 
@@ -186,75 +212,50 @@ def _cost(plan: Sequence[Choice]) -> float:
     return sum(step.run_flops + step.base_flops for step in plan)
 
 
-def _without_idle_bases(
-    sample: Sample, cells: Sequence[CandidateRun], remaining: _Budget, plan: list[Choice], enough: float
-) -> list[Choice]:
+def _without_idle_bases(begin: Callable[[], _Course], plan: list[Choice], enough: float) -> list[Choice]:
     """Leave out the cells of each new base without which the interval is still narrow enough."""
+    cells = begin().cells
     for base in sorted({_base(cells[step.candidate]) for step in plan if step.base_flops > 0}):
-        rest = _replay(
-            sample, cells, remaining, [step.candidate for step in plan if _base(cells[step.candidate]) != base]
-        )
-        if rest and sample.width(rest[-1].variance) <= enough:
-            plan = rest
+        rest = begin()
+        for step in plan:
+            if _base(cells[step.candidate]) != base:
+                rest.take(step.candidate)
+        if rest.taken and rest.sample.width(rest.sample.variance) <= enough:
+            plan = rest.taken
     return plan
 
 
-def _in_order(
-    sample: Sample, cells: Sequence[CandidateRun], remaining: _Budget, plan: Sequence[Choice]
-) -> list[Choice]:
+def _in_order(course: _Course, plan: Sequence[Choice]) -> list[Choice]:
     """Return a plan's cells so that each is the one of those left that gains most per FLOP.
 
     What the plan costs stays the same: a trunk costs as much as its last stage, in whatever order it is bought.
     """
     left = [step.candidate for step in plan]
-    result = []
     while left:
-        costs = np.array([cells[i].run_flops + remaining.bases.price(cells[i], remaining.trunks) for i in left])
-        gains = sample.width(sample.variance) - sample.width(sample.variance - sample.reductions(np.array(left)))
-        place = left.pop(_foremost(gains / costs))
-        sample = sample.measured(place)
-        run_flops, base_flops = remaining.pay(cells[place])
-        result.append(Choice(place, run_flops, base_flops, sample.variance))
-    return result
+        costs = np.array([course.cells[place].run_flops for place in left]) + course.base_prices(left)
+        course.take(left.pop(_foremost(course.gains(np.array(left)) / costs)))
+    return course.taken
 
 
-def _replay(sample: Sample, cells: Sequence[CandidateRun], remaining: _Budget, order: Sequence[int]) -> list[Choice]:
-    """Return a plan that takes the given cells one after another."""
-    remaining = replace(remaining, trunks={})
-    result = []
-    for place in order:
-        sample = sample.measured(place)
-        run_flops, base_flops = remaining.pay(cells[place])
-        result.append(Choice(place, run_flops, base_flops, sample.variance))
-    return result
-
-
-def _greedy(
-    sample: Sample, cells: Sequence[CandidateRun], remaining: _Budget, most: int, power: float, first: int | None
-) -> list[Choice]:
-    chosen: list[Choice] = []
-    runs = np.array([cell.run_flops for cell in cells])
-    taken = np.zeros(len(cells), dtype=int)
-    costs = runs + np.array([remaining.bases.price(cell, remaining.trunks) for cell in cells])
-    while len(chosen) < most:
-        if first is not None and not chosen:
+def _greedy(course: _Course, most: int, power: float, first: int | None) -> list[Choice]:
+    runs = np.array([cell.run_flops for cell in course.cells])
+    times = np.zeros(len(runs), dtype=int)
+    costs = runs + course.base_prices(range(len(runs)))
+    while len(course.taken) < most:
+        if first is not None and not course.taken:
             best = first
         else:
             # A cell may come again, with another seed: noise is averaged as long as that narrows most.
-            rows = np.flatnonzero((costs <= remaining.left) & (taken < REPEATS))
+            rows = np.flatnonzero((costs <= course.left) & (times < REPEATS))
             if not len(rows):
                 break
-            variance = sample.variance
-            gains: Array = sample.width(variance) - sample.width(variance - sample.reductions(rows))
+            gains = course.gains(rows)
             # A tiny cell has the best gain per FLOP for ever: below this share of the width it changes no decision.
-            worth = gains >= LEAST * sample.width(variance)
+            worth = gains >= LEAST * course.sample.width(course.sample.variance)
             if not worth.any():
                 break
             best = int(rows[_foremost(np.where(worth, gains / costs[rows] ** power, -1.0))])
-        taken[best] += 1
-        sample = sample.measured(best)
-        run_flops, base_flops = remaining.pay(cells[best])
-        if base_flops > 0:
-            costs = runs + np.array([remaining.bases.price(cell, remaining.trunks) for cell in cells])
-        chosen.append(Choice(best, run_flops, base_flops, sample.variance))
-    return chosen
+        times[best] += 1
+        if course.take(best).taken[-1].base_flops > 0:
+            costs = runs + course.base_prices(range(len(runs)))
+    return course.taken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,10 @@ from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.planning.next_runs.cells import Bases, CandidateRun, rows_of
 from cptlaw.planning.next_runs.doubt import Doubt, along_directions, doubt, errors
-from cptlaw.planning.next_runs.greedy import Choice, Sample, choose
+from cptlaw.planning.next_runs.greedy import Sample, choose
 from cptlaw.planning.next_runs.suggestion import Cell, Suggestion
 from cptlaw.planning.result import quantity_text
 from cptlaw.runs.metrics import unit_of
-from cptlaw.runs.schema import corpus_of
 from cptlaw.units import format_percent, format_quantity
 
 MOST_CELLS = 24
@@ -50,7 +50,16 @@ class OpenForecast:
         chosen = choose(sample, runs, bases, budget, most)
         shares = [float(np.sqrt(step.variance / max(sample.variance, 1e-300))) for step in chosen]
         widths = [open_doubt.width(), *(open_doubt.width(share) for share in shares)]
-        cells = tuple(_cell(runs[step.candidate], step, widths[i] - widths[i + 1]) for i, step in enumerate(chosen))
+        cells = tuple(
+            Cell(
+                **vars(runs[step.candidate]),
+                flops=step.run_flops + step.base_flops,
+                gain=max(before_it - after_it, 0.0),
+                run_flops=step.run_flops,
+                base_flops=step.base_flops,
+            )
+            for step, (before_it, after_it) in zip(chosen, pairwise(widths), strict=True)
+        )
         ends = (float(before["lo"]), float(before["hi"]))
         findings = _findings(sample, runs, bases, budget, open_doubt, shares, widths)
         findings += _below_sizes(fit, cells)
@@ -94,22 +103,6 @@ def open_forecast(fit: LawFit, asked: pd.DataFrame, interval: float, whole: Fit 
     whole = fit if whole is None else whole
     before = whole.forecast(asked, interval).iloc[0]
     return OpenForecast(fit, asked, interval, before, doubt(whole, before, interval))
-
-
-def _cell(candidate: CandidateRun, step: Choice, gain: float) -> Cell:
-    return Cell(
-        n_params=candidate.n_params,
-        ptpp=candidate.ptpp,
-        replay=candidate.replay,
-        tokens=candidate.tokens,
-        flops=step.run_flops + step.base_flops,
-        gain=max(gain, 0.0),
-        run_flops=step.run_flops,
-        base_flops=step.base_flops,
-        checkpoints=candidate.checkpoints,
-        mix={str(corpus_of(name)): share for name, share in candidate.mix},
-        lr_peak=candidate.lr_peak,
-    )
 
 
 def _findings(
@@ -212,7 +205,7 @@ def _name(cell: CandidateRun) -> str:
         parts.append(f"ptpp {format_quantity(cell.ptpp)}")
     if cell.replay is not None:
         parts.append(f"replay {format_percent(cell.replay)}")
-    parts += [f"{name} {format_percent(share)}" for name, share in cell.mix]
+    parts += [f"{name} {format_percent(share)}" for name, share in cell.mix.items()]
     parts += [] if cell.lr_peak is None else [f"peak rate {cell.lr_peak:.3g}"]
     return f"a run at {', '.join(parts)}, tokens {format_quantity(cell.tokens)}"
 
