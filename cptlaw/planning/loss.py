@@ -220,17 +220,11 @@ class Loss(OneLoss):
         """
         rows = self.frame(**self._read(points))
         table = self.fit.forecast(rows, interval)
-        columns = {end: table.get(column) for column, end in (("loss", ""), ("lo", "_lo"), ("hi", "_hi"))}
-        noticed = list(table["findings"])
-        losses: dict[str, list[float | None]] = {}
-        for end, values in columns.items():
-            numbers = np.full(len(rows), np.nan) if values is None else np.asarray(values, dtype=float)
-            losses[end] = [float(value) if np.isfinite(value) else None for value in numbers]
         result: list[Finding] = []
-        for i, findings in enumerate(noticed):
+        for i, findings in enumerate(table["findings"]):
             # Of many points along a line, the ends say how far all of them lie outside the data.
-            result += [item for item in findings if item.code != "extrapolation" or i in (0, len(noticed) - 1)]
-        return Expected(losses, (*dict.fromkeys(result), *self._weakness()))
+            result += [item for item in findings if item.code != "extrapolation" or i in (0, len(table) - 1)]
+        return Expected(losses_of(table), (*dict.fromkeys(result), *self._weakness()))
 
     def slope_in_replay(self, replay: float, tokens: float) -> float:
         """Return dL/dreplay, nats per unit of replay, within [0, 1]; 0 for laws without it."""
@@ -255,6 +249,16 @@ class Loss(OneLoss):
                 "See the findings of the fit; hold its parameters, or choose a smaller law.",
             ),
         )
+
+
+def losses_of(table: pd.DataFrame) -> dict[str, list[float | None]]:
+    """Return the losses of a forecast under ``""``, and their ends under ``"_lo"`` and ``"_hi"``; ``None`` if open."""
+    columns = {end: table.get(column) for column, end in (("loss", ""), ("lo", "_lo"), ("hi", "_hi"))}
+    result: dict[str, list[float | None]] = {}
+    for end, values in columns.items():
+        numbers = np.full(len(table), np.nan) if values is None else np.asarray(values, dtype=float)
+        result[end] = [float(value) if np.isfinite(value) else None for value in numbers]
+    return result
 
 
 def measured_levels(fits: Iterable[Any], name: str) -> Array:

@@ -13,16 +13,14 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting.law_fit import LawFit
-from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
-from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
-from cptlaw.planning.loss import fit_of
+from cptlaw.planning.loss import OneLoss, fit_of, losses_of
 from cptlaw.schedules import Schedule
 
 
 @dataclass(frozen=True, eq=False)
-class CurveLoss:
+class CurveLoss(OneLoss):
     """The target or the source loss of a plan of schedules.
 
     Parameters
@@ -74,24 +72,9 @@ class CurveLoss:
         return {name: self.fit.params[name] for name in self.law.parameters}
 
     @property
-    def law_role(self) -> Role:
-        """The role that decides signs; that of the plan where the eval has none."""
-        return self.role
-
-    @property
     def reads_replay(self) -> bool:
         """Whether the law depends on replay."""
         return "replay" in self.law.inputs
-
-    @property
-    def n_runs(self) -> int:
-        """Number of fitted runs."""
-        return int(self.fit.n_runs)
-
-    @property
-    def knows_doubt(self) -> bool:
-        """Whether there are enough runs to say how runs differ."""
-        return self.fit.n_runs >= MIN_RUNS
 
     @property
     def reading(self) -> tuple[Any, ...]:
@@ -114,38 +97,29 @@ class CurveLoss:
 
     def losses(self, columns: Mapping[str, Any], replay: float | None) -> Array:
         """Return the losses of rows, (n,)."""
-        return self.law.predict(self.params, self.frame(columns, replay), self.law_role)
+        return self.law.predict(self.params, self.frame(columns, replay), self.role)
 
     def curve(self, schedule: Schedule, replay: float | None, steps: Any) -> Array:
         """Return the loss at steps counted across the phases, (n,)."""
         return self.losses(self.columns(schedule, steps), replay)
 
+    def at_end(self, schedule: Schedule, replay: float | None) -> pd.DataFrame:
+        """Return the inputs of the law as it was fitted, at the last step, one row."""
+        own = self.fit.law
+        assert isinstance(own, CurveLaw)
+        return self.frame(own.read(schedule, np.array([schedule.n_steps])), replay)
+
     def doubt(self, schedule: Schedule, replay: float | None, chance: float) -> float:
         """Return how far above its forecast a measured loss at the last step may lie, in logs, with a probability."""
-        rows = self.frame(self.fit_law.read(schedule, np.array([schedule.n_steps])), replay)
+        rows = self.at_end(schedule, replay)
         return float(self.fit.log_quantiles(rows, [chance])[0, 0] - np.log(self.fit.predict(rows))[0])
 
     def forecast(
         self, schedule: Schedule, replay: float | None, interval: float | None
     ) -> tuple[dict[str, float | None], tuple[Finding, ...]]:
         """Return the loss at the last step under ``""``, ``"_lo"`` and ``"_hi"``, and findings."""
-        columns = self.fit_law.read(schedule, np.array([schedule.n_steps]))
-        rows = self.frame(columns, replay)
-        if interval is not None and not self.knows_doubt:
-            interval = None
-        table = self.fit.forecast(rows, interval)
-        values = {
-            end: float(table[name].iloc[0]) if name in table and np.isfinite(table[name].iloc[0]) else None
-            for name, end in (("loss", ""), ("lo", "_lo"), ("hi", "_hi"))
-        }
-        return values, tuple(table["findings"].iloc[0])
-
-    @property
-    def fit_law(self) -> CurveLaw:
-        """The law as it was fitted."""
-        own = self.fit.law
-        assert isinstance(own, CurveLaw)
-        return own
+        table = self.fit.forecast(self.at_end(schedule, replay), interval if self.knows_doubt else None)
+        return {end: values[0] for end, values in losses_of(table).items()}, tuple(table["findings"].iloc[0])
 
 
 def shared_columns(
@@ -157,8 +131,3 @@ def shared_columns(
         if loss.reading not in result:
             result[loss.reading] = loss.columns(schedule, steps)
     return result
-
-
-def kept_schedules(fit: LawFit) -> dict[str, Schedule]:
-    """Return the schedules of the runs that a fit was made on, by run; empty where it kept none."""
-    return dict(getattr(fit, "schedules", {}))

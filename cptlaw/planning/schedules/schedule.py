@@ -17,7 +17,7 @@ from cptlaw.planning.descent import Reach
 from cptlaw.planning.limits import Solution, build_limits, column, forgetting, held, settle
 from cptlaw.planning.mixes.expected import binding
 from cptlaw.planning.points import drop_of, refusal, score_limits
-from cptlaw.planning.scenario import Goal, Measure, ScheduleOfRun, documented, read_scenario
+from cptlaw.planning.scenario import Goal, ScheduleOfRun, documented, read_scenario
 from cptlaw.planning.schedules.curve_loss import CurveLoss, shared_columns
 from cptlaw.planning.schedules.schedule_plan import NEAR, SchedulePlan, show_choice
 from cptlaw.planning.schedules.scored import ScheduledScore, scheduled_scores
@@ -75,16 +75,7 @@ def schedule(target: Any, source: Any = None, **scenario: Unpack[ScheduleOfRun])
             "base_source_loss is one base model's loss, but loss-potential asks for another base model. Leave one out."
         )
     scores, noticed = scheduled_scores(given.scores, list(losses.values()), given.n_params)
-    question = ScheduleQuestion(
-        target=losses["target"],
-        source=losses.get("source"),
-        range_=range_,
-        weight=given.weight_source or 0.0,
-        measure=given.forgetting,
-        base_loss=given.base_source_loss,
-        seed=given.seed,
-        scores=tuple(scores.values()),
-    )
+    question = ScheduleQuestion(given, losses, range_, tuple(scores.values()))
     in_points = score_limits(given, scores, given.risk, question.limit, lambda score: score.base)
     limits = build_limits(ScheduleOfRun, given, losses, None, in_points, question.limit)
     goal = _goal(given, losses, "steps" in names, limits)
@@ -113,38 +104,25 @@ class ScheduleQuestion:
 
     Parameters
     ----------
-    target, source
-        The losses; the source may be missing.
+    given
+        What was asked, as `read_scenario` returns it.
+    losses
+        By role; the source may be missing.
     range_
         What may be chosen.
-    weight
-        Of the source loss in the weighted one.
-    measure, base_loss
-        How forgetting counts, and the base model's measured source loss where given.
-    seed
-        Of the search.
     scores
         Scores that limits are about.
     """
 
-    target: CurveLoss
-    source: CurveLoss | None
+    given: Any
+    losses: Mapping[str, CurveLoss]
     range_: ScheduleRange
-    weight: float
-    measure: Measure
-    base_loss: float | None
-    seed: int
     scores: tuple[ScheduledScore, ...] = ()
-
-    @property
-    def losses(self) -> tuple[CurveLoss, ...]:
-        """The losses that there are."""
-        return (self.target,) if self.source is None else (self.target, self.source)
 
     @property
     def space(self) -> Space:
         """The choices, with what follows from each."""
-        return Space(self.range_.variables, self._points, Reach(STEP, seed=self.seed))
+        return Space(self.range_.variables, self._points, Reach(STEP, seed=self.given.seed))
 
     def chosen(self, point: Mapping[str, Any]) -> ScheduledMix:
         """Return the schedule and the mix of one point."""
@@ -160,17 +138,18 @@ class ScheduleQuestion:
     def quantities(self, chosen: ScheduledMix) -> dict[str, float]:
         """Return losses where CPT starts and ends, forgetting, the weighted loss and the logarithm of the steps."""
         schedule = chosen.schedule
-        columns = shared_columns(self.losses, schedule, [schedule.n_pretrain, schedule.n_steps])
+        losses, weight = tuple(self.losses.values()), self.given.weight_source or 0.0
+        columns = shared_columns(losses, schedule, [schedule.n_pretrain, schedule.n_steps])
         result = {"log steps": math.log(chosen.values.get("steps", schedule.n_cpt))}
-        for loss in self.losses:
+        for loss in losses:
             start, end = loss.losses(columns[loss.reading], chosen.replay)
             result[f"base_{loss.role}_loss"], result[f"{loss.role}_loss"] = float(start), float(end)
-        if self.source is not None and self.base_loss is not None:
+        if "source" in self.losses and self.given.base_source_loss is not None:
             # A measured loss of the base model is better than the law's own where CPT starts.
-            result["base_source_loss"] = self.base_loss
-        for start_, name in (("", "weighted"), ("base_", "base_weighted")):
-            result[name] = (1.0 - self.weight) * result[f"{start_}target_loss"]
-            result[name] += 0.0 if self.source is None else self.weight * result[f"{start_}source_loss"]
+            result["base_source_loss"] = self.given.base_source_loss
+        for start_ in ("", "base_"):
+            of_source = weight * result.get(f"{start_}source_loss", 0.0)
+            result[f"{start_}weighted"] = (1.0 - weight) * result[f"{start_}target_loss"] + of_source
         return result | {f"{score.role}_loss": score.error_rate(result) for score in self.scores}
 
     def value(self, points: Points, goal: Goal) -> Array:
@@ -181,7 +160,7 @@ class ScheduleQuestion:
         """Return a limit on a loss, on forgetting, or on a score."""
 
         def of_base(points: Points, losses: Array) -> Array:
-            return np.asarray(forgetting(losses, points["base_source_loss"], self.measure), dtype=float)
+            return np.asarray(forgetting(losses, points["base_source_loss"], self.given.forgetting), dtype=float)
 
         def spread(points: Points) -> float:
             chosen = self.chosen({name: column[0] for name, column in points.items()})
@@ -234,13 +213,13 @@ def _answer(
     cpt, whole = chosen.cpt, chosen.schedule
     fields: dict[str, Any] = {}
     findings = [*solution.findings, *noticed]
-    for loss in question.losses:
+    for loss in question.losses.values():
         values, notes = loss.forecast(whole, chosen.replay, common["interval"])
         fields |= {f"{loss.role}_loss{end}": one for end, one in values.items()}
         fields[f"base_{loss.role}_loss"] = result[f"base_{loss.role}_loss"]
         findings += [*notes, *(item for item in loss.fit.findings if item.code in TELLING)]
-    if question.source is not None:
-        fields["forgetting"] = forgetting(result["source_loss"], result["base_source_loss"], question.measure)
+    if "source" in question.losses:
+        fields["forgetting"] = forgetting(result["source_loss"], result["base_source_loss"], question.given.forgetting)
     if goal == "weighted":
         fields |= {"weighted_loss": best.value, "weighted_change": best.value - result["base_weighted"]}
     ends, edges = _at_ends(question, best)
@@ -257,7 +236,7 @@ def _answer(
         warmup=cpt.warmup,
         decay=cpt.decay,
         steps=cpt.steps,
-        replay=chosen.replay if any(loss.reads_replay for loss in question.losses) else None,
+        replay=chosen.replay if any(loss.reads_replay for loss in question.losses.values()) else None,
         tokens=None if cpt.tokens_per_step is None else cpt.tokens_per_step * cpt.steps,
         loss_potential=float(base_lr[-1] / base_lr.max()) if whole.n_pretrain and base_lr.max() > 0 else None,
         **fields,

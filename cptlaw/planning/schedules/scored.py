@@ -95,10 +95,7 @@ class ScheduledScore:
 
     def after(self, schedule: Schedule, replay: float | None) -> ErrorRate:
         """Return the score after a schedule, with the doubt of its losses there."""
-        ends = {
-            name: LossAtEnd(loss, loss.frame(loss.fit_law.read(schedule, np.array([schedule.n_steps])), replay))
-            for name, loss in self.losses.items()
-        }
+        ends = {name: LossAtEnd(loss, loss.at_end(schedule, replay)) for name, loss in self.losses.items()}
         return ErrorRate(
             replace(self.fit, members=tuple(replace(part, loss=ends[str(part.carrier)]) for part in self.fit.members))
         )

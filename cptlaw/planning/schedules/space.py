@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.planning.schedules.curve_loss import CurveLoss, kept_schedules
+from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.planning.solve import Axis
 from cptlaw.schedules import Phase, Schedule, read_schedules
 from cptlaw.schedules.shapes import WITH_DECAY, WITH_END
@@ -203,7 +203,7 @@ def _schedules(losses: Sequence[CurveLoss], schedules: Any) -> dict[str, Schedul
         raise UsageError("schedules: expected a Schedule, schedules by run, or a schedules file.")
     kept: dict[str, Schedule] = {}
     for loss in losses:
-        kept.update(kept_schedules(loss.fit))
+        kept |= loss.fit.schedules
     return kept
 
 

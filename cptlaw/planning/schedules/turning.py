@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -27,32 +27,22 @@ from cptlaw.schedules import Phase, Schedule
 from cptlaw.units import format_percent, format_quantity
 
 TurningKind = Literal["zero", "finite", "infinite"]
-Curve = tuple[Array, Array]  # steps and losses, each (n,)
 SETTLED = 25.0  # time constants of the momentum after which S2 counts as settled, e^-25
 FAR = 1e15  # steps beyond which a loss is at its limit
 LOOKS = 4000
-DRAWN = 200  # points of a curve
-AROUND = 10.0  # how far a curve is drawn beyond what it is drawn for
 SAME = 1e-9  # nats
 
 
-@dataclass(frozen=True, repr=False)
-class TurningPlan(Plan):
-    """Answer of `turning_length`.
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ReturnPlan(Plan):
+    """Whether, and after how many steps, a loss is back where it was.
 
     Attributes
     ----------
-    kind
-        ``"zero"``: the weighted loss never exceeds its start. ``"finite"``: it rises, and is back after `steps`.
-        ``"infinite"``: it rises and never comes back.
-    steps
-        Optimiser steps of CPT; 0, a number, or infinity (null in JSON).
+    kind, steps
+        ``"zero"``, ``"finite"`` or ``"infinite"``; and steps: 0, a number, or infinity (null in JSON).
     reason
         Why.
-    weight_source, peak, replay
-        The question: weight of the source loss, constant learning rate, mix.
-    start, highest, highest_at, limit
-        The weighted loss where CPT starts, the highest one and its step, and that after endless training.
     findings
         The worst first.
     unit
@@ -62,6 +52,31 @@ class TurningPlan(Plan):
     kind: TurningKind
     steps: float
     reason: str
+    findings: tuple[Finding, ...] = ()
+    unit: str = USUAL_UNIT
+
+    @property
+    def _length(self) -> str:
+        """The steps in words."""
+        words = {"zero": "0", "infinite": "infinite"}
+        return words.get(self.kind) or f"{format_quantity(self.steps, 4)} steps"
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class TurningPlan(ReturnPlan):
+    """Answer of `turning_length`.
+
+    Zero: the weighted loss never exceeds its start. Finite: it rises, and is back after `steps` of CPT. Infinite: it
+    rises and never comes back.
+
+    Attributes
+    ----------
+    weight_source, peak, replay
+        The question: weight of the source loss, constant learning rate, mix.
+    start, highest, highest_at, limit
+        The weighted loss where CPT starts, the highest one and its step, and that after endless training.
+    """
+
     weight_source: float
     peak: float
     replay: float | None
@@ -69,14 +84,6 @@ class TurningPlan(Plan):
     highest: float
     highest_at: float
     limit: float
-    findings: tuple[Finding, ...] = ()
-    unit: str = USUAL_UNIT
-    _curve: Curve | None = field(default=None, compare=False)
-
-    @property
-    def curve(self) -> Curve | None:
-        """The weighted loss along the steps, for drawing it; ``None`` in a plan that was read from a file."""
-        return self._curve
 
     @property
     def title(self) -> str:
@@ -89,9 +96,8 @@ class TurningPlan(Plan):
     @property
     def lines(self) -> list[Line]:
         """The answer, line by line."""
-        steps = {"zero": "0", "infinite": "infinite"}.get(self.kind) or f"{format_quantity(self.steps, 4)} steps"
         return [
-            ("turning length", steps),
+            ("turning length", self._length),
             ("reason", self.reason),
             ("start", f"{number_text(self.start)} {self.unit}"),
             ("highest", f"{number_text(self.highest)} at step {format_quantity(self.highest_at, 4)}"),
@@ -99,46 +105,29 @@ class TurningPlan(Plan):
         ]
 
 
-@dataclass(frozen=True, repr=False)
-class CriticalPlan(Plan):
+@dataclass(frozen=True, repr=False, kw_only=True)
+class CriticalPlan(ReturnPlan):
     """Answer of `critical_point`.
+
+    Zero: after any pre-training CPT loses source loss for good. Finite: up to `steps` of pre-training at its peak rate
+    the source loss comes back. Infinite: it always comes back.
 
     Attributes
     ----------
-    kind
-        ``"zero"``: after any pre-training CPT loses source loss for good. ``"finite"``: up to `steps` of pre-training
-        the source loss comes back. ``"infinite"``: it always comes back.
-    steps, s1
-        Optimiser steps of pre-training at its peak rate, and their forward area.
-    reason
-        Why.
+    s1
+        The forward area of those steps.
     level
         The source loss at the critical point, which is the limit of the source loss under endless CPT, nats per token.
     base_source_loss, limit, returns
         For the base model at hand: its source loss, the limit of that under endless CPT at a constant rate, and whether
         the limit lies below.
-    findings
-        The worst first.
-    unit
-        Of the losses.
     """
 
-    kind: TurningKind
-    steps: float
     s1: float
-    reason: str
     level: float
     base_source_loss: float
     limit: float
     returns: bool
-    findings: tuple[Finding, ...] = ()
-    unit: str = USUAL_UNIT
-    _curve: Curve | None = field(default=None, compare=False)
-
-    @property
-    def curve(self) -> Curve | None:
-        """The source loss along pre-training at its peak rate, for drawing it; ``None`` in a plan from a file."""
-        return self._curve
 
     @property
     def title(self) -> str:
@@ -148,12 +137,10 @@ class CriticalPlan(Plan):
     @property
     def lines(self) -> list[Line]:
         """The answer, line by line."""
-        steps = {"zero": "0", "infinite": "infinite"}.get(self.kind) or (
-            f"{format_quantity(self.steps, 4)} steps (S1 {number_text(self.s1)})"
-        )
+        area = f" (S1 {number_text(self.s1)})" if self.kind == "finite" else ""
         how = "can return" if self.returns else "cannot return"
         return [
-            ("critical point", steps),
+            ("critical point", self._length + area),
             ("reason", self.reason),
             ("source loss there", number_text(self.level)),
             ("this base model", f"{number_text(self.base_source_loss)}, {how}: CPT tends to {number_text(self.limit)}"),
@@ -206,11 +193,20 @@ def turning_length(target: Any, source: Any, **scenario: Unpack[TurningLength]) 
         else:
             kind, length = "infinite", math.inf
             reason = f"endless training tends to {limit:.5g}, which is not below the start {start:.5g}"
-    shown = np.geomspace(1.0, AROUND * max(length if math.isfinite(length) else 0.0, float(steps[top]), first), DRAWN)
     return TurningPlan(
-        kind, length, reason, weight, rate, mix, start, float(values[top]), float(steps[top]), limit,
-        by_severity(_weak_shift(losses)), unit_of(*(loss.fit for loss in losses)), (shown, composite(shown)),
-    )  # fmt: skip
+        kind=kind,
+        steps=length,
+        reason=reason,
+        weight_source=weight,
+        peak=rate,
+        replay=mix,
+        start=start,
+        highest=float(values[top]),
+        highest_at=float(steps[top]),
+        limit=limit,
+        findings=by_severity(_weak_shift(losses)),
+        unit=unit_of(*(loss.fit for loss in losses)),
+    )
 
 
 def critical_point(source: Any, **scenario: Unpack[CriticalPoint]) -> CriticalPlan:
@@ -252,15 +248,19 @@ def critical_point(source: Any, **scenario: Unpack[CriticalPoint]) -> CriticalPl
         if kind == "zero":
             reason = f"even the untrained end of the law lies below L0 + B = {level:.4g}"
     peak_before = float(base.lr.max()) if base is not None else rate
-    reach = max(s1 if math.isfinite(s1) else 0.0, float(base.lr.sum()) if base is not None else 0.0, rate)
-    area = np.geomspace(reach / 1000.0, AROUND * reach, DRAWN)
-    trained = before.floor + loss.params["A"] * area ** -loss.params["alpha"]
-    returns = endless.limit < float(endless.loss(np.zeros(1))[0])
+    start = float(endless.loss(np.zeros(1))[0])
     return CriticalPlan(
-        kind, s1 / peak_before if math.isfinite(s1) else math.inf, s1, reason, level,
-        float(endless.loss(np.zeros(1))[0]), endless.limit, returns, by_severity(_weak_shift((loss,))),
-        unit_of(loss.fit), (area / peak_before, trained),
-    )  # fmt: skip
+        kind=kind,
+        steps=s1 / peak_before,
+        s1=s1,
+        reason=reason,
+        level=level,
+        base_source_loss=start,
+        limit=endless.limit,
+        returns=endless.limit < start,
+        findings=by_severity(_weak_shift((loss,))),
+        unit=unit_of(loss.fit),
+    )
 
 
 class _Endless:
@@ -333,7 +333,7 @@ class _Endless:
         columns["s1_cpt"] = np.full(len(steps), s1_cpt)
         # Without its amplitude the forward term is at its limit whatever the area, and the area is free for the shift.
         params = {**self._fitted.params, "A": 0.0}
-        return self._fitted.law.predict(params, self._fitted.frame(columns, self._replay), self._fitted.law_role)
+        return self._fitted.law.predict(params, self._fitted.frame(columns, self._replay), self._fitted.role)
 
     def area_at(self, level: float) -> float:
         """Return the forward area at which training without shift and annealing reaches a loss."""

@@ -286,7 +286,7 @@ def loss_and_slopes(loss: CurveLoss, base: tuple[Phase, ...], lr: Array, replay:
     last = whole.n_steps
     columns = {name: getattr(read, name)[[last]] for name in own.areas_read}
     named = [name for name in ("s1", "s2", "s1_cpt", "s2_cpt", "s2_pretrain") if name in own.areas_read]
-    jet = own.partials(loss.params, loss.frame(columns, replay), named, loss.law_role)
+    jet = own.partials(loss.params, loss.frame(columns, replay), named, loss.role)
     by_area = {name: float(np.ravel(jet.slopes.get(i, 0.0))[0]) for i, name in enumerate(named)}
     n, first = len(lr), whole.n_pretrain + 1
     slopes = np.full(n, by_area.get("s1_cpt", by_area.get("s1", 0.0)))
