@@ -37,7 +37,7 @@ def test_candidates_have_the_asked_mix_and_fitted_ones_far_apart():
     fit = cl.fit("mix-joint", EXAMPLE, on="english", starts=4, restraint="none")
     assert isinstance(fit, LawFit)
     asked = point(f"{ASKED},ptpp=62").iloc[0]
-    mixes = {cell.mix for cell in candidates(fit, fit.data, asked)}
+    mixes = {tuple(cell.mix.items()) for cell in candidates(fit, fit.data, asked)}
     names = [f"mix_{name}" for name in CORPORA]
     fitted = {tuple(shares) for shares in fit.data[names].dropna().itertuples(index=False)}
     assert len(mixes) <= MOST_MIXES

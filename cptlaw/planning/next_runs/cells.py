@@ -49,7 +49,7 @@ class CandidateRun:
     replay: float | None
     tokens: float
     checkpoints: tuple[float, ...]
-    mix: Mapping[str, float] = field(default_factory=dict, hash=False)
+    mix: Mapping[str, float] = field(default_factory=dict)
     lr_peak: float | None = None
 
     @property
