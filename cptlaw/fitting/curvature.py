@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SHARED_ERROR = 0.55
 FLAT = 1e-9  # of the largest curvature, below which a direction counts as this flat
 SILENT = 1e-30  # of the largest curvature, below which nothing is said of a coordinate at all
+LEAST = 1e-200  # curvature of a coordinate that nothing sees at all: its inverse must still be a number
 SURE = 1e-6  # least standard deviation of a parameter, or of its logarithm
 ALIKE = 0.999  # largest correlation
 
@@ -48,13 +49,27 @@ def inverse_curvature(fit: LawOnRows) -> Array:
         )
         # Rows of one base model err together, so that the data count as fewer; what priors say stays as it is.
         curvature = of_data / _alike(rows_per_base_model(fit)) + (of_both - of_data)
-        # Coordinates differ in size by orders of magnitude; the inverse is taken of the scaled matrix.
-        diagonal = np.abs(np.diag(curvature))
-        scale = 1.0 / np.sqrt(np.maximum(diagonal, SILENT * diagonal.max() + 1e-200))
-        values, vectors = np.linalg.eigh(curvature * scale[:, None] * scale[None, :])
-        values = np.maximum(np.abs(values), FLAT * np.abs(values).max())
-        fit._cache["inverse curvature"] = (vectors / values) @ vectors.T * scale[:, None] * scale[None, :]
+        silent = SILENT * float(np.abs(np.diag(curvature)).max()) + LEAST
+        fit._cache["inverse curvature"] = inverse(curvature, silent, FLAT)
     result: Array = fit._cache["inverse curvature"]
+    return result
+
+
+def inverse(curvature: Array, least: float, flat: float) -> Array:
+    """Return the inverse of a curvature, (v, v); negative directions are mirrored, flat ones bounded.
+
+    Parameters
+    ----------
+    least
+        Curvature of a coordinate that is not seen at all: its inverse must still be a number.
+    flat
+        Of the largest curvature, below which a direction counts as this flat.
+    """
+    # Coordinates differ in size by orders of magnitude; the inverse is taken of the scaled matrix.
+    scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(curvature)), least))
+    values, vectors = np.linalg.eigh(curvature * scale[:, None] * scale[None, :])
+    values = np.maximum(np.abs(values), flat * np.abs(values).max())
+    result: Array = (vectors / values) @ vectors.T * scale[:, None] * scale[None, :]
     return result
 
 

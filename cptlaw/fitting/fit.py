@@ -15,8 +15,8 @@ import pandas as pd
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
 from cptlaw.fitting.checking.assumed import assumed
-from cptlaw.fitting.checking.cuts import trained
-from cptlaw.fitting.checking.distance import fact, outside
+from cptlaw.fitting.checking.cuts import trained_rows
+from cptlaw.fitting.checking.distance import Direction, fact, outside
 from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.doubt import FAR_FROM, FAR_TO, expected_in_rollouts, half_widths
 from cptlaw.fitting.learned import left_out
@@ -127,11 +127,12 @@ class Fit(Saved):
     @property
     def _rows(self) -> pd.DataFrame:
         """The fitted rows of trained models."""
-        if "rows" not in self._cache:
-            kept = trained(self.data)
-            self._cache["rows"] = self.data if kept.all() or not kept.any() else self.data[kept]
-        frame: pd.DataFrame = self._cache["rows"]
-        return frame
+        return trained_rows(self)
+
+    @property
+    def _along(self) -> tuple[Direction, ...]:
+        """The directions that they span."""
+        return fact(self._rows, "directions", lambda: directions(self._rows))
 
     def _readable(self, frame: pd.DataFrame) -> list[pd.DataFrame | None]:
         """Return the rows as each law reads them; None where a law cannot, as without a schedule."""
@@ -157,8 +158,7 @@ class Fit(Saved):
         return self._weights(rows, self._readable(rows))
 
     def _weights(self, frame: pd.DataFrame, readable: Sequence[pd.DataFrame | None]) -> Array:
-        along = fact(self._rows, "directions", lambda: directions(self._rows))
-        away = outside(self._rows, frame, along)
+        away = outside(self._rows, frame, self._along)
         known = np.ones((len(frame), 1)) if self.scores is None else self.scores.weights(away)
         share = known * np.array([rows is not None for rows in readable])
         for j, (fit, rows) in enumerate(zip(self.fits, readable, strict=True)):
@@ -216,8 +216,7 @@ class Fit(Saved):
 
     def _doubt(self, frame: pd.DataFrame, coverage: float, last: dict[Any, Any]) -> tuple[Array, Array, Array, Array]:
         if "rollouts" not in last:
-            along = fact(self._rows, "directions", lambda: directions(self._rows))
-            away = np.abs(outside(self._rows, frame, along)).max(axis=1, initial=0.0)
+            away = np.abs(outside(self._rows, frame, self._along)).max(axis=1, initial=0.0)
             last["far"] = np.clip((away - FAR_FROM) / (FAR_TO - FAR_FROM), 0.0, 1.0)
             last["rollouts"] = self._beside_expected(frame, self._noise()[0])
         parts = half_widths(self.fits, self._centres(frame), coverage, last["rollouts"], last["far"], last)
@@ -240,7 +239,7 @@ class Fit(Saved):
         """Return by what factor the laws err in their rollouts, beside what is expected of them, (n,)."""
         if self.scores is None:
             return np.ones(len(frame))
-        along = fact(self._rows, "directions", lambda: directions(self._rows))
+        along = self._along
         key = ("expected", left_out())
         if key not in self._cache:
             names = tuple(one.name for one in along)

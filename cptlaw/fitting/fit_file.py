@@ -13,7 +13,7 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError, DataError, shown, visible
 from cptlaw.findings import SEVERITIES, Finding
-from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.law_fit import SEARCH, LawFit
 from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.saved import FORMAT_VERSION
 from cptlaw.fitting.solving.options import Options
@@ -24,6 +24,14 @@ from cptlaw.laws.curve_rows import schedules_from_json
 from cptlaw.runs.schema import COLUMNS
 
 RESTRAINT = ("fix", "tie", "bound", "prior", "correlation")  # in the order of `Restraint.build`
+# Names of the document and of its settings, what their values are, and the same in words.
+KINDS: tuple[tuple[tuple[str, ...], Any, str], ...] = (
+    (("law", "on", "role", "status"), str, "text"),
+    (("findings",), list, "list"),
+    (("params", "restraint", "provenance"), Mapping, "mapping"),
+    (("n_points", "n_runs", "n_starts", "n_agree", "rank", "n_free", "starts", "seed"), int, "whole number"),
+    (("delta",), int | float, "number above 0"),
+)
 FARTHEST = math.log(1e3)  # of the median fitted loss from the measured one: no search ends there
 
 
@@ -46,9 +54,7 @@ def fit_from(document: Mapping[str, Any], label: str) -> LawFit:
             law=chosen,
             **common_of(document),
             params=_finite(chosen.check_params(document["params"])),
-            **{key: document[key] for key in ("objective", "n_points", "n_runs", "status", "n_starts", "n_agree")},
-            rank=document["rank"],
-            n_free=document["n_free"],
+            **{key: document[key] for key in SEARCH},
             options=Options(
                 settings["delta"],
                 settings["starts"],
@@ -117,25 +123,15 @@ def _check(document: Mapping[str, Any]) -> None:
     """Refuse values of kinds that no fit holds, which would otherwise surface far from the file."""
     if document.get("format_version") != FORMAT_VERSION:
         raise ValueError(f"format_version is {shown(document.get('format_version'))}, not {FORMAT_VERSION}")
-    for name, kind in (("law", str), ("on", str), ("role", str), ("status", str), ("findings", list)):
-        if not isinstance(document[name], kind):
-            raise ValueError(f"{name} is {shown(document[name])}")
-    restraint, delta = document["settings"]["restraint"], document["settings"]["delta"]
-    if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < math.inf:
+    settings = document["settings"]
+    for names, kind, wanted in KINDS:
+        for name in names:
+            value = settings[name] if name in settings else document[name]
+            if not isinstance(value, kind):
+                raise ValueError(f"{name} is {shown(value)}, no {wanted}")
+    delta = settings["delta"]
+    if isinstance(delta, bool) or not 0 < delta < math.inf:
         raise ValueError(f"settings: delta is {shown(delta)}, no number above 0")
-    for name in ("starts", "seed"):
-        if not isinstance(document["settings"][name], int):
-            raise ValueError(f"settings: {name} is {shown(document['settings'][name])}, no whole number")
-    for name, value in (
-        ("params", document["params"]),
-        ("restraint", restraint),
-        ("provenance", document["provenance"]),
-    ):
-        if not isinstance(value, Mapping):
-            raise ValueError(f"{name} is {shown(value)}, no mapping")
-    for name in ("n_points", "n_runs", "n_starts", "n_agree", "rank", "n_free"):
-        if not isinstance(document[name], int):
-            raise ValueError(f"{name} is {shown(document[name])}, no whole number")
     for item in document["findings"]:
         if item["severity"] not in SEVERITIES or not all(
             isinstance(item[name], str) for name in ("code", "message", "advice")

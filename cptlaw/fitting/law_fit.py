@@ -23,6 +23,8 @@ from cptlaw.laws.curve_rows import schedules_to_json
 from cptlaw.result import Line, Table
 from cptlaw.schedules import Schedule, read_schedules
 
+SEARCH = ("objective", "n_points", "n_runs", "status", "n_starts", "n_agree", "rank", "n_free")
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class LawFit(LawOnRows, Fit):
@@ -123,16 +125,9 @@ class LawFit(LawOnRows, Fit):
             "on": self.on,
             "params": self.params,
             "units": self.units,
-            "objective": self.objective,
             "delta": self.options.delta,
-            "n_points": self.n_points,
-            "n_runs": self.n_runs,
+            **{name: getattr(self, name) for name in SEARCH},
             **({"n_effective": float(sum(self.n_effective.values()))} if self.law.correlated_along else {}),
-            "status": self.status,
-            "n_starts": self.n_starts,
-            "n_agree": self.n_agree,
-            "rank": self.rank,
-            "n_free": self.n_free,
             "findings": [finding.to_dict() for finding in self.findings],
         }
 

@@ -18,6 +18,7 @@ from cptlaw.fitting.checking.cuts import SAME_LEVEL, cuts, of_whole_runs, traine
 from cptlaw.fitting.checking.distance import Direction, directions_of, outside, scaled
 from cptlaw.fitting.solving import newton
 from cptlaw.fitting.solving.objective import Objective
+from cptlaw.fitting.solving.problem import Problem
 from cptlaw.laws.calculus import Array
 
 if TYPE_CHECKING:
@@ -121,11 +122,7 @@ def rolled(fit: LawOnRows, place: NDArray[np.int_], folds: list[Rollout], source
         return errors
     taken_over = {} if source is None else fit.law.shift_of_source(source.parameters(usable))
     params = rolling.parameters(usable, taken_over)
-    problem = rolling.problem
-    named = {name: value[:, None] for name, value in params.items()}
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        losses = problem.law.evaluate(problem.law.fitted(named), problem.x)
-    log_error = np.log(np.maximum(np.broadcast_to(losses, (int(usable.sum()), problem.n)), 1e-300)) - problem.log_loss
+    log_error = log_errors(rolling.problem, params)
     for i, row in zip(np.flatnonzero(usable), log_error, strict=True):
         test = folds[i].test[place][rolling.rows]
         if test.any() and np.isfinite(row[test]).all():
@@ -170,11 +167,29 @@ class Rolling:
                 if name in taken_over:
                     means[:, j] = np.log(taken_over[name]) if scale == "log" else taken_over[name]
             penalty = replace(penalty, means=means)
-        # All parts at once, as weights of 0 and 1 on the same rows: one descent instead of one for each.
-        goal = Objective(problem, self.fit.options.delta, weights=self.parts[usable], penalty=penalty)
-        solution = newton.descend(goal, start[:, : problem.k], start[:, problem.k :], STEPS, TOLERANCE)
-        params = problem.parameters(solution.c, solution.z)
-        return {name: params[:, i] for i, name in enumerate(problem.law.parameters)}
+        return refitted(Objective(problem, self.fit.options.delta, weights=self.parts[usable], penalty=penalty), start)
+
+
+def refitted(goal: Objective, start: Array) -> dict[str, Array]:
+    """Return the parameters by name, (parts,) each, of a fit that is repeated on parts of its rows.
+
+    All parts are descended at once, as weights of 0 and 1 on the same rows: one descent instead of one for each.
+    """
+    problem = goal.problem
+    solution = newton.descend(goal, start[:, : problem.k], start[:, problem.k :], STEPS, TOLERANCE)
+    params = problem.parameters(solution.c, solution.z)
+    return {name: params[:, i] for i, name in enumerate(problem.law.parameters)}
+
+
+def log_errors(problem: Problem, params: Mapping[str, Array]) -> Array:
+    """Return log(predicted) - log(observed) of all rows by the parameters of each part, (parts, n)."""
+    named = {name: value[:, None] for name, value in params.items()}
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        losses = problem.law.evaluate(problem.law.fitted(named), problem.x)
+    count = len(next(iter(params.values())))
+    # A law that falls below zero beyond its rows is wrong there by all that a logarithm can say.
+    values: Array = np.log(np.maximum(np.broadcast_to(losses, (count, problem.n)), 1e-300)) - problem.log_loss
+    return values
 
 
 def rolling_source(source: LawOnRows, frame: pd.DataFrame, folds: list[Rollout]) -> Rolling:

@@ -28,7 +28,7 @@ the noise of the few losses that they are read from comes on top.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
@@ -137,24 +137,6 @@ class _Cross(DCPT3):
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
         """Return the terms of the D-CPT law, then that of the domain, K^-mu."""
         return (*super().terms(x, p), self.learnability_index(x, p) ** -p.mu)
-
-    def within_domain(self, params: Mapping[str, float], coefficients: Mapping[str, float]) -> dict[str, float]:
-        """Return the parameters of dcpt-l3 that this law amounts to on one domain: E + F/K^mu in the place of E.
-
-        Parameters
-        ----------
-        params
-            All parameters of this law.
-        coefficients
-            k1, k2, k3 of the domain, as far as the law uses them.
-        """
-        checked = self.check_params(params)
-        # K depends on the domain alone, so that any size, mix and length read it off.
-        anywhere = {"n_params": 1e9, "tokens": 1e9, "replay": 0.5}
-        x = self.bind(pd.DataFrame([anywhere | {name: coefficients[name] for name in self.coefficients}]), "target")
-        index = float(np.ravel(self.learnability_index(x, SimpleNamespace(**checked)))[0])
-        floor = checked["E"] + checked["F"] * index ** -checked["mu"]
-        return {name: floor if name == "E" else checked[name] for name in DCPT3().parameters}
 
     def inputs_of(self, frame: pd.DataFrame, context: Context) -> pd.DataFrame:
         """Add the learnability coefficients: measured on the first rows of the runs of each domain, or as fitted.

@@ -12,6 +12,7 @@ from cptlaw.laws.inputs import Inputs
 from cptlaw.laws.parameters import Amplitude, Option, Shape, option_text
 from cptlaw.units import format_quantity
 
+WORDS = ("name", "equation", "source", "status", "right", "wrong", "measured")
 Status = Literal["published", "secondary source", "reconstructed"]
 
 
@@ -59,13 +60,7 @@ class Described(Inputs):
 def describe(chosen: Described) -> dict[str, Any]:
     """Return what a law says of itself as plain values: equation, source, parameters, units, claims."""
     return {
-        "name": chosen.name,
-        "equation": chosen.equation,
-        "source": chosen.source,
-        "status": chosen.status,
-        "right": chosen.right,
-        "wrong": chosen.wrong,
-        "measured": chosen.measured,
+        **{name: getattr(chosen, name) for name in WORDS},
         "inputs": list(chosen.inputs),
         "ratio_of": chosen.ratio_of,
         "units": dict(chosen.units),

@@ -12,7 +12,7 @@ Axis: ``n`` = steps from 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -26,9 +26,6 @@ LAMBDA = 0.999
 Warmup = Literal["peak", "actual"]
 Boundary = Literal["origin", "carry", "reset_jump", "reset"]
 DecayUnit = Literal["step", "tokens"]
-WARMUPS: tuple[Warmup, ...] = ("peak", "actual")
-BOUNDARIES: tuple[Boundary, ...] = ("origin", "carry", "reset_jump", "reset")
-DECAY_UNITS: tuple[DecayUnit, ...] = ("step", "tokens")
 
 
 @dataclass(frozen=True)
@@ -187,8 +184,9 @@ def _ratio(schedule: Schedule, k: int, decay_unit: DecayUnit) -> float:
 def _check(decay: float, warmup: str, boundary: str, decay_unit: str) -> None:
     if not 0 <= decay <= 1:
         raise UsageError(f"decay={decay}: expected lambda, from 0 to 1; the papers have 0.999.")
-    options = (("warmup", warmup, WARMUPS), ("boundary", boundary, BOUNDARIES), ("decay_unit", decay_unit, DECAY_UNITS))
-    for name, value, known in options:
+    options = (("warmup", warmup, Warmup), ("boundary", boundary, Boundary), ("decay_unit", decay_unit, DecayUnit))
+    for name, value, words in options:
+        known = get_args(words)
         if value not in known:
             raise UsageError(
                 f"{name}={value!r} is unknown. Expected {', '.join(known)}.{did_you_mean(str(value), known)}"

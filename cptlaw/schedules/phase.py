@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from cptlaw.schedules.shapes import NEEDS_DECAY, SHAPES, WITH_DECAY, WITH_END, A
 from cptlaw.units import parse_quantity
 
 PhaseName = Literal["pretrain", "cpt"]
-PHASES: tuple[PhaseName, ...] = ("pretrain", "cpt")
+PHASES: tuple[PhaseName, ...] = get_args(PhaseName)
 FILE = "file"
 
 # Steps of a phase: each has a rate in memory. The longest runs that were published have some millions.
@@ -191,19 +191,9 @@ class Phase:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the phase as a line of a schedules file says it, without the points of a file."""
-        every = {
-            "phase": self.phase,
-            "steps": self.steps,
-            "schedule": self.schedule,
-            "peak": self.peak,
-            "warmup": self.warmup or None,
-            "decay": self.decay or None,
-            "end": self.end if self.schedule in WITH_END else None,
-            "start": self.start,
-            "file": self.file,
-            "tokens_per_step": self.tokens_per_step,
-        }
-        return {name: value for name, value in every.items() if value is not None}
+        every = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "points"}
+        unsaid = {"warmup": not self.warmup, "decay": not self.decay, "end": self.schedule not in WITH_END}
+        return {name: value for name, value in every.items() if value is not None and not unsaid.get(name)}
 
 
 def _whole(value: Any, name: str, hint: str = "") -> int:

@@ -159,11 +159,6 @@ class Schedule:
             for phase in self.phases
         )
 
-    def pretraining(self) -> Schedule | None:
-        """Return the pre-training phases alone, or ``None`` where there are none."""
-        result = [phase for phase in self.phases if phase.phase == "pretrain"]
-        return Schedule(result) if result else None
-
     def to_list(self) -> list[dict[str, Any]]:
         """Return the phases as the entry of a schedules file."""
         return [phase.to_dict() for phase in self.phases]

@@ -73,15 +73,22 @@ def test_negative_k3_lowers_the_index_until_the_floor():
     assert np.isfinite(derivative.value).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_within_one_domain_it_is_the_dcpt_law(name):
-    chosen = law(name)
-    coefficients = {"k1": 1.7, "k2": 0.3, "k3": -0.9}
-    inner = chosen.within_domain(params_of(name), coefficients)
-    frame = simulate.dcpt_design(("law",), sampling=5)
-    np.testing.assert_allclose(
-        law("dcpt-l3").predict(inner, frame), chosen.predict(params_of(name), frame.assign(**coefficients)), rtol=1e-13
-    )
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("dcpt-cross-k1", 1 / 1.7),
+        ("dcpt-cross-k2", 0.3),
+        ("dcpt-cross-k3", 1 / 1.7 + 2 * 0.3),
+        ("dcpt-cross-k4", 1 / 1.7 + 2 * 0.3 - 0.05 / 0.9),
+    ],
+)
+def test_within_one_domain_it_is_the_dcpt_law(name, index):
+    """E + F/K^mu stands in the place of E."""
+    frame, params = simulate.dcpt_design(("law",), sampling=5), params_of(name)
+    inner = {key: params[key] for key in law("dcpt-l3").parameters}
+    inner["E"] += params["F"] * index ** -params["mu"]
+    predicted = law(name).predict(params, frame.assign(k1=1.7, k2=0.3, k3=-0.9))
+    np.testing.assert_allclose(law("dcpt-l3").predict(inner, frame), predicted, rtol=1e-13)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -56,6 +56,16 @@ def cuts(
         yield lasts[place], np.asarray(code <= lasts[place])
 
 
+def trained_rows(fit: Any) -> pd.DataFrame:
+    """Return the fitted rows of trained models, kept with the fit; all where there are no others."""
+    # A base model that was measured at a size or budget says nothing of how CPT goes on there.
+    if "trained" not in fit._cache:
+        kept = trained(fit.data)
+        fit._cache["trained"] = fit.data if kept.all() or not kept.any() else fit.data[kept]
+    frame: pd.DataFrame = fit._cache["trained"]
+    return frame
+
+
 def trained(frame: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which rows are of trained models, and no losses of base models, (n,)."""
     mask: NDArray[np.bool_] = (

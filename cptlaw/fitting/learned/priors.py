@@ -49,7 +49,7 @@ def learned_prior(kind: str, without: str | None = None) -> Prior:
     Parameters
     ----------
     kind
-        Such as ``"size_exponent"``; `kinds` has all.
+        Such as ``"size_exponent"``; an error names all.
     without
         A study to leave out; the one of `cptlaw.fitting.learned.leaving_out` where absent.
 
@@ -94,11 +94,6 @@ def pooled(studies: list[dict[str, Any]], usual: float, middle: float) -> tuple[
     weight = 1.0 / np.append(square + between, between + usual**2)
     centre = float(weight @ np.append(means, middle) / weight.sum())
     return centre, max(math.sqrt(between + 1.0 / float(weight.sum())), LEAST_SD)
-
-
-def kinds() -> dict[str, str]:
-    """Return the kinds of parameters that were learned, and what each one is."""
-    return {name: one["meaning"] for name, one in numbers()["priors"].items()}
 
 
 def learned_priors(law: Law, lowest_loss: float, role: Role = "target", without: str | None = None) -> dict[str, Prior]:

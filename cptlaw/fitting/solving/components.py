@@ -72,12 +72,6 @@ class Components:
     variances: Array
 
     @property
-    def shares(self) -> dict[str, float]:
-        """The share of each level in the variance of a new measurement."""
-        total = max(float(self.variances.sum()), 1e-300)
-        return {name: float(part) / total for name, part in zip(self.names, self.variances, strict=True)}
-
-    @property
     def freedoms(self) -> Array:
         """Degrees of freedom by level: groups less those of the level above."""
         counts = [1, *(int(label.max()) + 1 for label in self.labels)]

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
 from cptlaw.fitting.solving.blocks import along_runs, independent_blocks, trainings
-from cptlaw.fitting.solving.components import Components, base_models, components, orthonormal
-from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.open_rates import with_rates
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.priors import Penalty, priors_on
@@ -107,22 +105,6 @@ class LawOnRows:
         """Effective number of points of loss curves by run: what the autocorrelation of residuals leaves."""
         self.blocks  # noqa: B018  computes both
         result: dict[str, float] = self._cache["effective"]
-        return result
-
-    @property
-    def components(self) -> Components:
-        """Variances of the log residuals by base model, run and point."""
-        if "components" not in self._cache:
-            problem, k = self.problem(), self.problem().k
-            at = self.optima[0]
-            # Blocks stand for runs: of a loss curve, stretches that err together; of points, the run itself.
-            levels = [("run", self.blocks)]
-            base = base_models(self.data)
-            if base is not None:
-                levels.insert(0, ("base", base))
-            basis = orthonormal(jacobian(problem, at[:k], at[k:]))
-            self._cache["components"] = components(self.residuals(), basis, levels)
-        result: Components = self._cache["components"]
         return result
 
     def residuals(self) -> Array:

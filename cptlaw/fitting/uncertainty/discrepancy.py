@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from cptlaw.fitting.checking.cuts import trained_rows
 from cptlaw.fitting.checking.distance import outside, seen, unseen
 from cptlaw.fitting.learned import left_out, numbers
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
@@ -116,25 +117,13 @@ def discrepancy(fit: LawOnRows, frame: pd.DataFrame, coverages: list[float]) -> 
     """Return the half-widths in log loss that the law's form calls for, shape (coverages, n); zero inside the data."""
     scale = Scale.learned()
     directions = seen(fit.law, fit.data)
-    away = outside(_trained(fit), frame, directions)
+    away = outside(trained_rows(fit), frame, directions)
     reach = scale.reach(away, tuple(direction.name for direction in directions))
     blind = _blind(fit, frame)
     half = np.array([_half_width(fit, scale, coverage) for coverage in coverages])
     of_blind = special.stdtrit(scale.freedom, 0.5 + 0.5 * np.asarray(coverages))
     # Two causes that know nothing of each other: the form along what the law reads, and what it does not read at all.
     return np.hypot(half[:, None] * reach, of_blind[:, None] * blind)
-
-
-def _trained(fit: LawOnRows) -> pd.DataFrame:
-    """Return the fitted rows of trained models, kept."""
-    if "tokens" not in fit.data.columns:
-        return fit.data
-    # A base model that was measured at a size or budget says nothing of how CPT goes on there.
-    if "trained" not in fit._cache:
-        trained = (fit.data["tokens"] > 0).to_numpy()
-        fit._cache["trained"] = fit.data[trained] if trained.any() and not trained.all() else fit.data
-    frame: pd.DataFrame = fit._cache["trained"]
-    return frame
 
 
 def _half_width(fit: LawOnRows, scale: Scale, coverage: float) -> float:
@@ -165,7 +154,7 @@ def _blind(fit: LawOnRows, frame: pd.DataFrame) -> Array:
     """Return by how much inputs that the law does not read usually move the log loss from the fitted levels, (n,)."""
     known: dict[str, dict[str, float]] = numbers()["blind"]
     directions = tuple(d for d in unseen(fit.law, fit.data) if d.name in known and d.name in frame.columns)
-    distance = np.abs(outside(_trained(fit), frame, directions))
+    distance = np.abs(outside(trained_rows(fit), frame, directions))
     moved = distance * np.array([_usual_slope(known[direction.name]) for direction in directions])
     values: Array = np.sqrt(np.sum(moved**2, axis=1)) if len(directions) else np.zeros(len(frame))
     return values

@@ -14,17 +14,13 @@ from numpy.typing import NDArray
 
 from cptlaw.fitting.checking.cuts import apart, cuts, of_whole_runs
 from cptlaw.fitting.checking.distance import Direction, outside, scaled, seen
-from cptlaw.fitting.rollouts import STEPS, TOLERANCE
-from cptlaw.fitting.solving import newton
+from cptlaw.fitting.rollouts import SHARES, log_errors, refitted
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.objective import Objective
-from cptlaw.fitting.solving.problem import Problem
 from cptlaw.laws.calculus import Array
 
-SHARES = (0.4, 0.6, 0.8)  # of the rows that a rollout fits, as far as levels allow
 SPARE = 2  # rows that a rollout fits beyond the free parameters
 MOST_ROWS = 300
-STARTS = 1
 WITHIN_RUNS = ("tokens", "s1", "s1_cpt")  # directions in which a run itself goes on
 
 
@@ -75,7 +71,7 @@ def inner_rollouts(fit: LawOnRows) -> InnerRollouts:
     names = tuple(direction.name for direction in directions)
     nothing = InnerRollouts(np.zeros(0, int), np.zeros(0, str), np.zeros((0, len(names))), np.zeros(0), names)
     # The scale of errors needs no million rows.
-    rows, problem, optima = fit.problem().thinned(MOST_ROWS, fit.optima)
+    rows, problem, optimum = fit.problem().thinned(MOST_ROWS, fit.optima[:1])
     frame = fit.data.iloc[rows].reset_index(drop=True)
     free = problem.size - len([name for name in problem.free if name in fit.options.restraint.priors])
     # A few rows more than parameters, or the rollout would err for want of data, not for the form of the law.
@@ -83,30 +79,15 @@ def inner_rollouts(fit: LawOnRows) -> InnerRollouts:
     if not folds:
         return nothing
     masks = np.array([mask for _, mask in folds], dtype=float)
-    losses = _forecast(fit, problem, optima[:STARTS], masks)
+    goal = Objective(problem, fit.options.delta, weights=masks, penalty=fit.penalty(problem))
+    # From the optimum of the whole fit, which a fit of fewer rows is seldom far from: a new search for each rollout
+    # would cost as much as the fit.
+    errors = log_errors(problem, refitted(goal, np.repeat(optimum, len(masks), axis=0)))
     group, along, distance, error = [], [], [], []
     for i, (name, mask) in enumerate(folds):
         test = ~mask
-        # A law that falls below zero beyond its rows is wrong there by all that a logarithm can say.
-        wrong = np.log(np.maximum(losses[i, test], 1e-300)) - problem.log_loss[test]
         group += [i] * int(test.sum())
         along += [name] * int(test.sum())
         distance.append(outside(frame[mask], frame[test], directions))
-        error.append(wrong)
+        error.append(errors[i, test])
     return InnerRollouts(np.array(group), np.array(along), np.concatenate(distance), np.concatenate(error), names)
-
-
-def _forecast(fit: LawOnRows, problem: Problem, optima: Array, masks: Array) -> Array:
-    """Return the loss at every row for each rollout, (rollouts, n)."""
-    count, starts = len(masks), len(optima)
-    goal = Objective(problem, fit.options.delta, weights=np.repeat(masks, starts, axis=0), penalty=fit.penalty(problem))
-    # From the optima of the whole fit, which a fit of fewer rows is seldom far from: a new search for each rollout
-    # would cost as much as the fit.
-    at = np.tile(optima, (count, 1))
-    solution = newton.descend(goal, at[:, : problem.k], at[:, problem.k :], STEPS, TOLERANCE)
-    best = solution.total.reshape(count, starts).argmin(axis=1) + starts * np.arange(count)
-    params = problem.parameters(solution.c[best], solution.z[best])
-    named = {name: params[:, [i]] for i, name in enumerate(problem.law.parameters)}
-    with np.errstate(over="ignore", divide="ignore"):
-        losses = problem.law.evaluate(problem.law.fitted(named), problem.x)
-    return np.broadcast_to(np.asarray(losses, dtype=float), (count, problem.n))

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
+from cptlaw.fitting.curvature import LEAST, inverse
 from cptlaw.fitting.solving import newton
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
@@ -31,7 +32,6 @@ STEPS = 60  # of each descent
 TOLERANCE = 2e-4  # of each descent, in shares of the rise that is allowed
 STIFFNESS = 30.0  # of the penalty, in rows of data
 FLAT = 1e-10  # of the largest curvature, below which a direction counts as this flat
-LEAST_CURVATURE = 1e-200  # of a coordinate that the rows do not see at all: its inverse must still be a number
 
 
 @dataclass(eq=False)
@@ -101,8 +101,9 @@ class Tracer:
             total = result["objective"] + penalty_of(problem, fit.optima, goal.penalty)
             # Halfway between the exact curvature, which is zero in the Huber tails, and its majoriser, which is never
             # too flat.
-            inverse = _inverse(0.5 * (result["hessian"][0] + result["majoriser"][0]))
-            fit._cache["tracer"] = cls(goal, fit.optima, total - total[0], float(total[0]), inverse)
+            curvature = 0.5 * (result["hessian"][0] + result["majoriser"][0])
+            inverted = inverse(curvature, LEAST, FLAT)
+            fit._cache["tracer"] = cls(goal, fit.optima, total - total[0], float(total[0]), inverted)
         kept: Tracer = fit._cache["tracer"]
         return kept
 
@@ -245,15 +246,6 @@ def at_rows(rows: SimpleNamespace, of_row: NDArray[np.int_]) -> SimpleNamespace:
 
 def _one(rows: SimpleNamespace, i: int) -> SimpleNamespace:
     return SimpleNamespace(**{name: column[i : i + 1] for name, column in vars(rows).items()})
-
-
-def _inverse(curvature: Array) -> Array:
-    """Return the inverse of a curvature; negative directions are mirrored, flat ones bounded."""
-    scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(curvature)), LEAST_CURVATURE))
-    values, vectors = np.linalg.eigh(curvature * scale[:, None] * scale[None, :])
-    values = np.maximum(np.abs(values), FLAT * np.abs(values).max())
-    result: Array = (vectors / values) @ vectors.T * scale[:, None] * scale[None, :]
-    return result
 
 
 def _drawn(distance: Array, end: float, limit: float) -> Array:
