@@ -64,32 +64,15 @@ class Fit(Saved):
         Where the data came from: file, fingerprint, filter, kind of parameter count.
     """
 
-    if TYPE_CHECKING:  # values here would become the defaults of the dataclasses that derive from it
-        _cache: dict[Any, Any]
+    scores: RolloutScores | None
+    folds: tuple[Rollout, ...]
+    _cache: dict[Any, Any]
 
-        @property
-        def on(self) -> str:
-            """The eval."""
+    if TYPE_CHECKING:  # values here would become the defaults of the dataclasses that derive from it
 
         @property
         def members(self) -> tuple[Member, ...]:
             """The laws with their weights."""
-
-        @property
-        def scores(self) -> RolloutScores | None:
-            """How they did in the common rollouts."""
-
-        @property
-        def folds(self) -> tuple[Rollout, ...]:
-            """The common rollouts."""
-
-        @property
-        def n_points(self) -> int:
-            """Measured rows."""
-
-        @property
-        def n_runs(self) -> int:
-            """Runs that they belong to."""
 
         def predict(self, frame: Any) -> Array:
             """Return the forecast loss of each row, (n,)."""

@@ -25,7 +25,25 @@ FORMAT_VERSION = 1
 
 
 class Saved(Result):
-    """Base of all that is fitted: one law, an average of laws, a score."""
+    """Base of all that is fitted: one law, an average of laws, a score.
+
+    Attributes
+    ----------
+    on, role
+        The eval that was fitted and its role.
+    provenance
+        Where the rows came from.
+    data
+        The fitted rows.
+    base
+        The losses of base models.
+    """
+
+    on: str
+    role: Role
+    provenance: Mapping[str, Any]
+    data: pd.DataFrame
+    base: pd.DataFrame
 
     if TYPE_CHECKING:  # values here would become the defaults of the dataclasses that derive from it
 
@@ -34,20 +52,16 @@ class Saved(Result):
             """The law, or what stands for it."""
 
         @property
-        def role(self) -> Role:
-            """The role of its eval."""
+        def n_points(self) -> int:
+            """Measured rows."""
 
         @property
-        def provenance(self) -> Mapping[str, Any]:
-            """Where the rows came from."""
+        def n_runs(self) -> int:
+            """Runs that they belong to."""
 
         @property
-        def data(self) -> pd.DataFrame:
-            """The fitted rows."""
-
-        @property
-        def base(self) -> pd.DataFrame:
-            """The losses of base models."""
+        def interval_method(self) -> str:
+            """Where the intervals of forecasts come from, in words."""
 
     @property
     def rests_on(self) -> dict[str, Any]:

@@ -8,13 +8,14 @@ steps whatever the steps of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
 
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.laws.base import Context, Law, Option, Role, Shape
@@ -150,23 +151,20 @@ class CurveLaw(Law):
                     f"the table lacks {name!r}. Or give {', '.join(self.areas_read)} themselves."
                 )
         # Run by run: a schedule is read once, whatever the number of its rows.
-        out = frame.copy()
-        runs = frame["run"].astype(str).to_numpy()
         columns: dict[str, Any] = {
             name: np.empty(len(frame), dtype=object if name in self.objects else float) for name in self.computed
         }
-        for run in dict.fromkeys(runs):
+        for run, rows in rows_by_run(frame):
             if run not in schedules:
                 raise DataError(
                     f"law {self.name}: run {run!r} has no learning-rate schedule.{did_you_mean(run, schedules)} Name "
                     f"it in a schedules file (--schedules F, schedules= in the library), or give the table columns lr, "
                     f"or lr_schedule and lr_peak."
                 )
-            rows = np.flatnonzero(runs == run)
             at = global_steps(frame.iloc[rows], schedules[run], f"law {self.name}: run {run!r}")
             for name, values in self.read(schedules[run], at).items():
                 columns[name][rows] = values
-        return out.assign(**columns)
+        return frame.assign(**columns)
 
     def read(self, schedule: Schedule, at: Any) -> dict[str, Any]:
         """Return the computed columns of one schedule at steps counted across its phases."""
@@ -191,9 +189,7 @@ class CurveLaw(Law):
         if not self.skip_steps or not {"run", "step"} <= set(frame.columns):
             return frame
         keep = np.ones(len(frame), dtype=bool)
-        runs = frame["run"].astype(str).to_numpy()
-        for run in dict.fromkeys(runs):
-            rows = np.flatnonzero(runs == run)
+        for run, rows in rows_by_run(frame):
             steps = frame["step"].to_numpy(dtype=float)[rows]
             if run in schedules:
                 steps = global_steps(frame.iloc[rows], schedules[run], f"law {self.name}: run {run!r}")
@@ -224,6 +220,13 @@ class CurveLaw(Law):
         if self.decay != FITTED:
             return getattr(x, {"s2": "S2", "s2_pretrain": "S2pt", "s2_cpt": "S2cpt"}[name])
         return interpolated(getattr(x, f"{name}_by_decay"), getattr(p, "lambda"))
+
+
+def rows_by_run(frame: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    """Yield each run of a table, in order, and where its rows stand."""
+    runs = frame["run"].astype(str).to_numpy()
+    for run in dict.fromkeys(runs):
+        yield run, np.flatnonzero(runs == run)
 
 
 def global_steps(frame: pd.DataFrame, schedule: Schedule, where: str) -> Any:

@@ -188,21 +188,18 @@ def known_score_laws() -> Sequence[str]:
 
 def describe_score(law: ScoreLaw) -> dict[str, Any]:
     """Return what a law of scores is, ready for JSON."""
-    return {
-        "name": law.name,
-        "equation": law.equation,
-        "source": law.source,
-        "status": law.status,
-        "reads": law.reads,
-        "parameters": list(law.parameters),
-        "of": "scores",
-    }
+    said = {name: getattr(law, name) for name in ("name", "equation", "source", "status", "reads")}
+    return {**said, "parameters": list(law.parameters), "of": "scores"}
 
 
 def score_card(law: ScoreLaw) -> str:
     """Return the documentation of a law of scores as text."""
-    card = describe_score(law)
-    lines = [law.name, f"  {law.equation}", f"  source      {law.source} ({law.status})"]
-    lines.append("  score       chance' + (1 - chance') Q, Q from 0 (guessing) to 1")
-    lines.append(f"  reads       {law.reads}")
-    return "\n".join([*lines, f"  parameters  {', '.join(card['parameters'])}"])
+    lines = (
+        law.name,
+        f"  {law.equation}",
+        f"  source      {law.source} ({law.status})",
+        "  score       chance' + (1 - chance') Q, Q from 0 (guessing) to 1",
+        f"  reads       {law.reads}",
+        f"  parameters  {', '.join(law.parameters)}",
+    )
+    return "\n".join(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ class AutoCheck(Result):
             "on": self.on,
             "n_points": self.n_points,
             "n_runs": self.n_runs,
-            "laws": [{"law": one.law, "n_free": one.n_free, "rank": one.rank} for one in self.laws],
+            "laws": [asdict(one) for one in self.laws],
             "along": list(self.along),
             "levels": self.levels.to_dict("index"),
             "findings": [finding.to_dict() for finding in self.findings],
@@ -114,10 +114,7 @@ class AutoCheck(Result):
         names = short_specs([one.law for one in self.laws])
         laws = tuple((name, str(one.n_free), str(one.rank)) for name, one in zip(names, self.laws, strict=True))
         note = "determined: at best, by these rows alone; the rest is held near what other studies say"
-        return [
-            levels_table(self.levels),
-            Table(("law", "parameters", "determined"), laws, note=note),
-        ]
+        return [levels_table(self.levels), Table(("law", "parameters", "determined"), laws, note=note)]
 
 
 def levels_table(levels: pd.DataFrame) -> Table:

@@ -11,7 +11,7 @@ import numpy as np
 from cptlaw.findings import Finding
 from cptlaw.fitting.auto.rows import Chosen
 from cptlaw.fitting.shared_error import AREA
-from cptlaw.laws.curve_law import global_steps
+from cptlaw.laws.curve_law import global_steps, rows_by_run
 from cptlaw.schedules import Schedule, areas, read_schedules
 
 
@@ -27,17 +27,15 @@ def as_curves(rows: Chosen, schedules: Mapping[str, Schedule] | str | Path | Non
     ):
         return None
     known = read_schedules(schedules)
-    run = frame["run"].astype(str).to_numpy()
     # All runs or none: forward area and tokens are no common axis for rollouts.
-    if any(one not in known or known[one].n_cpt for one in set(run)):
+    if any(run not in known or known[run].n_cpt for run in frame["run"].astype(str).unique()):
         return None
     area, settled = np.zeros(len(frame)), np.zeros(len(frame), dtype=bool)
-    for one in dict.fromkeys(run):
-        at = np.flatnonzero(run == one)
-        step = global_steps(frame.iloc[at], known[one], f"run {one!r}")
-        area[at] = areas(known[one]).s1[step]
+    for run, at in rows_by_run(frame):
+        step = global_steps(frame.iloc[at], known[run], f"run {run!r}")
+        area[at] = areas(known[run]).s1[step]
         # Until the peak of the rate the areas say nothing of the loss: weights come from random ones.
-        settled[at] = step > int(np.argmax(known[one].lr))
+        settled[at] = step > int(np.argmax(known[run].lr))
     if not settled.any():
         return None
     frame = frame.assign(**{AREA: area})[settled]

@@ -68,6 +68,10 @@ class Chosen:
         """The rows as a frame, as laws without options of their own read them."""
         return self.runs.frame
 
+    def without(self, kept: NDArray[np.bool_], finding: Finding) -> Chosen:
+        """Return the rows that are kept, (n,), and say of the others what is found."""
+        return replace(self, runs=replace(self.runs, frame=self.frame[kept]), findings=(*self.findings, finding))
+
     @property
     def is_tuning(self) -> bool:
         """Whether they are of fine-tuning: base models were measured, and neither replay nor budgets are told."""
@@ -242,14 +246,14 @@ def without_lone_base_models(rows: Chosen, role: Role) -> Chosen:
     kept = frame["n_params"].isin(frame.loc[trained(frame), "n_params"]).to_numpy()
     if kept.all():
         return rows
-    result = Finding(
+    finding = Finding(
         "info",
         "base-rows",
         f"{int((~kept).sum())} rows of base models of sizes without CPT are not fitted: what they lose on the target "
         "corpus says little of adapted models.",
         "Nothing: their source losses are fitted.",
     )
-    return replace(rows, runs=replace(rows.runs, frame=frame[kept]), findings=(*rows.findings, result))
+    return rows.without(kept, finding)
 
 
 def levels(frame: pd.DataFrame, name: str) -> int:

@@ -73,7 +73,7 @@ def without_under_trained(rows: Chosen, role: Role) -> Chosen:
     )
     advice = "To fit them all the same, name a law with restraint none."
     finding = Finding("info", "under-trained", message, advice)
-    return replace(rows, runs=replace(rows.runs, frame=frame[kept]), findings=(*rows.findings, finding))
+    return rows.without(kept, finding)
 
 
 def _without_short_pretraining(rows: Chosen, role: Role) -> Chosen:
@@ -95,25 +95,16 @@ def _without_short_pretraining(rows: Chosen, role: Role) -> Chosen:
     if kept.all():
         return rows
     least = format_quantity(float(tokens[kept].min()))
-    message = (
-        f"{int((~kept).sum())} rows of base models below {least} tokens of pre-training are left out: their losses "
-        "lie far below what the others forecast, as those of models do that have only begun to learn."
-    )
     finding = Finding(
         "info",
         "under-trained",
-        message,
+        f"{int((~kept).sum())} rows of base models below {least} tokens of pre-training are left out: their losses "
+        "lie far below what the others forecast, as those of models do that have only begun to learn.",
         "To fit them all the same, name a law with restraint none.",
         remedy=Remedy("law"),
     )
-    chosen = replace(rows.runs, frame=frame[kept])
-    return replace(
-        rows,
-        runs=chosen,
-        findings=(*rows.findings, finding),
-        pretraining=float(tokens[kept].min()),
-        of_brief=frame[~kept & trained(frame)],
-    )
+    brief = frame[~kept & trained(frame)]
+    return replace(rows.without(kept, finding), pretraining=float(tokens[kept].min()), of_brief=brief)
 
 
 def _lowest_kept(

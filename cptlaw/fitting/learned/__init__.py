@@ -20,11 +20,15 @@ _LEFT_OUT: ContextVar[str | None] = ContextVar("left_out", default=None)
 
 
 @cache
+def document(name: str) -> dict[str, Any]:
+    """Return the content of a file of this folder."""
+    content: dict[str, Any] = json.loads((resources.files(__package__) / name).read_text(encoding="utf-8"))
+    return content
+
+
 def numbers() -> dict[str, Any]:
     """Return the content of `learned.json`."""
-    text = (resources.files(__package__) / "learned.json").read_text(encoding="utf-8")
-    document: dict[str, Any] = json.loads(text)
-    return document
+    return document("learned.json")
 
 
 def studies() -> tuple[str, ...]:

@@ -6,21 +6,16 @@
 
 from __future__ import annotations
 
-import json
 import math
-from functools import cache
-from importlib import resources
 from typing import Any
 
-from cptlaw.fitting.learned import left_out
+from cptlaw.fitting.learned import document, left_out
+from cptlaw.fitting.learned.priors import pooled
 
 
-@cache
 def links() -> dict[str, Any]:
     """Return the content of `links.json`."""
-    text = (resources.files(__package__) / "links.json").read_text(encoding="utf-8")
-    document: dict[str, Any] = json.loads(text)
-    return document
+    return document("links.json")
 
 
 def usual_growth() -> float:
@@ -41,8 +36,6 @@ def link_prior(law: str, parameter: str) -> tuple[float, float] | None:
     law, parameter
         A law of scores and the name of a parameter that benchmarks share; on the scale of its axis.
     """
-    from cptlaw.fitting.learned.priors import pooled
-
     known = links()["links"].get(law, {}).get(parameter, {})
     studies = [one for study, one in known.items() if study != left_out()]
     if not studies:

@@ -51,6 +51,8 @@ class Descent:
     status: NDArray[np.int_]
 
 
+# A trial step may overflow on its way; its objective is then infinite and the step is refused.
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def descend(goal: Objective, c: Array, z: Array, iterations: int = 200, tolerance: float | Array = 1e-13) -> Descent:
     """Minimise from each start.
 
@@ -63,13 +65,7 @@ def descend(goal: Objective, c: Array, z: Array, iterations: int = 200, toleranc
     tolerance
         A problem is done when the step promises less than this fraction of its objective; one for all, or (s,).
     """
-    # A trial step may overflow on its way; its objective is then infinite and the step is refused.
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _descend(goal, c, z, iterations, np.broadcast_to(tolerance, len(c)))
-
-
-def _descend(goal: Objective, c: Array, z: Array, iterations: int, tolerance: Array) -> Descent:
-    problem = goal.problem
+    problem, tolerances = goal.problem, np.broadcast_to(tolerance, len(c))
     v = np.clip(np.concatenate([c, z], axis=1), problem.low, problem.high)
     s = len(v)
     objective, total, status = np.empty(s), np.empty(s), np.full(s, OUT_OF_STEPS)
@@ -80,7 +76,7 @@ def _descend(goal: Objective, c: Array, z: Array, iterations: int, tolerance: Ar
         rows = np.arange(first, min(first + per_block, s))
         for order, steps, damping in passes:
             v[rows], objective[rows], total[rows], status[rows] = _descend_block(
-                goal.take(rows), v[rows], order, steps, tolerance[rows], damping
+                goal.take(rows), v[rows], order, steps, tolerances[rows], damping
             )
             rows = rows[status[rows] != CONVERGED]
             if not len(rows):

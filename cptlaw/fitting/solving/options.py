@@ -29,15 +29,12 @@ class HowToFit(HowToSearch, GivenRestraint, total=False):
     restraint: str | None
 
 
-DEFAULT_STARTS = Law.starts
-
-
 @dataclass(frozen=True)
 class Options:
     """How to fit: threshold, starts, seed and restraint."""
 
     delta: float
-    starts: int = DEFAULT_STARTS
+    starts: int = Law.starts
     seed: int = 0
     restraint: Restraint = field(default_factory=Restraint)
 

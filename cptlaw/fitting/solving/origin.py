@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
-import pandas as pd
-
+from cptlaw.fitting.saved import Saved
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import USUAL_UNIT, loss_unit
 
 DIGITS = 12  # hexadecimal ones of the digest of a run's name: enough to know it again
 
 
-class FittedRows(Protocol):
-    """What is asked of a fit to know its rows again."""
-
-    @property
-    def data(self) -> pd.DataFrame:
-        """The fitted rows."""
-
-    @property
-    def provenance(self) -> Mapping[str, Any]:
-        """Where they came from."""
-
-    @property
-    def n_points(self) -> int:
-        """How many they are."""
-
-    @property
-    def n_runs(self) -> int:
-        """How many runs they are of."""
-
-
-def origin(fit: FittedRows) -> dict[str, Any]:
+def origin(fit: Saved) -> dict[str, Any]:
     """Return what the fitted rows of a fit can be known by: fingerprint, filter, counts, digests of the runs' names."""
     # Digests and not names: a seal may be published before anyone should know which runs there are.
     names = sorted({digest(str(name)) for name in fit.data["run"]}) if "run" in fit.data else []

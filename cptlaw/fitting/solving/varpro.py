@@ -19,6 +19,7 @@ RIDGE = 1e-12  # keeps nearly parallel columns solvable; the polish removes its 
 MAX_STEP = 1.0  # on the search axes: a factor e for exponents
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # wild starts lose by their cost
 def search(problem: Problem, z: Array, iterations: int = 60, tolerance: float = 1e-7) -> tuple[Array, Array, Array]:
     """Minimise the sum of squared relative residuals from each start.
 
@@ -42,11 +43,6 @@ def search(problem: Problem, z: Array, iterations: int = 60, tolerance: float = 
     cost
         Half the sum of squared relative residuals, (s,).
     """
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # wild starts lose by their cost
-        return _search(problem, z, iterations, tolerance)
-
-
-def _search(problem: Problem, z: Array, iterations: int, tolerance: float) -> tuple[Array, Array, Array]:
     s = len(z)
     z = z.copy()
     state = _evaluate(problem, z)

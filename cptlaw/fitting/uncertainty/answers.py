@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.solving.origin import FittedRows, origin
+from cptlaw.fitting.saved import Saved
+from cptlaw.fitting.solving.origin import origin
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs.dataframe import to_polars
 from cptlaw.runs.metrics import unit_of
@@ -22,22 +23,6 @@ UNBOUNDED = "unbounded"  # code of the finding
 OPEN = "wider than a factor of 2"
 MOST_EXPLAINED = 3  # forecasts of scores of which the parts of the doubt are told
 COUNTS = ("n_params", "tokens", "ptpp", "pt_tokens")
-
-
-class Forecasting(FittedRows, Protocol):
-    """What a forecast asks of the fit that it comes from: one law, an average of laws, or a score."""
-
-    @property
-    def law(self) -> Any:
-        """The law, or what stands for it."""
-
-    @property
-    def on(self) -> str:
-        """The eval."""
-
-    @property
-    def interval_method(self) -> str:
-        """Where its intervals come from."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -162,7 +147,7 @@ class ForecastFrame(AnswerFrame):
 
     _metadata = ["interval", "fits"]
     interval: float | None = None
-    fits: tuple[Forecasting, ...] = ()
+    fits: tuple[Saved, ...] = ()
 
     @property
     def answer(self) -> Forecast:
@@ -170,7 +155,7 @@ class ForecastFrame(AnswerFrame):
         return Forecast(self)
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, interval: float | None, fits: Iterable[Forecasting]) -> ForecastFrame:
+    def of(cls, frame: pd.DataFrame, interval: float | None, fits: Iterable[Saved]) -> ForecastFrame:
         """Return forecasts that know the coverage of their intervals and the fits that they come from."""
         result = cls(frame)
         result.interval, result.fits = interval, tuple(fits)
