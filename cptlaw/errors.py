@@ -9,7 +9,9 @@ import difflib
 import itertools
 import re
 import reprlib
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 # Control characters (a terminal obeys some), line separators, marks that turn the direction of text, lone surrogates.
 _HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -51,6 +53,36 @@ def refuse_others(given: Iterable[str], known: Iterable[str], verb: str) -> None
     for name in given:
         if name not in names:
             raise UsageError(f"{verb} has no option {name!r}.{did_you_mean(name, names)} It has {', '.join(names)}.")
+
+
+@contextmanager
+def needed_for(purpose: str, install: str) -> Iterator[None]:
+    """Say what to install where a package that is imported inside is not there.
+
+    Parameters
+    ----------
+    purpose
+        What it is needed for, to begin a sentence with.
+    install
+        What pip is to install, such as ``"cptlaw[report]"``.
+
+    Raises
+    ------
+    UsageError
+        Naming the package.
+
+    Examples
+    --------
+    >>> with needed_for("a picture", "painter"):
+    ...     import no_such_painter
+    Traceback (most recent call last):
+    cptlaw.errors.UsageError: a picture needs no_such_painter. Install it with: pip install painter
+    """
+    try:
+        yield
+    except ImportError as error:
+        name = str(error.name or error).partition(".")[0]
+        raise UsageError(f"{purpose} needs {name}. Install it with: pip install {shlex.quote(install)}") from None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

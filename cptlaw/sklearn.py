@@ -11,17 +11,15 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import CptlawError, UsageError
+from cptlaw.errors import CptlawError, needed_for
 from cptlaw.forecasting.verbs import fit
 from cptlaw.laws import law
 from cptlaw.runs import read_runs
 
-try:
+with needed_for("cptlaw.sklearn", "scikit-learn"):
     from sklearn.base import BaseEstimator, RegressorMixin
     from sklearn.model_selection import BaseCrossValidator
     from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError:
-    raise UsageError("cptlaw.sklearn needs scikit-learn. Install it with: pip install scikit-learn") from None
 
 __all__ = ["LawRegressor", "OrderedGroupSplit"]
 

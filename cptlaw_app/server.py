@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import cptlaw as cl
-from cptlaw.errors import CptlawError, UsageError, visible
+from cptlaw.errors import CptlawError, UsageError, needed_for, visible
 from cptlaw_app.page import shown
 from cptlaw_app.question import EXAMPLE, EXAMPLE_QUESTION, GIVEN, NO_RUNS, NO_RUNS_QUESTION, Desk, Problem, fields
 from cptlaw_app.tables import ENDINGS, LARGEST, Shelf, received
@@ -42,11 +42,9 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
     UsageError
         If Flask or Plotly is not installed.
     """
-    try:
+    with needed_for("the app", "cptlaw[app]"):
         import flask
         import plotly
-    except ImportError as error:
-        raise UsageError(f"the app needs {error.name}. Install it with: pip install 'cptlaw[app]'") from None
     app = flask.Flask("cptlaw_app", root_path=str(Path(__file__).parent), static_folder="assets")
     desk = Desk(Shelf(), runs, where)
     _guard(app, hosts)
@@ -177,10 +175,8 @@ def serve(app: Any, where: socket.socket) -> None:
 
 
 def _server(app: Any, where: socket.socket, silence: int = SILENCE) -> Any:
-    try:
+    with needed_for("the app", "cptlaw[app]"):
         import waitress
-    except ImportError:
-        raise UsageError("the app needs Waitress. Install it with: pip install 'cptlaw[app]'") from None
     # Connections that were opened and say nothing take no thread, and no place of others for longer than `silence`.
     return waitress.create_server(
         app,

@@ -7,20 +7,12 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import needed_for
 
 
 def require_training() -> None:
     """Refuse to train where the extra `training` is not installed."""
-    for package in ("torch", "transformers", "accelerate", "fsspec"):
-        if not _is_there(package):
-            raise UsageError(
-                f"training needs {package}, which is not installed. Install it with: pip install 'cptlaw[training]'"
-            )
-
-
-def _is_there(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except ImportError:
-        return False
+    with needed_for("training", "cptlaw[training]"):
+        for package in ("torch", "transformers", "accelerate", "fsspec"):
+            if find_spec(package) is None:  # looked for and not imported: a dry run and a status need none of them
+                raise ModuleNotFoundError(name=package)

@@ -10,14 +10,12 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar
 
-from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean, shown
+from cptlaw.errors import CptlawError, DataError, did_you_mean, needed_for, shown
 from cptlaw.units import parse_quantity
 
-try:
+with needed_for("reading a recipe", "cptlaw[training]"):
     from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, ValidationError, model_validator
     from pydantic_core import PydanticCustomError
-except ImportError:
-    raise UsageError("reading a recipe needs pydantic. Install it with: pip install 'cptlaw[training]'") from None
 
 T = TypeVar("T")
 B = TypeVar("B", bound="Block")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import DataError, UsageError
+from cptlaw.errors import DataError, needed_for
 from cptlaw_sweep import given_models
 from cptlaw_sweep.schema import Configured, Given, Lora, Shaped, Sized
 from cptlaw_sweep.sizes import DecoderShape, count_folder, count_gpt2, count_lora, shape_of_spec
@@ -151,11 +151,6 @@ def sizes_of(spec: Mapping[str, Any], where: str = "model") -> tuple[int, int]:
 
 def sizes_with_torch(spec: Mapping[str, Any], where: str) -> tuple[int, int]:
     """Return (total, without embeddings) of a model that transformers builds without allocating it."""
-    try:
+    with needed_for(f"{where}: counting the parameters of this model", "cptlaw[training]"):
         from cptlaw_sweep import models
-    except ImportError:
-        raise UsageError(
-            f"{where}: counting the parameters of this model needs transformers and torch. "
-            "Install them with: pip install 'cptlaw[training]'"
-        ) from None
     return models.sizes_of(spec)

@@ -12,7 +12,7 @@ import torch
 import transformers
 from torch.utils.checkpoint import checkpoint
 
-from cptlaw.errors import DataError
+from cptlaw.errors import DataError, needed_for
 from cptlaw_sweep.given_models import content_of, dropout_of
 from cptlaw_sweep.sizes import gpt2_settings, piece_tokens
 
@@ -79,10 +79,8 @@ def without_dropout(config: Any) -> dict[str, float]:
 
 def with_adapters(model: Any, lora: Spec, seed: int) -> Any:
     """Freeze a model and add adapters of low rank to its linear layers, the head left out (arXiv:2106.09685)."""
-    try:
+    with needed_for("lora", "cptlaw[training]"):
         import peft
-    except ImportError:
-        raise DataError("lora needs peft. Install it with: pip install 'cptlaw[training]'") from None
     torch.manual_seed(seed)
     settings = peft.LoraConfig(
         r=int(lora["rank"]),

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from cptlaw.errors import DataError, shown
+from cptlaw.errors import DataError, needed_for, shown
 from cptlaw_sweep.schema import ENDINGS
 
 Document = tuple[str, str]
@@ -66,10 +66,8 @@ def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Callable[[], An
             if not is_folder:
                 yield str(Path(name).absolute()), partial(open, name, "rb")
         return
-    try:
+    with needed_for(f"{pattern}: reading a URL", "cptlaw[training]"):
         import fsspec
-    except ImportError:
-        raise DataError(f"{pattern}: reading a URL needs: pip install 'cptlaw[training]'") from None
     for file in fsspec.open_files(pattern, "rb"):
         yield file.full_name, file.open
 
@@ -157,10 +155,8 @@ def _from_file(file: IO[bytes], path: str, source: Mapping[str, Any]) -> Iterato
 
 
 def _from_dataset(source: Mapping[str, Any]) -> Iterator[Document]:
-    try:
+    with needed_for("reading a data set by name", "cptlaw[training]"):
         import datasets
-    except ImportError:
-        raise DataError("reading a data set by name needs: pip install 'cptlaw[training]'") from None
     try:
         result = datasets.load_dataset(
             source["dataset"],

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cptlaw.errors import DataError
+from cptlaw.errors import DataError, needed_for
 from cptlaw_sweep import given_models
 from cptlaw_sweep.schema import Bytes, GivenTokenizer, TrainedTokenizer
 from cptlaw_sweep.store import Store
@@ -141,10 +141,8 @@ def _pretrained(spec: Mapping[str, Any], place: str | None) -> Tokenizer:
 
 def load_pretrained(spec: Mapping[str, Any], place: str | None) -> Any:
     """Return the tokenizer of transformers that a folder or a name stands for."""
-    try:
+    with needed_for("reading a given tokenizer", "cptlaw[training]"):
         import transformers
-    except ImportError:
-        raise DataError("reading a given tokenizer needs: pip install 'cptlaw[training]'") from None
     named = {"revision": spec.get("revision") or "main"} if place is None else {}
     try:
         return transformers.AutoTokenizer.from_pretrained(place or spec["name"], **named)

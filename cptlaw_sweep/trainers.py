@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.errors import DataError, UsageError, did_you_mean, needed_for
 from cptlaw.reading import read_json
 from cptlaw.units import parse_quantity
 from cptlaw.writing import make_folder, write_to_edit
@@ -325,12 +325,8 @@ def _file_name(name: str, ending: str, taken: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=1)
 def _environment() -> jinja2.Environment:
-    try:
+    with needed_for("the configuration of a trainer", "cptlaw[training]"):
         import jinja2
-    except ImportError:
-        raise UsageError(
-            "configurations of trainers need Jinja2. Install it with: pip install 'cptlaw[training]'"
-        ) from None
     import yaml
 
     def as_yaml(value: Any) -> str:

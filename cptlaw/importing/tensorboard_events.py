@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cptlaw.errors import DataError, UsageError
+from cptlaw.errors import DataError, needed_for
 from cptlaw.importing.config_files import config_beside
 from cptlaw.importing.history import History, Record
 from cptlaw.importing.reader import Reader, files_below, run_name
@@ -44,13 +44,9 @@ def _time_of(path: Path) -> tuple[int, str]:
 
 
 def _records(path: Path) -> list[Record]:
-    try:
+    with needed_for("an event file of TensorBoard", "cptlaw[tensorboard]"):
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
         from tensorboard.util import tensor_util
-    except ImportError:
-        raise UsageError(
-            "TensorBoard event files need the package tensorboard. Install it with pip install 'cptlaw[tensorboard]'."
-        ) from None
     # Size 0 keeps all points; by default the package thins each curve to 10,000.
     accumulator = EventAccumulator(str(path), size_guidance={"scalars": 0, "tensors": 0})
     try:

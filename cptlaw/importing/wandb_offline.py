@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import DataError, UsageError
+from cptlaw.errors import DataError, needed_for
 from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
 from cptlaw.importing.reader import Reader, files_below, told_apart
 from cptlaw.reading import flatten, plain_json
@@ -44,12 +44,8 @@ class WandbFile(Reader):
 
 
 def _history(path: Path) -> tuple[History, str]:
-    try:
+    with needed_for(f"{path}: a .wandb file", "wandb"):
         from wandb.proto import wandb_internal_pb2
-    except ImportError:
-        raise UsageError(
-            f"{path}: .wandb files need the package wandb. Install it with pip install wandb, or export the runs."
-        ) from None
     name, run_id = path.stem, path.stem.removeprefix("run-")
     records: list[Record] = []
     config: dict[str, object] = {}

@@ -6,7 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import DataError, UsageError, shown
+from cptlaw.errors import DataError, UsageError, needed_for, shown
 from cptlaw.importing.config_files import load_config
 from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
 from cptlaw.importing.plain_table import json_lines
@@ -77,12 +77,8 @@ def read_project(place: str) -> list[History]:
     place
         ``ENTITY/PROJECT`` or ``ENTITY/PROJECT/RUN_ID``.
     """
-    try:
+    with needed_for("wandb:ENTITY/PROJECT", "wandb"):
         import wandb
-    except ImportError:
-        raise UsageError(
-            "wandb:ENTITY/PROJECT needs the package wandb. Install it with pip install wandb, or export the runs."
-        ) from None
     parts = place.strip("/").split("/")
     if len(parts) not in (2, 3) or not all(parts):
         raise UsageError(f"wandb:{place}: expected wandb:ENTITY/PROJECT or wandb:ENTITY/PROJECT/RUN_ID.")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cptlaw.errors import CptlawError, UsageError
+from cptlaw.errors import CptlawError, UsageError, needed_for
 from cptlaw.runs import read_runs
 from cptlaw.writing import RUNS, check_output, csv_text, places_beside, replacing
 
@@ -61,16 +61,13 @@ def write_runs(frame: pd.DataFrame, path: Path, inputs: Iterable[str | Path] = (
         If the place cannot or may not be written.
     """
     check_place(path, inputs, force)
-    try:
-        with replacing(path, RUNS, inputs=inputs, force=force) as part:
-            if path.suffix.lower() == ".csv":
-                part.write_text(csv_text(frame), encoding="utf-8")
-            elif path.suffix.lower() == ".jsonl":
-                frame.to_json(part, orient="records", lines=True, double_precision=15)
-            else:
-                frame.to_parquet(part, index=False)
-    except ImportError:
-        raise UsageError(
-            "Parquet needs pyarrow. Install it with pip install 'cptlaw[parquet]', or write .csv."
-        ) from None
+    with replacing(path, RUNS, inputs=inputs, force=force) as part:
+        if path.suffix.lower() == ".csv":
+            part.write_text(csv_text(frame), encoding="utf-8")
+        elif path.suffix.lower() == ".jsonl":
+            frame.to_json(part, orient="records", lines=True, double_precision=15)
+        else:
+            with needed_for("Parquet", "cptlaw[parquet]"):
+                import pyarrow  # noqa: F401 - which pandas writes it with
+            frame.to_parquet(part, index=False)
     return path

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import DataError, UsageError
+from cptlaw.errors import DataError, UsageError, needed_for
 from cptlaw.writing import IMAGES, check_output, make_folder, replacing
 
 WIDTH = 1000  # pixels
@@ -36,10 +36,8 @@ def write_images(drawings: Mapping[str, Any], folder: str | Path, ending: str, *
     DataError
         If the folder cannot be written.
     """
-    try:
+    with needed_for(f"a {ending} file", "cptlaw[images]"):
         import kaleido
-    except ImportError:
-        raise UsageError(f"{ending} files need Kaleido. Install it with: pip install 'cptlaw[images]'") from None
     browser = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         raise UsageError(

@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import needed_for
 from cptlaw.findings import MOST_SHOWN, Finding, group
 from cptlaw.fitting.fit import Fit
 from cptlaw.planning import MixPlan, Suggestion
@@ -157,11 +157,9 @@ class Report(Result):
         UsageError
             If Jinja2 is not installed.
         """
-        try:
+        with needed_for("a report", "cptlaw[report]"):
             from jinja2 import Environment, PackageLoader, StrictUndefined
             from markupsafe import Markup
-        except ImportError:
-            raise UsageError("a report needs Jinja2. Install it with: pip install 'cptlaw[report]'") from None
         loader = PackageLoader("cptlaw.reporting", "assets")
         environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
         scripts, style = [asset("plotly-cartesian.min.js"), asset("page.js")], asset("page.css")

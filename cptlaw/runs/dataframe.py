@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from cptlaw.errors import DataError, UsageError
+from cptlaw.errors import DataError, UsageError, needed_for
 from cptlaw.runs.raw_table import ROW, RawTable
 
 
@@ -53,10 +53,8 @@ def to_polars(frame: pd.DataFrame) -> Any:
     UsageError
         If polars is not installed.
     """
-    try:
+    with needed_for("a DataFrame of polars", "polars"):
         import polars
-    except ImportError:
-        raise UsageError("polars is not installed. Install it with: pip install polars") from None
     columns: dict[str, Any] = {}
     for name in frame.columns:
         values = frame[name]

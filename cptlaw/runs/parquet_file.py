@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import DataError, UsageError
+from cptlaw.errors import DataError, needed_for
 from cptlaw.runs.dataframe import from_dataframe
 from cptlaw.runs.raw_table import RawTable
 
@@ -57,15 +57,10 @@ def check_size(file: Any, label: str, most_rows: int) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path, label: str) -> Iterator[Any]:
-    try:
+    with needed_for(f"{label}: reading Parquet", "cptlaw[parquet]"):
         # Late: it takes longer to import than all else here, and few files need it.
         import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
         import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
-    except ImportError:
-        raise UsageError(
-            f"{label}: reading Parquet needs pyarrow, which is not installed. "
-            "Install it with: pip install 'cptlaw[parquet]'. Or save the table as CSV."
-        ) from None
     try:
         with pq.ParquetFile(path) as file:
             yield file

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import UsageError, needed_for
 from cptlaw_sweep.engines.base import Queue
 from cptlaw_sweep.jobs import Job, Sweep
 from cptlaw_sweep.progress import SweepProgress
@@ -48,7 +48,9 @@ class RayEngine:
 
     def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: SweepProgress) -> None:
         """Run every job that is not finished; see `cptlaw_sweep.engines.base.Engine`."""
-        ray = _import_ray()
+        with needed_for("--engine ray", "cptlaw[ray]"):
+            import ray
+            import ray.exceptions
         queue = Queue(sweep, Store(store_url), retry_failed=retry_failed, progress=progress)
         if not queue:
             return
@@ -152,12 +154,3 @@ def _fits(request: Mapping[str, float], node: Mapping[str, float]) -> bool:
 
 def _first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason given")[:200]
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-        import ray.exceptions
-    except ImportError:
-        raise UsageError("--engine ray needs Ray. Install it with pip install 'cptlaw[ray]'.") from None
-    return ray

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import UsageError, needed_for
 from cptlaw_sweep.engines.base import Queue
 from cptlaw_sweep.jobs import Job, Sweep, fingerprint_of
 from cptlaw_sweep.progress import SweepProgress
@@ -75,7 +75,9 @@ class SlurmEngine:
 
     def run(self, sweep: Sweep, store_url: str, *, retry_failed: bool, progress: SweepProgress) -> None:
         """Run every job that is not finished; see `cptlaw_sweep.engines.base.Engine`."""
-        submitit = _import_submitit()
+        with needed_for("--engine slurm", "cptlaw[slurm]"):
+            import submitit
+            import submitit.core.utils
         store = Store(store_url)
         queue = Queue(sweep, store, retry_failed=retry_failed, progress=progress)
         if not queue:
@@ -230,12 +232,3 @@ class _StandIn:
 def _last_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
-
-
-def _import_submitit() -> Any:
-    try:
-        import submitit
-        import submitit.core.utils
-    except ImportError:
-        raise UsageError("--engine slurm needs submitit. Install it with pip install 'cptlaw[slurm]'.") from None
-    return submitit

@@ -14,13 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import UsageError, needed_for
 from cptlaw_sweep.integrations.stopping import COST, MARGIN, Advice, StopRule, look_steps, schedule_of_rates
 
-try:
+with needed_for("TrainerCallback", "transformers"):
     import transformers
-except ImportError:
-    raise UsageError("TrainerCallback needs transformers. Install it with: pip install transformers") from None
 
 logger = logging.getLogger("cptlaw")
 

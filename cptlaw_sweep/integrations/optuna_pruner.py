@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import UsageError, needed_for
 from cptlaw.schedules import Schedule
 from cptlaw_sweep.integrations.stopping import MARGIN, StopRule
 
-try:
+with needed_for("LawPruner", "optuna"):
     import optuna
-except ImportError:
-    raise UsageError("LawPruner needs Optuna. Install it with: pip install optuna") from None
 
 
 class LawPruner(optuna.pruners.BasePruner):  # type: ignore[misc, unused-ignore]

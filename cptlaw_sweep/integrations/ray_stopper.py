@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import UsageError, needed_for
 from cptlaw.schedules import Schedule
 from cptlaw_sweep.integrations.stopping import MARGIN, StopRule
 
-try:
+with needed_for("LawStopper", "ray[tune]"):
     from ray.tune import Stopper
-except ImportError:
-    raise UsageError("LawStopper needs Ray Tune. Install it with: pip install 'ray[tune]'") from None
 
 
 class LawStopper(Stopper):  # type: ignore[misc, unused-ignore]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import UsageError, needed_for
 from cptlaw.reporting.images import write_images
 from cptlaw.units import format_percent, format_quantity
 from cptlaw.writing import csv_kind, csv_text, write_text
@@ -154,10 +154,8 @@ def graph_objects() -> Any:
     UsageError
         If Plotly is not installed.
     """
-    try:
+    with needed_for("a figure", "cptlaw[report]"):
         import plotly.graph_objects as go
-    except ImportError:
-        raise UsageError("figures need Plotly. Install it with: pip install 'cptlaw[report]'") from None
     return go
 
 
