@@ -52,8 +52,8 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc, unused-
 
     Notes
     -----
-    A law holds on positive inputs and positive losses alone. `cptlaw.sklearn.EXPECTED_FAILED_CHECKS` lists the checks
-    of scikit-learn that feed it others, each with the reason.
+    A law holds on positive inputs and positive losses alone. tests/test_sklearn.py lists the checks of
+    scikit-learn that feed it others, each with the reason.
 
     Examples
     --------
@@ -220,31 +220,3 @@ class OrderedGroupSplit(BaseCrossValidator):  # type: ignore[misc, unused-ignore
             raise ValueError(f"{len(levels)} levels: expected {self.min_train_groups + 1} or more, to test on one.")
         result: list[Any] = tested.tolist()
         return result if self.n_splits is None else result[-self.n_splits :]
-
-
-_COLUMNS = "feeds tables of any number of columns; a law reads its own inputs, and refuses others"
-_NUMBERS = "feeds sizes and tokens of 0; a law reads counts above 0"
-
-# Checks of scikit-learn that a law cannot pass as they stand, with the reason. What they ask for is tested on inputs
-# that a law has: tests/test_sklearn.py.
-EXPECTED_FAILED_CHECKS: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            *("check_fit_score_takes_y", "check_dont_overwrite_parameters", "check_n_features_in_after_fitting"),
-            *("check_estimators_dtypes", "check_dtype_object", "check_pipeline_consistency"),
-            *("check_estimators_nan_inf", "check_estimators_pickle", "check_f_contiguous_array_estimator"),
-            *("check_regressors_train", "check_regressor_data_not_an_array", "check_regressors_no_decision_function"),
-            *("check_supervised_y_2d", "check_regressors_int", "check_methods_sample_order_invariance"),
-            *("check_methods_subset_invariance", "check_fit2d_1feature", "check_dict_unchanged"),
-            "check_fit2d_predict1d",
-        ),
-        _COLUMNS,
-    ),
-    **dict.fromkeys(
-        (
-            *("check_estimators_overwrite_params", "check_estimators_fit_returns_self", "check_readonly_memmap_input"),
-            *("check_fit_idempotent", "check_fit_check_is_fitted", "check_n_features_in"),
-        ),
-        _NUMBERS,
-    ),
-}

@@ -5,7 +5,7 @@ At a look the forecast of the last loss is ``loss`` with a lower end ``lo`` (`cp
 for the share of the peak rate that is still to fall, added as squares. No advice is given before `FIRST` of the
 steps. The rule says stop once ``loss - MARGIN * doubt`` lies above the limit. The margin is conformal (Vovk et al.
 2005; split conformal, arXiv:2107.07511): over finished curves, the worst overestimate of the end at any look, in
-units of the doubt there, is ranked, and the margin is the rank that leaves `MISSED` of them above. A run whose end is
+units of the doubt there, is ranked, and the margin is the rank that leaves 2 % of them above. A run whose end is
 within its limit is then stopped at any of its looks, whatever the limit, with at most that probability, if it is like
 those curves.
 ``python -m studies stop_advice`` measures both the error and the saving, each study by the others.
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from cptlaw.schedules import Schedule
-
-# Share of good runs that may be stopped, over all looks of a run.
-MISSED = 0.02
 
 # Share of the forecast's own half-width that counts: early in a run it is far wider than what forecasts err, and at its
 # full width, and with a doubt that went with the logarithm of the steps, the rule saved 3 % less.
@@ -87,49 +84,6 @@ def falling_after(rates: Any, step: int) -> float:
     """
     rates = np.asarray(rates, dtype=float)
     return float(max(rates[step] - rates[-1], 0.0) / rates.max())
-
-
-def score_of(loss: Any, lo: Any, progress: Any, end: float, falling: Any = 0.0) -> float:
-    """Return the worst overestimate of the end at any look, in units of the doubt there.
-
-    Parameters
-    ----------
-    loss, lo, progress, falling
-        As `doubt_of` takes them.
-    end
-        The loss at which the run ended.
-    """
-    # The worst look and not each: a rule that looks often must not stop a good run at any of its looks.
-    return float(np.max((np.asarray(loss) - end) / doubt_of(loss, lo, progress, falling)))
-
-
-def conformal_margin(scores: Any, value: float = MISSED) -> float:
-    """Return the margin that a new curve exceeds with at most some probability.
-
-    Parameters
-    ----------
-    scores
-        Of finished curves, (curves,).
-    value
-        The probability.
-
-    Returns
-    -------
-    float
-        Infinite where there are too few curves to promise it.
-
-    Examples
-    --------
-    >>> conformal_margin(np.arange(99), 0.02)
-    97.0
-    >>> conformal_margin([1.0, 2.0])
-    inf
-    """
-    ranked = np.sort(np.asarray(scores, dtype=float))
-    # Split conformal prediction: a new curve is equally likely to take any place among the ranked ones, so that this
-    # rank is exceeded with at most that probability, whatever the distribution (Vovk et al. 2005).
-    rank = math.ceil((len(ranked) + 1) * (1 - value))
-    return float(ranked[rank - 1]) if rank <= len(ranked) else math.inf
 
 
 @dataclass(frozen=True, repr=False)

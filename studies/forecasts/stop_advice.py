@@ -13,20 +13,23 @@ the rest are doomed; the share of their steps that is not trained is the saving.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import cptlaw as cl
 from cptlaw.schedules import Phase, Schedule, read_schedules
-from cptlaw_sweep.integrations.stopping import FIRST, LEAST, MISSED, conformal_margin, doubt_of, falling_after, score_of
+from cptlaw_sweep.integrations.stopping import FIRST, LEAST, doubt_of, falling_after
 from studies.forecasts.unfinished_runs import Case, _case, _until, groups
 from studies.harness import MEASURED, Clock, seconds, table
 
 TABLES = ("docs-to-code", "docs-to-manuals", "code-to-prose", "domains", "en-fr-ladder")
 LOOKS = (FIRST, 0.075, 0.1, 0.125, 0.15, *(k / 20 for k in range(4, 20)))
 REACHED = (0.1, 0.25, 0.5, 0.75)
+MISSED = 0.02  # share of good runs that may be stopped, over all looks of a run
 
 
 def replay(case: Case, name: str) -> list[dict[str, object]]:
@@ -102,6 +105,49 @@ def own_tables() -> Iterator[tuple[str, pd.DataFrame, dict[str, Schedule]]]:
 def study_of(group: str) -> str:
     """Return the study of a group: both losses of one study belong together."""
     return group.split(",")[0] if "loss" in group else group
+
+
+def score_of(loss: Any, lo: Any, progress: Any, end: float, falling: Any = 0.0) -> float:
+    """Return the worst overestimate of the end at any look, in units of the doubt there.
+
+    Parameters
+    ----------
+    loss, lo, progress, falling
+        As `doubt_of` takes them.
+    end
+        The loss at which the run ended.
+    """
+    # The worst look and not each: a rule that looks often must not stop a good run at any of its looks.
+    return float(np.max((np.asarray(loss) - end) / doubt_of(loss, lo, progress, falling)))
+
+
+def conformal_margin(scores: Any, value: float = MISSED) -> float:
+    """Return the margin that a new curve exceeds with at most some probability.
+
+    Parameters
+    ----------
+    scores
+        Of finished curves, (curves,).
+    value
+        The probability.
+
+    Returns
+    -------
+    float
+        Infinite where there are too few curves to promise it.
+
+    Examples
+    --------
+    >>> conformal_margin(np.arange(99), 0.02)
+    97.0
+    >>> conformal_margin([1.0, 2.0])
+    inf
+    """
+    ranked = np.sort(np.asarray(scores, dtype=float))
+    # Split conformal prediction: a new curve is equally likely to take any place among the ranked ones, so that this
+    # rank is exceeded with at most that probability, whatever the distribution (Vovk et al. 2005).
+    rank = math.ceil((len(ranked) + 1) * (1 - value))
+    return float(ranked[rank - 1]) if rank <= len(ranked) else math.inf
 
 
 def scores(looks: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,8 @@ import transformers
 from cptlaw.errors import UsageError
 from cptlaw.schedules import Phase, Schedule
 from cptlaw_sweep.integrations import StopRule
-from cptlaw_sweep.integrations.stopping import FIRST, conformal_margin, doubt_of, falling_after, look_steps, score_of
+from cptlaw_sweep.integrations.stopping import FIRST, doubt_of, falling_after, look_steps
+from studies.forecasts.stop_advice import conformal_margin, score_of
 
 pytestmark = pytest.mark.filterwarnings("default")  # the libraries deprecate things of their own
 
