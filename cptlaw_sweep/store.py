@@ -20,7 +20,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -106,22 +106,26 @@ class Store:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, so that readers see the old one or the new one and never half of it."""
-        path = self.path(name)
         if not self._is_local:  # one put to an object store is atomic
-            self._fs.pipe_file(path, content)
+            self._fs.pipe_file(self.path(name), content)
             return
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with self._replacing(name) as half:
+            half.write_bytes(content)
+
+    @contextlib.contextmanager
+    def _replacing(self, name: str) -> Iterator[Path]:
+        """Give a place beside a file of a local store, which becomes that file once it is on the disk."""
+        target = Path(self.path(name))
+        target.parent.mkdir(parents=True, exist_ok=True)
         # A name of its own for each writer: two workers may write the same file after a restart.
-        half = f"{path}.{uuid.uuid4().hex[:8]}.part"
+        half = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.part")
         try:
-            with open(half, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(half, path)
+            yield half
+            _to_disk(half)
+            os.replace(half, target)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(half)
+                half.unlink()
             raise
 
     def remove(self, name: str) -> None:
@@ -143,13 +147,8 @@ class Store:
             self._fs.put_file(str(local), self.path(name))
             local.unlink()
             return
-        target = Path(self.path(name))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with local.open("rb") as file:
-            os.fsync(file.fileno())
-        half = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.part")
-        shutil.move(local, half)  # a copy where the scratch folder is on another disk
-        os.replace(half, target)
+        with self._replacing(name) as half:
+            shutil.move(local, half)  # a copy where the scratch folder is on another disk
 
     # Folders that libraries write and read as folders
 
@@ -160,8 +159,7 @@ class Store:
             target.parent.mkdir(parents=True, exist_ok=True)
             for path in local.rglob("*"):
                 if path.is_file():
-                    with path.open("rb") as file:
-                        os.fsync(file.fileno())
+                    _to_disk(path)
             if target.exists():
                 # A folder that is there already is what a stopped process had moved; it is as whole as this one, but
                 # nothing pointed at it.
@@ -221,11 +219,14 @@ class Store:
 
     def finished_ids(self) -> set[str]:
         """Return the identities of all finished jobs, in one look."""
-        return {name.removesuffix(".json") for name in self.names("done") if name.endswith(".json")}
+        return self._ids("done")
 
     def failed_ids(self) -> set[str]:
         """Return the identities of all failed jobs, in one look."""
-        return {name.removesuffix(".json") for name in self.names("failed") if name.endswith(".json")}
+        return self._ids("failed")
+
+    def _ids(self, folder: str) -> set[str]:
+        return {name.removesuffix(".json") for name in self.names(folder) if name.endswith(".json")}
 
     def put_result(self, job_id: str, rows: Iterable[Mapping[str, Any]], report: Mapping[str, Any]) -> None:
         """Write the measured rows of a job, then that it is finished.
@@ -265,3 +266,8 @@ class Store:
             return int(self.read_json(f"checkpoints/{job_id}/latest.json")["tokens"])
         except (FileNotFoundError, ValueError):
             return 0
+
+
+def _to_disk(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import os
@@ -139,8 +140,7 @@ def sweep(
     place = _store_of(recipe, store)
     place.check_ours()
     place.clear_scratch()
-    progress = SweepProgress(plan, place)
-    try:
+    with contextlib.closing(SweepProgress(plan, place)) as progress:
         for note in plan.notes:
             progress.note(note)
         if earlier := earlier_jobs(plan, place):
@@ -151,8 +151,6 @@ def sweep(
         place.write_json("schedules.json", schedules_of(with_earlier(plan, place)))
         progress.start(place.finished_ids())
         chosen.run(plan, place.url, retry_failed=retry_failed, progress=progress)
-    finally:
-        progress.close()
     failures = progress.failures
     frame = write_tables(plan, place, failures)
     names = {job.id: job.name for job in plan.jobs}
@@ -195,13 +193,10 @@ def tune_lr(
     place.check_ours()
 
     def run(plan: Sweep) -> Callable[[Job], float | None]:
-        progress = SweepProgress(plan, place)
-        try:
+        with contextlib.closing(SweepProgress(plan, place)) as progress:
             prepare(plan.texts, place, progress.note)
             progress.start(place.finished_ids())
             chosen.run(plan, place.url, retry_failed=False, progress=progress)
-        finally:
-            progress.close()
 
         def last(job: Job) -> float | None:
             rows = place.get_result(job.id) if place.finished(job.id) else []

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from cptlaw.errors import DataError, UsageError, did_you_mean, needed_for
 from cptlaw.reading import read_json
 from cptlaw.units import parse_quantity
-from cptlaw.writing import make_folder, write_to_edit
+from cptlaw.writing import file_name, make_folder, write_to_edit
 
 if TYPE_CHECKING:
     import jinja2
@@ -401,8 +401,6 @@ def _to_fill_in(name: str, share: float) -> Corpus:
 
 def run_of_job(job: Job, sweep: Sweep) -> Run:
     """Return a run of a sweep."""
-    from cptlaw_sweep.instructions import plain_name
-
     definition, mix = job.definition, job.definition["mix"]
     (phase,) = definition["phases"]
     steps, warmup, texts = int(definition["steps"][1]), int(phase.get("warmup", 0)), mix["texts"]
@@ -416,7 +414,7 @@ def run_of_job(job: Job, sweep: Sweep) -> Run:
         for key, share in zip(texts, shares, strict=True)
     ]
     return Run(
-        name=plain_name(job.name),
+        name=file_name(job.name, 150),
         model=str(job.places["model"]),
         corpora=corpora,
         steps=steps,

@@ -27,20 +27,21 @@ def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
     # The state of a stage is removed once its children are done, and trained again where the recipe grew a branch.
     if store.finished(job.id) and (not job.definition.get("keep") or store.exists(f"models/{job.id}")):
         return
-    if job.kind == "evaluate":
-        evaluate(job, store)
-        return
     processes = int(job.run.get("processes") or max(1, int(job.gpus)))
+    is_shared = job.kind != "evaluate" and processes * int(job.run.get("nodes") or 1) > 1
     # The launcher sets WORLD_SIZE: a process of it must train, not launch again.
-    if processes * int(job.run.get("nodes") or 1) > 1 and "WORLD_SIZE" not in os.environ:
+    if is_shared and "WORLD_SIZE" not in os.environ:
         run_in_processes(job, store, processes)
         return
     first = os.environ.get("RANK", "0") == "0"
     try:
-        from cptlaw_sweep.loop import train
+        if job.kind == "evaluate":
+            from cptlaw_sweep.hook import scores_of as work
+        else:
+            from cptlaw_sweep.loop import train as work
 
-        quiet()
-        rows, report = train(job, store, cache_folder())
+            quiet()
+        rows, report = work(job, store, cache_folder())
         if first:
             store.put_result(job.id, rows, report)
             store.remove(f"checkpoints/{job.id}")
@@ -61,17 +62,6 @@ def run_or_say(job_dict: Mapping[str, Any], store_url: str) -> str | None:
     except OSError as error:
         return reason_of(error)
     return None
-
-
-def evaluate(job: Job, store: Store) -> None:
-    """Run the recipe's command on each model that a run has kept, and leave the scores as rows."""
-    from cptlaw_sweep.hook import scores_of
-
-    try:
-        rows, report = scores_of(job, store, cache_folder())
-        store.put_result(job.id, rows, report)
-    except Exception as error:  # noqa: BLE001  whatever it is, it is this evaluation's reason
-        store.put_failure(job.id, reason_of(error), traceback.format_exc())
 
 
 def reason_of(error: BaseException) -> str:
