@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
 from cptlaw.schedules import Phase, Schedule
+from cptlaw.writing import file_name
 from cptlaw_sweep.jobs import Job, Sweep
 from cptlaw_sweep.sizes import gpt2_settings
 
@@ -16,21 +16,10 @@ def manifests(sweep: Sweep) -> dict[str, str]:
     """Return file -> content: one JSON file per run, dependencies named."""
     names = {job.id: job.name for job in sweep.jobs}
     return {
-        f"{plain_name(job.name)}.json": json.dumps(instructions(job, sweep, names), indent=2) + "\n"
+        f"{file_name(job.name, 150)}.json": json.dumps(instructions(job, sweep, names), indent=2) + "\n"
         for job in sweep.jobs
         if job.kind != "evaluate"
     }
-
-
-def plain_name(name: str) -> str:
-    """Return the name of a run as a name of a file: no folder, no control characters.
-
-    Examples
-    --------
-    >>> plain_name("2k-p4-s0-new-r0.25"), plain_name("../../etc/passwd")
-    ('2k-p4-s0-new-r0.25', 'etc-passwd')
-    """
-    return re.sub(r"[^A-Za-z0-9_.+=,-]+", "-", name).strip(".-")[:150] or "run"
 
 
 def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any]:
@@ -101,7 +90,7 @@ def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any
 
 def _corners(first: int, last: int) -> list[int]:
     """Return some steps at which the rate is told: ends, and sixteenths between them."""
-    return sorted({first + 1, last, *(first + 1 + (last - first - 1) * part // 16 for part in range(17))})
+    return sorted({first + 1 + (last - first - 1) * part // 16 for part in range(17)}) if last > first else []
 
 
 def _config(model: dict[str, Any], place: str | None) -> dict[str, Any]:

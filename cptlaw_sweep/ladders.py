@@ -84,42 +84,37 @@ def given_bases(recipe: Recipe) -> tuple[list[Job], list[Base]]:
 
     The losses of a base model come before any run that starts from it: they are the reference for forgetting.
     """
-    jobs, bases = [], []
-    blocks = recipe.adapt
+    jobs: dict[str, Job] = {}
+    bases = []
     for model in (model for model in recipe.models.values() if model.is_given):
         base = Base(model, 0, model.ptpp, {"pretrained": True}, ())
         bases.append(base)
-        mine = [block for block in blocks if model.name in block["models"]]
+        # The base model is measured before any adapter is put on.
+        untrained = {name: value for name, value in model.spec.items() if name != "lora"}
         # Losses depend on the context and on the evals alone, so that blocks that share both share one measurement.
         seen: set[tuple[int, str]] = set()
-        for block in mine:
-            key = (block["rows"].context, block["target"])
-            if key in seen:
+        for block in recipe.asked.adapt:
+            key = (block.context, block.target)
+            if key in seen or model.name not in (block.models or ()):
                 continue
             seen.add(key)
-            several = len({place[0] for place in seen}) > 1 or len({place[1] for place in seen}) > 1
-            suffix = f"-{block['target']}-c{block['rows'].context}" if several else ""
-            text = block["source"] or block["target"]
-            mix = {"texts": [recipe.text(text)], "share": "1", "seed": 0}
-            evals = recipe.eval_entries(block["source"], [block["target"]], block["others"])
+            suffix = f"-{block.target}-c{block.context}" if len(seen) > 1 else ""
+            mix = {"texts": [recipe.text(block.source or block.target)], "share": "1", "seed": 0}
+            evals = recipe.eval_entries(block.source, [block.target], block.others)
             columns = {"ptpp": model.ptpp, "seed": 0, "base": base.name, "domain": None}
-            # The base model is measured before any adapter is put on.
-            untrained = dict(model.spec)
-            untrained.pop("lora", None)
-            measured = recipe.job(
-                model, f"base-{base.name}{suffix}", "base", (), columns, block["rows"], model=untrained,
+            job = recipe.job(
+                model, f"base-{base.name}{suffix}", "base", (), columns, block, model=untrained,
                 start={"pretrained": True}, steps=[0, 0], phases=[], mix=mix, evals=evals, measure_at=[0], keep=None,
             )  # fmt: skip
-            jobs.append(measured)
-    return list({job.id: job for job in jobs}.values()), bases
+            jobs[job.id] = job
+    return list(jobs.values()), bases
 
 
 def ladders(recipe: Recipe, asked: Pretrain) -> tuple[list[Job], list[Base]]:
     """Return the jobs of pre-training and the base models that they make."""
     where = f"{recipe.path.name}: pretrain"
-    recipe.source(asked.text, f"{where}: text")
-    targets = list(dict.fromkeys(entry["target"] for entry in recipe.adapt))
-    carried = any(entry["carried"] for entry in recipe.adapt)
+    targets = list(dict.fromkeys(block.target for block in recipe.asked.adapt))
+    carried = any(block.is_carried for block in recipe.asked.adapt)
     plan = _Plan(where, asked, carried, recipe.eval_entries(asked.text, targets))
     jobs: list[Job] = []
     bases: list[Base] = []
@@ -143,7 +138,7 @@ def _falling(recipe: Recipe, model: Model, seed: int, plan: _Plan) -> Iterator[t
                 plan.where, phase="pretrain", peak=lr, warmup=plan.asked.warmup, steps=steps,
                 schedule=plan.asked.schedule, end=end,
             )  # fmt: skip
-            at = plan.measure_at([steps], recipe.rows.tokens, model.total) | {steps}
+            at = plan.measure_at([steps], recipe.asked.step_tokens, model.total) | {steps}
             yield _base_job(recipe, model, seed, ptpp, plan, phase, at, start={"seed": seed}, steps=[0, steps])
 
 
@@ -155,7 +150,7 @@ def _ladder(recipe: Recipe, model: Model, seed: int, plan: _Plan) -> Iterator[tu
     mix = {"texts": [recipe.text(plan.asked.text)], "share": "1", "seed": seed}
     decay = 0.0 if plan.asked.schedule == "constant" else plan.asked.decay
     all_steps = [_steps(recipe, model, ptpp, plan) for ptpp in plan.budgets]
-    points = plan.measure_at(all_steps, recipe.rows.tokens, model.total)
+    points = plan.measure_at(all_steps, recipe.asked.step_tokens, model.total)
     for ptpp, steps in zip(plan.budgets, all_steps, strict=True):
         # The decay is a part of the budget, not on top of it: a base model of so many tokens has seen just as many.
         branch = steps - round(decay * steps)
@@ -212,7 +207,7 @@ def _base_job(
     columns |= {
         "lr_schedule": phase["schedule"],
         "lr_peak": phase["peak"],
-        "pretrain_tokens": last * recipe.rows.tokens,
+        "pretrain_tokens": last * recipe.asked.step_tokens,
     }
     if end is not None:
         columns["pt_lr_end"] = end
@@ -226,9 +221,10 @@ def _base_job(
 
 
 def _steps(recipe: Recipe, model: Model, ptpp: float, plan: _Plan) -> int:
-    steps = ptpp * model.total / recipe.rows.tokens
+    steps = ptpp * model.total / recipe.asked.step_tokens
     if steps < 1:
         raise DataError(
-            f"{plan.where}: ptpp {ptpp:g} is less than one step of {recipe.rows.tokens} tokens: no room after step 0."
+            f"{plan.where}: ptpp {ptpp:g} is less than one step of {recipe.asked.step_tokens} tokens: no room after "
+            "step 0."
         )
     return whole_steps(plan.where, steps)

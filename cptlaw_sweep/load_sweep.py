@@ -39,14 +39,14 @@ def sweep_of(recipe: Recipe, content: str) -> Sweep:
     jobs: list[Job] = []
     bases: list[Base] = []
     scratch = [model.name for model in recipe.models.values() if not model.is_given]
-    if recipe.pretrain is not None:
-        jobs, bases = ladders(recipe, recipe.pretrain)
+    if recipe.asked.pretrain is not None:
+        jobs, bases = ladders(recipe, recipe.asked.pretrain)
     elif scratch:
         raise DataError(f"{recipe.path.name}: {', '.join(scratch)} start from scratch: `pretrain` is missing.")
     measured, with_weights = given_bases(recipe)
     jobs, bases = measured + jobs, bases + with_weights
-    for block in recipe.adapt:
-        jobs += adaptations(recipe, block, bases)
+    for place in range(len(recipe.asked.adapt)):
+        jobs += adaptations(recipe, place, bases)
     if not jobs:
         raise DataError(f"{recipe.path.name}: nothing to train. Give `pretrain`, `adapt`, or both.")
     # Blocks of `adapt` may ask for the same run; it is trained once.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Tag, model_validator
@@ -26,6 +26,9 @@ from cptlaw_sweep.fields import (
 
 ENDINGS = (".bin", ".idx")
 MOST_LAYERS = 10_000
+MOST_TOKENS = 10**10  # of an optimiser step
+# What a block of `adapt` may say for itself; where it does not, what the recipe says holds.
+HANDED_DOWN = ("context", "batch", "micro_batch", "keep", "merge")
 Keep = Annotated[str, choice("no", "last", "best", "all")]
 Log = Annotated[str, choice("jsonl", "tensorboard", "wandb")]
 
@@ -98,6 +101,11 @@ class EvalSet(Block):
 
     text: Text
     whole: Flag = False
+
+    @property
+    def split(self) -> str:
+        """The part of the text that is measured on."""
+        return "all" if self.whole else "validation"
 
 
 class Evaluate(Block):
@@ -338,15 +346,47 @@ def _schedules(value: Any) -> list[dict[str, Any]]:
     return result
 
 
-class RowsAsked(Block):
-    """What is read per optimiser step."""
+class Rows(Block):
+    """What is read per optimiser step.
 
-    context: Count | None = None
-    batch: Count | None = None
-    micro_batch: Count | None = None
+    Attributes
+    ----------
+    context
+        Tokens per row.
+    batch
+        Rows per step.
+    micro_batch
+        Rows per forward pass of one process; 0 takes all.
+    """
+
+    context: Count = 128
+    batch: Count = 8
+    micro_batch: Count = 0
+
+    @property
+    def step_tokens(self) -> int:
+        """Tokens per optimiser step."""
+        return self.context * self.batch
+
+    def check_rows(self, processes: int, where: str = "") -> None:
+        """Refuse rows that so many processes cannot share."""
+        if self.context < 1 or self.batch < 1:
+            raise problem(f"{where}context and batch must be 1 or more.")
+        if self.step_tokens > MOST_TOKENS:
+            raise problem(f"{where}context {self.context} times batch {self.batch} tokens per step are too many.")
+        if self.batch % processes:
+            raise problem(f"{where}batch {self.batch} cannot be shared evenly by {processes} processes.")
+        own = self.batch // processes
+        if self.micro_batch and own % self.micro_batch:
+            # The nearest choices below, so that nobody has to divide.
+            usable = [str(n) for n in range(1, min(own, 4096) + 1) if own % n == 0]
+            raise problem(
+                f"{where}micro_batch {self.micro_batch} does not divide the {own} rows of "
+                f"{'a step' if processes == 1 else 'a process'}. Choose one of {', '.join(usable[-8:])}."
+            )
 
 
-class Adapt(RowsAsked):
+class Adapt(Rows):
     """A block of continual pre-training: which runs it asks for."""
 
     target: Text
@@ -366,8 +406,8 @@ class Adapt(RowsAsked):
     ptpp: Many[Positive] | None = None
     seeds: Many[Count] | None = None
     optimizer_state: Annotated[str, choice("fresh", "carried")] = "fresh"
-    merge: Many[Between] | None = None
-    keep: Keep | None = None
+    merge: Many[Between] = []
+    keep: Keep = "no"
 
     @model_validator(mode="after")
     def _check(self) -> Adapt:
@@ -380,10 +420,9 @@ class Adapt(RowsAsked):
         for place, weights in enumerate(self.mixes or ()):
             if abs(sum(weights.values()) - 1) > 1e-6:
                 raise problem(f"mixes[{place}]: the weights sum to {sum(weights.values()):.4g}. Expected 1.")
-        used = {name for weights in self.weights for name in weights}
         for name in self.pools:
-            if name not in used:
-                raise problem(f"pools: no mix reads {name!r}. Known: {', '.join(sorted(map(str, used)))}.")
+            if name not in self.corpora:
+                raise problem(f"pools: no mix reads {name!r}. Known: {', '.join(sorted(map(str, self.corpora)))}.")
         return self
 
     @property
@@ -391,8 +430,23 @@ class Adapt(RowsAsked):
         """The weights of the corpora of each mix."""
         return self.mixes or [{self.source: share, self.target: 1 - share} for share in self.replay or ()]
 
+    @property
+    def corpora(self) -> set[Any]:
+        """The corpora that any mix names."""
+        return {name for weights in self.weights for name in weights}
 
-class SweepFile(RowsAsked):
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The corpora beside source and target."""
+        return tuple(sorted(self.corpora - {self.source, self.target}))
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether runs go on with the optimiser of pre-training."""
+        return self.optimizer_state == "carried"
+
+
+class SweepFile(Rows):
     """A recipe."""
 
     name: Text | None = None
@@ -415,3 +469,27 @@ class SweepFile(RowsAsked):
     log: Many[Log] = ["jsonl"]
     pretrain: Pretrain | None = None
     adapt: Many[Adapt] = []
+
+    @model_validator(mode="after")
+    def _hand_down(self) -> SweepFile:
+        self.check_rows(self.resources.in_all)
+        for place, block in enumerate(self.adapt):
+            for name in set(HANDED_DOWN) - block.model_fields_set:
+                setattr(block, name, getattr(self, name))
+            block.check_rows(self.resources.in_all, f"adapt[{place}]: ")
+        return self
+
+    def named_texts(self) -> Iterator[tuple[str, str]]:
+        """Yield where texts are named, and their names."""
+        if isinstance(self.tokenizer, TrainedTokenizer):
+            yield "tokenizer: train_on", self.tokenizer.train_on
+        if self.pretrain is not None:
+            yield "pretrain: text", self.pretrain.text
+        for name, one in self.evals.items():
+            yield f"evals: {name}", one.text
+        for place, block in enumerate(self.adapt):
+            for number, weights in enumerate(block.mixes or ()):
+                yield from ((f"adapt[{place}]: mixes[{number}]", name) for name in weights)
+            yield f"adapt[{place}]: target", block.target
+            if block.source is not None:
+                yield f"adapt[{place}]: source", block.source

@@ -140,10 +140,10 @@ class _Trial:
         self._pretrain = bool(scratch)
         chosen = scratch[:SIZES] or list(whole.models.values())[:1]
         self.models = [model.name for model in chosen]
-        if not self._pretrain and not whole.adapt:
+        if not self._pretrain and not whole.asked.adapt:
             raise UsageError(f"{path.name}: --tune-lr has nothing to tune: there is neither `pretrain` nor `adapt`.")
         first = chosen[0]
-        asked = dict(value["pretrain"]).get("peak") if self._pretrain else whole.adapt[0]["schedules"][0].get("peak")
+        asked = dict(value["pretrain"]).get("peak") if self._pretrain else whole.asked.adapt[0].schedules[0].get("peak")
         self.guess = rate_of(asked, first.name, first.total, f"{path.name}: peak")
         self._sweeps: dict[float, Sweep] = {}
         self._jobs: dict[str, Job] = {}

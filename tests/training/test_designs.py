@@ -1,5 +1,6 @@
 """What seed studies vary: schedules of pre-training, mixes, pools, rates, batches, optimiser state, adapters."""
 
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +16,7 @@ import cptlaw as cl
 from cptlaw.errors import DataError
 from cptlaw_sweep import models
 from cptlaw_sweep.given_models import content_of
+from cptlaw_sweep.instructions import manifests
 from cptlaw_sweep.load_sweep import load_sweep
 from cptlaw_sweep.mix import DataMix, Part
 from cptlaw_sweep.prepare import prepare
@@ -272,3 +274,11 @@ def test_a_parabola_finds_the_rate_between_those_tried():
     assert vertex(rates, [3.0, 2.9, np.nan, np.nan, np.nan]) == (pytest.approx(2e-3), 0)
     with pytest.raises(DataError, match="all trials diverged"):
         vertex(rates, [np.nan] * 5)
+
+
+def test_manifests_of_a_ladder_at_constant_rate_tell_no_rate_of_a_decay_that_is_none(recipe):
+    sweep = load_sweep(recipe(pretrain={**RECIPE["pretrain"], "schedule": "constant"}))
+    told = [json.loads(text) for text in manifests(sweep).values()]
+    rates = {(one["kind"], one["steps"]["last"]): one["learning_rate"]["at_steps"] for one in told}
+    assert [at for (kind, _), at in rates.items() if kind == "base"] == [[], []]
+    assert all(at[-1][0] == last for (kind, last), at in rates.items() if kind == "trunk")
