@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ class Checkpoints:
         self._folder, self._store, self._accelerator, self._shard = f"checkpoints/{job.id}", store, accelerator, shard
         self._alone = accelerator.num_processes == 1
         self._pending: tuple[Path, dict[str, Any]] | None = None
-        self.writer = state.Writer()
+        self._writing: Future[None] | None = None
 
     def latest(self, cache: Path) -> tuple[Path, dict[str, Any]] | None:
         """Return the last checkpoint and its notes, or nothing."""
@@ -51,12 +52,26 @@ class Checkpoints:
             if self._alone:
                 self._count(local, notes)
 
-        self.writer.start(work)
+        pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._writing = pool.submit(work)
+        pool.shutdown(wait=False)  # its thread ends with the work
         self._pending = None if self._alone else (local, notes)
+
+    def wait(self) -> None:
+        """Wait for what is being written.
+
+        Raises
+        ------
+        OSError
+            Or whatever else stopped it.
+        """
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
 
     def finish(self) -> None:
         """Wait for the checkpoint that is being written, and let it count."""
-        self.writer.wait()
+        self.wait()
         if self._pending is None:
             return
         self._accelerator.wait_for_everyone()

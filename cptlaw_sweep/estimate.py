@@ -133,17 +133,16 @@ def _speeds(sweep: Sweep) -> tuple[dict[str, float], str]:
         from cptlaw_sweep.timing import tokens_per_second as timed
     speeds: dict[str, float] = {}
     by_model = {str(job.columns["model"]): job for job in sweep.jobs if job.kind != "evaluate"}
-    largest: tuple[float, float] | None = None
+    work = 5e9  # tokens per second times parameters: of one core, which does about 3e10 FLOP, until a model is timed
     guessed = []
     for name, job in sorted(by_model.items(), key=lambda item: item[1].columns["n_params"]):
         size = float(job.columns["n_params"])
         # A given model would have to be downloaded to be timed.
         if timed and size <= LARGEST_MEASURED and job.definition["model"]["kind"] != "pretrained":
             speeds[name] = timed(job)
-            largest = (size, speeds[name])
+            work = size * speeds[name]
         else:
-            # FLOP per second of the largest that was timed; one core does about 3e10 where none was.
-            speeds[name] = largest[0] * largest[1] / size if largest else 5e9 / size
+            speeds[name] = work / size
             guessed.append(name)
     if not timed:
         return speeds, "not timed, since torch is not installed here: 3e10 FLOP per second of one core"

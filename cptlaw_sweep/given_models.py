@@ -57,8 +57,8 @@ def read_config(folder: Path) -> dict[str, Any]:
 def content_of(folder: Path) -> str:
     """Return what stands for the model in a folder: its configuration and weights, wherever it lies."""
     config = {key: value for key, value in read_config(folder).items() if key not in _NOT_CONTENT}
-    files = [path for pattern in WEIGHTS[:1] for path in sorted(folder.glob(pattern))]
-    files = files or sorted(folder.glob(WEIGHTS[1]))  # transformers reads safetensors where there are both
+    # transformers reads safetensors where there are both
+    files = sorted(folder.glob(WEIGHTS[0])) or sorted(folder.glob(WEIGHTS[1]))
     if not files:
         raise DataError(f"{folder}: there are no weights in it ({' or '.join(WEIGHTS)}).")
     return fingerprint_of({"config": config, "weights": [_hash_of(path) for path in files]})

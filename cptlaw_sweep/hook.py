@@ -91,20 +91,17 @@ def read_scores(path: Path) -> dict[str, Row]:
         path = result[-1]
     try:
         value = read_json(path)
-        if isinstance(value, dict) and isinstance(value.get("results"), dict):
-            return _of_package(path)
+        if isinstance(value, dict) and isinstance(
+            value.get("results"), dict
+        ):  # of a package: as `cptlaw import` reads it
+            frame = import_logs(path).frame.set_index("eval").reindex(columns=["loss", "metric", "n_items"])
+            frame = frame.astype({"metric": object})
+            return {str(name): {str(key): one for key, one in row.dropna().items()} for name, row in frame.iterrows()}
     except DataError as error:
         raise DataError(f"evaluate: the command left no scores: {error}") from None
     if not isinstance(value, dict) or not value:
         raise DataError(f"evaluate: expected scores by name, found {str(value)[:60]}")
     return {str(name): _score(name, score) for name, score in value.items()}
-
-
-def _of_package(path: Path) -> dict[str, Row]:
-    """Read the results of a package as `cptlaw import` does."""
-    columns = ["loss", "metric", "n_items"]
-    frame = import_logs(path).frame.set_index("eval").reindex(columns=columns).astype({"metric": object})
-    return {str(name): {str(key): value for key, value in row.dropna().items()} for name, row in frame.iterrows()}
 
 
 def _score(name: Any, score: Any) -> Row:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.writing import file_name
 from cptlaw_sweep.jobs import Job, Sweep
+from cptlaw_sweep.mix import weights_of
 from cptlaw_sweep.sizes import gpt2_settings
 
 
@@ -29,36 +29,30 @@ def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any
     per_step = definition["batch"] * definition["context"]
     phases = [Phase(**phase) for phase in definition["phases"]]
     lr = Schedule(phases).lr if phases else None
-    start = dict(definition["start"])
-    readers: dict[str, Callable[[Any], dict[str, Any]]] = {
-        "seed": lambda seed: {"from": "scratch", "seed": seed},
-        "state": lambda key: {"from": names[key], "with_optimizer_state": True},
-        "weights": lambda key: {"from": names[key], "with_optimizer_state": False},
-        "pretrained": lambda _: {"from": "pretrained", "with_optimizer_state": False},
-    }
-    ((kind, value),) = start.items()
-    texts = definition["mix"]["texts"]
+    ((kind, value),) = definition["start"].items()
+    start: dict[str, Any] = {"from": "scratch", "seed": value}
+    if kind != "seed":
+        start = {"from": names.get(value, "pretrained"), "with_optimizer_state": kind == "state"}
     mix = definition["mix"]
-    shares = mix.get("weights") or ([mix["share"]] if len(texts) == 1 else [mix["share"], f"1 - {mix['share']}"])
     return {
         "run": job.name,
         "kind": job.kind,
         "id": job.id,
         "columns": {key: value for key, value in job.columns.items() if value is not None},
-        "start": readers[kind](value),
+        "start": start,
         "model": {**definition["model"], "transformers": _config(definition["model"], job.places.get("model"))},
         "data": {
             "mix": [
                 {
                     "text": sweep.texts[key]["name"],
-                    "share_of_tokens": part,
-                    "source": _public(sweep.texts[key]["source"]),
+                    "share_of_tokens": str(share),
+                    "source": {name: one for name, one in sweep.texts[key]["source"].items() if one is not None},
                 }
-                for key, part in zip(texts, shares, strict=True)
+                for key, share in zip(mix["texts"], weights_of(mix), strict=True)
             ],
-            "tokenizer": sweep.texts[texts[0]]["tokenizer"],
+            "tokenizer": sweep.texts[mix["texts"][0]]["tokenizer"],
             "context": definition["context"],
-            "seed": definition["mix"]["seed"],
+            "seed": mix["seed"],
         },
         "batch": {"sequences_per_step": definition["batch"], "tokens_per_step": per_step},
         "steps": {"first": first + 1, "last": last, "tokens": job.tokens},
@@ -100,7 +94,3 @@ def _config(model: dict[str, Any], place: str | None) -> dict[str, Any]:
     if model["kind"] == "config":
         return {"vocab_size": model["vocabulary"], "max_position_embeddings": model["context"], **model["config"]}
     return {"model_type": "gpt2", **gpt2_settings(model)}
-
-
-def _public(source: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in source.items() if value is not None}

@@ -42,28 +42,6 @@ class Base:
         return f"{self.model.name}{budget}{seed}" + ("" if self.end is None else f"-e{self.end:g}")
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What the recipe says about pre-training."""
-
-    where: str
-    asked: Pretrain
-    carried: bool
-    evals: list[Plain]
-
-    @property
-    def budgets(self) -> list[float]:
-        """Tokens per parameter, rising."""
-        return sorted(set(self.asked.ptpp))
-
-    def measure_at(self, steps: list[int], tokens_per_step: int, n_params: int) -> set[int]:
-        """Return the steps at which losses along pre-training are measured: counted down from each budget."""
-        if self.asked.points_per_doubling is None:
-            return set()
-        first = max(1, round(self.asked.first_tokens_per_param * n_params / tokens_per_step))
-        return {step for last in steps[-1:] for step in log_points(last, first, self.asked.points_per_doubling)}
-
-
 def log_points(last: int, first: int, per_doubling: float) -> set[int]:
     """Return steps from the last one down to the first, so many to each doubling.
 
@@ -112,119 +90,108 @@ def given_bases(recipe: Recipe) -> tuple[list[Job], list[Base]]:
 
 def ladders(recipe: Recipe, asked: Pretrain) -> tuple[list[Job], list[Base]]:
     """Return the jobs of pre-training and the base models that they make."""
-    where = f"{recipe.path.name}: pretrain"
-    targets = list(dict.fromkeys(block.target for block in recipe.asked.adapt))
-    carried = any(block.is_carried for block in recipe.asked.adapt)
-    plan = _Plan(where, asked, carried, recipe.eval_entries(asked.text, targets))
-    jobs: list[Job] = []
-    bases: list[Base] = []
-    make = _falling if plan.asked.schedule in FALLING else _ladder
-    for model in (model for model in recipe.models.values() if not model.is_given):
-        for seed in model.seeds:
-            for job, base in make(recipe, model, seed, plan):
-                jobs.append(job)
-                if base is not None:
-                    bases.append(base)
-    return jobs, bases
+    plan = _Plan(recipe, asked)
+    make = plan.falling if asked.schedule in FALLING else plan.ladder
+    scratch = [model for model in recipe.models.values() if not model.is_given]
+    made = [pair for model in scratch for seed in model.seeds for pair in make(model, seed)]
+    return [job for job, _ in made], [base for _, base in made if base is not None]
 
 
-def _falling(recipe: Recipe, model: Model, seed: int, plan: _Plan) -> Iterator[tuple[Job, Base | None]]:
-    """Yield one run per budget and end rate, each from scratch."""
-    lr = rate_of(plan.asked.peak, model.name, model.total, f"{plan.where}: peak")
-    for ptpp in plan.budgets:
-        steps = _steps(recipe, model, ptpp, plan)
-        for end in plan.asked.end:
-            phase = make_phase(
-                plan.where, phase="pretrain", peak=lr, warmup=plan.asked.warmup, steps=steps,
-                schedule=plan.asked.schedule, end=end,
+class _Plan:
+    """What the recipe says about pre-training, as jobs of one model and seed."""
+
+    def __init__(self, recipe: Recipe, asked: Pretrain):
+        self._recipe, self._asked, self._where = recipe, asked, f"{recipe.path.name}: pretrain"
+        blocks = recipe.asked.adapt
+        self._evals = recipe.eval_entries(asked.text, list(dict.fromkeys(block.target for block in blocks)))
+        self._keep = "weights+state" if any(block.is_carried for block in blocks) else "weights"
+
+    def falling(self, model: Model, seed: int) -> Iterator[tuple[Job, Base]]:
+        """Yield one run per budget and end rate, each from scratch."""
+        for ptpp, steps in self._budgets(model):
+            for end in self._asked.end:
+                phase = self._phase(model, steps=steps, schedule=self._asked.schedule, end=end)
+                at = self._points(model, steps) | {steps}
+                yield self._base_job(model, seed, ptpp, phase, at, start={"seed": seed}, steps=[0, steps])
+
+    def ladder(self, model: Model, seed: int) -> Iterator[tuple[Job, Base | None]]:
+        """Yield the stages of one trunk and the decays that branch off it."""
+        start: Plain = {"seed": seed}
+        done, needs = 0, tuple[str, ...]()
+        decay = 0.0 if self._asked.schedule == "constant" else self._asked.decay
+        budgets = self._budgets(model)
+        points = self._points(model, budgets[-1][1])
+        for ptpp, steps in budgets:
+            # The decay is a part of the budget, not on top of it: a base model of so many tokens has seen just as many.
+            branch = steps - round(decay * steps)
+            if branch <= max(done, self._asked.warmup):
+                raise DataError(
+                    f"{self._where}: model {model.name} reaches ptpp {ptpp:g} after {steps} steps, of which the last "
+                    f"{steps - branch} decay: no room after step {max(done, self._asked.warmup)}, where the warm-up or "
+                    "the budget before ends. Leave the budget out, or take a shorter warm-up or smaller batches."
+                )
+            along = sorted(point for point in points if done < point <= branch)
+            columns: Plain = {"ptpp": ptpp, "seed": seed}
+            stage = self._phase(model, steps=branch, schedule="constant")
+            if points:
+                columns |= {"trunk": f"trunk-{model.name}-s{seed}", "lr_schedule": "constant", "lr_peak": stage["peak"]}
+            trunk = self._recipe.job(
+                model, f"trunk-{model.name}-p{ptpp:g}-s{seed}", "trunk", needs, columns,
+                start=start, steps=[done, branch], phases=[stage], mix=self._mix(seed),
+                evals=self._evals if along else [], measure_at=along, keep="state",
             )  # fmt: skip
-            at = plan.measure_at([steps], recipe.asked.step_tokens, model.total) | {steps}
-            yield _base_job(recipe, model, seed, ptpp, plan, phase, at, start={"seed": seed}, steps=[0, steps])
+            yield trunk, None
+            start, done, needs = {"state": trunk.id}, branch, (trunk.id,)
+            for end in self._asked.end:
+                shape = {"schedule": "wsd", "decay": steps - branch, "end": end}
+                whole = self._phase(model, steps=steps, **(shape if steps > branch else {"schedule": "constant"}))
+                # Four points within the decay, where the loss falls fastest.
+                inside = {branch + round(part * (steps - branch) / 4) for part in (1, 2, 3)} if points else set()
+                at = {point for point in inside if branch < point} | {steps}
+                rest = {"start": start, "steps": [branch, steps], "needs": needs}
+                yield self._base_job(model, seed, ptpp, whole, at, **rest)
 
+    def _budgets(self, model: Model) -> list[tuple[float, int]]:
+        """Return tokens per parameter, rising, each with the steps that they take."""
+        result = []
+        per_step = self._recipe.asked.step_tokens
+        for ptpp in sorted(set(self._asked.ptpp)):
+            steps = ptpp * model.total / per_step
+            if steps < 1:
+                raise DataError(
+                    f"{self._where}: ptpp {ptpp:g} is less than one step of {per_step} tokens: no room after step 0."
+                )
+            result.append((ptpp, whole_steps(self._where, steps)))
+        return result
 
-def _ladder(recipe: Recipe, model: Model, seed: int, plan: _Plan) -> Iterator[tuple[Job, Base | None]]:
-    """Yield the stages of one trunk and the decays that branch off it."""
-    lr = rate_of(plan.asked.peak, model.name, model.total, f"{plan.where}: peak")
-    start: Plain = {"seed": seed}
-    done, needs = 0, tuple[str, ...]()
-    mix = {"texts": [recipe.text(plan.asked.text)], "share": "1", "seed": seed}
-    decay = 0.0 if plan.asked.schedule == "constant" else plan.asked.decay
-    all_steps = [_steps(recipe, model, ptpp, plan) for ptpp in plan.budgets]
-    points = plan.measure_at(all_steps, recipe.asked.step_tokens, model.total)
-    for ptpp, steps in zip(plan.budgets, all_steps, strict=True):
-        # The decay is a part of the budget, not on top of it: a base model of so many tokens has seen just as many.
-        branch = steps - round(decay * steps)
-        if branch <= max(done, plan.asked.warmup):
-            raise DataError(
-                f"{plan.where}: model {model.name} reaches ptpp {ptpp:g} after {steps} steps, of which the last "
-                f"{steps - branch} decay: no room after step {max(done, plan.asked.warmup)}, where the warm-up or "
-                "the budget before ends. Leave the budget out, or take a shorter warm-up or smaller batches."
-            )
-        phase = {"phase": "pretrain", "peak": lr, "warmup": plan.asked.warmup}
-        along = sorted(point for point in points if done < point <= branch)
-        columns: Plain = {"ptpp": ptpp, "seed": seed}
-        if points:
-            columns |= {"trunk": f"trunk-{model.name}-s{seed}", "lr_schedule": "constant", "lr_peak": lr}
-        trunk = recipe.job(
-            model, f"trunk-{model.name}-p{ptpp:g}-s{seed}", "trunk", needs, columns,
-            start=start, steps=[done, branch],
-            phases=[make_phase(plan.where, **phase, steps=branch, schedule="constant")],
-            mix=mix, evals=plan.evals if along else [], measure_at=along, keep="state",
+    def _points(self, model: Model, last: int) -> set[int]:
+        """Return the steps at which losses along pre-training are measured: counted down from the last one."""
+        if self._asked.points_per_doubling is None:
+            return set()
+        first = max(1, round(self._asked.first_tokens_per_param * model.total / self._recipe.asked.step_tokens))
+        return log_points(last, first, self._asked.points_per_doubling)
+
+    def _phase(self, model: Model, **shape: Any) -> Plain:
+        peak = rate_of(self._asked.peak, model.name, model.total, f"{self._where}: peak")
+        return make_phase(self._where, phase="pretrain", peak=peak, warmup=self._asked.warmup, **shape)
+
+    def _mix(self, seed: int) -> Plain:
+        return {"texts": [self._recipe.text(self._asked.text)], "share": "1", "seed": seed}
+
+    def _base_job(
+        self, model: Model, seed: int, ptpp: float, phase: Plain, at: set[int], needs: tuple[str, ...] = (), **rest: Any
+    ) -> tuple[Job, Base]:
+        """Return the job that ends in a base model, and that model."""
+        # How far the rate fell before the base model was kept changes how CPT takes off, so that it is part of the
+        # name.
+        end = float(phase.get("end") or 0.0) / phase["peak"] if phase["schedule"] != "constant" else None
+        end = end if end or len(self._asked.end) > 1 else None
+        name = f"{model.name}-p{ptpp:g}-s{seed}" + ("" if end is None else f"-e{end:g}")
+        columns = {"ptpp": ptpp, "seed": seed, "base": name, "lr_schedule": phase["schedule"]}
+        columns |= {"lr_peak": phase["peak"], "pretrain_tokens": rest["steps"][1] * self._recipe.asked.step_tokens}
+        columns |= {} if end is None else {"pt_lr_end": end}
+        job = self._recipe.job(
+            model, f"base-{name}", "base", needs, columns, phases=[phase], mix=self._mix(seed), evals=self._evals,
+            measure_at=sorted(at), keep=self._keep, **rest,
         )  # fmt: skip
-        yield trunk, None
-        start, done, needs = {"state": trunk.id}, branch, (trunk.id,)
-        for end in plan.asked.end:
-            whole = (
-                make_phase(plan.where, **phase, steps=steps, schedule="wsd", decay=steps - branch, end=end)
-                if steps > branch
-                else make_phase(plan.where, **phase, steps=steps, schedule="constant")
-            )
-            # Four points within the decay, where the loss falls fastest.
-            inside = {branch + round(part * (steps - branch) / 4) for part in (1, 2, 3)} if points else set()
-            at = {point for point in inside if branch < point} | {steps}
-            yield _base_job(recipe, model, seed, ptpp, plan, whole, at, start=start, steps=[branch, steps], needs=needs)
-
-
-def _base_job(
-    recipe: Recipe,
-    model: Model,
-    seed: int,
-    ptpp: float,
-    plan: _Plan,
-    phase: Plain,
-    at: set[int],
-    **rest: Any,
-) -> tuple[Job, Base]:
-    """Return the job that ends in a base model, and that model."""
-    last = rest["steps"][1]
-    # How far the rate fell before the base model was kept changes how CPT takes off, so that it is part of the name.
-    share = float(phase.get("end") or 0.0) / phase["peak"] if phase["schedule"] != "constant" else None
-    several = len(plan.asked.end) > 1 or (share is not None and share > 0)
-    end = share if several and share is not None else None
-    suffix = "" if end is None else f"-e{end:g}"
-    name = f"base-{model.name}-p{ptpp:g}-s{seed}{suffix}"
-    columns = {"ptpp": ptpp, "seed": seed, "base": name.removeprefix("base-")}
-    columns |= {
-        "lr_schedule": phase["schedule"],
-        "lr_peak": phase["peak"],
-        "pretrain_tokens": last * recipe.asked.step_tokens,
-    }
-    if end is not None:
-        columns["pt_lr_end"] = end
-    mix = {"texts": [recipe.text(plan.asked.text)], "share": "1", "seed": seed}
-    needs = rest.pop("needs", ())
-    job = recipe.job(
-        model, name, "base", needs, columns, phases=[phase], mix=mix, evals=plan.evals, measure_at=sorted(at),
-        keep="weights+state" if plan.carried else "weights", **rest,
-    )  # fmt: skip
-    return job, Base(model, seed, ptpp, {"weights": job.id}, (job.id,), end)
-
-
-def _steps(recipe: Recipe, model: Model, ptpp: float, plan: _Plan) -> int:
-    steps = ptpp * model.total / recipe.asked.step_tokens
-    if steps < 1:
-        raise DataError(
-            f"{plan.where}: ptpp {ptpp:g} is less than one step of {recipe.asked.step_tokens} tokens: no room after "
-            "step 0."
-        )
-    return whole_steps(plan.where, steps)
+        return job, Base(model, seed, ptpp, {"weights": job.id}, (job.id,), end)

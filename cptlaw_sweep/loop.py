@@ -13,6 +13,7 @@ import json
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -136,12 +137,12 @@ class Training:
             models.recompute_activations(model)
             if "lora" in spec:
                 model.enable_input_require_grads()  # nothing before the first adapter has a gradient of its own
-        if "lora" in spec and self.job.definition["precision"] == "bf16" and not self.shard:
+        bf16 = self.job.definition["precision"] == "bf16"
+        if "lora" in spec and bf16 and not self.shard:
             for parameter in model.parameters():
                 if not parameter.requires_grad:
                     parameter.data = parameter.data.to(torch.bfloat16)
         model.train()
-        bf16 = self.job.definition["precision"] == "bf16"
         self.bare = model
         self.model = parallel.wrap(model, self.accelerator, shard=self.shard, bf16=bf16)
         self.optimizer = optimizer_for(model, self.job.definition["optimizer"])
@@ -330,36 +331,29 @@ class Training:
     def close(self) -> None:
         """End what goes on beside the training."""
         try:
-            self._checkpoints.writer.wait()
+            self._checkpoints.wait()
         finally:
             if self._live is not None:
                 self._live.close()
 
     def report(self) -> dict[str, Any]:
         """Return how the job went: counts exact, seconds as measured."""
-        counts = [int(n) for n in np.subtract(self._counts(self.last), self._counts(self.first))]
-        tokens = [n * self.context for n in counts]
-        seen = dict.fromkeys(self.job.definition["mix"]["texts"], 0)
-        for key, n in zip(self.job.definition["mix"]["texts"], tokens, strict=True):
-            seen[key] += n
+        before, after = (self.mix.counts(step * self.batch) for step in (self.first, self.last))
+        seen = Counter[str]()  # two names may stand for one text
+        for part, begun, ended in zip(self.mix.parts, before, after, strict=True):
+            seen[part.text] += (ended - begun) * self.context
         trained = (self.last - self.first) * self.batch * self.context
         return {
             "name": self.job.name,
             "kind": self.job.kind,
             "tokens": trained,
             "tokens_by_text": seen,
-            "epochs_by_text": {
-                part.text: count / part.size
-                for part, count in zip(self.mix.parts, self._counts(self.last), strict=True)
-            },
+            "epochs_by_text": {part.text: count / part.size for part, count in zip(self.mix.parts, after, strict=True)},
             "seconds": self.seconds,
             "tokens_per_second": trained / self.seconds if self.seconds else None,
             "device": str(self.accelerator.device),
             "processes": self.accelerator.num_processes,
         }
-
-    def _counts(self, step: int) -> list[int]:
-        return self.mix.counts(step * self.batch)
 
 
 def train(job: Job, store: Store, cache: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:

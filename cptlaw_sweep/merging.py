@@ -122,7 +122,8 @@ class _Weights:
         if index.is_file():
             self.file_of = _read_index(index)
         elif (folder / WHOLE).is_file():
-            self.file_of = dict.fromkeys(_names_in(folder / WHOLE), WHOLE)
+            with _opened(folder / WHOLE) as file:
+                self.file_of = dict.fromkeys(file.keys(), WHOLE)
         elif (folder / "adapter_config.json").is_file():
             raise DataError(
                 f"{folder} holds an adapter. Add it to its base model (`merge_and_unload` of peft) and save that."
@@ -147,11 +148,6 @@ def _read_index(path: Path) -> dict[str, str]:
     if outside:
         raise DataError(f"{path}: {outside[0]!r} lies outside of the folder. Copy the model again.")
     return files
-
-
-def _names_in(path: Path) -> list[str]:
-    with _opened(path) as file:
-        return list(file.keys())
 
 
 def _opened(path: Path) -> Any:

@@ -95,6 +95,15 @@ class Part:
         return self.windows if self.pool is None else max(1, min(self.pool, self.windows))
 
 
+def weights_of(definition: Mapping[str, Any]) -> list[Fraction]:
+    """Return the share of each corpus in the mix of a job's definition."""
+    if "weights" in definition:
+        return [Fraction(weight) for weight in definition["weights"]]
+    # A pure run names one text only, though its share may be that of the source, 1, or of the target.
+    share = Fraction(definition["share"])
+    return [share, 1 - share] if len(definition["texts"]) > 1 else [Fraction(1)]
+
+
 @dataclass(frozen=True)
 class DataMix:
     """Rows drawn from one corpus or several.
@@ -125,13 +134,9 @@ class DataMix:
             Part(text, windows[text], int(pools[text]) // context if text in pools else None)
             for text in definition["texts"]
         ]
-        if "weights" in definition:
-            weights = [Fraction(weight) for weight in definition["weights"]]
-            # What is left for a corpus is what those before it did not take, so that its share is of the remaining
-            # weights.
-            shares = [weight / sum(weights[place:]) for place, weight in enumerate(weights[:-1])]
-        else:
-            shares = [Fraction(definition["share"])][: len(parts) - 1]
+        weights = weights_of(definition)
+        # What is left for a corpus is what those before it did not take, so that its share is of the remaining weights.
+        shares = [weight / sum(weights[place:]) for place, weight in enumerate(weights[:-1])]
         return cls(parts, shares, int(definition["seed"]))
 
     def _key(self, text: str, what: str) -> int:

@@ -47,7 +47,8 @@ def prepare(texts: Mapping[str, Any], store: Store, progress: Callable[[str], No
             continue
         progress(f"preparing text {text['name']}")
         place = text.get("tokenizer_place")
-        tokenizer = load_tokenizer(text["tokenizer"], store, _contents(text["tokenizer_source"]), place)
+        trained_on = (content for _, content in documents(text["tokenizer_source"] or {}))  # read where one is trained
+        tokenizer = load_tokenizer(text["tokenizer"], store, trained_on, place)
         folder = store.scratch()
         try:
             index = _write_shards(text["source"], tokenizer, folder, text["name"])
@@ -57,11 +58,6 @@ def prepare(texts: Mapping[str, Any], store: Store, progress: Callable[[str], No
             store.write_json(f"texts/{key}/index.json", index)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _contents(source: Mapping[str, Any] | None) -> Callable[[], Iterator[str]]:
-    """Return a reader of the documents that a tokenizer is trained on."""
-    return lambda: (content for _, content in documents(source or {}))
 
 
 def _write_shards(source: Mapping[str, Any], tokenizer: Tokenizer, folder: Path, name: str) -> dict[str, Any]:

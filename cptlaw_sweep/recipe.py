@@ -42,10 +42,10 @@ class Recipe:
             name: with_files(source.plain(), path.parent, f"{path.name}: text: {name}")
             for name, source in asked.text.items()
         }
-        for place, name in asked.named_texts():
+        for where, name in asked.named_texts():
             if name not in self.sources:
                 raise DataError(
-                    f"{path.name}: {place}: there is no text {name!r}.{did_you_mean(name, self.sources)} "
+                    f"{path.name}: {where}: there is no text {name!r}.{did_you_mean(name, self.sources)} "
                     f"Known: {', '.join(self.sources)}."
                 )
         self.tokenizer, self._tokenizer_place = self._read_tokenizer()
@@ -149,7 +149,8 @@ class Recipe:
         """Return the validation sets of a job: source, targets, other corpora of its mix, and those of the recipe."""
         known = self.asked.evals
         own = known if len(targets) == 1 else {}  # of several targets nothing says which is meant
-        sets = [("source", None, own.get("source") or EvalSet(text=source))] if source else []
+        sets: list[tuple[str, str | None, EvalSet]] = []
+        sets += [("source", None, own.get("source") or EvalSet(text=source))] if source else []
         sets += [("target", name, own.get("target") or EvalSet(text=name)) for name in targets]
         sets += [("source", None, known["source"])] if source is None and "source" in known else []
         sets += [(name, None, EvalSet(text=name)) for name in others]

@@ -7,8 +7,7 @@ number of processes can put them together and cut them anew. Nothing here is a p
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -147,29 +146,3 @@ def gathered(model: torch.nn.Module, *, keep: bool) -> Iterator[tuple[str, torch
         full = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
         if keep:
             yield name, full.detach().to("cpu", copy=True)
-
-
-class Writer:
-    """Writes one thing at a time beside the training, and tells its errors when asked."""
-
-    def __init__(self) -> None:
-        self._pending: Future[None] | None = None
-
-    def start(self, work: Callable[[], None]) -> None:
-        """Begin to write, once what was begun before is done."""
-        self.wait()
-        pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
-        self._pending = pool.submit(work)
-        pool.shutdown(wait=False)  # its thread ends with the work
-
-    def wait(self) -> None:
-        """Wait for what is being written.
-
-        Raises
-        ------
-        OSError
-            Or whatever else stopped it.
-        """
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            pending.result()

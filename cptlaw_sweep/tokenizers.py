@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from cptlaw_sweep.store import Store
 
 Ids = npt.NDArray[Any]
 
-BYTES = {"kind": "bytes"}
 END_OF_TEXT = "<|endoftext|>"
 
 
@@ -52,19 +51,14 @@ def spec_of(
     if isinstance(asked, TrainedTokenizer):
         return {"kind": "trained", "text": asked.train_on, "vocabulary": asked.vocabulary}, None
     if not isinstance(asked, GivenTokenizer):
-        return dict(BYTES), None
+        return {"kind": "bytes"}, None
     place = given_models.find_folder(asked.pretrained, folder)
-    if place is not None:
-        return in_folder(place, where), str(place)
-    return {"kind": "pretrained", "name": asked.pretrained, "revision": asked.revision}, None
-
-
-def in_folder(folder: Path, where: str) -> dict[str, Any]:
-    """Return the tokenizer of a model's folder, known by its content."""
-    content = given_models.tokenizer_content(folder)
+    if place is None:
+        return {"kind": "pretrained", "name": asked.pretrained, "revision": asked.revision}, None
+    content = given_models.tokenizer_content(place)
     if content is None:
-        raise DataError(f"{where}: there is no tokenizer in {folder}. Name the one that the model was trained with.")
-    return {"kind": "pretrained", "content": content, "called": folder.name}
+        raise DataError(f"{where}: there is no tokenizer in {place}. Name the one that the model was trained with.")
+    return {"kind": "pretrained", "content": content, "called": place.name}, str(place)
 
 
 def identity_of(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,7 +83,7 @@ def name_of(spec: Mapping[str, Any]) -> str:
 
 
 def load_tokenizer(
-    spec: Mapping[str, Any], store: Store, training_text: Callable[[], Iterator[str]], place: str | None = None
+    spec: Mapping[str, Any], store: Store, training_text: Iterable[str], place: str | None = None
 ) -> Tokenizer:
     """Return a tokenizer; one that must be trained is trained once and kept in the store.
 
@@ -117,7 +111,7 @@ def load_tokenizer(
             initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
-        fresh.train_from_iterator(training_text(), trainer)
+        fresh.train_from_iterator(training_text, trainer)
         store.write(name, fresh.to_str().encode())
     loaded = tokenizers.Tokenizer.from_str(store.read(name).decode())
     return Tokenizer(_batch(loaded), int(spec["vocabulary"]), loaded.token_to_id(END_OF_TEXT))

@@ -13,7 +13,6 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -401,17 +400,17 @@ def _to_fill_in(name: str, share: float) -> Corpus:
 
 def run_of_job(job: Job, sweep: Sweep) -> Run:
     """Return a run of a sweep."""
+    from cptlaw_sweep.mix import weights_of  # with NumPy, which the help of the verbs does not wait for
+
     definition, mix = job.definition, job.definition["mix"]
     (phase,) = definition["phases"]
-    steps, warmup, texts = int(definition["steps"][1]), int(phase.get("warmup", 0)), mix["texts"]
+    steps, warmup = int(definition["steps"][1]), int(phase.get("warmup", 0))
     processes = int(job.run.get("processes") or 1)
     own = int(definition["batch"]) // (processes * int(job.run.get("nodes") or 1))
     micro = int(definition["micro_batch"]) or own
-    # A pure run names one text only, though its share may be that of the source, 1, or of the target.
-    shares = mix.get("weights") or [Fraction(mix["share"]), 1 - Fraction(mix["share"])][: len(texts)]
     corpora = [
-        Corpus(sweep.texts[key]["name"], float(Fraction(share)), sweep.texts[key]["source"])
-        for key, share in zip(texts, shares, strict=True)
+        Corpus(sweep.texts[key]["name"], float(share), sweep.texts[key]["source"])
+        for key, share in zip(mix["texts"], weights_of(mix), strict=True)
     ]
     return Run(
         name=file_name(job.name, 150),

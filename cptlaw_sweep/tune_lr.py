@@ -23,6 +23,7 @@ from cptlaw_sweep.jobs import Job, Sweep
 from cptlaw_sweep.load_sweep import sweep_of
 from cptlaw_sweep.phases import rate_of
 from cptlaw_sweep.recipe import Recipe, read_recipe
+from cptlaw_sweep.schema import SweepFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,8 +89,7 @@ def tune(path: Path, run: Callable[[Sweep], Callable[[Job], float | None]]) -> L
     """
     import pandas as pd
 
-    content, value = read_recipe(path)
-    trial = _Trial(path, content, value)
+    trial = _Trial(path)
     rows: list[dict[str, Any]] = []
     best: dict[str, float] = {}
     sizes: dict[str, int] = {}
@@ -131,20 +131,19 @@ def tune(path: Path, run: Callable[[Sweep], Callable[[Job], float | None]]) -> L
 class _Trial:
     """The recipe of a trial: the same text, tokenizer, batch and shape of schedule, at another rate and shorter."""
 
-    def __init__(self, path: Path, content: str, value: Any):
-        if not isinstance(value, Mapping):
-            raise DataError(f"{path.name}: expected a mapping, as in `name: value`, one per line.")
-        self._path, self._content, self._value = path, content, dict(value)
+    def __init__(self, path: Path):
+        self._path = path
+        self._content, value = read_recipe(path)
         whole = Recipe(value, path)
+        self._asked = asked = whole.asked
         scratch = sorted((m for m in whole.models.values() if not m.is_given), key=lambda m: m.total)
-        self._pretrain = bool(scratch)
         chosen = scratch[:SIZES] or list(whole.models.values())[:1]
         self.models = [model.name for model in chosen]
-        if not self._pretrain and not whole.asked.adapt:
+        self._pretrain = asked.pretrain if scratch else None
+        if self._pretrain is None and not asked.adapt:
             raise UsageError(f"{path.name}: --tune-lr has nothing to tune: there is neither `pretrain` nor `adapt`.")
-        first = chosen[0]
-        asked = dict(value["pretrain"]).get("peak") if self._pretrain else whole.asked.adapt[0].schedules[0].get("peak")
-        self.guess = rate_of(asked, first.name, first.total, f"{path.name}: peak")
+        peak = asked.adapt[0].schedules[0]["peak"] if self._pretrain is None else self._pretrain.peak
+        self.guess = rate_of(peak, chosen[0].name, chosen[0].total, f"{path.name}: peak")
         self._sweeps: dict[float, Sweep] = {}
         self._jobs: dict[str, Job] = {}
         self._texts: dict[str, Any] = {}
@@ -152,10 +151,9 @@ class _Trial:
     def job(self, name: str, rate: float) -> Job:
         """Return the run of a model at a rate; what it needs is noted too."""
         if rate not in self._sweeps:
-            recipe = Recipe(self._changed(rate), self._path)
-            self._sweeps[rate] = sweep_of(recipe, self._content)
+            self._sweeps[rate] = sweep_of(Recipe(self._at(rate), self._path), self._content)
         sweep = self._sweeps[rate]
-        kind = "base" if self._pretrain else "adapt"
+        kind = "adapt" if self._pretrain is None else "base"
         # The last one: of several budgets that of the most tokens, which is what the rate is for.
         result = [job for job in sweep.jobs if job.kind == kind and job.columns["model"] == name][-1]
         for job in sweep.jobs:
@@ -168,26 +166,24 @@ class _Trial:
         """Return all runs so far, as one sweep."""
         return Sweep("tune-lr", tuple(self._jobs.values()), self._texts, self._content)
 
-    def _changed(self, rate: float) -> dict[str, Any]:
-        value = {key: item for key, item in self._value.items() if key not in ("keep", "evaluate", "log")}
-        if self._pretrain:
-            asked = dict(value["pretrain"])
-            budgets = asked["ptpp"] if isinstance(asked["ptpp"], list) else [asked["ptpp"]]
-            least = min(float(budget) for budget in budgets)
+    def _at(self, rate: float) -> SweepFile:
+        """Return the recipe at a rate: one short run of each model, of which nothing is kept."""
+        if self._pretrain is not None:
             # Short and annealed to zero: trials at a constant rate would prefer rates that are too low for a run that
             # decays.
-            asked |= {"ptpp": min(MOST_PTPP, least), "peak": rate, "end": 0}
-            asked.pop("points_per_doubling", None)
-            value = {key: item for key, item in value.items() if key != "adapt"} | {"pretrain": asked}
-            value["models"] = {name: item for name, item in value["models"].items() if name in self.models}
-            return value
-        block = value["adapt"][0] if isinstance(value["adapt"], list) else value["adapt"]
-        block = {key: item for key, item in block.items() if key not in ("keep", "orders")}
-        for name in ("replay", "mixes", "tokens", "tokens_per_param", "schedules"):
-            if isinstance(block.get(name), list):
-                block[name] = block[name][0]
-        value["adapt"] = block | {"schedules": {**block["schedules"], "peak": rate}, "models": self.models}
-        return value
+            short = {"ptpp": [min(MOST_PTPP, *self._pretrain.ptpp)], "end": [0.0], "points_per_doubling": None}
+            changed: dict[str, Any] = {
+                "pretrain": self._pretrain.model_copy(update={"peak": rate, **short}),
+                "models": {name: self._asked.models[name] for name in self.models},
+                "adapt": [],
+            }
+        else:
+            block = self._asked.adapt[0]
+            one = {name: (getattr(block, name) or [])[:1] or None for name in ("replay", "mixes")}
+            one |= {name: getattr(block, name)[:1] for name in ("tokens", "tokens_per_param")}
+            one |= {"schedules": [{**block.schedules[0], "peak": rate}], "models": self.models}
+            changed = {"adapt": [block.model_copy(update={**one, "keep": "no", "orders": [0]})]}
+        return self._asked.model_copy(update={**changed, "keep": "no", "evaluate": None, "log": ["jsonl"]})
 
 
 def vertex(rates: Any, losses: Any) -> tuple[float, int]:

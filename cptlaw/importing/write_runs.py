@@ -68,6 +68,6 @@ def write_runs(frame: pd.DataFrame, path: Path, inputs: Iterable[str | Path] = (
             frame.to_json(part, orient="records", lines=True, double_precision=15)
         else:
             with needed_for("Parquet", "cptlaw[parquet]"):
-                import pyarrow  # noqa: F401 - which pandas writes it with
+                import pyarrow  # type: ignore[import-untyped, unused-ignore]  # noqa: F401 - which pandas writes it with
             frame.to_parquet(part, index=False)
     return path

@@ -125,7 +125,7 @@ def test_a_tokenizer_takes_documents_many_at_a_time_with_the_ids_of_one_by_one(r
 
     sweep, store = prepared(recipe(tokenizer={"train_on": "old", "vocabulary": 300}), tmp_path / "out")
     (text,) = (text for text in sweep.texts.values() if text["name"] == "old")
-    tokenizer = load_tokenizer(text["tokenizer"], store, lambda: iter(()))
+    tokenizer = load_tokenizer(text["tokenizer"], store, ())
     texts = lines_of(tmp_path / "old.jsonl")[:20]
     together = tokenizer.documents(texts)
     assert [ids.tolist() for ids in together] == [tokenizer.documents([text])[0].tolist() for text in texts]

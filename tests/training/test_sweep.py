@@ -130,7 +130,7 @@ def test_dry_run_says_what_it_would_cost_and_trains_nothing(recipe, tmp_path, mo
         assert told["steps"]["tokens"] == job.tokens
     assert not (tmp_path / "sweep").exists()
     adapt = [json.loads(file.read_text()) for file in (tmp_path / "manifests").glob("2k-*r0.25*")]
-    assert [part["share_of_tokens"] for part in adapt[0]["data"]["mix"]] == ["1/4", "1 - 1/4"]
+    assert [part["share_of_tokens"] for part in adapt[0]["data"]["mix"]] == ["1/4", "3/4"]
     assert adapt[0]["start"]["from"].startswith("base-2k")
     with pytest.raises(SystemExit):
         main(["sweep", "sweep.yaml", "--dry-run", "--json"])
