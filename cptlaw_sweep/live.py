@@ -7,6 +7,7 @@ live/NAME.steps.jsonl  training loss, learning rate, tokens per second
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -47,30 +48,21 @@ class Live:
         self._job, self._store = job, store
         stem = f"live/{file_name(job.name, job.id)}"
         self._names = {"rows": f"{stem}.jsonl", "steps": f"{stem}.steps.jsonl"}
-        self._lines = {key: self._earlier(name, step) for key, name in self._names.items()}
+        # A process that goes on from a checkpoint trains the steps since then again, and writes them again.
+        self._lines = {
+            key: [_line(row) for row in store.read_lines(name) if row.get("step", math.inf) <= step] if step else []
+            for key, name in self._names.items()
+        }
         self._fresh: dict[str, list[str]] = {key: [] for key in self._names}
         self._put, self._begun = time.monotonic(), False
         self._sinks = [_sink(kind, job, store) for kind in job.run.get("log", ()) if kind != "jsonl"]
         self._shared = {name: job.columns[name] for name in _COLUMNS if job.columns.get(name) is not None}
 
-    def _earlier(self, name: str, step: int) -> list[str]:
-        if not step or not self._store.exists(name):
-            return []
-        kept = []
-        for line in self._store.read(name).decode().splitlines():
-            try:
-                # A process that goes on from a checkpoint trains the steps since then again, and writes them again.
-                if int(json.loads(line)["step"]) <= step:
-                    kept.append(f"{line}\n")
-            except (ValueError, KeyError):  # the last line of a process that was killed
-                continue
-        return kept
-
     def measured(self, rows: list[dict[str, Any]]) -> None:
         """Tell the losses of one measurement."""
         for row in rows:
             plain = {key: value for key, value in row.items() if value is not None}
-            self._add("rows", {"run": self._job.name, **self._shared, **plain})
+            self._fresh["rows"].append(_line({"run": self._job.name, **self._shared, **plain}))
             for log, _ in self._sinks:
                 log({f"eval/{row['eval']}": row["loss"]}, row["step"], row["tokens"])
         self._flush()
@@ -78,7 +70,7 @@ class Live:
     def stepped(self, step: int, tokens: int, loss: float, lr: float, tokens_per_second: float) -> None:
         """Tell the mean training loss since the last call."""
         row = {"step": step, "tokens": tokens, "train_loss": loss, "lr": lr, "tokens_per_second": tokens_per_second}
-        self._add("steps", row)
+        self._fresh["steps"].append(_line(row))
         for log, _ in self._sinks:
             log({f"train/{key}": row[key] for key in ("train_loss", "lr", "tokens_per_second")}, step, tokens)
         self._flush()
@@ -88,9 +80,6 @@ class Live:
         self._flush(at_last=True)
         for _, close in self._sinks:
             close()
-
-    def _add(self, key: str, row: dict[str, Any]) -> None:
-        self._fresh[key].append(json.dumps(row, allow_nan=False) + "\n")
 
     def _flush(self, *, at_last: bool = False) -> None:
         """Append to files of a folder; elsewhere files are written anew, now and then."""
@@ -106,6 +95,10 @@ class Live:
                 self._store.write(name, "".join(self._lines[key]).encode())
             self._fresh[key] = []
         self._put, self._begun = time.monotonic(), True
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row, allow_nan=False) + "\n"
 
 
 Sink = tuple[Callable[[dict[str, float], int, int], Any], Callable[[], Any]]

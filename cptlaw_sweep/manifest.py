@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ def write_manifest(sweep: Sweep, store: Store) -> None:
             "bytes": index["bytes"],
             **{
                 split: {name: index[split][name] for name in ("tokens", "documents")}
-                | {"sha256": _digest(index[split])}
+                | {"sha256": fingerprint_of([shard["sha256"] for shard in index[split]["shards"]])}
                 for split in ("train", "validation")
             },
         }
@@ -62,9 +61,4 @@ def write_manifest(sweep: Sweep, store: Store) -> None:
     store.write_json("manifest.json", manifest)
     # One file for all: a file each would cost most of the scheduling of a large sweep.
     records = [{**job.to_dict(), "recipe": sweep.name} for job in sweep.jobs] + earlier_jobs(sweep, store)
-    lines = "".join(json.dumps(one, allow_nan=False) + "\n" for one in records)
-    store.write("jobs.jsonl", lines.encode())
-
-
-def _digest(split: dict[str, Any]) -> str:
-    return fingerprint_of([shard["sha256"] for shard in split["shards"]])
+    store.write_lines("jobs.jsonl", records)

@@ -101,8 +101,7 @@ def models_of(
     """
     if isinstance(asked, Given):
         model = _given(name, asked, where, folder)
-        ranks = asked.lora.rank if asked.lora is not None else []
-        return [_with_adapters(model, rank, asked.lora, several=len(ranks) > 1) for rank in ranks] or [model]
+        return [_with_adapters(model, rank, asked.lora) for rank in asked.lora.rank] if asked.lora else [model]
     vocabulary, context = read
     shared: dict[str, Any] = {"vocabulary": vocabulary, "context": context}
     if isinstance(asked, Configured):
@@ -134,11 +133,10 @@ def _given(name: str, asked: Given, where: str, folder: Path) -> Model:
     return Model(name, spec, *sizes, asked.seeds, ptpp, str(place) if place else asked.pretrained, None, config)
 
 
-def _with_adapters(model: Model, rank: int, adapters: Lora | None, *, several: bool) -> Model:
-    alpha = (adapters and adapters.alpha) or 2.0 * rank
-    spec = {**model.spec, "lora": {"rank": rank, "alpha": alpha}}
+def _with_adapters(model: Model, rank: int, adapters: Lora) -> Model:
+    spec = {**model.spec, "lora": {"rank": rank, "alpha": adapters.alpha or 2.0 * rank}}
     trainable = count_lora({"kind": "config", "config": model.config}, rank)
-    name = f"{model.name}-r{rank}" if several else model.name
+    name = f"{model.name}-r{rank}" if len(adapters.rank) > 1 else model.name
     return replace(model, name=name, spec=spec, trainable=trainable)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +11,9 @@ from cptlaw_sweep.store import Store
 
 def earlier_jobs(sweep: Sweep, store: Store) -> list[dict[str, Any]]:
     """Return the lines of jobs.jsonl whose jobs are finished and none of this recipe, in their order."""
-    if not store.exists("jobs.jsonl"):
-        return []
     seen, finished = {job.id for job in sweep.jobs}, store.finished_ids()
     result = []
-    for line in store.read("jobs.jsonl").splitlines():
-        record = json.loads(line)
+    for record in store.read_lines("jobs.jsonl"):
         if record["id"] not in seen and record["id"] in finished and seen.issuperset(record["needs"]):
             seen.add(record["id"])
             result.append(record)

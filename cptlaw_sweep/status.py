@@ -113,31 +113,17 @@ def status_of(sweep: Sweep, store: Store) -> SweepStatus:
 def _under_way(job: Job, store: Store) -> dict[str, Any]:
     """Return how far an unfinished job has come, from its live files and its checkpoint."""
     stem = f"live/{file_name(job.name, job.id)}"
-    steps, losses = _last(store, f"{stem}.steps.jsonl", 1), _last(store, f"{stem}.jsonl", 8)
+    steps, losses = store.read_lines(f"{stem}.steps.jsonl"), store.read_lines(f"{stem}.jsonl")
     first = int(job.definition["steps"][0]) * int(job.columns["batch_tokens"])
-    tokens = max([int(steps[-1]["tokens"]) - first] if steps else [0])
+    tokens = int(steps[-1]["tokens"]) - first if steps else 0
     seen = _age(store, f"{stem}.steps.jsonl") if steps else _age(store, f"{stem}.jsonl")
-    last = {row["eval"]: row["loss"] for row in losses}
+    last = {row["eval"]: row["loss"] for row in losses[-8:]}
     return {
         "status": "running" if seen is not None and seen < SILENT_SECONDS else "stopped",
         "done": max(tokens, store.tokens_so_far(job.id)),
         "tokens_per_second": steps[-1]["tokens_per_second"] if steps else None,
         "losses": ", ".join(f"{name} {loss:.4f}" for name, loss in last.items()) or None,
     }
-
-
-def _last(store: Store, name: str, n: int) -> list[dict[str, Any]]:
-    try:
-        lines = store.read(name).decode(errors="replace").splitlines()[-n - 1 :]
-    except FileNotFoundError:
-        return []
-    result = []
-    for line in lines:
-        try:
-            result.append(json.loads(line))
-        except ValueError:  # half a line, while it is being written
-            continue
-    return result[-n:]
 
 
 def _age(store: Store, name: str) -> float | None:

@@ -141,6 +141,19 @@ class Store:
         """Write a JSON file."""
         self.write(name, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 
+    def read_lines(self, name: str) -> list[dict[str, Any]]:
+        """Return the objects of a file of JSON Lines that may be written just now: without a line that is not whole."""
+        result = []
+        with contextlib.suppress(FileNotFoundError):
+            for line in self.read(name).splitlines():
+                with contextlib.suppress(ValueError):
+                    result.append(json.loads(line))
+        return result
+
+    def write_lines(self, name: str, records: Iterable[Mapping[str, Any]]) -> None:
+        """Write a file of JSON Lines."""
+        self.write(name, "".join(json.dumps(record, allow_nan=False) + "\n" for record in records).encode())
+
     def put_file(self, local: Path, name: str) -> None:
         """Move a local file into the store, whole or not at all, without holding it in memory."""
         if not self._is_local:
@@ -238,9 +251,8 @@ class Store:
         report
             How the job went: seconds, tokens per second, versions.
         """
-        lines = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
         # The rows first: a job is finished once the second file is there, and then has all of them.
-        self.write(f"results/{job_id}.jsonl", lines.encode())
+        self.write_lines(f"results/{job_id}.jsonl", rows)
         self.write_json(f"done/{job_id}.json", report)
         self.remove(f"failed/{job_id}.json")
 

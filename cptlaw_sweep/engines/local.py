@@ -113,16 +113,15 @@ class _Worker:
     def __init__(self, store_url: str, environment: dict[str, str]):
         self._store_url, self._environment = store_url, environment
         self.job: Job | None = None
-        self._process: BaseProcess | None = None
         self._start()
 
     def _start(self) -> None:
         context = _context()
         self.connection, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, self._store_url, self._environment), daemon=True)
-        process.start()
+        given = (theirs, self._store_url, self._environment)
+        self._process: BaseProcess = context.Process(target=_serve, args=given, daemon=True)
+        self._process.start()
         theirs.close()  # so that the end of the process ends the pipe
-        self._process = process
 
     def give(self, job: Job) -> None:
         """Hand over a job."""
@@ -139,22 +138,20 @@ class _Worker:
         try:
             problem: str | None = self.connection.recv()
         except (EOFError, OSError):
-            assert self._process is not None
             self._process.join()
-            code = self._process.exitcode
+            ending = _ending(self._process.exitcode)
             self.connection.close()
             self._start()
-            return f"its worker died ({_ending(code)})"
+            return f"its worker died ({ending})"
         return problem
 
     def stop(self) -> None:
         """End the process: at once if it is at work, else by itself."""
         self.connection.close()
-        if self._process is not None:
-            if self.job is None:
-                self._process.join(5.0)
-            self._process.terminate()
-            self._process.join()
+        if self.job is None:
+            self._process.join(5.0)
+        self._process.terminate()
+        self._process.join()
 
 
 def _ending(code: int | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from cptlaw.errors import UsageError, needed_for
@@ -134,22 +134,15 @@ class _Rooms:
         self._last_look = now
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         # By what they ask for, of which there are few kinds: a sweep may have a hundred thousand jobs.
-        asked = {_request(job) for job in jobs}
-        if any(_fits(dict(request), node) for request in asked for node in nodes):
+        asked = {(job.gpus, job.memory) for job in jobs}
+        rooms = [tuple(node.get(name, 0.0) for name in ("CPU", "GPU", "memory")) for node in nodes]
+        if any(cpus >= 1 and gpus <= free and memory <= most for gpus, memory in asked for cpus, free, most in rooms):
             self._fine = now
         if now - self._fine <= self._patience:
             return None
-        request = dict(next(iter(asked)))
-        wanted = f"{request['CPU']:g} CPU, {request['GPU']:g} GPU and {request['memory'] / 1e9:.1f} GB"
+        gpus, memory = next(iter(asked))
+        wanted = f"1 CPU, {gpus:g} GPU and {memory / 1e9:.1f} GB"
         return f"no node of the Ray cluster has {wanted}, and none came within {self._patience:g} seconds"
-
-
-def _request(job: Job) -> tuple[tuple[str, float], ...]:
-    return (("CPU", 1.0), ("GPU", job.gpus), ("memory", float(job.memory)))
-
-
-def _fits(request: Mapping[str, float], node: Mapping[str, float]) -> bool:
-    return all(node.get(name, 0.0) >= amount for name, amount in request.items())
 
 
 def _first_line(error: Exception) -> str:

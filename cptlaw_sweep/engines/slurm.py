@@ -91,7 +91,8 @@ class SlurmEngine:
         residuals: dict[str, int] = defaultdict(int)
         try:
             while queue:
-                for job, handle in self._submit(submitit, self._startable(queue, len(running)), store, name):
+                startable = queue.ready(None if self.workers is None else max(self.workers - len(running), 0))
+                for job, handle in self._submit(submitit, startable, store, name):
                     queue.start(job)
                     running[job.id] = (job, handle)
                 if not running:
@@ -114,9 +115,6 @@ class SlurmEngine:
         finally:
             if running:
                 cluster.cancel([handle for _, handle in running.values()])
-
-    def _startable(self, queue: Queue, running: int) -> list[Job]:
-        return queue.ready(None if self.workers is None else max(self.workers - running, 0))
 
     def _submit(self, submitit: Any, jobs: list[Job], store: Store, name: str) -> list[tuple[Job, Any]]:
         """Submit jobs, those that ask for the same as one array, and return each with submitit's handle."""
