@@ -148,8 +148,7 @@ class _Plan:
                 # Four points within the decay, where the loss falls fastest.
                 inside = {branch + round(part * (steps - branch) / 4) for part in (1, 2, 3)} if points else set()
                 at = {point for point in inside if branch < point} | {steps}
-                rest = {"start": start, "steps": [branch, steps], "needs": needs}
-                yield self._base_job(model, seed, ptpp, whole, at, **rest)
+                yield self._base_job(model, seed, ptpp, whole, at, needs, start=start, steps=[branch, steps])
 
     def _budgets(self, model: Model) -> list[tuple[float, int]]:
         """Return tokens per parameter, rising, each with the steps that they take."""

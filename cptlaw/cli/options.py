@@ -205,17 +205,15 @@ def flag_of(name: str) -> str:
     return next(one.opts[0] for one in click.get_current_context().command.params if one.name == name)
 
 
-def same_rows(*but: str, **others: str | None) -> list[str]:
+def same_rows(**others: str | None) -> list[str]:
     """Return what was given of RUNS and the options that choose its rows and the law, for the next command.
 
     Parameters
     ----------
-    but
-        Names of parameters to leave out.
     others
         Options to say besides, or in the place of what was given.
     """
-    return _same([name for name in SAME if name not in but], others)
+    return _same(SAME, others)
 
 
 def same_command(**others: str | None) -> list[str]:

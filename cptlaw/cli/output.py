@@ -13,7 +13,7 @@ import click
 from cptlaw.commands import command_line
 
 if TYPE_CHECKING:
-    from cptlaw.findings import Finding, Remedy
+    from cptlaw.findings import Remedy
     from cptlaw.result import Result
 
 FOUND_ERRORS = 4
@@ -67,7 +67,8 @@ def show(
             click.echo(f"then: {then}", err=True)
     if getattr(result, "feasible", True) is False:
         sys.exit(INFEASIBLE)
-    stop_on_errors(result.findings)
+    if _kept(STRICT) and any(finding.severity == "error" for finding in result.findings):
+        sys.exit(FOUND_ERRORS)
 
 
 def show_text(result: Result) -> None:
@@ -123,9 +124,3 @@ def save_beside(result: Any, output: str, force: bool) -> str:
     if place != str(Path(output)):
         show_notes([f"{output} says something else, and stays as it is: {place} is written (--force overwrites)"])
     return place
-
-
-def stop_on_errors(findings: Iterable[Finding]) -> None:
-    """Under --strict, end with exit code 4 if a finding is an error."""
-    if _kept(STRICT) and any(finding.severity == "error" for finding in findings):
-        sys.exit(FOUND_ERRORS)

@@ -39,12 +39,15 @@ def held_against(histories: Sequence[History], frame: pd.DataFrame, plan: str | 
         If the file holds neither.
     """
     planned = _planned(Path(plan))
-    rates = {history.run: _highest_rate(history) for history in histories}
+    logged = {
+        history.run: [record.values[name] for record in history.records for name in LR_NAMES if name in record.values]
+        for history in histories
+    }
     notes = []
     for run, rows in frame.groupby("run", observed=True):
         known = {name: float(rows[name].max()) for name in ("n_params", "replay", "tokens", "lr_peak") if name in rows}
-        rate = rates.get(str(run))
-        result = known if rate is None else {**known, "lr_peak": rate}
+        rates = logged.get(str(run))
+        result = {**known, "lr_peak": max(rates)} if rates else known
         differs = [name for name, value in result.items() if name in planned and not _near(name, value, planned[name])]
         notes += [_in_words(str(run), name, result[name], planned[name]) for name in differs]
         if not differs:
@@ -62,11 +65,6 @@ def _planned(path: Path) -> dict[str, float]:
     if known["n_params"] is None and isinstance(document.get("atpp"), int | float):
         known["n_params"] = document["tokens"] / document["atpp"]
     return {name: float(value) for name, value in known.items() if isinstance(value, int | float)}
-
-
-def _highest_rate(history: History) -> float | None:
-    rates = [record.values[name] for record in history.records for name in LR_NAMES if name in record.values]
-    return max(rates, default=None)
 
 
 def _near(name: str, value: float, planned: float) -> bool:

@@ -97,28 +97,26 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
             # the step is known to each.
             known = at_step.setdefault(record.step, {}) | known
             at_step[record.step] = known
-        for name, loss in _measured(record, losses, wanted).items():
+        measured = _measured(record, losses, wanted)
+        if not (measured or record.scores):
+            continue
+        is_before = record.step is not None and record.step < wanted.first_step
+        at = {"run": history.run, **_present(step=record.step), **whole, **carried, **known}
+        at |= _present(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
+        for name, loss in measured.items():
             if not math.isfinite(loss) or loss <= 0:
                 left_out["unusable"] += 1
-                continue
-            if record.step is not None and record.step < wanted.first_step:
+            elif is_before:
                 left_out["before"] += 1
-                continue
-            row: dict[str, object] = {"run": history.run, "eval": name, "loss": loss}
-            row |= _present(step=record.step) | whole | carried | known
-            row |= _present(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
-            # Without a step every record counts by itself.
-            # By eval and step, so that what was logged again after a restart takes the place of what the first attempt
-            # logged.
-            key = (name, record.step if record.step is not None else float(len(rows)))
-            left_out["repeated"] += key in rows and rows[key]["loss"] != loss
-            rows[key] = row
-        if record.step is None or record.step >= wanted.first_step:
-            at = _present(step=record.step) | whole | carried | known
-            at |= _present(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
-            for name, score in record.scores.items():
-                named = {"loss": score.value, "metric": score.metric, **_present(n_items=score.n_items)}
-                rows[name, record.step] = {"run": history.run, "eval": name, **named, **at}
+            else:
+                # By eval and step, so that what was logged again after a restart takes the place of what the first
+                # attempt logged. Without a step every record counts by itself.
+                key = (name, record.step if record.step is not None else float(len(rows)))
+                left_out["repeated"] += key in rows and rows[key]["loss"] != loss
+                rows[key] = {**at, "eval": name, "loss": loss}
+        for name, score in () if is_before else record.scores.items():
+            named = {"loss": score.value, "metric": score.metric, **_present(n_items=score.n_items)}
+            rows[name, record.step] = {**at, "eval": name, **named}
     why = {
         "unusable": "losses that are NaN, infinite or not above 0 are left out",
         "repeated": "steps were logged again, as after a restart; the last value counts",
@@ -198,7 +196,7 @@ def _columns(record: Record, wanted: Wanted) -> dict[str, float]:
 
 def _counted_before(history: History, wanted: Wanted, notes: list[str]) -> float:
     """Return the tokens that the log had counted when adaptation began, on a line through its nearest counts."""
-    if not wanted.first_step or _from_steps(wanted):
+    if not wanted.first_step or (wanted.batch_tokens is not None and "tokens" not in wanted.metrics):
         return 0.0
     counts: dict[float, float] = {}
     for record in history.records:
@@ -241,14 +239,9 @@ def _with_batch(history: History, wanted: Wanted, notes: list[str]) -> Wanted:
     return replace(wanted, batch_tokens=math.prod(factors.values()))
 
 
-def _from_steps(wanted: Wanted) -> bool:
-    return wanted.batch_tokens is not None and "tokens" not in wanted.metrics
-
-
 def _tokens(record: Record, known: Mapping[str, float], wanted: Wanted, counted_before: float) -> float | None:
-    if wanted.batch_tokens is None or not _from_steps(wanted):
-        tokens = known.get("tokens")
-        return None if tokens is None else tokens - counted_before
+    if wanted.batch_tokens is None or "tokens" in wanted.metrics:
+        return known["tokens"] - counted_before if "tokens" in known else None
     return None if record.step is None else (record.step - wanted.first_step) * wanted.batch_tokens
 
 

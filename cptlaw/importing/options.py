@@ -197,36 +197,32 @@ def _fields_of(pattern: str, name: str) -> dict[str, str] | None:
     Whether the rest of the name fits is found once for each place, from the right: a regular expression would try all
     ways to cut the name, exponentially many in the number of fields.
     """
-    fields = list(_FIELD.finditer(pattern))
-    starts, ends = [0, *(part.end() for part in fields)], [*(part.start() for part in fields), len(pattern)]
-    literals = [pattern[start:end] for start, end in zip(starts, ends, strict=True)]
+    literals, names = _FIELD.split(pattern)[::3], _FIELD.split(pattern)[1::3]
     n = len(name)
-    # fits[k][p]: from place p on, the name is literal k and all that follows it.
-    fits = [[name[place:] == literals[-1] for place in range(n + 1)]]
-    cuts: list[list[int]] = []
-    for part, literal in zip(reversed(fields), reversed(literals[:-1]), strict=True):
-        anything = part["name"].startswith("any")
-        cut = [-1] * (n + 2)  # where a field that begins at a place ends at the soonest
+    # From which places on the name is the last literal, then with the field before it, and so on.
+    fits = [name[place:] == literals[-1] for place in range(n + 1)]
+    cuts: list[list[int]] = []  # of each field, from the last one: where it ends at the soonest, by where it begins
+    for field_, literal in zip(reversed(names), reversed(literals[:-1]), strict=True):
+        cut = [-1] * (n + 2)
         soonest = -1
         for place in range(n, -1, -1):
-            if fits[-1][place] and anything:
-                soonest = place
-            if not anything:
-                if place < n and name[place] == "/":
-                    soonest = -1
-                elif place < n and fits[-1][place + 1]:
-                    soonest = place + 1
+            if field_.startswith("any"):
+                soonest = place if fits[place] else soonest
+            elif place == n or name[place] == "/":
+                soonest = -1
+            elif fits[place + 1]:
+                soonest = place + 1
             cut[place] = soonest
         cuts.append(cut)
-        size = len(literal)
-        fits.append([name.startswith(literal, place) and cut[min(place + size, n + 1)] >= 0 for place in range(n + 1)])
-    if not fits[-1][0]:
+        ends = (min(place + len(literal), n + 1) for place in range(n + 1))
+        fits = [name.startswith(literal, place) and cut[end] >= 0 for place, end in enumerate(ends)]
+    if not fits[0]:
         return None
     result, place = {}, 0
-    for part, literal, cut in zip(fields, literals, reversed(cuts), strict=False):
+    for field_, literal, cut in zip(names, literals, reversed(cuts), strict=False):
         begin = place + len(literal)
         place = cut[begin]
-        result[part["name"]] = name[begin:place]
+        result[field_] = name[begin:place]
     return result
 
 

@@ -83,11 +83,10 @@ def files_below(source: Path, patterns: Iterable[str]) -> list[Path]:
         return [source] if any(source.match(pattern) for pattern in patterns) else []
     # A set: a file may match two patterns, and must be read once.
     result = {path for pattern in patterns for path in source.rglob(pattern) if path.is_file()}
-    return sorted(path for path in result if not _hidden(path.relative_to(source)))
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts[:-1])
+    # Nothing of a hidden folder.
+    return sorted(
+        path for path in result if not any(part.startswith(".") for part in path.relative_to(source).parts[:-1])
+    )
 
 
 def run_name(path: Path, source: Path) -> str:

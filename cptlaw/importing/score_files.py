@@ -20,7 +20,6 @@ from cptlaw.runs.metrics import BITS_PER_BYTE, is_score, metric_name
 from cptlaw.runs.wide import score_of
 
 _CHECKPOINT = re.compile(r"(?:checkpoint|ckpt|global_step|step|iter)[-_]?(\d+)(?:-hf|_hf)?", re.IGNORECASE)
-_OLMES = ("primary_score",)  # repeats one of the other metrics
 
 
 class ScoreFiles(Reader):
@@ -31,12 +30,16 @@ class ScoreFiles(Reader):
     def find(self, source: Path) -> list[Path]:
         """Return the files that look like results of this package."""
         patterns = ["*.json"] if source.is_file() else list(self.patterns)
-        values = {path: _load(path, quietly=True) for path in files_below(source, patterns)}
+        values: dict[Path, Any] = {}
+        damaged: list[DataError] = []
+        for path in files_below(source, patterns):
+            try:
+                values[path] = read_json(path)
+            except DataError as error:
+                damaged.append(error)
         result = [path for path, value in values.items() if self.matches(value)]
-        if result:
-            for path, value in values.items():
-                if value is None:
-                    _load(path)  # beside others of its kind, a file cut short is a model that would be missed
+        if result and damaged:  # beside others of its kind, a file cut short is a model that would be missed
+            raise damaged[0]
         return result
 
     def read(self, files: list[Path], source: Path) -> list[History]:
@@ -45,7 +48,7 @@ class ScoreFiles(Reader):
         paths: dict[str, Path] = {}
         # Names of results carry their time, so that the latest comes last and counts.
         for path in sorted(files, key=lambda one: one.name):
-            value = _load(path)
+            value = read_json(path)
             run, step = run_and_step(self.model(value) or file_run_name(path, source))
             scores = dict(self.scores(value))
             if not scores:
@@ -159,13 +162,11 @@ class OlmesResults(ScoreFiles):
         """Yield the task's metrics, the primary one first, and bits per byte of the right answers."""
         result = value["metrics"]
         primary = str(_mapping(value, "task_config").get("primary_metric", ""))
-        if primary not in result and result.get("primary_score") is not None:
-            same = (
-                name for name, score in result.items() if name != "primary_score" and score == result["primary_score"]
-            )
-            primary = next(same, "")
+        names = [name for name in result if name != "primary_score"]  # which repeats one of the other metrics
+        if primary not in result and (score := result.get("primary_score")) is not None:
+            primary = next((name for name in names if result[name] == score), "")
         # Of several normalised accuracies the task's own is the one that is published, and keeps the task's name.
-        names = sorted((name for name in result if name not in _OLMES), key=lambda name: name != primary)
+        names.sort(key=lambda name: name != primary)
         metrics = {("bits_per_byte" if name == "bits_per_byte_corr" else name): result[name] for name in names}
         yield from _scores(str(value["task_name"]), metrics, _positive(value.get("num_instances")), None)
 
@@ -233,12 +234,9 @@ def _scores(task: str, metrics: Any, items: float | None, samples: Any) -> Itera
         name = metric_name(key)
         if "stderr" in key or name in seen or not (is_score(name) or name == BITS_PER_BYTE):
             continue
-        count = items
-        if count is None and isinstance(samples, list) and samples:
-            count = float(len(samples))
-        if count is None:
-            count = _items_of_error(value, values.get(_error_of(key)))
-        seen[name] = Score(value, name, count)
+        counted = len(samples) if isinstance(samples, list) else 0
+        error = values.get(re.sub(r"(?=,|$)", "_stderr", key, count=1))  # acc,none beside acc_stderr,none
+        seen[name] = Score(value, name, items or float(counted) or _items_of_error(value, error))
     for place, (name, score) in enumerate(seen.items()):
         yield (task if place == 0 else f"{task}:{name}"), score
 
@@ -247,11 +245,6 @@ def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """Return what stands under a key where it is an object, as it should be, else an empty one."""
     result = value.get(key)
     return result if isinstance(result, dict) else {}
-
-
-def _error_of(key: str) -> str:
-    name, comma, rest = key.partition(",")
-    return f"{name}_stderr{comma}{rest}"
 
 
 def _items_of_error(score: float, error: float | None) -> float | None:
@@ -264,12 +257,3 @@ def _items_of_error(score: float, error: float | None) -> float | None:
 
 def _positive(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
-
-
-def _load(path: Path, quietly: bool = False) -> Any:
-    try:
-        return read_json(path)
-    except DataError:
-        if quietly:  # whether a file is of this kind is all that is asked
-            return None
-        raise

@@ -17,7 +17,9 @@ def add_repeated_rows(frame: pd.DataFrame, is_eval_assumed: bool, problems: Prob
     is_eval_assumed
         Whether the source has no column ``eval``: then another column may be what tells the rows apart.
     """
-    positions = _point_columns(frame)
+    # What tells the points of one run apart.
+    stepwise = "step" in frame.columns and frame["step"].notna().all()
+    positions = ["step"] if stepwise else [name for name in ("step", "tokens") if name in frame.columns]
     keys = _keys(frame, positions)
     repeated = keys.duplicated().to_numpy()
     if not repeated.any():
@@ -45,13 +47,6 @@ def copies(frame: pd.DataFrame) -> pd.Series[bool]:
     # The sum over the rows of a run, whatever their order; of 64 bits, so that no two runs meet by chance.
     of_run = pd.util.hash_pandas_object(apart, index=False).groupby(frame["run"].to_numpy()).sum()
     return frame["run"].isin(of_run.index[of_run.duplicated()])
-
-
-def _point_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns that tell the points of one run apart."""
-    if "step" in frame.columns and frame["step"].notna().all():
-        return ["step"]
-    return [name for name in ("step", "tokens") if name in frame.columns]
 
 
 def _keys(frame: pd.DataFrame, positions: list[str]) -> pd.DataFrame:

@@ -130,11 +130,6 @@ class _Parser:
     def _token(self) -> _Token:
         return self.tokens[self.next]
 
-    def _take(self) -> _Token:
-        token = self._token
-        self.next += 1
-        return token
-
     def _take_if(self, *texts: str) -> bool:
         token = self._token
         if token.kind in ("keyword", "mark") and token.text in texts:
@@ -183,7 +178,8 @@ class _Parser:
         self.next += 1
         name = column.text.strip("`")
         if self._token.kind == "operator":
-            operator = self._take().text
+            operator = self._token.text
+            self.next += 1
             return self._compared(column, name, operator, [self._value()])
         operator = "not in" if self._take_if("not") else "in"
         if not self._take_if("in"):
