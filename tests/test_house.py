@@ -38,22 +38,22 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1230,
+    "words, files, results": 1212,
     "answering": 1925,
-    "cli": 875,
+    "cli": 873,
     "examples": 32,
     "fitting": 4991,
     "forecasting": 3838,
-    "importing": 1317,
+    "importing": 1281,
     "laws": 3541,
     "planning": 4565,
-    "reporting": 1967,
-    "runs": 2354,
+    "reporting": 1961,
+    "runs": 2341,
     "schedules": 492,
-    "cptlaw_app": 351,
-    "cptlaw_sweep": 5014,
+    "cptlaw_app": 347,
+    "cptlaw_sweep": 4775,
 }
-IN_ALL = 32_492  # of which 27,127 in the core, where 17,500 are aimed at
+IN_ALL = 32_174  # of which 27,052 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {
