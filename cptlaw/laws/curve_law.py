@@ -18,7 +18,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 from cptlaw.errors import DataError, did_you_mean
-from cptlaw.laws.base import Context, Law, Option, Role, Shape
+from cptlaw.laws.base import LETTERS, Context, Law, Option, Role, Shape
 from cptlaw.laws.calculus import Array, Jet
 from cptlaw.laws.parameters import count, number
 from cptlaw.schedules import LAMBDA, Schedule, areas
@@ -218,7 +218,7 @@ class CurveLaw(Law):
     def annealed(self, x: Any, name: str, p: Any) -> Any:
         """Return the annealing area of a column (``s2``, ``s2_cpt``, ..), at the fitted lambda where it is fitted."""
         if self.decay != FITTED:
-            return getattr(x, {"s2": "S2", "s2_pretrain": "S2pt", "s2_cpt": "S2cpt"}[name])
+            return getattr(x, LETTERS[name])
         return interpolated(getattr(x, f"{name}_by_decay"), getattr(p, "lambda"))
 
 

@@ -126,17 +126,16 @@ class CptDynamics(CurveLaw):
     def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
         """Turn rows into the law's inputs, with the sign of the shift by the eval's role."""
         x = super().bind(frame, role)
-        roles = frame["eval"].astype(str).to_numpy() if role is None and "eval" in frame.columns else None
-        if role is not None:
-            roles = np.full(len(frame), role)
-        x.stated = np.isin(roles, ("source", "target")) if roles is not None else np.zeros(len(frame), dtype=bool)
+        of_rows = frame["eval"].astype(str).to_numpy() if "eval" in frame.columns else ""
+        roles = np.broadcast_to(np.asarray(of_rows if role is None else role), len(frame))
+        x.stated = np.isin(roles, ("source", "target"))
         if role is not None and not x.stated.all():
             raise UsageError(
                 f"law {self.name} needs to know whether the eval measures the source or the target corpus, because the "
                 f"shift raises the one loss and lowers the other. Name it with --source-eval or --target-eval "
                 f"(source_eval=, target_eval= in the library)."
             )
-        x.sign = np.where(x.stated & (roles == "target"), -1.0, 1.0) if roles is not None else np.ones(len(frame))
+        x.sign = np.where(roles == "target", -1.0, 1.0)
         return x
 
     def evaluate(self, params: Mapping[str, Any], x: SimpleNamespace) -> Any:

@@ -138,6 +138,10 @@ class Inputs:
         """Say for each row whether the law's ratio is replay itself (the source share) or 1 - replay."""
         if self.ratio_of != "own":
             return np.full(len(frame), self.ratio_of != "target")
+        return self._is_source(frame, role)
+
+    def _is_source(self, frame: pd.DataFrame, role: Role | None) -> NDArray[np.bool_]:
+        """Say for each row whether it is of the source loss, and not of the target loss."""
         if role is None and "eval" in frame.columns:
             roles = frame["eval"].astype(str).to_numpy()
         else:

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cptlaw.errors import DataError
 from cptlaw.laws.base import Amplitude, Context, Option, RatioOf, Role, Shape
@@ -341,6 +340,7 @@ class SharedTokens(Bent):
     def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
         """Turn rows into the law's inputs, with the role of each row; what is not read counts as usual."""
         x = super().bind(frame, role)
+        # Without replay the law has no ratio, and still needs to know which of the two losses a row is.
         x.of_source = self._is_source(frame, role).astype(float)
         for name, letter in (("ptpp", "P"), ("lr_peak", "lr_peak"), ("lr_pretrain", "lr_pretrain")):
             if name in self.without:
@@ -348,14 +348,6 @@ class SharedTokens(Bent):
         if "replay" in self.without:
             x.r = Positive(1.0 - x.of_source)  # the share of the eval's own corpus
         return x
-
-    def _is_source(self, frame: pd.DataFrame, role: Role | None) -> NDArray[np.bool_]:
-        # Without replay the law has no ratio, and still needs to know which of the two losses a row is.
-        kept, self.ratio_of = self.ratio_of, "own"
-        try:
-            return self._replay_is_the_share(frame, role)
-        finally:
-            self.ratio_of = kept
 
     def _beside(self, x: Any) -> Any:
         """Return the log of the size over that at which d0 and a2 are stated."""

@@ -20,7 +20,6 @@ from cptlaw.laws.base import Role
 # points are forecast by ties and by an exponent of over-training; points along few runs by untied exponents too.
 UNTIED, KAPLAN = 1.0, 0.05
 PLAUSIBLE = 0.2  # share of the learned priors on exponents that weighs a form: a tie carries one exponent to the other
-MIXES = 1.0  # laws of mixes of k corpora, whose rollouts decide
 BENDS = {1: 1.0, 1.5: 1.0, 2: 0.5}  # by the bend
 MIDDLE = 1.5  # neither end of the bends decides
 RECTIFIED = 0.15  # beside transfer, which is ahead on four families of base models
@@ -146,11 +145,11 @@ def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candid
 
 
 def _of_mixes(frame: pd.DataFrame) -> Iterator[Candidate]:
-    yield Candidate(law("mix-additive"), (), MIXES)
-    yield Candidate(law("mix-joint"), (), MIXES)
+    yield Candidate(law("mix-additive"))
+    yield Candidate(law("mix-joint"))
     # It knows shares alone: with several scales in the table it would take their differences for those of mixes.
     if levels(frame, "n_params") < 2 and levels(frame, "tokens") < 2:
-        yield Candidate(law("mix-exponential"), (), MIXES)
+        yield Candidate(law("mix-exponential"))
 
 
 def _of_curves(sizes: int) -> Iterator[Candidate]:
@@ -196,7 +195,7 @@ def _rate(frame: pd.DataFrame) -> str:
 
 def _of_cpt(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Candidate]:
     if role == "other":  # whose share of the mix it is in is not known
-        yield Candidate(law("ptpp-blind"), (), 1.0)
+        yield Candidate(law("ptpp-blind"))
     else:
         # Two forms that differ: the mean of both is ahead of either over sizes and over budgets (studies/bench.md).
         for form in ({"transfer": True}, {"bend": MIDDLE}):

@@ -11,7 +11,6 @@ from cptlaw.fitting.auto.candidates import all_priors, firmer
 from cptlaw.fitting.auto.fit_auto import STARTS
 from cptlaw.fitting.auto.rows import CPT_COLUMNS, Chosen
 from cptlaw.fitting.auto.under_trained import without_under_trained
-from cptlaw.fitting.checking.cuts import trained
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.from_source import usual, with_source
 from cptlaw.fitting.law_fit import LawFit
@@ -49,7 +48,7 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
     )
     if learned is None:
         return fitted
-    folds = rollouts(fitted.data, directions(fitted.data[trained(fitted.data)]))
+    folds = rollouts(fitted.data, directions(fitted.data))
     paid = None if from_source.fit is None else rolling_source(from_source.fit, fitted.data, folds)
     errors = rolled(fitted, np.arange(fitted.n_points), folds, paid)
     joined = np.flatnonzero(np.isfinite(errors))

@@ -41,9 +41,10 @@ def check_rows(law: Law, frame: pd.DataFrame, problem: Problem) -> tuple[Finding
 def _of_levels(law: Law, frame: pd.DataFrame, problem: Problem, name: str) -> Iterator[Finding]:
     """Say where one input has too few levels, or one at which the law as published is a barrier."""
     levels = np.unique(frame[name].to_numpy(dtype=float))
-    if len(levels) == 1 and name not in law.steady_inputs and parameters_of_input(problem, name):
-        yield _one_level(law, problem, name, float(levels[0]))
-    if name == "ptpp" and len(levels) == 2 and parameters_of_input(problem, name):
+    lost = parameters_of_input(problem, name) if len(levels) < 3 else []
+    if lost and len(levels) == 1 and name not in law.steady_inputs:
+        yield _one_level(law, name, float(levels[0]), lost)
+    if lost and name == "ptpp" and len(levels) == 2:
         yield _two_stages(levels)
     if name == "replay" and levels[0] == 0 and law.ratio_of == "source" and law.ratio_margin:
         yield Finding(
@@ -108,9 +109,8 @@ def _not_identified(law: Law, problem: Problem) -> Iterator[Finding]:
         )
 
 
-def _one_level(law: Law, problem: Problem, name: str, level: float) -> Finding:
+def _one_level(law: Law, name: str, level: float, lost: list[str]) -> Finding:
     """Say that an input never varies, and which parameters that leaves undetermined."""
-    lost = parameters_of_input(problem, name)
     text = format_percent(level) if name == "replay" else format_quantity(level)
     return Finding(
         "error",
