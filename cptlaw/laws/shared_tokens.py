@@ -363,14 +363,17 @@ class SharedTokens(Bent):
         if self.largest is not None:
             # A shift in tokens per parameter would have ever larger models gain nothing from as many tokens.
             beyond = maximum(log(x.N) - math.log(self.largest / self.units["n_params"]), 0.0) * (1.0 - of_source)
-            ratio = ratio * exp(beyond * (1.0 if self.around is None else maximum(1.0 - p.m, 0.0)))
+            if beyond.any():  # no fitted row is
+                ratio = ratio * exp(beyond * (1.0 if self.around is None else maximum(1.0 - p.m, 0.0)))
         if self.rate == "progress" and "h" in self.shapes:
             ratio = ratio * exp(p.h * (log(x.lr_peak) - math.log(RATE)))
         return ratio
 
-    def gone_over(self, x: Any, p: Any, of_source: Array) -> Any:
-        """Return how far the shift has gone: 1 - (1 + x)^-beta without replay, 0 with replay alone."""
-        steps = log1p(self.progress(x, p, of_source))
+    def gone_over(self, x: Any, p: Any, of_source: Array, steps: Any) -> Any:
+        """Return how far the shift has gone: 1 - (1 + x)^-beta without replay, 0 with replay alone.
+
+        `steps` is log(1 + x), x being `progress`.
+        """
 
         def held() -> Any:
             # x.r is the eval's own share: replay for rows of the source loss, new text where the target pays for it.
@@ -439,16 +442,18 @@ class SharedTokens(Bent):
         # model is farther along the same curve.
         read = p.k * ((x.P * 1.0) * (x.N * 1.0)) + x.D
         sign = 2.0 * x.of_source - 1.0
-        gone_over = self.gone_over(x, p, x.of_source)
+        steps = log1p(self.progress(x, p, x.of_source))
+        gone_over = self.gone_over(x, p, x.of_source, steps)
         worth = self.worth(x, p, gone_over)
         terms = [1.0, x.N**-p.g * worth, read**-p.a * worth, sign * (gone_over * self.growth(x, p))]
         if "base" not in self.without:
-            terms.append(-expm1(-p.beta * log1p(self.progress(x, p, x.of_source))))
+            terms.append(-expm1(-p.beta * steps))
         if self.damage:
             names = [name for name in SHIFT if name in self.shapes]
             source = SimpleNamespace(**{name: getattr(p, f"{name}_source") for name in names})
             only = np.ones_like(x.of_source)
-            damage = p.B_source * (self.gone_over(x, source, only) * self.growth(x, source))
+            steps = log1p(self.progress(x, source, only))
+            damage = p.B_source * (self.gone_over(x, source, only, steps) * self.growth(x, source))
             terms.append(damage * damage)  # no power: the damage of a base model is 0, and has no logarithm
         return terms
 
