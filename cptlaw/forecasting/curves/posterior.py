@@ -76,42 +76,40 @@ class Posterior:
     effective: Mapping[str, float]
     freedom: float
 
-    def log_loss(self, frame: pd.DataFrame, run: str) -> Array:
-        """Return log losses of rows of one run at the mode, (n,)."""
-        values: Array = self._log_losses(frame, run)(self.mode[None])[0]
-        return values
-
-    def _log_losses(self, frame: pd.DataFrame, run: str) -> Many:
-        rows, level = _bound(self.coordinates, frame), len(self.coordinates.priors) + self.runs.index(run)
+    def _log_losses(self, row: pd.DataFrame, run: str) -> Many:
+        rows, level = _bound(self.coordinates, row), len(self.coordinates.priors) + self.runs.index(run)
         return lambda xs: _log_law(self.coordinates, xs, rows) + xs[:, [level]]
 
-    def gain(self, frame: pd.DataFrame, run: str, now: pd.DataFrame) -> Array:
-        """Return what the annealing that is ahead takes off log losses, (n,); parameters as for `spread`."""
-        areas = [name for name in frame.columns if str(name).startswith("s2")]
-        # As if the rate stayed where it is: the same forward area, and no further annealing.
-        unannealed = frame.assign(**{name: float(now[name].iloc[0]) for name in areas})
-        return self.log_loss(unannealed, run) - self.log_loss(frame, run)
+    def log_loss(self, row: pd.DataFrame, run: str) -> float:
+        """Return the log loss at one row of a run, at the mode."""
+        return float(self._log_losses(row, run)(self.mode[None])[0, 0])
 
-    def spread(self, frame: pd.DataFrame, run: str, now: pd.DataFrame, ahead: float) -> Array:
-        """Return the sd of measured log losses, (n,).
+    def gain(self, row: pd.DataFrame, run: str, now: pd.DataFrame) -> float:
+        """Return what the annealing that is ahead takes off the log loss; parameters as for `forecast`."""
+        areas = [name for name in row.columns if str(name).startswith("s2")]
+        # As if the rate stayed where it is: the same forward area, and no further annealing.
+        unannealed = row.assign(**{name: float(now[name].iloc[0]) for name in areas})
+        return self.log_loss(unannealed, run) - self.log_loss(row, run)
+
+    def forecast(self, row: pd.DataFrame, run: str, now: pd.DataFrame, ahead: float) -> tuple[float, float]:
+        """Return mean and sd of a measured log loss.
 
         Parameters
         ----------
-        frame
-            Rows with the law's inputs.
+        row
+            One row with the law's inputs.
         run
-            The run that they belong to.
+            The run that it belongs to.
         now
             The run's last row, with the law's inputs.
         ahead
-            Their step over that of the run's last row.
+            Its step over that of the run's last row.
         """
-        gain = self.gain(frame, run, now)
-        slopes = _differences(self._log_losses(frame, run), self.mode)
-        doubt = np.einsum("np,pq,nq->n", slopes, self.covariance, slopes)
-        return np.asarray(
-            np.sqrt(doubt + (MISFIT * math.log(max(ahead, 1.0))) ** 2 + (FORM * gain) ** 2 + self.noise**2)
-        )
+        gain = self.gain(row, run, now)
+        slopes = _differences(self._log_losses(row, run), self.mode)
+        doubt = np.einsum("np,pq,nq->n", slopes, self.covariance, slopes)[0]
+        variance = doubt + (MISFIT * math.log(max(ahead, 1.0))) ** 2 + np.square(FORM * gain) + self.noise**2
+        return self.log_loss(row, run), math.sqrt(variance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +123,7 @@ class Normal:
     def published(cls, coordinates: Coordinates) -> Normal:
         """Return the priors of published coefficients."""
         names = list(coordinates.priors)
-        mean = np.array([math.log(prior.median) for prior in coordinates.priors.values()])
+        mean = np.array([math.log(prior.mean) for prior in coordinates.priors.values()])
         precision = np.diag([prior.sd**-2.0 for prior in coordinates.priors.values()])
         for a, b, sd in coordinates.pairs():
             ratio = np.zeros(len(names))

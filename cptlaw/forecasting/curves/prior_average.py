@@ -60,7 +60,7 @@ class Average:
         self, frame: pd.DataFrame, run: str, now: pd.DataFrame, ahead: float, interval: float
     ) -> tuple[float, float, float]:
         """Return loss, lower and upper end of a measured loss."""
-        moments = np.array([_moments(one, frame, run, now, ahead) for one in self.posteriors])
+        moments = np.array([one.forecast(frame, run, now, ahead) for one in self.posteriors])
         centre, spread = _pooled(self.weights, moments)
         if len(self.steps) >= LEAST:
             gain = float(self.weights @ [_gain(one, frame, run, now) for one in self.posteriors])
@@ -110,7 +110,7 @@ def average(
         ahead = (at[-1] - first) / max(at[seen][-1] - first, 1.0)
         head = frame[seen]
         now, result = head.iloc[[-1]], [posterior(coordinates, head, one) for one, _ in priors]
-        rollouts.append(np.array([_moments(one, last, run, now, ahead) for one in result]))
+        rollouts.append(np.array([one.forecast(last, run, now, ahead) for one in result]))
         if (seen & begun).sum() >= LEAST:
             gain = float(before @ [_gain(one, last, run, now) for one in result])
             baselines = line_and_last(step[seen & begun], log_loss[seen & begun], float(step[-1])) - gain
@@ -136,13 +136,9 @@ def average(
     return Average(learnt, weights, widen, stack, step[begun], log_loss[begun])
 
 
-def _moments(learnt: Posterior, frame: pd.DataFrame, run: str, now: pd.DataFrame, ahead: float) -> tuple[float, float]:
-    return float(learnt.log_loss(frame, run)[0]), float(learnt.spread(frame, run, now, ahead)[0])
-
-
 def _gain(learnt: Posterior, frame: pd.DataFrame, run: str, now: pd.DataFrame) -> float:
     """Return the gain of a decay that is ahead; what a rise of the rate still does, the run's own rows show."""
-    return max(float(learnt.gain(frame, run, now)[0]), 0.0)
+    return max(learnt.gain(frame, run, now), 0.0)
 
 
 def _log_density(draws: Array, truth: float) -> Array:

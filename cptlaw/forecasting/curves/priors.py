@@ -15,47 +15,19 @@ from typing import Any
 
 from cptlaw.errors import UsageError
 from cptlaw.fitting.learned.priors import learned_prior
+from cptlaw.fitting.solving.restraint import Prior
 from cptlaw.laws.base import Role
 from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.laws.dynamics import CptDynamics
 from cptlaw.schedules import LAMBDA
 
 
-@dataclass(frozen=True)
-class LogNormal:
-    """Median, and standard deviation of the logarithm."""
-
-    median: float
-    sd: float
+BEFORE = Prior(3.0, 1.5, "log")  # S1 of an unknown pre-training, in forward areas of CPT
 
 
-BEFORE = LogNormal(3.0, 1.5)  # S1 of an unknown pre-training, in forward areas of CPT
-
-
-def learned(kind: str) -> LogNormal:
+def learned(kind: str) -> Prior:
     """Return the learned prior of a kind of quantity, without the study that is left out (`cptlaw.fitting.learned`)."""
-    prior = learned_prior(f"curve_{kind}")
-    return LogNormal(prior.mean, prior.sd)
-
-
-@dataclass(frozen=True)
-class Scales:
-    """What the priors are scaled by.
-
-    Parameters
-    ----------
-    level
-        Loss at the last row, nats.
-    peak
-        Highest learning rate of the run.
-    area, area_cpt
-        Forward area at the planned end, of both phases and of CPT.
-    """
-
-    level: float
-    peak: float
-    area: float
-    area_cpt: float
+    return learned_prior(f"curve_{kind}")
 
 
 @dataclass(frozen=True)
@@ -66,11 +38,20 @@ class Coordinates:
     ----------
     law
         lr-annealing, or cpt-dynamics with or without an open base model.
+    level
+        Loss at the last row, nats.
+    peak
+        Highest learning rate of the run.
+    area, area_cpt
+        Forward area at the planned end, of both phases and of CPT.
     """
 
     law: CurveLaw
     role: Role
-    scales: Scales
+    level: float
+    peak: float
+    area: float
+    area_cpt: float
 
     def __post_init__(self) -> None:
         plain = type(self.law) is CptDynamics or self.law.name == "lr-annealing"
@@ -82,7 +63,7 @@ class Coordinates:
 
     # A descent asks for them at each of its thousand losses: made anew each time they were three fifths of its cost.
     @cached_property
-    def priors(self) -> dict[str, LogNormal]:
+    def priors(self) -> dict[str, Prior]:
         """Prior of each parameter, in shares and rates."""
         result = {"L0": learned("floor"), "A": learned("forward"), "alpha": learned("alpha")}
         # What annealing from the peak to 0 gains, as published: 2 to 3.9 % of the loss (Wang et al.), 2.9 % (Tissue et
@@ -96,21 +77,20 @@ class Coordinates:
 
     def params(self, shares: Mapping[str, Any]) -> dict[str, Any]:
         """Return the law's parameters for shares and rates, each a number or an array."""
-        s = self.scales
         result = dict(shares)
-        area = s.area
+        area = self.area
         if "S1pt" in result:
-            result["S1pt"] = result["S1pt"] * s.area_cpt
-            area = result["S1pt"] + s.area_cpt
+            result["S1pt"] = result["S1pt"] * self.area_cpt
+            area = result["S1pt"] + self.area_cpt
         for name in ("L0", "B"):
             if name in result:
-                result[name] = result[name] * s.level
-        result["A"] = result["A"] * s.level * area ** result["alpha"]
+                result[name] = result[name] * self.level
+        result["A"] = result["A"] * self.level * area ** result["alpha"]
         for name in ("C", "C1", "C2"):
             if name in result:
-                result[name] = result[name] * s.level * (1.0 - min(float(self.law.decay), LAMBDA)) / s.peak
+                result[name] = result[name] * self.level * (1.0 - min(float(self.law.decay), LAMBDA)) / self.peak
         if "E" in result:
-            result["E"] = result["E"] / s.peak
+            result["E"] = result["E"] / self.peak
         return {name: result[name] for name in self.law.parameters}
 
     def pairs(self) -> list[tuple[str, str, float]]:

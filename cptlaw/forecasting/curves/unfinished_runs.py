@@ -14,7 +14,7 @@ from cptlaw.errors import DataError, UsageError, did_you_mean, listed
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.forecasting.curves.posterior import Normal, posterior
 from cptlaw.forecasting.curves.prior_average import average
-from cptlaw.forecasting.curves.priors import Coordinates, Scales
+from cptlaw.forecasting.curves.priors import Coordinates
 from cptlaw.forecasting.curves.run_forecast import RunForecast
 from cptlaw.laws import law
 from cptlaw.laws.curve_law import CurveLaw, global_steps
@@ -206,8 +206,8 @@ def _one(
     at_end = chosen.read(plan, np.array([plan.n_steps]))
     total = areas(plan, **chosen.area_options)
     last_loss = float(ours["loss"].iloc[-1])
-    scales = Scales(last_loss, float(plan.lr.max()), float(total.s1[-1]), float(total.s1_cpt[-1]))
-    coordinates = Coordinates(chosen, role, scales)
+    peak, area, area_cpt = float(plan.lr.max()), float(total.s1[-1]), float(total.s1_cpt[-1])
+    coordinates = Coordinates(chosen, role, last_loss, peak, area, area_cpt)
     published = Normal.published(coordinates)
     # The nearest source of knowledge first; its wider version stands in where it is wrong about this run.
     priors = [(published, 0.10), (published.widened(WIDER), 0.05)]
