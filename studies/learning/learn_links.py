@@ -64,7 +64,7 @@ def parameters(frame: pd.DataFrame, carrier: str, loss: Any) -> dict[str, dict[s
         if law.reads in ("nothing", "answers") or (mixed and law.reads != "loss"):
             continue
         plan = PlannedMember(law, tasks, dict.fromkeys(tasks, carrier) if law.reads == "loss" else {})
-        tasks_in = plan.in_units_of(joint, {carrier: values}).tasks_in(joint, {carrier: values})
+        tasks_in = plan.in_units_of(joint.frame, {carrier: values}).tasks_in(joint, {carrier: values})
         prior = own_prior(law)
         fitted = fit_pooled(law, tasks_in, first=prior)
         theta = fitted.posterior.theta

@@ -22,7 +22,7 @@ from cptlaw.laws.calculus import Array
 
 CUTS = (0.5, 0.75)  # of a run's own steps, from which its last row is forecast
 LEAST = 2  # rows before a cut
-PUBLISHED = ("as published", "wider")  # the priors that stand where there are no other runs
+PUBLISHED = 2  # priors where there are no other runs: as published, and wider
 TAIL = 4.0  # degrees of freedom of the density of a miss: one wild miss must not decide
 # The law's spread counts in part, for the rules by hand hold where it does not; so does what the three disagree by.
 # What all of them miss grows as the root of the way to go. Chosen on ten studies (studies/unfinished_runs.md).
@@ -95,7 +95,7 @@ def average(
     at, first
         Steps of the rows, (n,), and the step from which they count.
     """
-    run, last, with_others = str(frame["run"].iloc[0]), frame.iloc[[-1]], len(priors) > len(PUBLISHED)
+    run, last, with_others = str(frame["run"].iloc[0]), frame.iloc[[-1]], len(priors) > PUBLISHED
     truth = math.log(float(last["loss"].iloc[0]))
     rollouts: list[Array] = []
     misses: list[Array] = []

@@ -21,7 +21,6 @@ from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.laws.dynamics import CptDynamics
 from cptlaw.schedules import LAMBDA
 
-
 BEFORE = Prior(3.0, 1.5, "log")  # S1 of an unknown pre-training, in forward areas of CPT
 
 

@@ -123,12 +123,9 @@ def fit_out_of_domain(runs: Any, on: str, where: str | None = None) -> OutOfDoma
     if table.role(on) in ("source", "target"):
         raise UsageError(f"on={on!r}: that is the {table.role(on)} eval itself. Name a third eval, of another corpus.")
     keys = [name for name in KEYS if all(name in part.columns and part[name].notna().all() for part in parts.values())]
-    joined: pd.DataFrame | None = None
-    for name, part in parts.items():
-        # Seeds measured at one point are averaged, and only points that have all three losses are used.
-        means = part.groupby(keys, sort=False, observed=True)["loss"].mean().rename(name if name != on else "other")
-        joined = means.to_frame() if joined is None else joined.join(means, how="inner")
-    assert joined is not None  # three parts
+    # Seeds measured at one point are averaged, and only points that have all three losses are used.
+    means = [part.groupby(keys, sort=False, observed=True)["loss"].mean() for part in parts.values()]
+    joined = pd.concat(means, axis=1, join="inner", keys=["target", "source", "other"])
     if len(joined) < 3:
         raise DataError(
             f"{table.label}: {len(joined)} points have losses on source, target and {on!r} at the same "

@@ -17,10 +17,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from cptlaw.errors import DataError
-from cptlaw.forecasting.scores.joint import keys_of, tasks_at
+from cptlaw.forecasting.scores.joint import tasks_at
 from cptlaw.forecasting.scores.rows import appended
 from cptlaw.laws.score_law import Array
 from cptlaw.runs import Runs
@@ -142,11 +141,8 @@ def _with_one(table: Runs, name: str, attempts: int, measured: Mapping[int, str]
             f"{name!r}: {attempts} attempts are more than {FARTHEST:g} times beyond those of {table.label}: {listed}. "
             f"Measure a number of attempts nearer to it."
         )
-    keys = keys_of(table.frame)
-    any_of = table.frame["eval"].isin(list(measured.values())).to_numpy()
-    first = any_of & ~keys.where(pd.Series(any_of, index=keys.index)).duplicated().to_numpy()
-    rows, index = table.frame[first], pd.MultiIndex.from_frame(keys[first])
-    share, counted = (values.T for values in tasks_at(table, measured.values(), keys, index)[:2])
+    rows, *values, _ = tasks_at(table, measured.values(), measured.values())
+    share, counted = (one.T for one in values)
     # One number of attempts of a model says nothing of the others.
     enough = np.isfinite(share).sum(axis=1) >= 2
     rows, share, counted = rows[enough], share[enough], counted[enough]

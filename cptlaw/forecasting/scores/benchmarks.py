@@ -10,24 +10,17 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 # Score of guessing: one over the number of choices; 0 where the answer is written.
-CHANCE = {
-    **dict.fromkeys(
-        ("boolq", "piqa", "winogrande", "winograd", "copa", "wic", "rte", "wsc", "qnli", "mrpc", "sst2"), 0.5
-    ),
-    **dict.fromkeys(
-        ("hellaswag", "arc_easy", "arc_challenge", "arc", "mmlu", "openbookqa", "openbook_qa", "obqa"), 0.25
-    ),
-    **dict.fromkeys(("race", "sciq", "gpqa", "logiqa", "logi_qa", "medmcqa", "cmmlu", "ceval", "m_mmlu"), 0.25),
-    **dict.fromkeys(("social_iqa", "socialiqa", "siqa", "cb"), 1 / 3),
-    **dict.fromkeys(("commonsense_qa", "commonsenseqa", "csqa", "math_qa", "mathqa", "aqua"), 0.2),
-    "mmlu_pro": 0.1,
-    **dict.fromkeys(
-        ("gsm8k", "gsm", "math", "math500", "math_500", "minerva_math", "humaneval", "mbpp", "triviaqa"), 0.0
-    ),
-    **dict.fromkeys(
-        ("nq_open", "naturalqs", "drop", "squad", "coqa", "lambada", "jeopardy", "ifeval", "aime", "bbh"), 0.0
-    ),
+BY_CHANCE = {
+    0.5: "boolq piqa winogrande winograd copa wic rte wsc qnli mrpc sst2",
+    0.25: "hellaswag arc_easy arc_challenge arc mmlu openbookqa openbook_qa obqa race sciq gpqa logiqa logi_qa medmcqa "
+    "cmmlu ceval m_mmlu",
+    1 / 3: "social_iqa socialiqa siqa cb",
+    0.2: "commonsense_qa commonsenseqa csqa math_qa mathqa aqua",
+    0.1: "mmlu_pro",
+    0.0: "gsm8k gsm math math500 math_500 minerva_math humaneval mbpp triviaqa nq_open naturalqs drop squad coqa "
+    "lambada jeopardy ifeval aime bbh",
 }
+CHANCE = {name: chance for chance, names in BY_CHANCE.items() for name in names.split()}
 WRITTEN = ("exact_match", "f1")
 MOST_ITEMS = 20_000
 LEAST_ITEMS = 8

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from cptlaw.errors import listed
 from cptlaw.findings import Finding, by_severity
-from cptlaw.forecasting.scores.joint import BELOW, LEAST_ROWS, Joint, join, rank_correlation
+from cptlaw.forecasting.scores.joint import BELOW, Joint, join, rank_correlation
 from cptlaw.laws.score_law import Array
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs
@@ -119,36 +119,25 @@ class ScoreCheck(Result):
     @property
     def tables(self) -> list[Table]:
         """One row per benchmark."""
-        rows = tuple(
-            (
-                one.name,
-                f"{format_percent(one.lowest)} to {format_percent(one.highest)}",
-                format_percent(one.chance),
-                f"{one.n_items:g}",
-                one.loss or "compute",
-                f"{one.monotone:.2f}",
-                f"{one.above_chance:.1f}",
-                f"{one.signal:.1f}",
-                one.verdict,
-            )
+        rows = [
+            {
+                "score": one.name,
+                "measured": f"{format_percent(one.lowest)} to {format_percent(one.highest)}",
+                "chance": format_percent(one.chance),
+                "items": f"{one.n_items:g}",
+                "loss": one.loss or "compute",
+                "monotone": f"{one.monotone:.2f}",
+                "above chance": f"{one.above_chance:.1f}",
+                "signal": f"{one.signal:.1f}",
+                "verdict": one.verdict,
+            }
             for one in self.tasks
-        )
-        columns = (
-            "score",
-            "measured",
-            "chance",
-            "items",
-            "loss",
-            "monotone",
-            "above chance",
-            "signal",
-            "verdict",
-        )
+        ]
         note = (
             "monotone: rank correlation with the falling loss; above chance: standard errors of the best models; "
             "signal: range along the loss over the scatter around it"
         )
-        return [Table(columns, rows, note=note)]
+        return [Table.of(pd.DataFrame(rows), note=note)]
 
 
 def check_scores(runs: Runs, on: str, where: str | None = None) -> ScoreCheck:
@@ -177,12 +166,8 @@ def _judge(joint: Joint, name: str) -> Judged:
     carrier = _carrier(joint, name)
     x = _axis(joint, carrier)
     good = np.isfinite(y) & np.isfinite(x)
-    if good.sum() < LEAST_ROWS:
-        carrier, x, good = None, _axis(joint, None), np.isfinite(y)
-        good &= np.isfinite(x)
-    y, x, items = y[good], x[good], task.items[good]
-    order = np.argsort(x, kind="stable")
-    y, x, items = y[order], x[order], items[order]
+    order = np.flatnonzero(good)[np.argsort(x[good], kind="stable")]
+    y, x, items = y[order], x[order], task.items[order]
     count = len(y)
     monotone = rank_correlation(x, y)
     # The best few models and not the best one: the maximum of noisy scores lies above chance by itself.
@@ -237,5 +222,4 @@ def _scatter(x: Array, y: Array) -> float:
     width = np.maximum(left + right, 1e-12)
     between = (right * y[:-2] + left * y[2:]) / width
     factor = 1.0 + (right / width) ** 2 + (left / width) ** 2
-    values: Any = np.sqrt(np.mean((y[1:-1] - between) ** 2 / factor))
-    return float(values)
+    return float(np.sqrt(np.mean((y[1:-1] - between) ** 2 / factor)))

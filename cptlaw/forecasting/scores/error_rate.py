@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.members import LawsTogether
+from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.laws.score_law import Array
 
 LEAST = 1e-9
@@ -19,38 +20,34 @@ LEAST = 1e-9
 class ErrorRate:
     """The share of items that are answered wrongly; it forecasts like a fitted loss."""
 
-    score: Any
+    score: ScoreFit
     role: str = "other"
     _cache: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def law(self) -> LawsTogether:
         """The law of the score."""
-        result: LawsTogether = self.score.law
-        return result
+        return self.score.law
 
     @property
     def on(self) -> str:
         """The eval."""
-        return str(self.score.on)
+        return self.score.on
 
     @property
     def data(self) -> pd.DataFrame:
         """The measured scores."""
-        frame: pd.DataFrame = self.score.data
-        return frame
+        return self.score.data
 
     @property
     def base(self) -> pd.DataFrame:
         """The measured scores of base models."""
-        frame: pd.DataFrame = self.score.base
-        return frame
+        return self.score.base
 
     @property
     def provenance(self) -> Mapping[str, Any]:
         """Where the data came from."""
-        result: Mapping[str, Any] = self.score.provenance
-        return result
+        return self.score.provenance
 
     def predict(self, frame: Any) -> Array:
         """Return the forecast error rate of each row, (n,)."""
@@ -65,7 +62,7 @@ class ErrorRate:
 
     def forecast(self, frame: Any, interval: float | None = 0.9) -> pd.DataFrame:
         """Return the forecasts of the score with loss, lo and hi as error rates."""
-        table: pd.DataFrame = self.score.forecast(frame, interval)
+        table = self.score.forecast(frame, interval)
         swapped = {"loss": 1.0 - table["loss"]}
         if interval is not None:
             swapped |= {"lo": 1.0 - table["hi"], "hi": 1.0 - table["lo"]}

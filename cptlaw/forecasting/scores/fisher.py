@@ -110,20 +110,12 @@ def best_of_starts(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, starts: Array)
     """Return the best of several starts for each task; `starts` are (m, k) standard normal, scaled by the prior."""
     mean = np.broadcast_to(prior.mean, (len(tasks.y), starts.shape[1]))
     sd = np.broadcast_to(prior.sd, mean.shape)
-    best: Posterior | None = None
-    for one in starts:
-        solution = maximise(law, tasks, prior, mean + sd * one)
-        if best is None:
-            best = solution
-            continue
-        better = solution.objective < best.objective
-        best = Posterior(
-            np.where(better[:, None], solution.theta, best.theta),
-            np.where(better[:, None, None], solution.covariance, best.covariance),
-            np.where(better, solution.objective, best.objective),
-        )
-    assert best is not None
-    return best
+    solutions = [maximise(law, tasks, prior, mean + sd * one) for one in starts]
+    best = np.argmin([one.objective for one in solutions], axis=0), np.arange(len(tasks.y))
+    theta, covariance, objective = (
+        np.array([getattr(one, name) for one in solutions])[best] for name in ("theta", "covariance", "objective")
+    )
+    return Posterior(theta, covariance, objective)
 
 
 def _objective(tasks: Tasks, p: Array, theta: Array, mean: Array, precision: Array) -> Array:

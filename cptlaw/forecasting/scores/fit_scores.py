@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from cptlaw.forecasting.scores.joint import Joint, join
 from cptlaw.forecasting.scores.members import PlannedMember, ScoreMember
 from cptlaw.forecasting.scores.rollouts import ModelCut, carrier_in, folds_of, rolled
 from cptlaw.forecasting.scores.score_fit import ScoreFit
-from cptlaw.forecasting.scores.weights import Doubted, residuals_of_losses, weighed
+from cptlaw.forecasting.scores.weights import Doubted, scale_of_losses, weighed
 from cptlaw.laws.score_law import Array, score_law
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
@@ -79,7 +80,7 @@ def fit_all_scores(
             f"{table.label}: no law can be fitted: " + (" | ".join(skipped) or "no column that a law of scores reads.")
         )
     at_models = _all_losses(joint, carriers)
-    ready = [plan.in_units_of(joint, at_models) for plan in plans]
+    ready = [plan.in_units_of(joint.frame, at_models) for plan in plans]
     pooled = [plan.fitted(joint, at_models) for plan in ready]
     folds = folds_of(joint)
     doubted = rollouts_of(joint, plans, carriers, folds)
@@ -99,8 +100,8 @@ def fit_all_scores(
     result = {}
     for name in wanted:
         members = [
-            plan.part(fit, joint, name, carriers).weighing(*doubted.weights[name][i])
-            for i, (plan, fit) in enumerate(zip(ready, pooled, strict=True))
+            replace(plan.part(fit, joint, name, carriers), weight=weight, error=error)
+            for plan, fit, (weight, error) in zip(ready, pooled, doubted.weights[name], strict=True)
             if name in plan.tasks
         ]
         result[name] = _fit_of(rows, joint, name, members, doubted.growth[name], common)
@@ -114,7 +115,7 @@ def rollouts_of(
     # Once for each rollout, not once for each member: several members read one loss.
     carried = [{one: carrier_in(fit, joint, fold) for one, fit in carriers.items()} for fold in folds]
     seen = [list(rolled(plans, joint, fold, losses_in)) for fold, losses_in in zip(folds, carried, strict=True)]
-    return weighed(joint, plans, folds, seen, residuals_of_losses(carried))
+    return replace(weighed(joint, plans, folds, seen), loss_scale=scale_of_losses(carried))
 
 
 def _fit_of(
@@ -137,7 +138,7 @@ def _fit_of(
     members = sorted(members, key=lambda part: -part.weight)
     total = sum(part.weight for part in members)
     # Adding up to one again: a task has only the members that can serve it.
-    members = [part.weighing(part.weight / total, part.error) for part in members]
+    members = [replace(part, weight=part.weight / total) for part in members]
     own = [one for one in joint.findings if one.message.startswith(f"{name}:")]
     return ScoreFit(
         on=name,

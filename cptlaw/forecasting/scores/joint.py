@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -74,11 +73,6 @@ class Joint:
         """Return what an eval measured, (n,); nan where it did not."""
         result: Array = self.frame[column_of(name)].to_numpy(dtype=float)
         return result
-
-    def keeping(self, mask: Any) -> Joint:
-        """Return some of the rows."""
-        tasks = {name: Task(name, one.metric, one.chance, one.items[mask]) for name, one in self.tasks.items()}
-        return Joint(self.frame[mask].reset_index(drop=True), tasks, self.losses, self.bits, self.findings)
 
     def agreement(self, task: str, loss: str) -> float | None:
         """Return the rank correlation of a score with minus a loss; None where too few models have both."""
@@ -208,16 +202,25 @@ def task_of(
 
 
 def tasks_at(
-    table: Runs, names: Iterable[str], keys: pd.DataFrame, index: pd.MultiIndex
-) -> tuple[Array, Array, list[float]]:
-    """Return scores and questions, (tasks, n) each, and the chances of benchmarks at the models of an index."""
+    table: Runs, names: Iterable[str], models_of: Iterable[str]
+) -> tuple[pd.DataFrame, Array, Array, list[float]]:
+    """Return the models at which one of some evals was measured, and what benchmarks measured there.
+
+    Their first rows of these evals, which say what else is known of them; scores and questions, (tasks, n) each; and
+    the chances of the benchmarks.
+    """
+    keys = keys_of(table.frame)
+    of_models = table.frame["eval"].isin(list(models_of))
+    first = (of_models & ~keys.where(of_models).duplicated()).to_numpy()
+    index = pd.MultiIndex.from_frame(keys[first])
     scores, tasks = [], []
     for name in names:
         mask = (table.frame["eval"] == name).to_numpy()
         own, at = table.frame[mask], pd.MultiIndex.from_frame(keys[mask])
         scores.append(measured_at(own, at, index))
         tasks.append(task_of(name, table.scores[name], own, at, index)[0])
-    return np.array(scores), np.array([one.items for one in tasks]), [one.chance for one in tasks]
+    items, chances = np.array([one.items for one in tasks]), [one.chance for one in tasks]
+    return table.frame[first], np.array(scores), items, chances
 
 
 def _below_chance(name: str, values: Array, items: Array, guess: float) -> list[Finding]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
-from cptlaw.forecasting.scores.joint import MEAN, keys_of, tasks_at
+from cptlaw.forecasting.scores.joint import MEAN, tasks_at
 from cptlaw.forecasting.scores.rows import appended
 from cptlaw.runs import Runs
 
@@ -51,12 +50,7 @@ def _with_mean(table: Runs, name: str) -> Runs:
             near = did_you_mean(member, table.scores)
             listed = ", ".join(table.scores) or "none; a column metric says which rows are scores"
             raise DataError(f"{name!r}: {table.label} has no score {member!r}.{near} Scores found: {listed}.")
-    keys = keys_of(table.frame)
-    # The rows of the first task say what else is known of each model.
-    of_first = (table.frame["eval"] == members[0]).to_numpy()
-    first = of_first & ~keys.where(pd.Series(of_first, index=keys.index)).duplicated().to_numpy()
-    rows, index = table.frame[first], pd.MultiIndex.from_frame(keys[first])
-    share, items, chances = tasks_at(table, members, keys, index)
+    rows, share, items, chances = tasks_at(table, members, members[:1])
     # A mean over other tasks for each model would be another score for each.
     whole = np.isfinite(share).all(axis=0)
     if not whole.any():

@@ -41,9 +41,9 @@ class PlannedMember:
     share: float = 1.0
     units: Mapping[str, float] = field(default_factory=dict)
 
-    def in_units_of(self, joint: Joint, losses: Losses) -> PlannedMember:
+    def in_units_of(self, frame: pd.DataFrame, losses: Losses) -> PlannedMember:
         """Return the plan with the units of its inputs: their geometric means over the rows."""
-        raw = {name: _column(joint.frame, name) for name in self.law.inputs if name != "carrier"}
+        raw = {name: _column(frame, name) for name in self.law.inputs if name != "carrier"}
         raw |= {name: losses[name] for name in set(self.carriers.values())}
         units = {}
         for name, values in raw.items():
@@ -139,10 +139,6 @@ class ScoreMember:
     def params(self) -> dict[str, float]:
         """Parameters by name."""
         return self.law.params(self.theta)
-
-    def weighing(self, weight: float, error: float) -> ScoreMember:
-        """Return the member with a weight and its error in rollouts."""
-        return replace(self, weight=weight, error=error)
 
     def given(self, frame: pd.DataFrame) -> Array | None:
         """Return the carrier's losses where the rows say them themselves, (n,)."""

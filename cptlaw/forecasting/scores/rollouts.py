@@ -62,11 +62,7 @@ class ModelCut:
     @property
     def label(self) -> str:
         """What the higher models are, in words."""
-        return (
-            f"{self.direction} above {self.highest:.3g}"
-            if self.columns
-            else f"{self.direction} below {self.highest:.3g}"
-        )
+        return f"{self.direction} {'above' if self.columns else 'below'} {self.highest:.3g}"
 
     def below(self, frame: pd.DataFrame) -> Mask:
         """Return which rows of another frame belong to the fitted models, (n,)."""
@@ -189,8 +185,7 @@ def rolled(
             values, guessed = joint.values(name), carried[name].losses
             known[name] = np.where(fold.fit & np.isfinite(values), values, guessed)
         # The units of a law are taken from the lower models alone: those of all would let the higher ones in.
-        own = {name: np.where(fold.fit, values, np.nan) for name, values in known.items()}
-        again = plan.in_units_of(joint.keeping(fold.fit), {name: values[fold.fit] for name, values in own.items()})
+        again = plan.in_units_of(joint.frame[fold.fit], {name: values[fold.fit] for name, values in known.items()})
         pooled = again.fitted(joint, known, fold.fit)
         everywhere = again.tasks_in(joint, known)
         rows = [list(joint.tasks).index(task) for task in plan.tasks]

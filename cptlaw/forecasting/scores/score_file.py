@@ -36,10 +36,8 @@ def score_from(document: Mapping[str, Any], label: str) -> ScoreFit:
                 units={str(name): float(value) for name, value in item["units"].items()},
                 theta=theta,
                 covariance=covariance,
-                rho=float(item["rho"]),
-                chance=float(item["chance"]),
                 loss=None if carrier is None else losses[str(carrier)],
-                weight=float(item["weight"]),
+                **{name: float(item[name]) for name in ("rho", "chance", "weight")},
                 error=float("nan") if item["error"] is None else float(item["error"]),
             )
         )

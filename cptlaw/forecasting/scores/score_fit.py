@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,6 @@ from cptlaw.units import format_percent, parse_probability
 LEAST_WEIGHT = 0.01
 HEAVY = 0.05
 TAILS = 0.9  # coverage of the interval of which the loss's doubt is read where one number stands for it
-PARTS = ("loss", "link", "form", "distance", "items")
 ALONG = ("n_params", "tokens", "ptpp")
 
 
@@ -82,6 +81,8 @@ class ScoreFit(Saved):
     rollouts: tuple[str, ...]
     provenance: Mapping[str, Any]
     skipped: tuple[str, ...] = ()
+    is_score: ClassVar[bool] = True  # a share of items, no loss
+    status: ClassVar[str] = "converged"  # Fisher scoring always ends at an optimum
     _cache: dict[Any, Any] = field(default_factory=dict)
 
     # -- what is the same as for a loss ----------------------------------------------------------------------------
@@ -94,24 +95,16 @@ class ScoreFit(Saved):
         inputs = dict.fromkeys([*own, *(name for one in losses for name in one.inputs)])
         if "flops" in inputs:
             inputs = dict.fromkeys([*(name for name in inputs if name != "flops"), "n_params", "tokens"])
-        single = self.members[0].name if len(self.members) == 1 else "score-auto"
+        first, alone = self.members[0], len(self.members) == 1
+        spec = first.name if alone else "score-auto"
         return LawsTogether(
             inputs=tuple(inputs),
-            needs_schedules=bool(losses)
-            and all(one.needs_schedules for one in losses)
-            and len(losses) == len(self.members),
+            needs_schedules=len(losses) == len(self.members) and all(one.needs_schedules for one in losses),
             decreasing=(),
-            name=single.partition(":")[0],
-            spec=single,
-            equation=self.members[0].law.equation
-            if len(self.members) == 1
-            else "the average of several laws of a score",
+            name=spec.partition(":")[0],
+            spec=spec,
+            equation=first.law.equation if alone else "the average of several laws of a score",
         )
-
-    @property
-    def is_score(self) -> bool:
-        """That this is a share of items, not a loss."""
-        return True
 
     @property
     def n_points(self) -> int:
@@ -122,20 +115,6 @@ class ScoreFit(Saved):
     def n_runs(self) -> int:
         """Runs that they belong to."""
         return int(self.data["run"].nunique())
-
-    def completed(self, frame: Any) -> pd.DataFrame:
-        """Return rows as they are; every member completes its own."""
-        return as_points(frame)
-
-    @property
-    def n_blocks(self) -> int:
-        """Runs, which err independently."""
-        return self.n_runs
-
-    @property
-    def status(self) -> str:
-        """Fisher scoring always ends at an optimum."""
-        return "converged"
 
     @property
     def losses(self) -> dict[str, Any]:
@@ -208,7 +187,7 @@ class ScoreFit(Saved):
         # arcsine scale.
         link = (weight * deviation**2 / (4.0 * own * (1.0 - own))).sum(axis=0)
         form = (weight * (arcsine(scores) - arcsine(p)) ** 2).sum(axis=0)
-        normal = self._deviations(TAILS)
+        normal = t_quantile(TAILS, self.freedom)
         up, down = (self._by_loss(frame, scores, losses, chance) for chance in (0.5 - TAILS / 2, 0.5 + TAILS / 2))
         loss = (0.5 * (np.abs(up) + np.abs(down)) / normal) ** 2
         # Rollouts forecast the loss too, so that what they miss holds its doubt already.
@@ -218,11 +197,8 @@ class ScoreFit(Saved):
         # On the arcsine scale n items have the variance 1/(4 n) at any score; rho is what runs scatter by however many
         # are asked.
         items = np.full(len(frame), 0.25 / self.n_items + 0.25 * rho)
-        return {name: np.sqrt(value) for name, value in zip(PARTS, (loss, link, form, distance, items), strict=True)}
-
-    def _deviations(self, coverage: float) -> float:
-        """Return how many standard deviations an interval reaches."""
-        return float(t_quantile(coverage, self.freedom))
+        variances = {"loss": loss, "link": link, "form": form, "distance": distance, "items": items}
+        return {name: np.sqrt(value) for name, value in variances.items()}
 
     def _by_loss(self, frame: pd.DataFrame, scores: Array, losses: list[Array | None], chance: float) -> Array:
         """Return by how much the score moves, on the arcsine scale, where the losses lie at a quantile, (n,)."""
@@ -267,7 +243,7 @@ class ScoreFit(Saved):
             side = math.copysign(1.0, chance - 0.5)
             by_loss = self._by_loss(frame, scores, losses, 1.0 - chance)
             by_loss = np.where(np.sign(by_loss) == side, by_loss, 0.0)
-            half = np.hypot(by_loss, self._deviations(coverage) * rest)
+            half = np.hypot(by_loss, t_quantile(coverage, self.freedom) * rest)
             values[j] = centre + side * half
         shares: Array = np.sin(np.clip(values, 0.0, 0.5 * math.pi)) ** 2
         return shares

@@ -41,22 +41,22 @@ class Doubted:
         Task -> weight and root mean square error of each member, in the order of the members.
     scale
         By what factor forecasts miss more than links and forms say.
-    loss_scale
-        By what factor forecasts of the carrying losses miss more than these say.
     growth
         Task -> standard deviation of a score beyond that, on the arcsine scale, per e-fold.
     freedom
         Degrees of freedom of the doubt: few cuts of few tasks do not know its size well.
     surplus
-        Its square by the rollouts of all tasks alone, which may be below zero.
+        The square of the growth by the rollouts of all tasks alone, which may be below zero.
+    loss_scale
+        By what factor forecasts of the carrying losses miss more than these say.
     """
 
-    weights: Mapping[str, Sequence[tuple[float, float]]]
+    weights: Mapping[str, Sequence[Sequence[float]]]
     scale: float
-    loss_scale: float
     growth: Mapping[str, float]
-    freedom: float = LEAST_FREEDOM
-    surplus: float = 0.0
+    freedom: float
+    surplus: float
+    loss_scale: float = 1.0
 
 
 def arcsine(score: Array) -> Array:
@@ -70,7 +70,6 @@ def weighed(
     plans: Sequence[PlannedMember],
     folds: Sequence[ModelCut],
     seen: Sequence[Sequence[Rolled | None]],
-    loss_scale: float = 1.0,
 ) -> Doubted:
     """Return the weights of the members for each task, and how forecasts err with the distance.
 
@@ -78,8 +77,6 @@ def weighed(
     ----------
     folds, seen
         The rollouts, and what each member forecast in each of them.
-    loss_scale
-        As `missed_of_losses` gives it.
     """
     names = list(joint.tasks)
     # On this scale an error of a score at 95 % counts like one at 50 %, and near chance like in the middle.
@@ -100,25 +97,20 @@ def weighed(
     own = np.where(counts > 0, log_error, 0.0)
     others = COMMON * min(1.0, (len(names) - 1) / MANY) + 1e-9
     joined = (counts * own + others * common[:, None]) / (counts + others)
-    scored = (
-        counts.sum(axis=1) > 0
-    )  # a member that no rollout could fit has no error, and is left out where others have
+    # A member that no rollout could fit has no error, and is left out where others have.
+    scored = counts.sum(axis=1) > 0
     if scored.any():
         share = share * scored[:, None]
     joined = np.where(share > 0, joined, np.inf)
     best = joined.min(axis=0)
-    weight = np.where(
-        share > 0, share * np.exp(-0.5 * SHARPNESS * (joined - np.where(np.isfinite(best), best, 0.0))), 0.0
-    )
+    behind = joined - np.where(np.isfinite(best), best, 0.0)
+    weight = np.where(share > 0, share * np.exp(-0.5 * SHARPNESS * behind), 0.0)
     weight = weight / np.maximum(weight.sum(axis=0), 1e-300)
-    scale, growth, surplus = _beyond(plans, folds, seen, error, weight, noise)
-    root = np.where(counts > 0, np.sqrt(np.exp(own)), np.nan)
+    scale, growth, surplus = _beyond(folds, seen, error, weight, noise)
+    pairs = np.stack([weight, np.where(counts > 0, np.sqrt(np.exp(own)), np.nan)], axis=2)
     return Doubted(
-        weights={
-            name: [(float(weight[w, t]), float(root[w, t])) for w in range(len(plans))] for t, name in enumerate(names)
-        },
+        weights={name: pairs[:, t].tolist() for t, name in enumerate(names)},
         scale=scale,
-        loss_scale=loss_scale,
         growth={name: float(growth[t]) for t, name in enumerate(names)},
         freedom=max(len(folds) + len(names) - 2.0, LEAST_FREEDOM),
         surplus=surplus,
@@ -139,12 +131,7 @@ def _means(squared: Array, noise: Array) -> tuple[Array, Array]:
 
 
 def _beyond(
-    plans: Sequence[PlannedMember],
-    folds: Sequence[ModelCut],
-    seen: Sequence[Sequence[Rolled | None]],
-    error: Array,
-    weight: Array,
-    noise: Array,
+    folds: Sequence[ModelCut], seen: Sequence[Sequence[Rolled | None]], error: Array, weight: Array, noise: Array
 ) -> tuple[float, Array, float]:
     """Return by what factor the averages miss more than links and forms say, and by how much per e-fold on top.
 
@@ -193,7 +180,7 @@ def _beyond(
     return scale, found_growth, float(own.sum() / scored.sum())
 
 
-def residuals_of_losses(carried: Sequence[Mapping[str, Carried | None]]) -> float:
+def scale_of_losses(carried: Sequence[Mapping[str, Carried | None]]) -> float:
     """Return by what factor forecasts of losses missed more than was stated, by the rollouts of all carriers.
 
     Losses of one rollout err together, so that each rollout counts once, whatever the number of its carriers.

@@ -181,7 +181,7 @@ def scheduled_scores(
                     f"See `cptlaw fit` on {name}: which loss carries it?",
                 )
             )
-        members = tuple(part.weighing(part.weight / seen, part.error) for part in kept)
+        members = tuple(replace(part, weight=part.weight / seen) for part in kept)
         used = {str(part.carrier): carriers[str(part.carrier)] for part in members}
         size = float("nan") if n_params is None else n_params
         result[name] = ScheduledScore(replace(fit, members=members), name, used, size)
