@@ -18,6 +18,7 @@ from cptlaw.fitting.base_models import KEYS, measured_bases
 from cptlaw.forecasting.benching.splits import SPLITS, Split
 from cptlaw.forecasting.benching.tables import OWN, TABLES, load
 from cptlaw.forecasting.comparing.baselines import BASELINES, regret
+from cptlaw.forecasting.comparing.coverage import inside, spread_over
 from cptlaw.forecasting.verbs import fit
 from cptlaw.laws.by_name import law
 from cptlaw.result import Progress, Result, Table
@@ -216,18 +217,15 @@ def _forecast(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[
     """Fit one law and score what it forecasts."""
     fitted = fit(name, table, split.on, split.fit)
     predicted = fitted.predict(test)
-    few = test.iloc[np.unique(np.linspace(0, len(test) - 1, MOST_POINTS).round().astype(int))]
-    scores: dict[str, float] = {}
-    for share in (0.5, 0.9):
-        forecast = fitted.forecast(few, share)
-        low, high = forecast["lo"].to_numpy(dtype=float), forecast["hi"].to_numpy(dtype=float)
-        loss = few["loss"].to_numpy(dtype=float)
-        scores[f"coverage_{100 * share:.0f}"] = float(np.mean(~(loss < low) & ~(loss > high)))  # an open end holds
-        width = np.where(np.isfinite(high - low), (high - low) / 2.0 / forecast["loss"].to_numpy(dtype=float), np.inf)
-    scores["width_90"] = float(np.median(width))
+    few = spread_over(test, MOST_POINTS)
+    half, most = (fitted.forecast(few, share) for share in (0.5, 0.9))
+    measured = few["loss"].to_numpy(dtype=float)
+    width = ((most["hi"] - most["lo"]) / 2.0 / most["loss"]).to_numpy(dtype=float)
     return {
         "n_fit": fitted.n_points,
-        **scores,
+        "coverage_50": float(inside(half, measured).mean()),
+        "coverage_90": float(inside(most, measured).mean()),
+        "width_90": float(np.median(np.where(np.isfinite(width), width, np.inf))),
         **_parts(fitted, test, predicted),
         **_missed(predicted, test),
     }

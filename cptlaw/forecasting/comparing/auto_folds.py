@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.auto.fit_auto import fit_auto
 from cptlaw.fitting.solving.components import base_models
-from cptlaw.forecasting.comparing.baselines import BASELINES
-from cptlaw.laws.calculus import Array
 from cptlaw.runs import Runs
 
 
@@ -43,29 +42,18 @@ def of_auto(table: Runs, on: str, fitted: pd.DataFrame, seed: int, schedules: An
         known = pd.MultiIndex.from_frame(fitted[keys])
         # Base models of a held-out budget stay out with it: their loss alone would tell most of the forecast.
         kept |= (frame["tokens"] == 0).to_numpy() & pd.MultiIndex.from_frame(frame[keys]).isin(known)
-    part = frame[kept]
-    kept_rows = replace(table, frame=part.assign(eval=part["eval"].cat.remove_unused_categories()))
-    result = fit_auto(kept_rows, on, seed=seed, schedules=schedules)
+    result = fit_auto(table.keep(np.asarray(kept)), on, seed=seed, schedules=schedules)
     # What a fold tests are other runs, whose schedules are known all the same.
     return result if schedules is None else result.with_schedules(schedules)
 
 
-def of_baselines(fitted: pd.DataFrame, test: pd.DataFrame) -> dict[str, Array]:
-    """Return the forecasts of the baselines that the columns allow, by name."""
-    return {
-        name: forecast(fitted, test)
-        for name, forecast in BASELINES.items()
-        if name != "nearest-budget" or ("ptpp" in fitted.columns and pd.concat([fitted, test])["ptpp"].nunique() > 1)
-    }
-
-
 def adapted(table: Runs, on: str, where: str | None) -> pd.DataFrame | None:
-    """Return the rows of adapted models as law auto and the baselines read them; None where there are none."""
+    """Return the rows of adapted models with their base models, as law auto and the baselines read them; else None."""
     rows = table.on(on)
     rows = rows if where is None else rows.where(where)
     if "tokens" not in rows.frame.columns or not (rows.frame["tokens"] > 0).any():
         return None
-    return rows.frame[(rows.frame["tokens"] > 0).to_numpy()]
+    return with_base_models(rows.frame[(rows.frame["tokens"] > 0).to_numpy()])
 
 
 def with_base_models(frame: pd.DataFrame) -> pd.DataFrame:

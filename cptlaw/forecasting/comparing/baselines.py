@@ -51,6 +51,11 @@ def largest_scale(fitted: pd.DataFrame, asked: pd.DataFrame) -> Array:
     return nearest(largest, asked.assign(n_params=float(largest["n_params"].iloc[0])))
 
 
+def have_budgets(fitted: pd.DataFrame, asked: pd.DataFrame) -> bool:
+    """Whether rows tell budgets apart, so that one is the nearest."""
+    return "ptpp" in fitted.columns and pd.concat([fitted, asked])["ptpp"].nunique() > 1
+
+
 BASELINES: dict[str, Baseline] = {
     "nearest-run": nearest_run,
     "nearest-budget": nearest_budget,

@@ -18,31 +18,27 @@ from cptlaw.fitting.folds import Fold
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.blocks import trainings
 from cptlaw.fitting.solving.huber import huber
-from cptlaw.fitting.solving.options import HowToSearch, Options
+from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.forecasting.comparing.all_laws import with_all
-from cptlaw.forecasting.comparing.auto_folds import NamedForecast, adapted, of_auto, of_baselines, with_base_models
-from cptlaw.forecasting.comparing.baselines import INPUTS, regret
+from cptlaw.forecasting.comparing.auto_folds import NamedForecast, adapted, of_auto, with_base_models
+from cptlaw.forecasting.comparing.baselines import BASELINES, INPUTS, have_budgets, regret
 from cptlaw.forecasting.comparing.compare_scores import ScoreComparisonFrame, compare_scores
 from cptlaw.forecasting.comparing.comparison import ComparisonFrame
-from cptlaw.forecasting.comparing.coverage import coverage, held, points_of_fold
-from cptlaw.forecasting.comparing.hold_out import HeldOut, HoldOut
-from cptlaw.forecasting.comparing.metrics import METRIC_DELTA, METRICS, mean_and_error, metrics
-from cptlaw.forecasting.scores.derived import with_derived
+from cptlaw.forecasting.comparing.coverage import held, points_of_fold
+from cptlaw.forecasting.comparing.hold_out import HowToCompare, folds_of, refuse_contradictions
+from cptlaw.forecasting.comparing.metrics import METRIC_DELTA, METRICS, mean_and_error, mean_of_known, metrics
+from cptlaw.forecasting.scores.derived import as_meant
 from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
 from cptlaw.result import Progress
-from cptlaw.runs import Runs, read_runs
+from cptlaw.runs import Runs
 from cptlaw.signatures import spell_out
 
 JUDGED = ["run", "base_model", "loss", "merge_weight", *INPUTS]
 AUTO = "auto"
 CLEAR = 2.0  # standard errors by which a law must be behind the best to be called worse
-
-
-class HowToCompare(HoldOut, HowToSearch, total=False):
-    """What `compare` takes beside laws, runs and eval."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,24 +123,21 @@ def compare(
         If no law could be fitted.
     """
     refuse_others(how, HowToCompare.__annotations__, "compare")
-    held_out = HeldOut.of(how)
+    refuse_contradictions(how)
     if runs is None:  # compare(runs, on="target", cv=..), as fit(runs, on="target")
         laws, runs = AUTO, laws
     named = _listed(laws)
-    given = runs if isinstance(runs, Runs) else read_runs(runs)
-    on = given.meant(on)
-    given = given.with_inferred_role(on)
-    given, _ = with_derived(given, [on]).without_copies()  # a copy in another fold would be known beforehand
+    given, on, _ = as_meant(runs, on)  # without copies: one in another fold would be known beforehand
     schedules = how.get("schedules")
     if on in given.scores:
-        return _of_scores([str(one) for one in named], given, on, where, how, progress)
+        return compare_scores([str(one) for one in named], given, on, where, how, progress)
     named = with_all(named, given, on, where, schedules)
     # All names are read before anything is fitted: a misspelt last one must not cost the hours of the others.
     chosen = [law(item) for item in named if item != AUTO]
     # By spec and not by name: one law may be compared with itself under other options.
     outcomes = {one.spec: _or_why_not(_outcome_of, one, given, on, where, how, progress) for one in chosen}
     frame = adapted(given, on, where)
-    plain = [] if frame is None else held_out.folds(frame, given)[0]
+    plain = [] if frame is None else folds_of(how, frame, given)[0]
     if AUTO in named and frame is not None:
 
         def fit_auto(fold: Fold, anchors: np.ndarray) -> Average:
@@ -164,15 +157,6 @@ def compare(
 spell_out(compare, HowToCompare, {"seed": 0})
 
 
-def _of_scores(
-    laws: list[str], given: Runs, on: str, where: str | None, how: HowToCompare, progress: Progress | None
-) -> ScoreComparisonFrame:
-    """Compare laws of scores."""
-    if how.get("anchors_where") is not None:
-        raise UsageError("--anchors-where goes with laws of losses, not with scores.")
-    return compare_scores(laws, given, on, HeldOut.of(how), where=where, seed=how.get("seed", 0), progress=progress)
-
-
 def _outcome_of(
     candidate: Law, given: Runs, on: str, where: str | None, how: HowToCompare, progress: Progress | None
 ) -> _Outcome:
@@ -181,7 +165,7 @@ def _outcome_of(
     training = training_rows(candidate, given, on, where, schedules)
     usual = Restraint().joined(training.law, training.role)  # a law that is never fitted without its priors
     options = Options.build(training.law, how.get("delta"), how.get("starts"), how.get("seed", 0), usual)
-    folds, notes = HeldOut.of(how).folds(training.frame, given)
+    folds, notes = folds_of(how, training.frame, given)
     frame = with_base_models(training.frame)
 
     def fit(fold: Fold, anchors: np.ndarray) -> LawFit:
@@ -240,8 +224,8 @@ def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any
     return {
         "law": name,
         **metrics(np.concatenate([fold.predicted for fold in folds]), observed),
-        "coverage_90": coverage([fold.held for fold in folds]),
-        "regret": _mean([regret(fold.test, fold.predicted) for fold in folds]),
+        "coverage_90": mean_of_known(np.concatenate([fold.held for fold in folds])),
+        "regret": mean_of_known([regret(fold.test, fold.predicted) for fold in folds]),
         "n_fit": round(float(np.mean([fold.n_fit for fold in folds]))),
         "n_test": len(observed),
         "n_params_free": max(fold.n_free for fold in folds),
@@ -299,7 +283,6 @@ def _forecast_folds(
     FitError
         If it could not be fitted in any fold.
     """
-    frame = with_base_models(frame)
     scored: dict[str, _Scored] = {}
     by_fold: list[list[Finding]] = []
     skipped: list[str] = []
@@ -355,22 +338,15 @@ def _count(by_fold: Sequence[Sequence[Finding]]) -> list[Finding]:
 
 def _baseline_folds(frame: pd.DataFrame, folds: Sequence[tuple[Fold, np.ndarray]]) -> dict[str, _Outcome]:
     """Return what the baselines forecast: every law must beat them."""
-    frame = with_base_models(frame)
-    scored: dict[str, dict[str, _Scored]] = {}
-    for fold, anchors in folds:
-        fitted, test = frame[fold.fit | anchors], frame[fold.test]
-        for name, losses in of_baselines(fitted, test).items():
-            scored.setdefault(name, {})[fold.label] = _Scored(losses, test, len(fitted), 0)
-    return {
-        name: _Outcome(NamedForecast(name, False), result, ())
-        for name, result in scored.items()
-        if len(result) == len(folds)
-    }
-
-
-def _mean(values: list[float]) -> float:
-    known = [value for value in values if value == value]
-    return float(np.mean(known)) if known else float("nan")
+    parts = {fold.label: (frame[fold.fit | anchors], frame[fold.test]) for fold, anchors in folds}
+    result = {}
+    for name, forecast in BASELINES.items() if parts else ():
+        if name != "nearest-budget" or all(have_budgets(*pair) for pair in parts.values()):
+            scored = {
+                label: _Scored(forecast(fitted, test), test, len(fitted), 0) for label, (fitted, test) in parts.items()
+            }
+            result[name] = _Outcome(NamedForecast(name, False), scored, ())
+    return result
 
 
 def _listed(laws: str | Iterable[str | Law]) -> list[str | Law]:

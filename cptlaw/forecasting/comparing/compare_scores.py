@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import CptlawError, FitError
+from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.folds import split
 from cptlaw.fitting.uncertainty.answers import AnswerFrame
-from cptlaw.forecasting.comparing.hold_out import HeldOut
+from cptlaw.forecasting.comparing.coverage import inside
+from cptlaw.forecasting.comparing.hold_out import HowToCompare
 from cptlaw.forecasting.scores.fit_scores import fit_scores
-from cptlaw.result import Result, Table, plain
+from cptlaw.result import Progress, Result, Table, plain
 from cptlaw.runs import Runs
 
 BASELINE = "score-flat"  # nothing moves: what every law has to beat
@@ -48,18 +49,14 @@ class ScoreComparison(Result):
         """The law that forecasts best."""
         return str(self.frame["law"].iloc[0])
 
-    @property
-    def best_law(self) -> str:
-        """The same: no other forecasts stand beside the laws of scores."""
-        return self.best
+    best_law = best  # no other forecasts stand beside the laws of scores
 
     @property
     def title(self) -> str:
         """Which law forecasts best, and by how much it is off."""
         row = self.frame.iloc[0]
-        return (
-            f"{self.best} forecasts {self.on} best: {row['mae_points']:.2g} points off on {row['n_test']} test points"
-        )
+        off = f"{row['mae_points']:.2g} points off on {row['n_test']} test points"
+        return f"{self.best} forecasts {self.on} best: {off}"
 
     @property
     def tables(self) -> list[Table]:
@@ -87,33 +84,30 @@ class ScoreComparisonFrame(AnswerFrame):
 
 
 def compare_scores(
-    laws: Sequence[str],
-    runs: Runs,
-    on: str,
-    held_out: HeldOut,
-    *,
-    where: str | None = None,
-    seed: int = 0,
-    progress: Callable[[str], None] | None = None,
+    laws: Sequence[str], runs: Runs, on: str, where: str | None, how: HowToCompare, progress: Progress | None
 ) -> ScoreComparisonFrame:
     """Fit laws of scores to some models and score their forecasts of others.
 
     Raises
     ------
+    UsageError
+        If there are anchors, which scores do not take.
     FitError
         If no law could be fitted.
     """
+    if how.get("anchors_where") is not None:
+        raise UsageError("--anchors-where goes with laws of losses, not with scores.")
     table = runs if where is None else runs.where(where)
-    scored = table.on(on).adapted()
-    if held_out.cv is not None:
-        folds, _ = split(scored.frame, held_out.cv)
+    scored, cv = table.on(on).adapted(), how.get("cv")
+    if cv is not None:
+        folds, _ = split(scored.frame, cv)
         # Held-out models leave with their losses too, or the carrying loss would be known where the score is forecast.
         cuts = [(_without(table, scored.frame[fold.test]), scored.frame[fold.test]) for fold in folds]
     else:
-        cuts = [(table.where(held_out.fit or ""), scored.where(held_out.test or "").frame)]
+        cuts = [(table.where(how.get("fit_where") or ""), scored.where(how.get("test_where") or "").frame)]
     rows = []
     for law in dict.fromkeys([*laws, BASELINE]):
-        rows.append(_row(law, cuts, on, seed))
+        rows.append(_row(law, cuts, on, how.get("seed", 0)))
         if progress is not None and law in laws:
             progress(law)
     if all(np.isnan(row["mae_points"]) for row in rows):
@@ -124,30 +118,26 @@ def compare_scores(
 
 
 def _row(law: str, cuts: Sequence[tuple[Runs, pd.DataFrame]], on: str, seed: int) -> dict[str, Any]:
-    residuals, inside, wide, fitted = [], [], [], []
+    parts, fitted = [], []
     try:
         for runs, test in cuts:
             fit = fit_scores(runs, on, law_name=law, seed=seed)
             # Inputs alone: a loss measured beside the held-out score must not be read.
-            asked = test[[name for name in fit.law.inputs if name in test.columns]].reset_index(drop=True)
-            asked = asked if len(asked.columns) else test[["n_params"]].reset_index(drop=True)
-            forecast = fit.forecast(asked)
-            truth = test["loss"].to_numpy(dtype=float)
-            residuals.append(forecast["loss"].to_numpy(dtype=float) - truth)
-            inside.append((truth >= forecast["lo"].to_numpy()) & (truth <= forecast["hi"].to_numpy()))
-            wide.append(0.5 * (forecast["hi"] - forecast["lo"]).to_numpy(dtype=float))
+            asked = test[[name for name in fit.law.inputs if name in test.columns] or ["n_params"]]
+            parts.append(fit.forecast(asked)[["loss", "lo", "hi"]].assign(measured=test["loss"].to_numpy()))
             fitted.append(fit.n_points)
     except CptlawError as error:
         failed = Finding("error", "not-fitted", str(error))
         empty = dict.fromkeys(("mae_points", "bias_points", "covered", "half_width"), float("nan"))
         return {"law": law, **empty, "n_fit": 0, "n_test": 0, "findings": (failed,)}
-    errors = np.concatenate(residuals)
+    table = pd.concat(parts).astype(float)
+    errors = (table["loss"] - table["measured"]).to_numpy()
     return {
         "law": law,
         "mae_points": 100.0 * float(np.abs(errors).mean()),
         "bias_points": 100.0 * float(errors.mean()),
-        "covered": float(np.concatenate(inside).mean()),
-        "half_width": 100.0 * float(np.concatenate(wide).mean()),
+        "covered": float(inside(table, table["measured"].to_numpy()).mean()),
+        "half_width": 100.0 * float((0.5 * (table["hi"] - table["lo"]).to_numpy()).mean()),
         "n_fit": round(float(np.mean(fitted))),
         "n_test": len(errors),
         "findings": (),
@@ -156,7 +146,4 @@ def _row(law: str, cuts: Sequence[tuple[Runs, pd.DataFrame]], on: str, seed: int
 
 def _without(table: Runs, held_out: pd.DataFrame) -> Runs:
     """Return the table without the runs that are held out, their losses included."""
-    runs = set(held_out["run"].astype(str))
-    frame = table.frame[~table.frame["run"].astype(str).isin(runs)]
-    text = [name for name in frame.columns if isinstance(frame[name].dtype, pd.CategoricalDtype)]
-    return replace(table, frame=frame.assign(**{name: frame[name].cat.remove_unused_categories() for name in text}))
+    return table.keep(~table.frame["run"].astype(str).isin(set(held_out["run"].astype(str))).to_numpy())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,20 +31,22 @@ def held(fitted: Any, test: pd.DataFrame, most: int) -> Array:
     most
         Points at most.
     """
-    few = test.iloc[np.unique(np.linspace(0, len(test) - 1, most).round().astype(int))]
+    few = spread_over(test, most)
     try:
         forecast = fitted.forecast(few, SHARE)
     except CptlawError:
         return np.full(len(few), np.nan)
-    low, high = (forecast[end].to_numpy(dtype=float) for end in ("lo", "hi"))
-    loss = few["loss"].to_numpy(dtype=float)
-    inside = (~(loss < low) & ~(loss > high)).astype(float)  # an open end holds
     # Without both ends nothing was claimed: too few runs, parameters that were typed in.
-    return np.where(np.isnan(low) & np.isnan(high), np.nan, inside)
+    silent = (forecast["lo"].isna() & forecast["hi"].isna()).to_numpy()
+    return np.where(silent, np.nan, inside(forecast, few["loss"].to_numpy(dtype=float)))
 
 
-def coverage(parts: Sequence[Array]) -> float:
-    """Return the share of points whose interval held; nan where no interval was given."""
-    known = np.concatenate([np.zeros(0), *parts])
-    known = known[np.isfinite(known)]
-    return float(known.mean()) if len(known) else float("nan")
+def spread_over(rows: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return so many rows at most, spread over all."""
+    return rows.iloc[np.unique(np.linspace(0, len(rows) - 1, most).round().astype(int))]
+
+
+def inside(forecast: pd.DataFrame, measured: Array) -> Array:
+    """Return 1 where an interval holds what was measured, else 0, (n,); an end that is missing holds everything."""
+    low, high = (forecast[end].to_numpy(dtype=float) for end in ("lo", "hi"))
+    return (~(measured < low) & ~(measured > high)).astype(float)

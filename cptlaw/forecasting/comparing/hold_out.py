@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypedDict
 
 import numpy as np
@@ -11,6 +11,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.folds import Fold, split
+from cptlaw.fitting.solving.options import HowToSearch
 from cptlaw.runs import Runs
 
 
@@ -23,55 +24,51 @@ class HoldOut(TypedDict, total=False):
     cv: str | None
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """What is fitted and what is forecast: filters of both and of rows that join the fit, or a split."""
+class HowToCompare(HoldOut, HowToSearch, total=False):
+    """What `compare` takes beside laws, runs and eval."""
 
-    fit: str | None
-    test: str | None
-    anchors: str | None
-    cv: str | None
 
-    @classmethod
-    def of(cls, given: HoldOut) -> HeldOut:
-        """Check that filters and split do not contradict each other."""
-        fit, test = given.get("fit_where"), given.get("test_where")
-        anchors, cv = given.get("anchors_where"), given.get("cv")
-        if (cv is None) == (fit is None and test is None):
-            raise UsageError("compare needs either --fit-where and --test-where, or --cv SPLIT.")
-        if cv is None and (fit is None or test is None):
-            raise UsageError(
-                "--fit-where and --test-where go together: one says what is fitted, the other what is forecast."
-            )
-        if cv is not None and anchors is not None:
-            raise UsageError("--anchors-where goes with --fit-where and --test-where, not with --cv.")
-        return cls(fit, test, anchors, cv)
-
-    def folds(self, frame: pd.DataFrame, table: Runs) -> tuple[list[tuple[Fold, np.ndarray]], tuple[Finding, ...]]:
-        """Return the folds, each with the mask of its anchors."""
-        if self.cv is not None:
-            folds, findings = split(frame, self.cv)
-            return [(fold, np.zeros(len(frame), dtype=bool)) for fold in folds], findings
-
-        def mask(query: str) -> np.ndarray:
-            return np.asarray(frame.index.isin(replace(table, frame=frame).where(query).frame.index))
-
-        fit, test = mask(self.fit or ""), mask(self.test or "")
-        # A row that is fitted anyway is no anchor.
-        anchors = mask(self.anchors) & ~fit if self.anchors else np.zeros(len(frame), dtype=bool)
-        test &= ~anchors
-        if not test.any():
-            raise UsageError(f"--anchors-where {self.anchors!r} takes all of the test rows; leave some to forecast.")
-        one, overlap = [(Fold("test", fit, test), anchors)], int((fit & test).sum())
-        if not overlap:
-            return one, ()
-        in_sample = Finding(
-            "warning",
-            "in-sample",
-            f"{overlap} of {int(test.sum())} test rows were also fitted: for these the errors are those of a fit, "
-            f"not of a forecast.",
-            "Choose rows to fit and rows to test that have none in common.",
-            data={"overlap": overlap, "n_test": int(test.sum())},
-            remedy=Remedy("test_where"),
+def refuse_contradictions(given: HoldOut) -> None:
+    """Refuse filters and a split that contradict each other."""
+    fit, test, anchors, cv = (given.get(name) for name in ("fit_where", "test_where", "anchors_where", "cv"))
+    if (cv is None) == (fit is None and test is None):
+        raise UsageError("compare needs either --fit-where and --test-where, or --cv SPLIT.")
+    if cv is None and (fit is None or test is None):
+        raise UsageError(
+            "--fit-where and --test-where go together: one says what is fitted, the other what is forecast."
         )
-        return one, (in_sample,)
+    if cv is not None and anchors is not None:
+        raise UsageError("--anchors-where goes with --fit-where and --test-where, not with --cv.")
+
+
+def folds_of(
+    given: HoldOut, frame: pd.DataFrame, table: Runs
+) -> tuple[list[tuple[Fold, np.ndarray]], tuple[Finding, ...]]:
+    """Return the folds, each with the mask of its anchors: rows that join the fit and leave the test."""
+    nothing, cv, query = np.zeros(len(frame), dtype=bool), given.get("cv"), given.get("anchors_where")
+    if cv is not None:
+        folds, findings = split(frame, cv)
+        return [(fold, nothing) for fold in folds], findings
+
+    def mask(query: str | None) -> np.ndarray:
+        return np.asarray(frame.index.isin(replace(table, frame=frame).where(query or "").frame.index))
+
+    fit, test = mask(given.get("fit_where")), mask(given.get("test_where"))
+    # A row that is fitted anyway is no anchor.
+    anchors = mask(query) & ~fit if query else nothing
+    test &= ~anchors
+    if not test.any():
+        raise UsageError(f"--anchors-where {query!r} takes all of the test rows; leave some to forecast.")
+    one, overlap = [(Fold("test", fit, test), anchors)], int((fit & test).sum())
+    if not overlap:
+        return one, ()
+    in_sample = Finding(
+        "warning",
+        "in-sample",
+        f"{overlap} of {int(test.sum())} test rows were also fitted: for these the errors are those of a fit, "
+        f"not of a forecast.",
+        "Choose rows to fit and rows to test that have none in common.",
+        data={"overlap": overlap, "n_test": int(test.sum())},
+        remedy=Remedy("test_where"),
+    )
+    return one, (in_sample,)

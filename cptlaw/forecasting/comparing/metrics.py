@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,12 @@ def metrics(predicted: Array, observed: Array) -> dict[str, float]:
         "slope": slope,
         "r2": 1.0 - float(np.sum(error**2)) / around_mean if around_mean > 0 else np.nan,
     }
+
+
+def mean_of_known(values: Iterable[float]) -> float:
+    """Return the mean of what is known; nan where nothing is."""
+    known = [value for value in values if value == value]
+    return float(np.mean(known)) if known else float("nan")
 
 
 def mean_and_error(values: Array, *groupings: Any) -> tuple[float, float]:

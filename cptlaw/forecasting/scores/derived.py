@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
+from cptlaw.findings import Finding
 from cptlaw.forecasting.scores.attempts import with_attempts
 from cptlaw.forecasting.scores.mean import members_of, with_means
 from cptlaw.forecasting.scores.rows import DERIVED
-from cptlaw.runs import Runs
+from cptlaw.laws.base import Role
+from cptlaw.runs import Runs, read_runs
 
 
 def with_derived(table: Runs, names: Iterable[str]) -> Runs:
@@ -28,6 +31,17 @@ def with_derived(table: Runs, names: Iterable[str]) -> Runs:
     """
     asked = list(dict.fromkeys(names))
     return with_means(with_attempts(table, [*asked, *(member for name in asked for member in members_of(name))]), asked)
+
+
+def as_meant(runs: Any, on: str | None, role: Role | None = None) -> tuple[Runs, str, list[Finding]]:
+    """Return the runs as verbs take them, the eval that is meant (`Runs.meant`), and what to say of repeated runs.
+
+    The eval has the role that it shows, is made of others where it is a derived score, and no run is there twice.
+    """
+    table = runs if isinstance(runs, Runs) else read_runs(runs)
+    on = table.meant(on, role)
+    table, copied = with_derived(table.with_inferred_role(on), [on]).without_copies()
+    return table, on, copied
 
 
 def fingerprint_of(table: Runs) -> str:

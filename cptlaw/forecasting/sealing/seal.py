@@ -275,7 +275,7 @@ def _checked(label: str, document: Mapping[str, Any], laws_key: str) -> Checked:
     """Return the points, the interval and the laws of a forecast or a seal, each checked."""
     points = _points(label, document)
     interval = document.get("interval")
-    if interval is not None and not (_positive(interval) and interval < 1):
+    if interval is not None and not (_is_number(interval) and 0 < interval < 1):
         raise DataError(f"{label}: `interval` is {shown(interval)}. Expected a probability between 0 and 1, or null.")
     laws = document.get(laws_key, [])
     if not isinstance(laws, list) or not all(isinstance(item, Mapping) and _is_flat(item) for item in laws):
@@ -314,10 +314,10 @@ def _check_point(where: str, point: Any) -> None:
         raise DataError(f"{where}: expected an object with `on`, the eval that is forecast. {HOW}")
     loss, low, high = (point.get(name) for name in ("loss", "lo", "hi"))
     share = is_score(point)
-    usable = _is_share if share else _positive
     expected = "a score from 0 to 1" if share else "a loss in nats, above zero"
     for name, value, or_null in (("loss", loss, ""), ("lo", low, ", or null"), ("hi", high, ", or null")):
-        if not usable(value) and not (or_null and value is None):
+        good = _is_number(value) and (0 <= value <= 1 if share else value > 0)
+        if not good and not (or_null and value is None):
             raise DataError(f"{where}: `{name}` is {shown(value)}. Expected {expected}{or_null}.")
     if low is not None and high is not None and not low <= loss <= high:
         raise DataError(
@@ -340,16 +340,12 @@ def is_score(point: Mapping[str, Any]) -> bool:
     return isinstance(point.get("metric"), str)
 
 
-def _is_share(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
-
-
 def _is_flat(values: Mapping[str, Any]) -> bool:
     return not any(isinstance(value, list | Mapping) for value in values.values())
 
 
-def _positive(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _sha256(document: Mapping[str, Any]) -> str:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from cptlaw.laws import Law
 
 
-class Asked(NamedTuple):
-    """What a verb was given: law, runs, eval, filter."""
-
-    law: Any
-    runs: Any
-    on: str | None
-    where: str | None
-
-
-def asked(law: Any, runs: Any, on: str | None, where: str | None) -> Asked:
-    """Sort out a call by what stands first: a law, a table alone, or a table and its eval."""
+def asked(law: Any, runs: Any, on: str | None, where: str | None) -> tuple[Any, Any, str | None, str | None]:
+    """Return law, runs, eval and filter by what a call begins with: a law, a table alone, or a table and its eval."""
     if runs is None:
-        return Asked("auto", law, on, where)
+        return "auto", law, on, where
     if isinstance(runs, str) and not isinstance(law, str | Law | type) and law is not None:
-        return Asked("auto", law, runs, where if on is None else on)  # fit(runs, "target", "ptpp <= 31")
-    return Asked("auto" if law is None else law, runs, on, where)
+        return "auto", law, runs, where if on is None else on  # fit(runs, "target", "ptpp <= 31")
+    return "auto" if law is None else law, runs, on, where

@@ -19,11 +19,10 @@ from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.restraint import GivenRestraint, Restraint
 from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.forecasting.scores.check_scores import ScoreCheck, check_scores
-from cptlaw.forecasting.scores.derived import with_derived
+from cptlaw.forecasting.scores.derived import as_meant
 from cptlaw.forecasting.verbs.arguments import asked
 from cptlaw.laws import Law, law
 from cptlaw.result import Line, Result, Table, plain
-from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
 from cptlaw.signatures import spell_out
@@ -115,10 +114,7 @@ def check(
     """
     refuse_others(restraint, GivenRestraint.__annotations__, "check")
     law_name, runs, on, where = asked(law_name, runs, on, where)
-    table = runs if isinstance(runs, Runs) else read_runs(runs)
-    on = table.meant(on, "target")
-    table = table.with_inferred_role(on)
-    table, copied = with_derived(table, [on]).without_copies()
+    table, on, copied = as_meant(runs, on, "target")
     if on in table.scores:
         return check_scores(table, on, where)
     if law_name == "auto":

@@ -13,13 +13,13 @@ from cptlaw.fitting.auto.fit_auto import fit_auto
 from cptlaw.fitting.auto.fit_one import fit_one
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.options import HowToFit
-from cptlaw.forecasting.scores.derived import with_derived
+from cptlaw.forecasting.scores.derived import as_meant
 from cptlaw.forecasting.scores.fit_scores import fit_scores
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs.arguments import asked
 from cptlaw.laws import law
 from cptlaw.laws.score_law import known_score_laws
-from cptlaw.runs import Runs, read_runs
+from cptlaw.runs import Runs
 from cptlaw.signatures import spell_out
 
 
@@ -85,10 +85,7 @@ def fit(
     law_name, runs, on, where = asked(law_name, runs, on, where)
     if how.get("restraint") not in (None, "none"):
         raise UsageError(f"restraint={how['restraint']!r}: expected none, which fits the rows alone.")
-    table = runs if isinstance(runs, Runs) else read_runs(runs)
-    on = table.meant(on)
-    table = table.with_inferred_role(on)
-    table, copied = with_derived(table, [on]).without_copies()
+    table, on, copied = as_meant(runs, on)
     is_score = _is_score(law_name, table, on)
     averaged = isinstance(law_name, str) and law_name == "auto"
     of_one = {name: how.get(name) for name in ("delta", "starts", "fix", "tie", "bound", "prior")}

@@ -13,8 +13,8 @@ import cptlaw as cl
 from cptlaw.errors import FitError, UsageError
 from cptlaw.fitting.folds import split
 from cptlaw.forecasting.comparing.baselines import BASELINES, regret
-from cptlaw.forecasting.comparing.coverage import coverage, held
-from cptlaw.forecasting.comparing.metrics import METRICS, mean_and_error, metrics
+from cptlaw.forecasting.comparing.coverage import held
+from cptlaw.forecasting.comparing.metrics import METRICS, mean_and_error, mean_of_known, metrics
 
 JUDGEMENT = ["difference", "difference_se", "diagnostics"]
 PILOT = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9"
@@ -266,8 +266,8 @@ def test_coverage_counts_open_ends_as_held_and_points_without_an_interval_not_at
     found = held(Fitted(), test, 4)
     assert found[:3].tolist() == [1, 1, 0]
     assert np.isnan(found[3])
-    assert coverage([found]) == pytest.approx(2 / 3)
-    assert np.isnan(coverage([]))
+    assert mean_of_known(found) == pytest.approx(2 / 3)
+    assert np.isnan(mean_of_known([]))
 
 
 def test_regret_is_the_loss_of_the_chosen_mix_over_the_best():
