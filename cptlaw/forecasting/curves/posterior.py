@@ -243,15 +243,11 @@ def _bound(coordinates: Coordinates, frame: pd.DataFrame) -> SimpleNamespace:
     return coordinates.law.bind(frame, coordinates.role if coordinates.role != "other" else None)
 
 
-def _params(coordinates: Coordinates, xs: Array) -> dict[str, Any]:
-    """Return the law's parameters, each (s, 1), at coordinates (s, p)."""
-    return coordinates.params({name: np.exp(xs[:, [i]]) for i, name in enumerate(coordinates.priors)})
-
-
 def _log_law(coordinates: Coordinates, xs: Array, rows: SimpleNamespace) -> Array:
     """Return the law's log losses, (s, n), at coordinates (s, p)."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        loss = np.asarray(coordinates.law.evaluate(_params(coordinates, xs), rows), dtype=float)
+        params = coordinates.params({name: np.exp(xs[:, [i]]) for i, name in enumerate(coordinates.priors)})
+        loss = np.asarray(coordinates.law.evaluate(params, rows), dtype=float)
     # A trial far off may anneal below zero; the descent must only see that this is far off.
     logs: Array = np.log(np.maximum(loss, 1e-3))
     return logs

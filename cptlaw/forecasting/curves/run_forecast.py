@@ -12,7 +12,7 @@ from cptlaw.result import Result, Table, plain
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent
 
-LOSSES = ("last_loss", "loss", "lo", "hi")
+LOSSES = ("last_loss", "end_loss", "lo", "hi")
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,16 +57,10 @@ class RunForecast(Result):
     @property
     def tables(self) -> list[Table]:
         """The forecasts, one row for each run and eval."""
-        loss = "{:.4f}".format
-        rows = tuple(
-            (
-                str(row["run"]),
-                str(row["eval"]),
-                f"{row['last_step']:,} of {row['step']:,} steps ({format_percent(row['progress'], 3)})",
-                *("-" if row[name] is None or row[name] != row[name] else loss(row[name]) for name in LOSSES),
-                str(row["others"]),
-                str(row["law"]),
-            )
+        seen = [
+            f"{row['last_step']:,} of {row['step']:,} steps ({format_percent(row['progress'], 3)})"
             for row in self.points.to_dict("records")
-        )
-        return [Table(("run", "eval", "seen", "last_loss", "end_loss", "lo", "hi", "others", "law"), rows)]
+        ]
+        shown = self.points.assign(seen=seen).rename(columns={"loss": "end_loss"})
+        columns = ["run", "eval", "seen", *LOSSES, "others", "law"]
+        return [Table.of(shown[columns], dict.fromkeys(LOSSES, "{:.4f}".format))]

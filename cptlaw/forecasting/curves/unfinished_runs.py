@@ -102,12 +102,9 @@ def forecast_run(
     for name in wanted:
         own = frame[frame["run"].astype(str) == name]
         evals = list(dict.fromkeys(own["eval"].astype(str)))
-        for on in evals:
-            result = _one(table, name, on, plans, interval, law_name)
-            if isinstance(result, Finding):
-                skipped.append(result)
-            else:
-                rows.append(result)
+        result = [_one(table, name, on, plans, interval, law_name) for on in evals]
+        rows += [one for one in result if not isinstance(one, Finding)]
+        skipped += [one for one in result if isinstance(one, Finding)]
         skipped += _of_one_loss(name, plans[name], [table.role(on) for on in evals])
     if not rows:
         reasons = " ".join(f"{finding.message} {finding.advice}" for finding in skipped)

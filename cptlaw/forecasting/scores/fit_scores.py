@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from cptlaw.errors import CptlawError, DataError, FitError, UsageError, did_you_mean
 from cptlaw.findings import by_severity
@@ -127,9 +126,6 @@ def _fit_of(
     good = np.isfinite(values)
     columns = [one for one in joint.frame.columns if not str(one).startswith("value:")]
     data = joint.frame.loc[good, columns].assign(loss=values[good], n_items=task.items[good]).reset_index(drop=True)
-    base = pd.DataFrame({"n_params": [], "ptpp": [], "loss": []}, dtype=float)
-    with suppress(CptlawError):
-        base = table.base_losses(name)
     # The losses that were measured beside the scores: what the links were fitted to.
     carriers = dict.fromkeys(part.carrier for part in members if part.carrier is not None)
     data = data.assign(**{name: joint.values(name)[good] for name in carriers})
@@ -149,7 +145,7 @@ def _fit_of(
         members=tuple(members),
         growth=growth,
         data=data,
-        base=base,
+        base=table.base_losses(name),
         findings=by_severity(own),
         **common,
     )

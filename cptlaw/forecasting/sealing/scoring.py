@@ -125,10 +125,6 @@ def score(
 
 def _score_one(seal: Seal, table: Runs) -> tuple[list[dict[str, Any]], list[Finding]]:
     known = {(item.get("law"), item.get("on")): set(str(item.get("fitted_runs") or "").split()) for item in seal.laws}
-    # The average of laws knows what any of them was fitted to.
-    of_eval: dict[Any, set[str]] = {}
-    for (_, fitted_eval), names in known.items():
-        of_eval.setdefault(fitted_eval, set()).update(names)
     rows, missing, seen = [], [], dict[str, None]()
     for point in seal.points:
         on = str(point["on"])
@@ -139,7 +135,9 @@ def _score_one(seal: Seal, table: Runs) -> tuple[list[dict[str, Any]], list[Find
                 f"as {on!r}, or score another table."
             )
         matches = _matching(point, table.frame[table.frame["eval"] == on], f"{seal.label}: point", table)
-        fitted = known.get((point.get("law"), on)) or of_eval.get(on, set())
+        # The average of laws knows what any of them was fitted to.
+        of_eval = set().union(*(names for (_, fitted_eval), names in known.items() if fitted_eval == on))
+        fitted = known.get((point.get("law"), on)) or of_eval
         # Names of runs are kept as digests: a seal may be shown to those who must not see the table.
         fresh = [row for row in matches if digest(str(row["run"])) not in fitted]
         seen.update({str(row["run"]): None for row in matches if digest(str(row["run"])) in fitted})

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from cptlaw.errors import DataError, shown
 from cptlaw.findings import Finding
@@ -344,7 +344,7 @@ def _is_flat(values: Mapping[str, Any]) -> bool:
     return not any(isinstance(value, list | Mapping) for value in values.values())
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
