@@ -43,7 +43,7 @@ CEILINGS = {
     "cli": 873,
     "examples": 32,
     "fitting": 4990,
-    "forecasting": 3838,
+    "forecasting": 3681,
     "importing": 1281,
     "laws": 3538,
     "planning": 4565,
@@ -53,7 +53,7 @@ CEILINGS = {
     "cptlaw_app": 347,
     "cptlaw_sweep": 4775,
 }
-IN_ALL = 32_170  # of which 27,048 in the core, where 17,500 are aimed at
+IN_ALL = 32_013  # of which 26,891 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {
